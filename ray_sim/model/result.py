@@ -1,0 +1,135 @@
+"""What a run leaves behind: per-job outcomes, events, timeline and their summary."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import polars as pl
+
+
+class JobStatus(StrEnum):
+    """How a job ended."""
+
+    COMPLETED = "completed"
+    REJECTED = "rejected"
+    EVICTED = "evicted"
+    UNFINISHED = "unfinished"
+
+
+JOB_SCHEMA: dict[str, pl.DataType] = {
+    "job_id": pl.String(),
+    "vc": pl.String(),
+    "num_gpus": pl.Float64(),
+    "duration_s": pl.Float64(),
+    "submit_s": pl.Float64(),
+    "start_s": pl.Float64(),
+    "finish_s": pl.Float64(),
+    "jct_s": pl.Float64(),
+    "queue_s": pl.Float64(),
+    "run_s": pl.Float64(),
+    "preemptions": pl.Int64(),
+    "restarts": pl.Int64(),
+    "status": pl.String(),
+    "reason": pl.String(),
+    "utility": pl.Float64(),
+}
+"""Columns of jobs.parquet, one row per job in (submit, trace order).
+
+Times are seconds in the workload's own time. `start_s` is the first start; `queue_s` is all time
+between submission and end without resources; `run_s` all time with them, restart pauses
+included, so jct_s = queue_s + run_s for a completed job. Null where it never happened.
+"""
+
+EVENT_SCHEMA: dict[str, pl.DataType] = {
+    "time_s": pl.Float64(),
+    "event": pl.String(),
+    "job_id": pl.String(),
+    "server": pl.String(),
+    "role": pl.String(),
+    "count": pl.Int64(),
+}
+"""Columns of events.parquet, in the order in which things happened.
+
+`submit`, `reject`, `stop`, `finish`, `evict` have no server. `start` (first holding, or the next one
+after a stop) and `move` (holding changed while held) have one row per server and role, with the
+complete new holding. `level` is a change of queue, `count` the new queue.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """A sample's mean and quantiles, in the unit its field's name states; null when empty."""
+
+    mean: float | None
+    median: float | None
+    p90: float | None
+    p99: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One run in numbers. Distributions are over completed jobs."""
+
+    jobs: int
+    completed: int
+    rejected: int
+    evicted: int
+    unfinished: int
+    reasons: dict[str, int]
+    """Jobs that did not complete, by reason."""
+    jct_s: Distribution
+    queue_s: Distribution
+    makespan_s: float | None
+    """Last completion minus first submission."""
+    utilisation: dict[str, float]
+    """Used over offered per resource, averaged from first submission to last completion."""
+    jain_index: float | None
+    """Jain's index of the per-job progress rates duration / JCT; 1 = all slowed alike."""
+    finish_time_fairness: Distribution
+    """JCT over the run time on an equal share of the cluster (Themis); above 1 is unfair."""
+    preemptions: int
+    restarts: int
+    utility: float | None
+    """Sum over jobs that have a utility; null where none has."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain nested dict, as written to summary.json."""
+        return asdict(self)
+
+    def flat(self) -> dict[str, float]:
+        """Every number under a dotted key without nulls, e.g. ``jct_s.mean``: MLflow's metrics."""
+        return dict(_flatten("", self.to_dict()))
+
+
+def _flatten(prefix: str, value: object) -> list[tuple[str, float]]:
+    if isinstance(value, dict):
+        return [
+            pair
+            for key, inner in value.items()
+            for pair in _flatten(f"{prefix}.{key}" if prefix else str(key), inner)
+        ]
+    if isinstance(value, (int, float)):
+        return [(prefix, float(value))]
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """A finished run. The frames have the columns of `JOB_SCHEMA` and `EVENT_SCHEMA`.
+
+    `timeline` has a row per instant at which something changed: `time_s`, `waiting`, `running` and
+    `used_<resource>` in the resource's unit.
+    """
+
+    jobs: pl.DataFrame
+    events: pl.DataFrame
+    timeline: pl.DataFrame
+    summary: Summary
+    loop: str
+    """`compiled` or `general`: which of the two equal loops ran."""
+    loop_reason: str | None = None
+    """Why the compiled loop was not taken."""
+    decision_seconds: tuple[float, ...] = field(default=())
+    """Wall-clock seconds of each decision of the general loop, for timing.json only."""

@@ -1,0 +1,72 @@
+"""Integer time and resources, and the only ways in and out of them.
+
+Simulated time is int64 microseconds. Resources are int64 quanta: milli-GPU, milli-CPU, MiB.
+Demands round up and capacities down, once, at load, so a float never decides what fits.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+US_PER_S = 1_000_000
+NEVER_US = 2**62
+"""A time after every event."""
+
+MAX_TIME_S = 2**40
+"""The longest time a workload may hold (about 35,000 years); more is a broken trace."""
+
+QUANTA_PER_UNIT: dict[str, int] = {
+    "gpu": 1000,
+    "cpu": 1000,
+    "memory_gib": 1024,
+    "disk_gib": 1024,
+}
+"""Quanta in one unit of each resource a cluster may offer."""
+
+_TOLERANCE = 1e-9
+
+
+def tolerant_ceil(x: float) -> int:
+    """Smallest integer not below ``x``, forgiving a relative excess of 1e-9.
+
+    ``0.07 * 100`` is 7.000000000000001 in floating point and means 7. Large values round to
+    the nearest integer, where the tolerance exceeds one half.
+    """
+    nearest = round(x)
+    if abs(x - nearest) <= _TOLERANCE * max(1.0, abs(x)):
+        return nearest
+    return math.ceil(x)
+
+
+def seconds_to_us(seconds: npt.ArrayLike) -> IntArray:
+    """Seconds to the nearest microsecond; values beyond +-`MAX_TIME_S` are the caller's to refuse."""
+    return np.rint(np.asarray(seconds, dtype=np.float64) * US_PER_S).astype(np.int64)
+
+
+def us_to_seconds(us: npt.NDArray[Any]) -> FloatArray:
+    """Microseconds to seconds; whole seconds stay exact integers."""
+    return np.asarray(us, dtype=np.float64) / US_PER_S
+
+
+def demand_quanta(amount: npt.ArrayLike, resource: str) -> IntArray:
+    """Amounts of a resource to quanta, rounded up (0.8101 GPU takes 811 milli-GPU)."""
+    scaled = np.asarray(amount, dtype=np.float64) * QUANTA_PER_UNIT[resource]
+    nearest = np.rint(scaled)
+    close = np.abs(scaled - nearest) <= _TOLERANCE * np.maximum(1.0, np.abs(scaled))
+    return np.where(close, nearest, np.ceil(scaled)).astype(np.int64)
+
+
+def capacity_quanta(amount: npt.ArrayLike, resource: str) -> IntArray:
+    """Amounts of a resource to quanta, rounded down."""
+    scaled = np.asarray(amount, dtype=np.float64) * QUANTA_PER_UNIT[resource]
+    nearest = np.rint(scaled)
+    close = np.abs(scaled - nearest) <= _TOLERANCE * np.maximum(1.0, np.abs(scaled))
+    return np.where(close, nearest, np.floor(scaled)).astype(np.int64)
