@@ -125,12 +125,16 @@ class View:
     def work_left(self, jobs: IntArray) -> FloatArray:
         """Work each job has left now (rigid: microseconds at speed 1)."""
         self._demand_sight("work_left")
-        return work_left_of(self._ledger, jobs, self.now_us)
+        left = np.empty(len(jobs))
+        work_left_of(self._ledger, jobs, self.now_us, left)
+        return left
 
     def executed_us(self, jobs: IntArray) -> IntArray:
         """Microseconds in which each job has made progress."""
         self._demand_sight("attained_service")
-        return executed_of(self._ledger, jobs, self.now_us)
+        ran = np.empty(len(jobs), dtype=np.int64)
+        executed_of(self._ledger, jobs, self.now_us, ran)
+        return ran
 
     def first_start_us(self, jobs: IntArray) -> IntArray:
         """First start of each job, `NEVER_US` before it."""

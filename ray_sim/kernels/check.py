@@ -14,6 +14,7 @@ from ray_sim.kernels.arrays import (
     Shop,
 )
 from ray_sim.kernels.compile import kernel
+from ray_sim.kernels.service import copy_matrix
 
 (
     OK,
@@ -41,12 +42,12 @@ def check_changes(
 
     ``free`` is working space, (S, R); on return it holds what would be left free.
     """
-    free[:] = pool.free
-    for i in range(changes.size[0]):
-        job = changes.job[i]
+    copy_matrix(pool.free, free)
+    for k in range(changes.size[0]):
+        job = changes.job[changes.order[k]]
         if job < 0 or job >= len(shop.submit):
             return NO_SUCH_JOB, job, -1
-        if i > 0 and changes.job[i - 1] >= job:
+        if k > 0 and changes.job[changes.order[k - 1]] >= job:
             return NOT_SORTED, job, -1
         if ledger.status[job] != WAITING and ledger.status[job] != RUNNING:
             return NOT_ACTIVE, job, -1
@@ -61,7 +62,7 @@ def check_changes(
         job = changes.job[i]
         workers = 0
         for k in range(changes.ptr[i], changes.ptr[i + 1]):
-            server, role, count = changes.server[k], changes.role[k], changes.count[k]
+            server, role, count = changes.server[k], changes.role[k], changes.tasks[k]
             if server < 0 or server >= len(shop.capacity):
                 return NO_SUCH_SERVER, job, server
             if shop.server_part[server] != shop.job_part[job]:
