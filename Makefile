@@ -38,7 +38,7 @@ ui: $(READY)
 	@test -f $(DEMO_STORE) || { echo "error: $(DEMO_STORE) does not exist; run 'make demo' first" >&2; exit 1; }
 	@echo "Charts: http://127.0.0.1:$(PORT)/#/experiments/1/runs?compareRunsMode=CHART&workflowType=machine_learning"
 	$(BIN)/mlflow server --backend-store-uri sqlite:///$(DEMO_STORE) \
-		--artifacts-destination demo/mlartifacts --host 127.0.0.1 --port $(PORT)
+		--artifacts-destination demo/mlartifacts --host 127.0.0.1 --port $(PORT) --workers 1
 
 test: $(READY)
 	$(BIN)/python -m pytest
