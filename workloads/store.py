@@ -1,4 +1,8 @@
-"""The Parquet store of workloads, and their way into memory."""
+"""The Parquet store of workloads, and their way into memory.
+
+Files are read and written by pyarrow: it checksums every page, so damage is an error instead of
+other numbers, and it survives files that make polars' own reader panic.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from ray_sim.model.errors import InvalidWorkloadError
@@ -21,7 +27,12 @@ METADATA_KEY = "ray_sim"
 """Key of the provenance in the Parquet metadata."""
 
 ROW_GROUP_ROWS = 2**17
-"""Fixed, so that a workload's bytes do not depend on the number of threads."""
+"""Fixed, so that the writer's default may change and a workload's bytes do not."""
+
+_READ_ERRORS = (pa.ArrowException, pl.exceptions.PolarsError, OSError, UnicodeDecodeError)
+
+_REPEATING = [name for name, dtype in SCHEMA.items() if dtype == pl.String() and name != "job_id"]
+"""Columns worth a dictionary: a name that never repeats only makes the writer slow."""
 
 _PER_TASK = {"cpu": "cpu_per_task", "memory_gib": "memory_gib_per_task", "disk_gib": "disk_gib_per_task"}
 
@@ -37,13 +48,17 @@ def write_workload(frame: pl.DataFrame, provenance: Provenance, path: Path) -> N
     InvalidInputError : the file cannot be written
     """
     check_frame(frame, str(path))
-    ordered = frame.select(*SCHEMA).sort(SORT_KEY, maintain_order=True).rechunk()
+    ordered = frame.select(*SCHEMA).sort(SORT_KEY, maintain_order=True)
+    table = ordered.to_arrow(compat_level=pl.CompatLevel.oldest())
+    table = table.replace_schema_metadata({METADATA_KEY: provenance.model_dump_json()})
     with replacing(path) as temporary:
-        ordered.write_parquet(
+        pq.write_table(
+            table,
             temporary,
             compression="zstd",
             row_group_size=ROW_GROUP_ROWS,
-            metadata={METADATA_KEY: provenance.model_dump_json()},
+            use_dictionary=_REPEATING,
+            write_page_checksum=True,
         )
 
 
@@ -56,8 +71,13 @@ def read_frame(path: Path) -> pl.DataFrame:
     """
     read_provenance(path)
     try:
-        frame = pl.read_parquet(path, glob=False)
-    except (pl.exceptions.PolarsError, OSError) as error:
+        table = pq.ParquetFile(path, page_checksum_verification=True).read()
+        table.validate(full=True)
+        names = table.column_names
+        frame = pl.DataFrame(
+            [pl.Series(name, values) for name, values in zip(names, table.columns, strict=True)]
+        )
+    except _READ_ERRORS as error:
         raise _unreadable(path, error) from error
     check_frame(frame, str(path))
     return frame.select(*SCHEMA)
@@ -72,8 +92,8 @@ def read_provenance(path: Path) -> Provenance | None:
     """
     require_file(path)
     try:
-        text = pl.read_parquet_metadata(path).get(METADATA_KEY)
-    except (pl.exceptions.PolarsError, OSError) as error:
+        text = (pq.read_metadata(path).metadata or {}).get(METADATA_KEY.encode())
+    except _READ_ERRORS as error:
         raise _unreadable(path, error) from error
     if text is None:
         return None
@@ -130,12 +150,12 @@ def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> 
         tasks=tasks,
         demand=np.column_stack([_demand(ordered, tasks, resource) for resource in resources]),
         resources=tuple(resources),
-        num_gpus=ordered["num_gpus"].to_numpy(),
-        vc=vc.to_numpy(),
+        num_gpus=ordered["num_gpus"].to_numpy(writable=True),
+        vc=vc.to_numpy(writable=True),
         vc_names=vc_names,
         user=_or_none(ordered["user"]),
         priority=_priorities(ordered["priority"]),
-        trace_order=ordered["trace_order"].to_numpy(),
+        trace_order=ordered["trace_order"].to_numpy(writable=True),
         origin_us=origin_us,
     )
 
@@ -144,7 +164,7 @@ def _gang_sizes(frame: pl.DataFrame) -> IntArray:
     gpus = pl.col("num_gpus")
     whole = (gpus >= 1) & (gpus == gpus.floor())
     by_rule = pl.when(whole).then(gpus.cast(pl.Int64)).otherwise(1)
-    sizes: IntArray = frame.select(pl.coalesce("num_tasks", by_rule)).to_series().to_numpy()
+    sizes: IntArray = frame.select(pl.coalesce("num_tasks", by_rule)).to_series().to_numpy(writable=True)
     return sizes
 
 
@@ -164,4 +184,4 @@ def _or_none(column: pl.Series) -> pl.Series | None:
 
 
 def _priorities(column: pl.Series) -> IntArray | None:
-    return None if column.null_count() == len(column) else column.fill_null(0).to_numpy()
+    return None if column.null_count() == len(column) else column.fill_null(0).to_numpy(writable=True)
