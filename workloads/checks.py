@@ -18,12 +18,6 @@ EPOCH_RANGE_S = 2**32
 """Instants given as a date must lie in 1970 .. 2106; others are broken."""
 
 
-def stripped(text: pl.Expr) -> pl.Expr:
-    """Text without white space around it; null where nothing is left."""
-    bare = text.str.strip_chars()
-    return pl.when(bare != "").then(bare)
-
-
 def number(text: pl.Expr) -> pl.Expr:
     """Stripped text as Float64, null where it is none; ``nan`` and ``inf`` are read as such."""
     return text.cast(pl.Float64, strict=False)

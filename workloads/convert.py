@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError, UnknownNameError
 from workloads import csv_table, philly_csv
-from workloads.files import replacing, require_file
+from workloads.files import replacing, require_file, require_folder_of
 from workloads.provenance import Counts, Provenance, Source
 from workloads.schema import with_all_columns
 from workloads.store import write_workload
@@ -126,6 +126,7 @@ def _check_paths(sources: Sequence[Path], out: Path, rejects: Path) -> None:
     if len(set(seen)) < len(seen):
         raise InvalidInputError("a source file is given twice; its jobs would be counted twice")
     for path in (out, rejects):
+        require_folder_of(path)
         if path.resolve() in seen:
             raise InvalidInputError(f"{path}: is a source, and would be overwritten; choose another name")
     if out.resolve() == rejects.resolve():

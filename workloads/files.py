@@ -30,6 +30,19 @@ def require_file(path: Path) -> None:
         raise InvalidWorkloadError(f"{path}: cannot be read: {error.strerror}") from error
 
 
+def require_folder_of(path: Path) -> None:
+    """Raise unless ``path`` can be a file: its folder exists, and it is no folder itself.
+
+    Raises
+    ------
+    InvalidInputError
+    """
+    if not path.parent.is_dir():
+        raise InvalidInputError(f"{path}: the folder {path.parent} does not exist; create it first")
+    if path.is_dir():
+        raise InvalidInputError(f"{path}: is a folder; name a file")
+
+
 def sha256(path: Path) -> str:
     """SHA-256 of a file's bytes, in hexadecimal."""
     with path.open("rb") as stream:
@@ -45,9 +58,8 @@ def replacing(path: Path) -> Iterator[Path]:
     InvalidInputError : the folder is missing or cannot be written to, or the disk is full
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    require_folder_of(path)
     try:
-        if not path.parent.is_dir():
-            raise InvalidInputError(f"{path}: the folder {path.parent} does not exist; create it first")
         yield temporary
         temporary.replace(path)
     except OSError as error:

@@ -176,6 +176,15 @@ def test_a_source_is_never_overwritten_and_never_read_twice(trace: Trace, tmp_pa
     assert path.read_text() == TABLE
 
 
+def test_an_output_that_cannot_be_written_is_refused_before_anything_is_read(
+    trace: Trace, tmp_path: Path
+) -> None:
+    for out, rejects in ((tmp_path / "none" / "w", None), (tmp_path, None), (tmp_path / "w", tmp_path)):
+        with pytest.raises(InvalidInputError, match=r"does not exist|is a folder"):
+            convert("csv", [trace(TABLE)], out, rejects=rejects)
+    assert [path.name for path in tmp_path.iterdir()] == ["trace.csv"]
+
+
 def test_an_option_that_a_format_does_not_take_is_refused(trace: Trace, tmp_path: Path) -> None:
     with pytest.raises(
         InvalidInputError, match="philly-csv does not take the option 'rebase'; it takes: none"

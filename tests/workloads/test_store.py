@@ -192,7 +192,7 @@ def test_a_file_that_cannot_be_written_leaves_nothing_behind(jobs: Jobs, tmp_pat
     with pytest.raises(InvalidInputError, match="does not exist; create it"):
         write_workload(jobs(1), MADE, tmp_path / "none" / "w.parquet")
     (tmp_path / "folder").mkdir()
-    with pytest.raises(InvalidInputError, match="cannot be written"):
+    with pytest.raises(InvalidInputError, match="is a folder; name a file"):
         write_workload(jobs(1), MADE, tmp_path / "folder")
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
