@@ -15,8 +15,8 @@ from ray_sim.engine.holdings import Holdings, State
 from ray_sim.engine.order import gang_gpus, order_rule
 from ray_sim.engine.service import Service
 from ray_sim.engine.world import World
-from ray_sim.kernels.arrays import WAITING, Ledger
 from ray_sim.kernels.arrays import RUNNING as RUNNING_STATUS
+from ray_sim.kernels.arrays import WAITING, Ledger
 from ray_sim.kernels.progress import executed_of, work_left_of
 from ray_sim.kernels.replay import Order
 from ray_sim.model.cluster import Cluster
@@ -187,6 +187,8 @@ class Policy(ABC):
 
     name: ClassVar[str] = ""
     """How results call it; the class's name where empty."""
+    summary: ClassVar[str] = ""
+    """One line for listings; the docstring's first where empty."""
     section: ClassVar[str] = ""
     """Where the published system is described."""
     parameters: ClassVar[tuple[Parameter, ...]] = ()

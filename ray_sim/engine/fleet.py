@@ -92,9 +92,7 @@ class LocalFleet:
     def state(self) -> State:
         """Arrays that `restore` takes."""
         states = {
-            f"{i}.{name}": array
-            for i, site in enumerate(self.sites)
-            for name, array in site.state().items()
+            f"{i}.{name}": array for i, site in enumerate(self.sites) for name, array in site.state().items()
         }
         return {**states, "sequence": np.array(self._sequence), "next": np.array(self._next)}
 

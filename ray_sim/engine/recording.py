@@ -36,8 +36,12 @@ class Recording:
         parts = [*self._full, _used(self.current)]
         if len(parts) == 1:
             return parts[0]
-        fields = [np.concatenate(arrays) for arrays in zip(*(part[:-1] for part in parts), strict=True)]
-        return Recorder(*fields, size=np.sum([part.size for part in parts], axis=0))
+        fields = {
+            name: np.concatenate([part._asdict()[name] for part in parts])
+            for name in Recorder._fields
+            if name != "size"
+        }
+        return Recorder(**fields, size=np.sum([part.size for part in parts], axis=0))
 
     def state(self) -> State:
         """Arrays that `restore` takes."""

@@ -96,12 +96,10 @@ class Service:
             jobs, keys = running_keys
             queue.key[jobs] = keys
             running = jobs[np.lexsort((jobs, keys))]
-        for p in np.flatnonzero(self._dirty):
+        for p in np.flatnonzero(self._dirty).tolist():
             self._idle[:] = view.free
             if not self._preemptive:
-                serve_waiting(
-                    p, self._rule, self._backfill, shop, queue, self._idle, self._scratch, changes
-                )
+                serve_waiting(p, self._rule, self._backfill, shop, queue, self._idle, self._scratch, changes)
                 continue
             mine = running[shop.job_part[running] == p]
             serve_all(
@@ -130,4 +128,3 @@ class Service:
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
         self._queue = Queue(**{name: state[f"queue.{name}"].copy() for name in Queue._fields})
-

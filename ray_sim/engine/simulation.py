@@ -126,7 +126,11 @@ class Simulation:
     def _close_instant(self) -> None:
         if self._now >= 0:
             add_line(
-                self._recording.ensure_room(), self._now, self._counts[0], self._counts[1], self._holdings.used
+                self._recording.ensure_room(),
+                self._now,
+                self._counts[0],
+                self._counts[1],
+                self._holdings.used,
             )
 
     def _guard(self) -> None:
@@ -361,14 +365,14 @@ class Simulation:
 
     def state(self) -> State:
         """Everything that `restore` needs to go on alike, as arrays; valid between two instants."""
-        groups = {"ledger": self._ledger, "calendar": self._calendar}
+        groups = {"ledger": self._ledger._asdict(), "calendar": self._calendar._asdict()}
         scalars = [self._now, self._next_job, self._review, self._last_slot, self._repeats]
         reasons = [[job, len(text)] for job, text in self._reasons.items()]
         return {
             **{
                 f"{group}.{name}": array.copy()
                 for group, arrays in groups.items()
-                for name, array in arrays._asdict().items()
+                for name, array in arrays.items()
             },
             **{f"recording.{name}": array for name, array in self._recording.state().items()},
             **{f"holdings.{name}": array for name, array in self._holdings.state().items()},

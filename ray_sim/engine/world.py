@@ -176,9 +176,7 @@ def _pointers(codes: IntArray, n: int) -> IntArray:
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
-def _partitions(
-    table: JobTable, cluster: Cluster, partition: Partition
-) -> tuple[IntArray, IntArray]:
+def _partitions(table: JobTable, cluster: Cluster, partition: Partition) -> tuple[IntArray, IntArray]:
     """Partition of every server and of every job; -1 for a job whose vc has no server."""
     if partition == "none":
         return np.zeros(len(cluster), np.int64), np.zeros(len(table), np.int64)

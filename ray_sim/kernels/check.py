@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ray_sim.kernels.arrays import (
+    I64,
     PARAMETER_SERVER,
     RUNNING,
     WAITING,
     WORKER,
-    I64,
     Changes,
     Ledger,
     Pool,
@@ -54,9 +54,7 @@ def check_changes(
         row = pool.head[job]
         while row >= 0:
             for r in range(free.shape[1]):
-                free[pool.row_server[row], r] += (
-                    pool.row_count[row] * shop.demand[job, pool.row_role[row], r]
-                )
+                free[pool.row_server[row], r] += pool.row_count[row] * shop.demand[job, pool.row_role[row], r]
             row = pool.row_next[row]
     for i in range(changes.size[0]):
         job = changes.job[i]

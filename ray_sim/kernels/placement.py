@@ -156,9 +156,7 @@ def _sorted_rows(out: Scratch, n: int) -> int:
 
 
 @kernel
-def _one_by_one(
-    shop: Shop, p: int, tasks: int, demand: I64, free: I64, out: Scratch, balance: bool
-) -> int:
+def _one_by_one(shop: Shop, p: int, tasks: int, demand: I64, free: I64, out: Scratch, balance: bool) -> int:
     """Each task to the least loaded server, or to the one with the fewest tasks of this gang."""
     lo, hi = shop.part_ptr[p], shop.part_ptr[p + 1]
     fits = 0

@@ -102,9 +102,7 @@ def set_rate(ledger: Ledger, calendar: Calendar, job: int, now: int, rate: float
         rekey(calendar.heap, 0, calendar.size[0], calendar.position, ledger.finish, job, finish)
     else:
         ledger.finish[job] = finish
-        calendar.size[0] = push(
-            calendar.heap, 0, calendar.size[0], calendar.position, ledger.finish, job
-        )
+        calendar.size[0] = push(calendar.heap, 0, calendar.size[0], calendar.position, ledger.finish, job)
 
 
 @kernel
@@ -152,9 +150,7 @@ def hold(shop: Shop, pool: Pool, used: I64, changes: Changes, i: int) -> None:
         pool.row_next[row] = pool.head[job]
         pool.head[job] = row
         for r in range(pool.free.shape[1]):
-            pool.free[changes.server[k], r] -= (
-                changes.tasks[k] * shop.demand[job, changes.role[k], r]
-            )
+            pool.free[changes.server[k], r] -= changes.tasks[k] * shop.demand[job, changes.role[k], r]
     add_used(used, shop, pool, job, 1)
 
 
@@ -187,9 +183,7 @@ def rigid_rates(speed: F64, pool: Pool, jobs: I64, rates: F64) -> None:
 
 
 @kernel
-def set_rates(
-    ledger: Ledger, calendar: Calendar, jobs: I64, now: int, rates: F64, pauses: I64
-) -> None:
+def set_rates(ledger: Ledger, calendar: Calendar, jobs: I64, now: int, rates: F64, pauses: I64) -> None:
     """`set_rate` of each of ``jobs``."""
     for i in range(len(jobs)):
         set_rate(ledger, calendar, jobs[i], now, rates[i], pauses[i])

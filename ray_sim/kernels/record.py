@@ -9,15 +9,11 @@ from ray_sim.kernels.compile import kernel
 @kernel
 def room_for_instant(record: Recorder, events: int) -> bool:
     """Whether so many more events and a timeline row still fit."""
-    return bool(
-        record.size[0] + events <= len(record.time) and record.size[1] < len(record.line_time)
-    )
+    return bool(record.size[0] + events <= len(record.time) and record.size[1] < len(record.line_time))
 
 
 @kernel
-def add_event(
-    record: Recorder, time: int, kind: int, job: int, server: int, role: int, value: int
-) -> None:
+def add_event(record: Recorder, time: int, kind: int, job: int, server: int, role: int, value: int) -> None:
     """Append one event; a server or role of -1 means none."""
     n = record.size[0]
     record.time[n] = time
@@ -34,9 +30,7 @@ def add_holding(record: Recorder, time: int, kind: int, job: int, pool: Pool) ->
     """One event per row that the job now holds."""
     row = pool.head[job]
     while row >= 0:
-        add_event(
-            record, time, kind, job, pool.row_server[row], pool.row_role[row], pool.row_count[row]
-        )
+        add_event(record, time, kind, job, pool.row_server[row], pool.row_role[row], pool.row_count[row])
         row = pool.row_next[row]
 
 

@@ -184,9 +184,8 @@ def _promote(p: int, now: int, shop: Shop, order: Order, engine: Engine) -> None
         base, n = shop.class_size_ptr[c], 0
         for job in queue.heap[base : base + queue.size[c]]:
             pending = now - engine.ledger.last_stop[job]
-            if (
-                _service(order, engine, job, now) > 0
-                and pending >= promotion_us(engine.ledger.ran[job], order.knob)
+            if _service(order, engine, job, now) > 0 and pending >= promotion_us(
+                engine.ledger.ran[job], order.knob
             ):
                 due[n] = job
                 n += 1
@@ -211,17 +210,13 @@ def _next_review(p: int, now: int, shop: Shop, order: Order, engine: Engine) -> 
             base = shop.class_size_ptr[c]
             for job in engine.queue.heap[base : base + engine.queue.size[c]]:
                 if _service(order, engine, job, now) > 0:
-                    due = engine.ledger.last_stop[job] + promotion_us(
-                        engine.ledger.ran[job], order.knob
-                    )
+                    due = engine.ledger.last_stop[job] + promotion_us(engine.ledger.ran[job], order.knob)
                     review = min(review, due)
     return review
 
 
 @kernel
-def _serve_partition(
-    p: int, shop: Shop, order: Order, engine: Engine, pool: Pool, changes: Changes
-) -> None:
+def _serve_partition(p: int, shop: Shop, order: Order, engine: Engine, pool: Pool, changes: Changes) -> None:
     """Append the partition's changes."""
     if not order.preemptive:
         first = changes.size[0]

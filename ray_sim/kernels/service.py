@@ -35,9 +35,7 @@ def enqueue_all(shop: Shop, queue: Queue, jobs: I64, keys: I64) -> None:
 def dequeue(shop: Shop, queue: Queue, job: int) -> None:
     """A job waits no longer."""
     c = shop.job_class[job]
-    queue.size[c] = remove(
-        queue.heap, shop.class_size_ptr[c], queue.size[c], queue.position, queue.key, job
-    )
+    queue.size[c] = remove(queue.heap, shop.class_size_ptr[c], queue.size[c], queue.position, queue.key, job)
 
 
 @kernel
@@ -137,9 +135,7 @@ def _give_back(shop: Shop, pool: Pool, job: int, free: I64) -> None:
     row = pool.head[job]
     while row >= 0:
         for r in range(free.shape[1]):
-            free[pool.row_server[row], r] += (
-                pool.row_count[row] * shop.demand[job, pool.row_role[row], r]
-            )
+            free[pool.row_server[row], r] += pool.row_count[row] * shop.demand[job, pool.row_role[row], r]
         row = pool.row_next[row]
 
 
