@@ -168,30 +168,29 @@ def serve_all(
     visited, evicting = 0, False
     head = _head(shop, queue, p)
     while head >= 0 or (evicting and visited < len(running)):
-        if visited < len(running) and (head < 0 or precedes(queue.key, running[visited], head)):
+        was_running = visited < len(running) and (head < 0 or precedes(queue.key, running[visited], head))
+        job = head
+        if was_running:
             job = running[visited]
             visited += 1
             if _claim_place(shop, pool, job, claimable):
                 continue
             _give_back(shop, pool, job, idle)
-            n = place(rule, shop, job, idle, out)
-            if n == 0:
-                n = place(rule, shop, job, claimable, out)
+        n = 0
+        for attempt in range(2):
+            if n == 0 and (attempt == 0 or was_running or visited < len(running)):
+                n = place(rule, shop, job, idle if attempt == 0 else claimable, out)
+                evicting = evicting or (attempt == 1 and n > 0)
+        if was_running or n > 0:
             _take(shop, job, idle, out, n)
             _take(shop, job, claimable, out, n)
             _add_change(changes, job, out, n)
+        if was_running:
             continue
-        n = place(rule, shop, head, idle, out)
-        if n == 0 and visited < len(running):
-            n = place(rule, shop, head, claimable, out)
-            evicting = evicting or n > 0
-        if n == 0:
-            _block(shop, queue, p, head, backfill)
+        if n > 0:
+            dequeue(shop, queue, job)
         else:
-            dequeue(shop, queue, head)
-            _take(shop, head, idle, out, n)
-            _take(shop, head, claimable, out, n)
-            _add_change(changes, head, out, n)
+            _block(shop, queue, p, job, backfill)
         head = _head(shop, queue, p)
 
 
