@@ -70,7 +70,7 @@ def philly_week() -> tuple[JobTable, str]:
     trace = shared / "reference" / "replay" / "philly_week_pool.csv"
     if not trace.exists():
         return frame_to_table(synth("philly", JOBS, seed=0, load_scale=2.0)[0]), "synthetic"
-    out = Path(os.environ.get("TMPDIR", "/tmp")) / f"ray_sim-bench-{os.getpid()}.parquet"  # noqa: S108
+    out = Path(os.environ.get("TMPDIR", "/tmp")) / f"ray_sim-bench-{os.getpid()}.parquet"
     try:
         convert("csv", [trace], out)
         return load_workload(out), trace.name
@@ -78,9 +78,7 @@ def philly_week() -> tuple[JobTable, str]:
         out.unlink(missing_ok=True)
 
 
-def _compiled_case(
-    world: World, name: str, budget: float, key: np.ndarray | None, repetitions: int
-) -> Row:
+def _compiled_case(world: World, name: str, budget: float, key: np.ndarray | None, repetitions: int) -> Row:
     policy: Policy = create_policy(name, {"placement": "pooled"})
     order = policy.order(GrantedWorld(world, policy.sees, name))
     if order is None:
