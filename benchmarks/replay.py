@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import statistics
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -49,9 +50,21 @@ class Row:
         return asdict(self)
 
 
-def run(repetitions: int = 7) -> list[Row]:
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Rows of one benchmark and the input they share."""
+
+    workload: str
+    rows: list[Row]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For --json."""
+        return {"workload": self.workload, "rows": [row.to_dict() for row in self.rows]}
+
+
+def run(repetitions: int = 7) -> Report:
     """Measure every case; each repetition times the engine and the bare loop in turn."""
-    table, _source = philly_week()
+    table, source = philly_week()
     world = build_world(table, load_cluster("pool-368"))
     rows = [
         _compiled_case(world, "fifo", 200_000, world.table.submit_us, repetitions),
@@ -61,7 +74,7 @@ def run(repetitions: int = 7) -> list[Row]:
     ]
     own = [_cpu_seconds(lambda: run_world(world, ShortestFirst(), loop="general")) for _ in range(3)]
     rows.append(_row("own 20-line policy, general loop", len(table), own, 5_000, None))
-    return rows
+    return Report(source, rows)
 
 
 def philly_week() -> tuple[JobTable, str]:
@@ -69,7 +82,7 @@ def philly_week() -> tuple[JobTable, str]:
     shared = Path(os.environ.get("RAY_SIM_SHARED", "../shared"))
     trace = shared / "reference" / "replay" / "philly_week_pool.csv"
     if not trace.exists():
-        return frame_to_table(synth("philly", JOBS, seed=0, load_scale=2.0)[0]), "synthetic"
+        return frame_to_table(synth("philly", JOBS, seed=0, load_scale=2.0)[0]), "synthetic week"
     out = Path(os.environ.get("TMPDIR", "/tmp")) / f"ray_sim-bench-{os.getpid()}.parquet"
     try:
         convert("csv", [trace], out)
