@@ -23,6 +23,7 @@ RESULT_FORMAT = 1
 MANIFEST = "manifest.json"
 TIMING = "timing.json"
 SUMMARY = "summary.json"
+_UUID_DIGITS = 32
 _FRAMES = ("jobs", "events", "timeline")
 
 
@@ -85,6 +86,13 @@ def write_files(directory: Path, files: Mapping[str, bytes]) -> None:
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
+
+
+def remove_leftovers(parent: Path) -> None:
+    """Clear what a killed `write_files` left among the directories of `parent`."""
+    for leftover in parent.glob(".*"):
+        if leftover.suffix in (".tmp", ".old") and len(leftover.stem.rpartition(".")[2]) == _UUID_DIGITS:
+            shutil.rmtree(leftover, ignore_errors=True)
 
 
 def check_target(directory: Path) -> None:

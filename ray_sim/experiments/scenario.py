@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from ray_sim.experiments.yaml_file import problems_of, read_yaml
+from ray_sim.experiments.documents import dotted_problems, parse_yaml, read_text
 from ray_sim.model.errors import InvalidScenarioError, problems_text
 
 Scalar = bool | int | float | str | None
@@ -76,9 +76,9 @@ class Scenario(Spec):
     workload: Workload
     cluster: str
     policy: str = "fifo"
-    params: dict[str, Value] = {}
+    params: dict[str, Value] = Field(default_factory=dict)
     """Choices of the scheduler."""
-    world: dict[str, Value] = {}
+    world: dict[str, Value] = Field(default_factory=dict)
     """Facts of the world: restart_cost_s, horizon_s, slot_s."""
     partition: Partition = "none"
     seed: Seed = 0
@@ -91,12 +91,18 @@ def parse_scenario(content: object, source: str) -> Scenario:
     try:
         return Scenario.model_validate(content)
     except ValidationError as error:
-        raise InvalidScenarioError(problems_text(source, problems_of(error))) from error
+        problems = dotted_problems(error, known_keys=Scenario.model_fields)
+        raise InvalidScenarioError(problems_text(source, problems)) from error
 
 
 def read_scenario(path: Path) -> Scenario:
     """Scenario from a YAML file."""
-    return parse_scenario(read_yaml(path), str(path))
+    return parse_scenario(read_document(path), str(path))
+
+
+def read_document(path: Path) -> object:
+    """What a scenario or sweep file in YAML says, unchecked."""
+    return parse_yaml(read_text(path, InvalidScenarioError), str(path), InvalidScenarioError)
 
 
 def key_values(pairs: Iterable[str], option: str) -> dict[str, Value]:
