@@ -1,0 +1,1 @@
+"""The loop, the sites and the policy contract."""

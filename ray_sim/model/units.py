@@ -20,8 +20,8 @@ US_PER_S = 1_000_000
 NEVER_US = 2**62
 """A time after every event."""
 
-MAX_TIME_S = 2**40
-"""The longest time a workload may hold (about 35,000 years); more is a broken trace."""
+MAX_TIME_S = 2**36
+"""The longest time a workload may hold (about 2,200 years); more is a broken trace."""
 
 QUANTA_PER_UNIT: dict[str, int] = {
     "gpu": 1000,

@@ -1,0 +1,92 @@
+"""Driving the compiled loop, and saying when it may be taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ray_sim.engine.contract import GrantedWorld, Policy
+from ray_sim.engine.result import Outcome
+from ray_sim.engine.world import World
+from ray_sim.kernels.arrays import (
+    NEVER,
+    new_calendar,
+    new_changes,
+    new_ledger,
+    new_pool,
+    new_queue,
+    new_recorder,
+    new_scratch,
+)
+from ray_sim.kernels.replay import DONE, NEXT_ARRIVAL, NOW, Engine, Order, replay
+from ray_sim.model.truth import RigidTruth
+
+Progress = Callable[[int, int], None]
+"""Called now and then with (jobs ended, jobs)."""
+
+_INSTANTS_PER_CALL = 200_000
+
+
+def why_general(world: World, policy: Policy, *, sites: int) -> str | None:
+    """Why a run must take the general loop; None if the compiled one does the same."""
+    if not isinstance(world.truth, RigidTruth) or world.elastic or world.chunks is not None:
+        return "jobs are not rigid"
+    if sites > 1:
+        return "several sites"
+    if policy.order(GrantedWorld(world, policy.sees, policy.name)) is None:
+        return "the policy is not an order rule"
+    return None
+
+
+def run_compiled(world: World, order: Order, progress: Progress | None) -> Outcome:
+    """Replay a world of rigid jobs under an order rule."""
+    shop, n_jobs = world.shop, len(world.table)
+    engine = new_engine(world)
+    pool = new_pool(n_jobs, shop.capacity)
+    record = new_recorder(n_jobs, len(world.cluster.resources))
+    changes = new_changes()
+    while not engine.clock[DONE]:
+        pool, record, changes = replay(
+            shop,
+            order,
+            engine,
+            pool,
+            record,
+            changes,
+            world.restart_us,
+            world.horizon_us,
+            _INSTANTS_PER_CALL,
+        )
+        if progress is not None:
+            progress(int(engine.clock[NEXT_ARRIVAL] - engine.counts.sum()), n_jobs)
+    return Outcome(engine.ledger, record, max(int(engine.clock[NOW]), 0), {}, "compiled")
+
+
+def new_engine(world: World) -> Engine:
+    """The loop's state before the first instant."""
+    shop, n_jobs = world.shop, len(world.table)
+    n_parts = len(shop.part_ptr) - 1
+    jobs_in = np.bincount(shop.job_part[shop.job_part >= 0], minlength=n_parts)
+    return Engine(
+        clock=np.array([-1, 0, 0]),
+        counts=np.zeros(2, dtype=np.int64),
+        used=np.zeros(len(world.cluster.resources), dtype=np.int64),
+        ledger=new_ledger(world.table.work_us),
+        calendar=new_calendar(n_jobs),
+        queue=new_queue(n_jobs, len(shop.class_job)),
+        level=np.zeros(n_jobs, dtype=np.int64),
+        offset=np.zeros(n_jobs, dtype=np.int64),
+        review=np.full(n_parts, NEVER),
+        dirty=np.zeros(n_parts, dtype=np.bool_),
+        run_ptr=np.concatenate([[0], np.cumsum(jobs_in)]).astype(np.int64),
+        run_jobs=np.empty(n_jobs, dtype=np.int64),
+        run_size=np.zeros(n_parts, dtype=np.int64),
+        moved=np.empty(n_jobs, dtype=np.int64),
+        n_moved=np.zeros(1, dtype=np.int64),
+        finished=np.empty(n_jobs, dtype=np.int64),
+        pause=np.empty(n_jobs, dtype=np.int64),
+        idle=np.empty_like(shop.capacity),
+        claimable=np.empty_like(shop.capacity),
+        scratch=new_scratch(len(world.cluster)),
+    )

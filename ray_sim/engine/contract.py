@@ -1,0 +1,214 @@
+"""What a policy is, what it sees and what it answers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Flag, auto
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ray_sim.engine.decision import Decision
+from ray_sim.engine.holdings import Holdings, State
+from ray_sim.engine.order import gang_gpus, order_rule
+from ray_sim.engine.service import Service
+from ray_sim.engine.world import World
+from ray_sim.kernels.arrays import WAITING, Ledger
+from ray_sim.kernels.arrays import RUNNING as RUNNING_STATUS
+from ray_sim.kernels.progress import executed_of, work_left_of
+from ray_sim.kernels.replay import Order
+from ray_sim.model.cluster import Cluster
+from ray_sim.model.errors import BlindPolicyError
+from ray_sim.model.parameters import Parameter
+from ray_sim.model.streams import Streams
+from ray_sim.model.units import FloatArray, IntArray
+
+OBSERVATIONS = frozenset({"work_left", "attained_service"})
+"""Observations a policy may declare in `sees`, beside columns."""
+
+COLUMNS = frozenset({"duration_s", "num_gpus", "vc", "user", "priority"})
+"""Columns of jobs a policy may declare in `sees`. Arrival, gang and demand are always seen."""
+
+
+class Wake(Flag):
+    """The occasions at which a policy wants to decide."""
+
+    ARRIVAL = auto()
+    COMPLETION = auto()
+    SLOT = auto()
+    """Every slot boundary while a job waits or runs."""
+    REVIEW = auto()
+    """Times the policy asked for itself."""
+
+
+class JobColumns:
+    """The columns of all jobs that a policy's `sees` grants; reading another raises.
+
+    Attributes are arrays over jobs, in the order of the job index. A policy is to look only at
+    jobs that have arrived.
+    """
+
+    def __init__(self, world: World, sees: frozenset[str], policy: str) -> None:
+        table = world.table
+        self._policy = policy
+        self._granted: dict[str, object] = {
+            "submit_us": _read_only(table.submit_us),
+            "tasks": _read_only(table.tasks),
+            "demand": _read_only(table.demand),
+            "partition": _read_only(world.shop.job_part),
+        }
+        columns: dict[str, dict[str, object]] = {
+            "duration_s": {"work_us": _read_only(table.work_us)},
+            "num_gpus": {"num_gpus": table.num_gpus},
+            "vc": {"vc": _read_only(table.vc)},
+            "user": {"user": table.user},
+            "priority": {"priority": table.priority},
+        }
+        for name in sees & COLUMNS:
+            self._granted.update(columns[name])
+
+    def __getattr__(self, name: str) -> IntArray:
+        granted = self.__dict__["_granted"]
+        if name not in granted:
+            raise BlindPolicyError(
+                f"policy {self._policy} reads jobs.{name}, which it may not see; declare its column in "
+                f"`sees` (one of {', '.join(sorted(COLUMNS))}). Seen now: {', '.join(sorted(granted))}"
+            )
+        column: IntArray = granted[name]
+        return column
+
+
+def _read_only(array: IntArray) -> IntArray:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """All a policy may know when it decides. Nothing in it can be changed."""
+
+    now_us: int
+    arrived: IntArray
+    """Jobs that began to wait since the last decision, sorted."""
+    completed: IntArray
+    """Jobs that ended since the last decision, sorted."""
+    reviewed: bool
+    """Whether a review time the policy asked for has come."""
+    at_slot: bool
+    """Whether this is a slot boundary the policy asked for."""
+    jobs: JobColumns
+    holdings: Holdings
+    arrivals: int
+    """Jobs 0 .. arrivals - 1 have been submitted."""
+    _ledger: Ledger
+    _sees: frozenset[str]
+    _policy: str
+
+    @property
+    def waiting(self) -> IntArray:
+        """Jobs that have arrived and hold nothing, sorted."""
+        return np.flatnonzero(self._ledger.status[: self.arrivals] == WAITING)
+
+    @property
+    def running(self) -> IntArray:
+        """Jobs that hold servers, sorted."""
+        return np.flatnonzero(self._ledger.status[: self.arrivals] == RUNNING_STATUS)
+
+    @property
+    def free(self) -> IntArray:
+        """(S, R) free quanta, read-only."""
+        return self.holdings.free
+
+    def work_left(self, jobs: IntArray) -> FloatArray:
+        """Work each job has left now (rigid: microseconds at speed 1)."""
+        self._demand_sight("work_left")
+        return work_left_of(self._ledger, jobs, self.now_us)
+
+    def executed_us(self, jobs: IntArray) -> IntArray:
+        """Microseconds in which each job has made progress."""
+        self._demand_sight("attained_service")
+        return executed_of(self._ledger, jobs, self.now_us)
+
+    def first_start_us(self, jobs: IntArray) -> IntArray:
+        """First start of each job, `NEVER_US` before it."""
+        return self._ledger.first_start[jobs]
+
+    def last_stop_us(self, jobs: IntArray) -> IntArray:
+        """When each job last lost its servers, `NEVER_US` before it has."""
+        return self._ledger.last_stop[jobs]
+
+    def pause_left_us(self, jobs: IntArray) -> IntArray:
+        """What is left of each running job's restart pause."""
+        return np.maximum(self._ledger.anchor[jobs] - self.now_us, 0)
+
+    def _demand_sight(self, observation: str) -> None:
+        if observation not in self._sees:
+            raise BlindPolicyError(
+                f"policy {self._policy} observes {observation}, which its `sees` does not declare"
+            )
+
+
+class GrantedWorld:
+    """What a policy may know of the world before anything happens."""
+
+    def __init__(self, world: World, sees: frozenset[str], policy: str) -> None:
+        self._world = world
+        self.cluster: Cluster = world.cluster
+        self.restart_us: int = world.restart_us
+        self.slot_us: int | None = world.slot_us
+        self.jobs = JobColumns(world, sees, policy)
+
+    def service(self, placement: str, *, backfill: bool = False, preemptive: bool = False) -> Service:
+        """A queue of waiting jobs that is served by key, see `ray_sim.engine.service.Service`."""
+        return Service(self._world, placement, backfill=backfill, preemptive=preemptive)
+
+    def gang_gpus(self) -> IntArray:
+        """(J,) milli-GPU of each whole gang, at least 1."""
+        return gang_gpus(self._world)
+
+    def order(self, **rule: Any) -> Order:
+        """An order rule for the compiled loop, see `ray_sim.engine.compiled.order_rule`."""
+        return order_rule(self._world, **rule)
+
+
+class Policy(ABC):
+    """A scheduler. One instance serves one run.
+
+    A subclass implements `decide`; whatever it remembers between decisions must come out of `state`
+    and go back in by `restore`, so that a run can be continued elsewhere.
+    """
+
+    name: ClassVar[str] = ""
+    """How results call it; the class's name where empty."""
+    section: ClassVar[str] = ""
+    """Where the published system is described."""
+    parameters: ClassVar[tuple[Parameter, ...]] = ()
+    """What the constructor takes, by keyword."""
+    wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION
+    sees: ClassVar[frozenset[str]] = frozenset()
+    """Columns and observations it may read, out of `COLUMNS` and `OBSERVATIONS`."""
+    slotted: ClassVar[bool] = False
+    """Decide only at slot boundaries; occasions in between wait for the next one."""
+    uses_seed: ClassVar[bool] = False
+    """Whether it draws from its streams."""
+
+    def start(self, world: GrantedWorld, streams: Streams) -> None:  # noqa: B027  # optional hook
+        """Prepare for a run."""
+
+    @abstractmethod
+    def decide(self, view: View) -> Decision:
+        """Answer one occasion."""
+
+    def state(self) -> State:
+        """Arrays from which `restore` goes on alike."""
+        return {}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:  # noqa: B027  # optional hook
+        """Continue from a state, after `start`."""
+
+    def order(self, world: GrantedWorld) -> Order | None:
+        """The order rule of the compiled loop, if the policy is nothing but one."""
+        return None

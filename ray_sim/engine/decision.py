@@ -1,0 +1,61 @@
+"""What a policy answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ray_sim.kernels.arrays import Changes
+from ray_sim.model.units import NEVER_US, IntArray
+
+NO_JOBS: IntArray = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """Chunks put on the queues of workers; equal lengths. Smaller key is served first."""
+
+    job: IntArray
+    unit: IntArray
+    worker: IntArray
+    key: IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A policy's answer: complete new holdings of the jobs it changes, and nothing else moves.
+
+    `changes` lists jobs in increasing order, each with rows in (server, role) order; a job without
+    rows gives up what it holds.
+    """
+
+    changes: Changes | None = None
+    reject: IntArray = field(default_factory=lambda: NO_JOBS)
+    """Waiting jobs turned away for ever, sorted."""
+    reject_reason: str = "policy"
+    evict: IntArray = field(default_factory=lambda: NO_JOBS)
+    """Running or waiting jobs ended for ever, sorted."""
+    levels: IntArray = field(default_factory=lambda: NO_JOBS)
+    """(n, 2) rows job, new queue, sorted: recorded, without effect."""
+    dispatch: Dispatch | None = None
+    review_us: int = NEVER_US
+    """When to ask again whatever happens; replaces any earlier review time."""
+
+    @classmethod
+    def of(cls, holdings: Mapping[int, Sequence[tuple[int, int, int]]], **others: Any) -> Decision:
+        """From ``{job: [(server, role, count), ...]}``; an empty list suspends the job."""
+        jobs = sorted(holdings)
+        rows = [sorted(holdings[job]) for job in jobs]
+        flat = np.array([row for of_job in rows for row in of_job], dtype=np.int64).reshape(-1, 3)
+        changes = Changes(
+            job=np.array(jobs, dtype=np.int64),
+            ptr=np.concatenate([[0], np.cumsum([len(r) for r in rows])]).astype(np.int64),
+            server=np.ascontiguousarray(flat[:, 0]),
+            role=np.ascontiguousarray(flat[:, 1]),
+            count=np.ascontiguousarray(flat[:, 2]),
+            size=np.array([len(jobs)], dtype=np.int64),
+        )
+        return cls(changes=changes, **others)

@@ -1,0 +1,47 @@
+"""The text of an infeasible decision."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from ray_sim.engine.world import World
+from ray_sim.kernels import check
+from ray_sim.model.errors import InfeasibleDecisionError
+from ray_sim.model.units import QUANTA_PER_UNIT, IntArray
+
+
+def reject_decision(
+    where: str, world: World, fault: int, job: int, server: int, after: IntArray
+) -> NoReturn:
+    """Raise the error of `ray_sim.kernels.check.check_changes`'s verdict.
+
+    ``after`` (S, R) is what would have been left free, negative where the decision exceeds it.
+    """
+    known = 0 <= job < len(world.table)
+    name = f"job {world.table.job_id[job]}" if known else f"job number {job}"
+    on = f" on server {world.cluster.server_names[server]}" if 0 <= server < len(world.cluster) else ""
+    texts = {
+        check.NOT_SORTED: f"lists {name}{on} twice or out of order; jobs and rows must increase",
+        check.NO_SUCH_JOB: f"names {name}, but jobs are numbered 0 to {len(world.table) - 1}",
+        check.NOT_ACTIVE: f"places {name}, which is not in the system now",
+        check.NO_SUCH_SERVER: f"places {name} on server number {server}, of {len(world.cluster)}",
+        check.WRONG_PARTITION: f"places {name}{on}, which is outside the job's partition",
+        check.BAD_COUNT: f"gives {name}{on} a number of tasks that is not 1 to the gang's",
+        check.BAD_ROLE: f"gives {name}{on} a role this world does not have",
+        check.NOTHING_HELD: f"suspends {name}, which holds nothing",
+    }
+    if fault == check.NOT_A_GANG:
+        texts[fault] = f"does not place all {world.shop.tasks[job]} tasks of {name}; gangs run whole"
+    if fault == check.OVER_CAPACITY:
+        texts[fault] = f"exceeds capacity for {name}{on}: {_excess(world, server, after)}"
+    raise InfeasibleDecisionError(f"at {where} {texts[fault]}")
+
+
+def _excess(world: World, server: int, after: IntArray) -> str:
+    short = [
+        f"{-after[server, r] / QUANTA_PER_UNIT[name]:g} {name} too many of "
+        f"{world.shop.capacity[server, r] / QUANTA_PER_UNIT[name]:g}"
+        for r, name in enumerate(world.cluster.resources)
+        if after[server, r] < 0
+    ]
+    return ", ".join(short)

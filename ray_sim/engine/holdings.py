@@ -1,0 +1,57 @@
+"""Who holds what on which server, and what that leaves free."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ray_sim.kernels.arrays import Changes, Pool, Shop, new_pool
+from ray_sim.kernels.progress import change_holdings
+from ray_sim.model.units import IntArray
+
+State = dict[str, np.ndarray]
+"""What a snapshot is made of: arrays only."""
+
+
+class Holdings:
+    """Sorted integer rows (job, server, role, count) and the free capacity they leave."""
+
+    def __init__(self, shop: Shop, capacity: IntArray) -> None:
+        self._shop = shop
+        self.pool: Pool = new_pool(len(shop.submit), capacity)
+        self.used: IntArray = np.zeros(capacity.shape[1], dtype=np.int64)
+
+    @property
+    def free(self) -> IntArray:
+        """(S, R) quanta, read-only."""
+        view = self.pool.free.view()
+        view.flags.writeable = False
+        return view
+
+    def rows(self, jobs: IntArray) -> IntArray:
+        """(rows, 4) integers job, server, role, count of the given jobs, sorted."""
+        pool = self.pool
+        found: list[tuple[int, int, int, int]] = []
+        for job in np.sort(jobs):
+            row = int(pool.head[job])
+            while row >= 0:
+                found.append(
+                    (int(job), int(pool.row_server[row]), int(pool.row_role[row]), int(pool.row_count[row]))
+                )
+                row = int(pool.row_next[row])
+        return np.array(found, dtype=np.int64).reshape(-1, 4)
+
+    def change(self, changes: Changes) -> None:
+        """Replace the holdings of the changed jobs."""
+        self.pool = change_holdings(self._shop, self.pool, self.used, changes)
+
+    def state(self) -> State:
+        """Arrays that `restore` takes."""
+        arrays = {f"pool.{name}": array.copy() for name, array in self.pool._asdict().items()}
+        return {**arrays, "used": self.used.copy()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from a state."""
+        self.pool = Pool(**{name: state[f"pool.{name}"].copy() for name in Pool._fields})
+        self.used = state["used"].copy()

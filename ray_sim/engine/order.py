@@ -1,0 +1,63 @@
+"""Order rules: policies that are nothing but an order, a placement rule and two switches."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ray_sim.engine.world import World
+from ray_sim.kernels.arrays import new_scratch
+from ray_sim.kernels.placement import RULE_NAMES
+from ray_sim.kernels.replay import REMAINING, SERVICE, STATIC, Order
+from ray_sim.kernels.shop import classes_beyond_placement
+from ray_sim.model.units import IntArray
+
+ORDERS = {"static": STATIC, "remaining": REMAINING, "service": SERVICE}
+
+
+def never_fits(world: World, placement: str) -> IntArray:
+    """(C,) verdict per job class under a placement rule, see `ray_sim.kernels.shop`."""
+    rule = RULE_NAMES.index(placement)
+    scratch = new_scratch(len(world.cluster))
+    return classes_beyond_placement(rule, world.shop, world.beyond_capacity, scratch)
+
+
+def gang_gpus(world: World) -> IntArray:
+    """(J,) milli-GPU of the whole gang; 1 where a job has none, so that its service still grows."""
+    gpu = world.cluster.resources.index("gpu")
+    return np.maximum(world.shop.tasks * world.shop.demand[:, 0, gpu], 1)
+
+
+def order_rule(
+    world: World,
+    *,
+    by: str,
+    placement: str,
+    backfill: bool,
+    preemptive: bool,
+    static_key: IntArray | None = None,
+    limits: IntArray | None = None,
+    knob: float = 0.0,
+) -> Order:
+    """Resolve an order for a world.
+
+    Parameters
+    ----------
+    by : ``static`` (by ``static_key``, (J,), smaller first), ``remaining`` (work left) or ``service``
+        (queues of attained service with ``limits`` in milli-GPU microseconds, promotion ``knob``)
+    placement : one of `ray_sim.kernels.placement.RULE_NAMES`
+    backfill : whether waiting jobs may pass one that does not fit
+    preemptive : whether running jobs give way to those before them in the order
+    """
+    n_jobs = len(world.table)
+    empty = np.zeros(0, dtype=np.int64)
+    return Order(
+        kind=ORDERS[by],
+        placement=RULE_NAMES.index(placement),
+        backfill=backfill,
+        preemptive=preemptive,
+        static_key=np.zeros(n_jobs, np.int64) if static_key is None else static_key.copy(),
+        limits=empty if limits is None else limits,
+        knob=knob,
+        gpus=gang_gpus(world),
+        never_fits=never_fits(world, placement),
+    )

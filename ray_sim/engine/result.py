@@ -1,0 +1,148 @@
+"""From the arrays of a finished run to its result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from ray_sim.engine.world import World
+from ray_sim.kernels.arrays import (
+    COMPLETED,
+    EVENT_NAMES,
+    EVICTED,
+    NEVER,
+    REJECTED,
+    ROLE_NAMES,
+    RUNNING,
+    Ledger,
+    Recorder,
+)
+from ray_sim.model.metrics import summarise
+from ray_sim.model.result import EVENT_SCHEMA, JOB_SCHEMA, JobStatus, RunResult
+from ray_sim.model.units import QUANTA_PER_UNIT, IntArray, us_to_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What either loop leaves: the ledger, the record, the last instant, and why jobs were refused."""
+
+    ledger: Ledger
+    record: Recorder
+    now_us: int
+    reasons: dict[int, str]
+    """Reason by job, of rejected and evicted jobs other than `never_fits`."""
+    loop: str
+    loop_reason: str | None = None
+    decision_seconds: Sequence[float] = ()
+
+
+def build_result(world: World, outcome: Outcome) -> RunResult:
+    """Frames and summary of a finished run."""
+    jobs = _jobs(world, outcome)
+    timeline = _timeline(world, outcome.record)
+    capacity = world.cluster.capacity.sum(axis=0)
+    offered = {
+        name: float(total) / QUANTA_PER_UNIT[name]
+        for name, total in zip(world.cluster.resources, capacity, strict=True)
+    }
+    return RunResult(
+        jobs=jobs,
+        events=_events(world, outcome.record),
+        timeline=timeline,
+        summary=summarise(jobs, timeline, offered),
+        loop=outcome.loop,
+        loop_reason=outcome.loop_reason,
+        decision_seconds=tuple(outcome.decision_seconds),
+    )
+
+
+def _jobs(world: World, outcome: Outcome) -> pl.DataFrame:
+    table, ledger = world.table, outcome.ledger
+    end_of_run = outcome.now_us if world.horizon_us >= NEVER - 1 else world.horizon_us
+    completed = ledger.status == COMPLETED
+    ended = ledger.end < NEVER
+    until = np.where(ended, ledger.end, np.maximum(end_of_run, table.submit_us))
+    running = ledger.status == RUNNING
+    run_us = ledger.held + np.where(running, until - ledger.held_since, 0)
+    finished = completed | (ledger.status == EVICTED)
+    names = pl.Series([*table.vc_names, None], dtype=pl.String)
+    vc = names.gather(np.where(table.vc < 0, len(table.vc_names), table.vc).astype(np.uint32))
+    status, reason = _status(world, outcome)
+    columns = {
+        "job_id": table.job_id,
+        "vc": vc,
+        "num_gpus": table.num_gpus,
+        "duration_s": us_to_seconds(table.work_us),
+        "submit_s": us_to_seconds(table.submit_us + table.origin_us),
+        "start_s": _seconds_or_null(ledger.first_start + table.origin_us, ledger.first_start < NEVER),
+        "finish_s": _seconds_or_null(ledger.end + table.origin_us, finished),
+        "jct_s": _seconds_or_null(ledger.end - table.submit_us, completed),
+        "queue_s": us_to_seconds(until - table.submit_us - run_us),
+        "run_s": us_to_seconds(run_us),
+        "preemptions": ledger.preemptions.astype(np.int64),
+        "restarts": ledger.restarts.astype(np.int64),
+        "status": status,
+        "reason": reason,
+        "utility": pl.Series(np.full(len(table), np.nan)).fill_nan(None),
+    }
+    return pl.DataFrame(columns).select(pl.col(name).cast(kind) for name, kind in JOB_SCHEMA.items())
+
+
+def _seconds_or_null(us: IntArray, valid: np.ndarray) -> pl.Series:
+    return pl.Series(np.where(valid, us_to_seconds(us), np.nan)).fill_nan(None)
+
+
+def _status(world: World, outcome: Outcome) -> tuple[pl.Series, pl.Series]:
+    codes = {COMPLETED: JobStatus.COMPLETED, REJECTED: JobStatus.REJECTED, EVICTED: JobStatus.EVICTED}
+    names = [str(codes.get(code, JobStatus.UNFINISHED)) for code in range(6)]
+    status = pl.Series(names).gather(outcome.ledger.status.astype(np.uint32))
+    unfinished = "horizon" if world.horizon_us < NEVER - 1 else "stalled"
+    reasons = [
+        {COMPLETED: None, REJECTED: "never_fits", EVICTED: "policy"}.get(code, unfinished)
+        for code in range(6)
+    ]
+    reason = pl.Series(reasons, dtype=pl.String).gather(outcome.ledger.status.astype(np.uint32))
+    if outcome.reasons:
+        jobs = sorted(outcome.reasons)
+        reason = reason.scatter(jobs, [outcome.reasons[job] for job in jobs])
+    return status, reason
+
+
+def _named(names: Sequence[str], codes: np.ndarray) -> pl.Series:
+    """Names by code; -1 is null."""
+    series = pl.Series([*names, None], dtype=pl.String)
+    return series.gather(np.where(codes < 0, len(names), codes).astype(np.uint32))
+
+
+def _events(world: World, record: Recorder) -> pl.DataFrame:
+    n = int(record.size[0])
+    frame = pl.DataFrame(
+        {
+            "time_s": us_to_seconds(record.time[:n] + world.table.origin_us),
+            "event": _named(EVENT_NAMES, record.kind[:n]),
+            "job_id": world.table.job_id.gather(record.job[:n].astype(np.uint32)),
+            "server": _named(world.cluster.server_names, record.server[:n]),
+            "role": _named(ROLE_NAMES, record.role[:n]),
+            "count": record.count[:n].astype(np.int64),
+        }
+    )
+    return frame.select(pl.col(name).cast(kind) for name, kind in EVENT_SCHEMA.items())
+
+
+def _timeline(world: World, record: Recorder) -> pl.DataFrame:
+    n = int(record.size[1])
+    used = {
+        f"used_{name}": record.line_used[:n, r] / QUANTA_PER_UNIT[name]
+        for r, name in enumerate(world.cluster.resources)
+    }
+    return pl.DataFrame(
+        {
+            "time_s": us_to_seconds(record.line_time[:n] + world.table.origin_us),
+            "waiting": record.line_waiting[:n].astype(np.int64),
+            "running": record.line_running[:n].astype(np.int64),
+            **used,
+        }
+    )

@@ -1,0 +1,60 @@
+"""One run from start to end, by whichever loop may be taken."""
+
+from __future__ import annotations
+
+import time
+from typing import Literal
+
+from ray_sim.engine.compiled import Progress, run_compiled, why_general
+from ray_sim.engine.contract import GrantedWorld, Policy
+from ray_sim.engine.fleet import LocalFleet
+from ray_sim.engine.result import build_result
+from ray_sim.engine.simulation import Simulation
+from ray_sim.engine.world import World
+from ray_sim.model.result import RunResult
+from ray_sim.model.streams import Streams
+
+Loop = Literal["auto", "general"]
+
+_DECISIONS_PER_REPORT = 5_000
+
+
+def run_world(
+    world: World,
+    policy: Policy,
+    *,
+    seed: int = 0,
+    sites: int = 1,
+    loop: Loop = "auto",
+    progress: Progress | None = None,
+) -> RunResult:
+    """Run a policy to the end.
+
+    ``loop="general"`` forbids the compiled loop, which is taken where it does the same; the result
+    tells which ran and why.
+    """
+    reason = "asked for" if loop == "general" else why_general(world, policy, sites=sites)
+    if reason is None:
+        granted = GrantedWorld(world, policy.sees, policy.name)
+        policy.start(granted, Streams(seed))
+        order = policy.order(granted)
+        assert order is not None
+        return build_result(world, run_compiled(world, order, progress))
+    return run_general(world, policy, reason, seed=seed, sites=sites, progress=progress)
+
+
+def run_general(
+    world: World, policy: Policy, reason: str, *, seed: int, sites: int, progress: Progress | None
+) -> RunResult:
+    """The loop of the step-by-step interface, timed."""
+    simulation = Simulation(world, policy, seed=seed, fleet=LocalFleet(world.shop, sites))
+    policy.start(simulation.world, simulation.streams)
+    seconds: list[float] = []
+    while (view := simulation.advance()) is not None:
+        begin = time.perf_counter()
+        decision = policy.decide(view)
+        seconds.append(time.perf_counter() - begin)
+        simulation.apply(decision)
+        if progress is not None and len(seconds) % _DECISIONS_PER_REPORT == 0:
+            progress(simulation.ended_jobs, len(world.table))
+    return simulation.result(loop_reason=reason, decision_seconds=seconds)

@@ -1,0 +1,134 @@
+"""A queue that policies may use: jobs wait by key and are served under a placement rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ray_sim.engine.decision import NO_JOBS, Decision
+from ray_sim.engine.holdings import State
+from ray_sim.engine.order import never_fits
+from ray_sim.engine.world import World
+from ray_sim.kernels.arrays import Changes, Queue, new_changes, new_queue, new_scratch
+from ray_sim.kernels.heap import rekey
+from ray_sim.kernels.placement import RULE_NAMES
+from ray_sim.kernels.service import enqueue, enqueue_all, serve_all, serve_waiting, sort_changes
+from ray_sim.model.units import NEVER_US, IntArray
+
+if TYPE_CHECKING:
+    from ray_sim.engine.contract import View
+
+
+class Service:
+    """Waiting jobs in key order (ties: job index), one queue per partition.
+
+    Push what arrives, then `serve` answers with who starts where. Only partitions in which
+    something happened since the last decision are served. A gang that the placement rule cannot
+    place even on empty servers is rejected when it is pushed.
+    """
+
+    def __init__(self, world: World, placement: str, *, backfill: bool, preemptive: bool) -> None:
+        self._shop = world.shop
+        self._rule = RULE_NAMES.index(placement)
+        self._backfill = backfill
+        self._preemptive = preemptive
+        self._verdict = never_fits(world, placement)
+        self._scratch = new_scratch(len(world.cluster))
+        self._idle = world.cluster.capacity.copy()
+        self._changes = new_changes()
+        self._queue: Queue = new_queue(len(world.table), len(self._verdict))
+        self._rejected = NO_JOBS
+        self._dirty = np.zeros(len(self._shop.part_ptr) - 1, dtype=np.bool_)
+
+    @property
+    def key(self) -> IntArray:
+        """(J,) current keys, of waiting and, once set by `serve`, of running jobs."""
+        return self._queue.key
+
+    def push(self, jobs: IntArray, keys: IntArray) -> None:
+        """Jobs begin to wait with these keys (integers, smaller first)."""
+        fits = self._verdict[self._shop.job_class[jobs]] == 0
+        if not fits.all():
+            self._rejected = jobs[~fits]
+            jobs, keys = jobs[fits], keys[fits]
+        enqueue_all(self._shop, self._queue, jobs, keys.astype(np.int64, copy=False))
+        self._dirty[self._shop.job_part[jobs]] = True
+
+    def rekey(self, job: int, key: int) -> None:
+        """Change the key of a waiting job."""
+        c = self._shop.job_class[job]
+        queue = self._queue
+        rekey(queue.heap, self._shop.class_size_ptr[c], queue.size[c], queue.position, queue.key, job, key)
+
+    def serve(
+        self,
+        view: View,
+        running_keys: tuple[IntArray, IntArray] | None = None,
+        *,
+        levels: IntArray | None = None,
+        review_us: int = NEVER_US,
+    ) -> Decision:
+        """Decide who starts, and with ``preemptive`` who is suspended.
+
+        ``running_keys`` is (jobs, keys) of all running jobs, needed when preemptive.
+        """
+        self._dirty[self._shop.job_part[view.completed]] = True
+        if view.reviewed:
+            self._dirty[:] = True
+        changes = self._serve_dirty(view, running_keys)
+        self._dirty[:] = False
+        rejected, self._rejected = self._rejected, NO_JOBS
+        return Decision(
+            changes=changes if changes.size[0] > 0 else None,
+            reject=rejected,
+            reject_reason="never_fits",
+            levels=NO_JOBS if levels is None else levels,
+            review_us=review_us,
+        )
+
+    def _serve_dirty(self, view: View, running_keys: tuple[IntArray, IntArray] | None) -> Changes:
+        shop, queue, changes = self._shop, self._queue, self._changes
+        changes.size[0] = 0
+        changes.ptr[0] = 0
+        running = NO_JOBS
+        if running_keys is not None:
+            jobs, keys = running_keys
+            queue.key[jobs] = keys
+            running = jobs[np.lexsort((jobs, keys))]
+        for p in np.flatnonzero(self._dirty):
+            self._idle[:] = view.free
+            if not self._preemptive:
+                changes = serve_waiting(
+                    p, self._rule, self._backfill, shop, queue, self._idle, self._scratch, changes
+                )
+                continue
+            mine = running[shop.job_part[running] == p]
+            changes = serve_all(
+                p,
+                self._rule,
+                self._backfill,
+                shop,
+                queue,
+                mine,
+                view.holdings.pool,
+                self._idle,
+                shop.capacity.copy(),
+                self._scratch,
+                changes,
+            )
+        for i in range(changes.size[0]):
+            if changes.ptr[i + 1] == changes.ptr[i]:
+                enqueue(shop, queue, changes.job[i], queue.key[changes.job[i]])
+        self._changes = changes
+        return sort_changes(changes)
+
+    def state(self) -> State:
+        """Arrays that `restore` takes."""
+        return {f"queue.{name}": array.copy() for name, array in self._queue._asdict().items()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from a state."""
+        self._queue = Queue(**{name: state[f"queue.{name}"].copy() for name in Queue._fields})
+

@@ -1,0 +1,407 @@
+"""The loop: from instant to instant, one decision at a time.
+
+    policy.start(sim.world, sim.streams)
+    while (view := sim.advance()) is not None:
+        sim.apply(policy.decide(view))
+    result = sim.result()
+
+Inside an instant: completions, arrivals, slot, review; then job order. An instant repeats while
+events remain at it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ray_sim.engine.chunks import NO_EVENTS
+from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake
+from ray_sim.engine.decision import NO_JOBS, Decision, Dispatch
+from ray_sim.engine.faults import reject_decision
+from ray_sim.engine.fleet import Fleet, LocalFleet
+from ray_sim.engine.holdings import Holdings, State
+from ray_sim.engine.result import Outcome, build_result
+from ray_sim.engine.site import Commands, part
+from ray_sim.engine.world import World
+from ray_sim.kernels.arrays import (
+    COMPLETED,
+    FINISH,
+    LEVEL,
+    NEVER,
+    RUNNING,
+    WAITING,
+    Calendar,
+    Changes,
+    Ledger,
+    Recorder,
+    new_calendar,
+    new_ledger,
+    new_recorder,
+)
+from ray_sim.kernels.check import OK, check_changes
+from ray_sim.kernels.progress import commit_holdings, evict, finish_due, reject, set_rates, submit_due
+from ray_sim.kernels.record import add_event, add_line
+from ray_sim.model.errors import InfeasibleDecisionError, InvalidScenarioError, RunFailedError
+from ray_sim.model.result import RunResult
+from ray_sim.model.streams import Streams
+from ray_sim.model.units import US_PER_S, IntArray
+
+_MOST_REPEATS = 10_000
+"""Repetitions of one instant, beside one per job, after which the run is declared stuck."""
+
+
+class Simulation:
+    """One run of one policy, step by step."""
+
+    def __init__(self, world: World, policy: Policy, *, seed: int = 0, fleet: Fleet | None = None) -> None:
+        n_jobs = len(world.table)
+        self._full_world = world
+        self._policy = policy
+        self._name = policy.name or type(policy).__name__
+        self.world = GrantedWorld(world, policy.sees, self._name)
+        self.streams = Streams(seed)
+        if (policy.slotted or Wake.SLOT in policy.wake_on) and world.slot_us is None:
+            raise InvalidScenarioError(
+                f"policy {self._name} decides on slots: give their length, e.g. -w slot_s=3600"
+            )
+        self._fleet: Fleet = LocalFleet(world.shop) if fleet is None else fleet
+        self._holdings = Holdings(world.shop, world.shop.capacity)
+        self._ledger = new_ledger(world.table.work_us)
+        self._calendar = new_calendar(n_jobs)
+        self._record = new_recorder(n_jobs, len(world.cluster.resources))
+        self._counts = np.zeros(2, dtype=np.int64)
+        self._now = -1
+        self._next_job = 0
+        self._review = NEVER
+        self._last_slot = -1
+        self._repeats = 0
+        self._arrived: list[IntArray] = []
+        self._completed: list[IntArray] = []
+        self._chunks_left = None if world.chunks is None else world.chunks.copy()
+        self._reasons: dict[int, str] = {}
+        self._finished = np.empty(n_jobs, dtype=np.int64)
+        self._after = np.empty_like(world.shop.capacity)
+
+    @property
+    def ended_jobs(self) -> int:
+        """Jobs that have come and are neither waiting nor running."""
+        return self._next_job - int(self._counts.sum())
+
+    def advance(self) -> View | None:
+        """Go on to the next instant at which the policy wants to be asked; None at the end."""
+        while True:
+            now = self._next_instant()
+            if now > self._now:
+                self._close_instant()
+                if now > self._full_world.horizon_us:
+                    return None
+                self._now, self._repeats = now, 0
+            self._guard()
+            view = self._happen(now)
+            if view is not None:
+                return view
+
+    def _next_instant(self) -> int:
+        times = [self._fleet.next_us, self._review]
+        submit = self._full_world.shop.submit
+        if self._next_job < len(submit):
+            times.append(int(submit[self._next_job]))
+        if self._calendar.size[0] > 0:
+            times.append(int(self._ledger.finish[self._calendar.heap[0]]))
+        if self._wants_slot():
+            times.append(self._next_slot_us())
+        return min(times)
+
+    def _wants_slot(self) -> bool:
+        if Wake.SLOT in self._policy.wake_on:
+            return bool(self._counts[0] + self._counts[1] > 0)
+        return self._policy.slotted and bool(self._arrived or self._completed)
+
+    def _next_slot_us(self) -> int:
+        """The first slot boundary, now or later, at which the policy has not been asked."""
+        slot = self._full_world.slot_us or 1
+        index = max(-(-max(self._now, 0) // slot), self._last_slot + 1)
+        return index * slot
+
+    def _close_instant(self) -> None:
+        if self._now >= 0:
+            self._record = add_line(
+                self._record, self._now, self._counts[0], self._counts[1], self._holdings.used
+            )
+
+    def _guard(self) -> None:
+        self._repeats += 1
+        if self._repeats > _MOST_REPEATS + len(self._full_world.table):
+            ids = self._full_world.table.job_id
+            jobs = [ids[int(job)] for job in np.flatnonzero(self._ledger.status == RUNNING)[:5]]
+            raise RunFailedError(
+                f"time stands still at {self._now / US_PER_S:g} s: policy {self._name} was asked "
+                f"{self._repeats} times at one instant; running jobs: {', '.join(jobs) or 'none'}"
+            )
+
+    def _happen(self, now: int) -> View | None:
+        """Let everything happen that happens now; the view if the policy wants to be asked."""
+        wake = Wake(0)
+        if self._complete(now):
+            wake |= Wake.COMPLETION
+        if self._arrive(now):
+            wake |= Wake.ARRIVAL
+        at_slot = self._wants_slot() and self._next_slot_us() == now
+        reviewed = self._review <= now
+        if reviewed:
+            wake |= Wake.REVIEW
+            self._review = NEVER
+        asked = bool(wake & (self._policy.wake_on | Wake.REVIEW)) and not self._policy.slotted
+        if not (asked or at_slot or (reviewed and self._policy.slotted)):
+            return None
+        if at_slot and self._full_world.slot_us is not None:
+            self._last_slot = now // self._full_world.slot_us
+        view = View(
+            now_us=now,
+            arrived=_joined(self._arrived),
+            completed=_joined(self._completed),
+            reviewed=reviewed,
+            at_slot=at_slot,
+            jobs=self.world.jobs,
+            holdings=self._holdings,
+            arrivals=self._next_job,
+            _ledger=self._ledger,
+            _sees=self._policy.sees,
+            _policy=self._name,
+        )
+        self._arrived, self._completed = [], []
+        return view
+
+    def _complete(self, now: int) -> bool:
+        """Chunks, then jobs whose work is done now."""
+        if self._fleet.next_us <= now:
+            self._finish_chunks(now, self._fleet.collect(now))
+        n, self._record = finish_due(
+            now,
+            self._full_world.shop,
+            self._ledger,
+            self._holdings.pool,
+            self._calendar,
+            self._holdings.used,
+            self._record,
+            self._counts,
+            self._finished,
+        )
+        if n:
+            done = self._finished[:n].copy()
+            self._release_at_sites(now, done)
+            self._completed.append(done)
+        return bool(self._completed)
+
+    def _finish_chunks(self, now: int, events: IntArray) -> None:
+        for job, _unit in events.tolist():
+            assert self._chunks_left is not None
+            self._chunks_left[job] -= 1
+            if self._chunks_left[job] == 0:
+                self._ledger.status[job] = COMPLETED
+                self._ledger.end[job] = now
+                self._ledger.held[job] += now - self._ledger.held_since[job]
+                self._counts[1] -= 1
+                self._record = add_event(self._record, now, FINISH, job, -1, -1, 0)
+                self._completed.append(np.array([job], dtype=np.int64))
+
+    def _release_at_sites(self, now: int, jobs: IntArray) -> None:
+        nothing = np.zeros(0, dtype=np.int64)
+        changes = Changes(
+            job=jobs,
+            ptr=np.zeros(len(jobs) + 1, dtype=np.int64),
+            server=nothing,
+            role=nothing,
+            count=nothing,
+            size=np.array([len(jobs)]),
+        )
+        self._fleet.command(now, Commands(changes))
+
+    def _arrive(self, now: int) -> bool:
+        first = self._next_job
+        submit = self._full_world.shop.submit
+        if first < len(submit) and submit[first] == now:
+            self._next_job, self._record = submit_due(
+                now,
+                first,
+                self._full_world.shop,
+                self._full_world.beyond_capacity,
+                self._ledger,
+                self._counts,
+                self._record,
+            )
+            accepted = first + np.flatnonzero(self._ledger.status[first : self._next_job] == WAITING)
+            if len(accepted):
+                self._arrived.append(accepted)
+        return bool(self._arrived)
+
+    def apply(self, decision: Decision) -> None:
+        """Validate a decision exactly, then carry it out.
+
+        Raises
+        ------
+        InfeasibleDecisionError : it breaks a rule of the world; nothing has been changed
+        """
+        self._check(decision)
+        now = self._now
+        for job in decision.reject.tolist():
+            self._record = reject(now, self._ledger, self._counts, self._record, job)
+            self._reasons[job] = decision.reject_reason
+        for job in decision.evict.tolist():
+            self._evict(now, job)
+        for job, level in decision.levels.tolist():
+            self._record = add_event(self._record, now, LEVEL, job, -1, -1, level)
+        if decision.changes is not None:
+            self._change(now, decision.changes)
+        if decision.dispatch is not None:
+            self._dispatch(now, decision.dispatch)
+        self._review = decision.review_us
+
+    def _check(self, decision: Decision) -> None:
+        table, where = self._full_world.table, f"{self._now / US_PER_S:g} s: policy {self._name}"
+        if decision.review_us <= self._now:
+            raise InfeasibleDecisionError(f"at {where} asks for a review at or before now")
+        for job in (*decision.reject.tolist(), *decision.evict.tolist()):
+            if not 0 <= job < self._next_job or self._ledger.status[job] not in (WAITING, RUNNING):
+                raise InfeasibleDecisionError(f"at {where} ends job {job}, which is not in the system")
+        for job in decision.reject.tolist():
+            if self._ledger.status[job] != WAITING:
+                raise InfeasibleDecisionError(
+                    f"at {where} rejects job {table.job_id[job]}, which runs; evict it instead"
+                )
+        if decision.changes is not None:
+            shop, pool = self._full_world.shop, self._holdings.pool
+            fault, job, server = check_changes(
+                shop, self._ledger, pool, decision.changes, self._full_world.elastic, self._after
+            )
+            if fault != OK:
+                reject_decision(where, self._full_world, fault, job, server, self._after)
+
+    def _evict(self, now: int, job: int) -> None:
+        held = self._ledger.status[job] == RUNNING
+        self._record = evict(
+            now,
+            self._full_world.shop,
+            self._ledger,
+            self._holdings.pool,
+            self._calendar,
+            self._holdings.used,
+            self._counts,
+            self._record,
+            job,
+        )
+        if held:
+            self._release_at_sites(now, np.array([job], dtype=np.int64))
+
+    def _change(self, now: int, changes: Changes) -> None:
+        """New holdings, then new rates of the changed jobs and of those the truth says they touch."""
+        world, n = self._full_world, int(changes.size[0])
+        pauses = np.empty(n, dtype=np.int64)
+        servers = self._servers_of(changes) if world.elastic else NO_JOBS
+        self._holdings.pool, self._record = commit_holdings(
+            now,
+            world.shop,
+            self._ledger,
+            self._holdings.pool,
+            self._calendar,
+            self._holdings.used,
+            self._record,
+            changes,
+            pauses,
+            world.restart_us,
+            self._counts,
+        )
+        holding = np.diff(changes.ptr[: n + 1]) > 0
+        jobs, pauses = changes.job[:n][holding], pauses[holding]
+        self._rate(now, jobs, pauses)
+        if len(servers):
+            others = np.setdiff1d(world.truth.touched(servers), jobs)
+            others = others[self._ledger.status[others] == RUNNING]
+            self._rate(now, others, np.zeros(len(others), dtype=np.int64))
+        self._fleet.command(now, Commands(changes))
+
+    def _rate(self, now: int, jobs: IntArray, pauses: IntArray) -> None:
+        if len(jobs):
+            rates = self._full_world.truth.rates(self._holdings, jobs)
+            set_rates(self._ledger, self._calendar, jobs, now, rates, pauses)
+
+    def _servers_of(self, changes: Changes) -> IntArray:
+        """Servers on which the changes take or give anything."""
+        n = int(changes.size[0])
+        before = self._holdings.rows(changes.job[:n])[:, 1]
+        return np.union1d(before, changes.server[: changes.ptr[n]])
+
+    def _dispatch(self, now: int, dispatch: Dispatch) -> None:
+        work = self._full_world.table.work_us[dispatch.job]
+        rows = np.stack([dispatch.worker, dispatch.key, dispatch.job, dispatch.unit, work], axis=1)
+        for job in np.unique(dispatch.job).tolist():
+            if self._ledger.status[job] == WAITING:
+                self._ledger.status[job] = RUNNING
+                self._ledger.first_start[job] = self._ledger.held_since[job] = now
+                self._counts += (-1, 1)
+        self._fleet.command(now, Commands(chunks=rows))
+
+    def result(
+        self, *, loop_reason: str = "step by step", decision_seconds: Sequence[float] = ()
+    ) -> RunResult:
+        """The result; call it when `advance` has returned None."""
+        outcome = Outcome(
+            self._ledger,
+            self._record,
+            max(self._now, 0),
+            self._reasons,
+            "general",
+            loop_reason,
+            decision_seconds,
+        )
+        return build_result(self._full_world, outcome)
+
+    def state(self) -> State:
+        """Everything that `restore` needs to go on alike, as arrays; valid between two instants."""
+        groups = {"ledger": self._ledger, "calendar": self._calendar, "record": self._record}
+        scalars = [self._now, self._next_job, self._review, self._last_slot, self._repeats]
+        reasons = [[job, len(text)] for job, text in self._reasons.items()]
+        return {
+            **{
+                f"{group}.{name}": array.copy()
+                for group, arrays in groups.items()
+                for name, array in arrays._asdict().items()
+            },
+            **{f"holdings.{name}": array for name, array in self._holdings.state().items()},
+            **{f"fleet.{name}": array for name, array in self._fleet.state().items()},
+            **{f"policy.{name}": array for name, array in self._policy.state().items()},
+            "scalars": np.array(scalars),
+            "counts": self._counts.copy(),
+            "arrived": _joined(self._arrived),
+            "completed": _joined(self._completed),
+            "chunks_left": NO_EVENTS if self._chunks_left is None else self._chunks_left.copy(),
+            "reasons": np.array(reasons, dtype=np.int64).reshape(-1, 2),
+            "reason_texts": np.frombuffer("".join(self._reasons.values()).encode(), dtype=np.uint8),
+        }
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from a state of the same world and policy, after `policy.start`."""
+        self._ledger = Ledger(**{k: v.copy() for k, v in part(state, "ledger").items()})
+        self._calendar = Calendar(**{k: v.copy() for k, v in part(state, "calendar").items()})
+        self._record = Recorder(**{k: v.copy() for k, v in part(state, "record").items()})
+        self._holdings.restore(part(state, "holdings"))
+        self._fleet.restore(part(state, "fleet"))
+        self._policy.restore(part(state, "policy"))
+        scalars = [int(value) for value in state["scalars"]]
+        self._now, self._next_job, self._review, self._last_slot, self._repeats = scalars
+        self._counts = state["counts"].copy()
+        self._arrived = [state["arrived"].copy()] if len(state["arrived"]) else []
+        self._completed = [state["completed"].copy()] if len(state["completed"]) else []
+        if self._chunks_left is not None:
+            self._chunks_left = state["chunks_left"].copy()
+        text = state["reason_texts"].tobytes().decode()
+        self._reasons = {}
+        for job, length in state["reasons"].tolist():
+            self._reasons[job], text = text[:length], text[length:]
+
+
+def _joined(arrays: list[IntArray]) -> IntArray:
+    if not arrays:
+        return NO_JOBS
+    return arrays[0] if len(arrays) == 1 else np.sort(np.concatenate(arrays))

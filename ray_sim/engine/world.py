@@ -1,0 +1,179 @@
+"""The world of a run: jobs, servers, partitions and the facts no policy chooses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ray_sim.kernels.arrays import Shop
+from ray_sim.kernels.shop import classes_beyond_capacity, single_server_classes
+from ray_sim.model.cluster import Cluster
+from ray_sim.model.errors import InvalidScenarioError
+from ray_sim.model.job import JobTable
+from ray_sim.model.parameters import Parameter, Value, resolve
+from ray_sim.model.truth import RigidTruth, Truth
+from ray_sim.model.units import NEVER_US, IntArray, seconds_to_us
+
+Partition = Literal["none", "vc"]
+
+WORLD_PARAMETERS = (
+    Parameter(
+        "restart_cost_s",
+        "float",
+        0.0,
+        "pause of a job, holding its servers without progress, each time it resumes or moves",
+        unit="s",
+        minimum=0.0,
+    ),
+    Parameter(
+        "horizon_s",
+        "float",
+        None,
+        "the run ends this long after the first submission; none = when all jobs have ended",
+        unit="s",
+        minimum=0.0,
+        exclusive=True,
+    ),
+    Parameter(
+        "slot_s",
+        "float",
+        None,
+        "slot length, for policies that decide on a grid of slots",
+        unit="s",
+        minimum=0.0,
+        exclusive=True,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Everything that is true in a run before a policy decides anything."""
+
+    table: JobTable
+    cluster: Cluster
+    partition: Partition
+    shop: Shop
+    beyond_capacity: IntArray
+    """(C,) verdict per job class, see `ray_sim.kernels.shop`."""
+    truth: Truth
+    restart_us: int = 0
+    horizon_us: int = NEVER_US - 1
+    slot_us: int | None = None
+    elastic: bool = False
+    """Whether a job may hold any number of workers; else its whole gang or nothing."""
+    chunks: IntArray | None = None
+    """(J,) chunks of each job where jobs are chunked; a job's work is then that of one chunk."""
+
+
+def build_world(
+    table: JobTable,
+    cluster: Cluster,
+    *,
+    partition: Partition = "none",
+    params: Mapping[str, object] | None = None,
+) -> World:
+    """A world of rigid jobs.
+
+    Parameters
+    ----------
+    table : demands in the cluster's resources, in the same order
+    cluster : with ``partition="vc"`` every server must bear a vc label
+    partition : ``vc`` confines each job to the servers labelled with its vc
+    params : values for `WORLD_PARAMETERS`, as text or typed
+
+    Raises
+    ------
+    InvalidScenarioError, UnknownNameError : a parameter or the partition is not possible
+    """
+    values = resolve("the world", WORLD_PARAMETERS, params or {})
+    shop = _shop(table, cluster, partition)
+    return World(
+        table=table,
+        cluster=cluster,
+        partition=partition,
+        shop=shop,
+        beyond_capacity=classes_beyond_capacity(shop),
+        truth=RigidTruth(cluster),
+        restart_us=_us(values["restart_cost_s"]) or 0,
+        horizon_us=_us(values["horizon_s"]) or NEVER_US - 1,
+        slot_us=_us(values["slot_s"]),
+    )
+
+
+def _us(seconds: Value) -> int | None:
+    if not isinstance(seconds, (int, float)):
+        return None
+    us = int(seconds_to_us(seconds))
+    if us == 0 and seconds > 0:
+        raise InvalidScenarioError(f"a time of {seconds:g} s is below the clock's microsecond")
+    return us
+
+
+def _shop(table: JobTable, cluster: Cluster, partition: Partition) -> Shop:
+    if table.resources != cluster.resources:
+        raise InvalidScenarioError(
+            f"the workload was loaded for resources {table.resources}, the cluster offers {cluster.resources}"
+        )
+    server_part, job_part = _partitions(table, cluster, partition)
+    n_parts = int(server_part.max()) + 1
+    part_servers = np.argsort(server_part, kind="stable").astype(np.int64)
+    job_class = _classes(job_part, table)
+    n_classes = int(job_class.max()) + 1 if len(table) else 0
+    class_job = np.full(n_classes, -1, dtype=np.int64)
+    class_job[job_class[::-1]] = np.arange(len(table) - 1, -1, -1)
+    largest = cluster.capacity.max(axis=0).astype(np.float64)
+    shop = Shop(
+        capacity=np.ascontiguousarray(cluster.capacity),
+        speed=cluster.speed / 1.0,
+        weight=np.divide(1.0, largest, out=np.zeros_like(largest), where=largest > 0),
+        part_ptr=_pointers(server_part, n_parts),
+        part_servers=part_servers,
+        server_part=server_part,
+        job_part=job_part,
+        submit=table.submit_us,
+        tasks=table.tasks,
+        demand=np.ascontiguousarray(table.demand[:, None, :]),
+        job_class=job_class,
+        class_job=class_job,
+        part_class_ptr=np.searchsorted(job_part[class_job], np.arange(n_parts + 1)).astype(np.int64),
+        class_single=np.zeros(n_classes, dtype=np.bool_),
+        class_size_ptr=_pointers(job_class, n_classes),
+    )
+    return shop._replace(class_single=single_server_classes(shop))
+
+
+def _pointers(codes: IntArray, n: int) -> IntArray:
+    counts = np.bincount(codes[codes >= 0], minlength=n)
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def _partitions(
+    table: JobTable, cluster: Cluster, partition: Partition
+) -> tuple[IntArray, IntArray]:
+    """Partition of every server and of every job; -1 for a job whose vc has no server."""
+    if partition == "none":
+        return np.zeros(len(cluster), np.int64), np.zeros(len(table), np.int64)
+    names: dict[str, int] = {}
+    for server, vc in zip(cluster.server_names, cluster.vc, strict=True):
+        if vc is None:
+            raise InvalidScenarioError(
+                f"partition vc: server {server} of cluster {cluster.name} has no vc; label every server"
+            )
+        names.setdefault(vc, len(names))
+    server_part = np.array([names[vc] for vc in cluster.vc if vc is not None], dtype=np.int64)
+    of_vc = np.array([*(names.get(vc, -1) for vc in table.vc_names), -1], dtype=np.int64)
+    return server_part, of_vc[table.vc]
+
+
+def _classes(job_part: IntArray, table: JobTable) -> IntArray:
+    """Number the distinct (partition, tasks, demand), partition by partition."""
+    code = np.unique(job_part, return_inverse=True)[1]
+    columns = [table.tasks, *(table.demand[:, r] for r in range(table.demand.shape[1]))]
+    for column in columns:
+        values, inverse = np.unique(column, return_inverse=True)
+        code = np.unique(code * len(values) + inverse, return_inverse=True)[1]
+    return code.astype(np.int64)

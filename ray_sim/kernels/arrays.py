@@ -1,0 +1,255 @@
+"""The arrays kernels share, grouped by who owns them. J jobs, S servers, R resources, C classes.
+
+Growable groups (`Pool`, `Recorder`, `Changes`) are replaced by larger ones: a kernel that may grow
+one returns it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+I8 = npt.NDArray[np.int8]
+F64 = npt.NDArray[np.float64]
+Bool = npt.NDArray[np.bool_]
+
+NEVER = 2**62
+
+# Job states, `Ledger.status`.
+FUTURE, WAITING, RUNNING, COMPLETED, REJECTED, EVICTED = range(6)
+
+# Event kinds, `Recorder.kind`; the names are `EVENT_NAMES`.
+SUBMIT, REJECT, START, MOVE, STOP, FINISH, EVICT, LEVEL = range(8)
+EVENT_NAMES = ("submit", "reject", "start", "move", "stop", "finish", "evict", "level")
+
+# Roles of a holding.
+WORKER, PARAMETER_SERVER = 0, 1
+ROLE_NAMES = ("worker", "ps")
+
+
+class Shop(NamedTuple):
+    """What never changes in a run: servers, partitions, gangs and their classes.
+
+    Jobs of one class ask the same of the same partition, so if one cannot be placed, none can.
+    Classes are numbered partition by partition.
+    """
+
+    capacity: I64
+    """(S, R) quanta."""
+    speed: F64
+    """(S,) progress per microsecond of a rigid job."""
+    weight: F64
+    """(R,) one over the largest server's capacity, 0 where no server has any."""
+    part_ptr: I64
+    part_servers: I64
+    """Servers of partition p in index order: part_servers[part_ptr[p]:part_ptr[p + 1]]."""
+    server_part: I64
+    """(S,) partition of a server, -1 if it belongs to none."""
+    job_part: I64
+    """(J,) partition of a job, -1 if the cluster has none for it."""
+    submit: I64
+    """(J,) microseconds, non-decreasing."""
+    tasks: I64
+    """(J,) tasks of the gang."""
+    demand: I64
+    """(J, roles, R) quanta per task and role."""
+    job_class: I64
+    """(J,) class of a job."""
+    class_job: I64
+    """(C,) a job that stands for the class."""
+    part_class_ptr: I64
+    """(P + 1,) classes of partition p: part_class_ptr[p] .. part_class_ptr[p + 1]."""
+    class_single: Bool
+    """(C,) the gang fits on one empty server of its partition."""
+    class_size_ptr: I64
+    """(C + 1,) prefix sums of the number of jobs per class: where its heap lies."""
+
+
+class Ledger(NamedTuple):
+    """Progress of every job, (J,) each. Times in microseconds; NEVER where it has not happened."""
+
+    status: I8
+    anchor: I64
+    """Since when `rate` holds; later than now during a restart pause."""
+    work_left: F64
+    """Work left at the anchor."""
+    rate: F64
+    """Work per microsecond since the anchor."""
+    finish: I64
+    """When the work is done at this rate."""
+    ran: I64
+    """Microseconds of progress before the anchor."""
+    held: I64
+    """Microseconds with resources before `held_since`."""
+    held_since: I64
+    first_start: I64
+    last_stop: I64
+    end: I64
+    """When the job completed, was rejected or was evicted."""
+    preemptions: I32
+    restarts: I32
+
+
+class Pool(NamedTuple):
+    """Holdings as linked rows per job, and what they leave free."""
+
+    head: I64
+    """(J,) first row of a job, -1 for none."""
+    row_server: I64
+    row_role: I64
+    row_count: I64
+    row_next: I64
+    top: I64
+    """(2,) head of the list of spare rows, rows ever used."""
+    free: I64
+    """(S, R) quanta."""
+
+
+class Calendar(NamedTuple):
+    """Indexed heap of running jobs by (finish, job)."""
+
+    heap: I64
+    position: I64
+    size: I64
+    """(1,)."""
+
+
+class Queue(NamedTuple):
+    """Waiting jobs: per class an indexed heap by (key, job)."""
+
+    key: I64
+    """(J,) smaller is served first."""
+    heap: I64
+    position: I64
+    size: I64
+    """(C,)."""
+    blocked: Bool
+    """(C,) scratch of one service."""
+
+
+class Changes(NamedTuple):
+    """Complete new holdings of some jobs; no rows = the job stops."""
+
+    job: I64
+    ptr: I64
+    """Rows of change i: ptr[i] .. ptr[i + 1]."""
+    server: I64
+    role: I64
+    count: I64
+    size: I64
+    """(1,) number of changes."""
+
+
+class Recorder(NamedTuple):
+    """Events and timeline of the run so far."""
+
+    time: I64
+    kind: I8
+    job: I32
+    server: I32
+    role: I8
+    count: I32
+    line_time: I64
+    line_waiting: I32
+    line_running: I32
+    line_used: I64
+    """(lines, R) quanta."""
+    size: I64
+    """(2,) events, timeline rows."""
+
+
+class Scratch(NamedTuple):
+    """Working space of placement, (S,) each."""
+
+    server: I64
+    count: I64
+    tally: I64
+
+
+def empty(n: int, fill: int = 0, dtype: Any = np.int64) -> npt.NDArray[Any]:
+    """A new array of n equal values."""
+    return np.full(n, fill, dtype=dtype)
+
+
+def new_ledger(work: I64) -> Ledger:
+    """Every job still in the future with all its work left."""
+    n = len(work)
+    return Ledger(
+        status=empty(n, FUTURE, np.int8),
+        anchor=empty(n),
+        work_left=work.astype(np.float64),
+        rate=np.zeros(n),
+        finish=empty(n, NEVER),
+        ran=empty(n),
+        held=empty(n),
+        held_since=empty(n),
+        first_start=empty(n, NEVER),
+        last_stop=empty(n, NEVER),
+        end=empty(n, NEVER),
+        preemptions=empty(n, 0, np.int32),
+        restarts=empty(n, 0, np.int32),
+    )
+
+
+def new_pool(n_jobs: int, capacity: I64) -> Pool:
+    """Nothing held."""
+    rows = 64
+    return Pool(
+        head=empty(n_jobs, -1),
+        row_server=empty(rows),
+        row_role=empty(rows),
+        row_count=empty(rows),
+        row_next=empty(rows, -1),
+        top=np.array([-1, 0]),
+        free=capacity.copy(),
+    )
+
+
+def new_calendar(n_jobs: int) -> Calendar:
+    """Nobody runs."""
+    return Calendar(heap=empty(n_jobs), position=empty(n_jobs, -1), size=empty(1))
+
+
+def new_queue(n_jobs: int, n_classes: int) -> Queue:
+    """Nobody waits."""
+    return Queue(
+        key=empty(n_jobs),
+        heap=empty(n_jobs),
+        position=empty(n_jobs, -1),
+        size=empty(n_classes),
+        blocked=np.zeros(n_classes, dtype=np.bool_),
+    )
+
+
+def new_changes() -> Changes:
+    """No change."""
+    return Changes(
+        job=empty(16), ptr=empty(17), server=empty(64), role=empty(64), count=empty(64), size=empty(1)
+    )
+
+
+def new_recorder(n_jobs: int, n_resources: int) -> Recorder:
+    """No event, with room for a run without preemptions."""
+    events, lines = 3 * n_jobs + 64, 2 * n_jobs + 64
+    return Recorder(
+        time=empty(events),
+        kind=empty(events, 0, np.int8),
+        job=empty(events, 0, np.int32),
+        server=empty(events, 0, np.int32),
+        role=empty(events, 0, np.int8),
+        count=empty(events, 0, np.int32),
+        line_time=empty(lines),
+        line_waiting=empty(lines, 0, np.int32),
+        line_running=empty(lines, 0, np.int32),
+        line_used=np.zeros((lines, n_resources), dtype=np.int64),
+        size=empty(2),
+    )
+
+
+def new_scratch(n_servers: int) -> Scratch:
+    """Working space for clusters of ``n_servers``."""
+    return Scratch(server=empty(n_servers), count=empty(n_servers), tally=empty(n_servers))

@@ -1,0 +1,89 @@
+"""Exact validation of a decision's changes against the world."""
+
+from __future__ import annotations
+
+from ray_sim.kernels.arrays import (
+    PARAMETER_SERVER,
+    RUNNING,
+    WAITING,
+    WORKER,
+    I64,
+    Changes,
+    Ledger,
+    Pool,
+    Shop,
+)
+from ray_sim.kernels.compile import kernel
+
+(
+    OK,
+    NOT_SORTED,
+    NO_SUCH_JOB,
+    NOT_ACTIVE,
+    NO_SUCH_SERVER,
+    WRONG_PARTITION,
+    BAD_COUNT,
+    BAD_ROLE,
+    NOT_A_GANG,
+    OVER_CAPACITY,
+    NOTHING_HELD,
+) = range(11)
+
+MOST_TASKS = 2**31
+"""More tasks on one server than this are refused, so that no product overflows."""
+
+
+@kernel
+def check_changes(
+    shop: Shop, ledger: Ledger, pool: Pool, changes: Changes, elastic: bool, free: I64
+) -> tuple[int, int, int]:
+    """First fault of the changes as (fault, job, server), (OK, -1, -1) if there is none.
+
+    ``free`` is working space, (S, R); on return it holds what would be left free.
+    """
+    free[:] = pool.free
+    for i in range(changes.size[0]):
+        job = changes.job[i]
+        if job < 0 or job >= len(shop.submit):
+            return NO_SUCH_JOB, job, -1
+        if i > 0 and changes.job[i - 1] >= job:
+            return NOT_SORTED, job, -1
+        if ledger.status[job] != WAITING and ledger.status[job] != RUNNING:
+            return NOT_ACTIVE, job, -1
+        row = pool.head[job]
+        while row >= 0:
+            for r in range(free.shape[1]):
+                free[pool.row_server[row], r] += (
+                    pool.row_count[row] * shop.demand[job, pool.row_role[row], r]
+                )
+            row = pool.row_next[row]
+    for i in range(changes.size[0]):
+        job = changes.job[i]
+        workers = 0
+        for k in range(changes.ptr[i], changes.ptr[i + 1]):
+            server, role, count = changes.server[k], changes.role[k], changes.count[k]
+            if server < 0 or server >= len(shop.capacity):
+                return NO_SUCH_SERVER, job, server
+            if shop.server_part[server] != shop.job_part[job]:
+                return WRONG_PARTITION, job, server
+            if role < WORKER or role > PARAMETER_SERVER or role >= shop.demand.shape[1]:
+                return BAD_ROLE, job, server
+            if count < 1 or count > MOST_TASKS or (count > shop.tasks[job] and not elastic):
+                return BAD_COUNT, job, server
+            if k > changes.ptr[i]:
+                before, role_before = changes.server[k - 1], changes.role[k - 1]
+                if before > server or (before == server and role_before >= role):
+                    return NOT_SORTED, job, server
+            for r in range(free.shape[1]):
+                free[server, r] -= count * shop.demand[job, role, r]
+                if free[server, r] < 0:
+                    return OVER_CAPACITY, job, server
+            if role == WORKER:
+                workers += count
+        held = pool.head[job] >= 0
+        if changes.ptr[i + 1] == changes.ptr[i]:
+            if not held:
+                return NOTHING_HELD, job, -1
+        elif not elastic and workers != shop.tasks[job]:
+            return NOT_A_GANG, job, -1
+    return OK, -1, -1

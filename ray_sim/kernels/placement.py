@@ -1,0 +1,211 @@
+"""Where a gang goes: the placement rules, on any matrix of free quanta.
+
+A rule either places every task of the gang or none, and never changes ``free``. Ties go to the
+lowest server index.
+"""
+
+from __future__ import annotations
+
+from ray_sim.kernels.arrays import I64, Scratch, Shop
+from ray_sim.kernels.compile import kernel
+
+POOLED, FIRST_FIT, CONSOLIDATE, SPREAD, LOAD_BALANCE = range(5)
+RULE_NAMES = ("pooled", "first_fit", "consolidate", "spread", "load_balance")
+
+
+@kernel
+def room(free: I64, server: int, demand: I64, wanted: int) -> int:
+    """How many of ``wanted`` tasks fit on a server now."""
+    fit = wanted
+    for r in range(len(demand)):
+        if demand[r] > 0:
+            if free[server, r] < demand[r]:
+                return 0
+            if free[server, r] < fit * demand[r]:
+                fit = free[server, r] // demand[r]
+    return fit
+
+
+@kernel
+def _holds_all(free: I64, server: int, demand: I64, tasks: int) -> bool:
+    for r in range(len(demand)):
+        if demand[r] > 0 and free[server, r] < tasks * demand[r]:
+            return False
+    return True
+
+
+@kernel
+def _free_score(shop: Shop, free: I64, server: int, demand: I64, tasks: int) -> float:
+    """Free capacity in the demanded resources after ``tasks`` tasks, as shares of the largest server."""
+    score = 0.0
+    for r in range(len(demand)):
+        if demand[r] > 0:
+            score += (free[server, r] - tasks * demand[r]) * shop.weight[r]
+    return score
+
+
+@kernel
+def _load(shop: Shop, free: I64, server: int, demand: I64, tasks: int) -> float:
+    """Sum over resources of the used share of a server, with ``tasks`` tasks of the gang on it."""
+    load = 0.0
+    for r in range(len(demand)):
+        offered = shop.capacity[server, r]
+        if offered > 0:
+            load += (offered - free[server, r] + tasks * demand[r]) / offered
+    return load
+
+
+@kernel
+def _fill_in_order(shop: Shop, p: int, tasks: int, demand: I64, free: I64, out: Scratch) -> int:
+    left, n = tasks, 0
+    for i in range(shop.part_ptr[p], shop.part_ptr[p + 1]):
+        server = shop.part_servers[i]
+        fit = room(free, server, demand, left)
+        if fit > 0:
+            out.server[n] = server
+            out.count[n] = fit
+            n += 1
+            left -= fit
+            if left == 0:
+                return n
+    return 0
+
+
+@kernel
+def _first_single(shop: Shop, p: int, tasks: int, demand: I64, free: I64, out: Scratch) -> int:
+    for i in range(shop.part_ptr[p], shop.part_ptr[p + 1]):
+        server = shop.part_servers[i]
+        if _holds_all(free, server, demand, tasks):
+            out.server[0] = server
+            out.count[0] = tasks
+            return 1
+    return 0
+
+
+@kernel
+def _best_single(shop: Shop, p: int, tasks: int, demand: I64, free: I64, out: Scratch, n: int) -> int:
+    """Append the server with the least sufficient free capacity that is not yet among the n rows."""
+    best, best_score = -1, 0.0
+    for i in range(shop.part_ptr[p], shop.part_ptr[p + 1]):
+        server = shop.part_servers[i]
+        if not _holds_all(free, server, demand, tasks):
+            continue
+        score = _free_score(shop, free, server, demand, 0)
+        if best >= 0 and score >= best_score:
+            continue
+        taken = False
+        for k in range(n):
+            taken = taken or out.server[k] == server
+        if not taken:
+            best, best_score = server, score
+    if best < 0:
+        return 0
+    out.server[n] = best
+    out.count[n] = tasks
+    return n + 1
+
+
+@kernel
+def _is_empty(shop: Shop, free: I64, server: int) -> bool:
+    for r in range(shop.capacity.shape[1]):
+        if free[server, r] != shop.capacity[server, r]:
+            return False
+    return True
+
+
+@kernel
+def _whole_servers(shop: Shop, p: int, tasks: int, demand: I64, free: I64, out: Scratch) -> int:
+    """Completely free servers, largest first, each filled; the remainder on one best-fitting server."""
+    left, n, below = tasks, 0, tasks + 1
+    while left > 0:
+        size = 0
+        for i in range(shop.part_ptr[p], shop.part_ptr[p + 1]):
+            server = shop.part_servers[i]
+            fit = room(shop.capacity, server, demand, left + 1)
+            if size < fit <= left and fit < below and _is_empty(shop, free, server):
+                size = fit
+        if size == 0:
+            return _sorted_rows(out, _best_single(shop, p, left, demand, free, out, n))
+        for i in range(shop.part_ptr[p], shop.part_ptr[p + 1]):
+            server = shop.part_servers[i]
+            if (
+                size <= left
+                and room(shop.capacity, server, demand, size + 1) == size
+                and _is_empty(shop, free, server)
+            ):
+                out.server[n] = server
+                out.count[n] = size
+                n += 1
+                left -= size
+        below = size
+    return _sorted_rows(out, n)
+
+
+@kernel
+def _sorted_rows(out: Scratch, n: int) -> int:
+    for i in range(1, n):
+        server, count = out.server[i], out.count[i]
+        k = i
+        while k > 0 and out.server[k - 1] > server:
+            out.server[k] = out.server[k - 1]
+            out.count[k] = out.count[k - 1]
+            k -= 1
+        out.server[k] = server
+        out.count[k] = count
+    return n
+
+
+@kernel
+def _one_by_one(
+    shop: Shop, p: int, tasks: int, demand: I64, free: I64, out: Scratch, balance: bool
+) -> int:
+    """Each task to the least loaded server, or to the one with the fewest tasks of this gang."""
+    lo, hi = shop.part_ptr[p], shop.part_ptr[p + 1]
+    fits = 0
+    for i in range(lo, hi):
+        fits += room(free, shop.part_servers[i], demand, tasks)
+        out.tally[i - lo] = 0
+    if fits < tasks:
+        return 0
+    for _ in range(tasks):
+        best, best_tally, best_score = -1, 0, 0.0
+        for i in range(lo, hi):
+            server, tally = shop.part_servers[i], out.tally[i - lo]
+            if not _holds_all(free, server, demand, tally + 1):
+                continue
+            if balance:
+                tally = 0
+                score = _load(shop, free, server, demand, out.tally[i - lo])
+            else:
+                score = -_free_score(shop, free, server, demand, out.tally[i - lo])
+            if best < 0 or tally < best_tally or (tally == best_tally and score < best_score):
+                best, best_tally, best_score = i - lo, tally, score
+        out.tally[best] += 1
+    n = 0
+    for i in range(lo, hi):
+        if out.tally[i - lo] > 0:
+            out.server[n] = shop.part_servers[i]
+            out.count[n] = out.tally[i - lo]
+            n += 1
+    return n
+
+
+@kernel
+def place(rule: int, shop: Shop, job: int, free: I64, out: Scratch) -> int:
+    """Place a gang of workers; returns the number of rows written to ``out``, 0 if it does not fit.
+
+    Rows are in server order. O(S) for a gang that stays on one server, O(S x tasks) at most.
+    """
+    p = shop.job_part[job]
+    tasks = shop.tasks[job]
+    demand = shop.demand[job, 0]
+    single = shop.class_single[shop.job_class[job]]
+    if rule == FIRST_FIT and single:
+        return _first_single(shop, p, tasks, demand, free, out)
+    if rule == CONSOLIDATE:
+        if single:
+            return _best_single(shop, p, tasks, demand, free, out, 0)
+        return _whole_servers(shop, p, tasks, demand, free, out)
+    if rule == SPREAD or rule == LOAD_BALANCE:
+        return _one_by_one(shop, p, tasks, demand, free, out, rule == LOAD_BALANCE)
+    return _fill_in_order(shop, p, tasks, demand, free, out)

@@ -1,0 +1,392 @@
+"""The compiled outer loop: rigid jobs under an order rule, from instant to instant.
+
+It does what `ray_sim.engine.simulation.Simulation` does with the policies of
+`ray_sim.policies.ordered`, through the same kernels, and leaves the same record.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ray_sim.kernels.arrays import (
+    I64,
+    NEVER,
+    RUNNING,
+    WAITING,
+    Bool,
+    Calendar,
+    Changes,
+    Ledger,
+    Pool,
+    Queue,
+    Recorder,
+    Scratch,
+    Shop,
+)
+from ray_sim.kernels.arrays import LEVEL as LEVEL_EVENT
+from ray_sim.kernels.attained import crossing_us, level_key, level_of, promotion_us
+from ray_sim.kernels.compile import kernel
+from ray_sim.kernels.heap import rekey
+from ray_sim.kernels.progress import (
+    commit_holdings,
+    executed,
+    finish_due,
+    rigid_rate,
+    set_rate,
+    submit_due,
+    work_left,
+)
+from ray_sim.kernels.record import add_event, add_line
+from ray_sim.kernels.service import (
+    drop_running,
+    enqueue,
+    serve_all,
+    serve_waiting,
+    sort_changes,
+    sort_running,
+)
+
+STATIC, REMAINING, SERVICE = range(3)
+
+# Places in `Engine.clock`.
+NOW, NEXT_ARRIVAL, DONE = range(3)
+
+
+class Order(NamedTuple):
+    """An order rule, resolved for one workload."""
+
+    kind: int
+    """STATIC, REMAINING or SERVICE."""
+    placement: int
+    backfill: bool
+    preemptive: bool
+    static_key: I64
+    """(J,), for STATIC."""
+    limits: I64
+    """Service limits in milli-GPU microseconds, for SERVICE."""
+    knob: float
+    """Promotion after this many times the executed time; 0 = never."""
+    gpus: I64
+    """(J,) milli-GPU of the gang, at least 1."""
+    never_fits: I64
+    """(C,) 1 if the partition's capacity, 2 if the placement rule can never hold the gang."""
+
+
+class Engine(NamedTuple):
+    """All state of the loop; kernels may replace the growable groups."""
+
+    clock: I64
+    counts: I64
+    """(waiting, running)."""
+    used: I64
+    """(R,) quanta held."""
+    ledger: Ledger
+    calendar: Calendar
+    queue: Queue
+    level: I64
+    """(J,) queue of a job under SERVICE."""
+    offset: I64
+    """(J,) service forgiven by promotions."""
+    review: I64
+    """(P,) when the partition wants to be looked at again."""
+    dirty: Bool
+    """(P,)."""
+    run_ptr: I64
+    """(P + 1,) where a partition's list of running jobs lies."""
+    run_jobs: I64
+    run_size: I64
+    moved: I64
+    """Jobs whose level changed at this instant."""
+    n_moved: I64
+    finished: I64
+    pause: I64
+    idle: I64
+    claimable: I64
+    scratch: Scratch
+
+
+@kernel
+def _next_instant(shop: Shop, engine: Engine) -> int:
+    time = NEVER
+    i = engine.clock[NEXT_ARRIVAL]
+    if i < len(shop.submit):
+        time = shop.submit[i]
+    if engine.calendar.size[0] > 0:
+        time = min(time, engine.ledger.finish[engine.calendar.heap[0]])
+    for p in range(len(engine.review)):
+        time = min(time, engine.review[p])
+    return time
+
+
+@kernel
+def _key(order: Order, engine: Engine, job: int, now: int) -> int:
+    """Key of a job under an order that changes with its progress."""
+    if order.kind == REMAINING:
+        return int(np.ceil(work_left(engine.ledger, job, now)))
+    return level_key(engine.level[job], engine.ledger.first_start[job])
+
+
+@kernel
+def _arrive(now: int, shop: Shop, order: Order, engine: Engine, record: Recorder) -> Recorder:
+    """Queue every job submitted now that can ever fit."""
+    first = engine.clock[NEXT_ARRIVAL]
+    last, record = submit_due(now, first, shop, order.never_fits, engine.ledger, engine.counts, record)
+    engine.clock[NEXT_ARRIVAL] = last
+    for job in range(first, last):
+        if engine.ledger.status[job] == WAITING:
+            engine.dirty[shop.job_part[job]] = True
+            key = order.static_key[job] if order.kind == STATIC else _key(order, engine, job, now)
+            enqueue(shop, engine.queue, job, key)
+    return record
+
+
+@kernel
+def _service(order: Order, engine: Engine, job: int, now: int) -> int:
+    return order.gpus[job] * executed(engine.ledger, job, now) - engine.offset[job]
+
+
+@kernel
+def _set_level(engine: Engine, job: int, level: int) -> None:
+    if engine.level[job] != level:
+        engine.level[job] = level
+        engine.moved[engine.n_moved[0]] = job
+        engine.n_moved[0] += 1
+
+
+@kernel
+def _refresh_running(p: int, now: int, order: Order, engine: Engine) -> None:
+    """Keys of the partition's running jobs as of now, and the list in their order."""
+    lo = engine.run_ptr[p]
+    running = engine.run_jobs[lo : lo + engine.run_size[p]]
+    for job in running:
+        if order.kind == SERVICE:
+            _set_level(engine, job, level_of(_service(order, engine, job, now), order.limits))
+        engine.queue.key[job] = _key(order, engine, job, now)
+    sort_running(running, len(running), engine.queue.key)
+
+
+@kernel
+def _anyone_waits(p: int, shop: Shop, queue: Queue) -> bool:
+    for c in range(shop.part_class_ptr[p], shop.part_class_ptr[p + 1]):
+        if queue.size[c] > 0:
+            return True
+    return False
+
+
+@kernel
+def _promote(p: int, now: int, shop: Shop, order: Order, engine: Engine) -> None:
+    """Return waiting jobs that have starved to the top queue."""
+    queue = engine.queue
+    for c in range(shop.part_class_ptr[p], shop.part_class_ptr[p + 1]):
+        base = shop.class_size_ptr[c]
+        for job in queue.heap[base : base + queue.size[c]].copy():
+            ran = engine.ledger.ran[job]
+            if _service(order, engine, job, now) == 0:
+                continue
+            if now - engine.ledger.last_stop[job] >= promotion_us(ran, order.knob):
+                engine.offset[job] = order.gpus[job] * ran
+                _set_level(engine, job, 0)
+                rekey(
+                    queue.heap,
+                    base,
+                    queue.size[c],
+                    queue.position,
+                    queue.key,
+                    job,
+                    level_key(0, engine.ledger.first_start[job]),
+                )
+
+
+@kernel
+def _next_review(p: int, now: int, shop: Shop, order: Order, engine: Engine) -> int:
+    """Next threshold crossing of a running job or promotion of a waiting one."""
+    review = NEVER
+    lo = engine.run_ptr[p]
+    for job in engine.run_jobs[lo : lo + engine.run_size[p]]:
+        span = crossing_us(_service(order, engine, job, now), order.gpus[job], order.limits)
+        if span >= 0:
+            review = min(review, max(now, engine.ledger.anchor[job]) + span)
+    if order.knob > 0.0:
+        for c in range(shop.part_class_ptr[p], shop.part_class_ptr[p + 1]):
+            base = shop.class_size_ptr[c]
+            for job in engine.queue.heap[base : base + engine.queue.size[c]]:
+                if _service(order, engine, job, now) > 0:
+                    due = engine.ledger.last_stop[job] + promotion_us(
+                        engine.ledger.ran[job], order.knob
+                    )
+                    review = min(review, due)
+    return review
+
+
+@kernel
+def _serve_partition(
+    p: int, now: int, shop: Shop, order: Order, engine: Engine, pool: Pool, changes: Changes
+) -> Changes:
+    """Append the partition's changes."""
+    if not order.preemptive:
+        first = changes.size[0]
+        changes = serve_waiting(
+            p,
+            order.placement,
+            order.backfill,
+            shop,
+            engine.queue,
+            pool.free,
+            engine.scratch,
+            changes,
+        )
+        # Serving used up the true free capacity; `commit_holdings` takes it for good.
+        for i in range(first, changes.size[0]):
+            for k in range(changes.ptr[i], changes.ptr[i + 1]):
+                for r in range(pool.free.shape[1]):
+                    pool.free[changes.server[k], r] += (
+                        changes.count[k] * shop.demand[changes.job[i], changes.role[k], r]
+                    )
+        return changes
+    engine.idle[:] = pool.free
+    engine.claimable[:] = shop.capacity
+    lo = engine.run_ptr[p]
+    return serve_all(
+        p,
+        order.placement,
+        order.backfill,
+        shop,
+        engine.queue,
+        engine.run_jobs[lo : lo + engine.run_size[p]],
+        pool,
+        engine.idle,
+        engine.claimable,
+        engine.scratch,
+        changes,
+    )
+
+
+@kernel
+def _apply(
+    now: int,
+    shop: Shop,
+    order: Order,
+    engine: Engine,
+    pool: Pool,
+    record: Recorder,
+    changes: Changes,
+    restart_us: int,
+) -> tuple[Pool, Recorder]:
+    """Commit the changes, re-rate the changed jobs and keep the lists of running jobs."""
+    if order.preemptive:
+        for i in range(changes.size[0]):
+            job = changes.job[i]
+            p = shop.job_part[job]
+            if changes.ptr[i + 1] == changes.ptr[i]:
+                lo = engine.run_ptr[p]
+                running = engine.run_jobs[lo : lo + engine.run_size[p]]
+                engine.run_size[p] = drop_running(running, len(running), job)
+            elif engine.ledger.status[job] != RUNNING:
+                engine.run_jobs[engine.run_ptr[p] + engine.run_size[p]] = job
+                engine.run_size[p] += 1
+    pool, record = commit_holdings(
+        now,
+        shop,
+        engine.ledger,
+        pool,
+        engine.calendar,
+        engine.used,
+        record,
+        changes,
+        engine.pause,
+        restart_us,
+        engine.counts,
+    )
+    for i in range(changes.size[0]):
+        job = changes.job[i]
+        if changes.ptr[i + 1] == changes.ptr[i]:
+            enqueue(shop, engine.queue, job, engine.queue.key[job])
+        else:
+            rate = rigid_rate(shop.speed, pool, job)
+            set_rate(engine.ledger, engine.calendar, job, now, rate, engine.pause[i])
+    return pool, record
+
+
+@kernel
+def _record_levels(now: int, engine: Engine, record: Recorder) -> Recorder:
+    for job in np.sort(engine.moved[: engine.n_moved[0]]):
+        record = add_event(record, now, LEVEL_EVENT, job, -1, -1, engine.level[job])
+    engine.n_moved[0] = 0
+    return record
+
+
+@kernel
+def replay(
+    shop: Shop,
+    order: Order,
+    engine: Engine,
+    pool: Pool,
+    record: Recorder,
+    changes: Changes,
+    restart_us: int,
+    horizon: int,
+    instants: int,
+) -> tuple[Pool, Recorder, Changes]:
+    """Go on for at most so many instants, or to the end (then ``clock[DONE]`` is 1).
+
+    All state is in the arguments, so the loop can be left and entered again between instants.
+    """
+    clock = engine.clock
+    for _ in range(instants):
+        time = _next_instant(shop, engine)
+        if time > clock[NOW]:
+            if clock[NOW] >= 0:
+                record = add_line(record, clock[NOW], engine.counts[0], engine.counts[1], engine.used)
+            if time > horizon:
+                clock[DONE] = 1
+                break
+            clock[NOW] = time
+        n, record = finish_due(
+            time,
+            shop,
+            engine.ledger,
+            pool,
+            engine.calendar,
+            engine.used,
+            record,
+            engine.counts,
+            engine.finished,
+        )
+        for i in range(n):
+            job = engine.finished[i]
+            p = shop.job_part[job]
+            engine.dirty[p] = True
+            if order.preemptive:
+                lo = engine.run_ptr[p]
+                running = engine.run_jobs[lo : lo + engine.run_size[p]]
+                engine.run_size[p] = drop_running(running, len(running), job)
+        reviewed = False
+        for p in range(len(engine.review)):
+            reviewed = reviewed or engine.review[p] == time
+        record = _arrive(time, shop, order, engine, record)
+        changes.size[0] = 0
+        changes.ptr[0] = 0
+        for p in range(len(engine.dirty)):
+            engine.dirty[p] = engine.dirty[p] or reviewed
+            if not engine.dirty[p]:
+                continue
+            waiting = _anyone_waits(p, shop, engine.queue)
+            if order.preemptive and (waiting or order.kind == SERVICE):
+                _refresh_running(p, time, order, engine)
+            if waiting and order.knob > 0.0:
+                _promote(p, time, shop, order, engine)
+            if waiting:
+                changes = _serve_partition(p, time, shop, order, engine, pool, changes)
+        if engine.n_moved[0] > 0:
+            record = _record_levels(time, engine, record)
+        if changes.size[0] > 0:
+            changes = sort_changes(changes)
+            pool, record = _apply(time, shop, order, engine, pool, record, changes, restart_us)
+        if order.kind == SERVICE:
+            for p in range(len(engine.dirty)):
+                if engine.dirty[p]:
+                    engine.review[p] = _next_review(p, time, shop, order, engine)
+        engine.dirty[:] = False
+    return pool, record, changes

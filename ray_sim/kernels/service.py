@@ -1,0 +1,266 @@
+"""Serving a queue: who starts, who is suspended, and where, at one instant in one partition."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ray_sim.kernels.arrays import I64, WORKER, Changes, Pool, Queue, Scratch, Shop
+from ray_sim.kernels.compile import kernel
+from ray_sim.kernels.heap import precedes, push, remove
+from ray_sim.kernels.placement import place
+
+
+@kernel
+def enqueue(shop: Shop, queue: Queue, job: int, key: int) -> None:
+    """A job begins to wait."""
+    c = shop.job_class[job]
+    queue.key[job] = key
+    queue.size[c] = push(queue.heap, shop.class_size_ptr[c], queue.size[c], queue.position, queue.key, job)
+
+
+@kernel
+def enqueue_all(shop: Shop, queue: Queue, jobs: I64, keys: I64) -> None:
+    """Several jobs begin to wait."""
+    for i in range(len(jobs)):
+        enqueue(shop, queue, jobs[i], keys[i])
+
+
+@kernel
+def dequeue(shop: Shop, queue: Queue, job: int) -> None:
+    """A job waits no longer."""
+    c = shop.job_class[job]
+    queue.size[c] = remove(
+        queue.heap, shop.class_size_ptr[c], queue.size[c], queue.position, queue.key, job
+    )
+
+
+@kernel
+def _head(shop: Shop, queue: Queue, p: int) -> int:
+    """First waiting job of the partition whose class is not blocked, -1 if there is none."""
+    best = -1
+    for c in range(shop.part_class_ptr[p], shop.part_class_ptr[p + 1]):
+        if queue.size[c] > 0 and not queue.blocked[c]:
+            job = queue.heap[shop.class_size_ptr[c]]
+            if best < 0 or precedes(queue.key, job, best):
+                best = job
+    return best
+
+
+@kernel
+def _block(shop: Shop, queue: Queue, p: int, job: int, backfill: bool) -> None:
+    """A job does not fit: neither does its class, and in a strict queue nobody may pass it."""
+    if backfill:
+        queue.blocked[shop.job_class[job]] = True
+        return
+    for c in range(shop.part_class_ptr[p], shop.part_class_ptr[p + 1]):
+        queue.blocked[c] = True
+
+
+@kernel
+def _add_change(changes: Changes, job: int, out: Scratch, n: int) -> Changes:
+    """Append a job's new holding of n worker rows, growing the arrays when they are full."""
+    i = changes.size[0]
+    at = changes.ptr[i]
+    if i + 2 > len(changes.ptr) - 1 or at + n > len(changes.server):
+        jobs = 2 * len(changes.job)
+        rows = 2 * len(changes.server) + n
+        larger = Changes(
+            np.empty(jobs, np.int64),
+            np.empty(jobs + 1, np.int64),
+            np.empty(rows, np.int64),
+            np.empty(rows, np.int64),
+            np.empty(rows, np.int64),
+            changes.size,
+        )
+        larger.job[:i] = changes.job[:i]
+        larger.ptr[: i + 1] = changes.ptr[: i + 1]
+        larger.server[:at] = changes.server[:at]
+        larger.role[:at] = changes.role[:at]
+        larger.count[:at] = changes.count[:at]
+        changes = larger
+    changes.job[i] = job
+    for k in range(n):
+        changes.server[at + k] = out.server[k]
+        changes.role[at + k] = WORKER
+        changes.count[at + k] = out.count[k]
+    changes.ptr[i + 1] = at + n
+    changes.size[0] = i + 1
+    return changes
+
+
+@kernel
+def _take(shop: Shop, job: int, free: I64, out: Scratch, n: int) -> None:
+    for k in range(n):
+        for r in range(free.shape[1]):
+            free[out.server[k], r] -= out.count[k] * shop.demand[job, WORKER, r]
+
+
+@kernel
+def serve_waiting(
+    p: int,
+    rule: int,
+    backfill: bool,
+    shop: Shop,
+    queue: Queue,
+    free: I64,
+    out: Scratch,
+    changes: Changes,
+) -> Changes:
+    """Start waiting jobs in key order while they fit; nobody is suspended.
+
+    A strict queue stops at the first job that does not fit, a backfilling one passes it. ``free``
+    is left as after the starts. O(log n) per start and O(classes x S) per call.
+    """
+    for c in range(shop.part_class_ptr[p], shop.part_class_ptr[p + 1]):
+        queue.blocked[c] = False
+    job = _head(shop, queue, p)
+    while job >= 0:
+        n = place(rule, shop, job, free, out)
+        if n == 0:
+            _block(shop, queue, p, job, backfill)
+        else:
+            dequeue(shop, queue, job)
+            _take(shop, job, free, out, n)
+            changes = _add_change(changes, job, out, n)
+        job = _head(shop, queue, p)
+    return changes
+
+
+@kernel
+def _claim_place(shop: Shop, pool: Pool, job: int, claimable: I64) -> bool:
+    """Let a running job keep its place if nobody before it has claimed any of it."""
+    row = pool.head[job]
+    while row >= 0:
+        for r in range(claimable.shape[1]):
+            held = pool.row_count[row] * shop.demand[job, pool.row_role[row], r]
+            if claimable[pool.row_server[row], r] < held:
+                return False
+        row = pool.row_next[row]
+    row = pool.head[job]
+    while row >= 0:
+        for r in range(claimable.shape[1]):
+            held = pool.row_count[row] * shop.demand[job, pool.row_role[row], r]
+            claimable[pool.row_server[row], r] -= held
+        row = pool.row_next[row]
+    return True
+
+
+@kernel
+def _give_back(shop: Shop, pool: Pool, job: int, free: I64) -> None:
+    row = pool.head[job]
+    while row >= 0:
+        for r in range(free.shape[1]):
+            free[pool.row_server[row], r] += (
+                pool.row_count[row] * shop.demand[job, pool.row_role[row], r]
+            )
+        row = pool.row_next[row]
+
+
+@kernel
+def serve_all(
+    p: int,
+    rule: int,
+    backfill: bool,
+    shop: Shop,
+    queue: Queue,
+    running: I64,
+    pool: Pool,
+    idle: I64,
+    claimable: I64,
+    out: Scratch,
+    changes: Changes,
+) -> Changes:
+    """Walk running and waiting jobs together in (key, job) order; the first ones run.
+
+    ``running`` lists the partition's running jobs in that order. A running job keeps its place
+    unless an earlier job claimed it; then it moves if it fits elsewhere, else it is suspended. A
+    waiting job takes idle servers first and later jobs' places second. A waiting job that does
+    not fit blocks the waiting jobs behind it (its class only, with ``backfill``), never a running
+    one. ``idle`` and ``claimable`` begin as free capacity and as all capacity, and are used up.
+
+    O(running + starts log n) per call.
+    """
+    for c in range(shop.part_class_ptr[p], shop.part_class_ptr[p + 1]):
+        queue.blocked[c] = False
+    visited, evicting = 0, False
+    head = _head(shop, queue, p)
+    while head >= 0 or (evicting and visited < len(running)):
+        if visited < len(running) and (head < 0 or precedes(queue.key, running[visited], head)):
+            job = running[visited]
+            visited += 1
+            if _claim_place(shop, pool, job, claimable):
+                continue
+            _give_back(shop, pool, job, idle)
+            n = place(rule, shop, job, idle, out)
+            if n == 0:
+                n = place(rule, shop, job, claimable, out)
+            _take(shop, job, idle, out, n)
+            _take(shop, job, claimable, out, n)
+            changes = _add_change(changes, job, out, n)
+            continue
+        n = place(rule, shop, head, idle, out)
+        if n == 0 and visited < len(running):
+            n = place(rule, shop, head, claimable, out)
+            evicting = evicting or n > 0
+        if n == 0:
+            _block(shop, queue, p, head, backfill)
+        else:
+            dequeue(shop, queue, head)
+            _take(shop, head, idle, out, n)
+            _take(shop, head, claimable, out, n)
+            changes = _add_change(changes, head, out, n)
+        head = _head(shop, queue, p)
+    return changes
+
+
+@kernel
+def sort_changes(changes: Changes) -> Changes:
+    """The same changes in job order."""
+    n = changes.size[0]
+    ordered = True
+    for i in range(1, n):
+        ordered = ordered and changes.job[i - 1] < changes.job[i]
+    if ordered:
+        return changes
+    order = np.argsort(changes.job[:n])
+    result = Changes(
+        np.empty_like(changes.job),
+        np.empty_like(changes.ptr),
+        np.empty_like(changes.server),
+        np.empty_like(changes.role),
+        np.empty_like(changes.count),
+        changes.size,
+    )
+    result.ptr[0] = 0
+    for i in range(n):
+        source = order[i]
+        result.job[i] = changes.job[source]
+        at, lo = result.ptr[i], changes.ptr[source]
+        rows = changes.ptr[source + 1] - lo
+        result.server[at : at + rows] = changes.server[lo : lo + rows]
+        result.role[at : at + rows] = changes.role[lo : lo + rows]
+        result.count[at : at + rows] = changes.count[lo : lo + rows]
+        result.ptr[i + 1] = at + rows
+    return result
+
+
+@kernel
+def sort_running(running: I64, n: int, key: I64) -> None:
+    """Insertion sort by (key, job): the list is nearly sorted from one instant to the next."""
+    for i in range(1, n):
+        job = running[i]
+        k = i
+        while k > 0 and precedes(key, job, running[k - 1]):
+            running[k] = running[k - 1]
+            k -= 1
+        running[k] = job
+
+
+@kernel
+def drop_running(running: I64, n: int, job: int) -> int:
+    """Take a job out of the list, keeping its order; returns the new length."""
+    at = 0
+    while running[at] != job:
+        at += 1
+    running[at : n - 1] = running[at + 1 : n]
+    return n - 1

@@ -1,0 +1,49 @@
+"""How fast a job progresses with what it holds: the truth no policy can change."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from ray_sim.kernels.arrays import Pool
+from ray_sim.kernels.progress import rigid_rates
+from ray_sim.model.cluster import Cluster
+from ray_sim.model.units import FloatArray, IntArray
+
+
+class Holdings(Protocol):
+    """What jobs hold, as the truths read it."""
+
+    @property
+    def pool(self) -> Pool:
+        """The linked rows themselves, for kernels."""
+
+    def rows(self, jobs: IntArray) -> IntArray:
+        """(rows, 4) integers job, server, role, count, sorted, of the given jobs."""
+
+
+class Truth(Protocol):
+    """A pure function of holdings and of one record per job."""
+
+    def rates(self, holdings: Holdings, jobs: IntArray) -> FloatArray:
+        """Work per microsecond of each of ``jobs``, all of which hold something, >= 0."""
+
+    def touched(self, servers: IntArray) -> IntArray:
+        """Jobs, sorted, whose rate may change when holdings on ``servers`` change; beside the changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RigidTruth:
+    """A gang runs at the speed of its slowest server while all its tasks are placed."""
+
+    cluster: Cluster
+
+    def rates(self, holdings: Holdings, jobs: IntArray) -> FloatArray:
+        """Speed factor of the slowest GPU type held: synchronous training waits for it."""
+        return rigid_rates(self.cluster.speed, holdings.pool, jobs)
+
+    def touched(self, servers: IntArray) -> IntArray:
+        """Nobody: rigid jobs do not disturb each other."""
+        return np.empty(0, dtype=np.int64)

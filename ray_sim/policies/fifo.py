@@ -1,0 +1,21 @@
+"""First in, first out."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ray_sim.engine.contract import GrantedWorld
+from ray_sim.model.units import IntArray
+from ray_sim.policies.ordered import KeyOrder
+
+
+class Fifo(KeyOrder):
+    """Jobs start in the order of submission; ties in trace order."""
+
+    name: ClassVar[str] = "fifo"
+    section: ClassVar[str] = "6.1"
+    summary: ClassVar[str] = "first in, first out; strict, or with backfill"
+
+    def keys(self, world: GrantedWorld) -> IntArray:
+        """The submission time; the job index breaks ties."""
+        return world.jobs.submit_us

@@ -1,0 +1,179 @@
+"""Least attained service, discretised: Tiresias' 2DLAS."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+
+from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake
+from ray_sim.engine.decision import NO_JOBS, Decision
+from ray_sim.engine.holdings import State
+from ray_sim.engine.site import part
+from ray_sim.kernels.attained import MAX_LEVELS, crossing_us, level_key, level_of, promotion_us
+from ray_sim.kernels.replay import Order
+from ray_sim.model.errors import InvalidScenarioError
+from ray_sim.model.parameters import Parameter
+from ray_sim.model.streams import Streams
+from ray_sim.model.units import NEVER_US, US_PER_S, IntArray
+from ray_sim.policies.ordered import PLACEMENT
+
+_MILLI = 1000
+
+
+class Las(Policy):
+    """Queues by attained service (GPU-seconds); inside a queue by first start, then arrival.
+
+    All jobs that fit run in this order, all-or-nothing, smaller ones passing larger ones; the rest
+    are suspended. A job that has waited ``knob`` times its executed time returns to the top queue.
+
+    Source: Gu et al., Tiresias, NSDI 2019.
+    """
+
+    name: ClassVar[str] = "las"
+    section: ClassVar[str] = "6.6"
+    summary: ClassVar[str] = "least attained service in discrete queues (Tiresias 2DLAS), preemptive"
+    parameters: ClassVar[tuple[Parameter, ...]] = (
+        PLACEMENT,
+        Parameter(
+            "limits_gpu_s",
+            "floats",
+            (3600.0,),
+            "attained service at which a job moves down a queue, increasing",
+            unit="GPU-s",
+            source="section 6.6, two queues",
+            minimum=0.0,
+            exclusive=True,
+        ),
+        Parameter(
+            "knob",
+            "float",
+            0.0,
+            "promotion to the top queue after waiting this many times the executed time; 0 = never",
+            source="section 6.6, off",
+            minimum=0.0,
+        ),
+    )
+    wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.REVIEW
+    sees: ClassVar[frozenset[str]] = frozenset({"attained_service"})
+
+    def __init__(
+        self,
+        placement: str = "consolidate",
+        limits_gpu_s: tuple[float, ...] = (3600.0,),
+        knob: float = 0.0,
+    ) -> None:
+        ordered = all(a < b for a, b in zip(limits_gpu_s, limits_gpu_s[1:], strict=False))
+        if not limits_gpu_s or not ordered or len(limits_gpu_s) >= MAX_LEVELS:
+            raise InvalidScenarioError(
+                f"las: limits_gpu_s must be 1 to {MAX_LEVELS - 1} increasing numbers, got {limits_gpu_s}"
+            )
+        self._placement = placement
+        self._limits = np.rint(np.array(limits_gpu_s) * US_PER_S * _MILLI).astype(np.int64)
+        self._knob = knob
+
+    def start(self, world: GrantedWorld, streams: Streams) -> None:
+        """Empty queues."""
+        n_jobs = len(world.jobs.submit_us)
+        self._service = world.service(self._placement, backfill=True, preemptive=True)
+        self._restart_us = world.restart_us
+        self._gpus = world.gang_gpus()
+        self._level = np.zeros(n_jobs, dtype=np.int64)
+        self._offset = np.zeros(n_jobs, dtype=np.int64)
+
+    def decide(self, view: View) -> Decision:
+        """Move jobs between queues, then let the first ones run."""
+        self._service.push(view.arrived, np.full(len(view.arrived), level_key(0, NEVER_US)))
+        running, waiting = view.running, view.waiting
+        moved = self._demote(running, view.executed_us(running))
+        if self._knob > 0:
+            moved += self._promote(view, waiting)
+        firsts = view.first_start_us(running)
+        keys = [level_key(int(self._level[job]), int(first)) for job, first in zip(running, firsts, strict=True)]
+        levels = [[job, int(self._level[job])] for job in sorted(moved)]
+        decision = self._service.serve(
+            view,
+            (running, np.array(keys, dtype=np.int64)),
+            levels=np.array(levels, dtype=np.int64).reshape(-1, 2),
+        )
+        return replace(decision, review_us=self._next_review(view, running, waiting, decision))
+
+    def _attained(self, jobs: IntArray, executed_us: IntArray) -> IntArray:
+        """Attained service in milli-GPU microseconds, as the queues count it."""
+        return self._gpus[jobs] * executed_us - self._offset[jobs]
+
+    def _demote(self, jobs: IntArray, executed_us: IntArray) -> list[int]:
+        """Set the levels of running jobs; returns those that changed."""
+        moved = []
+        for job, service in zip(jobs.tolist(), self._attained(jobs, executed_us).tolist(), strict=True):
+            level = level_of(service, self._limits)
+            if level != self._level[job]:
+                self._level[job] = level
+                moved.append(job)
+        return moved
+
+    def _promote(self, view: View, waiting: IntArray) -> list[int]:
+        """Return starved jobs to the top queue; returns those whose level changed."""
+        moved = []
+        ran = view.executed_us(waiting)
+        due = self._promotion_times(waiting, ran, view.last_stop_us(waiting))
+        for job, ran_us in zip(waiting[due <= view.now_us], ran[due <= view.now_us], strict=True):
+            self._offset[job] = self._gpus[job] * ran_us
+            if self._level[job] > 0:
+                self._level[job] = 0
+                moved.append(int(job))
+            self._service.rekey(int(job), level_key(0, int(view.first_start_us(job))))
+        return moved
+
+    def _promotion_times(self, jobs: IntArray, ran_us: IntArray, stopped_us: IntArray) -> IntArray:
+        """When each waiting job is to be promoted; never while it has no service to forget."""
+        spans = np.array([promotion_us(int(ran), self._knob) for ran in ran_us], dtype=np.int64)
+        return np.where(self._attained(jobs, ran_us) > 0, stopped_us + spans, NEVER_US)
+
+    def _next_review(self, view: View, running: IntArray, waiting: IntArray, decision: Decision) -> int:
+        """Next crossing of a job that runs after the decision, or promotion of one that waits."""
+        started, stopped = NO_JOBS, NO_JOBS
+        if decision.changes is not None:
+            n = int(decision.changes.size[0])
+            rows = np.diff(decision.changes.ptr[: n + 1])
+            started, stopped = decision.changes.job[:n][rows > 0], decision.changes.job[:n][rows == 0]
+        going_on = np.setdiff1d(running, np.concatenate([started, stopped]))
+        fresh = view.first_start_us(started) == NEVER_US
+        jobs = np.concatenate([going_on, started])
+        pauses = np.concatenate([view.pause_left_us(going_on), np.where(fresh, 0, self._restart_us)])
+        times = [
+            view.now_us + int(pause) + span
+            for job, service, pause in zip(
+                jobs, self._attained(jobs, view.executed_us(jobs)), pauses, strict=True
+            )
+            if (span := crossing_us(int(service), int(self._gpus[job]), self._limits)) >= 0
+        ]
+        if self._knob > 0:
+            left = np.setdiff1d(waiting, started)
+            jobs = np.concatenate([left, stopped])
+            since = np.concatenate([view.last_stop_us(left), np.full(len(stopped), view.now_us)])
+            times += self._promotion_times(jobs, view.executed_us(jobs), since).tolist()
+        return min(times, default=NEVER_US)
+
+    def state(self) -> State:
+        """The queue, levels and forgiven service."""
+        queue = {f"service.{name}": array for name, array in self._service.state().items()}
+        return {**queue, "level": self._level.copy(), "offset": self._offset.copy()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """The queue, levels and forgiven service."""
+        self._service.restore(part(state, "service"))
+        self._level, self._offset = state["level"].copy(), state["offset"].copy()
+
+    def order(self, world: GrantedWorld) -> Order:
+        """Queues of attained service."""
+        return world.order(
+            by="service",
+            placement=self._placement,
+            backfill=True,
+            preemptive=True,
+            limits=self._limits,
+            knob=self._knob,
+        )

@@ -1,0 +1,130 @@
+"""From a policy's name, or its `module:Class`, to an instance."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from ray_sim.engine.contract import Policy
+from ray_sim.model.errors import InvalidInputError, UnknownNameError
+from ray_sim.model.parameters import Parameter, resolve
+from ray_sim.policies.fifo import Fifo
+from ray_sim.policies.las import Las
+from ray_sim.policies.sjf import Sjf
+from ray_sim.policies.srtf import Srtf
+
+BUILT_IN: tuple[type[Policy], ...] = (Fifo, Sjf, Srtf, Las)
+ENTRY_POINT_GROUP = "ray_sim.policies"
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyInfo:
+    """What a user may know of a policy before running it."""
+
+    name: str
+    section: str
+    summary: str
+    parameters: tuple[Parameter, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """A record for machine-readable listings."""
+        return {
+            "name": self.name,
+            "section": self.section,
+            "summary": self.summary,
+            "parameters": [parameter.to_dict() for parameter in self.parameters],
+        }
+
+
+def policy_classes() -> dict[str, type[Policy]]:
+    """Built-in policies, then those that installed packages announce, by name."""
+    classes = {policy.name: policy for policy in BUILT_IN}
+    for entry in entry_points(group=ENTRY_POINT_GROUP):
+        classes.setdefault(entry.name, _checked(f"entry point {entry.name}", entry.load()))
+    return classes
+
+
+def policy_infos() -> list[PolicyInfo]:
+    """Every policy that has a name, in registration order."""
+    return [describe_policy(name) for name in policy_classes()]
+
+
+def describe_policy(ref: str) -> PolicyInfo:
+    """One policy's information, by name or `module:Class`."""
+    policy = policy_class(ref)
+    first_line = (policy.__doc__ or "").strip().split("\n")[0]
+    return PolicyInfo(
+        name=policy.name or policy.__name__,
+        section=policy.section,
+        summary=policy.summary or first_line,
+        parameters=policy.parameters,
+    )
+
+
+def policy_class(ref: str) -> type[Policy]:
+    """The class a reference names.
+
+    Raises
+    ------
+    UnknownNameError : no policy of that name
+    InvalidInputError : a `module:Class` that cannot be imported or is not a policy
+    """
+    if ":" not in ref:
+        classes = policy_classes()
+        if ref not in classes:
+            raise UnknownNameError("policy", ref, classes)
+        return classes[ref]
+    module_name, _, class_name = ref.partition(":")
+    try:
+        module = _import(module_name)
+    except ImportError as error:
+        raise InvalidInputError(
+            f"policy '{ref}': cannot import {module_name} ({error}); looked in the working directory and "
+            f"on the Python path"
+        ) from error
+    except Exception as error:  # the user's module may fail in any way
+        raise InvalidInputError(
+            f"policy '{ref}': importing {module_name} failed: {type(error).__name__}: {error}"
+        ) from error
+    if not hasattr(module, class_name):
+        names = [name for name, value in vars(module).items() if _is_policy(value)]
+        raise UnknownNameError(f"policy class of {module_name}", class_name, names)
+    return _checked(ref, getattr(module, class_name))
+
+
+def _import(module_name: str) -> Any:
+    """Import a module by dotted name, from the working directory too."""
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    return importlib.import_module(module_name)
+
+
+def _is_policy(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, Policy) and value is not Policy
+
+
+def _checked(ref: str, value: object) -> type[Policy]:
+    if isinstance(value, type) and issubclass(value, Policy):
+        return value
+    raise InvalidInputError(f"policy '{ref}' is not a subclass of ray_sim.Policy, but {value!r}")
+
+
+def create_policy(ref: str, params: Mapping[str, object] | None = None) -> Policy:
+    """An instance for one run, with parameters parsed and checked against the declaration.
+
+    Raises
+    ------
+    UnknownNameError, InvalidScenarioError, InvalidInputError : as `policy_class` and `resolve`
+    """
+    policy = policy_class(ref)
+    values = resolve(f"policy {policy.name or ref}", policy.parameters, params or {})
+    try:
+        return policy(**values)
+    except TypeError as error:
+        raise InvalidInputError(f"policy '{ref}' cannot be constructed: {error}") from error

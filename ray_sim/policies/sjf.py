@@ -1,0 +1,22 @@
+"""Shortest job first."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ray_sim.engine.contract import GrantedWorld
+from ray_sim.model.units import IntArray
+from ray_sim.policies.ordered import KeyOrder
+
+
+class Sjf(KeyOrder):
+    """Jobs start in the order of their run time, without preemption; ties by earlier arrival."""
+
+    name: ClassVar[str] = "sjf"
+    section: ClassVar[str] = "6.1"
+    summary: ClassVar[str] = "shortest run time first, not preemptive; knows run times"
+    sees: ClassVar[frozenset[str]] = frozenset({"duration_s"})
+
+    def keys(self, world: GrantedWorld) -> IntArray:
+        """The run time at speed 1."""
+        return world.jobs.work_us

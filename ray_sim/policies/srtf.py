@@ -1,0 +1,54 @@
+"""Shortest remaining time first."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from ray_sim.engine.contract import GrantedWorld, View
+from ray_sim.engine.decision import Decision
+from ray_sim.kernels.replay import Order
+from ray_sim.model.parameters import Parameter
+from ray_sim.model.streams import Streams
+from ray_sim.model.units import IntArray
+from ray_sim.policies.ordered import PLACEMENT, KeyOrder, backfill
+
+
+class Srtf(KeyOrder):
+    """The jobs with the least work left run; others are suspended and resume where they stopped.
+
+    Passing a job that does not fit delays nobody here: it gets the servers as soon as it fits, from
+    all jobs with more work left. So backfilling is the default.
+    """
+
+    name: ClassVar[str] = "srtf"
+    section: ClassVar[str] = "6.1"
+    summary: ClassVar[str] = "least work left first, preemptive; knows run times"
+    parameters: ClassVar[tuple[Parameter, ...]] = (PLACEMENT, backfill(True))
+    sees: ClassVar[frozenset[str]] = frozenset({"duration_s", "work_left"})
+
+    def __init__(self, placement: str = "consolidate", backfill: bool = True) -> None:
+        super().__init__(placement, backfill)
+
+    def keys(self, world: GrantedWorld) -> IntArray:
+        """All the work, which is left on arrival."""
+        return world.jobs.work_us
+
+    def start(self, world: GrantedWorld, streams: Streams) -> None:
+        """An empty queue."""
+        self._keys = self.keys(world)
+        self._service = world.service(self._placement, backfill=self._backfill, preemptive=True)
+
+    def decide(self, view: View) -> Decision:
+        """Let the jobs with the least work left run."""
+        self._service.push(view.arrived, self._keys[view.arrived])
+        running = view.running
+        left = np.ceil(view.work_left(running)).astype(np.int64)
+        return self._service.serve(view, (running, left))
+
+    def order(self, world: GrantedWorld) -> Order:
+        """The work left."""
+        return world.order(
+            by="remaining", placement=self._placement, backfill=self._backfill, preemptive=True
+        )
