@@ -12,8 +12,13 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     import polars as pl
 
+    from ray_sim.experiments.sweep import SweepReport
+
 LINE_INTERVAL_S = 10.0
 """Between progress lines where there is no terminal to draw a bar on."""
+
+_PIPE_WIDTH = 160
+"""Characters of a table that goes into a file or a pipe."""
 
 
 class Report(Protocol):
@@ -47,13 +52,66 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title:
         table.add_column(column, justify="right" if is_number else "left", overflow="fold")
     for line in lines:
         table.add_row(*(number(cell) for cell in line))
-    Console().print(table, markup=False)
+    width = None if sys.stdout.isatty() else _PIPE_WIDTH
+    Console(width=width, markup=False, highlight=False).print(table)
 
 
 def print_frame(frame: pl.DataFrame, columns: Mapping[str, str], title: str | None = None) -> None:
     """Columns of a frame under the given headings; those it lacks are left out."""
     shown = {name: heading for name, heading in columns.items() if name in frame.columns}
-    print_table(list(shown.values()), frame.select(shown).iter_rows(), title)
+    print_table(list(shown.values()), frame.select(list(shown)).iter_rows(), title)
+
+
+def print_sweep(report: SweepReport) -> None:
+    """A sweep's table of means over seeds, and what did not go well."""
+    headings = {
+        "workload": "workload",
+        "cluster": "cluster",
+        "setting": "setting",
+        "policy": "policy",
+        "seeds": "seeds",
+        "jct_s.mean": "mean JCT s",
+        "jct_s.median": "median",
+        "jct_s.p90": "p90",
+        "jct_s.p99": "p99",
+        "queue_s.mean": "mean queue s",
+        "utilisation.gpu": "GPU util.",
+        "makespan_s": "makespan s",
+        "completed": "completed",
+        "rejected": "rejected",
+        "unfinished": "unfinished",
+    }
+    fixed = {"workload", "cluster", "setting"}
+    varying = {key: text for key, text in headings.items() if key not in fixed or _varies(report.table, key)}
+    if report.table.height:
+        print_frame(report.table, varying, f"{report.name}: means over seeds")
+    done = report.configurations - report.missing - len(report.failures)
+    rows: list[tuple[str, object]] = [
+        ("results", report.directory),
+        ("done", f"{done} of {report.configurations}"),
+    ]
+    if report.resumed:
+        rows.append(("already there", report.resumed))
+    if report.repeated:
+        rows.append(("the same run as another", report.repeated))
+    if report.missing:
+        rows.append(("interrupted", f"{report.missing} missing; go on with --resume"))
+    if report.logged:
+        rows.append(("MLflow", report.logged.tracking_uri))
+    sys.stdout.write("\n")
+    print_rows(rows)
+    for failure in report.failures:
+        entry = failure.entry
+        labels = [entry.workload, entry.cluster, entry.setting, entry.policy]
+        seed = [] if entry.seed is None else [f"seed {entry.seed}"]
+        where = ", ".join([*filter(None, labels), *seed])
+        sys.stderr.write(f"failed: {where}\n  " + (failure.error or "").replace("\n", "\n  ") + "\n")
+    if report.tracking_error:
+        sys.stderr.write(f"error: {report.tracking_error}\n")
+
+
+def _varies(table: pl.DataFrame, column: str) -> bool:
+    return column in table.columns and table[column].n_unique() > 1
 
 
 def number(value: object) -> str:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import sys
 import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ray_sim.experiments.content import Content, Inputs
@@ -30,8 +33,6 @@ _ONE_THREAD = {
     f"{library}_THREADS": "1" for library in ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "NUMBA_NUM", "POLARS_MAX")
 }
 """A run is one task on one core; more threads than cores only get in each other's way."""
-
-_TRACEBACK_LINES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +59,12 @@ def fan_out(
     """
     if not configurations:
         return  # Ray takes seconds to start
-    with _cluster(address) as cores:
+    with cluster(address) as cores:
         yield from _run_all(configurations, inputs, store, max_in_flight or cores + 1)
 
 
 @contextmanager
-def _cluster(address: str) -> Iterator[int]:
+def cluster(address: str) -> Iterator[int]:
     """Join or start Ray, and shut down only what was started here. Yields the number of cores."""
     if address == "local":
         # A private token: nobody else on this machine can hand our workers code, and Ray leaves
@@ -76,15 +77,19 @@ def _cluster(address: str) -> Iterator[int]:
     if ray.is_initialized():
         yield _cores()
         return
-    init = partial(
-        ray.init, logging_level=logging.ERROR, log_to_driver=False, runtime_env={"env_vars": _ONE_THREAD}
-    )
+    init = partial(ray.init, address=address, logging_level=logging.ERROR, log_to_driver=False)
     try:
         if address == "local":
+            # Workers here find the modules that this process finds, a user's own policies included.
+            modules = {"PYTHONPATH": os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)}
             # Ray replaces 127.0.0.1 by the machine's outward address, but not another loopback address.
-            init(address="local", include_dashboard=False, _node_ip_address="127.0.0.2")
+            init(
+                include_dashboard=False,
+                _node_ip_address="127.0.0.2",
+                runtime_env={"env_vars": _ONE_THREAD | modules},
+            )
         else:
-            init(address=address)
+            init(runtime_env={"env_vars": _ONE_THREAD})
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise InvalidInputError(f"--address {address}: no Ray cluster there: {_first_line(error)}") from error
     try:
@@ -210,7 +215,8 @@ def _run(
     if isinstance(jobs, _Failed):
         return jobs
     with _failures() as failed:
-        files = carry_out(content, jobs, cluster).files()
+        # Ray's arrays are read-only, for which numba would compile every kernel anew.
+        files = carry_out(content, deepcopy(jobs), deepcopy(cluster)).files()
         if not store.in_reach():
             return files
         store.put(content.content_hash, files)
@@ -227,8 +233,9 @@ def _failures() -> Iterator[list[_Failed]]:
     except RaySimError as error:
         failed.append(_Failed(str(error)))
     except Exception as error:  # a bug, perhaps in a user's own policy: say where
-        lines = traceback.format_exception(error)[-_TRACEBACK_LINES:]
-        failed.append(_Failed("".join(lines).rstrip()))
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{place.filename}, line {place.lineno}, in {place.name}"
+        failed.append(_Failed(f"{type(error).__name__}: {error} ({where})"))
 
 
 def _first_line(error: BaseException) -> str:

@@ -6,8 +6,10 @@ import hashlib
 import io
 import json
 import shutil
+import tempfile
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.result import RunResult, Summary
+from ray_sim.reports.tables import summary_rows
 
 RESULT_FORMAT = 1
 """Version of the files' meaning; part of every content hash."""
@@ -69,20 +72,18 @@ def write_result(
 
 def write_files(directory: Path, files: Mapping[str, bytes]) -> None:
     """Put a result's files in place, instead of an older result if there is one."""
-    check_target(directory)
+    prepare_target(directory)
     sibling = directory.parent / f".{directory.name}.{uuid.uuid4().hex}"
     fresh, old = sibling.with_suffix(".tmp"), sibling.with_suffix(".old")
     try:
-        fresh.mkdir(parents=True)
+        fresh.mkdir()
         for name, content in files.items():
             (fresh / name).write_bytes(content)
         if directory.exists():
             directory.replace(old)
         fresh.replace(directory)
     except OSError as error:
-        raise InvalidInputError(
-            f"{directory}: cannot be written: {error.strerror}; choose another directory with -o"
-        ) from error
+        raise _unwritable(directory, error) from error
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
@@ -95,14 +96,28 @@ def remove_leftovers(parent: Path) -> None:
             shutil.rmtree(leftover, ignore_errors=True)
 
 
-def check_target(directory: Path) -> None:
-    """Refuse a path that must not be replaced: a file, or a directory that is no result."""
+def prepare_target(directory: Path) -> None:
+    """Make the way to a result's directory, and refuse one that must not be replaced.
+
+    Raises
+    ------
+    InvalidInputError : it is a file, a directory that holds no result, or its parent cannot be made
+    """
     if directory.exists() and not directory.is_dir():
         raise InvalidInputError(f"{directory}: is a file; -o wants a directory for the result")
     if directory.is_dir() and any(directory.iterdir()) and not is_result(directory):
         raise InvalidInputError(
             f"{directory}: exists and is not a result of ray-sim, so it is not overwritten; choose another -o"
         )
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=directory.parent).close()
+    except OSError as error:
+        raise _unwritable(directory, error) from error
+
+
+def _unwritable(directory: Path, error: OSError) -> InvalidInputError:
+    return InvalidInputError(f"{directory}: cannot be written: {error.strerror}; choose another -o")
 
 
 def is_result(directory: Path) -> bool:
@@ -141,6 +156,26 @@ def read_result(directory: Path) -> RunResult:
         loop=str(manifest["loop"]),
         loop_reason=None if reason is None else str(reason),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """What a result directory says about its run, without the per-job tables."""
+
+    manifest: Mapping[str, object]
+    summary: Summary
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain nested dict for JSON."""
+        return {"manifest": dict(self.manifest), "summary": self.summary.to_dict()}
+
+    def rows(self) -> list[tuple[str, object]]:
+        """Label and value of each line of a table for people."""
+        shown = ("policy", "parameters", "world", "partition", "seed", "loop", "loop_reason", "content_hash")
+        return [
+            *((name, self.manifest[name]) for name in shown if self.manifest[name] not in (None, {})),
+            *summary_rows(self.summary),
+        ]
 
 
 def read_summary(directory: Path) -> Summary:

@@ -66,7 +66,7 @@ class SweepReport:
 
 def run_sweep(
     path: Path,
-    directory: Path,
+    directory: Path | None = None,
     *,
     address: str = "local",
     resume: bool = False,
@@ -79,7 +79,8 @@ def run_sweep(
 
     Parameters
     ----------
-    directory : the store of the results, and of MLflow's data unless MLFLOW_TRACKING_URI says otherwise
+    directory : for the results, and for MLflow's data unless MLFLOW_TRACKING_URI says otherwise;
+        by default ``results/<name of the sweep>``
     address, max_in_flight : see `fan_out`
 
     Raises
@@ -89,6 +90,7 @@ def run_sweep(
     inputs = Inputs()
     sweep = read_sweep(path, inputs)
     entries = [configuration.entry for configuration in sweep.configurations]
+    directory = directory or Path("results") / sweep.name
     store = ResultStore(directory)
     with store.writing(sweep.name):
         store.write_plan(sweep.name, entries)

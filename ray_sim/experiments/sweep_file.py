@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
 
 from ray_sim.engine.world import WORLD_PARAMETERS
 from ray_sim.experiments.content import Content, Inputs
@@ -36,6 +37,12 @@ MAX_CONFIGURATIONS = 100_000
 _Parsed = TypeVar("_Parsed")
 
 
+def _directory_name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
+        raise ValueError("must be letters, digits, '.', '_' or '-', as it names a directory")
+    return name
+
+
 def _seed_list(given: object) -> object:
     if not isinstance(given, dict):
         return given
@@ -48,7 +55,7 @@ def _seed_list(given: object) -> object:
 class SweepFile(Spec):
     """The shape of a sweep file. Its entries are expanded first and then checked one by one."""
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
+    name: Annotated[str, AfterValidator(_directory_name)]
     workloads: Annotated[list[object], Field(min_length=1)]
     clusters: Annotated[list[str], Field(min_length=1)]
     policies: Annotated[list[object], Field(min_length=1)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -92,9 +91,9 @@ class _Tracker:
     def __init__(self, experiment: str, directory: Path) -> None:
         """Connect to MLFLOW_TRACKING_URI, else to ``mlflow.db`` in the directory."""
         self._uri = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{directory / 'mlflow.db'}"
-        self._client = _quiet_client(self._uri)
         self._experiment = experiment
         with self.errors_named():
+            self._client = _quiet_client(self._uri)
             self._experiment_id = _experiment_id(self._client, experiment, directory)
             runs = _all_runs(self._client, self._experiment_id)
         self._by_hash = {run.data.tags[HASH_TAG]: run for run in runs if HASH_TAG in run.data.tags}
@@ -186,8 +185,7 @@ class _Tracker:
 
 def _quiet_client(uri: str) -> MlflowClient:
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    for chatty in ("alembic", "mlflow"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
+    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
     from mlflow import MlflowClient
 
     return MlflowClient(tracking_uri=uri)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import polars as pl
 
@@ -45,6 +45,17 @@ def sweep_table(rows: Iterable[RunRow]) -> pl.DataFrame:
         return runs
     numbers = [column for column in runs.columns if column not in (*KEYS, "seed")]
     return runs.group_by(KEYS, maintain_order=True).agg(pl.len().alias("seeds"), pl.col(numbers).mean())
+
+
+def summary_rows(summary: Summary) -> list[tuple[str, object]]:
+    """A run's outcome as labels and values."""
+    rows: list[tuple[str, object]] = [("jobs", summary.jobs), ("completed", summary.completed)]
+    rows += [(f"not completed, {reason}", count) for reason, count in summary.reasons.items()]
+    for label, sample in (("JCT s", summary.jct_s), ("queueing delay s", summary.queue_s)):
+        rows += [(f"{label}, {name}", value) for name, value in asdict(sample).items()]
+    rows.append(("makespan s", summary.makespan_s))
+    rows += [(f"utilisation, {name}", value) for name, value in summary.utilisation.items()]
+    return [*rows, ("preemptions", summary.preemptions)]
 
 
 def _numbers(summary: Summary) -> dict[str, float | None]:
