@@ -1,0 +1,1 @@
+"""Workloads: trace conversion, the Parquet store, synthetic generators. Knows only `ray_sim.model`."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ray_sim.engine.contract import GrantedWorld, Policy
+from ray_sim.engine.recording import Recording
 from ray_sim.engine.result import Outcome
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import (
@@ -16,7 +17,6 @@ from ray_sim.kernels.arrays import (
     new_ledger,
     new_pool,
     new_queue,
-    new_recorder,
     new_scratch,
 )
 from ray_sim.kernels.replay import DONE, NEXT_ARRIVAL, NOW, Engine, Order, replay
@@ -41,26 +41,28 @@ def why_general(world: World, policy: Policy, *, sites: int) -> str | None:
 
 def run_compiled(world: World, order: Order, progress: Progress | None) -> Outcome:
     """Replay a world of rigid jobs under an order rule."""
-    shop, n_jobs = world.shop, len(world.table)
+    n_jobs = len(world.table)
     engine = new_engine(world)
-    pool = new_pool(n_jobs, shop.capacity)
-    record = new_recorder(n_jobs, len(world.cluster.resources))
-    changes = new_changes()
+    pool = new_pool(n_jobs, world.row_bound, world.shop.capacity)
+    recording = Recording(n_jobs, world.row_bound, len(world.cluster.resources))
+    changes = new_changes(n_jobs, world.row_bound)
     while not engine.clock[DONE]:
-        pool, record, changes = replay(
-            shop,
+        replay(
+            world.shop,
             order,
             engine,
             pool,
-            record,
+            recording.ensure_room(),
             changes,
             world.restart_us,
             world.horizon_us,
             _INSTANTS_PER_CALL,
+            recording.bound,
         )
         if progress is not None:
             progress(int(engine.clock[NEXT_ARRIVAL] - engine.counts.sum()), n_jobs)
-    return Outcome(engine.ledger, record, max(int(engine.clock[NOW]), 0), {}, "compiled")
+    now_us = max(int(engine.clock[NOW]), 0)
+    return Outcome(engine.ledger, recording.joined(), now_us, {}, "compiled")
 
 
 def new_engine(world: World) -> Engine:

@@ -15,8 +15,8 @@ from ray_sim.engine.holdings import Holdings, State
 from ray_sim.engine.order import gang_gpus, order_rule
 from ray_sim.engine.service import Service
 from ray_sim.engine.world import World
-from ray_sim.kernels.arrays import WAITING, Ledger
 from ray_sim.kernels.arrays import RUNNING as RUNNING_STATUS
+from ray_sim.kernels.arrays import WAITING, Ledger
 from ray_sim.kernels.progress import executed_of, work_left_of
 from ray_sim.kernels.replay import Order
 from ray_sim.model.cluster import Cluster
@@ -125,12 +125,16 @@ class View:
     def work_left(self, jobs: IntArray) -> FloatArray:
         """Work each job has left now (rigid: microseconds at speed 1)."""
         self._demand_sight("work_left")
-        return work_left_of(self._ledger, jobs, self.now_us)
+        left = np.empty(len(jobs))
+        work_left_of(self._ledger, jobs, self.now_us, left)
+        return left
 
     def executed_us(self, jobs: IntArray) -> IntArray:
         """Microseconds in which each job has made progress."""
         self._demand_sight("attained_service")
-        return executed_of(self._ledger, jobs, self.now_us)
+        ran = np.empty(len(jobs), dtype=np.int64)
+        executed_of(self._ledger, jobs, self.now_us, ran)
+        return ran
 
     def first_start_us(self, jobs: IntArray) -> IntArray:
         """First start of each job, `NEVER_US` before it."""
@@ -183,6 +187,8 @@ class Policy(ABC):
 
     name: ClassVar[str] = ""
     """How results call it; the class's name where empty."""
+    summary: ClassVar[str] = ""
+    """One line for listings; the docstring's first where empty."""
     section: ClassVar[str] = ""
     """Where the published system is described."""
     parameters: ClassVar[tuple[Parameter, ...]] = ()

@@ -28,8 +28,7 @@ class Dispatch:
 class Decision:
     """A policy's answer: complete new holdings of the jobs it changes, and nothing else moves.
 
-    `changes` lists jobs in increasing order, each with rows in (server, role) order; a job without
-    rows gives up what it holds.
+    Rows of a changed job are in (server, role) order; a job without rows gives up what it holds.
     """
 
     changes: Changes | None = None
@@ -55,7 +54,8 @@ class Decision:
             ptr=np.concatenate([[0], np.cumsum([len(r) for r in rows])]).astype(np.int64),
             server=np.ascontiguousarray(flat[:, 0]),
             role=np.ascontiguousarray(flat[:, 1]),
-            count=np.ascontiguousarray(flat[:, 2]),
+            tasks=np.ascontiguousarray(flat[:, 2]),
+            order=np.arange(len(jobs)),
             size=np.array([len(jobs)], dtype=np.int64),
         )
         return cls(changes=changes, **others)

@@ -10,9 +10,7 @@ from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.units import QUANTA_PER_UNIT, IntArray
 
 
-def reject_decision(
-    where: str, world: World, fault: int, job: int, server: int, after: IntArray
-) -> NoReturn:
+def reject_decision(where: str, world: World, fault: int, job: int, server: int, after: IntArray) -> NoReturn:
     """Raise the error of `ray_sim.kernels.check.check_changes`'s verdict.
 
     ``after`` (S, R) is what would have been left free, negative where the decision exceeds it.

@@ -10,7 +10,8 @@ import numpy as np
 from ray_sim.engine.chunks import NO_EVENTS
 from ray_sim.engine.holdings import State
 from ray_sim.engine.site import Commands, Site, part
-from ray_sim.kernels.arrays import Changes, Shop
+from ray_sim.engine.world import World
+from ray_sim.kernels.arrays import Changes
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.units import IntArray
 
@@ -38,13 +39,13 @@ class Fleet(Protocol):
 class LocalFleet:
     """Sites in this process, each with a run of consecutive servers."""
 
-    def __init__(self, shop: Shop, sites: int = 1) -> None:
-        servers = len(shop.capacity)
+    def __init__(self, world: World, sites: int = 1) -> None:
+        servers = len(world.cluster)
         if not 1 <= sites <= servers:
             raise InvalidScenarioError(f"sites: must be 1 to {servers}, the number of servers, got {sites}")
         self._bounds = np.array([i * servers // sites for i in range(sites + 1)])
         self.sites = [
-            Site(shop, int(first), int(last))
+            Site(world.shop, world.row_bound, int(first), int(last))
             for first, last in zip(self._bounds[:-1], self._bounds[1:], strict=True)
         ]
         self._sequence = [0] * sites
@@ -91,9 +92,7 @@ class LocalFleet:
     def state(self) -> State:
         """Arrays that `restore` takes."""
         states = {
-            f"{i}.{name}": array
-            for i, site in enumerate(self.sites)
-            for name, array in site.state().items()
+            f"{i}.{name}": array for i, site in enumerate(self.sites) for name, array in site.state().items()
         }
         return {**states, "sequence": np.array(self._sequence), "next": np.array(self._next)}
 
@@ -122,6 +121,7 @@ def _changes_on(site: Site, changes: Changes) -> Changes | None:
         ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
         server=server[here],
         role=changes.role[rows][here],
-        count=changes.count[rows][here],
+        tasks=changes.tasks[rows][here],
+        order=np.arange(int(concerned.sum())),
         size=np.array([int(concerned.sum())], dtype=np.int64),
     )

@@ -17,9 +17,9 @@ State = dict[str, np.ndarray]
 class Holdings:
     """Sorted integer rows (job, server, role, count) and the free capacity they leave."""
 
-    def __init__(self, shop: Shop, capacity: IntArray) -> None:
+    def __init__(self, shop: Shop, capacity: IntArray, rows: int) -> None:
         self._shop = shop
-        self.pool: Pool = new_pool(len(shop.submit), capacity)
+        self.pool: Pool = new_pool(len(shop.submit), rows, capacity)
         self.used: IntArray = np.zeros(capacity.shape[1], dtype=np.int64)
 
     @property
@@ -44,14 +44,20 @@ class Holdings:
 
     def change(self, changes: Changes) -> None:
         """Replace the holdings of the changed jobs."""
-        self.pool = change_holdings(self._shop, self.pool, self.used, changes)
+        change_holdings(self._shop, self.pool, self.used, changes)
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
-        arrays = {f"pool.{name}": array.copy() for name, array in self.pool._asdict().items()}
+        used_rows = int(self.pool.top[1])
+        arrays = {
+            f"pool.{name}": (array[:used_rows] if name.startswith("row_") else array).copy()
+            for name, array in self.pool._asdict().items()
+        }
         return {**arrays, "used": self.used.copy()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
-        self.pool = Pool(**{name: state[f"pool.{name}"].copy() for name in Pool._fields})
-        self.used = state["used"].copy()
+        for name, array in self.pool._asdict().items():
+            saved = state[f"pool.{name}"]
+            array[: len(saved)] = saved
+        self.used[:] = state["used"]

@@ -8,7 +8,7 @@ from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import new_scratch
 from ray_sim.kernels.placement import RULE_NAMES
 from ray_sim.kernels.replay import REMAINING, SERVICE, STATIC, Order
-from ray_sim.kernels.shop import classes_beyond_placement
+from ray_sim.kernels.shop import judge_placement
 from ray_sim.model.units import IntArray
 
 ORDERS = {"static": STATIC, "remaining": REMAINING, "service": SERVICE}
@@ -17,14 +17,16 @@ ORDERS = {"static": STATIC, "remaining": REMAINING, "service": SERVICE}
 def never_fits(world: World, placement: str) -> IntArray:
     """(C,) verdict per job class under a placement rule, see `ray_sim.kernels.shop`."""
     rule = RULE_NAMES.index(placement)
-    scratch = new_scratch(len(world.cluster))
-    return classes_beyond_placement(rule, world.shop, world.beyond_capacity, scratch)
+    verdict = world.beyond_capacity.copy()
+    judge_placement(rule, world.shop, verdict, new_scratch(len(world.cluster)))
+    return verdict
 
 
 def gang_gpus(world: World) -> IntArray:
     """(J,) milli-GPU of the whole gang; 1 where a job has none, so that its service still grows."""
     gpu = world.cluster.resources.index("gpu")
-    return np.maximum(world.shop.tasks * world.shop.demand[:, 0, gpu], 1)
+    gang: IntArray = world.shop.tasks * world.shop.demand[:, 0, gpu]
+    return np.maximum(gang, 1)
 
 
 def order_rule(

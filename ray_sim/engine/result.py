@@ -126,7 +126,7 @@ def _events(world: World, record: Recorder) -> pl.DataFrame:
             "job_id": world.table.job_id.gather(record.job[:n].astype(np.uint32)),
             "server": _named(world.cluster.server_names, record.server[:n]),
             "role": _named(ROLE_NAMES, record.role[:n]),
-            "count": record.count[:n].astype(np.int64),
+            "count": record.value[:n].astype(np.int64),
         }
     )
     return frame.select(pl.col(name).cast(kind) for name, kind in EVENT_SCHEMA.items())

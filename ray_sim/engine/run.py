@@ -47,7 +47,7 @@ def run_general(
     world: World, policy: Policy, reason: str, *, seed: int, sites: int, progress: Progress | None
 ) -> RunResult:
     """The loop of the step-by-step interface, timed."""
-    simulation = Simulation(world, policy, seed=seed, fleet=LocalFleet(world.shop, sites))
+    simulation = Simulation(world, policy, seed=seed, fleet=LocalFleet(world, sites))
     policy.start(simulation.world, simulation.streams)
     seconds: list[float] = []
     while (view := simulation.advance()) is not None:

@@ -14,7 +14,7 @@ from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import Changes, Queue, new_changes, new_queue, new_scratch
 from ray_sim.kernels.heap import rekey
 from ray_sim.kernels.placement import RULE_NAMES
-from ray_sim.kernels.service import enqueue, enqueue_all, serve_all, serve_waiting, sort_changes
+from ray_sim.kernels.service import enqueue, enqueue_all, order_changes, serve_all, serve_waiting
 from ray_sim.model.units import NEVER_US, IntArray
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Service:
         self._verdict = never_fits(world, placement)
         self._scratch = new_scratch(len(world.cluster))
         self._idle = world.cluster.capacity.copy()
-        self._changes = new_changes()
+        self._changes = new_changes(len(world.table), world.row_bound)
         self._queue: Queue = new_queue(len(world.table), len(self._verdict))
         self._rejected = NO_JOBS
         self._dirty = np.zeros(len(self._shop.part_ptr) - 1, dtype=np.bool_)
@@ -91,21 +91,18 @@ class Service:
     def _serve_dirty(self, view: View, running_keys: tuple[IntArray, IntArray] | None) -> Changes:
         shop, queue, changes = self._shop, self._queue, self._changes
         changes.size[0] = 0
-        changes.ptr[0] = 0
         running = NO_JOBS
         if running_keys is not None:
             jobs, keys = running_keys
             queue.key[jobs] = keys
             running = jobs[np.lexsort((jobs, keys))]
-        for p in np.flatnonzero(self._dirty):
+        for p in np.flatnonzero(self._dirty).tolist():
             self._idle[:] = view.free
             if not self._preemptive:
-                changes = serve_waiting(
-                    p, self._rule, self._backfill, shop, queue, self._idle, self._scratch, changes
-                )
+                serve_waiting(p, self._rule, self._backfill, shop, queue, self._idle, self._scratch, changes)
                 continue
             mine = running[shop.job_part[running] == p]
-            changes = serve_all(
+            serve_all(
                 p,
                 self._rule,
                 self._backfill,
@@ -121,8 +118,8 @@ class Service:
         for i in range(changes.size[0]):
             if changes.ptr[i + 1] == changes.ptr[i]:
                 enqueue(shop, queue, changes.job[i], queue.key[changes.job[i]])
-        self._changes = changes
-        return sort_changes(changes)
+        order_changes(changes)
+        return changes
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
@@ -131,4 +128,3 @@ class Service:
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
         self._queue = Queue(**{name: state[f"queue.{name}"].copy() for name in Queue._fields})
-

@@ -21,6 +21,7 @@ from ray_sim.engine.decision import NO_JOBS, Decision, Dispatch
 from ray_sim.engine.faults import reject_decision
 from ray_sim.engine.fleet import Fleet, LocalFleet
 from ray_sim.engine.holdings import Holdings, State
+from ray_sim.engine.recording import Recording
 from ray_sim.engine.result import Outcome, build_result
 from ray_sim.engine.site import Commands, part
 from ray_sim.engine.world import World
@@ -34,10 +35,8 @@ from ray_sim.kernels.arrays import (
     Calendar,
     Changes,
     Ledger,
-    Recorder,
     new_calendar,
     new_ledger,
-    new_recorder,
 )
 from ray_sim.kernels.check import OK, check_changes
 from ray_sim.kernels.progress import commit_holdings, evict, finish_due, reject, set_rates, submit_due
@@ -65,11 +64,11 @@ class Simulation:
             raise InvalidScenarioError(
                 f"policy {self._name} decides on slots: give their length, e.g. -w slot_s=3600"
             )
-        self._fleet: Fleet = LocalFleet(world.shop) if fleet is None else fleet
-        self._holdings = Holdings(world.shop, world.shop.capacity)
+        self._fleet: Fleet = LocalFleet(world) if fleet is None else fleet
+        self._holdings = Holdings(world.shop, world.shop.capacity, world.row_bound)
         self._ledger = new_ledger(world.table.work_us)
         self._calendar = new_calendar(n_jobs)
-        self._record = new_recorder(n_jobs, len(world.cluster.resources))
+        self._recording = Recording(n_jobs, world.row_bound, len(world.cluster.resources))
         self._counts = np.zeros(2, dtype=np.int64)
         self._now = -1
         self._next_job = 0
@@ -126,8 +125,12 @@ class Simulation:
 
     def _close_instant(self) -> None:
         if self._now >= 0:
-            self._record = add_line(
-                self._record, self._now, self._counts[0], self._counts[1], self._holdings.used
+            add_line(
+                self._recording.ensure_room(),
+                self._now,
+                self._counts[0],
+                self._counts[1],
+                self._holdings.used,
             )
 
     def _guard(self) -> None:
@@ -142,6 +145,7 @@ class Simulation:
 
     def _happen(self, now: int) -> View | None:
         """Let everything happen that happens now; the view if the policy wants to be asked."""
+        self._recording.ensure_room()
         wake = Wake(0)
         if self._complete(now):
             wake |= Wake.COMPLETION
@@ -177,14 +181,14 @@ class Simulation:
         """Chunks, then jobs whose work is done now."""
         if self._fleet.next_us <= now:
             self._finish_chunks(now, self._fleet.collect(now))
-        n, self._record = finish_due(
+        n = finish_due(
             now,
             self._full_world.shop,
             self._ledger,
             self._holdings.pool,
             self._calendar,
             self._holdings.used,
-            self._record,
+            self._recording.current,
             self._counts,
             self._finished,
         )
@@ -203,7 +207,7 @@ class Simulation:
                 self._ledger.end[job] = now
                 self._ledger.held[job] += now - self._ledger.held_since[job]
                 self._counts[1] -= 1
-                self._record = add_event(self._record, now, FINISH, job, -1, -1, 0)
+                add_event(self._recording.current, now, FINISH, job, -1, -1, 0)
                 self._completed.append(np.array([job], dtype=np.int64))
 
     def _release_at_sites(self, now: int, jobs: IntArray) -> None:
@@ -213,7 +217,8 @@ class Simulation:
             ptr=np.zeros(len(jobs) + 1, dtype=np.int64),
             server=nothing,
             role=nothing,
-            count=nothing,
+            tasks=nothing,
+            order=np.arange(len(jobs)),
             size=np.array([len(jobs)]),
         )
         self._fleet.command(now, Commands(changes))
@@ -222,14 +227,14 @@ class Simulation:
         first = self._next_job
         submit = self._full_world.shop.submit
         if first < len(submit) and submit[first] == now:
-            self._next_job, self._record = submit_due(
+            self._next_job = submit_due(
                 now,
                 first,
                 self._full_world.shop,
                 self._full_world.beyond_capacity,
                 self._ledger,
                 self._counts,
-                self._record,
+                self._recording.current,
             )
             accepted = first + np.flatnonzero(self._ledger.status[first : self._next_job] == WAITING)
             if len(accepted):
@@ -244,14 +249,15 @@ class Simulation:
         InfeasibleDecisionError : it breaks a rule of the world; nothing has been changed
         """
         self._check(decision)
+        self._recording.ensure_room()
         now = self._now
         for job in decision.reject.tolist():
-            self._record = reject(now, self._ledger, self._counts, self._record, job)
+            reject(now, self._ledger, self._counts, self._recording.current, job)
             self._reasons[job] = decision.reject_reason
         for job in decision.evict.tolist():
             self._evict(now, job)
         for job, level in decision.levels.tolist():
-            self._record = add_event(self._record, now, LEVEL, job, -1, -1, level)
+            add_event(self._recording.current, now, LEVEL, job, -1, -1, level)
         if decision.changes is not None:
             self._change(now, decision.changes)
         if decision.dispatch is not None:
@@ -280,7 +286,7 @@ class Simulation:
 
     def _evict(self, now: int, job: int) -> None:
         held = self._ledger.status[job] == RUNNING
-        self._record = evict(
+        evict(
             now,
             self._full_world.shop,
             self._ledger,
@@ -288,7 +294,7 @@ class Simulation:
             self._calendar,
             self._holdings.used,
             self._counts,
-            self._record,
+            self._recording.current,
             job,
         )
         if held:
@@ -299,14 +305,14 @@ class Simulation:
         world, n = self._full_world, int(changes.size[0])
         pauses = np.empty(n, dtype=np.int64)
         servers = self._servers_of(changes) if world.elastic else NO_JOBS
-        self._holdings.pool, self._record = commit_holdings(
+        commit_holdings(
             now,
             world.shop,
             self._ledger,
             self._holdings.pool,
             self._calendar,
             self._holdings.used,
-            self._record,
+            self._recording.current,
             changes,
             pauses,
             world.restart_us,
@@ -348,7 +354,7 @@ class Simulation:
         """The result; call it when `advance` has returned None."""
         outcome = Outcome(
             self._ledger,
-            self._record,
+            self._recording.joined(),
             max(self._now, 0),
             self._reasons,
             "general",
@@ -359,15 +365,16 @@ class Simulation:
 
     def state(self) -> State:
         """Everything that `restore` needs to go on alike, as arrays; valid between two instants."""
-        groups = {"ledger": self._ledger, "calendar": self._calendar, "record": self._record}
+        groups = {"ledger": self._ledger._asdict(), "calendar": self._calendar._asdict()}
         scalars = [self._now, self._next_job, self._review, self._last_slot, self._repeats]
         reasons = [[job, len(text)] for job, text in self._reasons.items()]
         return {
             **{
                 f"{group}.{name}": array.copy()
                 for group, arrays in groups.items()
-                for name, array in arrays._asdict().items()
+                for name, array in arrays.items()
             },
+            **{f"recording.{name}": array for name, array in self._recording.state().items()},
             **{f"holdings.{name}": array for name, array in self._holdings.state().items()},
             **{f"fleet.{name}": array for name, array in self._fleet.state().items()},
             **{f"policy.{name}": array for name, array in self._policy.state().items()},
@@ -384,7 +391,7 @@ class Simulation:
         """Continue from a state of the same world and policy, after `policy.start`."""
         self._ledger = Ledger(**{k: v.copy() for k, v in part(state, "ledger").items()})
         self._calendar = Calendar(**{k: v.copy() for k, v in part(state, "calendar").items()})
-        self._record = Recorder(**{k: v.copy() for k, v in part(state, "record").items()})
+        self._recording.restore(part(state, "recording"))
         self._holdings.restore(part(state, "holdings"))
         self._fleet.restore(part(state, "fleet"))
         self._policy.restore(part(state, "policy"))

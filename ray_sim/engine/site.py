@@ -32,11 +32,11 @@ class Site:
     can be asked for anew.
     """
 
-    def __init__(self, shop: Shop, first_server: int, last_server: int) -> None:
+    def __init__(self, shop: Shop, rows: int, first_server: int, last_server: int) -> None:
         capacity = np.zeros_like(shop.capacity)
         capacity[first_server:last_server] = shop.capacity[first_server:last_server]
         self.servers = range(first_server, last_server)
-        self.holdings = Holdings(shop, capacity)
+        self.holdings = Holdings(shop, capacity, rows)
         self._chunks = ChunkQueues()
         self._sequence = 0
         self._answer: tuple[IntArray, int] = (NO_EVENTS, self._chunks.next_us())

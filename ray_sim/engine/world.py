@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from ray_sim.kernels.arrays import Shop
-from ray_sim.kernels.shop import classes_beyond_capacity, single_server_classes
+from ray_sim.kernels.shop import find_single_server_classes, judge_capacity
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import JobTable
@@ -60,6 +60,8 @@ class World:
     beyond_capacity: IntArray
     """(C,) verdict per job class, see `ray_sim.kernels.shop`."""
     truth: Truth
+    row_bound: int
+    """No more rows of holdings than this exist at a time."""
     restart_us: int = 0
     horizon_us: int = NEVER_US - 1
     slot_us: int | None = None
@@ -96,8 +98,9 @@ def build_world(
         cluster=cluster,
         partition=partition,
         shop=shop,
-        beyond_capacity=classes_beyond_capacity(shop),
+        beyond_capacity=_beyond_capacity(shop),
         truth=RigidTruth(cluster),
+        row_bound=_row_bound(shop),
         restart_us=_us(values["restart_cost_s"]) or 0,
         horizon_us=_us(values["horizon_s"]) or NEVER_US - 1,
         slot_us=_us(values["slot_s"]),
@@ -143,7 +146,29 @@ def _shop(table: JobTable, cluster: Cluster, partition: Partition) -> Shop:
         class_single=np.zeros(n_classes, dtype=np.bool_),
         class_size_ptr=_pointers(job_class, n_classes),
     )
-    return shop._replace(class_single=single_server_classes(shop))
+    find_single_server_classes(shop)
+    return shop
+
+
+def _beyond_capacity(shop: Shop) -> IntArray:
+    verdict = np.empty(len(shop.class_job), dtype=np.int64)
+    judge_capacity(shop, verdict)
+    return verdict
+
+
+def _row_bound(shop: Shop) -> int:
+    """A gang has at most one row per task and server, and capacity bounds the tasks that demand any."""
+    rows = np.minimum(shop.tasks, len(shop.capacity))
+    demands = shop.demand[:, 0, :]
+    positive = demands > 0
+    idle = ~positive.any(axis=1)
+    bound = float(rows[~idle].sum())
+    for r in range(demands.shape[1]):
+        # If every job demands r, the smallest demand bounds how many tasks run at a time.
+        if len(demands) and positive[~idle, r].all() and (~idle).any():
+            smallest = demands[~idle, r].min()
+            bound = min(bound, float(shop.capacity[:, r].sum()) / float(smallest))
+    return int(bound) + int(rows[idle].sum()) + 1
 
 
 def _pointers(codes: IntArray, n: int) -> IntArray:
@@ -151,9 +176,7 @@ def _pointers(codes: IntArray, n: int) -> IntArray:
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
-def _partitions(
-    table: JobTable, cluster: Cluster, partition: Partition
-) -> tuple[IntArray, IntArray]:
+def _partitions(table: JobTable, cluster: Cluster, partition: Partition) -> tuple[IntArray, IntArray]:
     """Partition of every server and of every job; -1 for a job whose vc has no server."""
     if partition == "none":
         return np.zeros(len(cluster), np.int64), np.zeros(len(table), np.int64)

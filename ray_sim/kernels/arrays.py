@@ -1,7 +1,7 @@
 """The arrays kernels share, grouped by who owns them. J jobs, S servers, R resources, C classes.
 
-Growable groups (`Pool`, `Recorder`, `Changes`) are replaced by larger ones: a kernel that may grow
-one returns it.
+Kernels allocate nothing and return scalars only. Groups whose content grows are made as large as a
+bound allows, from memory that is not resident until it is used (`numpy.empty`).
 """
 
 from __future__ import annotations
@@ -139,20 +139,22 @@ class Changes(NamedTuple):
     """Rows of change i: ptr[i] .. ptr[i + 1]."""
     server: I64
     role: I64
-    count: I64
+    tasks: I64
+    order: I64
+    """Numbers of the changes in job order, once `order_changes` has run."""
     size: I64
     """(1,) number of changes."""
 
 
 class Recorder(NamedTuple):
-    """Events and timeline of the run so far."""
+    """A stretch of the record of a run; `room_for_instant` says when it must be emptied."""
 
     time: I64
     kind: I8
     job: I32
     server: I32
     role: I8
-    count: I32
+    value: I32
     line_time: I64
     line_waiting: I32
     line_running: I32
@@ -166,7 +168,7 @@ class Scratch(NamedTuple):
     """Working space of placement, (S,) each."""
 
     server: I64
-    count: I64
+    tasks: I64
     tally: I64
 
 
@@ -195,15 +197,14 @@ def new_ledger(work: I64) -> Ledger:
     )
 
 
-def new_pool(n_jobs: int, capacity: I64) -> Pool:
-    """Nothing held."""
-    rows = 64
+def new_pool(n_jobs: int, rows: int, capacity: I64) -> Pool:
+    """Nothing held; room for ``rows`` rows."""
     return Pool(
         head=empty(n_jobs, -1),
-        row_server=empty(rows),
-        row_role=empty(rows),
-        row_count=empty(rows),
-        row_next=empty(rows, -1),
+        row_server=np.empty(rows, np.int64),
+        row_role=np.empty(rows, np.int64),
+        row_count=np.empty(rows, np.int64),
+        row_next=np.empty(rows, np.int64),
         top=np.array([-1, 0]),
         free=capacity.copy(),
     )
@@ -225,31 +226,43 @@ def new_queue(n_jobs: int, n_classes: int) -> Queue:
     )
 
 
-def new_changes() -> Changes:
-    """No change."""
+def new_changes(n_jobs: int, rows: int) -> Changes:
+    """No change; room for one of every job."""
+    ptr = np.empty(n_jobs + 1, np.int64)
+    ptr[0] = 0
     return Changes(
-        job=empty(16), ptr=empty(17), server=empty(64), role=empty(64), count=empty(64), size=empty(1)
+        job=np.empty(n_jobs, np.int64),
+        ptr=ptr,
+        server=np.empty(rows, np.int64),
+        role=np.empty(rows, np.int64),
+        tasks=np.empty(rows, np.int64),
+        order=np.empty(n_jobs, np.int64),
+        size=empty(1),
     )
 
 
-def new_recorder(n_jobs: int, n_resources: int) -> Recorder:
-    """No event, with room for a run without preemptions."""
-    events, lines = 3 * n_jobs + 64, 2 * n_jobs + 64
+def events_per_instant(n_jobs: int, rows: int) -> int:
+    """No instant leaves more events: each job comes, is refused, moves down, stops and ends once."""
+    return 5 * n_jobs + rows
+
+
+def new_recorder(events: int, lines: int, n_resources: int) -> Recorder:
+    """No event; room for so many, and for so many timeline rows."""
     return Recorder(
-        time=empty(events),
-        kind=empty(events, 0, np.int8),
-        job=empty(events, 0, np.int32),
-        server=empty(events, 0, np.int32),
-        role=empty(events, 0, np.int8),
-        count=empty(events, 0, np.int32),
-        line_time=empty(lines),
-        line_waiting=empty(lines, 0, np.int32),
-        line_running=empty(lines, 0, np.int32),
-        line_used=np.zeros((lines, n_resources), dtype=np.int64),
+        time=np.empty(events, np.int64),
+        kind=np.empty(events, np.int8),
+        job=np.empty(events, np.int32),
+        server=np.empty(events, np.int32),
+        role=np.empty(events, np.int8),
+        value=np.empty(events, np.int32),
+        line_time=np.empty(lines, np.int64),
+        line_waiting=np.empty(lines, np.int32),
+        line_running=np.empty(lines, np.int32),
+        line_used=np.empty((lines, n_resources), np.int64),
         size=empty(2),
     )
 
 
 def new_scratch(n_servers: int) -> Scratch:
     """Working space for clusters of ``n_servers``."""
-    return Scratch(server=empty(n_servers), count=empty(n_servers), tally=empty(n_servers))
+    return Scratch(server=empty(n_servers), tasks=empty(n_servers), tally=empty(n_servers))

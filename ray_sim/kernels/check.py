@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from ray_sim.kernels.arrays import (
+    I64,
     PARAMETER_SERVER,
     RUNNING,
     WAITING,
     WORKER,
-    I64,
     Changes,
     Ledger,
     Pool,
     Shop,
 )
 from ray_sim.kernels.compile import kernel
+from ray_sim.kernels.service import copy_matrix
 
 (
     OK,
@@ -41,27 +42,25 @@ def check_changes(
 
     ``free`` is working space, (S, R); on return it holds what would be left free.
     """
-    free[:] = pool.free
-    for i in range(changes.size[0]):
-        job = changes.job[i]
+    copy_matrix(pool.free, free)
+    for k in range(changes.size[0]):
+        job = changes.job[changes.order[k]]
         if job < 0 or job >= len(shop.submit):
             return NO_SUCH_JOB, job, -1
-        if i > 0 and changes.job[i - 1] >= job:
+        if k > 0 and changes.job[changes.order[k - 1]] >= job:
             return NOT_SORTED, job, -1
         if ledger.status[job] != WAITING and ledger.status[job] != RUNNING:
             return NOT_ACTIVE, job, -1
         row = pool.head[job]
         while row >= 0:
             for r in range(free.shape[1]):
-                free[pool.row_server[row], r] += (
-                    pool.row_count[row] * shop.demand[job, pool.row_role[row], r]
-                )
+                free[pool.row_server[row], r] += pool.row_count[row] * shop.demand[job, pool.row_role[row], r]
             row = pool.row_next[row]
     for i in range(changes.size[0]):
         job = changes.job[i]
         workers = 0
         for k in range(changes.ptr[i], changes.ptr[i + 1]):
-            server, role, count = changes.server[k], changes.role[k], changes.count[k]
+            server, role, count = changes.server[k], changes.role[k], changes.tasks[k]
             if server < 0 or server >= len(shop.capacity):
                 return NO_SUCH_SERVER, job, server
             if shop.server_part[server] != shop.job_part[job]:

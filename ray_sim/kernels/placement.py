@@ -63,7 +63,7 @@ def _fill_in_order(shop: Shop, p: int, tasks: int, demand: I64, free: I64, out: 
         fit = room(free, server, demand, left)
         if fit > 0:
             out.server[n] = server
-            out.count[n] = fit
+            out.tasks[n] = fit
             n += 1
             left -= fit
             if left == 0:
@@ -77,7 +77,7 @@ def _first_single(shop: Shop, p: int, tasks: int, demand: I64, free: I64, out: S
         server = shop.part_servers[i]
         if _holds_all(free, server, demand, tasks):
             out.server[0] = server
-            out.count[0] = tasks
+            out.tasks[0] = tasks
             return 1
     return 0
 
@@ -101,7 +101,7 @@ def _best_single(shop: Shop, p: int, tasks: int, demand: I64, free: I64, out: Sc
     if best < 0:
         return 0
     out.server[n] = best
-    out.count[n] = tasks
+    out.tasks[n] = tasks
     return n + 1
 
 
@@ -134,7 +134,7 @@ def _whole_servers(shop: Shop, p: int, tasks: int, demand: I64, free: I64, out: 
                 and _is_empty(shop, free, server)
             ):
                 out.server[n] = server
-                out.count[n] = size
+                out.tasks[n] = size
                 n += 1
                 left -= size
         below = size
@@ -144,21 +144,19 @@ def _whole_servers(shop: Shop, p: int, tasks: int, demand: I64, free: I64, out: 
 @kernel
 def _sorted_rows(out: Scratch, n: int) -> int:
     for i in range(1, n):
-        server, count = out.server[i], out.count[i]
+        server, count = out.server[i], out.tasks[i]
         k = i
         while k > 0 and out.server[k - 1] > server:
             out.server[k] = out.server[k - 1]
-            out.count[k] = out.count[k - 1]
+            out.tasks[k] = out.tasks[k - 1]
             k -= 1
         out.server[k] = server
-        out.count[k] = count
+        out.tasks[k] = count
     return n
 
 
 @kernel
-def _one_by_one(
-    shop: Shop, p: int, tasks: int, demand: I64, free: I64, out: Scratch, balance: bool
-) -> int:
+def _one_by_one(shop: Shop, p: int, tasks: int, demand: I64, free: I64, out: Scratch, balance: bool) -> int:
     """Each task to the least loaded server, or to the one with the fewest tasks of this gang."""
     lo, hi = shop.part_ptr[p], shop.part_ptr[p + 1]
     fits = 0
@@ -185,7 +183,7 @@ def _one_by_one(
     for i in range(lo, hi):
         if out.tally[i - lo] > 0:
             out.server[n] = shop.part_servers[i]
-            out.count[n] = out.tally[i - lo]
+            out.tasks[n] = out.tally[i - lo]
             n += 1
     return n
 

@@ -57,21 +57,17 @@ def executed(ledger: Ledger, job: int, now: int) -> int:
 
 
 @kernel
-def work_left_of(ledger: Ledger, jobs: I64, now: int) -> F64:
-    """`work_left` of each of ``jobs``."""
-    left = np.empty(len(jobs))
+def work_left_of(ledger: Ledger, jobs: I64, now: int, left: F64) -> None:
+    """`work_left` of each of ``jobs`` into ``left``."""
     for i in range(len(jobs)):
         left[i] = work_left(ledger, jobs[i], now)
-    return left
 
 
 @kernel
-def executed_of(ledger: Ledger, jobs: I64, now: int) -> I64:
-    """`executed` of each of ``jobs``."""
-    ran = np.empty(len(jobs), np.int64)
+def executed_of(ledger: Ledger, jobs: I64, now: int, ran: I64) -> None:
+    """`executed` of each of ``jobs`` into ``ran``."""
     for i in range(len(jobs)):
         ran[i] = executed(ledger, jobs[i], now)
-    return ran
 
 
 @kernel
@@ -106,9 +102,7 @@ def set_rate(ledger: Ledger, calendar: Calendar, job: int, now: int, rate: float
         rekey(calendar.heap, 0, calendar.size[0], calendar.position, ledger.finish, job, finish)
     else:
         ledger.finish[job] = finish
-        calendar.size[0] = push(
-            calendar.heap, 0, calendar.size[0], calendar.position, ledger.finish, job
-        )
+        calendar.size[0] = push(calendar.heap, 0, calendar.size[0], calendar.position, ledger.finish, job)
 
 
 @kernel
@@ -140,21 +134,7 @@ def release(shop: Shop, pool: Pool, used: I64, job: int) -> None:
 
 
 @kernel
-def _larger(pool: Pool) -> Pool:
-    n = len(pool.row_server)
-    server = np.empty(2 * n, np.int64)
-    role = np.empty(2 * n, np.int64)
-    count = np.empty(2 * n, np.int64)
-    following = np.empty(2 * n, np.int64)
-    server[:n] = pool.row_server
-    role[:n] = pool.row_role
-    count[:n] = pool.row_count
-    following[:n] = pool.row_next
-    return Pool(pool.head, server, role, count, following, pool.top, pool.free)
-
-
-@kernel
-def hold(shop: Shop, pool: Pool, used: I64, changes: Changes, i: int) -> Pool:
+def hold(shop: Shop, pool: Pool, used: I64, changes: Changes, i: int) -> None:
     """Give job of change i the rows of the change; it holds nothing before."""
     job = changes.job[i]
     for k in range(changes.ptr[i + 1] - 1, changes.ptr[i] - 1, -1):
@@ -162,31 +142,25 @@ def hold(shop: Shop, pool: Pool, used: I64, changes: Changes, i: int) -> Pool:
         if row >= 0:
             pool.top[0] = pool.row_next[row]
         else:
-            if pool.top[1] == len(pool.row_server):
-                pool = _larger(pool)
             row = pool.top[1]
             pool.top[1] = row + 1
         pool.row_server[row] = changes.server[k]
         pool.row_role[row] = changes.role[k]
-        pool.row_count[row] = changes.count[k]
+        pool.row_count[row] = changes.tasks[k]
         pool.row_next[row] = pool.head[job]
         pool.head[job] = row
         for r in range(pool.free.shape[1]):
-            pool.free[changes.server[k], r] -= (
-                changes.count[k] * shop.demand[job, changes.role[k], r]
-            )
+            pool.free[changes.server[k], r] -= changes.tasks[k] * shop.demand[job, changes.role[k], r]
     add_used(used, shop, pool, job, 1)
-    return pool
 
 
 @kernel
-def change_holdings(shop: Shop, pool: Pool, used: I64, changes: Changes) -> Pool:
+def change_holdings(shop: Shop, pool: Pool, used: I64, changes: Changes) -> None:
     """Release all that the changed jobs hold, then hold all that they are to hold."""
     for i in range(changes.size[0]):
         release(shop, pool, used, changes.job[i])
     for i in range(changes.size[0]):
-        pool = hold(shop, pool, used, changes, i)
-    return pool
+        hold(shop, pool, used, changes, i)
 
 
 @kernel
@@ -202,18 +176,14 @@ def rigid_rate(speed: F64, pool: Pool, job: int) -> float:
 
 
 @kernel
-def rigid_rates(speed: F64, pool: Pool, jobs: I64) -> F64:
-    """`rigid_rate` of each of ``jobs``."""
-    rates = np.empty(len(jobs))
+def rigid_rates(speed: F64, pool: Pool, jobs: I64, rates: F64) -> None:
+    """`rigid_rate` of each of ``jobs`` into ``rates``."""
     for i in range(len(jobs)):
         rates[i] = rigid_rate(speed, pool, jobs[i])
-    return rates
 
 
 @kernel
-def set_rates(
-    ledger: Ledger, calendar: Calendar, jobs: I64, now: int, rates: F64, pauses: I64
-) -> None:
+def set_rates(ledger: Ledger, calendar: Calendar, jobs: I64, now: int, rates: F64, pauses: I64) -> None:
     """`set_rate` of each of ``jobs``."""
     for i in range(len(jobs)):
         set_rate(ledger, calendar, jobs[i], now, rates[i], pauses[i])
@@ -232,14 +202,15 @@ def commit_holdings(
     pause: I64,
     restart_us: int,
     counts: I64,
-) -> tuple[Pool, Recorder]:
-    """Carry out changes, given in job order: release all, then hold all, and record each.
+) -> None:
+    """Carry out changes: release all, then hold all, and record each in job order.
 
     ``pause[i]`` becomes the restart pause that change i costs: none for a job that never ran.
     ``counts`` (waiting, running) is kept up. Rates are the truth's business and follow.
     """
-    pool = change_holdings(shop, pool, used, changes)
-    for i in range(changes.size[0]):
+    change_holdings(shop, pool, used, changes)
+    for k in range(changes.size[0]):
+        i = changes.order[k]
         job = changes.job[i]
         running = ledger.status[job] == RUNNING
         pause[i] = 0
@@ -250,7 +221,7 @@ def commit_holdings(
                 ledger.preemptions[job] += 1
                 counts[0] += 1
                 counts[1] -= 1
-                record = add_event(record, now, STOP, job, -1, -1, 0)
+                add_event(record, now, STOP, job, -1, -1, 0)
             continue
         if ledger.first_start[job] == NEVER:
             ledger.first_start[job] = now
@@ -263,8 +234,7 @@ def commit_holdings(
             ledger.anchor[job] = now
             counts[0] -= 1
             counts[1] += 1
-        record = add_holding(record, now, MOVE if running else START, job, pool)
-    return pool, record
+        add_holding(record, now, MOVE if running else START, job, pool)
 
 
 @kernel
@@ -278,7 +248,7 @@ def finish_due(
     record: Recorder,
     counts: I64,
     finished: I64,
-) -> tuple[int, Recorder]:
+) -> int:
     """Complete every job whose work is done now, in job order, into ``finished``; returns how many."""
     n = 0
     while calendar.size[0] > 0 and ledger.finish[calendar.heap[0]] == now:
@@ -290,10 +260,10 @@ def finish_due(
         ledger.finish[job] = now
         release(shop, pool, used, job)
         counts[1] -= 1
-        record = add_event(record, now, FINISH, job, -1, -1, 0)
+        add_event(record, now, FINISH, job, -1, -1, 0)
         finished[n] = job
         n += 1
-    return n, record
+    return n
 
 
 @kernel
@@ -305,7 +275,7 @@ def submit_due(
     ledger: Ledger,
     counts: I64,
     record: Recorder,
-) -> tuple[int, Recorder]:
+) -> int:
     """Let every job from ``first`` on that is submitted now wait; returns the next one to come.
 
     Jobs whose class ``verdict`` is not 0 can never fit: they are rejected once all are in, those
@@ -315,22 +285,22 @@ def submit_due(
     while last < len(shop.submit) and shop.submit[last] == now:
         ledger.status[last] = WAITING
         counts[0] += 1
-        record = add_event(record, now, SUBMIT, last, -1, -1, 0)
+        add_event(record, now, SUBMIT, last, -1, -1, 0)
         last += 1
     for why in (1, 2):
         for job in range(first, last):
             if verdict[shop.job_class[job]] == why:
-                record = reject(now, ledger, counts, record, job)
-    return last, record
+                reject(now, ledger, counts, record, job)
+    return last
 
 
 @kernel
-def reject(now: int, ledger: Ledger, counts: I64, record: Recorder, job: int) -> Recorder:
+def reject(now: int, ledger: Ledger, counts: I64, record: Recorder, job: int) -> None:
     """Turn a waiting job away for ever."""
     ledger.status[job] = REJECTED
     ledger.end[job] = now
     counts[0] -= 1
-    return add_event(record, now, REJECT, job, -1, -1, 0)
+    add_event(record, now, REJECT, job, -1, -1, 0)
 
 
 @kernel
@@ -344,7 +314,7 @@ def evict(
     counts: I64,
     record: Recorder,
     job: int,
-) -> Recorder:
+) -> None:
     """End a waiting or running job for ever, short of completion."""
     if ledger.status[job] == RUNNING:
         stop_progress(ledger, calendar, job, now)
@@ -354,4 +324,4 @@ def evict(
         counts[0] -= 1
     ledger.status[job] = EVICTED
     ledger.end[job] = now
-    return add_event(record, now, EVICT, job, -1, -1, 0)
+    add_event(record, now, EVICT, job, -1, -1, 0)

@@ -38,13 +38,15 @@ from ray_sim.kernels.progress import (
     submit_due,
     work_left,
 )
-from ray_sim.kernels.record import add_event, add_line
+from ray_sim.kernels.record import add_event, add_line, room_for_instant
 from ray_sim.kernels.service import (
+    copy_matrix,
     drop_running,
     enqueue,
+    order_changes,
     serve_all,
     serve_waiting,
-    sort_changes,
+    sort_prefix,
     sort_running,
 )
 
@@ -75,7 +77,7 @@ class Order(NamedTuple):
 
 
 class Engine(NamedTuple):
-    """All state of the loop; kernels may replace the growable groups."""
+    """All other state of the loop."""
 
     clock: I64
     counts: I64
@@ -129,17 +131,16 @@ def _key(order: Order, engine: Engine, job: int, now: int) -> int:
 
 
 @kernel
-def _arrive(now: int, shop: Shop, order: Order, engine: Engine, record: Recorder) -> Recorder:
+def _arrive(now: int, shop: Shop, order: Order, engine: Engine, record: Recorder) -> None:
     """Queue every job submitted now that can ever fit."""
     first = engine.clock[NEXT_ARRIVAL]
-    last, record = submit_due(now, first, shop, order.never_fits, engine.ledger, engine.counts, record)
+    last = submit_due(now, first, shop, order.never_fits, engine.ledger, engine.counts, record)
     engine.clock[NEXT_ARRIVAL] = last
     for job in range(first, last):
         if engine.ledger.status[job] == WAITING:
             engine.dirty[shop.job_part[job]] = True
             key = order.static_key[job] if order.kind == STATIC else _key(order, engine, job, now)
             enqueue(shop, engine.queue, job, key)
-    return record
 
 
 @kernel
@@ -178,25 +179,21 @@ def _anyone_waits(p: int, shop: Shop, queue: Queue) -> bool:
 @kernel
 def _promote(p: int, now: int, shop: Shop, order: Order, engine: Engine) -> None:
     """Return waiting jobs that have starved to the top queue."""
-    queue = engine.queue
+    queue, due = engine.queue, engine.finished
     for c in range(shop.part_class_ptr[p], shop.part_class_ptr[p + 1]):
-        base = shop.class_size_ptr[c]
-        for job in queue.heap[base : base + queue.size[c]].copy():
-            ran = engine.ledger.ran[job]
-            if _service(order, engine, job, now) == 0:
-                continue
-            if now - engine.ledger.last_stop[job] >= promotion_us(ran, order.knob):
-                engine.offset[job] = order.gpus[job] * ran
-                _set_level(engine, job, 0)
-                rekey(
-                    queue.heap,
-                    base,
-                    queue.size[c],
-                    queue.position,
-                    queue.key,
-                    job,
-                    level_key(0, engine.ledger.first_start[job]),
-                )
+        base, n = shop.class_size_ptr[c], 0
+        for job in queue.heap[base : base + queue.size[c]]:
+            pending = now - engine.ledger.last_stop[job]
+            if _service(order, engine, job, now) > 0 and pending >= promotion_us(
+                engine.ledger.ran[job], order.knob
+            ):
+                due[n] = job
+                n += 1
+        for job in due[:n]:
+            engine.offset[job] = order.gpus[job] * engine.ledger.ran[job]
+            _set_level(engine, job, 0)
+            key = level_key(0, engine.ledger.first_start[job])
+            rekey(queue.heap, base, queue.size[c], queue.position, queue.key, job, key)
 
 
 @kernel
@@ -213,21 +210,17 @@ def _next_review(p: int, now: int, shop: Shop, order: Order, engine: Engine) -> 
             base = shop.class_size_ptr[c]
             for job in engine.queue.heap[base : base + engine.queue.size[c]]:
                 if _service(order, engine, job, now) > 0:
-                    due = engine.ledger.last_stop[job] + promotion_us(
-                        engine.ledger.ran[job], order.knob
-                    )
+                    due = engine.ledger.last_stop[job] + promotion_us(engine.ledger.ran[job], order.knob)
                     review = min(review, due)
     return review
 
 
 @kernel
-def _serve_partition(
-    p: int, now: int, shop: Shop, order: Order, engine: Engine, pool: Pool, changes: Changes
-) -> Changes:
+def _serve_partition(p: int, shop: Shop, order: Order, engine: Engine, pool: Pool, changes: Changes) -> None:
     """Append the partition's changes."""
     if not order.preemptive:
         first = changes.size[0]
-        changes = serve_waiting(
+        serve_waiting(
             p,
             order.placement,
             order.backfill,
@@ -242,13 +235,13 @@ def _serve_partition(
             for k in range(changes.ptr[i], changes.ptr[i + 1]):
                 for r in range(pool.free.shape[1]):
                     pool.free[changes.server[k], r] += (
-                        changes.count[k] * shop.demand[changes.job[i], changes.role[k], r]
+                        changes.tasks[k] * shop.demand[changes.job[i], changes.role[k], r]
                     )
-        return changes
-    engine.idle[:] = pool.free
-    engine.claimable[:] = shop.capacity
+        return
+    copy_matrix(pool.free, engine.idle)
+    copy_matrix(shop.capacity, engine.claimable)
     lo = engine.run_ptr[p]
-    return serve_all(
+    serve_all(
         p,
         order.placement,
         order.backfill,
@@ -264,6 +257,13 @@ def _serve_partition(
 
 
 @kernel
+def _leave_running(p: int, engine: Engine, job: int) -> None:
+    lo = engine.run_ptr[p]
+    running = engine.run_jobs[lo : lo + engine.run_size[p]]
+    engine.run_size[p] = drop_running(running, len(running), job)
+
+
+@kernel
 def _apply(
     now: int,
     shop: Shop,
@@ -273,20 +273,18 @@ def _apply(
     record: Recorder,
     changes: Changes,
     restart_us: int,
-) -> tuple[Pool, Recorder]:
+) -> None:
     """Commit the changes, re-rate the changed jobs and keep the lists of running jobs."""
     if order.preemptive:
         for i in range(changes.size[0]):
             job = changes.job[i]
             p = shop.job_part[job]
             if changes.ptr[i + 1] == changes.ptr[i]:
-                lo = engine.run_ptr[p]
-                running = engine.run_jobs[lo : lo + engine.run_size[p]]
-                engine.run_size[p] = drop_running(running, len(running), job)
+                _leave_running(p, engine, job)
             elif engine.ledger.status[job] != RUNNING:
                 engine.run_jobs[engine.run_ptr[p] + engine.run_size[p]] = job
                 engine.run_size[p] += 1
-    pool, record = commit_holdings(
+    commit_holdings(
         now,
         shop,
         engine.ledger,
@@ -306,15 +304,58 @@ def _apply(
         else:
             rate = rigid_rate(shop.speed, pool, job)
             set_rate(engine.ledger, engine.calendar, job, now, rate, engine.pause[i])
-    return pool, record
 
 
 @kernel
-def _record_levels(now: int, engine: Engine, record: Recorder) -> Recorder:
-    for job in np.sort(engine.moved[: engine.n_moved[0]]):
-        record = add_event(record, now, LEVEL_EVENT, job, -1, -1, engine.level[job])
+def _record_levels(now: int, engine: Engine, record: Recorder) -> None:
+    n = engine.n_moved[0]
+    sort_prefix(engine.moved, n)
+    for job in engine.moved[:n]:
+        add_event(record, now, LEVEL_EVENT, job, -1, -1, engine.level[job])
     engine.n_moved[0] = 0
-    return record
+
+
+@kernel
+def _happen(now: int, shop: Shop, order: Order, engine: Engine, pool: Pool, record: Recorder) -> None:
+    """Completions and arrivals of an instant, and which partitions they make dirty."""
+    n = finish_due(
+        now,
+        shop,
+        engine.ledger,
+        pool,
+        engine.calendar,
+        engine.used,
+        record,
+        engine.counts,
+        engine.finished,
+    )
+    for job in engine.finished[:n]:
+        p = shop.job_part[job]
+        engine.dirty[p] = True
+        if order.preemptive:
+            _leave_running(p, engine, job)
+    reviewed = False
+    for p in range(len(engine.review)):
+        reviewed = reviewed or engine.review[p] == now
+    if reviewed:
+        engine.dirty[:] = True
+    _arrive(now, shop, order, engine, record)
+
+
+@kernel
+def _serve(now: int, shop: Shop, order: Order, engine: Engine, pool: Pool, changes: Changes) -> None:
+    """Serve every dirty partition."""
+    changes.size[0] = 0
+    for p in range(len(engine.dirty)):
+        if not engine.dirty[p]:
+            continue
+        waiting = _anyone_waits(p, shop, engine.queue)
+        if order.preemptive and (waiting or order.kind == SERVICE):
+            _refresh_running(p, now, order, engine)
+        if waiting and order.knob > 0.0:
+            _promote(p, now, shop, order, engine)
+        if waiting:
+            _serve_partition(p, shop, order, engine, pool, changes)
 
 
 @kernel
@@ -328,65 +369,34 @@ def replay(
     restart_us: int,
     horizon: int,
     instants: int,
-) -> tuple[Pool, Recorder, Changes]:
-    """Go on for at most so many instants, or to the end (then ``clock[DONE]`` is 1).
+    events: int,
+) -> None:
+    """Go on for at most so many instants, or until the record may lack room for one with ``events``.
 
-    All state is in the arguments, so the loop can be left and entered again between instants.
+    ``clock[DONE]`` is 1 at the end. All state is in the arguments, so the loop can be left and
+    entered again between instants.
     """
     clock = engine.clock
     for _ in range(instants):
-        time = _next_instant(shop, engine)
-        if time > clock[NOW]:
+        if not room_for_instant(record, events):
+            return
+        now = _next_instant(shop, engine)
+        if now > clock[NOW]:
             if clock[NOW] >= 0:
-                record = add_line(record, clock[NOW], engine.counts[0], engine.counts[1], engine.used)
-            if time > horizon:
+                add_line(record, clock[NOW], engine.counts[0], engine.counts[1], engine.used)
+            if now > horizon:
                 clock[DONE] = 1
-                break
-            clock[NOW] = time
-        n, record = finish_due(
-            time,
-            shop,
-            engine.ledger,
-            pool,
-            engine.calendar,
-            engine.used,
-            record,
-            engine.counts,
-            engine.finished,
-        )
-        for i in range(n):
-            job = engine.finished[i]
-            p = shop.job_part[job]
-            engine.dirty[p] = True
-            if order.preemptive:
-                lo = engine.run_ptr[p]
-                running = engine.run_jobs[lo : lo + engine.run_size[p]]
-                engine.run_size[p] = drop_running(running, len(running), job)
-        reviewed = False
-        for p in range(len(engine.review)):
-            reviewed = reviewed or engine.review[p] == time
-        record = _arrive(time, shop, order, engine, record)
-        changes.size[0] = 0
-        changes.ptr[0] = 0
-        for p in range(len(engine.dirty)):
-            engine.dirty[p] = engine.dirty[p] or reviewed
-            if not engine.dirty[p]:
-                continue
-            waiting = _anyone_waits(p, shop, engine.queue)
-            if order.preemptive and (waiting or order.kind == SERVICE):
-                _refresh_running(p, time, order, engine)
-            if waiting and order.knob > 0.0:
-                _promote(p, time, shop, order, engine)
-            if waiting:
-                changes = _serve_partition(p, time, shop, order, engine, pool, changes)
+                return
+            clock[NOW] = now
+        _happen(now, shop, order, engine, pool, record)
+        _serve(now, shop, order, engine, pool, changes)
         if engine.n_moved[0] > 0:
-            record = _record_levels(time, engine, record)
+            _record_levels(now, engine, record)
         if changes.size[0] > 0:
-            changes = sort_changes(changes)
-            pool, record = _apply(time, shop, order, engine, pool, record, changes, restart_us)
+            order_changes(changes)
+            _apply(now, shop, order, engine, pool, record, changes, restart_us)
         if order.kind == SERVICE:
             for p in range(len(engine.dirty)):
                 if engine.dirty[p]:
-                    engine.review[p] = _next_review(p, time, shop, order, engine)
+                    engine.review[p] = _next_review(p, now, shop, order, engine)
         engine.dirty[:] = False
-    return pool, record, changes

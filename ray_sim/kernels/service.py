@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ray_sim.kernels.arrays import I64, WORKER, Changes, Pool, Queue, Scratch, Shop
 from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.heap import precedes, push, remove
 from ray_sim.kernels.placement import place
+
+
+@kernel
+def copy_matrix(source: I64, target: I64) -> None:
+    """Copy without the temporary array that a slice assignment may make."""
+    for i in range(source.shape[0]):
+        for k in range(source.shape[1]):
+            target[i, k] = source[i, k]
 
 
 @kernel
@@ -29,9 +35,7 @@ def enqueue_all(shop: Shop, queue: Queue, jobs: I64, keys: I64) -> None:
 def dequeue(shop: Shop, queue: Queue, job: int) -> None:
     """A job waits no longer."""
     c = shop.job_class[job]
-    queue.size[c] = remove(
-        queue.heap, shop.class_size_ptr[c], queue.size[c], queue.position, queue.key, job
-    )
+    queue.size[c] = remove(queue.heap, shop.class_size_ptr[c], queue.size[c], queue.position, queue.key, job)
 
 
 @kernel
@@ -57,42 +61,24 @@ def _block(shop: Shop, queue: Queue, p: int, job: int, backfill: bool) -> None:
 
 
 @kernel
-def _add_change(changes: Changes, job: int, out: Scratch, n: int) -> Changes:
-    """Append a job's new holding of n worker rows, growing the arrays when they are full."""
+def _add_change(changes: Changes, job: int, out: Scratch, n: int) -> None:
+    """Append a job's new holding of n worker rows."""
     i = changes.size[0]
     at = changes.ptr[i]
-    if i + 2 > len(changes.ptr) - 1 or at + n > len(changes.server):
-        jobs = 2 * len(changes.job)
-        rows = 2 * len(changes.server) + n
-        larger = Changes(
-            np.empty(jobs, np.int64),
-            np.empty(jobs + 1, np.int64),
-            np.empty(rows, np.int64),
-            np.empty(rows, np.int64),
-            np.empty(rows, np.int64),
-            changes.size,
-        )
-        larger.job[:i] = changes.job[:i]
-        larger.ptr[: i + 1] = changes.ptr[: i + 1]
-        larger.server[:at] = changes.server[:at]
-        larger.role[:at] = changes.role[:at]
-        larger.count[:at] = changes.count[:at]
-        changes = larger
     changes.job[i] = job
     for k in range(n):
         changes.server[at + k] = out.server[k]
         changes.role[at + k] = WORKER
-        changes.count[at + k] = out.count[k]
+        changes.tasks[at + k] = out.tasks[k]
     changes.ptr[i + 1] = at + n
     changes.size[0] = i + 1
-    return changes
 
 
 @kernel
 def _take(shop: Shop, job: int, free: I64, out: Scratch, n: int) -> None:
     for k in range(n):
         for r in range(free.shape[1]):
-            free[out.server[k], r] -= out.count[k] * shop.demand[job, WORKER, r]
+            free[out.server[k], r] -= out.tasks[k] * shop.demand[job, WORKER, r]
 
 
 @kernel
@@ -105,7 +91,7 @@ def serve_waiting(
     free: I64,
     out: Scratch,
     changes: Changes,
-) -> Changes:
+) -> None:
     """Start waiting jobs in key order while they fit; nobody is suspended.
 
     A strict queue stops at the first job that does not fit, a backfilling one passes it. ``free``
@@ -121,9 +107,8 @@ def serve_waiting(
         else:
             dequeue(shop, queue, job)
             _take(shop, job, free, out, n)
-            changes = _add_change(changes, job, out, n)
+            _add_change(changes, job, out, n)
         job = _head(shop, queue, p)
-    return changes
 
 
 @kernel
@@ -150,9 +135,7 @@ def _give_back(shop: Shop, pool: Pool, job: int, free: I64) -> None:
     row = pool.head[job]
     while row >= 0:
         for r in range(free.shape[1]):
-            free[pool.row_server[row], r] += (
-                pool.row_count[row] * shop.demand[job, pool.row_role[row], r]
-            )
+            free[pool.row_server[row], r] += pool.row_count[row] * shop.demand[job, pool.row_role[row], r]
         row = pool.row_next[row]
 
 
@@ -169,7 +152,7 @@ def serve_all(
     claimable: I64,
     out: Scratch,
     changes: Changes,
-) -> Changes:
+) -> None:
     """Walk running and waiting jobs together in (key, job) order; the first ones run.
 
     ``running`` lists the partition's running jobs in that order. A running job keeps its place
@@ -196,7 +179,7 @@ def serve_all(
                 n = place(rule, shop, job, claimable, out)
             _take(shop, job, idle, out, n)
             _take(shop, job, claimable, out, n)
-            changes = _add_change(changes, job, out, n)
+            _add_change(changes, job, out, n)
             continue
         n = place(rule, shop, head, idle, out)
         if n == 0 and visited < len(running):
@@ -208,40 +191,55 @@ def serve_all(
             dequeue(shop, queue, head)
             _take(shop, head, idle, out, n)
             _take(shop, head, claimable, out, n)
-            changes = _add_change(changes, head, out, n)
+            _add_change(changes, head, out, n)
         head = _head(shop, queue, p)
-    return changes
+
+
+_POSITION_BITS = 2**31
 
 
 @kernel
-def sort_changes(changes: Changes) -> Changes:
-    """The same changes in job order."""
+def order_changes(changes: Changes) -> None:
+    """Set `order`: the numbers of the changes in job order."""
     n = changes.size[0]
-    ordered = True
-    for i in range(1, n):
-        ordered = ordered and changes.job[i - 1] < changes.job[i]
-    if ordered:
-        return changes
-    order = np.argsort(changes.job[:n])
-    result = Changes(
-        np.empty_like(changes.job),
-        np.empty_like(changes.ptr),
-        np.empty_like(changes.server),
-        np.empty_like(changes.role),
-        np.empty_like(changes.count),
-        changes.size,
-    )
-    result.ptr[0] = 0
     for i in range(n):
-        source = order[i]
-        result.job[i] = changes.job[source]
-        at, lo = result.ptr[i], changes.ptr[source]
-        rows = changes.ptr[source + 1] - lo
-        result.server[at : at + rows] = changes.server[lo : lo + rows]
-        result.role[at : at + rows] = changes.role[lo : lo + rows]
-        result.count[at : at + rows] = changes.count[lo : lo + rows]
-        result.ptr[i + 1] = at + rows
-    return result
+        changes.order[i] = changes.job[i] * _POSITION_BITS + i
+    sort_prefix(changes.order, n)
+    for i in range(n):
+        changes.order[i] %= _POSITION_BITS
+
+
+@kernel
+def sort_prefix(values: I64, n: int) -> None:
+    """Sort the first n values in place: by insertion while they are few, else by a heap."""
+    if n <= 32:
+        for i in range(1, n):
+            value = values[i]
+            k = i
+            while k > 0 and values[k - 1] > value:
+                values[k] = values[k - 1]
+                k -= 1
+            values[k] = value
+        return
+    for root in range(n // 2 - 1, -1, -1):
+        _sink(values, root, n)
+    for last in range(n - 1, 0, -1):
+        values[0], values[last] = values[last], values[0]
+        _sink(values, 0, last)
+
+
+@kernel
+def _sink(values: I64, at: int, n: int) -> None:
+    while True:
+        child = 2 * at + 1
+        if child >= n:
+            return
+        if child + 1 < n and values[child + 1] > values[child]:
+            child += 1
+        if values[child] <= values[at]:
+            return
+        values[at], values[child] = values[child], values[at]
+        at = child
 
 
 @kernel
@@ -262,5 +260,6 @@ def drop_running(running: I64, n: int, job: int) -> int:
     at = 0
     while running[at] != job:
         at += 1
-    running[at : n - 1] = running[at + 1 : n]
+    for k in range(at, n - 1):
+        running[k] = running[k + 1]
     return n - 1

@@ -104,4 +104,5 @@ def finish_time_fairness(done: pl.DataFrame, timeline: pl.DataFrame, gpus: float
     jct = done["jct_s"].to_numpy()
     mean_present = (np.interp(finish, time, area) - np.interp(submit, time, area)) / jct
     slowdown = np.maximum(1.0, done["num_gpus"].to_numpy() * mean_present / gpus)
-    return jct / (done["duration_s"].to_numpy() * slowdown)
+    fair_s: FloatArray = done["duration_s"].to_numpy() * slowdown
+    return jct / fair_s

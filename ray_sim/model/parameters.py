@@ -41,13 +41,11 @@ class Parameter:
         }
 
 
-class _Bad(Exception):
+class _BadValueError(Exception):
     pass
 
 
-def resolve(
-    owner: str, parameters: Sequence[Parameter], given: Mapping[str, object]
-) -> dict[str, Value]:
+def resolve(owner: str, parameters: Sequence[Parameter], given: Mapping[str, object]) -> dict[str, Value]:
     """Values for all of ``parameters``: those given, parsed and checked, and the defaults.
 
     Raises
@@ -67,7 +65,7 @@ def resolve(
             continue
         try:
             values[parameter.name] = _parse(parameter, given[parameter.name])
-        except _Bad as problem:
+        except _BadValueError as problem:
             problems.append(f"{parameter.name}: {problem}")
     if problems:
         raise InvalidScenarioError(problems_text(f"parameters of {owner}", problems))
@@ -82,7 +80,7 @@ def _parse(parameter: Parameter, given: object) -> Value:
             return _parse_bool(given)
         case "choice":
             if given not in parameter.choices:
-                raise _Bad(f"must be one of {', '.join(parameter.choices)}, got {given!r}")
+                raise _BadValueError(f"must be one of {', '.join(parameter.choices)}, got {given!r}")
             return str(given)
         case "floats":
             items = given.split(",") if isinstance(given, str) else given
@@ -92,7 +90,7 @@ def _parse(parameter: Parameter, given: object) -> Value:
         case "int":
             number = _bounded(parameter, _number(given))
             if number != int(number):
-                raise _Bad(f"must be a whole number, got {given!r}")
+                raise _BadValueError(f"must be a whole number, got {given!r}")
             return int(number)
         case "float":
             return _bounded(parameter, _number(given))
@@ -104,23 +102,23 @@ def _parse_bool(given: object) -> bool:
         return given
     if isinstance(given, str) and given.lower() in words:
         return words[given.lower()]
-    raise _Bad(f"must be true or false, got {given!r}")
+    raise _BadValueError(f"must be true or false, got {given!r}")
 
 
 def _number(given: object) -> float:
     if isinstance(given, bool) or not isinstance(given, (int, float, str)):
-        raise _Bad(f"must be a number, got {given!r}")
+        raise _BadValueError(f"must be a number, got {given!r}")
     try:
         number = float(given)
     except (ValueError, OverflowError):
-        raise _Bad(f"must be a number, got {given!r}") from None
+        raise _BadValueError(f"must be a number, got {given!r}") from None
     if not math.isfinite(number):
-        raise _Bad(f"must be finite, got {given!r}")
+        raise _BadValueError(f"must be finite, got {given!r}")
     return number
 
 
 def _bounded(parameter: Parameter, number: float) -> float:
     if number < parameter.minimum or (parameter.exclusive and number == parameter.minimum):
         bound = "above" if parameter.exclusive else "at least"
-        raise _Bad(f"must be {bound} {parameter.minimum:g}, got {number:g}")
+        raise _BadValueError(f"must be {bound} {parameter.minimum:g}, got {number:g}")
     return number

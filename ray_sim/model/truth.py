@@ -42,7 +42,9 @@ class RigidTruth:
 
     def rates(self, holdings: Holdings, jobs: IntArray) -> FloatArray:
         """Speed factor of the slowest GPU type held: synchronous training waits for it."""
-        return rigid_rates(self.cluster.speed, holdings.pool, jobs)
+        rates = np.empty(len(jobs))
+        rigid_rates(self.cluster.speed, holdings.pool, jobs, rates)
+        return rates
 
     def touched(self, servers: IntArray) -> IntArray:
         """Nobody: rigid jobs do not disturb each other."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -65,7 +66,7 @@ class Las(Policy):
         limits_gpu_s: tuple[float, ...] = (3600.0,),
         knob: float = 0.0,
     ) -> None:
-        ordered = all(a < b for a, b in zip(limits_gpu_s, limits_gpu_s[1:], strict=False))
+        ordered = all(a < b for a, b in pairwise(limits_gpu_s))
         if not limits_gpu_s or not ordered or len(limits_gpu_s) >= MAX_LEVELS:
             raise InvalidScenarioError(
                 f"las: limits_gpu_s must be 1 to {MAX_LEVELS - 1} increasing numbers, got {limits_gpu_s}"
@@ -91,7 +92,9 @@ class Las(Policy):
         if self._knob > 0:
             moved += self._promote(view, waiting)
         firsts = view.first_start_us(running)
-        keys = [level_key(int(self._level[job]), int(first)) for job, first in zip(running, firsts, strict=True)]
+        keys = [
+            level_key(int(self._level[job]), int(first)) for job, first in zip(running, firsts, strict=True)
+        ]
         levels = [[job, int(self._level[job])] for job in sorted(moved)]
         decision = self._service.serve(
             view,

@@ -1,0 +1,89 @@
+# The development tasks. `make` alone lists them.
+#
+# .venv is made once and kept; it is brought up to date when a lock file or pyproject.toml changes.
+
+PYTHON ?= python3
+PORT ?= 5000
+
+BIN := .venv/bin
+READY := .venv/.ready
+RAY_SIM := $(BIN)/python -m ray_sim.cli
+DEMO_STORE := demo/mlflow.db
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --no-header pyproject.toml
+
+export RAY_USAGE_STATS_ENABLED := 0
+export MLFLOW_SERVER_ENABLE_JOB_EXECUTION := false
+
+.PHONY: help demo ui test test-quick lint bench lock clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo        convert the bundled Philly sample and sweep schedulers over it (into demo/)"
+	@echo "make ui          browse the demo's runs in MLflow on 127.0.0.1:$(PORT)"
+	@echo "make test        all tests"
+	@echo "make test-quick  the tests that are neither slow nor start Ray"
+	@echo "make lint        ruff, mypy, import contracts"
+	@echo "make bench       the benchmarks"
+	@echo "make lock        renew the lock files from pyproject.toml"
+	@echo "make clean       remove .venv, demo/ and all caches"
+
+demo: $(READY)
+	@mkdir -p demo
+	$(RAY_SIM) convert philly-csv workloads/samples/philly_sample.csv -o demo/workload.parquet
+	$(RAY_SIM) sweep jobs/demo.yaml
+	@echo "Results are in demo/. To browse the runs in MLflow: make ui"
+
+ui: $(READY)
+	@test -f $(DEMO_STORE) || { echo "error: $(DEMO_STORE) does not exist; run 'make demo' first" >&2; exit 1; }
+	@echo "Charts: http://127.0.0.1:$(PORT)/#/experiments/1/runs?compareRunsMode=CHART&workflowType=machine_learning"
+	$(BIN)/mlflow server --backend-store-uri sqlite:///$(DEMO_STORE) \
+		--artifacts-destination demo/mlartifacts --host 127.0.0.1 --port $(PORT) --workers 1
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+test-quick: $(READY)
+	$(BIN)/python -m pytest -m "not slow and not ray"
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY)
+	$(RAY_SIM) bench
+
+# uv keeps every version that still fits; add UPGRADE=--upgrade to take newer ones.
+lock: $(READY)
+	$(LOCK) $(UPGRADE) --extra dev -o requirements.lock
+	$(LOCK:pyproject.toml=) $(UPGRADE) --group bootstrap -o requirements-bootstrap.lock
+
+clean:
+	rm -rf .venv demo build dist *.egg-info
+	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# pip is the last thing that venv makes, so it stands for a whole environment.
+$(BIN)/pip:
+	@version=$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])') \
+	|| { echo "error: cannot run '$(PYTHON)'. Install Python 3.11 or later, or name one:" \
+		"make PYTHON=/path/to/python3.11" >&2; exit 1; }; \
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	|| { echo "error: '$(PYTHON)' is Python $$version, and 3.11 or later is needed. Name one:" \
+		"make PYTHON=/path/to/python3.11" >&2; exit 1; }; \
+	$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
+	|| { echo "error: '$(PYTHON)' cannot make virtual environments." \
+		"On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv --clear .venv
+
+# uv installs the whole set in seconds; pip takes over where uv is not to be had, or refuses.
+$(READY): pyproject.toml requirements.lock requirements-bootstrap.lock | $(BIN)/pip
+	{ $(BIN)/python -m pip install --no-input --quiet --require-hashes -r requirements-bootstrap.lock \
+		&& $(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode \
+			--require-hashes -r requirements.lock; } \
+	|| { echo "uv could not install the lock file; trying pip, which takes some minutes"; \
+		$(BIN)/python -m pip install --no-input --quiet --require-hashes -r requirements.lock; }
+	$(BIN)/python -m pip install --no-input --quiet --no-deps --no-build-isolation --editable .
+	@touch $@

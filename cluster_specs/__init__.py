@@ -1,0 +1,1 @@
+"""Bundled cluster descriptions, found by their bare name (`--cluster pool-368`)."""

@@ -1,0 +1,58 @@
+"""ray_sim: replays cluster traces against schedulers for distributed training."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake
+    from ray_sim.engine.decision import Decision, Dispatch
+    from ray_sim.engine.simulation import Simulation
+    from ray_sim.engine.world import build_world
+    from ray_sim.experiments.cluster_file import load_cluster
+    from ray_sim.experiments.run import simulate
+    from ray_sim.model.parameters import Parameter
+    from ray_sim.model.result import RunResult
+    from workloads.store import load_workload
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Decision": "ray_sim.engine.decision",
+    "Dispatch": "ray_sim.engine.decision",
+    "GrantedWorld": "ray_sim.engine.contract",
+    "Parameter": "ray_sim.model.parameters",
+    "Policy": "ray_sim.engine.contract",
+    "RunResult": "ray_sim.model.result",
+    "Simulation": "ray_sim.engine.simulation",
+    "View": "ray_sim.engine.contract",
+    "Wake": "ray_sim.engine.contract",
+    "build_world": "ray_sim.engine.world",
+    "load_cluster": "ray_sim.experiments.cluster_file",
+    "load_workload": "workloads.store",
+    "simulate": "ray_sim.experiments.run",
+}
+
+__all__ = [
+    "Decision",
+    "Dispatch",
+    "GrantedWorld",
+    "Parameter",
+    "Policy",
+    "RunResult",
+    "Simulation",
+    "View",
+    "Wake",
+    "build_world",
+    "load_cluster",
+    "load_workload",
+    "simulate",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used, so that `ray-sim --help` loads nothing heavy."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'ray_sim' has no attribute '{name}'")
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -1,0 +1,63 @@
+"""The record of a run, kept in stretches so that nothing is ever copied to make room."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ray_sim.engine.holdings import State
+from ray_sim.kernels.arrays import Recorder, events_per_instant, new_recorder
+
+_FEWEST = 1 << 16
+
+
+class Recording:
+    """Events and timeline, in the order in which they happened."""
+
+    def __init__(self, n_jobs: int, rows: int, n_resources: int) -> None:
+        self.bound = events_per_instant(n_jobs, rows)
+        """Room that an instant may need."""
+        self._shape = (self.bound + max(3 * n_jobs, _FEWEST), max(2 * n_jobs, _FEWEST), n_resources)
+        self._full: list[Recorder] = []
+        self.current: Recorder = new_recorder(*self._shape)
+
+    def ensure_room(self) -> Recorder:
+        """The recorder to write an instant to."""
+        current = self.current
+        events, lines = current.size
+        if events + self.bound > len(current.time) or lines == len(current.line_time):
+            self._full.append(_used(current))
+            self.current = new_recorder(*self._shape)
+        return self.current
+
+    def joined(self) -> Recorder:
+        """Everything so far as one."""
+        parts = [*self._full, _used(self.current)]
+        if len(parts) == 1:
+            return parts[0]
+        fields = {
+            name: np.concatenate([part._asdict()[name] for part in parts])
+            for name in Recorder._fields
+            if name != "size"
+        }
+        return Recorder(**fields, size=np.sum([part.size for part in parts], axis=0))
+
+    def state(self) -> State:
+        """Arrays that `restore` takes."""
+        return {name: array.copy() for name, array in self.joined()._asdict().items()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from a state."""
+        self._full = [Recorder(**{name: state[name].copy() for name in Recorder._fields})]
+        self.current = new_recorder(*self._shape)
+
+
+def _used(record: Recorder) -> Recorder:
+    events, lines = (int(n) for n in record.size)
+    parts = {
+        name: array[: lines if name.startswith("line_") else events]
+        for name, array in record._asdict().items()
+        if name != "size"
+    }
+    return Recorder(**parts, size=record.size.copy())

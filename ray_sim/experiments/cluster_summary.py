@@ -1,0 +1,94 @@
+"""What is in a cluster, in a few numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+from ray_sim.model.cluster import Cluster
+from ray_sim.model.units import QUANTA_PER_UNIT, FloatArray
+
+UNLABELLED = "(none)"
+"""Stands for the servers without a label where others have one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSummary:
+    """Totals of a cluster. A mapping by label is empty where no server has such a label."""
+
+    name: str
+    servers: int
+    capacity: dict[str, float]
+    """Total of each resource, in its unit."""
+    servers_by_gpus: dict[str, int]
+    """Servers by their number of GPUs, the largest first."""
+    servers_by_kind: dict[str, int]
+    gpus_by_type: dict[str, float]
+    gpus_by_vc: dict[str, float]
+    slowest_speed: float
+    fastest_speed: float
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Label and value of each line of a table for people."""
+        totals = [(f"total {resource}", _number(total)) for resource, total in self.capacity.items()]
+        parts = [
+            ("servers by GPUs", _listing(self.servers_by_gpus)),
+            ("servers by kind", _listing(self.servers_by_kind)),
+            ("GPUs by type", _listing(self.gpus_by_type)),
+            ("GPUs by vc", _listing(self.gpus_by_vc)),
+        ]
+        slowest, fastest = _number(self.slowest_speed), _number(self.fastest_speed)
+        speed = slowest if slowest == fastest else f"{slowest} to {fastest}"
+        return [
+            ("cluster", self.name),
+            ("servers", _number(self.servers)),
+            *totals,
+            *((label, listing) for label, listing in parts if listing),
+            ("speed", speed),
+        ]
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain nested dict, for JSON."""
+        return asdict(self)
+
+
+def describe_cluster(cluster: Cluster) -> ClusterSummary:
+    """Count a cluster's servers and resources; labels in the order in which they first appear."""
+    units = np.array([QUANTA_PER_UNIT[resource] for resource in cluster.resources])
+    totals = cluster.capacity.sum(axis=0) / units
+    gpus = cluster.capacity[:, cluster.resources.index("gpu")] / QUANTA_PER_UNIT["gpu"]
+    sizes, counts = np.unique(gpus, return_counts=True)
+    return ClusterSummary(
+        name=cluster.name,
+        servers=len(cluster),
+        capacity=dict(zip(cluster.resources, totals.tolist(), strict=True)),
+        servers_by_gpus={
+            _number(size): count
+            for size, count in zip(sizes[::-1].tolist(), counts[::-1].tolist(), strict=True)
+        },
+        servers_by_kind=dict(Counter(kind.value for kind in cluster.kind)),
+        gpus_by_type=_gpus_by(cluster.gpu_type, gpus),
+        gpus_by_vc=_gpus_by(cluster.vc, gpus),
+        slowest_speed=float(cluster.speed.min()),
+        fastest_speed=float(cluster.speed.max()),
+    )
+
+
+def _gpus_by(labels: Sequence[str | None], gpus: FloatArray) -> dict[str, float]:
+    if not any(labels):
+        return {}
+    totals: dict[str, float] = {}
+    for label, amount in zip(labels, gpus.tolist(), strict=True):
+        totals[label or UNLABELLED] = totals.get(label or UNLABELLED, 0.0) + amount
+    return totals
+
+
+def _listing(amounts: Mapping[str, float]) -> str:
+    return ", ".join(f"{label}: {_number(amount)}" for label, amount in amounts.items())
+
+
+def _number(value: float) -> str:
+    return f"{value:,.10g}"

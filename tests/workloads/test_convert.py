@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError, UnknownNameError
+from workloads.convert import FORMATS, convert
+from workloads.store import read_frame, read_provenance
+from workloads.trace_format import REJECT_SCHEMA, ConvertOptions
+
+Trace = Callable[..., Path]
+
+TABLE = "job_id,submit_s,duration_s,num_gpus\na,0,10,1\nb,5,20,2\n"
+BAD_ROW = "c,6,-1,1\n"
+
+
+def test_an_unknown_format_lists_those_there_are(trace: Trace, tmp_path: Path) -> None:
+    with pytest.raises(
+        UnknownNameError, match=r"unknown trace format 'phily-csv'\. Did you mean 'philly-csv'"
+    ):
+        convert("phily-csv", [trace(TABLE)], tmp_path / "w.parquet")
+
+
+def test_what_was_converted_and_how_is_in_the_file(trace: Trace, tmp_path: Path) -> None:
+    out = tmp_path / "w.parquet"
+    report = convert("csv", [trace(TABLE + BAD_ROW)], out)
+    assert (report.read, report.kept, report.rejected) == (3, 2, {"negative_duration_s": 1})
+    provenance = read_provenance(out)
+    assert provenance is not None
+    assert (provenance.converter, provenance.seed) == ("csv", None)
+    assert provenance.counts.model_dump() == {"read": 3, "kept": 2, "rejected": {"negative_duration_s": 1}}
+    assert [source.name for source in provenance.sources] == ["trace.csv"]
+    assert len(provenance.sources[0].sha256) == 64
+
+
+def test_rejected_rows_are_kept_beside_the_workload_with_their_line_and_text(
+    trace: Trace, tmp_path: Path
+) -> None:
+    out = tmp_path / "w.parquet"
+    long_row = f"d,7,1,x{'9' * 600}\n"
+    report = convert("csv", [trace(TABLE + BAD_ROW + long_row)], out)
+    assert report.rejects == tmp_path / "w.parquet.rejects.parquet"
+    rejects = pl.read_parquet(report.rejects)
+    assert dict(rejects.schema) == REJECT_SCHEMA
+    # The header is line 1, so the third and fourth row are lines 4 and 5. Text is cut at 500.
+    assert rejects.rows() == [
+        ("trace.csv", 4, "negative_duration_s", "c,6,-1,1"),
+        ("trace.csv", 5, "invalid_num_gpus", long_row[:500]),
+    ]
+
+
+def test_rejects_of_an_earlier_conversion_do_not_stay(trace: Trace, tmp_path: Path) -> None:
+    out, rejects = tmp_path / "w.parquet", tmp_path / "r.parquet"
+    assert convert("csv", [trace(TABLE + BAD_ROW)], out, rejects=rejects).rejects == rejects
+    assert rejects.exists()
+    assert convert("csv", [trace(TABLE)], out, rejects=rejects).rejects is None
+    assert not rejects.exists()
+
+
+def test_gzip_and_plain_text_give_the_same_jobs_whatever_the_name(trace: Trace, tmp_path: Path) -> None:
+    squeezed = gzip.compress(TABLE.encode())
+    frames = []
+    for path in (
+        trace(TABLE),
+        trace(squeezed, "t.csv.gz"),
+        trace(squeezed, "t.csv"),
+        trace(TABLE, "t2.csv.gz"),
+    ):
+        convert("csv", [path], tmp_path / "w.parquet")
+        frames.append(read_frame(tmp_path / "w.parquet"))
+    assert all(frame.equals(frames[0]) for frame in frames)
+
+
+def test_a_gzip_file_of_several_members_is_read_to_its_end(trace: Trace, tmp_path: Path) -> None:
+    lines = TABLE.splitlines(keepends=True)
+    members = b"".join(gzip.compress(line.encode()) for line in lines)
+    assert convert("csv", [trace(members, "t.csv.gz")], tmp_path / "w.parquet").kept == 2
+
+
+def test_files_are_read_one_after_another_each_with_its_own_header(trace: Trace, tmp_path: Path) -> None:
+    first = trace(TABLE, "1.csv")
+    second = trace("num_gpus,duration_s,submit_s,job_id\n1,-1,7,c\n4,30,8,d\n", "2.csv")
+    report = convert("csv", [first, second], tmp_path / "w.parquet")
+    assert (report.read, report.kept) == (4, 3)
+    frame = read_frame(tmp_path / "w.parquet")
+    # trace_order is the row's number over both files; the rejected row 2 keeps its place.
+    assert frame.select("job_id", "trace_order", "num_gpus").rows() == [("a", 0, 1), ("b", 1, 2), ("d", 3, 4)]
+    assert pl.read_parquet(str(report.rejects))["source"].to_list() == ["2.csv"]
+    assert pl.read_parquet(str(report.rejects))["line"].to_list() == [2]
+
+
+def test_lines_end_as_the_writer_pleases_and_may_begin_with_a_byte_order_mark(
+    trace: Trace, tmp_path: Path
+) -> None:
+    convert("csv", [trace(TABLE)], tmp_path / "plain.parquet")
+    for text in (TABLE.replace("\n", "\r\n"), TABLE.rstrip("\n"), "\ufeff" + TABLE):
+        convert("csv", [trace(text)], tmp_path / "w.parquet")
+        assert read_frame(tmp_path / "w.parquet").equals(read_frame(tmp_path / "plain.parquet"))
+
+
+@pytest.mark.parametrize("format_name", sorted(FORMATS))
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", "file is empty"),
+        (b"\n", "required columns missing"),
+        (b"a,b\n1,2\n", "found: a, b"),
+        (b"a,a\n1,2\n", "named twice"),
+        (b'"a\n1,2\n', "no header"),
+        (b"\xff\xfea\x00,\x00", "UTF-8"),
+        (bytes(range(256)) * 40, "UTF-8"),
+        (gzip.compress(TABLE.encode())[:-9], "UTF-8 text, plain or gzip"),
+        (gzip.compress(TABLE.encode())[:12], "UTF-8 text, plain or gzip"),
+    ],
+)
+def test_a_file_of_another_kind_is_a_clear_error(
+    trace: Trace, tmp_path: Path, format_name: str, content: bytes, told: str
+) -> None:
+    path = trace(content, "broken.csv")
+    with pytest.raises(InvalidWorkloadError, match=told) as error:
+        convert(format_name, [path], tmp_path / "w.parquet")
+    assert str(path) in str(error.value)
+    assert not (tmp_path / "w.parquet").exists()
+
+
+def test_damage_deep_in_a_file_is_an_error_and_not_a_short_workload(trace: Trace, tmp_path: Path) -> None:
+    rows = TABLE + "".join(f"j{i},{i},1,1\n" for i in range(50_000))
+    whole = gzip.compress(rows.encode())
+    text = rows.encode()
+    for content in (whole[:-5], whole[: len(whole) // 2], text[:300_000] + b"\xff" + text[300_000:]):
+        with pytest.raises(InvalidWorkloadError):
+            convert("csv", [trace(content)], tmp_path / "w.parquet")
+
+
+def test_a_missing_file_a_folder_and_no_file_at_all_are_clear_errors(tmp_path: Path) -> None:
+    with pytest.raises(InvalidWorkloadError, match="no such file"):
+        convert("csv", [tmp_path / "none.csv"], tmp_path / "w.parquet")
+    with pytest.raises(InvalidWorkloadError, match="not a file"):
+        convert("csv", [tmp_path], tmp_path / "w.parquet")
+    with pytest.raises(InvalidInputError, match="no source"):
+        convert("csv", [], tmp_path / "w.parquet")
+
+
+def test_no_sound_row_is_an_error_that_counts_the_reasons(trace: Trace, tmp_path: Path) -> None:
+    header = TABLE.splitlines()[0]
+    with pytest.raises(InvalidWorkloadError, match="no rows after the header"):
+        convert("csv", [trace(header)], tmp_path / "w.parquet")
+    bad = f"{header}\na,0,x,1\nb,0,1,nan\nc,1\n\n"
+    with pytest.raises(InvalidWorkloadError) as error:
+        convert("csv", [trace(bad)], tmp_path / "w.parquet")
+    for words in (
+        "none of 4 rows",
+        "invalid_duration_s 1",
+        "invalid_num_gpus 1",
+        "wrong_field_count 1",
+        "empty_row 1",
+    ):
+        assert words in str(error.value)
+    assert list(tmp_path.glob("*.parquet")) == []
+
+
+def test_a_source_is_never_overwritten_and_never_read_twice(trace: Trace, tmp_path: Path) -> None:
+    path = trace(TABLE)
+    with pytest.raises(InvalidInputError, match="would be overwritten"):
+        convert("csv", [path], path)
+    with pytest.raises(InvalidInputError, match="would be overwritten"):
+        convert("csv", [path], tmp_path / "w.parquet", rejects=path)
+    with pytest.raises(InvalidInputError, match="both the workload and the rejects"):
+        convert("csv", [path], tmp_path / "w.parquet", rejects=tmp_path / "w.parquet")
+    with pytest.raises(InvalidInputError, match="given twice"):
+        convert("csv", [path, path], tmp_path / "w.parquet")
+    assert path.read_text() == TABLE
+
+
+def test_an_output_that_cannot_be_written_is_refused_before_anything_is_read(
+    trace: Trace, tmp_path: Path
+) -> None:
+    for out, rejects in ((tmp_path / "none" / "w", None), (tmp_path, None), (tmp_path / "w", tmp_path)):
+        with pytest.raises(InvalidInputError, match=r"does not exist|is a folder"):
+            convert("csv", [trace(TABLE)], out, rejects=rejects)
+    assert [path.name for path in tmp_path.iterdir()] == ["trace.csv"]
+
+
+def test_an_option_that_a_format_does_not_take_is_refused(trace: Trace, tmp_path: Path) -> None:
+    with pytest.raises(
+        InvalidInputError, match="philly-csv does not take the option 'rebase'; it takes: none"
+    ):
+        convert("philly-csv", [trace(TABLE)], tmp_path / "w.parquet", options=ConvertOptions(rebase=True))
+
+
+def test_a_failed_conversion_leaves_the_earlier_workload_as_it_was(trace: Trace, tmp_path: Path) -> None:
+    out = tmp_path / "w.parquet"
+    convert("csv", [trace(TABLE)], out)
+    before = out.read_bytes()
+    with pytest.raises(InvalidWorkloadError):
+        convert("csv", [trace("x\n1\n", "other.csv")], out)
+    assert out.read_bytes() == before
+
+
+def test_the_report_is_plain_json_and_the_same_files_give_the_same_bytes(
+    trace: Trace, tmp_path: Path
+) -> None:
+    first = convert("csv", [trace(TABLE + BAD_ROW)], tmp_path / "1.parquet")
+    second = convert("csv", [trace(TABLE + BAD_ROW)], tmp_path / "2.parquet")
+    assert first.out.read_bytes() == second.out.read_bytes()
+    assert first.rejects is not None
+    assert second.rejects is not None
+    assert first.rejects.read_bytes() == second.rejects.read_bytes()
+    assert first.to_dict()["rejected"] == {"negative_duration_s": 1}

@@ -1,0 +1,181 @@
+"""What a number of a workload may be: the one place for converters and for the store.
+
+A fault is a word for what is wrong with a value, null where nothing is: `missing`, `invalid` (not a
+number, NaN, infinite, or not whole where it must be), `negative` or `too_small` (below the column's
+minimum), `absurd` (above its maximum). A reject reason is the fault, an underscore and the column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import polars as pl
+
+from ray_sim.model.errors import InvalidWorkloadError, problems_text
+from workloads.schema import COLUMNS, SCHEMA, Column
+
+EPOCH_RANGE_S = 2**32
+"""Instants given as a date must lie in 1970 .. 2106; others are broken."""
+
+
+def number(text: pl.Expr) -> pl.Expr:
+    """Stripped text as Float64, null where it is none; ``nan`` and ``inf`` are read as such."""
+    return text.cast(pl.Float64, strict=False)
+
+
+def value_fault(column: Column, value: pl.Expr) -> pl.Expr:
+    """What is wrong with a non-null number of ``column``; null where it is null or right."""
+    assert column.minimum is not None
+    assert column.maximum is not None
+    too_low = "negative" if column.minimum == 0 else "too_small"
+    wrong = ~value.is_finite()
+    if column.is_whole:
+        wrong = wrong | (value != value.round())
+    return (
+        pl.when(wrong)
+        .then(pl.lit("invalid"))
+        .when(value < column.minimum)
+        .then(pl.lit(too_low))
+        .when(value > column.maximum)
+        .then(pl.lit("absurd"))
+    )
+
+
+def number_reason(column: Column, text: pl.Expr, value: pl.Expr) -> pl.Expr:
+    """Why a row is rejected for the ``value`` that stripped ``text`` was read as; null if it is not."""
+    fault = (
+        pl.when(text.is_null())
+        .then(pl.lit("missing" if column.null is None else None, dtype=pl.String()))
+        .when(value.is_null())
+        .then(pl.lit("invalid"))
+        .otherwise(value_fault(column, value))
+    )
+    return reason(fault, column.name)
+
+
+def text_reason(column: Column, text: pl.Expr) -> pl.Expr:
+    """Why a row is rejected for its stripped ``text`` in a column of strings."""
+    missing = text.is_null() & pl.lit(column.null is None)
+    return reason(pl.when(missing).then(pl.lit("missing")), column.name)
+
+
+def reason(fault: pl.Expr, column: str) -> pl.Expr:
+    """A fault of a column as a reject reason, e.g. ``negative_duration_s``."""
+    return fault + f"_{column}"
+
+
+def utc_from_local(naive: pl.Expr, zone: str, ambiguous: str = "earliest") -> pl.Expr:
+    """Naive local times of a zone as UTC; null where the clocks skip them.
+
+    Where the clocks go back an hour happens twice: ``ambiguous`` takes its first pass
+    (``earliest``) or its second (``latest``).
+    """
+    local = naive.dt.replace_time_zone(zone, ambiguous=pl.lit(ambiguous), non_existent="null")
+    return local.dt.convert_time_zone("UTC")
+
+
+def epoch_seconds(instant: pl.Expr) -> pl.Expr:
+    """Seconds since 1970 in UTC."""
+    return instant.dt.epoch("us") / 1_000_000
+
+
+def plausible(instant: pl.Expr) -> pl.Expr:
+    """The instant, null outside `EPOCH_RANGE_S` (far-off dates overflow a time zone's arithmetic)."""
+    return pl.when(instant.dt.epoch("s").is_between(0, EPOCH_RANGE_S)).then(instant)
+
+
+def date_reason(text: pl.Expr, naive: pl.Expr, instant: pl.Expr) -> pl.Expr:
+    """Why a row is rejected for a submission given as a date, ``naive`` parsed from stripped ``text``."""
+    fault = (
+        pl.when(text.is_null())
+        .then(pl.lit("missing"))
+        .when(naive.is_null())
+        .then(pl.lit("invalid"))
+        .when(plausible(naive).is_null())
+        .then(pl.lit("absurd"))
+        .when(instant.is_null())
+        .then(pl.lit("skipped"))
+    )
+    return reason(fault, "submit_s")
+
+
+def check_frame(frame: pl.DataFrame, source: str) -> None:
+    """Raise unless the frame is a workload: exact schema, sound numbers, unique names and order.
+
+    Raises
+    ------
+    InvalidWorkloadError : names ``source`` and, for each column at fault, the first row (from 0) and value
+    """
+    if problems := _schema_problems(frame):
+        advice = "  make the file with `ray-sim convert`, or add the columns by hand"
+        raise InvalidWorkloadError("\n".join([problems_text(source, problems), advice]))
+    if frame.is_empty():
+        raise InvalidWorkloadError(f"{source}: the workload holds no jobs; convert a trace that has some")
+    problems = [*_value_problems(frame), *_uniqueness_problems(frame)]
+    if problems:
+        advice = "  rows count from 0; correct them, or convert the trace again"
+        raise InvalidWorkloadError("\n".join([problems_text(source, problems), advice]))
+
+
+def _schema_problems(frame: pl.DataFrame) -> list[str]:
+    found = dict(frame.schema)
+    missing = [
+        f"{name}: column missing, expected {dtype}" for name, dtype in SCHEMA.items() if name not in found
+    ]
+    wrong = [
+        f"{name}: expected {SCHEMA[name]}, found {dtype}"
+        for name, dtype in found.items()
+        if name in SCHEMA and dtype != SCHEMA[name]
+    ]
+    unknown = [f"{name}: not a column of a workload; drop it" for name in found if name not in SCHEMA]
+    return [*missing, *wrong, *unknown]
+
+
+def _value_problems(frame: pl.DataFrame) -> Iterable[str]:
+    """One line per column with a null or a number that it must not hold."""
+    faults = frame.select(_frame_fault(column).alias(column.name) for column in COLUMNS)
+    for column in COLUMNS:
+        at = faults[column.name].is_not_null()
+        if not at.any():
+            continue
+        row = at.arg_max()
+        assert row is not None
+        others = f" ({at.sum()} such rows)" if at.sum() > 1 else ""
+        yield (
+            f"{column.name}: row {row} is {frame[row, column.name]}: {faults[row, column.name]},"
+            f" expected {_expectation(column)}{others}"
+        )
+
+
+def _frame_fault(column: Column) -> pl.Expr:
+    value = pl.col(column.name)
+    fault = value_fault(column, value) if column.is_number else pl.lit(None, dtype=pl.String())
+    if column.null is None:
+        fault = pl.when(value.is_null()).then(pl.lit("missing")).otherwise(fault)
+    return fault
+
+
+def _expectation(column: Column) -> str:
+    if not column.is_number:
+        return "a text"
+    kind = "a whole number" if column.is_whole else "a number"
+    return (
+        f"{kind} in {column.minimum:.16g} .. {column.maximum:.16g}{f' {column.unit}' if column.unit else ''}"
+    )
+
+
+def _uniqueness_problems(frame: pl.DataFrame) -> Iterable[str]:
+    for keys, what in ((["job_id"], "unique"), (["vc", "trace_order"], "unique within a vc")):
+        again = repeated(frame, keys)
+        if again.any():
+            row = again.arg_max()
+            assert row is not None
+            value = frame[row, keys[-1]]
+            yield f"{keys[-1]}: row {row} repeats {value}, must be {what} ({again.sum()} repeated rows)"
+
+
+def repeated(frame: pl.DataFrame, keys: list[str]) -> pl.Series:
+    """Boolean per row: an earlier row has the same values of all ``keys``; null equals null."""
+    if frame[keys[-1]].n_unique() == frame.height:
+        return pl.repeat(False, frame.height, eager=True)
+    return frame.select(~pl.struct(keys).is_first_distinct()).to_series()

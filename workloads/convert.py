@@ -1,0 +1,158 @@
+"""Trace files to a workload file: the one way in."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+from pydantic import JsonValue
+
+from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError, UnknownNameError
+from workloads import csv_table, philly_csv
+from workloads.files import replacing, require_file, require_folder_of
+from workloads.provenance import Counts, Provenance, Source
+from workloads.schema import with_all_columns
+from workloads.store import write_workload
+from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
+
+FORMATS: dict[str, TraceFormat] = {
+    trace_format.name: trace_format for trace_format in (csv_table.FORMAT, philly_csv.FORMAT)
+}
+"""Every trace format by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConversionReport:
+    """What a conversion did. Every row read is kept or rejected for a reason."""
+
+    format: str
+    sources: tuple[Path, ...]
+    out: Path
+    rejects: Path | None
+    """File of the rejected rows; None where there are none."""
+    read: int
+    kept: int
+    rejected: dict[str, int]
+    """Rows by reason."""
+    warnings: tuple[str, ...]
+    notes: dict[str, JsonValue]
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Plain values, for JSON."""
+        return {
+            "format": self.format,
+            "sources": [str(path) for path in self.sources],
+            "out": str(self.out),
+            "rejects": None if self.rejects is None else str(self.rejects),
+            "read": self.read,
+            "kept": self.kept,
+            "rejected": dict(self.rejected),
+            "warnings": list(self.warnings),
+            "notes": self.notes,
+        }
+
+
+def convert(
+    format_name: str,
+    sources: Sequence[Path],
+    out: Path,
+    *,
+    options: ConvertOptions | None = None,
+    rejects: Path | None = None,
+) -> ConversionReport:
+    """Convert trace files of one format to the workload file ``out``.
+
+    Rejected rows go to ``rejects`` (by default ``out`` with ``.rejects.parquet`` appended); without
+    any, an old file of that name is removed.
+
+    Raises
+    ------
+    UnknownNameError : no such format
+    InvalidWorkloadError : a source is missing, empty, unreadable, of another format, or has no sound row
+    InvalidInputError : an option that the format does not take, or a file that cannot be written
+    """
+    if format_name not in FORMATS:
+        raise UnknownNameError("trace format", format_name, FORMATS)
+    trace_format = FORMATS[format_name]
+    options = options or ConvertOptions()
+    rejects = rejects or out.with_name(f"{out.name}.rejects.parquet")
+    _check_options(trace_format, options)
+    _check_paths(sources, out, rejects)
+    parsed = trace_format.read(sources, options)
+    counts = _count(parsed)
+    if counts.kept == 0:
+        raise InvalidWorkloadError(_nothing_kept_text(sources, counts))
+    provenance = Provenance(
+        sources=tuple(Source.of(path) for path in sources),
+        converter=trace_format.name,
+        converter_version=trace_format.version,
+        options=parsed.options,
+        counts=counts,
+        notes=parsed.notes,
+    )
+    write_workload(with_all_columns(parsed.jobs), provenance, out)
+    written = _write_rejects(parsed.rejects, rejects)
+    return ConversionReport(
+        format=trace_format.name,
+        sources=tuple(sources),
+        out=out,
+        rejects=written,
+        read=counts.read,
+        kept=counts.kept,
+        rejected=counts.rejected,
+        warnings=parsed.warnings,
+        notes=parsed.notes,
+    )
+
+
+def _check_options(trace_format: TraceFormat, options: ConvertOptions) -> None:
+    for option in dataclasses.fields(options):
+        if getattr(options, option.name) != option.default and option.name not in trace_format.options:
+            takes = ", ".join(sorted(trace_format.options)) or "none"
+            raise InvalidInputError(
+                f"format {trace_format.name} does not take the option '{option.name}'; it takes: {takes}"
+            )
+
+
+def _check_paths(sources: Sequence[Path], out: Path, rejects: Path) -> None:
+    if not sources:
+        raise InvalidInputError("no source file given; name at least one trace file")
+    for path in sources:
+        require_file(path)
+    seen = [path.resolve() for path in sources]
+    if len(set(seen)) < len(seen):
+        raise InvalidInputError("a source file is given twice; its jobs would be counted twice")
+    for path in (out, rejects):
+        require_folder_of(path)
+        if path.resolve() in seen:
+            raise InvalidInputError(f"{path}: is a source, and would be overwritten; choose another name")
+    if out.resolve() == rejects.resolve():
+        raise InvalidInputError(f"{out}: named for both the workload and the rejects; choose another name")
+
+
+def _count(parsed: Parsed) -> Counts:
+    tally = parsed.rejects["reason"].value_counts().sort("reason")
+    kept, rejected = parsed.jobs.height, parsed.rejects.height
+    assert parsed.read == kept + rejected, f"read {parsed.read}, kept {kept}, rejected {rejected}"
+    return Counts(read=parsed.read, kept=kept, rejected=dict(tally.iter_rows()))
+
+
+def _nothing_kept_text(sources: Sequence[Path], counts: Counts) -> str:
+    names = ", ".join(str(path) for path in sources)
+    if counts.read == 0:
+        return f"{names}: no rows after the header; convert a trace that has some"
+    reasons = ", ".join(f"{reason} {count}" for reason, count in counts.rejected.items())
+    return f"{names}: none of {counts.read} rows can be kept ({reasons}); check the format and its units"
+
+
+def _write_rejects(rejects: pl.DataFrame, path: Path) -> Path | None:
+    """Write the rejected rows if there are any; a file of an earlier conversion never stays."""
+    if rejects.is_empty():
+        path.unlink(missing_ok=True)
+        return None
+    with replacing(path) as temporary:
+        rejects.write_parquet(temporary)
+    return path

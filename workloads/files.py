@@ -1,0 +1,68 @@
+"""Reading and writing whole files: hashes, and files that appear complete or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
+
+
+def require_file(path: Path) -> None:
+    """Raise unless ``path`` is a file with something in it.
+
+    Raises
+    ------
+    InvalidWorkloadError : missing, a folder, empty, or not readable
+    """
+    try:
+        if not path.exists():
+            raise InvalidWorkloadError(f"{path}: no such file; check the path")
+        if not path.is_file():
+            raise InvalidWorkloadError(f"{path}: not a file; give the file itself")
+        with path.open("rb") as stream:
+            if not stream.read(1):
+                raise InvalidWorkloadError(f"{path}: the file is empty; fetch or write it again")
+    except OSError as error:
+        raise InvalidWorkloadError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def require_folder_of(path: Path) -> None:
+    """Raise unless ``path`` can be a file: its folder exists, and it is no folder itself.
+
+    Raises
+    ------
+    InvalidInputError
+    """
+    if not path.parent.is_dir():
+        raise InvalidInputError(f"{path}: the folder {path.parent} does not exist; create it first")
+    if path.is_dir():
+        raise InvalidInputError(f"{path}: is a folder; name a file")
+
+
+def sha256(path: Path) -> str:
+    """SHA-256 of a file's bytes, in hexadecimal."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A temporary path beside ``path`` that takes its place when the block ends well.
+
+    Raises
+    ------
+    InvalidInputError : the folder is missing or cannot be written to, or the disk is full
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    require_folder_of(path)
+    try:
+        yield temporary
+        temporary.replace(path)
+    except OSError as error:
+        raise InvalidInputError(f"{path}: cannot be written: {error.strerror or error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)

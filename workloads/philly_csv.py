@@ -1,0 +1,119 @@
+"""The Philly trace as one CSV: ``timestamp,duration,num_gpus,gpu_time,cluster``.
+
+The form in which the Sia artifact (SOSP 2023) published a part of the Philly trace (Jeon et al.,
+Analysis of Large-Scale Multi-Tenant GPU Clusters, ATC 2019). Times are naive US Pacific: the hour
+01:00 .. 02:00 of 2017-11-05 happened twice, and is read as its first pass. Rows are unsorted and have
+no job id; equal rows may be different jobs, so they are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+
+from workloads.checks import (
+    date_reason,
+    epoch_seconds,
+    number,
+    number_reason,
+    plausible,
+    utc_from_local,
+)
+from workloads.schema import BY_NAME
+from workloads.text import TextSource, open_text, read_rows, reject_frame
+from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
+
+HEADER = ("timestamp", "duration", "num_gpus", "gpu_time", "cluster")
+TIME_FORMAT = "%Y-%m-%d %H:%M:%S"
+TIME_ZONE = "America/Los_Angeles"
+
+_GPU_TIME_TOLERANCE = 1e-6
+"""Relative; the column is printed with fewer digits than it was computed with."""
+
+
+def read(paths: Sequence[Path], options: ConvertOptions) -> Parsed:
+    """Parse Philly CSV files; jobs are named by the position of their row over all files.
+
+    Raises
+    ------
+    InvalidWorkloadError : a file is missing, unreadable, or without one of the columns `HEADER`
+    """
+    sources = [open_text(path, ",") for path in paths]
+    for source in sources:
+        source.require(HEADER)
+    rows = read_rows(sources, _query)
+    kept = rows.filter(pl.col("reason").is_null())
+    zero_s = kept["epoch_s"].min() if kept.height else 0.0
+    assert isinstance(zero_s, float)
+    jobs = kept.select(
+        job_id=pl.col("row").cast(pl.String),
+        trace_order="row",
+        submit_s=pl.col("epoch_s") - zero_s,
+        vc="cluster",
+        num_gpus="num_gpus",
+        duration_s="duration_s",
+    )
+    return Parsed(
+        jobs=jobs,
+        rejects=reject_frame(sources, rows.filter(pl.col("reason").is_not_null())),
+        read=rows.height,
+        notes={
+            "epoch_utc": datetime.fromtimestamp(zero_s, UTC).isoformat(),
+            "time_zone": TIME_ZONE,
+            "ambiguous_local_times": int(kept["ambiguous"].sum()),
+            "ambiguous_local_times_read_as": "earliest",
+            "duplicate_rows_kept": kept.height - kept.n_unique(["epoch_s", *HEADER[1:]]),
+        },
+        warnings=_warnings(sources, kept),
+    )
+
+
+def _query(source: TextSource) -> pl.LazyFrame:
+    """Parsed columns of one file, and why a row is rejected."""
+    text = {name: pl.col(name) for name in HEADER}
+    naive = text["timestamp"].str.to_datetime(TIME_FORMAT, time_unit="us", strict=False)
+    first, second = (
+        epoch_seconds(utc_from_local(plausible(pl.col("naive")), TIME_ZONE, which))
+        for which in ("earliest", "latest")
+    )
+    parsed = source.rows({name: name for name in HEADER}).with_columns(
+        naive=naive, duration_s=number(text["duration"]), gpus=number(text["num_gpus"])
+    )
+    work = pl.col("duration_s") * pl.col("gpus")
+    off = (number(text["gpu_time"]) - work).abs() > _GPU_TIME_TOLERANCE * work.abs()
+    reason = pl.coalesce(
+        "fault",
+        date_reason(text["timestamp"], pl.col("naive"), first),
+        number_reason(BY_NAME["num_gpus"], text["num_gpus"], pl.col("gpus")),
+        number_reason(BY_NAME["duration_s"], text["duration"], pl.col("duration_s")),
+        pl.when(text["cluster"].is_null()).then(pl.lit("missing_vc")),
+    )
+    return parsed.select(
+        "line",
+        "cluster",
+        "duration",
+        "gpu_time",
+        "duration_s",
+        num_gpus="gpus",
+        epoch_s=first,
+        ambiguous=first != second,
+        gpu_time_off=off.fill_null(True),
+        reason=reason,
+    )
+
+
+def _warnings(sources: Sequence[TextSource], kept: pl.DataFrame) -> tuple[str, ...]:
+    found = []
+    if off := int(kept["gpu_time_off"].sum()):
+        found.append(
+            f"gpu_time is not duration x num_gpus on {off} kept rows; duration and num_gpus are used"
+        )
+    if ignored := sorted({name for source in sources for name in source.header} - set(HEADER)):
+        found.append(f"ignored columns: {', '.join(ignored)}")
+    return tuple(found)
+
+
+FORMAT = TraceFormat(name="philly-csv", version="1", read=read)

@@ -1,0 +1,51 @@
+"""Where a workload comes from: kept in the Parquet file's own metadata."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from workloads.files import sha256
+from workloads.schema import SCHEMA_VERSION
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Source(_Record):
+    """A file that rows were read from."""
+
+    name: str
+    """File name without its folder, so that the folder does not change the workload's bytes."""
+    sha256: str
+
+    @classmethod
+    def of(cls, path: Path) -> Source:
+        """The record of a file that exists."""
+        return cls(name=path.name, sha256=sha256(path))
+
+
+class Counts(_Record):
+    """What became of the rows: read = kept + all rejected."""
+
+    read: int
+    kept: int
+    rejected: dict[str, int] = {}
+    """Rows by reason."""
+
+
+class Provenance(_Record):
+    """How a workload was made, enough to make it again."""
+
+    schema_version: str = SCHEMA_VERSION
+    sources: tuple[Source, ...] = ()
+    converter: str
+    converter_version: str
+    options: dict[str, JsonValue] = {}
+    seed: int | None = None
+    """Null where nothing was drawn."""
+    counts: Counts
+    notes: dict[str, JsonValue] = {}
+    """Facts about the rows, e.g. ``epoch_utc``, the instant of submit_s 0."""

@@ -1,0 +1,187 @@
+"""The Parquet store of workloads, and their way into memory.
+
+Files are read and written by pyarrow: it checksums every page, so damage is an error instead of
+other numbers, and it survives files that make polars' own reader panic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import ValidationError
+
+from ray_sim.model.errors import InvalidWorkloadError
+from ray_sim.model.job import JobTable
+from ray_sim.model.units import FloatArray, IntArray, demand_quanta, seconds_to_us
+from workloads.checks import check_frame
+from workloads.files import replacing, require_file
+from workloads.provenance import Provenance
+from workloads.schema import SCHEMA, SCHEMA_VERSION, SORT_KEY
+
+METADATA_KEY = "ray_sim"
+"""Key of the provenance in the Parquet metadata."""
+
+ROW_GROUP_ROWS = 2**17
+"""Fixed, so that the writer's default may change and a workload's bytes do not."""
+
+_READ_ERRORS = (pa.ArrowException, pl.exceptions.PolarsError, OSError, UnicodeDecodeError)
+
+_REPEATING = [name for name, dtype in SCHEMA.items() if dtype == pl.String() and name != "job_id"]
+"""Columns worth a dictionary: a name that never repeats only makes the writer slow."""
+
+_PER_TASK = {"cpu": "cpu_per_task", "memory_gib": "memory_gib_per_task", "disk_gib": "disk_gib_per_task"}
+
+
+def write_workload(frame: pl.DataFrame, provenance: Provenance, path: Path) -> None:
+    """Write jobs with the columns of `SCHEMA`, in any order, as a workload file.
+
+    Same frame and provenance, same bytes. The file appears whole or not at all.
+
+    Raises
+    ------
+    InvalidWorkloadError : the frame breaks the schema
+    InvalidInputError : the file cannot be written
+    """
+    check_frame(frame, str(path))
+    ordered = frame.select(*SCHEMA).sort(SORT_KEY, maintain_order=True)
+    table = ordered.to_arrow(compat_level=pl.CompatLevel.oldest())
+    table = table.replace_schema_metadata({METADATA_KEY: provenance.model_dump_json()})
+    with replacing(path) as temporary:
+        pq.write_table(
+            table,
+            temporary,
+            compression="zstd",
+            row_group_size=ROW_GROUP_ROWS,
+            use_dictionary=_REPEATING,
+            write_page_checksum=True,
+        )
+
+
+def read_frame(path: Path) -> pl.DataFrame:
+    """The jobs of a workload file, checked, with the columns of `SCHEMA` in order.
+
+    Raises
+    ------
+    InvalidWorkloadError : missing, empty, no Parquet, truncated, or breaking the schema
+    """
+    read_provenance(path)
+    try:
+        table = pq.ParquetFile(path, page_checksum_verification=True).read()
+        table.validate(full=True)
+        names = table.column_names
+        frame = pl.DataFrame(
+            [pl.Series(name, values) for name, values in zip(names, table.columns, strict=True)]
+        )
+    except _READ_ERRORS as error:
+        raise _unreadable(path, error) from error
+    check_frame(frame, str(path))
+    return frame.select(*SCHEMA)
+
+
+def read_provenance(path: Path) -> Provenance | None:
+    """How a workload file was made; None where it does not say.
+
+    Raises
+    ------
+    InvalidWorkloadError : not a Parquet file, of another schema version, or with broken metadata
+    """
+    require_file(path)
+    try:
+        text = (pq.read_metadata(path).metadata or {}).get(METADATA_KEY.encode())
+    except _READ_ERRORS as error:
+        raise _unreadable(path, error) from error
+    if text is None:
+        return None
+    try:
+        provenance = Provenance.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise InvalidWorkloadError(
+            f"{path}: metadata {METADATA_KEY}.{where}: {first['msg']}; convert the trace again"
+        ) from error
+    if provenance.schema_version != SCHEMA_VERSION:
+        raise InvalidWorkloadError(
+            f"{path}: workload schema version {provenance.schema_version},"
+            f" this program reads {SCHEMA_VERSION}; convert the trace again"
+        )
+    return provenance
+
+
+def _unreadable(path: Path, error: Exception) -> InvalidWorkloadError:
+    detail = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return InvalidWorkloadError(
+        f"{path}: not a readable Parquet file ({detail}); make a workload with `ray-sim convert`"
+    )
+
+
+def load_workload(path: Path, resources: Sequence[str] = ("gpu",)) -> JobTable:
+    """A workload file as a `JobTable` with one demand column per resource of the cluster.
+
+    Raises
+    ------
+    InvalidWorkloadError : see `read_frame`
+    """
+    return frame_to_table(read_frame(path), resources)
+
+
+def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> JobTable:
+    """Jobs with the columns of `SCHEMA`, assumed sound and in any order, as a `JobTable`.
+
+    Times count from the first submission. A job is a gang of ``num_tasks`` alike tasks; where that
+    is null, n >= 1 whole GPUs are n tasks of one GPU, and any other job is one task. A resource
+    that the workload does not have demands nothing.
+    """
+    ordered = frame.sort(SORT_KEY, maintain_order=True)
+    tasks = _gang_sizes(ordered)
+    submit_us = seconds_to_us(ordered["submit_s"].to_numpy())
+    origin_us = int(submit_us[0]) if len(submit_us) else 0
+    vc_names = tuple(ordered["vc"].drop_nulls().unique().sort())
+    vc = ordered["vc"].cast(pl.Enum(vc_names)).to_physical().cast(pl.Int64).fill_null(-1)
+    return JobTable(
+        job_id=ordered["job_id"],
+        submit_us=submit_us - origin_us,
+        work_us=seconds_to_us(ordered["duration_s"].to_numpy()),
+        tasks=tasks,
+        demand=np.column_stack([_demand(ordered, tasks, resource) for resource in resources]),
+        resources=tuple(resources),
+        num_gpus=ordered["num_gpus"].to_numpy(writable=True),
+        vc=vc.to_numpy(writable=True),
+        vc_names=vc_names,
+        user=_or_none(ordered["user"]),
+        priority=_priorities(ordered["priority"]),
+        trace_order=ordered["trace_order"].to_numpy(writable=True),
+        origin_us=origin_us,
+    )
+
+
+def _gang_sizes(frame: pl.DataFrame) -> IntArray:
+    gpus = pl.col("num_gpus")
+    whole = (gpus >= 1) & (gpus == gpus.floor())
+    by_rule = pl.when(whole).then(gpus.cast(pl.Int64)).otherwise(1)
+    sizes: IntArray = frame.select(pl.coalesce("num_tasks", by_rule)).to_series().to_numpy(writable=True)
+    return sizes
+
+
+def _demand(frame: pl.DataFrame, tasks: IntArray, resource: str) -> IntArray:
+    """Quanta of a resource per task, shape (J,)."""
+    if resource == "gpu":
+        amount: FloatArray = frame["num_gpus"].to_numpy() / tasks
+    elif resource in _PER_TASK:
+        amount = frame[_PER_TASK[resource]].fill_null(0).to_numpy()
+    else:
+        return np.zeros(frame.height, np.int64)
+    return demand_quanta(amount, resource)
+
+
+def _or_none(column: pl.Series) -> pl.Series | None:
+    return None if column.null_count() == len(column) else column
+
+
+def _priorities(column: pl.Series) -> IntArray | None:
+    return None if column.null_count() == len(column) else column.fill_null(0).to_numpy(writable=True)

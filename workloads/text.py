@@ -1,0 +1,181 @@
+"""Delimited text: one record per line, plain or gzip, read lazily and checked line by line.
+
+A record never spans lines, so line numbers and raw text are exact. Quotes follow RFC 4180 within
+the line.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import polars as pl
+
+from ray_sim.model.errors import InvalidWorkloadError
+from workloads.files import require_file
+from workloads.trace_format import REJECT_SCHEMA
+
+TEXT_LIMIT = 500
+"""Characters of a rejected line that are kept."""
+
+_FIELDS = pl.List(pl.String())
+
+_BLANKS = " \t\r"
+"""White space that is no part of a field when it stands around it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextSource:
+    """A delimited text file with a header line."""
+
+    path: Path
+    delimiter: str
+    header: tuple[str, ...]
+
+    def require(self, columns: Sequence[str]) -> None:
+        """Raise unless the header has all of ``columns``."""
+        if missing := [name for name in columns if name not in self.header]:
+            raise InvalidWorkloadError(
+                f"{self.path}: required columns missing: {', '.join(missing)};"
+                f" found: {', '.join(self.header)}; check the format and the file"
+            )
+
+    def rows(self, names: Mapping[str, str]) -> pl.LazyFrame:
+        """The records, lazily.
+
+        Parameters
+        ----------
+        names : header name of each wanted column
+
+        Returns
+        -------
+        columns `line` (from 1), `fault` (why the line is no record, or null), and the wanted ones as
+        stripped text, null where blank
+        """
+        split = pl.col("text").map_batches(
+            partial(_split_lines, delimiter=self.delimiter), return_dtype=_FIELDS, is_elementwise=True
+        )
+        blank = ~pl.col("text").str.contains(f'[^{_BLANKS}"{self.delimiter}]')
+        fault = (
+            pl.when(blank)
+            .then(pl.lit("empty_row"))
+            .when(pl.col("fields").is_null())
+            .then(pl.lit("malformed_quotes"))
+            .when(pl.col("fields").list.len() != len(self.header))
+            .then(pl.lit("wrong_field_count"))
+        )
+        wanted = {
+            name: pl.col("fields").list.get(self.header.index(theirs), null_on_oob=True)
+            for name, theirs in names.items()
+        }
+        filled = [pl.when(pl.col(name) != "").then(pl.col(name)).alias(name) for name in names]
+        return (
+            self._lines()
+            .with_columns(fields=split)
+            .select("line", fault=fault, **wanted)
+            .with_columns(filled)
+        )
+
+    def collect(self, lazy: pl.LazyFrame) -> pl.DataFrame:
+        """Run a query on this file, in batches.
+
+        Raises
+        ------
+        InvalidWorkloadError : not UTF-8, or a truncated or damaged gzip file
+        """
+        return _collect(self.path, lazy)
+
+    def texts(self, lines: pl.Series) -> pl.DataFrame:
+        """Columns `line` and `text` (cut at `TEXT_LIMIT`) of the given lines."""
+        chosen = self._lines().filter(pl.col("line").is_in(lines.implode()))
+        return self.collect(chosen.with_columns(pl.col("text").str.slice(0, TEXT_LIMIT)))
+
+    def _lines(self) -> pl.LazyFrame:
+        lines = pl.scan_lines(self.path, name="text", row_index_name="line", row_index_offset=1, glob=False)
+        return lines.slice(1).with_columns(pl.col("line").cast(pl.Int64))
+
+
+def open_text(path: Path, delimiter: str) -> TextSource:
+    """Read the header of a delimited text file, plain or gzip.
+
+    Raises
+    ------
+    InvalidWorkloadError : missing, empty, unreadable, or a header with repeated names
+    """
+    require_file(path)
+    first = _collect(path, pl.scan_lines(path, name="text", n_rows=1, glob=False))["text"]
+    fields = _split_lines(first.str.strip_prefix("\ufeff"), delimiter=delimiter).to_list()
+    if not fields or fields[0] is None:
+        raise InvalidWorkloadError(f"{path}: line 1 is no header of column names; check the file")
+    header = tuple(name.strip() for name in fields[0])
+    if repeated := sorted({name for name in header if header.count(name) > 1}):
+        raise InvalidWorkloadError(f"{path}: columns named twice in line 1: {', '.join(map(repr, repeated))}")
+    return TextSource(path, delimiter, header)
+
+
+def read_rows(sources: Sequence[TextSource], query: Callable[[TextSource], pl.LazyFrame]) -> pl.DataFrame:
+    """The rows of several files one after another.
+
+    Parameters
+    ----------
+    query : makes of a file a query with a column `line`
+
+    Returns
+    -------
+    the query's columns, `source` (index of the file) and `row` (from 0 over all files)
+    """
+    frames = [
+        source.collect(query(source)).with_columns(source=pl.lit(index, pl.Int64))
+        for index, source in enumerate(sources)
+    ]
+    return pl.concat(frames).with_columns(row=pl.int_range(pl.len(), dtype=pl.Int64))
+
+
+def reject_frame(sources: Sequence[TextSource], rejected: pl.DataFrame) -> pl.DataFrame:
+    """Rejected rows (`source`, `line`, `reason`) with their text, as `REJECT_SCHEMA`."""
+    frames = [pl.DataFrame(schema=REJECT_SCHEMA)]
+    for index, source in enumerate(sources):
+        here = rejected.filter(pl.col("source") == index)
+        if not here.is_empty():
+            named = here.with_columns(source=pl.lit(source.path.name))
+            frames.append(
+                named.join(source.texts(here["line"]), on="line").select(*REJECT_SCHEMA).sort("line")
+            )
+    return pl.concat(frames)
+
+
+def _collect(path: Path, lazy: pl.LazyFrame) -> pl.DataFrame:
+    try:
+        return lazy.collect(engine="streaming")
+    except (pl.exceptions.PolarsError, OSError) as error:
+        detail = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InvalidWorkloadError(
+            f"{path}: cannot be read as UTF-8 text, plain or gzip ({detail}); fetch or write the file again"
+        ) from error
+
+
+def _split_lines(lines: pl.Series, delimiter: str) -> pl.Series:
+    """Stripped fields of each line; null where its quotes do not close.
+
+    Batches without quotes or blanks, which is most, are spared the slow ways.
+    """
+    fields = lines.str.split(delimiter)
+    quoted = lines.str.contains('"', literal=True)
+    if quoted.any():
+        slow = [_split_quoted(line, delimiter) for line in lines.filter(quoted)]
+        places = pl.concat([(~quoted).arg_true(), quoted.arg_true()])
+        parts = pl.concat([fields.filter(~quoted), pl.Series(slow, dtype=_FIELDS)])
+        fields = parts.gather(places.arg_sort())
+    if lines.str.contains(f"[{_BLANKS}]").any():
+        fields = fields.list.eval(pl.element().str.strip_chars(_BLANKS))
+    return fields
+
+
+def _split_quoted(line: str, delimiter: str) -> list[str] | None:
+    try:
+        return next(csv.reader([line], delimiter=delimiter, strict=True))
+    except csv.Error:
+        return None

@@ -1,0 +1,55 @@
+"""What a trace format is: the seam between `convert` and the converters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import polars as pl
+from pydantic import JsonValue
+
+REJECT_SCHEMA: dict[str, pl.DataType] = {
+    "source": pl.String(),
+    "line": pl.Int64(),
+    "reason": pl.String(),
+    "text": pl.String(),
+}
+"""Columns of the rejects: file name, line from 1 (the header is line 1), reason, the line's text."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertOptions:
+    """What a user may ask of a conversion; each format takes some of them."""
+
+    mapping: Path | None = None
+    """YAML file that maps the trace's columns to the schema's."""
+    rebase: bool = False
+    """Whether submit_s counts from the first kept submission instead of the trace's own zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A trace as a converter leaves it. ``read`` = rows of ``jobs`` + rows of ``rejects``."""
+
+    jobs: pl.DataFrame
+    """Columns of `SCHEMA` that the trace has, in any order."""
+    rejects: pl.DataFrame
+    """Columns of `REJECT_SCHEMA`, in the order read."""
+    read: int
+    options: dict[str, JsonValue] = field(default_factory=dict)
+    """What was asked for, as it goes into the provenance."""
+    notes: dict[str, JsonValue] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TraceFormat:
+    """One trace format and its converter."""
+
+    name: str
+    version: str
+    """Changes when the converter makes other rows of the same file."""
+    read: Callable[[Sequence[Path], ConvertOptions], Parsed]
+    options: frozenset[str] = frozenset()
+    """Fields of `ConvertOptions` that the format takes."""
