@@ -367,10 +367,9 @@ def check_policy(
     """
     from dataclasses import asdict
 
-    from ray_sim.policies.contract_suite import check_policy as check
-
     from ray_sim.console import print_json, print_table
     from ray_sim.experiments.scenario import key_values
+    from ray_sim.policies.contract_suite import check_policy as check
 
     outcomes = check(ref, key_values(params or [], "-p"))
     if json_output:
@@ -382,3 +381,7 @@ def check_policy(
         )
     if not all(outcome.passed for outcome in outcomes):
         raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

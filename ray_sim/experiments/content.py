@@ -8,9 +8,10 @@ import json
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 
+from ray_sim import __version__
 from ray_sim.engine.world import WORLD_PARAMETERS
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.experiments.result_files import RESULT_FORMAT
@@ -23,8 +24,6 @@ from workloads.schema import SCHEMA_VERSION
 
 SHORT = 16
 """Characters of a content hash that name a directory: 64 bits, enough for any store."""
-
-_PACKAGE = "ray_sim"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,8 @@ class Inputs:
 
     def __init__(self) -> None:
         self._clusters: dict[str, Cluster] = {}
-        self._digests: dict[str, str] = {}
+        self._workload_digests: dict[str, str] = {}
+        self._cluster_digests: dict[str, str] = {}
 
     def cluster(self, ref: str) -> Cluster:
         """The cluster behind a name or a path."""
@@ -85,10 +85,16 @@ class Inputs:
 
     def workload_sha256(self, path: str) -> str:
         """SHA-256 of a workload file's bytes."""
-        if path not in self._digests:
+        if path not in self._workload_digests:
             require_file(Path(path))
-            self._digests[path] = sha256(Path(path))
-        return self._digests[path]
+            self._workload_digests[path] = sha256(Path(path))
+        return self._workload_digests[path]
+
+    def cluster_sha256(self, ref: str) -> str:
+        """SHA-256 of what a cluster offers, whatever file or name it comes from."""
+        if ref not in self._cluster_digests:
+            self._cluster_digests[ref] = _cluster_sha256(self.cluster(ref))
+        return self._cluster_digests[ref]
 
     def content(self, scenario: Scenario) -> Content:
         """Identify a scenario; raises what its policy, cluster or workload file raise."""
@@ -100,22 +106,21 @@ class Inputs:
             workload["workload_sha256"] = self.workload_sha256(scenario.workload.path)
         facts = {
             **workload,
-            "cluster_sha256": cluster_sha256(self.cluster(scenario.cluster)),
+            "cluster_sha256": self.cluster_sha256(scenario.cluster),
             "policy": scenario.policy,
             "policy_source_sha256": _source_sha256(type(policy)),
             "parameters": resolve(scenario.policy, policy.parameters, scenario.params),
             "world": world,
             "partition": scenario.partition,
             "seed": None if seed_free else scenario.seed,
-            "ray_sim": _version(_PACKAGE),
+            "ray_sim": __version__,
             "result_format": RESULT_FORMAT,
             "workload_schema": SCHEMA_VERSION,
         }
         return Content(scenario, facts, seed_free)
 
 
-def cluster_sha256(cluster: Cluster) -> str:
-    """Hash of what a cluster offers, whatever file or name it came from."""
+def _cluster_sha256(cluster: Cluster) -> str:
     return _sha256_json(
         {
             "servers": cluster.server_names,
@@ -131,8 +136,8 @@ def cluster_sha256(cluster: Cluster) -> str:
 
 def versions() -> dict[str, str]:
     """Versions that a reader needs to get the same bytes again."""
-    packages = {name: _version(name) for name in (_PACKAGE, "numpy", "numba", "polars")}
-    return {"python": platform.python_version(), **packages}
+    packages = {name: version(name) for name in ("numpy", "numba", "polars")}
+    return {"python": platform.python_version(), "ray_sim": __version__, **packages}
 
 
 def _sha256_json(content: object) -> str:
@@ -142,14 +147,7 @@ def _sha256_json(content: object) -> str:
 
 def _source_sha256(policy: type) -> str | None:
     """Hash of the file of a user's own policy: unlike ours, it changes without a version."""
-    if policy.__module__.split(".")[0] == _PACKAGE:
+    if policy.__module__.split(".")[0] == "ray_sim":
         return None
     source = inspect.getsourcefile(policy)
     return sha256(Path(source)) if source else None
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "not installed"  # run from a source tree

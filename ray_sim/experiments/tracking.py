@@ -92,8 +92,13 @@ class _Tracker:
         """Connect to MLFLOW_TRACKING_URI, else to ``mlflow.db`` in the directory."""
         self._uri = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{directory / 'mlflow.db'}"
         self._experiment = experiment
+        # Read when mlflow is first imported, which is why it is imported below and nowhere else.
+        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+        os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
         with self.errors_named():
-            self._client = _quiet_client(self._uri)
+            from mlflow import MlflowClient
+
+            self._client = MlflowClient(tracking_uri=self._uri)
             self._experiment_id = _experiment_id(self._client, experiment, directory)
             runs = _all_runs(self._client, self._experiment_id)
         self._by_hash = {run.data.tags[HASH_TAG]: run for run in runs if HASH_TAG in run.data.tags}
@@ -181,14 +186,6 @@ class _Tracker:
             raise RunFailedError(
                 f"MLflow store {self._uri}: {reason}; the results are kept, log them later with `ray-sim log`"
             ) from error
-
-
-def _quiet_client(uri: str) -> MlflowClient:
-    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-    os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
-    from mlflow import MlflowClient
-
-    return MlflowClient(tracking_uri=uri)
 
 
 def _experiment_id(client: MlflowClient, name: str, directory: Path) -> str:
