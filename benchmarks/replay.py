@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -56,6 +55,25 @@ class Report:
 
     workload: str
     rows: list[Row]
+
+    def headings(self) -> list[str]:
+        """Columns of the table."""
+        return ["case", "jobs", "CPU s", "jobs per CPU s", "budget", "bare loop CPU s", "times bare"]
+
+    def cells(self) -> list[tuple[object, ...]]:
+        """Rows of the table."""
+        return [
+            (
+                row.case,
+                row.jobs,
+                round(row.cpu_s, 4),
+                round(row.jobs_per_cpu_s),
+                row.budget_jobs_per_cpu_s,
+                "" if row.bare_cpu_s is None else round(row.bare_cpu_s, 5),
+                "" if row.times_bare is None else round(row.times_bare, 2),
+            )
+            for row in self.rows
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """For --json."""

@@ -6,10 +6,10 @@ import os
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
 from benchmarks import replay
+from ray_sim.experiments.content import versions
 from ray_sim.model.errors import UnknownNameError
 
 BENCHMARKS: dict[str, Callable[[], replay.Report]] = {"replay": replay.run}
@@ -48,9 +48,6 @@ def run_benchmarks(name: str | None = None) -> BenchReport:
             "cores": str(os.cpu_count()),
             "system": platform.system(),
         },
-        versions={
-            "python": platform.python_version(),
-            **{package: version(package) for package in ("ray_sim", "numba", "numpy", "polars")},
-        },
+        versions=versions(),
         benchmarks={key: BENCHMARKS[key]() for key in chosen},
     )

@@ -383,5 +383,26 @@ def check_policy(
         raise typer.Exit(1)
 
 
+@app.command()
+def bench(
+    name: Annotated[str | None, typer.Argument(help="One benchmark, e.g. replay; all without it.")] = None,
+    json_output: Json = False,
+) -> None:
+    """Measure the budgets: speeds, and ratios of things timed in one run.
+
+    Example: ray-sim bench replay
+    """
+    from benchmarks.runner import run_benchmarks
+    from ray_sim.console import print_json, print_rows, print_table
+
+    report = run_benchmarks(name)
+    if json_output:
+        print_json(report.to_dict())
+        return
+    print_rows([*report.machine.items(), *report.versions.items()])
+    for key, measured in report.benchmarks.items():
+        print_table(measured.headings(), measured.cells(), title=f"{key}: {measured.workload}")
+
+
 if __name__ == "__main__":
     sys.exit(main())
