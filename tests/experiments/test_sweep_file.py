@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from ray_sim.experiments.content import Inputs
 from ray_sim.experiments.sweep_file import MAX_CONFIGURATIONS, Sweep, parse_sweep, read_sweep, variants
 from ray_sim.model.errors import InvalidScenarioError
+from workloads.store import write_workload
+from workloads.synth import synth
 
 BASE: dict[str, object] = {
     "name": "test",
@@ -65,6 +67,15 @@ def test_the_same_run_under_two_labels_is_done_once_and_counted(at_desk: Path) -
     sweep = _sweep(policies=["fifo", {"name": "fifo", "params": {"placement": "consolidate"}}])
     assert len(sweep.configurations) == 1
     assert sweep.repeated == 1
+
+
+def test_different_runs_never_share_a_line_of_the_table(at_desk: Path, tmp_path: Path) -> None:
+    # The same file name in two places, two parameters that differ in the seventh digit.
+    here, there = Path("week.parquet"), tmp_path / "week.parquet"
+    write_workload(*synth("philly", 20, seed=9), there)
+    knobs = [0.1234567, 0.1234568]
+    sweep = _sweep(workloads=[str(here), str(there)], policies=[{"name": "las", "params": {"knob": knobs}}])
+    assert len(set(_labels(sweep))) == len(sweep.configurations) == 4
 
 
 def test_lists_inside_a_synthetic_workload_and_of_partitions_are_axes(at_desk: Path) -> None:
