@@ -63,6 +63,12 @@ def fan_out(
         yield from _run_all(configurations, inputs, store, max_in_flight or cores + 1)
 
 
+def check_address(address: str) -> None:
+    """Raise `InvalidInputError` unless the text can be the address of a Ray cluster."""
+    if address not in ("local", "auto") and not address.startswith("ray://"):
+        raise InvalidInputError(f"--address {address}: must be local, auto or ray://HOST:PORT")
+
+
 @contextmanager
 def cluster(address: str) -> Iterator[int]:
     """Join or start Ray, and shut down only what was started here. Yields the number of cores."""
