@@ -52,6 +52,14 @@ def _seed_list(given: object) -> object:
     return list(range(count))
 
 
+def _each_once(seeds: list[int]) -> list[int]:
+    seen: dict[int, int] = {}
+    for index, seed in enumerate(seeds):
+        if seen.setdefault(seed, index) != index:
+            raise ValueError(f"must be given once each; [{index}] repeats [{seen[seed]}]")
+    return seeds
+
+
 class SweepFile(Spec):
     """The shape of a sweep file. Its entries are expanded first and then checked one by one."""
 
@@ -65,7 +73,9 @@ class SweepFile(Spec):
         BeforeValidator(lambda given: [given] if isinstance(given, str) else given),
         Field(min_length=1),
     ] = Field(default=["none"])
-    seeds: Annotated[list[Seed], BeforeValidator(_seed_list), Field(min_length=1)] = Field(default=[0])
+    seeds: Annotated[
+        list[Seed], BeforeValidator(_seed_list), Field(min_length=1), AfterValidator(_each_once)
+    ] = Field(default=[0])
 
 
 class PolicySpec(Spec):
@@ -93,6 +103,12 @@ class Entry:
     seed: int | None
     """Null where any seed gives the same result."""
 
+    @property
+    def label(self) -> str:
+        """``week, pool-368, restart_cost_s=30, las(knob=2), seed 1``."""
+        seed = "" if self.seed is None else f"seed {self.seed}"
+        return ", ".join(filter(None, [self.workload, self.cluster, self.setting, self.policy, seed]))
+
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
@@ -114,6 +130,8 @@ class Sweep:
     configurations: tuple[Configuration, ...]
     repeated: int
     """Combinations left out because an earlier one is the same run under another label."""
+    inputs: Inputs
+    """The files it names."""
 
 
 def read_sweep(path: Path, inputs: Inputs | None = None) -> Sweep:
@@ -144,7 +162,7 @@ def parse_sweep(content: object, source: str, inputs: Inputs) -> Sweep:
     for configuration in _combine(axes, shape, inputs):
         first = configurations.setdefault(configuration.entry.content_hash, configuration)
         repeated += first is not configuration
-    return Sweep(shape.name, tuple(configurations.values()), repeated)
+    return Sweep(shape.name, tuple(configurations.values()), repeated, inputs)
 
 
 @dataclass(frozen=True, slots=True)
