@@ -127,7 +127,7 @@ class _Tracker:
             from mlflow import MlflowClient
 
             if (database := _sqlite_file(self._uri)) is not None:
-                new_database(database, _revision(), _migrate)
+                new_database(database, schema_revision(), migrate)
             self._client = MlflowClient(tracking_uri=self._uri)
             self._experiment_id = _experiment_id(self._client, experiment, directory)
             runs = _all_runs(self._client, self._experiment_id)
@@ -234,7 +234,7 @@ def _sqlite_file(uri: str) -> Path | None:
     return Path(path) if path not in (uri, "", ":memory:") and "?" not in path else None
 
 
-def _revision() -> str | None:
+def schema_revision() -> str | None:
     """The schema that this version of MLflow wants."""
     from alembic.script import ScriptDirectory
     from mlflow.store import db_migrations
@@ -242,7 +242,8 @@ def _revision() -> str | None:
     return ScriptDirectory(str(Path(db_migrations.__file__).parent)).get_current_head()
 
 
-def _migrate(database: Path) -> None:
+def migrate(database: Path) -> None:
+    """Make a new store as MLflow does, by all its migrations."""
     from mlflow import MlflowClient
 
     MlflowClient(tracking_uri=f"sqlite:///{database}").search_experiments(max_results=1)
