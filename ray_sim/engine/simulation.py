@@ -18,12 +18,12 @@ import numpy as np
 from ray_sim.engine.chunks import NO_EVENTS
 from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake
 from ray_sim.engine.decision import NO_JOBS, Decision, Dispatch
-from ray_sim.engine.faults import reject_decision
 from ray_sim.engine.fleet import Fleet, LocalFleet
 from ray_sim.engine.holdings import Holdings, State
 from ray_sim.engine.recording import Recording
 from ray_sim.engine.result import Outcome, build_result
 from ray_sim.engine.site import Commands, part
+from ray_sim.engine.validation import check_decision
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import (
     COMPLETED,
@@ -38,10 +38,9 @@ from ray_sim.kernels.arrays import (
     new_calendar,
     new_ledger,
 )
-from ray_sim.kernels.check import OK, check_changes
 from ray_sim.kernels.progress import commit_holdings, evict, finish_due, reject, set_rates, submit_due
 from ray_sim.kernels.record import add_event, add_line
-from ray_sim.model.errors import InfeasibleDecisionError, InvalidScenarioError, RunFailedError
+from ray_sim.model.errors import InvalidScenarioError, RunFailedError
 from ray_sim.model.result import RunResult
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import US_PER_S, IntArray
@@ -248,9 +247,17 @@ class Simulation:
         ------
         InfeasibleDecisionError : it breaks a rule of the world; nothing has been changed
         """
-        self._check(decision)
-        self._recording.ensure_room()
         now = self._now
+        check_decision(
+            f"{now / US_PER_S:g} s: policy {self._name}",
+            now,
+            self._full_world,
+            self._ledger,
+            self._holdings.pool,
+            decision,
+            self._after,
+        )
+        self._recording.ensure_room()
         for job in decision.reject.tolist():
             reject(now, self._ledger, self._counts, self._recording.current, job)
             self._reasons[job] = decision.reject_reason
@@ -263,26 +270,6 @@ class Simulation:
         if decision.dispatch is not None:
             self._dispatch(now, decision.dispatch)
         self._review = decision.review_us
-
-    def _check(self, decision: Decision) -> None:
-        table, where = self._full_world.table, f"{self._now / US_PER_S:g} s: policy {self._name}"
-        if decision.review_us <= self._now:
-            raise InfeasibleDecisionError(f"at {where} asks for a review at or before now")
-        for job in (*decision.reject.tolist(), *decision.evict.tolist()):
-            if not 0 <= job < self._next_job or self._ledger.status[job] not in (WAITING, RUNNING):
-                raise InfeasibleDecisionError(f"at {where} ends job {job}, which is not in the system")
-        for job in decision.reject.tolist():
-            if self._ledger.status[job] != WAITING:
-                raise InfeasibleDecisionError(
-                    f"at {where} rejects job {table.job_id[job]}, which runs; evict it instead"
-                )
-        if decision.changes is not None:
-            shop, pool = self._full_world.shop, self._holdings.pool
-            fault, job, server = check_changes(
-                shop, self._ledger, pool, decision.changes, self._full_world.elastic, self._after
-            )
-            if fault != OK:
-                reject_decision(where, self._full_world, fault, job, server, self._after)
 
     def _evict(self, now: int, job: int) -> None:
         held = self._ledger.status[job] == RUNNING

@@ -1,0 +1,84 @@
+"""Exact validation of a decision: all of it can be carried out, or none of it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ray_sim.engine.decision import Decision
+from ray_sim.engine.faults import job_name, reject_decision
+from ray_sim.engine.world import World
+from ray_sim.kernels.arrays import RUNNING, WAITING, Changes, Ledger, Pool
+from ray_sim.kernels.check import OK, check_changes
+from ray_sim.model.errors import InfeasibleDecisionError
+from ray_sim.model.units import IntArray
+
+_MOST_LEVELS = 2**31
+
+
+def check_decision(
+    where: str, now_us: int, world: World, ledger: Ledger, pool: Pool, decision: Decision, after: IntArray
+) -> None:
+    """Refuse a decision that breaks a rule of the world.
+
+    ``after`` is working space, (S, R); ``where`` begins the message, e.g. ``3 s: policy fifo``.
+
+    Raises
+    ------
+    InfeasibleDecisionError : it names the first fault
+    """
+    if decision.review_us <= now_us:
+        raise InfeasibleDecisionError(f"at {where} asks for a review at or before now")
+    _check_ends(where, world, ledger, decision)
+    _check_levels(where, world, decision.levels)
+    if decision.changes is not None:
+        fault, job, server = check_changes(
+            world.shop, ledger, pool, decision.changes, decision.evict, world.elastic, after
+        )
+        if fault != OK:
+            reject_decision(where, world, fault, job, server, after)
+
+
+def _check_ends(where: str, world: World, ledger: Ledger, decision: Decision) -> None:
+    """Jobs that end are in the system, end once, and are given nothing."""
+    ends = [*decision.reject.tolist(), *decision.evict.tolist()]
+    for job in ends:
+        if not 0 <= job < len(world.table) or ledger.status[job] not in (WAITING, RUNNING):
+            raise InfeasibleDecisionError(
+                f"at {where} ends {job_name(world, job)}, which is not in the system now"
+            )
+    for job in decision.reject.tolist():
+        if ledger.status[job] == RUNNING:
+            raise InfeasibleDecisionError(
+                f"at {where} rejects {job_name(world, job)}, which runs; evict it instead"
+            )
+    twice = sorted(job for job in set(ends) if ends.count(job) > 1) if len(set(ends)) < len(ends) else []
+    if twice:
+        raise InfeasibleDecisionError(f"at {where} ends {job_name(world, twice[0])} twice")
+    both = sorted(set(ends) & set(_changed(decision.changes))) if ends else []
+    if both:
+        raise InfeasibleDecisionError(f"at {where} both ends and places {job_name(world, both[0])}")
+
+
+def _changed(changes: Changes | None) -> Sequence[int]:
+    jobs: Sequence[int] = [] if changes is None else changes.job[: changes.size[0]].tolist()
+    return jobs
+
+
+def _check_levels(where: str, world: World, levels: IntArray) -> None:
+    """Each job at most once, so that the record has room for them."""
+    if len(levels) == 0:
+        return
+    job, level = levels[:, 0], levels[:, 1]
+    faults = (
+        ((job < 0) | (job >= len(world.table)), "of a job that does not exist"),
+        ((level < 0) | (level >= _MOST_LEVELS), "that is not 0 or more"),
+        (np.diff(job, prepend=-1) <= 0, "twice or out of order"),
+    )
+    for wrong, text in faults:
+        if wrong.any():
+            first = int(np.flatnonzero(wrong)[0])
+            raise InfeasibleDecisionError(
+                f"at {where} sets level {level[first]} of {job_name(world, int(job[first]))} {text}"
+            )
