@@ -41,7 +41,7 @@ def first_view(sight: frozenset[str]) -> View:
 def test_only_what_a_policy_declares_can_be_read(sight: str, look: Callable[[View], object]) -> None:
     look(first_view(frozenset({sight})))
     others = (COLUMNS | {"work_left", "attained_service"}) - {sight}
-    with pytest.raises(BlindPolicyError, match="policy scripted .*`sees`"):
+    with pytest.raises(BlindPolicyError, match=r"policy scripted .*`sees`"):
         look(first_view(frozenset(others)))
 
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ray_sim.engine.contract import View
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.world import World, build_world
