@@ -8,7 +8,7 @@ PORT ?= 5000
 BIN := .venv/bin
 READY := .venv/.ready
 RAY_SIM := $(BIN)/python -m ray_sim.cli
-DEMO_STORE := demo/mlflow.db
+DEMO_STORE := demo/results/mlflow.db
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-header pyproject.toml
 
@@ -31,14 +31,14 @@ help:
 demo: $(READY)
 	@mkdir -p demo
 	$(RAY_SIM) convert philly-csv workloads/samples/philly_sample.csv -o demo/workload.parquet
-	$(RAY_SIM) sweep jobs/demo.yaml
-	@echo "Results are in demo/. To browse the runs in MLflow: make ui"
+	$(RAY_SIM) sweep jobs/demo.yaml -o demo/results
+	@echo "Results are in demo/results. To browse the runs in MLflow: make ui"
 
 ui: $(READY)
 	@test -f $(DEMO_STORE) || { echo "error: $(DEMO_STORE) does not exist; run 'make demo' first" >&2; exit 1; }
 	@echo "Charts: http://127.0.0.1:$(PORT)/#/experiments/1/runs?compareRunsMode=CHART&workflowType=machine_learning"
 	$(BIN)/mlflow server --backend-store-uri sqlite:///$(DEMO_STORE) \
-		--artifacts-destination demo/mlartifacts --host 127.0.0.1 --port $(PORT) --workers 1
+		--artifacts-destination demo/results/mlartifacts --host 127.0.0.1 --port $(PORT) --workers 1
 
 test: $(READY)
 	$(BIN)/python -m pytest

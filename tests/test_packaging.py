@@ -11,7 +11,7 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 def test_every_folder_of_code_is_packaged() -> None:
     # The list is explicit, as there are several top-level folders; this keeps it complete.
-    top_level = ("ray_sim", "workloads", "cluster_specs")
+    top_level = ("ray_sim", "workloads", "cluster_specs", "benchmarks")
     folders = {path.parent for folder in top_level for path in (ROOT / folder).rglob("*.py")}
     names = {".".join(folder.relative_to(ROOT).parts) for folder in folders}
     assert names | {"ray_sim"} == set(PYPROJECT["tool"]["setuptools"]["packages"])

@@ -120,14 +120,14 @@ def _unreadable(path: Path, error: Exception) -> InvalidWorkloadError:
     )
 
 
-def load_workload(path: Path, resources: Sequence[str] = ("gpu",)) -> JobTable:
+def load_workload(path: str | Path, resources: Sequence[str] = ("gpu",)) -> JobTable:
     """A workload file as a `JobTable` with one demand column per resource of the cluster.
 
     Raises
     ------
     InvalidWorkloadError : see `read_frame`
     """
-    return frame_to_table(read_frame(path), resources)
+    return frame_to_table(read_frame(Path(path)), resources)
 
 
 def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> JobTable:

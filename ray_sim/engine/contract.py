@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from ray_sim.engine.decision import Decision
-from ray_sim.engine.holdings import Holdings, State
+from ray_sim.engine.holdings import Holdings, State, part
 from ray_sim.engine.order import gang_gpus, order_rule
 from ray_sim.engine.service import Service
 from ray_sim.engine.world import World
@@ -20,7 +20,7 @@ from ray_sim.kernels.arrays import WAITING, Ledger
 from ray_sim.kernels.progress import executed_of, work_left_of
 from ray_sim.kernels.replay import Order
 from ray_sim.model.cluster import Cluster
-from ray_sim.model.errors import BlindPolicyError
+from ray_sim.model.errors import BlindPolicyError, RunFailedError
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray, IntArray
@@ -181,11 +181,16 @@ class GrantedWorld:
         return order_rule(self._world, **rule)
 
 
+_CONSTANT = (str, tuple, frozenset, type(None), GrantedWorld, JobColumns, Streams)
+"""Types of attributes that cannot change, so need no saving."""
+
+
 class Policy(ABC):
     """A scheduler. One instance serves one run.
 
-    A subclass implements `decide`; whatever it remembers between decisions must come out of `state`
-    and go back in by `restore`, so that a run can be continued elsewhere.
+    A subclass implements `decide`. What it remembers between decisions must come out of `state` and go
+    back in by `restore`, so that a run can be continued elsewhere; attributes that are numbers, arrays
+    or services do so by themselves.
     """
 
     name: ClassVar[str] = ""
@@ -212,11 +217,34 @@ class Policy(ABC):
         """Answer one occasion."""
 
     def state(self) -> State:
-        """Arrays from which `restore` goes on alike."""
-        return {}
+        """Arrays from which `restore` goes on alike: every attribute that can change.
 
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:  # noqa: B027  # optional hook
+        Raises
+        ------
+        RunFailedError : an attribute is neither a number, an array nor a service, nor immutable
+        """
+        saved: State = {}
+        for name, value in vars(self).items():
+            if isinstance(value, Service):
+                saved |= {f"{name}.{key}": array for key, array in value.state().items()}
+            elif isinstance(value, (np.ndarray, np.generic, int, float)):
+                saved[name] = np.array(value)
+            elif not isinstance(value, _CONSTANT):
+                raise RunFailedError(
+                    f"policy {self.name or type(self).__name__} keeps a {type(value).__name__} in "
+                    f"{name}; give it a state() and restore() of its own, or use arrays"
+                )
+        return saved
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state, after `start`."""
+        for name, value in vars(self).items():
+            if isinstance(value, Service):
+                value.restore(part(state, name))
+            elif isinstance(value, np.ndarray):
+                setattr(self, name, state[name].copy())
+            elif isinstance(value, (np.generic, int, float)):
+                setattr(self, name, type(value)(state[name].item()))
 
     def order(self, world: GrantedWorld) -> Order | None:
         """The order rule of the compiled loop, if the policy is nothing but one."""

@@ -8,8 +8,8 @@ from typing import Protocol
 import numpy as np
 
 from ray_sim.engine.chunks import NO_EVENTS
-from ray_sim.engine.holdings import State
-from ray_sim.engine.site import Commands, Site, part
+from ray_sim.engine.holdings import State, part
+from ray_sim.engine.site import Commands, Site
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import Changes
 from ray_sim.model.errors import InvalidScenarioError

@@ -14,6 +14,12 @@ State = dict[str, np.ndarray]
 """What a snapshot is made of: arrays only."""
 
 
+def part(state: Mapping[str, np.ndarray], name: str) -> State:
+    """The entries of a state under ``name.``, without that prefix."""
+    prefix = f"{name}."
+    return {key.removeprefix(prefix): array for key, array in state.items() if key.startswith(prefix)}
+
+
 class Holdings:
     """Sorted integer rows (job, server, role, count) and the free capacity they leave."""
 

@@ -36,7 +36,8 @@ class Service:
         self._preemptive = preemptive
         self._verdict = never_fits(world, placement)
         self._scratch = new_scratch(len(world.cluster))
-        self._idle = world.cluster.capacity.copy()
+        self._idle = np.empty_like(world.shop.capacity)
+        self._claimable = np.empty_like(world.shop.capacity)
         self._changes = new_changes(len(world.table), world.row_bound)
         self._queue: Queue = new_queue(len(world.table), len(self._verdict))
         self._rejected = NO_JOBS
@@ -111,7 +112,7 @@ class Service:
                 mine,
                 view.holdings.pool,
                 self._idle,
-                shop.capacity.copy(),
+                self._claimable,
                 self._scratch,
                 changes,
             )

@@ -19,10 +19,10 @@ from ray_sim.engine.chunks import NO_EVENTS
 from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake
 from ray_sim.engine.decision import NO_JOBS, Decision, Dispatch
 from ray_sim.engine.fleet import Fleet, LocalFleet
-from ray_sim.engine.holdings import Holdings, State
+from ray_sim.engine.holdings import Holdings, State, part
 from ray_sim.engine.recording import Recording
 from ray_sim.engine.result import Outcome, build_result
-from ray_sim.engine.site import Commands, part
+from ray_sim.engine.site import Commands
 from ray_sim.engine.validation import check_decision
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ray_sim.engine.chunks import NO_EVENTS, ChunkQueues
-from ray_sim.engine.holdings import Holdings, State
+from ray_sim.engine.holdings import Holdings, State, part
 from ray_sim.kernels.arrays import Changes, Shop
 from ray_sim.model.errors import RunFailedError
 from ray_sim.model.units import IntArray
@@ -84,9 +84,3 @@ class Site:
         self._chunks.restore(part(state, "chunks"))
         self._sequence = int(state["sequence"][0])
         self._answer = (state["answer"].copy(), self._chunks.next_us())
-
-
-def part(state: Mapping[str, np.ndarray], name: str) -> State:
-    """The entries of a state under ``name.``, without that prefix."""
-    prefix = f"{name}."
-    return {key.removeprefix(prefix): array for key, array in state.items() if key.startswith(prefix)}

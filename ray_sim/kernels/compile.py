@@ -81,9 +81,19 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile ``function`` in nopython mode on its first call; later processes load it.
 
     Kernels allocate nothing, so they are compiled without reference counts: counting every array of
-    every group at every call took nine tenths of a replay's time.
+    every group at every call took nine tenths of a replay's time. They are inlined into each other,
+    because a call that passes a group copies all of its arrays' fields.
     """
-    compiled = numba.njit(function, _nrt=False, error_model="numpy")
+    return _compile(function, inline=True)
+
+
+def outlined(function: Callable[P, R]) -> Callable[P, R]:
+    """A kernel that is not inlined: for large ones with many callers, to keep compilation short."""
+    return _compile(function, inline=False)
+
+
+def _compile(function: Callable[P, R], *, inline: bool) -> Callable[P, R]:
+    compiled = numba.njit(function, _nrt=False, error_model="numpy", forceinline=inline)
     if not numba.config.DISABLE_JIT:
         chosen = numba.config.CACHE_LOCATOR_CLASSES
         numba.config.CACHE_LOCATOR_CLASSES = f"{__name__}.{SourceLocator.__name__}"

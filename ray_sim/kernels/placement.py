@@ -7,7 +7,7 @@ lowest server index.
 from __future__ import annotations
 
 from ray_sim.kernels.arrays import I64, Scratch, Shop
-from ray_sim.kernels.compile import kernel
+from ray_sim.kernels.compile import kernel, outlined
 
 POOLED, FIRST_FIT, CONSOLIDATE, SPREAD, LOAD_BALANCE = range(5)
 RULE_NAMES = ("pooled", "first_fit", "consolidate", "spread", "load_balance")
@@ -113,7 +113,7 @@ def _is_empty(shop: Shop, free: I64, server: int) -> bool:
     return True
 
 
-@kernel
+@outlined
 def _whole_servers(shop: Shop, p: int, tasks: int, demand: I64, free: I64, out: Scratch) -> int:
     """Completely free servers, largest first, each filled; the remainder on one best-fitting server."""
     left, n, below = tasks, 0, tasks + 1
@@ -155,7 +155,7 @@ def _sorted_rows(out: Scratch, n: int) -> int:
     return n
 
 
-@kernel
+@outlined
 def _one_by_one(shop: Shop, p: int, tasks: int, demand: I64, free: I64, out: Scratch, balance: bool) -> int:
     """Each task to the least loaded server, or to the one with the fewest tasks of this gang."""
     lo, hi = shop.part_ptr[p], shop.part_ptr[p + 1]

@@ -28,7 +28,7 @@ from ray_sim.kernels.arrays import (
 from ray_sim.kernels.arrays import LEVEL as LEVEL_EVENT
 from ray_sim.kernels.attained import crossing_us, level_key, level_of, promotion_us
 from ray_sim.kernels.compile import kernel
-from ray_sim.kernels.heap import rekey
+from ray_sim.kernels.heap import push, rekey, remove
 from ray_sim.kernels.progress import (
     commit_holdings,
     executed,
@@ -43,6 +43,7 @@ from ray_sim.kernels.service import (
     copy_matrix,
     drop_running,
     enqueue,
+    insert_running,
     order_changes,
     serve_all,
     serve_waiting,
@@ -91,8 +92,12 @@ class Engine(NamedTuple):
     """(J,) queue of a job under SERVICE."""
     offset: I64
     """(J,) service forgiven by promotions."""
-    review: I64
-    """(P,) when the partition wants to be looked at again."""
+    crossing: I64
+    """(J,) when a running job reaches the limit of its queue."""
+    crossings: Calendar
+    """Running jobs by (crossing, job), under SERVICE."""
+    promotion: I64
+    """(P,) when a waiting job is next to be promoted."""
     dirty: Bool
     """(P,)."""
     run_ptr: I64
@@ -104,6 +109,8 @@ class Engine(NamedTuple):
     n_moved: I64
     finished: I64
     pause: I64
+    fresh: Bool
+    """Whether the job of a change starts to run."""
     idle: I64
     claimable: I64
     scratch: Scratch
@@ -117,8 +124,10 @@ def _next_instant(shop: Shop, engine: Engine) -> int:
         time = shop.submit[i]
     if engine.calendar.size[0] > 0:
         time = min(time, engine.ledger.finish[engine.calendar.heap[0]])
-    for p in range(len(engine.review)):
-        time = min(time, engine.review[p])
+    if engine.crossings.size[0] > 0:
+        time = min(time, engine.crossing[engine.crossings.heap[0]])
+    for p in range(len(engine.promotion)):
+        time = min(time, engine.promotion[p])
     return time
 
 
@@ -158,14 +167,43 @@ def _set_level(engine: Engine, job: int, level: int) -> None:
 
 @kernel
 def _refresh_running(p: int, now: int, order: Order, engine: Engine) -> None:
-    """Keys of the partition's running jobs as of now, and the list in their order."""
+    """Work left of the partition's running jobs as of now, and the list in its order."""
     lo = engine.run_ptr[p]
     running = engine.run_jobs[lo : lo + engine.run_size[p]]
     for job in running:
-        if order.kind == SERVICE:
-            _set_level(engine, job, level_of(_service(order, engine, job, now), order.limits))
         engine.queue.key[job] = _key(order, engine, job, now)
     sort_running(running, len(running), engine.queue.key)
+
+
+@kernel
+def _watch(now: int, order: Order, engine: Engine, job: int) -> None:
+    """Note when a running job next reaches a limit."""
+    span = crossing_us(_service(order, engine, job, now), order.gpus[job], order.limits)
+    crossing = NEVER if span < 0 else max(now, engine.ledger.anchor[job]) + span
+    watched = engine.crossings
+    if watched.position[job] >= 0:
+        rekey(watched.heap, 0, watched.size[0], watched.position, engine.crossing, job, crossing)
+        return
+    engine.crossing[job] = crossing
+    watched.size[0] = push(watched.heap, 0, watched.size[0], watched.position, engine.crossing, job)
+
+
+@kernel
+def _cross(now: int, shop: Shop, order: Order, engine: Engine) -> bool:
+    """Move every job down that reaches a limit now; returns whether there was one."""
+    watched, any_crossed = engine.crossings, False
+    while watched.size[0] > 0 and engine.crossing[watched.heap[0]] == now:
+        job = watched.heap[0]
+        p = shop.job_part[job]
+        _set_level(engine, job, level_of(_service(order, engine, job, now), order.limits))
+        lo = engine.run_ptr[p]
+        running = engine.run_jobs[lo : lo + engine.run_size[p]]
+        n = drop_running(running, len(running), job)
+        engine.queue.key[job] = _key(order, engine, job, now)
+        insert_running(running, n, engine.queue.key, job)
+        _watch(now, order, engine, job)
+        any_crossed = True
+    return any_crossed
 
 
 @kernel
@@ -197,22 +235,17 @@ def _promote(p: int, now: int, shop: Shop, order: Order, engine: Engine) -> None
 
 
 @kernel
-def _next_review(p: int, now: int, shop: Shop, order: Order, engine: Engine) -> int:
-    """Next threshold crossing of a running job or promotion of a waiting one."""
-    review = NEVER
-    lo = engine.run_ptr[p]
-    for job in engine.run_jobs[lo : lo + engine.run_size[p]]:
-        span = crossing_us(_service(order, engine, job, now), order.gpus[job], order.limits)
-        if span >= 0:
-            review = min(review, max(now, engine.ledger.anchor[job]) + span)
-    if order.knob > 0.0:
-        for c in range(shop.part_class_ptr[p], shop.part_class_ptr[p + 1]):
-            base = shop.class_size_ptr[c]
-            for job in engine.queue.heap[base : base + engine.queue.size[c]]:
-                if _service(order, engine, job, now) > 0:
-                    due = engine.ledger.last_stop[job] + promotion_us(engine.ledger.ran[job], order.knob)
-                    review = min(review, due)
-    return review
+def _next_promotion(p: int, shop: Shop, order: Order, engine: Engine) -> int:
+    """When the next waiting job of the partition is to be promoted."""
+    promotion = NEVER
+    for c in range(shop.part_class_ptr[p], shop.part_class_ptr[p + 1]):
+        base = shop.class_size_ptr[c]
+        for job in engine.queue.heap[base : base + engine.queue.size[c]]:
+            ran = engine.ledger.ran[job]
+            if order.gpus[job] * ran > engine.offset[job]:
+                due = engine.ledger.last_stop[job] + promotion_us(ran, order.knob)
+                promotion = min(promotion, due)
+    return promotion
 
 
 @kernel
@@ -239,7 +272,6 @@ def _serve_partition(p: int, shop: Shop, order: Order, engine: Engine, pool: Poo
                     )
         return
     copy_matrix(pool.free, engine.idle)
-    copy_matrix(shop.capacity, engine.claimable)
     lo = engine.run_ptr[p]
     serve_all(
         p,
@@ -257,10 +289,22 @@ def _serve_partition(p: int, shop: Shop, order: Order, engine: Engine, pool: Poo
 
 
 @kernel
-def _leave_running(p: int, engine: Engine, job: int) -> None:
+def _leave_running(p: int, order: Order, engine: Engine, job: int) -> None:
     lo = engine.run_ptr[p]
     running = engine.run_jobs[lo : lo + engine.run_size[p]]
     engine.run_size[p] = drop_running(running, len(running), job)
+    if order.kind == SERVICE:
+        watched = engine.crossings
+        watched.size[0] = remove(watched.heap, 0, watched.size[0], watched.position, engine.crossing, job)
+
+
+@kernel
+def _join_running(p: int, now: int, order: Order, engine: Engine, job: int) -> None:
+    engine.queue.key[job] = _key(order, engine, job, now)
+    lo = engine.run_ptr[p]
+    running = engine.run_jobs[lo : lo + engine.run_size[p] + 1]
+    insert_running(running, engine.run_size[p], engine.queue.key, job)
+    engine.run_size[p] += 1
 
 
 @kernel
@@ -278,12 +322,9 @@ def _apply(
     if order.preemptive:
         for i in range(changes.size[0]):
             job = changes.job[i]
-            p = shop.job_part[job]
+            engine.fresh[i] = engine.ledger.status[job] != RUNNING
             if changes.ptr[i + 1] == changes.ptr[i]:
-                _leave_running(p, engine, job)
-            elif engine.ledger.status[job] != RUNNING:
-                engine.run_jobs[engine.run_ptr[p] + engine.run_size[p]] = job
-                engine.run_size[p] += 1
+                _leave_running(shop.job_part[job], order, engine, job)
     commit_holdings(
         now,
         shop,
@@ -304,6 +345,10 @@ def _apply(
         else:
             rate = rigid_rate(shop.speed, pool, job)
             set_rate(engine.ledger, engine.calendar, job, now, rate, engine.pause[i])
+            if order.preemptive and engine.fresh[i]:
+                _join_running(shop.job_part[job], now, order, engine, job)
+            if order.kind == SERVICE:
+                _watch(now, order, engine, job)
 
 
 @kernel
@@ -333,10 +378,10 @@ def _happen(now: int, shop: Shop, order: Order, engine: Engine, pool: Pool, reco
         p = shop.job_part[job]
         engine.dirty[p] = True
         if order.preemptive:
-            _leave_running(p, engine, job)
-    reviewed = False
-    for p in range(len(engine.review)):
-        reviewed = reviewed or engine.review[p] == now
+            _leave_running(p, order, engine, job)
+    reviewed = _cross(now, shop, order, engine)
+    for p in range(len(engine.promotion)):
+        reviewed = reviewed or engine.promotion[p] == now
     if reviewed:
         engine.dirty[:] = True
     _arrive(now, shop, order, engine, record)
@@ -350,7 +395,7 @@ def _serve(now: int, shop: Shop, order: Order, engine: Engine, pool: Pool, chang
         if not engine.dirty[p]:
             continue
         waiting = _anyone_waits(p, shop, engine.queue)
-        if order.preemptive and (waiting or order.kind == SERVICE):
+        if waiting and order.kind == REMAINING:
             _refresh_running(p, now, order, engine)
         if waiting and order.knob > 0.0:
             _promote(p, now, shop, order, engine)
@@ -395,8 +440,8 @@ def replay(
         if changes.size[0] > 0:
             order_changes(changes)
             _apply(now, shop, order, engine, pool, record, changes, restart_us)
-        if order.kind == SERVICE:
+        if order.knob > 0.0:
             for p in range(len(engine.dirty)):
                 if engine.dirty[p]:
-                    engine.review[p] = _next_review(p, now, shop, order, engine)
+                    engine.promotion[p] = _next_promotion(p, shop, order, engine)
         engine.dirty[:] = False

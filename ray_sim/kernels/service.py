@@ -140,6 +140,19 @@ def _give_back(shop: Shop, pool: Pool, job: int, free: I64) -> None:
 
 
 @kernel
+def _first_after(running: I64, visited: int, key: I64, job: int) -> int:
+    """Number of the first running job, from ``visited`` on, that does not precede ``job``."""
+    lo, hi = visited, len(running)
+    while lo < hi:
+        middle = (lo + hi) >> 1
+        if precedes(key, running[middle], job):
+            lo = middle + 1
+        else:
+            hi = middle
+    return lo
+
+
+@kernel
 def serve_all(
     p: int,
     rule: int,
@@ -159,39 +172,49 @@ def serve_all(
     unless an earlier job claimed it; then it moves if it fits elsewhere, else it is suspended. A
     waiting job takes idle servers first and later jobs' places second. A waiting job that does
     not fit blocks the waiting jobs behind it (its class only, with ``backfill``), never a running
-    one. ``idle`` and ``claimable`` begin as free capacity and as all capacity, and are used up.
+    one. ``idle`` begins as the free capacity and is used up; ``claimable`` is working space.
 
-    O(running + starts log n) per call.
+    Running jobs are looked at one by one only from the first waiting job on that needs the place of
+    another, so a call costs O(log running) if there is none, else O(running).
     """
     for c in range(shop.part_class_ptr[p], shop.part_class_ptr[p + 1]):
         queue.blocked[c] = False
-    visited, evicting = 0, False
+    # `claimable` is the capacity less all claims: what is idle and what running jobs from
+    # `visited` on hold. It is made when first needed.
+    visited, claiming, evicting = 0, False, False
     head = _head(shop, queue, p)
     while head >= 0 or (evicting and visited < len(running)):
-        if visited < len(running) and (head < 0 or precedes(queue.key, running[visited], head)):
+        if head >= 0 and not claiming:
+            visited = _first_after(running, visited, queue.key, head)
+        was_running = visited < len(running) and (head < 0 or precedes(queue.key, running[visited], head))
+        job = head
+        if was_running:
             job = running[visited]
             visited += 1
             if _claim_place(shop, pool, job, claimable):
                 continue
             _give_back(shop, pool, job, idle)
-            n = place(rule, shop, job, idle, out)
-            if n == 0:
-                n = place(rule, shop, job, claimable, out)
+        n = 0
+        for attempt in range(2):
+            if n > 0 or (attempt == 1 and not was_running and visited == len(running)):
+                continue
+            if attempt == 1 and not claiming:
+                copy_matrix(idle, claimable)
+                for other in running[visited:]:
+                    _give_back(shop, pool, other, claimable)
+                claiming = True
+            n = place(rule, shop, job, idle if attempt == 0 else claimable, out)
+            evicting = evicting or (attempt == 1 and n > 0)
+        if was_running or n > 0:
             _take(shop, job, idle, out, n)
             _take(shop, job, claimable, out, n)
             _add_change(changes, job, out, n)
+        if was_running:
             continue
-        n = place(rule, shop, head, idle, out)
-        if n == 0 and visited < len(running):
-            n = place(rule, shop, head, claimable, out)
-            evicting = evicting or n > 0
-        if n == 0:
-            _block(shop, queue, p, head, backfill)
+        if n > 0:
+            dequeue(shop, queue, job)
         else:
-            dequeue(shop, queue, head)
-            _take(shop, head, idle, out, n)
-            _take(shop, head, claimable, out, n)
-            _add_change(changes, head, out, n)
+            _block(shop, queue, p, job, backfill)
         head = _head(shop, queue, p)
 
 
@@ -252,6 +275,16 @@ def sort_running(running: I64, n: int, key: I64) -> None:
             running[k] = running[k - 1]
             k -= 1
         running[k] = job
+
+
+@kernel
+def insert_running(running: I64, n: int, key: I64, job: int) -> None:
+    """Put a job into a list of n in (key, job) order; there must be room for one more."""
+    k = n
+    while k > 0 and precedes(key, job, running[k - 1]):
+        running[k] = running[k - 1]
+        k -= 1
+    running[k] = job
 
 
 @kernel

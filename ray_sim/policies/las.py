@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from typing import ClassVar
@@ -11,8 +10,6 @@ import numpy as np
 
 from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake
 from ray_sim.engine.decision import NO_JOBS, Decision
-from ray_sim.engine.holdings import State
-from ray_sim.engine.site import part
 from ray_sim.kernels.attained import MAX_LEVELS, crossing_us, level_key, level_of, promotion_us
 from ray_sim.kernels.replay import Order
 from ray_sim.model.errors import InvalidScenarioError
@@ -162,16 +159,6 @@ class Las(Policy):
             since = np.concatenate([view.last_stop_us(left), np.full(len(stopped), view.now_us)])
             times += self._promotion_times(jobs, view.executed_us(jobs), since).tolist()
         return min(times, default=NEVER_US)
-
-    def state(self) -> State:
-        """The queue, levels and forgiven service."""
-        queue = {f"service.{name}": array for name, array in self._service.state().items()}
-        return {**queue, "level": self._level.copy(), "offset": self._offset.copy()}
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """The queue, levels and forgiven service."""
-        self._service.restore(part(state, "service"))
-        self._level, self._offset = state["level"].copy(), state["offset"].copy()
 
     def order(self, world: GrantedWorld) -> Order:
         """Queues of attained service."""

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
-
-import numpy as np
 
 from ray_sim.engine.contract import GrantedWorld, Policy, View
 from ray_sim.engine.decision import Decision
-from ray_sim.engine.holdings import State
 from ray_sim.engine.service import Service
 from ray_sim.kernels.placement import RULE_NAMES
 from ray_sim.kernels.replay import Order
@@ -60,14 +56,6 @@ class KeyOrder(Policy):
         """Queue the arrivals and start what fits."""
         self._service.push(view.arrived, self._keys[view.arrived])
         return self._service.serve(view)
-
-    def state(self) -> State:
-        """The queue."""
-        return self._service.state()
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """The queue."""
-        self._service.restore(state)
 
     def order(self, world: GrantedWorld) -> Order:
         """The fixed key."""

@@ -96,7 +96,7 @@ def test_the_number_of_threads_does_not_change_the_bytes(tmp_path: Path) -> None
         ({"duration_s": [1.0, -5.0, -6.0]}, ["duration_s: row 1 is -5.0: negative", "2 such rows"]),
         ({"duration_s": [1.0, float("nan"), 1.0]}, ["duration_s: row 1 is nan: invalid"]),
         ({"submit_s": [0.0, 1.0, float("inf")]}, ["submit_s: row 2 is inf: invalid"]),
-        ({"submit_s": [0.0, 1.0, 1e18]}, ["submit_s: row 2 is 1e+18: absurd", "1099511627776"]),
+        ({"submit_s": [0.0, 1.0, 1e18]}, ["submit_s: row 2 is 1e+18: absurd", str(MAX_TIME_S)]),
         ({"num_gpus": [1.0, 1.0, None]}, ["num_gpus: row 2 is None: missing"]),
         ({"num_tasks": [1, 0, None]}, ["num_tasks: row 1 is 0: too_small, expected a whole number in 1 .."]),
         ({"job_id": ["a", "b", "a"]}, ["job_id: row 2 repeats a", "unique"]),

@@ -1,0 +1,1 @@
+"""What measures the budgets. Figures are ratios of things timed in one run."""

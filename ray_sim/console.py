@@ -1,0 +1,169 @@
+"""What the command line prints for people: tables, listings and progress."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from ray_sim.experiments.sweep import SweepReport
+
+LINE_INTERVAL_S = 10.0
+"""Between progress lines where there is no terminal to draw a bar on."""
+
+_PIPE_WIDTH = 160
+"""Characters of a table that goes into a file or a pipe."""
+
+
+class Report(Protocol):
+    """Takes how far the work is; `note` is a word on how it goes."""
+
+    def __call__(self, done: int, total: int, note: str = "") -> None: ...
+
+
+def print_json(content: object) -> None:
+    """One JSON document on standard output."""
+    sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=False, default=str) + "\n")
+
+
+def print_rows(rows: Iterable[tuple[str, object]]) -> None:
+    """Labels and values, aligned."""
+    listed = [(label, number(value)) for label, value in rows]
+    width = max((len(label) for label, _ in listed), default=0)
+    for label, value in listed:
+        sys.stdout.write(f"{label:<{width}}  {value}\n")
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> None:
+    """A table; numbers stand to the right."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    lines = list(rows)
+    for index, column in enumerate(columns):
+        is_number = any(isinstance(line[index], int | float) for line in lines)
+        table.add_column(column, justify="right" if is_number else "left", overflow="fold")
+    for line in lines:
+        table.add_row(*(number(cell) for cell in line))
+    width = None if sys.stdout.isatty() else _PIPE_WIDTH
+    Console(width=width, markup=False, highlight=False).print(table)
+
+
+def print_frame(frame: pl.DataFrame, columns: Mapping[str, str], title: str | None = None) -> None:
+    """Columns of a frame under the given headings; those it lacks are left out."""
+    shown = {name: heading for name, heading in columns.items() if name in frame.columns}
+    print_table(list(shown.values()), frame.select(list(shown)).iter_rows(), title)
+
+
+def print_sweep(report: SweepReport) -> None:
+    """A sweep's table of means over seeds, and what did not go well."""
+    headings = {
+        "workload": "workload",
+        "cluster": "cluster",
+        "setting": "setting",
+        "policy": "policy",
+        "seeds": "seeds",
+        "jct_s.mean": "mean JCT s",
+        "jct_s.median": "median",
+        "jct_s.p90": "p90",
+        "jct_s.p99": "p99",
+        "queue_s.mean": "mean queue s",
+        "utilisation.gpu": "GPU util.",
+        "makespan_s": "makespan s",
+        "completed": "completed",
+        "rejected": "rejected",
+        "unfinished": "unfinished",
+    }
+    fixed = {"workload", "cluster", "setting"}
+    varying = {key: text for key, text in headings.items() if key not in fixed or _varies(report.table, key)}
+    if report.table.height:
+        print_frame(report.table, varying, f"{report.name}: means over seeds")
+    done = report.configurations - report.missing - len(report.failures)
+    rows: list[tuple[str, object]] = [
+        ("results", report.directory),
+        ("done", f"{done} of {report.configurations}"),
+    ]
+    if report.resumed:
+        rows.append(("already there", report.resumed))
+    if report.repeated:
+        rows.append(("the same run as another", report.repeated))
+    if report.missing:
+        rows.append(("interrupted", f"{report.missing} missing; go on with --resume"))
+    if report.logged:
+        rows.append(("MLflow", report.logged.tracking_uri))
+    sys.stdout.write("\n")
+    print_rows(rows)
+    for failure in report.failures:
+        entry = failure.entry
+        labels = [entry.workload, entry.cluster, entry.setting, entry.policy]
+        seed = [] if entry.seed is None else [f"seed {entry.seed}"]
+        where = ", ".join([*filter(None, labels), *seed])
+        sys.stderr.write(f"failed: {where}\n  " + (failure.error or "").replace("\n", "\n  ") + "\n")
+    if report.tracking_error:
+        sys.stderr.write(f"error: {report.tracking_error}\n")
+
+
+def _varies(table: pl.DataFrame, column: str) -> bool:
+    return column in table.columns and table[column].n_unique() > 1
+
+
+def number(value: object) -> str:
+    """Readable text of a cell: thousands apart, four digits that matter, a dash for nothing."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+@contextmanager
+def progress(label: str, *, quiet: bool = False) -> Iterator[Report]:
+    """Show progress on standard error: a bar on a terminal, a line every ten seconds elsewhere."""
+    if quiet:
+        yield lambda done, total, note="": None
+    elif sys.stderr.isatty():
+        with _bar(label) as report:
+            yield report
+    else:
+        yield _lines(label)
+
+
+@contextmanager
+def _bar(label: str) -> Iterator[Report]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(label, total=None)
+
+        def report(done: int, total: int, note: str = "") -> None:
+            bar.update(task, completed=done, total=total, description=f"{label} {note}".rstrip())
+
+        yield report
+
+
+def _lines(label: str) -> Report:
+    last = time.monotonic()
+
+    def report(done: int, total: int, note: str = "") -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= LINE_INTERVAL_S:
+            last = now
+            sys.stderr.write(f"{label}: {done:,} of {total:,} {note}".rstrip() + "\n")
+            sys.stderr.flush()
+
+    return report

@@ -1,0 +1,153 @@
+"""What determines a result: inputs by content, resolved parameters, versions; and its hash."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from ray_sim import __version__
+from ray_sim.engine.world import WORLD_PARAMETERS
+from ray_sim.experiments.cluster_file import load_cluster
+from ray_sim.experiments.result_files import RESULT_FORMAT
+from ray_sim.experiments.scenario import Scenario
+from ray_sim.model.cluster import Cluster
+from ray_sim.model.parameters import resolve
+from ray_sim.policies.registry import create_policy
+from workloads.files import require_file, sha256
+from workloads.schema import SCHEMA_VERSION
+
+SHORT = 16
+"""Characters of a content hash that name a directory: 64 bits, enough for any store."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A scenario with its inputs identified, ready to be run, found again or refused as done."""
+
+    scenario: Scenario
+    facts: Mapping[str, object]
+    """Everything that determines the result, and nothing else: no path, no number of sites."""
+    seed_free: bool
+    """Whether any seed gives this result."""
+
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 over the canonical JSON of the facts."""
+        return _sha256_json(self.facts)
+
+    @property
+    def seed(self) -> int | None:
+        """The seed, null where it plays no part."""
+        return None if self.seed_free else self.scenario.seed
+
+    def manifest(self) -> dict[str, object]:
+        """What manifest.json says about where the run comes from."""
+        scenario = self.scenario
+        return {
+            "content_hash": self.content_hash,
+            "inputs": {
+                "workload": scenario.workload.model_dump(exclude_none=True),
+                "cluster": scenario.cluster,
+                **{
+                    key: self.facts[key] for key in ("workload_sha256", "cluster_sha256") if key in self.facts
+                },
+            },
+            "policy": scenario.policy,
+            "parameters": dict(scenario.params),
+            "world": dict(scenario.world),
+            "partition": scenario.partition,
+            "seed": self.seed,
+            "seed_free": self.seed_free,
+            "sites": scenario.sites,
+            "versions": versions(),
+        }
+
+
+class Inputs:
+    """The files that scenarios name, each read and hashed once."""
+
+    def __init__(self) -> None:
+        self._clusters: dict[str, Cluster] = {}
+        self._workload_digests: dict[str, str] = {}
+        self._cluster_digests: dict[str, str] = {}
+
+    def cluster(self, ref: str) -> Cluster:
+        """The cluster behind a name or a path."""
+        if ref not in self._clusters:
+            self._clusters[ref] = load_cluster(ref)
+        return self._clusters[ref]
+
+    def workload_sha256(self, path: str) -> str:
+        """SHA-256 of a workload file's bytes."""
+        if path not in self._workload_digests:
+            require_file(Path(path))
+            self._workload_digests[path] = sha256(Path(path))
+        return self._workload_digests[path]
+
+    def cluster_sha256(self, ref: str) -> str:
+        """SHA-256 of what a cluster offers, whatever file or name it comes from."""
+        if ref not in self._cluster_digests:
+            self._cluster_digests[ref] = _cluster_sha256(self.cluster(ref))
+        return self._cluster_digests[ref]
+
+    def content(self, scenario: Scenario) -> Content:
+        """Identify a scenario; raises what its policy, cluster or workload file raise."""
+        policy = create_policy(scenario.policy, scenario.params)
+        world = resolve("the world", WORLD_PARAMETERS, scenario.world)
+        seed_free = not (scenario.workload.uses_seed or policy.uses_seed)
+        workload: dict[str, object] = scenario.workload.model_dump(exclude={"path"}, exclude_none=True)
+        if scenario.workload.path is not None:
+            workload["workload_sha256"] = self.workload_sha256(scenario.workload.path)
+        facts = {
+            **workload,
+            "cluster_sha256": self.cluster_sha256(scenario.cluster),
+            "policy": scenario.policy,
+            "policy_source_sha256": _source_sha256(type(policy)),
+            "parameters": resolve(scenario.policy, policy.parameters, scenario.params),
+            "world": world,
+            "partition": scenario.partition,
+            "seed": None if seed_free else scenario.seed,
+            "ray_sim": __version__,
+            "result_format": RESULT_FORMAT,
+            "workload_schema": SCHEMA_VERSION,
+        }
+        return Content(scenario, facts, seed_free)
+
+
+def _cluster_sha256(cluster: Cluster) -> str:
+    return _sha256_json(
+        {
+            "servers": cluster.server_names,
+            "resources": cluster.resources,
+            "capacity": cluster.capacity.tolist(),
+            "speed": cluster.speed.tolist(),
+            "vc": cluster.vc,
+            "kind": [str(kind) for kind in cluster.kind],
+            "gpu_type": cluster.gpu_type,
+        }
+    )
+
+
+def versions() -> dict[str, str]:
+    """Versions that a reader needs to get the same bytes again."""
+    packages = {name: version(name) for name in ("numpy", "numba", "polars")}
+    return {"python": platform.python_version(), "ray_sim": __version__, **packages}
+
+
+def _sha256_json(content: object) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _source_sha256(policy: type) -> str | None:
+    """Hash of the file of a user's own policy: unlike ours, it changes without a version."""
+    if policy.__module__.split(".")[0] == "ray_sim":
+        return None
+    source = inspect.getsourcefile(policy)
+    return sha256(Path(source)) if source else None

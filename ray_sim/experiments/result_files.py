@@ -1,0 +1,244 @@
+"""The files of a run: written whole or not at all, the same bytes for the same run, checked when read."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import shutil
+import tempfile
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+from pydantic import TypeAdapter, ValidationError
+
+from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.result import RunResult, Summary
+from ray_sim.reports.tables import summary_rows
+
+RESULT_FORMAT = 1
+"""Version of the files' meaning; part of every content hash."""
+
+MANIFEST = "manifest.json"
+TIMING = "timing.json"
+SUMMARY = "summary.json"
+_UUID_DIGITS = 32
+_FRAMES = ("jobs", "events", "timeline")
+
+
+def encode_result(
+    result: RunResult, manifest: Mapping[str, object], wall_s: Mapping[str, float] | None = None
+) -> dict[str, bytes]:
+    """Every file of the run by name. All but timing.json depend on the run alone.
+
+    Parameters
+    ----------
+    manifest : what made the run; the loop, the format and the SHA-256 of the files are added
+    wall_s : wall-clock seconds by phase, for timing.json only
+    """
+    frames: dict[str, pl.DataFrame] = {name: getattr(result, name) for name in _FRAMES}
+    files = {f"{name}.parquet": _parquet(frame) for name, frame in frames.items()}
+    files[SUMMARY] = json_bytes(result.summary.to_dict())
+    complete = {
+        "format": RESULT_FORMAT,
+        **manifest,
+        "loop": result.loop,
+        "loop_reason": result.loop_reason,
+        "files": {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())},
+    }
+    files[TIMING] = json_bytes(_timing(result.decision_seconds, wall_s or {}))
+    files[MANIFEST] = json_bytes(complete)
+    return files
+
+
+def write_result(
+    result: RunResult,
+    directory: Path,
+    manifest: Mapping[str, object],
+    wall_s: Mapping[str, float] | None = None,
+) -> None:
+    """Write the files of `encode_result` as a directory that appears whole or not at all.
+
+    Raises
+    ------
+    InvalidInputError : the directory holds something that is not a result, or cannot be written
+    """
+    write_files(directory, encode_result(result, manifest, wall_s))
+
+
+def write_files(directory: Path, files: Mapping[str, bytes]) -> None:
+    """Put a result's files in place, instead of an older result if there is one."""
+    prepare_target(directory)
+    sibling = directory.parent / f".{directory.name}.{uuid.uuid4().hex}"
+    fresh, old = sibling.with_suffix(".tmp"), sibling.with_suffix(".old")
+    try:
+        fresh.mkdir()
+        for name, content in files.items():
+            (fresh / name).write_bytes(content)
+        if directory.exists():
+            directory.replace(old)
+        fresh.replace(directory)
+    except OSError as error:
+        raise _unwritable(directory, error) from error
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def remove_leftovers(parent: Path) -> None:
+    """Clear what a killed `write_files` left among the directories of `parent`."""
+    for leftover in parent.glob(".*"):
+        if leftover.suffix in (".tmp", ".old") and len(leftover.stem.rpartition(".")[2]) == _UUID_DIGITS:
+            shutil.rmtree(leftover, ignore_errors=True)
+
+
+def prepare_target(directory: Path) -> None:
+    """Make the way to a result's directory, and refuse one that must not be replaced.
+
+    Raises
+    ------
+    InvalidInputError : it is a file, a directory that holds no result, or its parent cannot be made
+    """
+    if directory.exists() and not directory.is_dir():
+        raise InvalidInputError(f"{directory}: is a file; -o wants a directory for the result")
+    if directory.is_dir() and any(directory.iterdir()) and not is_result(directory):
+        raise InvalidInputError(
+            f"{directory}: exists and is not a result of ray-sim, so it is not overwritten; choose another -o"
+        )
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=directory.parent).close()
+    except OSError as error:
+        raise _unwritable(directory, error) from error
+
+
+def _unwritable(directory: Path, error: OSError) -> InvalidInputError:
+    return InvalidInputError(f"{directory}: cannot be written: {error.strerror}; choose another -o")
+
+
+def is_result(directory: Path) -> bool:
+    """Whether the directory holds a run's files."""
+    try:
+        read_manifest(directory)
+    except InvalidInputError:
+        return False
+    return True
+
+
+def read_manifest(directory: Path) -> dict[str, object]:
+    """manifest.json, or `InvalidInputError` where there is none of ours."""
+    content = read_json(directory / MANIFEST, f"{directory}: not a result of ray-sim")
+    if not isinstance(content, dict) or "content_hash" not in content or "files" not in content:
+        raise InvalidInputError(f"{directory}: not a result of ray-sim: {MANIFEST} lacks its keys")
+    if content.get("format") != RESULT_FORMAT:
+        raise InvalidInputError(
+            f"{directory}: result format {content.get('format')}, this version reads {RESULT_FORMAT}; "
+            "run the scenario again"
+        )
+    return content
+
+
+def read_result(directory: Path) -> RunResult:
+    """The run back from its files, after checking each against the manifest's SHA-256."""
+    manifest = read_manifest(directory)
+    contents = _checked_contents(directory, manifest["files"])
+    frames = {name: pl.read_parquet(io.BytesIO(contents[f"{name}.parquet"])) for name in _FRAMES}
+    reason = manifest["loop_reason"]
+    return RunResult(
+        jobs=frames["jobs"],
+        events=frames["events"],
+        timeline=frames["timeline"],
+        summary=summary_from_json(contents[SUMMARY], str(directory / SUMMARY)),
+        loop=str(manifest["loop"]),
+        loop_reason=None if reason is None else str(reason),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """What a result directory says about its run, without the per-job tables."""
+
+    manifest: Mapping[str, object]
+    summary: Summary
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain nested dict for JSON."""
+        return {"manifest": dict(self.manifest), "summary": self.summary.to_dict()}
+
+    def rows(self) -> list[tuple[str, object]]:
+        """Label and value of each line of a table for people."""
+        shown = ("policy", "parameters", "world", "partition", "seed", "loop", "loop_reason", "content_hash")
+        return [
+            *((name, self.manifest[name]) for name in shown if self.manifest[name] not in (None, {})),
+            *summary_rows(self.summary),
+        ]
+
+
+def read_summary(directory: Path) -> Summary:
+    """summary.json alone."""
+    try:
+        content = (directory / SUMMARY).read_bytes()
+    except OSError as error:
+        raise InvalidInputError(f"{directory / SUMMARY}: cannot be read: {error.strerror}") from error
+    return summary_from_json(content, str(directory / SUMMARY))
+
+
+def summary_from_json(content: bytes, source: str) -> Summary:
+    """Summary from the bytes of summary.json; `source` names them in errors."""
+    try:
+        return TypeAdapter(Summary).validate_json(content)
+    except ValidationError as error:
+        raise InvalidInputError(f"{source}: damaged: {error.errors()[0]['msg']}") from error
+
+
+def json_bytes(content: object) -> bytes:
+    """Readable JSON with sorted keys and a final newline; nan and infinity are refused."""
+    text = json.dumps(content, indent=2, sort_keys=True, allow_nan=False, ensure_ascii=False)
+    return f"{text}\n".encode()
+
+
+def read_json(path: Path, complaint: str) -> object:
+    """Parsed JSON file; errors start with `complaint`."""
+    try:
+        content: object = json.loads(path.read_bytes())
+    except OSError as error:
+        raise InvalidInputError(f"{complaint}: {path.name}: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError(f"{complaint}: {path.name} is not JSON") from error
+    return content
+
+
+def _checked_contents(directory: Path, digests: object) -> dict[str, bytes]:
+    assert isinstance(digests, dict)
+    contents = {}
+    for name in [*(f"{name}.parquet" for name in _FRAMES), SUMMARY]:
+        try:
+            contents[name] = (directory / name).read_bytes()
+        except OSError as error:
+            raise InvalidInputError(f"{directory / name}: cannot be read: {error.strerror}") from error
+        if hashlib.sha256(contents[name]).hexdigest() != digests.get(name):
+            raise InvalidInputError(f"{directory / name}: changed since it was written (its SHA-256 differs)")
+    return contents
+
+
+def _parquet(frame: pl.DataFrame) -> bytes:
+    buffer = io.BytesIO()
+    frame.write_parquet(buffer)
+    return buffer.getvalue()
+
+
+def _timing(decision_seconds: tuple[float, ...], wall_s: Mapping[str, float]) -> dict[str, object]:
+    decisions = np.asarray(decision_seconds, dtype=np.float64)
+    quantiles = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
+    figures = (
+        {name: float(np.quantile(decisions, q)) for name, q in quantiles.items()} if len(decisions) else {}
+    )
+    return {
+        "decisions": len(decisions),
+        "decision_s": {**figures, "total": float(decisions.sum())},
+        "wall_s": dict(wall_s),
+    }

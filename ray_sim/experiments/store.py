@@ -1,0 +1,156 @@
+"""The results of a sweep on disk: one directory per content hash, what was planned, what failed."""
+
+from __future__ import annotations
+
+import fcntl
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from ray_sim.experiments.content import SHORT
+from ray_sim.experiments.result_files import (
+    json_bytes,
+    read_json,
+    read_manifest,
+    read_summary,
+    remove_leftovers,
+    write_files,
+)
+from ray_sim.experiments.sweep_file import Entry
+from ray_sim.model.errors import InvalidInputError
+from ray_sim.reports.tables import RunRow
+
+_PLAN = "sweep.json"
+_FAILURES = "failures.json"
+_LOCK = ".lock"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one configuration ended: its result is in the store, or there is an error."""
+
+    entry: Entry
+    error: str | None = None
+
+
+class ResultStore:
+    """A directory with ``runs/<hash>/`` for every finished run, ``sweep.json`` and ``failures.json``.
+
+    A run's directory appears whole or not at all, so a sweep killed at any moment leaves a store
+    from which the next one goes on.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.absolute()
+        self._token = ""
+
+    def run_directory(self, content_hash: str) -> Path:
+        """Where the run's files are, or will be."""
+        return self.root / "runs" / content_hash[:SHORT]
+
+    def has(self, content_hash: str) -> bool:
+        """Whether the run is there."""
+        try:
+            return read_manifest(self.run_directory(content_hash))["content_hash"] == content_hash
+        except InvalidInputError:
+            return False
+
+    def put(self, content_hash: str, files: Mapping[str, bytes]) -> None:
+        """Keep a run's files, instead of older ones under the same hash."""
+        write_files(self.run_directory(content_hash), files)
+
+    def in_reach(self) -> bool:
+        """Whether this process, perhaps on another host, sees the store that a sweep holds."""
+        try:
+            return self._token != "" and (self.root / _LOCK).read_text() == self._token
+        except OSError:
+            return False
+
+    @contextmanager
+    def writing(self, name: str) -> Iterator[None]:
+        """Hold the store for one sweep, and clear what a killed one left half written.
+
+        Raises
+        ------
+        InvalidInputError : it is in use, it is not the store of a sweep of this name, or unwritable
+        """
+        self._check_owner(name)
+        try:
+            (self.root / "runs").mkdir(parents=True, exist_ok=True)
+            lock = (self.root / _LOCK).open("a")
+        except OSError as error:
+            raise InvalidInputError(
+                f"{self.root}: cannot be written: {error.strerror}; choose another directory with -o"
+            ) from error
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kernel lets go even after kill -9
+            except OSError as error:
+                raise InvalidInputError(
+                    f"{self.root}: another sweep is writing here; wait for it or choose another -o"
+                ) from error
+            self._token = uuid.uuid4().hex
+            lock.truncate(0)
+            lock.write(self._token)
+            lock.flush()
+            remove_leftovers(self.root / "runs")
+            yield
+
+    def _check_owner(self, name: str) -> None:
+        if not self.root.exists() or not any(self.root.iterdir()):
+            return
+        owner, _ = self.read_plan()
+        if owner != name:
+            raise InvalidInputError(f"{self.root}: holds the results of sweep '{owner}'; choose another -o")
+
+    def write_plan(self, name: str, entries: Iterable[Entry]) -> None:
+        """Note what the sweep consists of, before it runs."""
+        self._write(_PLAN, {"name": name, "entries": [asdict(entry) for entry in entries]})
+
+    def read_plan(self) -> tuple[str, list[Entry]]:
+        """The sweep's name and its runs in order."""
+        content = read_json(self.root / _PLAN, f"{self.root}: not the results of a sweep")
+        try:
+            assert isinstance(content, dict)
+            return str(content["name"]), TypeAdapter(list[Entry]).validate_python(content["entries"])
+        except (AssertionError, KeyError, ValidationError) as error:
+            raise InvalidInputError(f"{self.root / _PLAN}: damaged; run the sweep again") from error
+
+    def write_failures(self, failures: Iterable[Outcome]) -> None:
+        """Note what failed in the last sweep."""
+        self._write(_FAILURES, {failure.entry.content_hash: failure.error for failure in failures})
+
+    def outcomes(self, entries: Iterable[Entry]) -> list[Outcome]:
+        """How each entry ended, without those that have not."""
+        noted = (self.root / _FAILURES).exists()
+        failures = read_json(self.root / _FAILURES, f"{self.root}: damaged") if noted else {}
+        assert isinstance(failures, dict)
+        return [
+            Outcome(entry, None if finished else failures[entry.content_hash])
+            for entry in entries
+            if (finished := self.has(entry.content_hash)) or entry.content_hash in failures
+        ]
+
+    def rows(self, entries: Iterable[Entry]) -> list[RunRow]:
+        """The finished runs among the entries, for tables."""
+        return [
+            RunRow(
+                entry.workload,
+                entry.cluster,
+                entry.setting,
+                entry.policy,
+                entry.seed,
+                read_summary(self.run_directory(entry.content_hash)),
+            )
+            for entry in entries
+            if self.has(entry.content_hash)
+        ]
+
+    def _write(self, name: str, content: object) -> None:
+        temporary = self.root / f".{name}.tmp"
+        temporary.write_bytes(json_bytes(content))
+        temporary.replace(self.root / name)

@@ -1,0 +1,272 @@
+"""A sweep file: every combination of its axes, and every problem in it, before anything runs."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
+
+from ray_sim.engine.world import WORLD_PARAMETERS
+from ray_sim.experiments.content import Content, Inputs
+from ray_sim.experiments.documents import dotted_problems
+from ray_sim.experiments.scenario import (
+    Partition,
+    Scenario,
+    Seed,
+    Spec,
+    Value,
+    Workload,
+    WorkloadSpec,
+    read_document,
+    setting_label,
+)
+from ray_sim.model.errors import InvalidScenarioError, RaySimError, problems_text
+from ray_sim.model.parameters import resolve
+from ray_sim.policies.registry import create_policy
+
+MAX_CONFIGURATIONS = 100_000
+"""More than this is taken for a slip in an axis."""
+
+_Parsed = TypeVar("_Parsed")
+
+
+def _directory_name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
+        raise ValueError("must be letters, digits, '.', '_' or '-', as it names a directory")
+    return name
+
+
+def _seed_list(given: object) -> object:
+    if not isinstance(given, dict):
+        return given
+    count = given.get("count")
+    if set(given) != {"count"} or type(count) is not int or not 1 <= count <= MAX_CONFIGURATIONS:
+        raise ValueError(f"expected a list of seeds or {{count: N}}, N from 1 to {MAX_CONFIGURATIONS:,}")
+    return list(range(count))
+
+
+class SweepFile(Spec):
+    """The shape of a sweep file. Its entries are expanded first and then checked one by one."""
+
+    name: Annotated[str, AfterValidator(_directory_name)]
+    workloads: Annotated[list[object], Field(min_length=1)]
+    clusters: Annotated[list[str], Field(min_length=1)]
+    policies: Annotated[list[object], Field(min_length=1)]
+    world: dict[str, object] = Field(default_factory=dict)
+    partition: Annotated[
+        list[Partition],
+        BeforeValidator(lambda given: [given] if isinstance(given, str) else given),
+        Field(min_length=1),
+    ] = Field(default=["none"])
+    seeds: Annotated[list[Seed], BeforeValidator(_seed_list), Field(min_length=1)] = Field(default=[0])
+
+
+class PolicySpec(Spec):
+    """A policy with its parameters, as in a scenario."""
+
+    policy: str
+    params: dict[str, Value] = Field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """``las(quantum_s=3600)``, or the bare name."""
+        return f"{self.policy}({setting_label(self.params)})" if self.params else self.policy
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One run of a sweep: where its result is found, and the labels its tables show."""
+
+    content_hash: str
+    workload: str
+    cluster: str
+    setting: str
+    """Partition and world parameters where they are not the defaults."""
+    policy: str
+    seed: int | None
+    """Null where any seed gives the same result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """An entry with all that is needed to run it."""
+
+    entry: Entry
+    content: Content
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A checked sweep.
+
+    Order: workloads, clusters, world, partition, policies, seeds; the last runs fastest, and inside
+    an entry the key written last. A configuration that needs no seed comes once.
+    """
+
+    name: str
+    configurations: tuple[Configuration, ...]
+    repeated: int
+    """Combinations left out because an earlier one is the same run under another label."""
+
+
+def read_sweep(path: Path, inputs: Inputs | None = None) -> Sweep:
+    """Sweep from a YAML file; the error lists every problem of the file."""
+    return parse_sweep(read_document(path), str(path), inputs or Inputs())
+
+
+def parse_sweep(content: object, source: str, inputs: Inputs) -> Sweep:
+    """Sweep from a parsed document; `source` names it in the error."""
+    problems: list[str] = []
+    shape = _collect(problems, "", lambda: SweepFile.model_validate(content))
+    raw = content if isinstance(content, dict) else {}
+    axes = _Axes(
+        workloads=_entries(raw, "workloads", lambda entry: _workload(entry, inputs), problems),
+        clusters=_entries(raw, "clusters", lambda entry: _cluster(entry, inputs), problems),
+        worlds=_alternatives(raw.get("world", {}), "world", _world, problems),
+        policies=_entries(raw, "policies", _policy, problems),
+    )
+    if problems or shape is None:
+        raise InvalidScenarioError(problems_text(source, list(dict.fromkeys(problems))))
+    combinations = axes.combinations * len(shape.partition) * len(shape.seeds)
+    if combinations > MAX_CONFIGURATIONS:
+        raise InvalidScenarioError(
+            f"{source}: {combinations:,} combinations; at most {MAX_CONFIGURATIONS:,}, shorten an axis"
+        )
+    configurations: dict[str, Configuration] = {}
+    repeated = 0
+    for configuration in _combine(axes, shape, inputs):
+        first = configurations.setdefault(configuration.entry.content_hash, configuration)
+        repeated += first is not configuration
+    return Sweep(shape.name, tuple(configurations.values()), repeated)
+
+
+@dataclass(frozen=True, slots=True)
+class _Axes:
+    workloads: list[WorkloadSpec]
+    clusters: list[str]
+    worlds: list[dict[str, Value]]
+    policies: list[PolicySpec]
+
+    @property
+    def combinations(self) -> int:
+        return len(self.workloads) * len(self.clusters) * len(self.worlds) * len(self.policies)
+
+
+def _combine(axes: _Axes, shape: SweepFile, inputs: Inputs) -> Iterator[Configuration]:
+    for workload, cluster, world, partition, policy in itertools.product(
+        axes.workloads, axes.clusters, axes.worlds, shape.partition, axes.policies
+    ):
+        for seed in shape.seeds:
+            scenario = Scenario(
+                workload=workload,
+                cluster=cluster,
+                policy=policy.policy,
+                params=policy.params,
+                world=world,
+                partition=partition,
+                seed=seed,
+            )
+            content = inputs.content(scenario)
+            partitioned = {} if partition == "none" else {"partition": partition}
+            entry = Entry(
+                content_hash=content.content_hash,
+                workload=workload.label,
+                cluster=cluster,
+                setting=setting_label({**partitioned, **world}),
+                policy=policy.label,
+                seed=content.seed,
+            )
+            yield Configuration(entry, content)
+            if content.seed_free:
+                break
+
+
+def _entries(
+    raw: dict[str, object], key: str, parse: Callable[[object], _Parsed | None], problems: list[str]
+) -> list[_Parsed]:
+    given = raw.get(key)
+    if not isinstance(given, list):
+        return []  # the shape says so
+    return [
+        parsed
+        for index, entry in enumerate(given)
+        for parsed in _alternatives(entry, f"{key}[{index}]", parse, problems)
+    ]
+
+
+def _alternatives(
+    given: object, place: str, parse: Callable[[object], _Parsed | None], problems: list[str]
+) -> list[_Parsed]:
+    """An entry's axes expanded, each combination parsed."""
+    found = _collect(problems, "", lambda: variants(given, place))
+    parsed = [_collect(problems, place, partial(parse, variant)) for variant in found or []]
+    return [one for one in parsed if one is not None]
+
+
+def variants(given: object, place: str) -> list[object]:
+    """Every choice of one value per list inside `given`; the list written last varies fastest.
+
+    Raises
+    ------
+    InvalidScenarioError : an axis without values, or too many combinations
+    """
+    if isinstance(given, list):
+        if not given:
+            raise InvalidScenarioError(f"{place}: an axis needs at least one value, got []")
+        return given
+    if isinstance(given, dict):
+        axes = [variants(value, f"{place}.{key}") for key, value in given.items()]
+        if math.prod(map(len, axes)) > MAX_CONFIGURATIONS:
+            raise InvalidScenarioError(f"{place}: more than {MAX_CONFIGURATIONS:,} combinations")
+        return [dict(zip(given, chosen, strict=True)) for chosen in itertools.product(*axes)]
+    return [given]
+
+
+def _collect(problems: list[str], place: str, parse: Callable[[], _Parsed | None]) -> _Parsed | None:
+    """What `parse` returns, or its problems with their place and None."""
+    try:
+        return parse()
+    except ValidationError as error:
+        known = [*SweepFile.model_fields, *PolicySpec.model_fields, *WorkloadSpec.model_fields]
+        problems.extend(dotted_problems(error, known, prefix=f"{place}." if place else ""))
+    except RaySimError as error:
+        text = str(error).replace("\n", "\n  ")
+        problems.append(f"{place}: {text}" if place else text)
+    return None
+
+
+_WORKLOAD: TypeAdapter[WorkloadSpec] = TypeAdapter(Workload)
+
+
+def _workload(entry: object, inputs: Inputs) -> WorkloadSpec:
+    spec = _WORKLOAD.validate_python(entry)
+    if spec.path is not None:
+        inputs.workload_sha256(spec.path)
+    return spec
+
+
+def _cluster(entry: object, inputs: Inputs) -> str | None:
+    if not isinstance(entry, str):
+        return None  # the shape says so
+    inputs.cluster(entry)
+    return entry
+
+
+def _world(entry: object) -> dict[str, Value] | None:
+    if not isinstance(entry, dict):
+        return None  # the shape says so
+    resolve("the world", WORLD_PARAMETERS, entry)
+    return entry
+
+
+def _policy(entry: object) -> PolicySpec:
+    spec = PolicySpec.model_validate({"policy": entry} if isinstance(entry, str) else entry)
+    create_policy(spec.policy, spec.params)
+    return spec

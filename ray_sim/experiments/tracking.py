@@ -1,0 +1,273 @@
+"""Stored results in MLflow: a parent run per sweep, a child per configuration, nothing twice."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from ray_sim.experiments.result_files import read_manifest, read_summary
+from ray_sim.experiments.store import Outcome, ResultStore
+from ray_sim.experiments.sweep_file import Entry
+from ray_sim.model.errors import RunFailedError
+from ray_sim.model.units import FloatArray
+from ray_sim.reports.plots import completed_jct_s, jct_cdf_png
+from ray_sim.reports.tables import sweep_table
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Metric, Param, Run
+
+HASH_TAG = "ray_sim.hash"
+SWEEP_TAG = "ray_sim.sweep"
+_PARENT_TAG = "mlflow.parentRunId"
+
+MAX_TIMELINE_POINTS = 100
+"""Of a run, all its series together; the whole timeline is an artifact."""
+
+_MAX_TEXT = 4000
+"""Characters of an error in a tag."""
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """What was logged, and where."""
+
+    tracking_uri: str
+    experiment: str
+    created: int
+    present: int
+    """Runs that were there from an earlier call."""
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain dict for JSON."""
+        return asdict(self)
+
+
+def log_sweep(name: str, store: ResultStore, entries: Sequence[Entry], outcomes: Iterable[Outcome]) -> Logged:
+    """Log the outcomes of a sweep as they come: a parent run, and a child for each.
+
+    Parameters
+    ----------
+    entries : the whole sweep; what the store has of it makes the parent's table and pictures
+
+    Raises
+    ------
+    RunFailedError : the tracking store cannot be used
+    """
+    tracker = _Tracker(name, store.root)
+    with tracker.errors_named():
+        parent, is_new = tracker.parent(name)
+        for outcome in outcomes:
+            entry = outcome.entry
+            if outcome.error is None:
+                tracker.log_run(store.run_directory(entry.content_hash), entry, parent)
+            else:
+                tracker.log_failure(entry, outcome.error, parent)
+        if is_new or tracker.created:
+            tracker.log_comparison(parent, store, entries)
+    return tracker.logged()
+
+
+def log_run(directory: Path) -> Logged:
+    """Log a single result directory, in the experiment `ray_sim`; see `log_sweep`."""
+    tracker = _Tracker("ray_sim", directory.absolute().parent)
+    with tracker.errors_named():
+        tracker.log_run(directory)
+    return tracker.logged()
+
+
+class _Tracker:
+    """The runs of one MLflow experiment, by content hash. A new SQLite store takes seconds to make."""
+
+    def __init__(self, experiment: str, directory: Path) -> None:
+        """Connect to MLFLOW_TRACKING_URI, else to ``mlflow.db`` in the directory."""
+        self._uri = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{directory / 'mlflow.db'}"
+        self._experiment = experiment
+        # Read when mlflow is first imported, which is why it is imported below and nowhere else.
+        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+        os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
+        with self.errors_named():
+            from mlflow import MlflowClient
+
+            self._client = MlflowClient(tracking_uri=self._uri)
+            self._experiment_id = _experiment_id(self._client, experiment, directory)
+            runs = _all_runs(self._client, self._experiment_id)
+        self._by_hash = {run.data.tags[HASH_TAG]: run for run in runs if HASH_TAG in run.data.tags}
+        self._by_sweep = {run.data.tags[SWEEP_TAG]: run for run in runs if SWEEP_TAG in run.data.tags}
+        self.created = 0
+        self._present = 0
+
+    def logged(self) -> Logged:
+        """The account so far."""
+        return Logged(self._uri, self._experiment, self.created, self._present)
+
+    def parent(self, name: str) -> tuple[str, bool]:
+        """MLflow run id of the sweep of this name, and whether it is new or was left unfinished."""
+        run = self._by_sweep.get(name)
+        if run is None:
+            tags = {SWEEP_TAG: name}
+            run = self._client.create_run(self._experiment_id, tags=tags, run_name=name)
+        return str(run.info.run_id), run.info.status != "FINISHED"
+
+    def log_run(self, directory: Path, entry: Entry | None = None, parent: str | None = None) -> None:
+        """Log a result directory, unless its hash is logged already.
+
+        Parameters
+        ----------
+        entry : gives the workload the label it has in the sweep's tables
+        """
+        manifest = read_manifest(directory)
+        run_id = self._begin(str(manifest["content_hash"]), _run_name(manifest), "FINISHED", parent)
+        if run_id is None:
+            return
+        timeline = pl.read_parquet(directory / "timeline.parquet")
+        self._client.log_batch(
+            run_id,
+            metrics=_metrics(read_summary(directory).flat(), timeline),
+            params=_params(manifest, entry),
+        )
+        self._client.log_artifacts(run_id, str(directory))
+        jct_s = completed_jct_s(pl.read_parquet(directory / "jobs.parquet", columns=["status", "jct_s"]))
+        self._log_bytes(run_id, "jct_cdf.png", jct_cdf_png({"": jct_s}, f"JCT, {_run_name(manifest)}"))
+        self._client.set_terminated(run_id, "FINISHED")
+
+    def log_failure(self, entry: Entry, error: str, parent: str) -> None:
+        """Log that a configuration failed, unless that is logged already."""
+        run_id = self._begin(entry.content_hash, entry.policy, "FAILED", parent)
+        if run_id is not None:
+            self._client.set_tag(run_id, "ray_sim.error", error[:_MAX_TEXT])
+            self._client.set_terminated(run_id, "FAILED")
+
+    def log_comparison(self, parent: str, store: ResultStore, entries: Sequence[Entry]) -> None:
+        """Give the parent its table and pictures, and end it."""
+        rows = store.rows(entries)
+        self._client.log_text(parent, sweep_table(rows).write_csv(), "comparison.csv")
+        for index, (title, curves) in enumerate(_overlays(store, entries)):
+            self._log_bytes(parent, f"jct_cdf_{index}.png", jct_cdf_png(curves, title))
+        self._client.set_terminated(parent, "FINISHED" if len(rows) == len(entries) else "FAILED")
+
+    def _begin(self, content_hash: str, name: str, status: str, parent: str | None) -> str | None:
+        """Open a run; None where one with this hash has ended with this status before."""
+        known = self._by_hash.get(content_hash)
+        if known is not None and known.info.status == status:
+            self._present += 1
+            return None
+        if known is not None:  # cut off while it was logged, or it failed then and is finished now
+            self._client.delete_run(known.info.run_id)
+        tags = {HASH_TAG: content_hash} | ({_PARENT_TAG: parent} if parent else {})
+        run = self._client.create_run(self._experiment_id, tags=tags, run_name=name)
+        self.created += 1
+        return str(run.info.run_id)
+
+    def _log_bytes(self, run_id: str, name: str, content: bytes) -> None:
+        with tempfile.TemporaryDirectory() as directory:
+            (Path(directory) / name).write_bytes(content)
+            self._client.log_artifact(run_id, str(Path(directory) / name))
+
+    @contextmanager
+    def errors_named(self) -> Iterator[None]:
+        """MLflow's and its database's errors as one of ours."""
+        from mlflow.exceptions import MlflowException
+        from sqlalchemy.exc import SQLAlchemyError
+
+        try:
+            yield
+        except (MlflowException, SQLAlchemyError, OSError) as error:
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise RunFailedError(
+                f"MLflow store {self._uri}: {reason}; the results are kept, log them later with `ray-sim log`"
+            ) from error
+
+
+def _experiment_id(client: MlflowClient, name: str, directory: Path) -> str:
+    experiment = client.get_experiment_by_name(name)
+    if experiment is not None:
+        return str(experiment.experiment_id)
+    ours = "MLFLOW_TRACKING_URI" not in os.environ
+    location = (directory.absolute() / "mlartifacts").as_uri() if ours else None
+    return str(client.create_experiment(name, artifact_location=location))
+
+
+def _all_runs(client: MlflowClient, experiment_id: str) -> list[Run]:
+    runs: list[Run] = []
+    token = None
+    while True:
+        page = client.search_runs([experiment_id], max_results=1000, page_token=token)
+        runs.extend(page)
+        token = page.token
+        if not token:
+            return runs
+
+
+def _run_name(manifest: Mapping[str, object]) -> str:
+    seed = "" if manifest["seed"] is None else f" seed {manifest['seed']}"
+    return f"{manifest['policy']}{seed}"
+
+
+def _params(manifest: Mapping[str, object], entry: Entry | None) -> list[Param]:
+    from mlflow.entities import Param
+
+    inputs = manifest["inputs"]
+    assert isinstance(inputs, dict)
+    values: dict[str, object] = {
+        "policy": manifest["policy"],
+        "workload": entry.workload if entry else inputs["workload"],
+        "cluster": inputs["cluster"],
+        "partition": manifest["partition"],
+        "seed": "none" if manifest["seed"] is None else manifest["seed"],
+        "hash": manifest["content_hash"],
+    }
+    for group in ("parameters", "world"):
+        chosen = manifest[group]
+        assert isinstance(chosen, dict)
+        values |= {f"{group}.{key}": value for key, value in chosen.items()}
+    return [Param(key, str(value)) for key, value in values.items()]
+
+
+def _metrics(flat: Mapping[str, float], timeline: pl.DataFrame) -> list[Metric]:
+    from mlflow.entities import Metric
+
+    final = [Metric(key, value, timestamp=0, step=0) for key, value in flat.items()]
+    series = [column for column in timeline.columns if column != "time_s"]
+    points = thin_timeline(timeline, MAX_TIMELINE_POINTS // max(1, len(series)))
+    return final + [
+        Metric(
+            f"timeline.{column}",
+            float(row[column]),
+            timestamp=round(row["time_s"] * 1000),
+            step=round(row["time_s"]),
+        )
+        for row in points.iter_rows(named=True)
+        for column in series
+    ]
+
+
+def thin_timeline(timeline: pl.DataFrame, points: int) -> pl.DataFrame:
+    """At most so many rows, evenly spaced in time, each with the values that hold at its `time_s`."""
+    if timeline.height <= points:
+        return timeline
+    times = np.linspace(timeline["time_s"][0], timeline["time_s"][-1], points)
+    rows = np.searchsorted(timeline["time_s"].to_numpy(), times, side="right") - 1
+    return timeline[rows].with_columns(time_s=times)
+
+
+def _overlays(store: ResultStore, entries: Sequence[Entry]) -> Iterator[tuple[str, dict[str, FloatArray]]]:
+    """A picture per workload, cluster and setting, with a curve per policy over all its seeds."""
+    done = [entry for entry in entries if store.has(entry.content_hash)]
+    for place, group in groupby(done, key=lambda entry: (entry.workload, entry.cluster, entry.setting)):
+        curves: dict[str, list[FloatArray]] = {}
+        for entry in group:
+            path = store.run_directory(entry.content_hash) / "jobs.parquet"
+            jct_s = completed_jct_s(pl.read_parquet(path, columns=["status", "jct_s"]))
+            curves.setdefault(entry.policy, []).append(jct_s)
+        title = ", ".join(label for label in place if label)
+        yield title, {policy: np.sort(np.concatenate(parts)) for policy, parts in curves.items()}

@@ -1,0 +1,73 @@
+"""Runs side by side: one row per run, and means over seeds per workload, cluster and policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+
+import polars as pl
+
+from ray_sim.model.result import Summary
+
+KEYS = ("workload", "cluster", "setting", "policy")
+"""What names a row of the sweep table. `setting` holds partition and world parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A finished run under the labels a reader knows it by."""
+
+    workload: str
+    cluster: str
+    setting: str
+    policy: str
+    seed: int | None
+    """Null where the run does not depend on a seed."""
+    summary: Summary
+
+
+def run_table(rows: Iterable[RunRow]) -> pl.DataFrame:
+    """One line per run: the keys, the seed and every number of its summary under a dotted name."""
+    records = [
+        {**{key: getattr(row, key) for key in KEYS}, "seed": row.seed, **_numbers(row.summary)}
+        for row in rows
+    ]
+    return pl.DataFrame(records, schema_overrides={"seed": pl.Int64}, infer_schema_length=None)
+
+
+def sweep_table(rows: Iterable[RunRow]) -> pl.DataFrame:
+    """Means over seeds, one line per (workload, cluster, setting, policy) in order of appearance.
+
+    ``seeds`` counts the runs behind a line: 1 for a run that depends on no seed.
+    """
+    runs = run_table(rows)
+    if runs.is_empty():
+        return runs
+    numbers = [column for column in runs.columns if column not in (*KEYS, "seed")]
+    return runs.group_by(KEYS, maintain_order=True).agg(pl.len().alias("seeds"), pl.col(numbers).mean())
+
+
+def summary_rows(summary: Summary) -> list[tuple[str, object]]:
+    """A run's outcome as labels and values."""
+    rows: list[tuple[str, object]] = [("jobs", summary.jobs), ("completed", summary.completed)]
+    rows += [(f"not completed, {reason}", count) for reason, count in summary.reasons.items()]
+    for label, sample in (("JCT s", summary.jct_s), ("queueing delay s", summary.queue_s)):
+        rows += [(f"{label}, {name}", value) for name, value in asdict(sample).items()]
+    rows.append(("makespan s", summary.makespan_s))
+    rows += [(f"utilisation, {name}", value) for name, value in summary.utilisation.items()]
+    return [*rows, ("preemptions", summary.preemptions)]
+
+
+def _numbers(summary: Summary) -> dict[str, float | None]:
+    flat = summary.flat()
+    core: dict[str, float | None] = {
+        f"{name}.{statistic}": flat.get(f"{name}.{statistic}")
+        for name in ("jct_s", "queue_s")
+        for statistic in ("mean", "median", "p90", "p99")
+    }
+    core["makespan_s"] = flat.get("makespan_s")
+    core |= {f"utilisation.{name}": value for name, value in summary.utilisation.items()}
+    return core | {
+        name: float(getattr(summary, name))
+        for name in ("jobs", "completed", "rejected", "evicted", "unfinished", "preemptions")
+    }

@@ -1,0 +1,82 @@
+"""One Ray cluster and one MLflow store for the whole session: each takes seconds to start."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, chdir
+from pathlib import Path
+
+import pytest
+
+from workloads.store import write_workload
+from workloads.synth import synth
+
+CLUSTER = """
+name: two-by-four
+servers:
+  - {name: gpu, count: 2, gpus: 4}
+"""
+
+LOTTERY = '''
+"""Policies of a user's own."""
+
+from ray_sim.policies.fifo import Fifo
+
+
+class Lottery(Fifo):
+    """Says that it draws, though it does not."""
+
+    name = "lottery"
+    uses_seed = True
+
+
+class Broken(Fifo):
+    """Fails as soon as it runs."""
+
+    name = "broken"
+
+    def order(self, world):
+        raise ZeroDivisionError("no luck")
+'''
+
+
+@pytest.fixture(scope="session")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with week.parquet (40 jobs of four days), small.yaml (2 servers of 4 GPUs) and mine.py."""
+    directory = tmp_path_factory.mktemp("desk")
+    write_workload(*synth("philly", 40, seed=1, load_scale=0.01), directory / "week.parquet")
+    (directory / "small.yaml").write_text(CLUSTER)
+    (directory / "mine.py").write_text(LOTTERY)
+    return directory
+
+
+@pytest.fixture
+def at_desk(desk: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same directory, as the working directory."""
+    monkeypatch.chdir(desk)
+    return desk
+
+
+@pytest.fixture(scope="session")
+def ray_cluster(desk: Path) -> Iterator[None]:
+    """Ray, started at the desk so that workers find mine.py; a sweep in this process joins it."""
+    from ray_sim.experiments.fanout import cluster
+
+    with ExitStack() as stack:
+        with chdir(desk):
+            stack.enter_context(cluster("local"))
+        yield
+
+
+@pytest.fixture(scope="session")
+def mlflow_uri(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A SQLite store that all tests of the session log to, each in its own experiment."""
+    directory = tmp_path_factory.mktemp("mlflow")
+    before = os.environ.get("MLFLOW_TRACKING_URI")
+    os.environ["MLFLOW_TRACKING_URI"] = f"sqlite:///{directory / 'mlflow.db'}"
+    yield os.environ["MLFLOW_TRACKING_URI"]
+    if before is None:
+        del os.environ["MLFLOW_TRACKING_URI"]
+    else:
+        os.environ["MLFLOW_TRACKING_URI"] = before

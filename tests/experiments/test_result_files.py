@@ -1,0 +1,86 @@
+"""What a run leaves on disk: the same bytes for the same run, whole or not at all, checked when read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+from polars.testing import assert_frame_equal
+
+from ray_sim.experiments.result_files import encode_result, read_manifest, read_result, write_result
+from ray_sim.model.errors import InvalidInputError
+from tests.results_by_hand import three_jobs
+
+MANIFEST = {"content_hash": "ab" * 32, "seed": 0}
+
+
+def test_a_written_run_reads_back_equal(tmp_path: Path) -> None:
+    result = three_jobs()
+    write_result(result, tmp_path / "run", MANIFEST)
+    back = read_result(tmp_path / "run")
+    for name in ("jobs", "events", "timeline"):
+        assert_frame_equal(getattr(back, name), getattr(result, name))
+    assert back.summary == result.summary
+    assert (back.loop, back.loop_reason) == ("compiled", None)
+
+
+def test_only_timing_differs_between_two_writings_of_one_run() -> None:
+    slow = encode_result(three_jobs(), MANIFEST, {"simulate": 2.0})
+    fast = encode_result(three_jobs(), MANIFEST, {"simulate": 1.0})
+    assert {name for name in slow if slow[name] != fast[name]} == {"timing.json"}
+
+
+def test_the_manifest_holds_the_sha256_of_every_file_but_timing(tmp_path: Path) -> None:
+    write_result(three_jobs(), tmp_path / "run", MANIFEST)
+    digests = read_manifest(tmp_path / "run")["files"]
+    assert digests == {
+        name: hashlib.sha256((tmp_path / "run" / name).read_bytes()).hexdigest()
+        for name in ("jobs.parquet", "events.parquet", "timeline.parquet", "summary.json")
+    }
+
+
+def test_a_new_result_replaces_an_old_one_and_nothing_else_is_left(tmp_path: Path) -> None:
+    write_result(three_jobs(last_jct_s=40.0), tmp_path / "run", MANIFEST)
+    write_result(three_jobs(last_jct_s=30.0), tmp_path / "run", MANIFEST)
+    assert read_result(tmp_path / "run").summary.jct_s.mean == 20.0  # (10 + 30) / 2
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_directory_that_is_no_result_is_never_overwritten(tmp_path: Path) -> None:
+    precious = tmp_path / "thesis"
+    precious.mkdir()
+    (precious / "chapter.tex").write_text("years of work")
+    with pytest.raises(InvalidInputError, match=r"thesis: exists and is not a result"):
+        write_result(three_jobs(), precious, MANIFEST)
+    assert (precious / "chapter.tex").read_text() == "years of work"
+
+
+def test_an_empty_directory_is_filled(tmp_path: Path) -> None:
+    write_result(three_jobs(), tmp_path, MANIFEST)
+    assert read_manifest(tmp_path)["content_hash"] == "ab" * 32
+
+
+def test_an_unwritable_place_is_named_and_left_clean(tmp_path: Path) -> None:
+    blocker = tmp_path / "file"
+    blocker.write_text("")
+    with pytest.raises(InvalidInputError, match=r"run: cannot be written"):
+        write_result(three_jobs(), blocker / "run", MANIFEST)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_file_changed_by_hand_is_found(tmp_path: Path) -> None:
+    write_result(three_jobs(), tmp_path / "run", MANIFEST)
+    summary = tmp_path / "run" / "summary.json"
+    summary.write_text(summary.read_text().replace('"completed": 2', '"completed": 3'))
+    with pytest.raises(InvalidInputError, match=r"summary.json: changed since it was written"):
+        read_result(tmp_path / "run")
+
+
+def test_a_result_of_another_format_is_refused(tmp_path: Path) -> None:
+    write_result(three_jobs(), tmp_path / "run", MANIFEST)
+    manifest = tmp_path / "run" / "manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 99}))
+    with pytest.raises(InvalidInputError, match=r"result format 99"):
+        read_manifest(tmp_path / "run")

@@ -1,0 +1,103 @@
+"""The store of a sweep: complete results only, one sweep at a time, nobody else's files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ray_sim.experiments.result_files import encode_result
+from ray_sim.experiments.store import Outcome, ResultStore
+from ray_sim.experiments.sweep_file import Entry
+from ray_sim.model.errors import InvalidInputError
+from tests.results_by_hand import three_jobs
+
+HASH = "ab" * 32
+ENTRY = Entry(HASH, "week", "small", "", "fifo", None)
+OTHER = Entry("cd" * 32, "week", "small", "", "sjf", None)
+
+
+def _put(store: ResultStore) -> None:
+    store.put(HASH, encode_result(three_jobs(), {"content_hash": HASH}))
+
+
+def test_a_result_is_there_once_it_is_put(tmp_path: Path) -> None:
+    store = ResultStore(tmp_path)
+    assert not store.has(HASH)
+    _put(store)
+    assert store.has(HASH)
+    assert [row.summary.completed for row in store.rows([ENTRY, OTHER])] == [2]
+
+
+def test_a_result_under_anothers_directory_is_not_taken_for_it(tmp_path: Path) -> None:
+    store = ResultStore(tmp_path)
+    _put(store)
+    assert not store.has(HASH[:16] + "0" * 48)  # the same directory name, another run
+
+
+def test_a_half_written_result_does_not_count_and_is_cleared(tmp_path: Path) -> None:
+    store = ResultStore(tmp_path)
+    _put(store)
+    torn = tmp_path / "runs" / f".{HASH[:16]}.{'0' * 32}.tmp"
+    store.run_directory(HASH).rename(torn)
+    kept = tmp_path / "runs" / ".notes"
+    kept.mkdir()
+    assert not store.has(HASH)
+    store.write_plan("test", [ENTRY])
+    with store.writing("test"):
+        assert not torn.exists()
+        assert kept.exists()
+
+
+def test_the_plan_and_the_outcomes_come_back(tmp_path: Path) -> None:
+    store = ResultStore(tmp_path)
+    store.write_plan("test", [ENTRY, OTHER])
+    _put(store)
+    store.write_failures([Outcome(OTHER, "no luck")])
+    name, entries = store.read_plan()
+    assert (name, entries) == ("test", [ENTRY, OTHER])
+    assert store.outcomes(entries) == [Outcome(ENTRY), Outcome(OTHER, "no luck")]
+
+
+def test_only_one_sweep_writes_at_a_time(tmp_path: Path) -> None:
+    with ResultStore(tmp_path / "s").writing("test"):
+        ResultStore(tmp_path / "s").write_plan("test", [])
+        with (
+            pytest.raises(InvalidInputError, match="another sweep is writing here"),
+            ResultStore(tmp_path / "s").writing("test"),
+        ):
+            pass
+
+
+def test_a_worker_sees_whether_the_store_is_in_its_reach(tmp_path: Path) -> None:
+    store = ResultStore(tmp_path / "s")
+    assert not store.in_reach()
+    with store.writing("test"):
+        assert store.in_reach()
+        (tmp_path / "s").rename(tmp_path / "elsewhere")  # as on a host that does not have it
+        assert not store.in_reach()
+
+
+def test_the_results_of_another_sweep_are_not_mixed_in(tmp_path: Path) -> None:
+    ResultStore(tmp_path).write_plan("first", [])
+    with (
+        pytest.raises(InvalidInputError, match="holds the results of sweep 'first'"),
+        ResultStore(tmp_path).writing("second"),
+    ):
+        pass
+
+
+def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("")
+    with (
+        pytest.raises(InvalidInputError, match="not the results of a sweep"),
+        ResultStore(tmp_path).writing("test"),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", "{}", '{"name": "x", "entries": [{"policy": 3}]}'])
+def test_a_damaged_plan_is_named(tmp_path: Path, damage: str) -> None:
+    (tmp_path / "sweep.json").write_text(damage)
+    with pytest.raises(InvalidInputError, match=str(tmp_path)):
+        ResultStore(tmp_path).read_plan()

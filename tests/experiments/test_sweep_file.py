@@ -1,0 +1,165 @@
+"""Sweep files: expanded in the stated order, every problem found before anything runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ray_sim.experiments.content import Inputs
+from ray_sim.experiments.sweep_file import MAX_CONFIGURATIONS, Sweep, parse_sweep, read_sweep, variants
+from ray_sim.model.errors import InvalidScenarioError
+
+BASE: dict[str, object] = {
+    "name": "test",
+    "workloads": ["week.parquet"],
+    "clusters": ["small.yaml"],
+    "policies": ["fifo"],
+}
+RESAMPLED = {"path": "week.parquet", "resample": "days"}
+
+
+def _sweep(**changes: object) -> Sweep:
+    return parse_sweep({**BASE, **changes}, "sweep.yaml", Inputs())
+
+
+def _labels(sweep: Sweep) -> list[tuple[str, str, str, int | None]]:
+    entries = [configuration.entry for configuration in sweep.configurations]
+    return [(entry.workload, entry.setting, entry.policy, entry.seed) for entry in entries]
+
+
+def _problems(**changes: object) -> list[str]:
+    with pytest.raises(InvalidScenarioError) as raised:
+        _sweep(**changes)
+    return str(raised.value).splitlines()
+
+
+def test_the_order_is_workloads_worlds_policies_parameters_seeds(at_desk: Path) -> None:
+    sweep = _sweep(
+        workloads=[RESAMPLED],
+        policies=["sjf", {"policy": "fifo", "params": {"placement": ["pooled", "spread"]}}],
+        world={"restart_cost_s": [0, 5]},
+        seeds={"count": 2},
+    )
+    policies = ["sjf", "fifo(placement=pooled)", "fifo(placement=spread)"]
+    assert _labels(sweep) == [
+        ("week/days", f"restart_cost_s={cost}", policy, seed)
+        for cost in (0, 5)
+        for policy in policies
+        for seed in (0, 1)
+    ]
+
+
+def test_what_draws_nothing_runs_once_whatever_the_seeds(at_desk: Path) -> None:
+    sweep = _sweep(policies=["fifo", "mine:Lottery"], seeds=[4, 5])
+    assert _labels(sweep) == [
+        ("week", "", "fifo", None),
+        ("week", "", "mine:Lottery", 4),
+        ("week", "", "mine:Lottery", 5),
+    ]
+
+
+def test_the_same_run_under_two_labels_is_done_once_and_counted(at_desk: Path) -> None:
+    sweep = _sweep(policies=["fifo", {"policy": "fifo", "params": {"placement": "consolidate"}}])
+    assert len(sweep.configurations) == 1
+    assert sweep.repeated == 1
+
+
+def test_lists_inside_a_synthetic_workload_and_of_partitions_are_axes(at_desk: Path) -> None:
+    synthetic = {"synth": {"profile": "philly", "jobs": [5, 6], "load_scale": [0.5, 1.0]}}
+    sweep = _sweep(workloads=[synthetic], partition=["none", "none"])
+    assert [label for label, *_ in _labels(sweep)] == [
+        "synth:philly:5x0.5",
+        "synth:philly:5",
+        "synth:philly:6x0.5",
+        "synth:philly:6",
+    ]
+    assert sweep.repeated == 4
+
+
+def test_a_list_inside_an_axis_is_one_value(at_desk: Path) -> None:
+    sweep = _sweep(policies=[{"policy": "las", "params": {"limits_gpu_s": [[60, 600], [60]]}}])
+    assert [policy for _, _, policy, _ in _labels(sweep)] == [
+        "las(limits_gpu_s=[60 600])",
+        "las(limits_gpu_s=[60])",
+    ]
+
+
+def test_all_problems_come_at_once_with_their_paths(at_desk: Path) -> None:
+    lines = _problems(
+        name="no/slash",
+        workloads=["nowhere.parquet", {"synth": {"profile": "philly", "jobs": -1}}],
+        clusters=["nowhere.yaml"],
+        policies=[
+            "fifoo",
+            {"policy": "las", "params": {"knob": "much", "quantum": 3}},
+            {"policy": "sjf", "params": {"placement": []}},
+            {"policy": "las", "params": {"knob": ["much", 1]}},
+        ],
+        world={"restart_cost_s": [-1]},
+        seeds={"count": 0},
+        colour="red",
+    )
+    text = "\n".join(lines)
+    for part in (
+        "name: must be letters, digits",
+        "workloads[0]: nowhere.parquet",
+        "workloads[1].synth.jobs:",
+        "clusters[0]: ",
+        "policies[0]: unknown policy 'fifoo'. Did you mean 'fifo'?",
+        "policies[1]: unknown parameter of policy las 'quantum'",
+        "policies[2].params.placement: an axis needs at least one value",
+        "policies[3]: parameters of policy las: 1 problem",
+        "restart_cost_s: must be at least 0",
+        "seeds:",
+        "colour: unknown key",
+    ):
+        assert part in text
+
+
+@pytest.mark.parametrize("key", ["workloads", "clusters", "policies", "seeds", "partition"])
+def test_an_empty_axis_is_a_problem(at_desk: Path, key: str) -> None:
+    assert any(line.startswith(f"  {key}: must not be empty") for line in _problems(**{key: []}))
+
+
+@pytest.mark.parametrize("content", [None, [], "fifo", 3])
+def test_a_file_that_is_no_mapping_is_refused(at_desk: Path, content: object) -> None:
+    with pytest.raises(InvalidScenarioError, match=r"sweep\.yaml: 1 problem"):
+        parse_sweep(content, "sweep.yaml", Inputs())
+
+
+def test_a_slip_in_an_axis_is_refused_before_it_fills_memory(at_desk: Path) -> None:
+    hundred = [float(value) for value in range(100)]
+    axes = {"policy": "las", "params": {"knob": hundred, "limits_gpu_s": hundred, "placement": hundred}}
+    assert any("more than 100,000 combinations" in line for line in _problems(policies=[axes]))
+    with pytest.raises(InvalidScenarioError, match="at most 100,000, shorten an axis"):
+        _sweep(policies=["fifo"] * 2, seeds={"count": MAX_CONFIGURATIONS})
+
+
+@given(
+    st.dictionaries(
+        st.text(max_size=3),
+        st.one_of(st.integers(), st.lists(st.integers(), min_size=1, max_size=3)),
+        max_size=4,
+    )
+)
+def test_expanding_gives_each_combination_once_and_keeps_scalars(axes: dict[str, object]) -> None:
+    sizes = [len(value) if isinstance(value, list) else 1 for value in axes.values()]
+    expected = 1
+    for size in sizes:
+        expected *= size
+    found = variants(axes, "here")
+    assert len(found) == expected
+    for one in found:
+        assert isinstance(one, dict)
+        for key, value in axes.items():
+            assert one[key] in value if isinstance(value, list) else one[key] == value
+
+
+def test_a_file_in_yaml_reads_alike(at_desk: Path, tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(
+        "name: two\nworkloads: [week.parquet]\nclusters: [small.yaml]\npolicies: [fifo, sjf]\n"
+    )
+    assert _labels(read_sweep(tmp_path / "s.yaml")) == [("week", "", "fifo", None), ("week", "", "sjf", None)]

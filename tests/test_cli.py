@@ -1,0 +1,194 @@
+"""The command line: what it prints for people and machines, and how it takes a mistake."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ray_sim.cli import main
+from workloads.store import write_workload
+from workloads.synth import synth
+
+WEEK = ["--workload", "week.parquet", "--cluster", "small.yaml"]
+RAY_SIM = [sys.executable, "-c", "import sys; from ray_sim.cli import main; sys.exit(main())"]
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with a workload of 30 jobs and a cluster of 8 GPUs."""
+    monkeypatch.chdir(tmp_path)
+    write_workload(*synth("philly", 30, seed=1, load_scale=0.05), tmp_path / "week.parquet")
+    (tmp_path / "small.yaml").write_text("name: small\nservers:\n  - {name: gpu, count: 2, gpus: 4}\n")
+    return tmp_path
+
+
+def _answer(capsys: pytest.CaptureFixture[str], *argv: str, code: int = 0) -> dict[str, object]:
+    assert main([*argv, "--json"]) == code
+    content = json.loads(capsys.readouterr().out)
+    assert isinstance(content, dict)
+    return content
+
+
+def _complaint(capsys: pytest.CaptureFixture[str], *argv: str, code: int = 2) -> str:
+    assert main(list(argv)) == code
+    printed = capsys.readouterr()
+    assert "Traceback" not in printed.err
+    return printed.err
+
+
+@pytest.mark.parametrize(
+    "command", ["convert", "synth", "info", "policies", "run", "sweep", "log", "diff", "check-policy"]
+)
+def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--help"]) == 0
+    printed = capsys.readouterr().out
+    assert f"Example: ray-sim {command}" in " ".join(printed.split())
+    assert "--json" in printed
+
+
+def test_help_loads_nothing_heavy() -> None:
+    # The budget of 0.3 s is kept by importing none of these before a command runs.
+    heavy = ["polars", "numpy", "numba", "ray", "mlflow", "matplotlib", "pydantic"]
+    program = "import sys; from ray_sim.cli import main; main(['--help'])"
+    program += f"; print([name for name in {heavy} if name in sys.modules])"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout.splitlines()[-1] == "[]"
+
+
+def test_convert_counts_rows_by_reason(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("jobs.csv").write_text("job_id,submit_s,num_gpus,duration_s\na,0,1,10\nb,5,1,-3\nc,6,2,20\n")
+    report = _answer(capsys, "convert", "csv", "jobs.csv", "-o", "out.parquet")
+    assert (report["read"], report["kept"]) == (3, 2)
+    assert sum(report["rejected"].values()) == 1  # type: ignore[attr-defined]  # JSON
+    assert main(["convert", "csv", "jobs.csv", "-o", "out.parquet"]) == 0
+    assert "rows kept" in capsys.readouterr().out
+
+
+def test_synth_and_info_agree_on_the_number_of_jobs(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _answer(capsys, "synth", "philly", "-n", "25", "--seed", "3", "-o", "drawn.parquet")
+    assert _answer(capsys, "info", "drawn.parquet", "--cluster", "small.yaml")["jobs"] == 25
+
+
+def test_info_knows_a_cluster_and_a_run(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _answer(capsys, "info", "small.yaml")["servers"] == 2
+    _answer(capsys, "run", *WEEK, "-o", "fifo")
+    told = _answer(capsys, "info", "fifo")
+    assert told["summary"] == json.loads(Path("fifo/summary.json").read_text())
+    assert main(["info", "fifo"]) == 0
+    assert "JCT s, mean" in capsys.readouterr().out
+
+
+def test_policies_lists_parameters_with_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["policies", "--json"]) == 0
+    listed = {policy["name"]: policy for policy in json.loads(capsys.readouterr().out)}
+    assert {"fifo", "sjf", "srtf", "las"} <= set(listed)
+    assert {"name", "section", "parameters"} <= set(listed["las"])
+    assert main(["policies", "las"]) == 0
+    assert "limits_gpu_s" in capsys.readouterr().out
+
+
+def test_run_names_its_directory_by_policy_and_hash(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = _answer(capsys, "run", *WEEK, "--policy", "sjf", "-p", "placement=pooled")
+    assert told["directory"] == f"runs/sjf-{str(told['hash'])[:16]}"
+    assert {path.name for path in Path(str(told["directory"])).iterdir()} == {
+        "jobs.parquet",
+        "events.parquet",
+        "timeline.parquet",
+        "summary.json",
+        "timing.json",
+        "manifest.json",
+    }
+
+
+def test_a_scenario_file_and_options_say_the_same(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("s.yaml").write_text(
+        "workload: week.parquet\ncluster: small.yaml\npolicy: las\n"
+        "params: {knob: 2}\nworld: {restart_cost_s: 1}\n"
+    )
+    by_options = _answer(capsys, "run", *WEEK, "--policy", "las", "-p", "knob=2", "-w", "restart_cost_s=1")
+    assert _answer(capsys, "run", "s.yaml")["hash"] == by_options["hash"]
+    assert "leave out --seed" in _complaint(capsys, "run", "s.yaml", "--seed", "1")
+
+
+def test_diff_is_silent_on_equal_runs_and_fails_on_others(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for sites in ("1", "2"):
+        _answer(capsys, "run", *WEEK, "--sites", sites, "-o", f"sites{sites}")
+    assert _answer(capsys, "diff", "sites1", "sites2")["same"] is True
+    _answer(capsys, "run", *WEEK, "--policy", "sjf", "-o", "sjf")
+    told = _answer(capsys, "diff", "sites1", "sjf", code=1)
+    assert told["compared"] == 30
+    assert main(["diff", "sites1", "sjf"]) == 1
+    assert "first differences" in capsys.readouterr().out
+
+
+def test_a_missing_workload_is_named(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "nowhere.parquet" in _complaint(
+        capsys, "run", "--workload", "nowhere.parquet", "--cluster", "small.yaml"
+    )
+
+
+def test_a_misspelt_policy_gets_a_suggestion(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "Did you mean 'srtf'" in _complaint(capsys, "run", *WEEK, "--policy", "srft")
+    assert "Did you mean 'srtf'" in _complaint(capsys, "policies", "srft")
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        (["--policy", "las", "-p", "knob=much"], "knob: must be a number, got 'much'"),
+        (["-p", "knob"], "-p knob: expected key=value"),
+        (["-p", "knob=2"], "unknown parameter of policy fifo 'knob'"),
+        (["-w", "horizon_s=0"], "horizon_s: must be above 0"),
+        (["--partition", "vcs"], "partition"),
+        (["--seed", "x"], "--seed"),
+        (["--colour", "red"], "--colour"),
+    ],
+)
+def test_a_wrong_option_is_exit_code_2_and_says_which(
+    desk: Path, capsys: pytest.CaptureFixture[str], options: list[str], part: str
+) -> None:
+    assert part in _complaint(capsys, "run", *WEEK, *options)
+
+
+def test_no_cluster_is_a_missing_key(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "cluster: is missing" in _complaint(capsys, "run", "--workload", "week.parquet")
+
+
+def test_output_is_refused_before_the_work(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("kept").mkdir()
+    Path("kept/thesis.tex").write_text("")
+    assert "is not a result of ray-sim" in _complaint(capsys, "run", *WEEK, "-o", "kept")
+    assert "is a file" in _complaint(capsys, "run", *WEEK, "-o", "small.yaml")
+    assert "cannot be written" in _complaint(capsys, "run", *WEEK, "-o", "small.yaml/run")
+
+
+def test_a_sweep_file_that_is_missing_or_wrong_is_exit_code_2(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "nowhere.yaml" in _complaint(capsys, "sweep", "nowhere.yaml")
+    Path("s.yaml").write_text("name: s\npolicies: [fofi]\n")
+    assert "3 problems" in _complaint(capsys, "sweep", "s.yaml")
+    assert "not the results of a sweep" in _complaint(capsys, "log", str(desk))
+
+
+def test_a_reader_that_goes_away_ends_the_command_quietly(desk: Path) -> None:
+    # The pipe is closed before the command writes its first word.
+    reading, writing = os.pipe()
+    os.close(reading)
+    ended = subprocess.run(
+        [*RAY_SIM, "policies"],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[1],
+    )
+    os.close(writing)
+    assert "Traceback" not in ended.stderr
