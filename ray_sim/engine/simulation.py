@@ -43,6 +43,7 @@ from ray_sim.kernels.record import add_event, add_line
 from ray_sim.model.errors import InvalidScenarioError, RunFailedError
 from ray_sim.model.result import RunResult
 from ray_sim.model.streams import Streams
+from ray_sim.model.truth import RigidTruth
 from ray_sim.model.units import US_PER_S, IntArray
 
 _MOST_REPEATS = 10_000
@@ -63,6 +64,7 @@ class Simulation:
             raise InvalidScenarioError(
                 f"policy {self._name} decides on slots: give their length, e.g. -w slot_s=3600"
             )
+        self._undisturbed = isinstance(world.truth, RigidTruth)
         self._fleet: Fleet = LocalFleet(world) if fleet is None else fleet
         self._holdings = Holdings(world.shop, world.shop.capacity, world.row_bound)
         self._ledger = new_ledger(world.table.work_us)
@@ -180,6 +182,7 @@ class Simulation:
         """Chunks, then jobs whose work is done now."""
         if self._fleet.next_us <= now:
             self._finish_chunks(now, self._fleet.collect(now))
+        freed = self._servers_of_due(now)
         n = finish_due(
             now,
             self._full_world.shop,
@@ -194,6 +197,7 @@ class Simulation:
         if n:
             done = self._finished[:n].copy()
             self._release_at_sites(now, done)
+            self._rate_touched(now, freed, NO_JOBS)
             self._completed.append(done)
         return bool(self._completed)
 
@@ -273,6 +277,7 @@ class Simulation:
 
     def _evict(self, now: int, job: int) -> None:
         held = self._ledger.status[job] == RUNNING
+        freed = self._servers_of(np.array([job], dtype=np.int64))
         evict(
             now,
             self._full_world.shop,
@@ -286,12 +291,13 @@ class Simulation:
         )
         if held:
             self._release_at_sites(now, np.array([job], dtype=np.int64))
+            self._rate_touched(now, freed, NO_JOBS)
 
     def _change(self, now: int, changes: Changes) -> None:
         """New holdings, then new rates of the changed jobs and of those the truth says they touch."""
         world, n = self._full_world, int(changes.size[0])
         pauses = np.empty(n, dtype=np.int64)
-        servers = self._servers_of(changes) if world.elastic else NO_JOBS
+        servers = self._servers_of(changes.job[:n], changes.server[: changes.ptr[n]])
         commit_holdings(
             now,
             world.shop,
@@ -308,10 +314,7 @@ class Simulation:
         holding = np.diff(changes.ptr[: n + 1]) > 0
         jobs, pauses = changes.job[:n][holding], pauses[holding]
         self._rate(now, jobs, pauses)
-        if len(servers):
-            others = np.setdiff1d(world.truth.touched(servers), jobs)
-            others = others[self._ledger.status[others] == RUNNING]
-            self._rate(now, others, np.zeros(len(others), dtype=np.int64))
+        self._rate_touched(now, servers, jobs)
         self._fleet.command(now, Commands(changes))
 
     def _rate(self, now: int, jobs: IntArray, pauses: IntArray) -> None:
@@ -319,11 +322,26 @@ class Simulation:
             rates = self._full_world.truth.rates(self._holdings, jobs)
             set_rates(self._ledger, self._calendar, jobs, now, rates, pauses)
 
-    def _servers_of(self, changes: Changes) -> IntArray:
-        """Servers on which the changes take or give anything."""
-        n = int(changes.size[0])
-        before = self._holdings.rows(changes.job[:n])[:, 1]
-        return np.union1d(before, changes.server[: changes.ptr[n]])
+    def _rate_touched(self, now: int, servers: IntArray, changed: IntArray) -> None:
+        """Rate anew all others whom the truth says a change on these servers touches."""
+        if self._undisturbed:
+            return
+        others = np.setdiff1d(self._full_world.truth.touched(servers), changed)
+        others = others[self._holdings.pool.head[others] >= 0]
+        self._rate(now, others, np.zeros(len(others), dtype=np.int64))
+
+    def _servers_of(self, jobs: IntArray, others: IntArray = NO_JOBS) -> IntArray:
+        """Servers on which the jobs hold anything, and others; none where jobs do not disturb each other."""
+        if self._undisturbed:
+            return NO_JOBS
+        return np.union1d(self._holdings.rows(jobs)[:, 1], others)
+
+    def _servers_of_due(self, now: int) -> IntArray:
+        """Servers of the jobs whose work is done now; none where jobs do not disturb each other."""
+        if self._undisturbed:
+            return NO_JOBS
+        running = self._calendar.heap[: self._calendar.size[0]]
+        return self._servers_of(running[self._ledger.finish[running] == now])
 
     def _dispatch(self, now: int, dispatch: Dispatch) -> None:
         work = self._full_world.table.work_us[dispatch.job]
