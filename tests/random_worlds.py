@@ -38,15 +38,16 @@ def job_lists(
 
 
 @st.composite
-def worlds(draw: st.DrawFn, *, max_jobs: int = 14, horizon: bool = True) -> World:
-    """One to five servers of mixed sizes and speeds, with or without partitions."""
-    gpus = draw(st.lists(st.sampled_from([1.0, 2.0, 4.0, 4.0, 8.0]), min_size=1, max_size=5))
+def worlds(draw: st.DrawFn, *, max_servers: int = 5) -> World:
+    """Servers of mixed sizes and speeds, with or without partitions, restart costs and a horizon."""
+    sizes = st.sampled_from([1.0, 2.0, 4.0, 4.0, 8.0])
+    gpus = draw(st.lists(sizes, min_size=1, max_size=max_servers))
     n = len(gpus)
     speed = draw(st.none() | st.lists(st.sampled_from([0.5, 0.7, 1.0, 2.0]), min_size=n, max_size=n))
     vc = draw(st.none() | st.lists(st.sampled_from(["a", "b"]), min_size=n, max_size=n))
-    jobs = draw(job_lists(vcs=("a", "b", "b", "c", None), max_size=max_jobs))
+    jobs = draw(job_lists(vcs=("a", "b", "b", "c", None)))
     params: dict[str, object] = {"restart_cost_s": draw(st.sampled_from([0.0, 0.0, 0.5, 3.0]))}
-    if horizon and draw(st.booleans()):
+    if draw(st.booleans()):
         params["horizon_s"] = draw(st.integers(1, 25))
     return world_of(jobs, gpus, vc=vc, speed=speed, params=params)
 
