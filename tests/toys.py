@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -53,7 +53,7 @@ def world_with(
     gpus: Sequence[float],
     *,
     elastic: bool,
-    params: dict[str, object] | None = None,
+    params: Mapping[str, object] | None = None,
 ) -> World:
     """A world on another truth; ``elastic`` lets a job hold any number of its tasks."""
     made: Truth = truth(len(jobs))

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ray_sim.engine.chunks import NO_EVENTS
+from ray_sim.engine.chunks import NO_EVENTS, DispatchRecord
 from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake
 from ray_sim.engine.decision import NO_JOBS, Decision, Dispatch
 from ray_sim.engine.fleet import Fleet, LocalFleet
@@ -79,6 +79,7 @@ class Simulation:
         self._arrived: list[IntArray] = []
         self._completed: list[IntArray] = []
         self._chunks_left = None if world.chunks is None else world.chunks.copy()
+        self._dispatched = DispatchRecord(NO_JOBS if world.chunks is None else world.chunks)
         self._reasons: dict[int, str] = {}
         self._finished = np.empty(n_jobs, dtype=np.int64)
         self._after = np.empty_like(world.shop.capacity)
@@ -258,6 +259,7 @@ class Simulation:
             self._full_world,
             self._ledger,
             self._holdings.pool,
+            self._dispatched,
             decision,
             self._after,
         )
@@ -351,6 +353,7 @@ class Simulation:
                 self._ledger.status[job] = RUNNING
                 self._ledger.first_start[job] = self._ledger.held_since[job] = now
                 self._counts += (-1, 1)
+        self._dispatched.done[self._dispatched.number(dispatch.job, dispatch.unit)] = True
         self._fleet.command(now, Commands(chunks=rows))
 
     def result(
@@ -388,6 +391,7 @@ class Simulation:
             "arrived": _joined(self._arrived),
             "completed": _joined(self._completed),
             "chunks_left": NO_EVENTS if self._chunks_left is None else self._chunks_left.copy(),
+            "dispatched": self._dispatched.done.copy(),
             "reasons": np.array(reasons, dtype=np.int64).reshape(-1, 2),
             "reason_texts": np.frombuffer("".join(self._reasons.values()).encode(), dtype=np.uint8),
         }
@@ -407,6 +411,7 @@ class Simulation:
         self._completed = [state["completed"].copy()] if len(state["completed"]) else []
         if self._chunks_left is not None:
             self._chunks_left = state["chunks_left"].copy()
+        self._dispatched.done[:] = state["dispatched"]
         text = state["reason_texts"].tobytes().decode()
         self._reasons = {}
         for job, length in state["reasons"].tolist():

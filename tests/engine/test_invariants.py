@@ -27,7 +27,7 @@ class Event(NamedTuple):
     event: str
     job: str
     server: str | None
-    count: int
+    tasks: int
 
 
 class Span(NamedTuple):
@@ -64,7 +64,7 @@ class History:
                     self.spans[job].append(Span(since[job], time_us, now.pop(job), pauses))
                     ran.add(job)
                 if kind in ("start", "move"):
-                    now[job] = {str(row.server): row.count for row in rows}
+                    now[job] = {str(row.server): row.tasks for row in rows}
                     since[job] = time_us
             self.held.append((time_us, dict(now)))
 

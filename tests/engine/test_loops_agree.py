@@ -52,8 +52,9 @@ def test_the_two_loops_agree_on_a_week_of_philly(
         partition="vc",
         params={"restart_cost_s": 30},
     )
-    compiled = replay(world, policy, placement=placement, **params)
-    general = replay(world, policy, placement=placement, loop="general", **params)
+    chosen = PolicyChoice(policy, {"placement": placement, **params})
+    compiled = replay(world, chosen.create())
+    general = replay(world, chosen.create(), loop="general")
     assert (compiled.loop, general.loop) == ("compiled", "general")
     assert fingerprint(compiled) == fingerprint(general)
 
