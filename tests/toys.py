@@ -25,7 +25,9 @@ class WorkersTruth:
 
     def rates(self, holdings: Holdings, jobs: IntArray) -> FloatArray:
         rows = holdings.rows(jobs)
-        return np.bincount(rows[:, 0], weights=rows[:, 3], minlength=self.n_jobs)[jobs]
+        workers = np.zeros(self.n_jobs)
+        np.add.at(workers, rows[:, 0], rows[:, 3])
+        return workers[jobs]
 
     def touched(self, servers: IntArray) -> IntArray:
         return np.empty(0, dtype=np.int64)
