@@ -61,5 +61,6 @@ def order_rule(
         limits=empty if limits is None else limits,
         knob=knob,
         gpus=gang_gpus(world),
+        uniform=bool((world.shop.speed == 1.0).all()) and world.restart_us == 0,
         never_fits=never_fits(world, placement),
     )

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ray_sim.kernels import running
 from ray_sim.kernels.arrays import (
     I64,
     NEVER,
@@ -22,6 +23,7 @@ from ray_sim.kernels.arrays import (
     Pool,
     Queue,
     Recorder,
+    Running,
     Scratch,
     Shop,
 )
@@ -41,14 +43,11 @@ from ray_sim.kernels.progress import (
 from ray_sim.kernels.record import add_event, add_line, room_for_instant
 from ray_sim.kernels.service import (
     copy_matrix,
-    drop_running,
     enqueue,
-    insert_running,
     order_changes,
     serve_all,
     serve_waiting,
     sort_prefix,
-    sort_running,
 )
 
 STATIC, REMAINING, SERVICE = range(3)
@@ -73,6 +72,8 @@ class Order(NamedTuple):
     """Promotion after this many times the executed time; 0 = never."""
     gpus: I64
     """(J,) milli-GPU of the gang, at least 1."""
+    uniform: bool
+    """Whether all running jobs progress alike: one speed, no restart pauses."""
     never_fits: I64
     """(C,) 1 if the partition's capacity, 2 if the placement rule can never hold the gang."""
 
@@ -104,15 +105,13 @@ class Engine(NamedTuple):
     """(P,) and those of them in which capacity was freed, or waiting jobs moved ahead."""
     run_ptr: I64
     """(P + 1,) where a partition's list of running jobs lies."""
-    run_jobs: I64
+    running: Running
     run_size: I64
     moved: I64
     """Jobs whose level changed at this instant."""
     n_moved: I64
     finished: I64
     pause: I64
-    fresh: Bool
-    """Whether the job of a change starts to run."""
     idle: I64
     claimable: I64
     scratch: Scratch
@@ -169,12 +168,14 @@ def _set_level(engine: Engine, job: int, level: int) -> None:
 
 @kernel
 def _refresh_running(p: int, now: int, order: Order, engine: Engine) -> None:
-    """Work left of the partition's running jobs as of now, and the list in its order."""
-    lo = engine.run_ptr[p]
-    running = engine.run_jobs[lo : lo + engine.run_size[p]]
-    for job in running:
-        engine.queue.key[job] = _key(order, engine, job, now)
-    sort_running(running, len(running), engine.queue.key)
+    """Where the partition's running jobs stand as of now, and the list in that order.
+
+    Needed where they do not all progress alike, so that their order by work left changes.
+    """
+    lo, n = engine.run_ptr[p], engine.run_size[p]
+    for slot in engine.running.order[lo : lo + n]:
+        engine.running.due[slot] = now + _key(order, engine, engine.running.job[slot], now)
+    running.sort(engine.running, lo, n)
 
 
 @kernel
@@ -198,11 +199,10 @@ def _cross(now: int, shop: Shop, order: Order, engine: Engine) -> bool:
         job = watched.heap[0]
         p = shop.job_part[job]
         _set_level(engine, job, level_of(_service(order, engine, job, now), order.limits))
-        lo = engine.run_ptr[p]
-        running = engine.run_jobs[lo : lo + engine.run_size[p]]
-        n = drop_running(running, len(running), job)
-        engine.queue.key[job] = _key(order, engine, job, now)
-        insert_running(running, n, engine.queue.key, job)
+        lo, n = engine.run_ptr[p], engine.run_size[p]
+        slot = running.drop(engine.running, lo, n, job)
+        server, quanta = engine.running.server[slot], engine.running.quanta[slot]
+        running.insert(engine.running, lo, n - 1, job, _key(order, engine, job, now), server, quanta)
         _watch(now, order, engine, job)
         any_crossed = True
     return any_crossed
@@ -251,7 +251,9 @@ def _next_promotion(p: int, shop: Shop, order: Order, engine: Engine) -> int:
 
 
 @kernel
-def _serve_partition(p: int, shop: Shop, order: Order, engine: Engine, pool: Pool, changes: Changes) -> None:
+def _serve_partition(
+    p: int, now: int, shop: Shop, order: Order, engine: Engine, pool: Pool, changes: Changes
+) -> None:
     """Append the partition's changes."""
     if not order.preemptive:
         first = changes.size[0]
@@ -275,7 +277,6 @@ def _serve_partition(p: int, shop: Shop, order: Order, engine: Engine, pool: Poo
                     )
         return
     copy_matrix(pool.free, engine.idle)
-    lo = engine.run_ptr[p]
     serve_all(
         p,
         order.placement,
@@ -283,7 +284,10 @@ def _serve_partition(p: int, shop: Shop, order: Order, engine: Engine, pool: Poo
         engine.freed[p],
         shop,
         engine.queue,
-        engine.run_jobs[lo : lo + engine.run_size[p]],
+        engine.running,
+        engine.run_ptr[p],
+        engine.run_size[p],
+        now if order.kind == REMAINING else 0,
         pool,
         engine.idle,
         engine.claimable,
@@ -294,21 +298,23 @@ def _serve_partition(p: int, shop: Shop, order: Order, engine: Engine, pool: Poo
 
 @kernel
 def _leave_running(p: int, order: Order, engine: Engine, job: int) -> None:
-    lo = engine.run_ptr[p]
-    running = engine.run_jobs[lo : lo + engine.run_size[p]]
-    engine.run_size[p] = drop_running(running, len(running), job)
+    running.drop(engine.running, engine.run_ptr[p], engine.run_size[p], job)
+    engine.run_size[p] -= 1
     if order.kind == SERVICE:
         watched = engine.crossings
         watched.size[0] = remove(watched.heap, 0, watched.size[0], watched.position, engine.crossing, job)
 
 
 @kernel
-def _join_running(p: int, now: int, order: Order, engine: Engine, job: int) -> None:
-    engine.queue.key[job] = _key(order, engine, job, now)
-    lo = engine.run_ptr[p]
-    running = engine.run_jobs[lo : lo + engine.run_size[p] + 1]
-    insert_running(running, engine.run_size[p], engine.queue.key, job)
+def _join_running(p: int, now: int, shop: Shop, order: Order, engine: Engine, pool: Pool, job: int) -> None:
+    due = _key(order, engine, job, now)
+    if order.kind == REMAINING:
+        due += now
+    server, quanta = running.single_row(shop, pool, job)
+    running.insert(engine.running, engine.run_ptr[p], engine.run_size[p], job, due, server, quanta)
     engine.run_size[p] += 1
+    if order.kind == SERVICE:
+        _watch(now, order, engine, job)
 
 
 @kernel
@@ -326,8 +332,7 @@ def _apply(
     if order.preemptive:
         for i in range(changes.size[0]):
             job = changes.job[i]
-            engine.fresh[i] = engine.ledger.status[job] != RUNNING
-            if changes.ptr[i + 1] == changes.ptr[i]:
+            if engine.ledger.status[job] == RUNNING:
                 _leave_running(shop.job_part[job], order, engine, job)
     commit_holdings(
         now,
@@ -345,14 +350,12 @@ def _apply(
     for i in range(changes.size[0]):
         job = changes.job[i]
         if changes.ptr[i + 1] == changes.ptr[i]:
-            enqueue(shop, engine.queue, job, engine.queue.key[job])
+            enqueue(shop, engine.queue, job, _key(order, engine, job, now))
         else:
             rate = rigid_rate(shop.speed, pool, job)
             set_rate(engine.ledger, engine.calendar, job, now, rate, engine.pause[i])
-            if order.preemptive and engine.fresh[i]:
-                _join_running(shop.job_part[job], now, order, engine, job)
-            if order.kind == SERVICE:
-                _watch(now, order, engine, job)
+            if order.preemptive:
+                _join_running(shop.job_part[job], now, shop, order, engine, pool, job)
 
 
 @kernel
@@ -401,12 +404,12 @@ def _serve(now: int, shop: Shop, order: Order, engine: Engine, pool: Pool, chang
         if not engine.dirty[p]:
             continue
         waiting = _anyone_waits(p, shop, engine.queue)
-        if waiting and order.kind == REMAINING:
+        if waiting and order.kind == REMAINING and not order.uniform:
             _refresh_running(p, now, order, engine)
         if waiting and order.knob > 0.0:
             _promote(p, now, shop, order, engine)
         if waiting:
-            _serve_partition(p, shop, order, engine, pool, changes)
+            _serve_partition(p, now, shop, order, engine, pool, changes)
 
 
 @kernel
