@@ -74,6 +74,8 @@ def print_sweep(report: SweepReport) -> None:
         "jct_s.median": "median",
         "jct_s.p90": "p90",
         "jct_s.p99": "p99",
+        "certificate.bound_s": "bound s",
+        "certificate.gap": "gap",
         "queue_s.mean": "mean queue s",
         "utilisation.gpu": "GPU util.",
         "makespan_s": "makespan s",
