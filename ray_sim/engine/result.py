@@ -42,6 +42,7 @@ class Outcome:
 
 def build_result(world: World, outcome: Outcome) -> RunResult:
     """Frames and summary of a finished run."""
+    certificate = certify(world, outcome.ledger)  # before the frames, whose memory is the peak
     jobs = _jobs(world, outcome)
     timeline = _timeline(world, outcome.record)
     capacity = world.cluster.capacity.sum(axis=0)
@@ -53,7 +54,7 @@ def build_result(world: World, outcome: Outcome) -> RunResult:
         jobs=jobs,
         events=_events(world, outcome.record),
         timeline=timeline,
-        summary=replace(summarise(jobs, timeline, offered), certificate=certify(world, outcome.ledger)),
+        summary=replace(summarise(jobs, timeline, offered), certificate=certificate),
         loop=outcome.loop,
         loop_reason=outcome.loop_reason,
         decision_seconds=tuple(outcome.decision_seconds),
