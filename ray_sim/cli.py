@@ -332,7 +332,7 @@ def diff(
     """
     from dataclasses import astuple
 
-    from ray_sim.console import print_json, print_rows, print_table
+    from ray_sim.console import exact, print_json, print_rows, print_table
     from ray_sim.reports.diff import diff_jobs, read_job_times
 
     found = diff_jobs(read_job_times(here), read_job_times(other), start, finish)
@@ -345,7 +345,8 @@ def diff(
         print_rows((label, counts[name]) for name, label in names.items())
         if found.first_differences:
             columns = ["job_id", "start_s", "start_s, other", "finish_s", "finish_s, other"]
-            print_table(columns, [astuple(each) for each in found.first_differences], "first differences")
+            rows = [[exact(cell) for cell in astuple(each)] for each in found.first_differences]
+            print_table(columns, rows, "first differences")
         for label, jobs in (("only here", found.first_only_here), ("only there", found.first_only_there)):
             if jobs:
                 print_rows([(label, ", ".join(jobs))])

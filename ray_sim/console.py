@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 LINE_INTERVAL_S = 10.0
 """Between progress lines where there is no terminal to draw a bar on."""
 
-_PIPE_WIDTH = 160
-"""Characters of a table that goes into a file or a pipe."""
+_PIPE_WIDTH = 1000
+"""Characters a table may take in a file or a pipe: as many as it wants."""
 
 
 class Report(Protocol):
@@ -123,6 +123,11 @@ def number(value: object) -> str:
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.4g}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def exact(value: object) -> str:
+    """A cell with all its digits, for what is compared."""
+    return f"{value:,.15g}" if isinstance(value, float) else number(value)
 
 
 @contextmanager

@@ -128,6 +128,13 @@ def test_diff_is_silent_on_equal_runs_and_fails_on_others(
     assert "first differences" in capsys.readouterr().out
 
 
+def test_diff_shows_a_microsecond(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("here.csv").write_text("job_id,start_s,finish_s\na,0,30000\n")
+    Path("there.csv").write_text("job_id,start_s,finish_s\na,0,30000.000001\n")
+    assert main(["diff", "here.csv", "there.csv"]) == 1
+    assert "30,000.000001" in capsys.readouterr().out
+
+
 def test_a_missing_workload_is_named(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "nowhere.parquet" in _complaint(
         capsys, "run", "--workload", "nowhere.parquet", "--cluster", "small.yaml"

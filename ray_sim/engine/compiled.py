@@ -82,6 +82,7 @@ def new_engine(world: World) -> Engine:
         crossings=new_calendar(n_jobs),
         promotion=np.full(n_parts, NEVER),
         dirty=np.zeros(n_parts, dtype=np.bool_),
+        freed=np.zeros(n_parts, dtype=np.bool_),
         run_ptr=np.concatenate([[0], np.cumsum(jobs_in)]).astype(np.int64),
         run_jobs=np.empty(n_jobs, dtype=np.int64),
         run_size=np.zeros(n_parts, dtype=np.int64),
@@ -92,5 +93,5 @@ def new_engine(world: World) -> Engine:
         fresh=np.empty(n_jobs, dtype=np.bool_),
         idle=np.empty_like(shop.capacity),
         claimable=np.empty_like(shop.capacity),
-        scratch=new_scratch(len(world.cluster)),
+        scratch=new_scratch(world.shop),
     )

@@ -18,7 +18,7 @@ def never_fits(world: World, placement: str) -> IntArray:
     """(C,) verdict per job class under a placement rule, see `ray_sim.kernels.shop`."""
     rule = RULE_NAMES.index(placement)
     verdict = world.beyond_capacity.copy()
-    judge_placement(rule, world.shop, verdict, new_scratch(len(world.cluster)))
+    judge_placement(rule, world.shop, verdict, new_scratch(world.shop))
     return verdict
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 from ray_sim.engine.compiled import Progress, run_compiled, why_general
@@ -11,6 +14,7 @@ from ray_sim.engine.fleet import LocalFleet
 from ray_sim.engine.result import build_result
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.world import World
+from ray_sim.model.errors import RaySimError, RunFailedError
 from ray_sim.model.result import RunResult
 from ray_sim.model.streams import Streams
 
@@ -48,13 +52,30 @@ def run_general(
 ) -> RunResult:
     """The loop of the step-by-step interface, timed."""
     simulation = Simulation(world, policy, seed=seed, fleet=LocalFleet(world, sites))
-    policy.start(simulation.world, simulation.streams)
+    with _named_failures(policy):
+        policy.start(simulation.world, simulation.streams)
     seconds: list[float] = []
     while (view := simulation.advance()) is not None:
         begin = time.perf_counter()
-        decision = policy.decide(view)
+        with _named_failures(policy):
+            decision = policy.decide(view)
         seconds.append(time.perf_counter() - begin)
         simulation.apply(decision)
         if progress is not None and len(seconds) % _DECISIONS_PER_REPORT == 0:
             progress(simulation.ended_jobs, len(world.table))
     return simulation.result(loop_reason=reason, decision_seconds=seconds)
+
+
+@contextmanager
+def _named_failures(policy: Policy) -> Iterator[None]:
+    """A bug in a policy, perhaps a user's, as one of our errors that says where it is."""
+    try:
+        yield
+    except RaySimError:
+        raise
+    except Exception as failure:  # whatever a policy may do wrong
+        place = traceback.extract_tb(failure.__traceback__)[-1]
+        raise RunFailedError(
+            f"policy {policy.name or type(policy).__name__} failed: {type(failure).__name__}: {failure} "
+            f"({place.filename}, line {place.lineno}, in {place.name})"
+        ) from failure

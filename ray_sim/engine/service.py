@@ -35,7 +35,7 @@ class Service:
         self._backfill = backfill
         self._preemptive = preemptive
         self._verdict = never_fits(world, placement)
-        self._scratch = new_scratch(len(world.cluster))
+        self._scratch = new_scratch(world.shop)
         self._idle = np.empty_like(world.shop.capacity)
         self._claimable = np.empty_like(world.shop.capacity)
         self._changes = new_changes(len(world.table), world.row_bound)
@@ -100,13 +100,16 @@ class Service:
         for p in np.flatnonzero(self._dirty).tolist():
             self._idle[:] = view.free
             if not self._preemptive:
-                serve_waiting(p, self._rule, self._backfill, shop, queue, self._idle, self._scratch, changes)
+                serve_waiting(
+                    p, self._rule, self._backfill, True, shop, queue, self._idle, self._scratch, changes
+                )
                 continue
             mine = running[shop.job_part[running] == p]
             serve_all(
                 p,
                 self._rule,
                 self._backfill,
+                True,
                 shop,
                 queue,
                 mine,

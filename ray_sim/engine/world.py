@@ -104,7 +104,7 @@ def build_world(
         partition=partition,
         shop=shop,
         beyond_capacity=_beyond_capacity(shop),
-        truth=RigidTruth(cluster),
+        truth=RigidTruth(shop.speed),
         row_bound=_row_bound(shop),
         restart_us=_us(values["restart_cost_s"]) or 0,
         horizon_us=_us(values["horizon_s"]) or NEVER_US - 1,
@@ -133,18 +133,19 @@ def _shop(table: JobTable, cluster: Cluster, partition: Partition) -> Shop:
     n_classes = int(job_class.max()) + 1 if len(table) else 0
     class_job = np.full(n_classes, -1, dtype=np.int64)
     class_job[job_class[::-1]] = np.arange(len(table) - 1, -1, -1)
+    # Kernels are compiled for writable arrays; those of a table may be read-only (out of Ray's store).
     largest = cluster.capacity.max(axis=0).astype(np.float64)
     shop = Shop(
-        capacity=np.ascontiguousarray(cluster.capacity),
-        speed=cluster.speed / 1.0,
+        capacity=np.array(cluster.capacity),
+        speed=np.array(cluster.speed),
         weight=np.divide(1.0, largest, out=np.zeros_like(largest), where=largest > 0),
         part_ptr=_pointers(server_part, n_parts),
         part_servers=part_servers,
         server_part=server_part,
         job_part=job_part,
-        submit=table.submit_us,
-        tasks=table.tasks,
-        demand=np.ascontiguousarray(table.demand[:, None, :]),
+        submit=np.array(table.submit_us),
+        tasks=np.array(table.tasks),
+        demand=np.array(table.demand[:, None, :]),
         job_class=job_class,
         class_job=class_job,
         part_class_ptr=np.searchsorted(job_part[class_job], np.arange(n_parts + 1)).astype(np.int64),

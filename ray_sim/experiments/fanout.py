@@ -10,7 +10,6 @@ import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -61,6 +60,12 @@ def fan_out(
         return  # Ray takes seconds to start
     with cluster(address) as cores:
         yield from _run_all(configurations, inputs, store, max_in_flight or cores + 1)
+
+
+def check_address(address: str) -> None:
+    """Raise `InvalidInputError` unless the text can be the address of a Ray cluster."""
+    if address not in ("local", "auto") and not address.startswith("ray://"):
+        raise InvalidInputError(f"--address {address}: must be local, auto or ray://HOST:PORT")
 
 
 @contextmanager
@@ -215,8 +220,7 @@ def _run(
     if isinstance(jobs, _Failed):
         return jobs
     with _failures() as failed:
-        # Ray's arrays are read-only, for which numba would compile every kernel anew.
-        files = carry_out(content, deepcopy(jobs), deepcopy(cluster)).files()
+        files = carry_out(content, jobs, cluster).files()
         if not store.in_reach():
             return files
         store.put(content.content_hash, files)

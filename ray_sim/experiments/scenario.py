@@ -55,12 +55,12 @@ class WorkloadSpec(Spec):
 
     @property
     def label(self) -> str:
-        """Short name for tables, e.g. ``philly/days``."""
+        """Name for tables, e.g. ``traces/philly/days``; another workload has another."""
         if self.synth:
-            scale = "" if self.synth.load_scale == 1 else f"x{self.synth.load_scale:g}"
+            scale = "" if self.synth.load_scale == 1 else f"x{self.synth.load_scale}"
             return f"synth:{self.synth.profile}:{self.synth.jobs}{scale}"
-        stem = Path(self.path or "").stem
-        return f"{stem}/{self.resample}" if self.resample else stem
+        name = (self.path or "").removesuffix(".parquet")
+        return f"{name}/{self.resample}" if self.resample else name
 
 
 def _path_alone(given: object) -> object:
@@ -126,4 +126,4 @@ def setting_label(values: Mapping[str, Value]) -> str:
 def _plain(value: Value) -> str:
     if isinstance(value, list):
         return "[" + " ".join(_plain(item) for item in value) + "]"
-    return f"{value:g}" if isinstance(value, float) else str(value).lower() if value is None else str(value)
+    return str(value)

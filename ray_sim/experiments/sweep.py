@@ -12,7 +12,7 @@ from typing import Any, Self
 import polars as pl
 
 from ray_sim.experiments.content import Inputs
-from ray_sim.experiments.fanout import fan_out
+from ray_sim.experiments.fanout import check_address, fan_out
 from ray_sim.experiments.store import Outcome, ResultStore
 from ray_sim.experiments.sweep_file import Entry, read_sweep
 from ray_sim.experiments.tracking import Logged, log_sweep
@@ -87,6 +87,7 @@ def run_sweep(
     ------
     InvalidInputError : the file has problems, the store is taken, or there is no Ray at the address
     """
+    check_address(address)
     inputs = Inputs()
     sweep = read_sweep(path, inputs)
     entries = [configuration.entry for configuration in sweep.configurations]

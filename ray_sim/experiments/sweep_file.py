@@ -69,15 +69,15 @@ class SweepFile(Spec):
 
 
 class PolicySpec(Spec):
-    """A policy with its parameters, as in a scenario."""
+    """A policy with its parameters."""
 
-    policy: str
+    name: str
     params: dict[str, Value] = Field(default_factory=dict)
 
     @property
     def label(self) -> str:
         """``las(quantum_s=3600)``, or the bare name."""
-        return f"{self.policy}({setting_label(self.params)})" if self.params else self.policy
+        return f"{self.name}({setting_label(self.params)})" if self.params else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def _combine(axes: _Axes, shape: SweepFile, inputs: Inputs) -> Iterator[Configur
             scenario = Scenario(
                 workload=workload,
                 cluster=cluster,
-                policy=policy.policy,
+                policy=policy.name,
                 params=policy.params,
                 world=world,
                 partition=partition,
@@ -267,6 +267,6 @@ def _world(entry: object) -> dict[str, Value] | None:
 
 
 def _policy(entry: object) -> PolicySpec:
-    spec = PolicySpec.model_validate({"policy": entry} if isinstance(entry, str) else entry)
-    create_policy(spec.policy, spec.params)
+    spec = PolicySpec.model_validate({"name": entry} if isinstance(entry, str) else entry)
+    create_policy(spec.name, spec.params)
     return spec

@@ -129,6 +129,8 @@ class Queue(NamedTuple):
     """(C,)."""
     blocked: Bool
     """(C,) scratch of one service."""
+    stuck: Bool
+    """(C,) the class's first job did not fit when it was last tried."""
 
 
 class Changes(NamedTuple):
@@ -165,11 +167,15 @@ class Recorder(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Working space of placement, (S,) each."""
+    """Working space of placement."""
 
     server: I64
     tasks: I64
+    """(S,): rows of the last placement."""
     tally: I64
+    """(S,)."""
+    most: I64
+    """(2, 2, R): see `ray_sim.kernels.placement.measure`, of idle and of claimable quanta."""
 
 
 def empty(n: int, fill: int = 0, dtype: Any = np.int64) -> npt.NDArray[Any]:
@@ -223,6 +229,7 @@ def new_queue(n_jobs: int, n_classes: int) -> Queue:
         position=empty(n_jobs, -1),
         size=empty(n_classes),
         blocked=np.zeros(n_classes, dtype=np.bool_),
+        stuck=np.zeros(n_classes, dtype=np.bool_),
     )
 
 
@@ -263,6 +270,12 @@ def new_recorder(events: int, lines: int, n_resources: int) -> Recorder:
     )
 
 
-def new_scratch(n_servers: int) -> Scratch:
-    """Working space for clusters of ``n_servers``."""
-    return Scratch(server=empty(n_servers), tasks=empty(n_servers), tally=empty(n_servers))
+def new_scratch(shop: Shop) -> Scratch:
+    """Working space for a run."""
+    n_servers, n_resources = shop.capacity.shape
+    return Scratch(
+        server=empty(n_servers),
+        tasks=empty(n_servers),
+        tally=empty(n_servers),
+        most=np.zeros((2, 2, n_resources), dtype=np.int64),
+    )

@@ -90,7 +90,7 @@ def _best_single(shop: Shop, p: int, tasks: int, demand: I64, free: I64, out: Sc
         server = shop.part_servers[i]
         if not _holds_all(free, server, demand, tasks):
             continue
-        score = _free_score(shop, free, server, demand, 0)
+        score = _free_score(shop, free, server, demand, tasks)
         if best >= 0 and score >= best_score:
             continue
         taken = False
@@ -98,6 +98,8 @@ def _best_single(shop: Shop, p: int, tasks: int, demand: I64, free: I64, out: Sc
             taken = taken or out.server[k] == server
         if not taken:
             best, best_score = server, score
+            if score == 0.0:
+                break
     if best < 0:
         return 0
     out.server[n] = best
@@ -186,6 +188,31 @@ def _one_by_one(shop: Shop, p: int, tasks: int, demand: I64, free: I64, out: Scr
             out.tasks[n] = out.tally[i - lo]
             n += 1
     return n
+
+
+@kernel
+def measure(shop: Shop, p: int, free: I64, most: I64) -> None:
+    """Set (2, R) ``most``: free quanta on the freest server, and on all servers of a partition."""
+    for r in range(free.shape[1]):
+        most[0, r] = 0
+        most[1, r] = 0
+        for i in range(shop.part_ptr[p], shop.part_ptr[p + 1]):
+            quanta = free[shop.part_servers[i], r]
+            if quanta > 0:
+                most[1, r] += quanta
+                most[0, r] = max(most[0, r], quanta)
+
+
+@kernel
+def may_fit(rule: int, shop: Shop, job: int, most: I64) -> bool:
+    """False only if the gang cannot be placed; ``most`` may date from before other placements."""
+    on_one = shop.class_single[shop.job_class[job]] and (rule == FIRST_FIT or rule == CONSOLIDATE)
+    for r in range(most.shape[1]):
+        demand = shop.demand[job, 0, r]
+        gang = shop.tasks[job] * demand
+        if gang > most[1, r] or (gang if on_one else demand) > most[0, r]:
+            return False
+    return True
 
 
 @kernel

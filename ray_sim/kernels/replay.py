@@ -99,7 +99,9 @@ class Engine(NamedTuple):
     promotion: I64
     """(P,) when a waiting job is next to be promoted."""
     dirty: Bool
-    """(P,)."""
+    """(P,) partitions to be served at this instant."""
+    freed: Bool
+    """(P,) and those of them in which capacity was freed, or waiting jobs moved ahead."""
     run_ptr: I64
     """(P + 1,) where a partition's list of running jobs lies."""
     run_jobs: I64
@@ -257,6 +259,7 @@ def _serve_partition(p: int, shop: Shop, order: Order, engine: Engine, pool: Poo
             p,
             order.placement,
             order.backfill,
+            engine.freed[p],
             shop,
             engine.queue,
             pool.free,
@@ -277,6 +280,7 @@ def _serve_partition(p: int, shop: Shop, order: Order, engine: Engine, pool: Poo
         p,
         order.placement,
         order.backfill,
+        engine.freed[p],
         shop,
         engine.queue,
         engine.run_jobs[lo : lo + engine.run_size[p]],
@@ -377,6 +381,7 @@ def _happen(now: int, shop: Shop, order: Order, engine: Engine, pool: Pool, reco
     for job in engine.finished[:n]:
         p = shop.job_part[job]
         engine.dirty[p] = True
+        engine.freed[p] = True
         if order.preemptive:
             _leave_running(p, order, engine, job)
     reviewed = _cross(now, shop, order, engine)
@@ -384,6 +389,7 @@ def _happen(now: int, shop: Shop, order: Order, engine: Engine, pool: Pool, reco
         reviewed = reviewed or engine.promotion[p] == now
     if reviewed:
         engine.dirty[:] = True
+        engine.freed[:] = True
     _arrive(now, shop, order, engine, record)
 
 
@@ -445,3 +451,4 @@ def replay(
                 if engine.dirty[p]:
                     engine.promotion[p] = _next_promotion(p, shop, order, engine)
         engine.dirty[:] = False
+        engine.freed[:] = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ray_sim.kernels.arrays import I64, WORKER, Changes, Pool, Queue, Scratch, Shop
 from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.heap import precedes, push, remove
-from ray_sim.kernels.placement import place
+from ray_sim.kernels.placement import may_fit, measure, place
 
 
 @kernel
@@ -21,7 +21,10 @@ def enqueue(shop: Shop, queue: Queue, job: int, key: int) -> None:
     """A job begins to wait."""
     c = shop.job_class[job]
     queue.key[job] = key
-    queue.size[c] = push(queue.heap, shop.class_size_ptr[c], queue.size[c], queue.position, queue.key, job)
+    base = shop.class_size_ptr[c]
+    queue.size[c] = push(queue.heap, base, queue.size[c], queue.position, queue.key, job)
+    if queue.heap[base] == job:
+        queue.stuck[c] = False
 
 
 @kernel
@@ -35,7 +38,22 @@ def enqueue_all(shop: Shop, queue: Queue, jobs: I64, keys: I64) -> None:
 def dequeue(shop: Shop, queue: Queue, job: int) -> None:
     """A job waits no longer."""
     c = shop.job_class[job]
-    queue.size[c] = remove(queue.heap, shop.class_size_ptr[c], queue.size[c], queue.position, queue.key, job)
+    base = shop.class_size_ptr[c]
+    queue.size[c] = remove(queue.heap, base, queue.size[c], queue.position, queue.key, job)
+    queue.stuck[c] = False
+
+
+@kernel
+def _unblock(shop: Shop, queue: Queue, p: int) -> None:
+    for c in range(shop.part_class_ptr[p], shop.part_class_ptr[p + 1]):
+        queue.blocked[c] = False
+
+
+@kernel
+def _unstick(shop: Shop, queue: Queue, p: int) -> None:
+    """Capacity was freed: nobody is known not to fit."""
+    for c in range(shop.part_class_ptr[p], shop.part_class_ptr[p + 1]):
+        queue.stuck[c] = False
 
 
 @kernel
@@ -53,6 +71,7 @@ def _head(shop: Shop, queue: Queue, p: int) -> int:
 @kernel
 def _block(shop: Shop, queue: Queue, p: int, job: int, backfill: bool) -> None:
     """A job does not fit: neither does its class, and in a strict queue nobody may pass it."""
+    queue.stuck[shop.job_class[job]] = True
     if backfill:
         queue.blocked[shop.job_class[job]] = True
         return
@@ -86,6 +105,7 @@ def serve_waiting(
     p: int,
     rule: int,
     backfill: bool,
+    freed: bool,
     shop: Shop,
     queue: Queue,
     free: I64,
@@ -95,15 +115,25 @@ def serve_waiting(
     """Start waiting jobs in key order while they fit; nobody is suspended.
 
     A strict queue stops at the first job that does not fit, a backfilling one passes it. ``free``
-    is left as after the starts. O(log n) per start and O(classes x S) per call.
+    is left as after the starts. ``freed`` says whether capacity may have been freed since the last
+    call; if not, jobs that did not fit then are not tried again. O(log n) per start and
+    O(classes x S) per call.
     """
-    for c in range(shop.part_class_ptr[p], shop.part_class_ptr[p + 1]):
-        queue.blocked[c] = False
+    _unblock(shop, queue, p)
+    if freed:
+        _unstick(shop, queue, p)
+    measured = False
     job = _head(shop, queue, p)
     while job >= 0:
-        n = place(rule, shop, job, free, out)
+        n = 0
+        known = queue.stuck[shop.job_class[job]]
+        if not known and (not measured or may_fit(rule, shop, job, out.most[0])):
+            n = place(rule, shop, job, free, out)
         if n == 0:
             _block(shop, queue, p, job, backfill)
+            if backfill and not (measured or known):
+                measure(shop, p, free, out.most[0])
+                measured = True
         else:
             dequeue(shop, queue, job)
             _take(shop, job, free, out, n)
@@ -157,6 +187,7 @@ def serve_all(
     p: int,
     rule: int,
     backfill: bool,
+    freed: bool,
     shop: Shop,
     queue: Queue,
     running: I64,
@@ -174,14 +205,19 @@ def serve_all(
     not fit blocks the waiting jobs behind it (its class only, with ``backfill``), never a running
     one. ``idle`` begins as the free capacity and is used up; ``claimable`` is working space.
 
+    ``freed`` says whether capacity may have been freed, or the order of running and waiting jobs
+    changed in favour of waiting ones, since the last call; if not, jobs that did not fit then are not
+    tried again.
+
     Running jobs are looked at one by one only from the first waiting job on that needs the place of
     another, so a call costs O(log running) if there is none, else O(running).
     """
-    for c in range(shop.part_class_ptr[p], shop.part_class_ptr[p + 1]):
-        queue.blocked[c] = False
+    _unblock(shop, queue, p)
+    if freed:
+        _unstick(shop, queue, p)
     # `claimable` is the capacity less all claims: what is idle and what running jobs from
     # `visited` on hold. It is made when first needed.
-    visited, claiming, evicting = 0, False, False
+    visited, claiming, evicting, measured = 0, False, False, False
     head = _head(shop, queue, p)
     while head >= 0 or (evicting and visited < len(running)):
         if head >= 0 and not claiming:
@@ -194,17 +230,25 @@ def serve_all(
             if _claim_place(shop, pool, job, claimable):
                 continue
             _give_back(shop, pool, job, idle)
+            measured = False
         n = 0
+        known = not was_running and queue.stuck[shop.job_class[job]]
         for attempt in range(2):
-            if n > 0 or (attempt == 1 and not was_running and visited == len(running)):
+            if n > 0 or known or (attempt == 1 and not was_running and visited == len(running)):
                 continue
             if attempt == 1 and not claiming:
                 copy_matrix(idle, claimable)
                 for other in running[visited:]:
                     _give_back(shop, pool, other, claimable)
+                measure(shop, p, claimable, out.most[1])
                 claiming = True
+            if (attempt == 1 or measured) and not may_fit(rule, shop, job, out.most[attempt]):
+                continue
             n = place(rule, shop, job, idle if attempt == 0 else claimable, out)
-            evicting = evicting or (attempt == 1 and n > 0)
+            if attempt == 1 and n > 0 and not evicting:
+                # What the evicted job held beyond this need is free for all behind.
+                evicting = True
+                _unstick(shop, queue, p)
         if was_running or n > 0:
             _take(shop, job, idle, out, n)
             _take(shop, job, claimable, out, n)
@@ -215,6 +259,9 @@ def serve_all(
             dequeue(shop, queue, job)
         else:
             _block(shop, queue, p, job, backfill)
+            if not (measured or known):
+                measure(shop, p, idle, out.most[0])
+                measured = True
         head = _head(shop, queue, p)
 
 

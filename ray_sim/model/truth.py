@@ -9,7 +9,6 @@ import numpy as np
 
 from ray_sim.kernels.arrays import Pool
 from ray_sim.kernels.progress import rigid_rates
-from ray_sim.model.cluster import Cluster
 from ray_sim.model.units import FloatArray, IntArray
 
 
@@ -38,12 +37,13 @@ class Truth(Protocol):
 class RigidTruth:
     """A gang runs at the speed of its slowest server while all its tasks are placed."""
 
-    cluster: Cluster
+    speed: FloatArray
+    """(S,) progress per microsecond on each server."""
 
     def rates(self, holdings: Holdings, jobs: IntArray) -> FloatArray:
         """Speed factor of the slowest GPU type held: synchronous training waits for it."""
         rates = np.empty(len(jobs))
-        rigid_rates(self.cluster.speed, holdings.pool, jobs, rates)
+        rigid_rates(self.speed, holdings.pool, jobs, rates)
         return rates
 
     def touched(self, servers: IntArray) -> IntArray:

@@ -15,10 +15,13 @@ import yaml
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
+from ray_sim.experiments.content import Inputs
+from ray_sim.experiments.fanout import fan_out
 from ray_sim.experiments.result_files import read_result
 from ray_sim.experiments.run import simulate
 from ray_sim.experiments.store import ResultStore
 from ray_sim.experiments.sweep import run_sweep
+from ray_sim.experiments.sweep_file import read_sweep
 from ray_sim.experiments.tracking import HASH_TAG, MAX_TIMELINE_POINTS, log_run, log_sweep
 from ray_sim.model.errors import InvalidInputError, RunFailedError
 
@@ -75,6 +78,22 @@ def test_one_failing_configuration_is_reported_and_takes_no_other_with_it(tmp_pa
     assert statuses == {"fifo": "FINISHED", "sjf": "FINISHED", "mine:Broken": "FAILED"}
 
 
+def test_results_come_back_from_workers_that_do_not_see_the_store(tmp_path: Path) -> None:
+    inputs = Inputs()
+    sweep = read_sweep(_file(tmp_path, "far"), inputs)
+    store = ResultStore(tmp_path / "store")  # no sweep holds it, so no worker takes it for its own
+    (tmp_path / "store" / "runs").mkdir(parents=True)
+    ended = list(fan_out(sweep.configurations, inputs, store))
+    assert [outcome.error for outcome in ended] == [None, None]
+    assert all(store.has(outcome.entry.content_hash) for outcome in ended)
+
+
+def test_an_address_that_is_none_is_refused_at_once(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match=r"--address 10\.0\.0\.1: must be local, auto or ray://"):
+        run_sweep(_file(tmp_path, "lost"), tmp_path / "store", address="10.0.0.1")
+    assert not (tmp_path / "store").exists()
+
+
 def test_resume_runs_only_what_is_missing(tmp_path: Path) -> None:
     run_sweep(_file(tmp_path, "resume"), tmp_path / "store")
     store = ResultStore(tmp_path / "store")
@@ -117,7 +136,7 @@ def test_logging_again_creates_nothing_twice(tmp_path: Path) -> None:
 
 
 def test_a_run_in_mlflow_holds_parameters_metrics_and_files(tmp_path: Path) -> None:
-    policy = {"policy": "las", "params": {"knob": 2}}
+    policy = {"name": "las", "params": {"knob": 2}}
     run_sweep(
         _file(tmp_path, "fields", workloads=[RESAMPLED], policies=[policy], seeds=[4]), tmp_path / "store"
     )

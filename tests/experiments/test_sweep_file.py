@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from ray_sim.experiments.content import Inputs
 from ray_sim.experiments.sweep_file import MAX_CONFIGURATIONS, Sweep, parse_sweep, read_sweep, variants
 from ray_sim.model.errors import InvalidScenarioError
+from workloads.store import write_workload
+from workloads.synth import synth
 
 BASE: dict[str, object] = {
     "name": "test",
@@ -39,7 +41,7 @@ def _problems(**changes: object) -> list[str]:
 def test_the_order_is_workloads_worlds_policies_parameters_seeds(at_desk: Path) -> None:
     sweep = _sweep(
         workloads=[RESAMPLED],
-        policies=["sjf", {"policy": "fifo", "params": {"placement": ["pooled", "spread"]}}],
+        policies=["sjf", {"name": "fifo", "params": {"placement": ["pooled", "spread"]}}],
         world={"restart_cost_s": [0, 5]},
         seeds={"count": 2},
     )
@@ -62,9 +64,18 @@ def test_what_draws_nothing_runs_once_whatever_the_seeds(at_desk: Path) -> None:
 
 
 def test_the_same_run_under_two_labels_is_done_once_and_counted(at_desk: Path) -> None:
-    sweep = _sweep(policies=["fifo", {"policy": "fifo", "params": {"placement": "consolidate"}}])
+    sweep = _sweep(policies=["fifo", {"name": "fifo", "params": {"placement": "consolidate"}}])
     assert len(sweep.configurations) == 1
     assert sweep.repeated == 1
+
+
+def test_different_runs_never_share_a_line_of_the_table(at_desk: Path, tmp_path: Path) -> None:
+    # The same file name in two places, two parameters that differ in the seventh digit.
+    here, there = Path("week.parquet"), tmp_path / "week.parquet"
+    write_workload(*synth("philly", 20, seed=9), there)
+    knobs = [0.1234567, 0.1234568]
+    sweep = _sweep(workloads=[str(here), str(there)], policies=[{"name": "las", "params": {"knob": knobs}}])
+    assert len(set(_labels(sweep))) == len(sweep.configurations) == 4
 
 
 def test_lists_inside_a_synthetic_workload_and_of_partitions_are_axes(at_desk: Path) -> None:
@@ -80,7 +91,7 @@ def test_lists_inside_a_synthetic_workload_and_of_partitions_are_axes(at_desk: P
 
 
 def test_a_list_inside_an_axis_is_one_value(at_desk: Path) -> None:
-    sweep = _sweep(policies=[{"policy": "las", "params": {"limits_gpu_s": [[60, 600], [60]]}}])
+    sweep = _sweep(policies=[{"name": "las", "params": {"limits_gpu_s": [[60, 600], [60]]}}])
     assert [policy for _, _, policy, _ in _labels(sweep)] == [
         "las(limits_gpu_s=[60 600])",
         "las(limits_gpu_s=[60])",
@@ -94,9 +105,9 @@ def test_all_problems_come_at_once_with_their_paths(at_desk: Path) -> None:
         clusters=["nowhere.yaml"],
         policies=[
             "fifoo",
-            {"policy": "las", "params": {"knob": "much", "quantum": 3}},
-            {"policy": "sjf", "params": {"placement": []}},
-            {"policy": "las", "params": {"knob": ["much", 1]}},
+            {"name": "las", "params": {"knob": "much", "quantum": 3}},
+            {"name": "sjf", "params": {"placement": []}},
+            {"name": "las", "params": {"knob": ["much", 1]}},
         ],
         world={"restart_cost_s": [-1]},
         seeds={"count": 0},
@@ -132,7 +143,7 @@ def test_a_file_that_is_no_mapping_is_refused(at_desk: Path, content: object) ->
 
 def test_a_slip_in_an_axis_is_refused_before_it_fills_memory(at_desk: Path) -> None:
     hundred = [float(value) for value in range(100)]
-    axes = {"policy": "las", "params": {"knob": hundred, "limits_gpu_s": hundred, "placement": hundred}}
+    axes = {"name": "las", "params": {"knob": hundred, "limits_gpu_s": hundred, "placement": hundred}}
     assert any("more than 100,000 combinations" in line for line in _problems(policies=[axes]))
     with pytest.raises(InvalidScenarioError, match="at most 100,000, shorten an axis"):
         _sweep(policies=["fifo"] * 2, seeds={"count": MAX_CONFIGURATIONS})

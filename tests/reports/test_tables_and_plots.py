@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from ray_sim.reports.plots import completed_jct_s, jct_cdf_png
 from ray_sim.reports.tables import RunRow, run_table, sweep_table
@@ -41,3 +42,8 @@ def test_the_same_numbers_give_the_same_picture() -> None:
     picture = jct_cdf_png(curves, "JCT")
     assert picture == jct_cdf_png(curves, "JCT")
     assert picture.startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("jct_s", [[], [0.0], [1.0, 2e9], [1e-6, 5.0]])
+def test_any_completion_times_can_be_drawn(jct_s: list[float]) -> None:
+    assert jct_cdf_png({"fifo": np.array(jct_s)}, "JCT").startswith(b"\x89PNG")
