@@ -21,7 +21,6 @@ from ray_sim.kernels.arrays import (
     new_scratch,
 )
 from ray_sim.kernels.replay import DONE, NEXT_ARRIVAL, NOW, Engine, Order, replay
-from ray_sim.model.truth import RigidTruth
 
 Progress = Callable[[int, int], None]
 """Called now and then with (jobs ended, jobs)."""
@@ -31,7 +30,7 @@ _INSTANTS_PER_CALL = 200_000
 
 def why_general(world: World, policy: Policy, *, sites: int) -> str | None:
     """Why a run must take the general loop; None if the compiled one does the same."""
-    if not isinstance(world.truth, RigidTruth) or world.elastic or world.chunks is not None:
+    if not world.rigid:
         return "jobs are not rigid"
     if sites > 1:
         return "several sites"

@@ -98,7 +98,7 @@ def _run_page(directory: Path) -> Page:
         raise InvalidInputError(f"{directory / MANIFEST}: damaged: {place}: {first['msg']}") from error
     result = read_result(directory)
     inputs = manifest.inputs
-    policy = PolicySpec(policy=manifest.policy, params=manifest.parameters)
+    policy = PolicySpec(name=manifest.policy, params=manifest.parameters)
     reason = f" ({result.loop_reason})" if result.loop_reason else ""
     facts = [
         ("policy", manifest.policy),

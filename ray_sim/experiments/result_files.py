@@ -20,7 +20,7 @@ from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.result import RunResult, Summary
 from ray_sim.reports.tables import summary_rows
 
-RESULT_FORMAT = 1
+RESULT_FORMAT = 2
 """Version of the files' meaning; part of every content hash."""
 
 MANIFEST = "manifest.json"

@@ -21,6 +21,8 @@ SWEEP_HEADINGS = {
     "jct_s.median": "median",
     "jct_s.p90": "p90",
     "jct_s.p99": "p99",
+    "certificate.bound_s": "bound s",
+    "certificate.gap": "gap",
     "queue_s.mean": "mean queue s",
     "utilisation.gpu": "GPU util.",
     "makespan_s": "makespan s",
@@ -100,6 +102,9 @@ def summary_rows(summary: Summary) -> list[tuple[str, object]]:
         rows += [(f"{label}, {name}", value) for name, value in asdict(sample).items()]
     rows.append(("makespan s", summary.makespan_s))
     rows += [(f"utilisation, {name}", value) for name, value in summary.utilisation.items()]
+    if summary.certificate is not None:
+        rows.append(("lower bound on mean JCT s", summary.certificate.bound_s))
+        rows.append(("gap to that bound", summary.certificate.gap))
     return [*rows, ("preemptions", summary.preemptions)]
 
 
@@ -110,7 +115,7 @@ def _numbers(summary: Summary) -> dict[str, float | None]:
         for name in ("jct_s", "queue_s")
         for statistic in ("mean", "median", "p90", "p99")
     }
-    core["makespan_s"] = flat.get("makespan_s")
+    core |= {name: flat.get(name) for name in ("certificate.bound_s", "certificate.gap", "makespan_s")}
     core |= {f"utilisation.{name}": value for name, value in summary.utilisation.items()}
     return core | {
         name: float(getattr(summary, name))
