@@ -27,6 +27,9 @@ Progress = Callable[[int, int], None]
 
 _INSTANTS_PER_CALL = 200_000
 
+_DECIDING = frozenset({"start", "decide", "wake_on", "slotted"})
+"""What a subclass of an order rule may override so that the inherited order no longer tells all."""
+
 
 def why_general(world: World, policy: Policy, *, sites: int) -> str | None:
     """Why a run must take the general loop; None if the compiled one does the same."""
@@ -34,9 +37,19 @@ def why_general(world: World, policy: Policy, *, sites: int) -> str | None:
         return "jobs are not rigid"
     if sites > 1:
         return "several sites"
-    if policy.order(GrantedWorld(world, policy.sees, policy.name)) is None:
+    if not _order_is_all(policy) or policy.order(GrantedWorld(world, policy.sees, policy.name)) is None:
         return "the policy is not an order rule"
     return None
+
+
+def _order_is_all(policy: Policy) -> bool:
+    """Whether no class below the one that states the order decides anything else."""
+    for kind in type(policy).__mro__:
+        if "order" in vars(kind):
+            return True
+        if not _DECIDING.isdisjoint(vars(kind)):
+            return False
+    return True
 
 
 def run_compiled(world: World, order: Order, progress: Progress | None) -> Outcome:
