@@ -193,7 +193,7 @@ def placed_by(rule: str, gang: Gang, free: list[list[int]] | None = None) -> Pla
     world = world_with(gang)
     amounts: I64 = np.array(gang.free if free is None else free, dtype=np.int64)
     before = amounts.copy()
-    scratch = new_scratch(len(gang.capacity))
+    scratch = new_scratch(world.shop)
     n = place(RULE_NAMES.index(rule), world.shop, 0, amounts, scratch)
     assert (amounts == before).all()
     servers = scratch.server[:n].tolist()
@@ -236,7 +236,7 @@ def placement_of(rule: str, gpus: float, capacity: list[float], taken: list[floa
     """Of one job on GPU servers, some of whose GPUs are taken; by server in whole GPUs."""
     world = world_of([Job(0, gpus, 1)], capacity)
     free = world.shop.capacity - np.array([[int(1000 * t)] for t in taken])
-    scratch = new_scratch(len(capacity))
+    scratch = new_scratch(world.shop)
     n = place(RULE_NAMES.index(rule), world.shop, 0, free, scratch)
     return dict(zip(scratch.server[:n].tolist(), scratch.tasks[:n].tolist(), strict=True))
 
