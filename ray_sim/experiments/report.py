@@ -50,7 +50,8 @@ def write_report(source: Path, out: Path) -> ReportFile:
     InvalidInputError : the directory is neither, a file of it is damaged, or `out` cannot be written
     """
     require_folder_of(out)  # before the work, not after it
-    if (source / MANIFEST).is_file():
+    is_run = (source / MANIFEST).is_file()
+    if is_run:
         page, counts = _run_page(source), {"done": 1}
     elif (source / PLAN).is_file():
         page, counts = _sweep_page(source)
@@ -62,7 +63,7 @@ def write_report(source: Path, out: Path) -> ReportFile:
     with replacing(out) as temporary:
         temporary.write_bytes(render(page))
     done, failed, missing = (counts.get(state, 0) for state in ("done", "failed", "missing"))
-    kind = "run" if (source / MANIFEST).is_file() else "sweep"
+    kind = "run" if is_run else "sweep"
     return ReportFile(out, kind, done + failed + missing, done, failed, missing)
 
 
