@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-<<<<<<< HEAD
 import pytest
-=======
 from hypothesis import given
 from hypothesis import strategies as st
->>>>>>> helper-e
 
 from ray_sim.reports.plots import completed_jct_s, jct_cdf_png, jct_cdf_svg, thin_steps
 from ray_sim.reports.tables import RunRow, run_table, sweep_table
@@ -49,11 +46,11 @@ def test_the_same_numbers_give_the_same_picture() -> None:
     assert picture.startswith(b"\x89PNG")
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize("jct_s", [[], [0.0], [1.0, 2e9], [1e-6, 5.0]])
 def test_any_completion_times_can_be_drawn(jct_s: list[float]) -> None:
     assert jct_cdf_png({"fifo": np.array(jct_s)}, "JCT").startswith(b"\x89PNG")
-=======
+
+
 def test_a_picture_in_a_page_has_the_colours_of_its_text() -> None:
     svg = jct_cdf_svg({"fifo": np.array([10.0]), "sjf": np.array([20.0])}, "jct")
     assert svg.startswith("<svg ")
@@ -82,4 +79,3 @@ def test_a_thinned_line_shows_the_peak_of_every_stretch_and_how_it_ends() -> Non
     time_s = np.arange(10.0)
     values = np.array([0.0, 3, 7, 2, 1, 4, 5, 5, 2, 0])
     assert thin_steps(time_s, values, 4).tolist() == [2, 4, 6, 9]
->>>>>>> helper-e
