@@ -61,7 +61,7 @@ def test_a_run_is_reported_with_what_made_it(run: Path, tmp_path: Path) -> None:
     written = write_report(run, tmp_path / "report.html")
     assert (written.kind, written.done) == ("run", 1)
     html = (tmp_path / "report.html").read_text()
-    for part in ("las(knob=2) on edge", "3 jobs of week/days", "ab" * 32, "11" * 32, "compiled"):
+    for part in ("las(knob=2) on edge", "3 jobs of traces/week/days", "ab" * 32, "11" * 32, "compiled"):
         assert part in html
 
 
