@@ -20,7 +20,8 @@ from ray_sim.kernels.arrays import (
     new_running,
     new_scratch,
 )
-from ray_sim.kernels.replay import DONE, NEXT_ARRIVAL, NOW, Engine, Order, replay
+from ray_sim.kernels.replay import replay
+from ray_sim.kernels.replay_state import DONE, NEXT_ARRIVAL, NOW, Engine, Order
 
 Progress = Callable[[int, int], None]
 """Called now and then with (jobs ended, jobs)."""

@@ -7,7 +7,7 @@ import numpy as np
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import new_scratch
 from ray_sim.kernels.placement import RULE_NAMES
-from ray_sim.kernels.replay import REMAINING, SERVICE, STATIC, Order
+from ray_sim.kernels.replay_state import REMAINING, SERVICE, STATIC, Order
 from ray_sim.kernels.shop import judge_placement
 from ray_sim.model.units import IntArray
 
