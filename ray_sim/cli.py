@@ -319,6 +319,26 @@ def log(
 
 
 @app.command()
+def report(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Results of a run or of a sweep.")],
+    out: Out,
+    json_output: Json = False,
+) -> None:
+    """Write a report with tables and pictures: one HTML file that needs nothing else.
+
+    Example: ray-sim report results/demo -o report.html
+    """
+    from ray_sim.console import print_json, print_rows
+    from ray_sim.experiments.report import write_report
+
+    written = write_report(directory, out)
+    if json_output:
+        print_json(written.to_dict())
+    else:
+        print_rows(written.to_dict().items())
+
+
+@app.command()
 def diff(
     here: Annotated[Path, typer.Argument(metavar="RUN", help="A run's directory.")],
     other: Annotated[Path, typer.Argument(help="Another run, or a Parquet or CSV table with job_id.")],

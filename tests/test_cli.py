@@ -42,7 +42,8 @@ def _complaint(capsys: pytest.CaptureFixture[str], *argv: str, code: int = 2) ->
 
 
 @pytest.mark.parametrize(
-    "command", ["convert", "synth", "info", "policies", "run", "sweep", "log", "diff", "check-policy"]
+    "command",
+    ["convert", "synth", "info", "policies", "run", "sweep", "log", "report", "diff", "check-policy"],
 )
 def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--help"]) == 0
@@ -113,6 +114,23 @@ def test_a_scenario_file_and_options_say_the_same(desk: Path, capsys: pytest.Cap
     by_options = _answer(capsys, "run", *WEEK, "--policy", "las", "-p", "knob=2", "-w", "restart_cost_s=1")
     assert _answer(capsys, "run", "s.yaml")["hash"] == by_options["hash"]
     assert "leave out --seed" in _complaint(capsys, "run", "s.yaml", "--seed", "1")
+
+
+def test_a_run_becomes_a_report(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _answer(capsys, "run", *WEEK, "--policy", "las", "-p", "knob=2", "-o", "las")
+    told = _answer(capsys, "report", "las", "-o", "report.html")
+    assert (told["report"], told["kind"], told["done"]) == ("report.html", "run", 1)
+    assert "las(knob=2) on small.yaml" in Path("report.html").read_text()
+    assert main(["report", "las", "-o", "again.html"]) == 0
+    assert "again.html" in capsys.readouterr().out
+    assert Path("again.html").read_bytes() == Path("report.html").read_bytes()
+
+
+def test_a_report_of_what_is_no_result_or_to_where_nothing_can_be_is_refused(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "small.yaml: not a result" in _complaint(capsys, "report", "small.yaml", "-o", "r.html")
+    assert "does not exist" in _complaint(capsys, "report", str(desk), "-o", "none/r.html")
 
 
 def test_diff_is_silent_on_equal_runs_and_fails_on_others(

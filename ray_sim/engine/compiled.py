@@ -17,10 +17,11 @@ from ray_sim.kernels.arrays import (
     new_ledger,
     new_pool,
     new_queue,
+    new_running,
     new_scratch,
 )
-from ray_sim.kernels.replay import DONE, NEXT_ARRIVAL, NOW, Engine, Order, replay
-from ray_sim.model.truth import RigidTruth
+from ray_sim.kernels.replay import replay
+from ray_sim.kernels.replay_state import DONE, NEXT_ARRIVAL, NOW, Engine, Order
 
 Progress = Callable[[int, int], None]
 """Called now and then with (jobs ended, jobs)."""
@@ -33,7 +34,7 @@ _DECIDING = frozenset({"start", "decide", "wake_on", "slotted"})
 
 def why_general(world: World, policy: Policy, *, sites: int) -> str | None:
     """Why a run must take the general loop; None if the compiled one does the same."""
-    if not isinstance(world.truth, RigidTruth) or world.elastic or world.chunks is not None:
+    if not world.rigid:
         return "jobs are not rigid"
     if sites > 1:
         return "several sites"
@@ -98,13 +99,12 @@ def new_engine(world: World) -> Engine:
         dirty=np.zeros(n_parts, dtype=np.bool_),
         freed=np.zeros(n_parts, dtype=np.bool_),
         run_ptr=np.concatenate([[0], np.cumsum(jobs_in)]).astype(np.int64),
-        run_jobs=np.empty(n_jobs, dtype=np.int64),
+        running=new_running(n_jobs),
         run_size=np.zeros(n_parts, dtype=np.int64),
         moved=np.empty(n_jobs, dtype=np.int64),
         n_moved=np.zeros(1, dtype=np.int64),
         finished=np.empty(n_jobs, dtype=np.int64),
         pause=np.empty(n_jobs, dtype=np.int64),
-        fresh=np.empty(n_jobs, dtype=np.bool_),
         idle=np.empty_like(shop.capacity),
         claimable=np.empty_like(shop.capacity),
         scratch=new_scratch(world.shop),

@@ -18,7 +18,7 @@ from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import RUNNING as RUNNING_STATUS
 from ray_sim.kernels.arrays import WAITING, Ledger
 from ray_sim.kernels.progress import executed_of, work_left_of
-from ray_sim.kernels.replay import Order
+from ray_sim.kernels.replay_state import Order
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import BlindPolicyError, RunFailedError
 from ray_sim.model.parameters import Parameter

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
+from ray_sim.engine.certificate import certify
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import (
     COMPLETED,
@@ -41,6 +42,7 @@ class Outcome:
 
 def build_result(world: World, outcome: Outcome) -> RunResult:
     """Frames and summary of a finished run."""
+    certificate = certify(world, outcome.ledger)  # before the frames, whose memory is the peak
     jobs = _jobs(world, outcome)
     timeline = _timeline(world, outcome.record)
     capacity = world.cluster.capacity.sum(axis=0)
@@ -52,7 +54,7 @@ def build_result(world: World, outcome: Outcome) -> RunResult:
         jobs=jobs,
         events=_events(world, outcome.record),
         timeline=timeline,
-        summary=summarise(jobs, timeline, offered),
+        summary=replace(summarise(jobs, timeline, offered), certificate=certificate),
         loop=outcome.loop,
         loop_reason=outcome.loop_reason,
         decision_seconds=tuple(outcome.decision_seconds),

@@ -11,7 +11,7 @@ import numpy as np
 from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake
 from ray_sim.engine.decision import NO_JOBS, Decision
 from ray_sim.kernels.attained import MAX_LEVELS, crossing_us, level_key, level_of, promotion_us
-from ray_sim.kernels.replay import Order
+from ray_sim.kernels.replay_state import Order
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams

@@ -4,9 +4,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ray_sim.kernels.arrays import I64
+from ray_sim.kernels.arrays import I64, Running, new_running
 from ray_sim.kernels.heap import push, rekey, remove
-from ray_sim.kernels.service import drop_running, order_changes, sort_prefix, sort_running
+from ray_sim.kernels.running import drop, insert, sort
+from ray_sim.kernels.service import order_changes, sort_prefix
 from tests.worlds import changes_of
 
 N_JOBS = 12
@@ -74,14 +75,38 @@ def test_order_changes_numbers_the_changes_in_job_order(jobs: list[int]) -> None
 
 
 @given(keys=st.lists(SMALL_KEYS, min_size=1, max_size=30), data=st.data())
-def test_running_jobs_are_sorted_by_key_and_job_and_dropped_in_place(
-    keys: list[int], data: st.DataObject
-) -> None:
-    key = np.array(keys, dtype=np.int64)
-    running = np.array(data.draw(st.permutations(range(len(keys)))), dtype=np.int64)
-    sort_running(running, len(running), key)
+def test_running_jobs_stand_in_order_whatever_comes_and_goes(keys: list[int], data: st.DataObject) -> None:
+    running = new_running(2 * len(keys))
+    lo = len(keys)  # the list of a second partition
+    arrivals = data.draw(st.permutations(range(len(keys))))
+    for n, job in enumerate(arrivals):
+        insert(running, lo, n, job, keys[job], job % 3 - 1, 10 * job)
     in_order = sorted(range(len(keys)), key=lambda job: (keys[job], job))
-    assert running.tolist() == in_order
+    assert listed(running, lo, len(keys)) == in_order
     gone = data.draw(st.sampled_from(in_order))
-    left = drop_running(running, len(running), gone)
-    assert running[:left].tolist() == [job for job in in_order if job != gone]
+    slot = drop(running, lo, len(keys), gone)
+    assert (running.job[slot], running.server[slot], running.quanta[slot]) == (gone, gone % 3 - 1, 10 * gone)
+    assert listed(running, lo, len(keys) - 1) == [job for job in in_order if job != gone]
+    insert(running, lo, len(keys) - 1, gone, keys[gone], 0, 0)
+    assert running.top.tolist() == [0, len(keys)]  # the slot is used again
+    assert listed(running, lo, len(keys)) == in_order
+
+
+@given(
+    keys=st.lists(SMALL_KEYS, min_size=1, max_size=30), later=st.lists(SMALL_KEYS, min_size=30, max_size=30)
+)
+def test_running_jobs_are_sorted_anew_when_their_keys_change(keys: list[int], later: list[int]) -> None:
+    n = len(keys)
+    running = new_running(n)
+    for job, key in enumerate(keys):
+        insert(running, 0, job, job, key, -1, 0)
+    running.due[:n] = [later[job] for job in running.job[:n]]
+    gone = listed(running, 0, n)[0]
+    drop(running, 0, n, gone)  # also out of a list that is not in order
+    sort(running, 0, n - 1)
+    others = [job for job in range(n) if job != gone]
+    assert listed(running, 0, n - 1) == sorted(others, key=lambda job: (later[job], job))
+
+
+def listed(running: Running, lo: int, n: int) -> list[int]:
+    return [int(running.job[slot]) for slot in running.order[lo : lo + n]]
