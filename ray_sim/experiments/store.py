@@ -24,7 +24,9 @@ from ray_sim.experiments.sweep_file import Entry
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.reports.tables import RunRow
 
-_PLAN = "sweep.json"
+PLAN = "sweep.json"
+"""What the sweep consists of; a directory without it is none of ours."""
+
 _FAILURES = "failures.json"
 _LOCK = ".lock"
 
@@ -109,16 +111,16 @@ class ResultStore:
 
     def write_plan(self, name: str, entries: Iterable[Entry]) -> None:
         """Note what the sweep consists of, before it runs."""
-        self._write(_PLAN, {"name": name, "entries": [asdict(entry) for entry in entries]})
+        self._write(PLAN, {"name": name, "entries": [asdict(entry) for entry in entries]})
 
     def read_plan(self) -> tuple[str, list[Entry]]:
         """The sweep's name and its runs in order."""
-        content = read_json(self.root / _PLAN, f"{self.root}: not the results of a sweep")
+        content = read_json(self.root / PLAN, f"{self.root}: not the results of a sweep")
         try:
             assert isinstance(content, dict)
             return str(content["name"]), TypeAdapter(list[Entry]).validate_python(content["entries"])
         except (AssertionError, KeyError, ValidationError) as error:
-            raise InvalidInputError(f"{self.root / _PLAN}: damaged; run the sweep again") from error
+            raise InvalidInputError(f"{self.root / PLAN}: damaged; run the sweep again") from error
 
     def write_failures(self, failures: Iterable[Outcome]) -> None:
         """Note what failed in the last sweep."""
