@@ -131,12 +131,12 @@ def find_baseline(name: str, policies: Iterable[str]) -> str:
     UnknownNameError : there is none, or the bare name fits several
     """
     labels = list(policies)
-    bearing = [label for label in labels if label == name or label.partition("(")[0] == name]
-    if name in labels:
-        return name
-    if len(bearing) != 1:
-        raise UnknownNameError("baseline", name, labels)
-    return bearing[0]
+    bare = [label.partition("(")[0] for label in labels]
+    accepted = {one: label for one, label in zip(bare, labels, strict=True) if bare.count(one) == 1}
+    accepted |= {label: label for label in labels}
+    if name not in accepted:
+        raise UnknownNameError("baseline", name, accepted)
+    return accepted[name]
 
 
 def paired_rows(rows: pl.DataFrame, baseline: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:

@@ -162,4 +162,6 @@ def test_a_baseline_may_leave_out_its_parameters_where_that_is_clear() -> None:
     with pytest.raises(UnknownNameError, match="Did you mean 'fifo'"):
         compare_policies(runs, "jct_s.mean", "fiffo")
     clear = runs.filter(pl.col("policy") != "las(knob=1)")
+    with pytest.raises(UnknownNameError, match=r"Did you mean 'las'\? Known: fifo, las, las\(knob=2\)"):
+        compare_policies(clear, "jct_s.mean", "lass")
     assert compare_policies(clear, "jct_s.mean", "las").baseline == "las(knob=2)"
