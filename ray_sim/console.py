@@ -90,11 +90,8 @@ def print_sweep(report: SweepReport) -> None:
     sys.stdout.write("\n")
     print_rows(rows)
     for failure in report.failures:
-        entry = failure.entry
-        labels = [entry.workload, entry.cluster, entry.setting, entry.policy]
-        seed = [] if entry.seed is None else [f"seed {entry.seed}"]
-        where = ", ".join([*filter(None, labels), *seed])
-        sys.stderr.write(f"failed: {where}\n  " + (failure.error or "").replace("\n", "\n  ") + "\n")
+        error = (failure.error or "").replace("\n", "\n  ")
+        sys.stderr.write(f"failed: {failure.entry.label}\n  {error}\n")
     if report.tracking_error:
         sys.stderr.write(f"error: {report.tracking_error}\n")
 

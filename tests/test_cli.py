@@ -43,7 +43,20 @@ def _complaint(capsys: pytest.CaptureFixture[str], *argv: str, code: int = 2) ->
 
 @pytest.mark.parametrize(
     "command",
-    ["convert", "synth", "info", "policies", "run", "sweep", "log", "report", "diff", "check-policy"],
+    [
+        "convert",
+        "synth",
+        "info",
+        "policies",
+        "run",
+        "sweep",
+        "log",
+        "report",
+        "diff",
+        "compare",
+        "check-policy",
+        "bench",
+    ],
 )
 def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--help"]) == 0
@@ -151,6 +164,16 @@ def test_diff_shows_a_microsecond(desk: Path, capsys: pytest.CaptureFixture[str]
     Path("there.csv").write_text("job_id,start_s,finish_s\na,0,30000.000001\n")
     assert main(["diff", "here.csv", "there.csv"]) == 1
     assert "30,000.000001" in capsys.readouterr().out
+
+
+def test_compare_takes_runs_and_says_what_is_wrong(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for policy in ("fifo", "sjf"):
+        _answer(capsys, "run", *WEEK, "--policy", policy, "-o", policy)
+    told = _answer(capsys, "compare", "fifo", "sjf", "--metric", "queue_s.mean", "--by", "size")
+    assert (told["metric"], told["runs"], told["lower_is_better"]) == ("queue_s.mean", 2, True)
+    assert "Did you mean 'sjf'" in _complaint(capsys, "compare", "fifo", "sjf", "--baseline", "sjff")
+    assert "nothing to compare" in _complaint(capsys, "compare", "fifo")
+    assert "holds neither a run" in _complaint(capsys, "compare", "nowhere")
 
 
 def test_a_missing_workload_is_named(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,6 +30,8 @@ from ray_sim.reports.plots import completed_jct_s
 from ray_sim.reports.tables import Place, RunRow
 
 PLAN = "sweep.json"
+"""What the sweep consists of; a directory without it is none of ours."""
+
 _FAILURES = "failures.json"
 _LOCK = ".lock"
 

@@ -93,6 +93,27 @@ class Entry:
     seed: int | None
     """Null where any seed gives the same result."""
 
+    @property
+    def label(self) -> str:
+        """``week, pool-368, restart_cost_s=30, las(knob=2), seed 1``."""
+        seed = "" if self.seed is None else f"seed {self.seed}"
+        return ", ".join(filter(None, [self.workload, self.cluster, self.setting, self.policy, seed]))
+
+    @classmethod
+    def of(cls, scenario: Scenario, content_hash: str, seed: int | None) -> Entry:
+        """The labels of a scenario, which has this hash."""
+        partitioned: dict[str, Value] = (
+            {} if scenario.partition == "none" else {"partition": scenario.partition}
+        )
+        return cls(
+            content_hash=content_hash,
+            workload=scenario.workload.label,
+            cluster=scenario.cluster,
+            setting=setting_label({**partitioned, **scenario.world}),
+            policy=PolicySpec(name=scenario.policy, params=scenario.params).label,
+            seed=seed,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
@@ -174,16 +195,7 @@ def _combine(axes: _Axes, shape: SweepFile, inputs: Inputs) -> Iterator[Configur
                 seed=seed,
             )
             content = inputs.content(scenario)
-            partitioned = {} if partition == "none" else {"partition": partition}
-            entry = Entry(
-                content_hash=content.content_hash,
-                workload=workload.label,
-                cluster=cluster,
-                setting=setting_label({**partitioned, **world}),
-                policy=policy.label,
-                seed=content.seed,
-            )
-            yield Configuration(entry, content)
+            yield Configuration(Entry.of(scenario, content.content_hash, content.seed), content)
             if content.seed_free:
                 break
 
