@@ -6,13 +6,35 @@ import os
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
-from benchmarks import replay
+from benchmarks import growth, replay
 from ray_sim.experiments.content import versions
 from ray_sim.model.errors import UnknownNameError
 
-BENCHMARKS: dict[str, Callable[[], replay.Report]] = {"replay": replay.run}
+
+class Report(Protocol):
+    """What a benchmark found."""
+
+    @property
+    def workload(self) -> str:
+        """What was measured on."""
+        ...
+
+    def headings(self) -> list[str]:
+        """Columns of the table."""
+        ...
+
+    def cells(self) -> list[tuple[object, ...]]:
+        """Rows of the table."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """For --json."""
+        ...
+
+
+BENCHMARKS: dict[str, Callable[[], Report]] = {"growth": growth.run, "replay": replay.run}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +43,7 @@ class BenchReport:
 
     machine: dict[str, str]
     versions: dict[str, str]
-    benchmarks: dict[str, replay.Report]
+    benchmarks: dict[str, Report]
 
     def to_dict(self) -> dict[str, Any]:
         """For --json."""
