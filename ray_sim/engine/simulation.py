@@ -42,6 +42,7 @@ from ray_sim.kernels.check import OK, check_changes
 from ray_sim.kernels.progress import commit_holdings, evict, finish_due, reject, set_rates, submit_due
 from ray_sim.kernels.record import add_event, add_line
 from ray_sim.model.errors import InfeasibleDecisionError, InvalidScenarioError, RunFailedError
+from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import US_PER_S, IntArray
@@ -349,9 +350,13 @@ class Simulation:
         self._fleet.command(now, Commands(chunks=rows))
 
     def result(
-        self, *, loop_reason: str = "step by step", decision_seconds: Sequence[float] = ()
+        self,
+        trim: Trim | None = None,
+        *,
+        loop_reason: str = "step by step",
+        decision_seconds: Sequence[float] = (),
     ) -> RunResult:
-        """The result; call it when `advance` has returned None."""
+        """The result; call it when `advance` has returned None. `trim` says which jobs it counts."""
         outcome = Outcome(
             self._ledger,
             self._recording.joined(),
@@ -361,7 +366,7 @@ class Simulation:
             loop_reason,
             decision_seconds,
         )
-        return build_result(self._full_world, outcome)
+        return build_result(self._full_world, outcome, trim)
 
     def state(self) -> State:
         """Everything that `restore` needs to go on alike, as arrays; valid between two instants."""
