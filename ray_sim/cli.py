@@ -364,6 +364,26 @@ def log(
 
 
 @app.command()
+def report(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Results of a run or of a sweep.")],
+    out: Out,
+    json_output: Json = False,
+) -> None:
+    """Write a report with tables and pictures: one HTML file that needs nothing else.
+
+    Example: ray-sim report results/demo -o report.html
+    """
+    from ray_sim.console import print_json, print_rows
+    from ray_sim.experiments.report import write_report
+
+    written = write_report(directory, out)
+    if json_output:
+        print_json(written.to_dict())
+    else:
+        print_rows(written.to_dict().items())
+
+
+@app.command()
 def diff(
     here: Annotated[Path, typer.Argument(metavar="RUN", help="A run's directory.")],
     other: Annotated[Path, typer.Argument(help="Another run, or a Parquet or CSV table with job_id.")],
@@ -397,6 +417,38 @@ def diff(
                 print_rows([(label, ", ".join(jobs))])
     if not found.same:
         raise typer.Exit(1)
+
+
+@app.command()
+def compare(
+    sources: Annotated[
+        list[Path], typer.Argument(metavar="RUN_OR_SWEEP...", help="Directories of sweeps or of runs.")
+    ],
+    metric: Annotated[
+        str, typer.Option(help="A number of summary.json, e.g. jct_s.p99, makespan_s, utilisation.gpu.")
+    ] = "jct_s.mean",
+    baseline: Annotated[
+        str | None, typer.Option(metavar="POLICY", help="What to compare with [the best mean].")
+    ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CLASS", help="Also by class of job: size, vc, load or duration; repeatable."),
+    ] = None,
+    json_output: Json = False,
+) -> None:
+    """Compare policies over the same seeds: how large the difference is, and whether it is real.
+
+    Example: ray-sim compare results/study --baseline fifo --by size
+    """
+    from ray_sim.console import print_json
+    from ray_sim.console_compare import print_comparison
+    from ray_sim.experiments.compare import compare_results
+
+    found = compare_results(map(str, sources), metric, baseline, by or [])
+    if json_output:
+        print_json(found.to_dict())
+    else:
+        print_comparison(found)
 
 
 @app.command(name="check-policy")

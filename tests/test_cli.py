@@ -42,7 +42,21 @@ def _complaint(capsys: pytest.CaptureFixture[str], *argv: str, code: int = 2) ->
 
 
 @pytest.mark.parametrize(
-    "command", ["convert", "synth", "info", "policies", "run", "sweep", "log", "diff", "check-policy"]
+    "command",
+    [
+        "convert",
+        "synth",
+        "info",
+        "policies",
+        "run",
+        "sweep",
+        "log",
+        "report",
+        "diff",
+        "compare",
+        "check-policy",
+        "bench",
+    ],
 )
 def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--help"]) == 0
@@ -144,6 +158,23 @@ def test_convert_counts_what_is_outside_the_window(desk: Path, capsys: pytest.Ca
     )
 
 
+def test_a_run_becomes_a_report(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _answer(capsys, "run", *WEEK, "--policy", "las", "-p", "knob=2", "-o", "las")
+    told = _answer(capsys, "report", "las", "-o", "report.html")
+    assert (told["report"], told["kind"], told["done"]) == ("report.html", "run", 1)
+    assert "las(knob=2) on small.yaml" in Path("report.html").read_text()
+    assert main(["report", "las", "-o", "again.html"]) == 0
+    assert "again.html" in capsys.readouterr().out
+    assert Path("again.html").read_bytes() == Path("report.html").read_bytes()
+
+
+def test_a_report_of_what_is_no_result_or_to_where_nothing_can_be_is_refused(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "small.yaml: not a result" in _complaint(capsys, "report", "small.yaml", "-o", "r.html")
+    assert "does not exist" in _complaint(capsys, "report", str(desk), "-o", "none/r.html")
+
+
 def test_diff_is_silent_on_equal_runs_and_fails_on_others(
     desk: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -162,6 +193,16 @@ def test_diff_shows_a_microsecond(desk: Path, capsys: pytest.CaptureFixture[str]
     Path("there.csv").write_text("job_id,start_s,finish_s\na,0,30000.000001\n")
     assert main(["diff", "here.csv", "there.csv"]) == 1
     assert "30,000.000001" in capsys.readouterr().out
+
+
+def test_compare_takes_runs_and_says_what_is_wrong(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for policy in ("fifo", "sjf"):
+        _answer(capsys, "run", *WEEK, "--policy", policy, "-o", policy)
+    told = _answer(capsys, "compare", "fifo", "sjf", "--metric", "queue_s.mean", "--by", "size")
+    assert (told["metric"], told["runs"], told["lower_is_better"]) == ("queue_s.mean", 2, True)
+    assert "Did you mean 'sjf'" in _complaint(capsys, "compare", "fifo", "sjf", "--baseline", "sjff")
+    assert "nothing to compare" in _complaint(capsys, "compare", "fifo")
+    assert "holds neither a run" in _complaint(capsys, "compare", "nowhere")
 
 
 def test_a_missing_workload_is_named(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:

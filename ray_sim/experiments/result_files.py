@@ -146,17 +146,22 @@ def read_manifest(directory: Path) -> dict[str, object]:
 def read_result(directory: Path) -> RunResult:
     """The run back from its files, after checking each against the manifest's SHA-256."""
     manifest = read_manifest(directory)
-    contents = _checked_contents(directory, manifest["files"])
-    frames = {name: pl.read_parquet(io.BytesIO(contents[f"{name}.parquet"])) for name in _FRAMES}
+    frames = {name: _read_frame(directory, name, manifest["files"]) for name in _FRAMES}
+    summary = _checked_content(directory, SUMMARY, manifest["files"])
     reason = manifest["loop_reason"]
     return RunResult(
         jobs=frames["jobs"],
         events=frames["events"],
         timeline=frames["timeline"],
-        summary=summary_from_json(contents[SUMMARY], str(directory / SUMMARY)),
+        summary=summary_from_json(summary, str(directory / SUMMARY)),
         loop=str(manifest["loop"]),
         loop_reason=None if reason is None else str(reason),
     )
+
+
+def read_jobs(directory: Path) -> pl.DataFrame:
+    """jobs.parquet alone, after checking it against the manifest's SHA-256."""
+    return _read_frame(directory, "jobs", read_manifest(directory)["files"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,17 +230,19 @@ def read_json(path: Path, complaint: str) -> object:
     return content
 
 
-def _checked_contents(directory: Path, digests: object) -> dict[str, bytes]:
+def _read_frame(directory: Path, name: str, digests: object) -> pl.DataFrame:
+    return pl.read_parquet(io.BytesIO(_checked_content(directory, f"{name}.parquet", digests)))
+
+
+def _checked_content(directory: Path, name: str, digests: object) -> bytes:
     assert isinstance(digests, dict)
-    contents = {}
-    for name in [*(f"{name}.parquet" for name in _FRAMES), SUMMARY]:
-        try:
-            contents[name] = (directory / name).read_bytes()
-        except OSError as error:
-            raise InvalidInputError(f"{directory / name}: cannot be read: {error.strerror}") from error
-        if hashlib.sha256(contents[name]).hexdigest() != digests.get(name):
-            raise InvalidInputError(f"{directory / name}: changed since it was written (its SHA-256 differs)")
-    return contents
+    try:
+        content = (directory / name).read_bytes()
+    except OSError as error:
+        raise InvalidInputError(f"{directory / name}: cannot be read: {error.strerror}") from error
+    if hashlib.sha256(content).hexdigest() != digests.get(name):
+        raise InvalidInputError(f"{directory / name}: changed since it was written (its SHA-256 differs)")
+    return content
 
 
 def _parquet(frame: pl.DataFrame) -> bytes:

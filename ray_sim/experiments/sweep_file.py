@@ -95,6 +95,28 @@ class Entry:
     seed: int | None
     """Null where any seed gives the same result."""
 
+    @property
+    def label(self) -> str:
+        """``week, pool-368, restart_cost_s=30, las(knob=2), seed 1``."""
+        seed = "" if self.seed is None else f"seed {self.seed}"
+        return ", ".join(filter(None, [self.workload, self.cluster, self.setting, self.policy, seed]))
+
+    @classmethod
+    def of(cls, scenario: Scenario, content_hash: str, seed: int | None) -> Entry:
+        """The labels of a scenario, which has this hash."""
+        partitioned: dict[str, Value] = (
+            {} if scenario.partition == "none" else {"partition": scenario.partition}
+        )
+        trimmed = {} if scenario.trim is None else scenario.trim.model_dump()
+        return cls(
+            content_hash=content_hash,
+            workload=scenario.workload.label,
+            cluster=scenario.cluster,
+            setting=setting_label({**partitioned, **scenario.world, **trimmed}),
+            policy=PolicySpec(name=scenario.policy, params=scenario.params).label,
+            seed=seed,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
@@ -186,17 +208,7 @@ def _combine(axes: _Axes, shape: SweepFile, inputs: Inputs) -> Iterator[Configur
                 seed=seed,
             )
             content = inputs.content(scenario)
-            partitioned = {} if partition == "none" else {"partition": partition}
-            trimmed = {} if trim is None else trim.model_dump(exclude_unset=True)
-            entry = Entry(
-                content_hash=content.content_hash,
-                workload=workload.label,
-                cluster=cluster,
-                setting=setting_label({**partitioned, **world, **trimmed}),
-                policy=policy.label,
-                seed=content.seed,
-            )
-            yield Configuration(entry, content)
+            yield Configuration(Entry.of(scenario, content.content_hash, content.seed), content)
             if content.seed_free:
                 break
 

@@ -12,6 +12,29 @@ from ray_sim.model.result import Summary
 KEYS = ("workload", "cluster", "setting", "policy")
 """What names a row of the sweep table. `setting` holds partition and world parameters."""
 
+Place = tuple[str, str, str]
+"""Workload, cluster, setting: policies are compared within one of them."""
+
+SWEEP_HEADINGS = {
+    "seeds": "seeds",
+    "jct_s.mean": "mean JCT s",
+    "jct_s.median": "median",
+    "jct_s.p90": "p90",
+    "jct_s.p99": "p99",
+    "certificate.bound_s": "bound s",
+    "certificate.gap": "gap",
+    "queue_s.mean": "mean queue s",
+    "utilisation.gpu": "GPU util.",
+    "makespan_s": "makespan s",
+    "completed": "completed",
+    "rejected": "rejected",
+    "unfinished": "unfinished",
+}
+"""Columns of the sweep table that are shown beside its keys, with their headings."""
+
+_LESS_IS_BETTER = ("jct_s.", "queue_s.", "makespan_s", "rejected", "unfinished")
+_MORE_IS_BETTER = ("utilisation.", "completed")
+
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
@@ -45,6 +68,30 @@ def sweep_table(rows: Iterable[RunRow]) -> pl.DataFrame:
         return runs
     numbers = [column for column in runs.columns if column not in (*KEYS, "seed")]
     return runs.group_by(KEYS, maintain_order=True).agg(pl.len().alias("seeds"), pl.col(numbers).mean())
+
+
+def place_title(place: Place) -> str:
+    """``workload, cluster, setting`` without what is empty."""
+    return ", ".join(label for label in place if label)
+
+
+def columns_in_use(frame: pl.DataFrame, prefix: str) -> dict[str, str]:
+    """Columns under a prefix (`used_`, `utilisation.`) that are not 0 everywhere, with their resources."""
+    columns = [column for column in frame.columns if column.startswith(prefix) and frame[column].sum()]
+    return {column: column.removeprefix(prefix) for column in columns}
+
+
+def best_value(values: pl.Series) -> float | None:
+    """The best of a column of the sweep table; None where its rows are alike, or neither way is better."""
+    if values.n_unique() < 2 or not values.dtype.is_numeric():
+        return None
+    if values.name.startswith(_LESS_IS_BETTER):
+        best = values.min()
+    elif values.name.startswith(_MORE_IS_BETTER):
+        best = values.max()
+    else:
+        return None
+    return float(best) if isinstance(best, int | float) else None
 
 
 def summary_rows(summary: Summary) -> list[tuple[str, object]]:

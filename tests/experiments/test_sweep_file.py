@@ -184,7 +184,7 @@ def test_realisations_and_trims_are_axes_with_labels_of_their_own(at_desk: Path)
     }
     sweep = _sweep(workloads=[realised], trim={"warm_up_s": [0, 3600]}, seeds=[1, 2])
     assert _labels(sweep) == [
-        (f"week/{window}{scale}", f"warm_up_s={warm_up_s}", "fifo", None)
+        (f"week/{window}{scale}", f"warm_up_s={warm_up_s}, cool_down_s=0.0", "fifo", None)
         for window in ("0-86400s", "0.5-86400.25s")
         for scale in ("", "/x1.25")
         for warm_up_s in (0.0, 3600.0)
