@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from ray_sim.console import number, print_rows, print_table
+from ray_sim.console import print_rows, print_table
 from ray_sim.experiments.compare import ComparisonReport, Group
 from ray_sim.reports.breakdown import Breakdown, ClassRatio, JobComparison
 from ray_sim.reports.statistics import Interval
+from ray_sim.reports.text import number
 
 
 def print_comparison(report: ComparisonReport) -> None:
