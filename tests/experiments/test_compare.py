@@ -164,7 +164,7 @@ def test_the_classes_of_trimmed_runs_hold_the_jobs_that_count(at_desk: Path, tmp
     (group,) = report.groups
     (breakdown,) = group.breakdowns
     assert {sum(each.jobs for each in breakdown.classes)} == counted
-    assert counted < {*range(40)}
+    assert max(counted) < 40
 
 
 def test_a_damaged_table_is_named(two_runs: tuple[str, str], at_desk: Path, tmp_path: Path) -> None:
