@@ -7,17 +7,22 @@ import numpy as np
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import COMPLETED, Ledger
 from ray_sim.model.result import JctCertificate
-from ray_sim.model.units import US_PER_S
+from ray_sim.model.units import US_PER_S, BoolArray
 from ray_sim.solvers.jct_bound import jct_bounds
 
 
-def certify(world: World, ledger: Ledger) -> JctCertificate | None:
+def certify(world: World, ledger: Ledger, counted: BoolArray | None = None) -> JctCertificate | None:
     """Bound the mean JCT of the completed jobs; None where none completed or jobs are not rigid.
 
     A gang runs at most at the speed of its partition's fastest server, and holds all its tasks
     meanwhile. The jobs left out can only take resources, so the bound holds without them.
+
+    Parameters
+    ----------
+    counted : (J,) the jobs whose mean it is; all without it
     """
-    done = np.flatnonzero(ledger.status == COMPLETED)
+    completed = ledger.status == COMPLETED
+    done = np.flatnonzero(completed if counted is None else completed & counted)
     if not world.rigid or len(done) == 0:
         return None
     shop, table = world.shop, world.table

@@ -41,6 +41,7 @@ from ray_sim.kernels.arrays import (
 from ray_sim.kernels.progress import commit_holdings, evict, finish_due, reject, set_rates, submit_due
 from ray_sim.kernels.record import add_event, add_line
 from ray_sim.model.errors import InvalidScenarioError, RunFailedError
+from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
 from ray_sim.model.streams import Streams
 from ray_sim.model.truth import RigidTruth
@@ -357,9 +358,13 @@ class Simulation:
         self._fleet.command(now, Commands(chunks=rows))
 
     def result(
-        self, *, loop_reason: str = "step by step", decision_seconds: Sequence[float] = ()
+        self,
+        trim: Trim | None = None,
+        *,
+        loop_reason: str = "step by step",
+        decision_seconds: Sequence[float] = (),
     ) -> RunResult:
-        """The result; call it when `advance` has returned None."""
+        """The result; call it when `advance` has returned None. `trim` says which jobs it counts."""
         outcome = Outcome(
             self._ledger,
             self._recording.joined(),
@@ -369,7 +374,7 @@ class Simulation:
             loop_reason,
             decision_seconds,
         )
-        return build_result(self._full_world, outcome)
+        return build_result(self._full_world, outcome, trim)
 
     def state(self) -> State:
         """Everything that `restore` needs to go on alike, as arrays; valid between two instants."""

@@ -11,6 +11,7 @@ import polars as pl
 
 from ray_sim.experiments.stored_runs import FoundRun, Missing, find_runs
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
+from ray_sim.model.units import seconds_to_us
 from ray_sim.reports.breakdown import (
     JOB_COLUMNS,
     Breakdown,
@@ -186,7 +187,7 @@ def _group(
 
 
 def _jobs(runs: Iterable[FoundRun], *, with_load: bool) -> pl.DataFrame:
-    """The jobs of a policy's runs in order of seed, with `seed` and where asked for `in_system`."""
+    """The counted jobs of a policy's runs in order of seed, with `seed` and, if asked for, `in_system`."""
     frames = []
     for run in sorted(runs, key=lambda run: run.entry.seed or 0):
         jobs = _frame(run.directory / "jobs.parquet", JOB_COLUMNS)
@@ -194,6 +195,8 @@ def _jobs(runs: Iterable[FoundRun], *, with_load: bool) -> pl.DataFrame:
             timeline = _frame(run.directory / "timeline.parquet", ("time_s", "waiting", "running"))
             present = jobs_in_system(jobs["submit_s"].to_numpy(), timeline)
             jobs = jobs.with_columns(in_system=pl.Series(present))
+        if run.trim is not None:
+            jobs = jobs.filter(run.trim.counted(seconds_to_us(jobs["submit_s"].to_numpy())))
         frames.append(jobs.with_columns(seed=pl.lit(run.entry.seed, pl.Int64)))
     return pl.concat(frames)
 

@@ -19,8 +19,9 @@ from pydantic import TypeAdapter, ValidationError
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.result import RunResult, Summary
 from ray_sim.reports.tables import summary_rows
+from workloads.realise import Tally
 
-RESULT_FORMAT = 2
+RESULT_FORMAT = 3
 """Version of the files' meaning; part of every content hash."""
 
 MANIFEST = "manifest.json"
@@ -176,9 +177,21 @@ class StoredRun:
 
     def rows(self) -> list[tuple[str, object]]:
         """Label and value of each line of a table for people."""
-        shown = ("policy", "parameters", "world", "partition", "seed", "loop", "loop_reason", "content_hash")
+        shown = (
+            "policy",
+            "parameters",
+            "world",
+            "partition",
+            "trim",
+            "seed",
+            "loop",
+            "loop_reason",
+            "content_hash",
+        )
+        tally = TypeAdapter(Tally).validate_python(self.manifest["jobs"])
         return [
             *((name, self.manifest[name]) for name in shown if self.manifest[name] not in (None, {})),
+            *tally.rows(),
             *summary_rows(self.summary),
         ]
 

@@ -16,6 +16,7 @@ from ray_sim.experiments.scenario import Scenario
 from ray_sim.experiments.store import PLAN, ResultStore
 from ray_sim.experiments.sweep_file import Entry, PolicySpec
 from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.metrics import Trim
 from ray_sim.model.parameters import resolve
 from ray_sim.model.result import Summary
 
@@ -45,6 +46,8 @@ class FoundRun:
     setting: str
     policy: str
     """Name and parameters, whatever their order."""
+    trim: Trim | None
+    """Which of its jobs the summary counts; null for all."""
     summary: Summary
 
     @property
@@ -115,6 +118,7 @@ def _found(source: str, directory: Path, entry: Entry | None = None) -> FoundRun
                 "params": manifest["parameters"],
                 "world": manifest["world"],
                 "partition": manifest["partition"],
+                "trim": manifest["trim"],
             }
         )
         cluster = str(inputs["cluster_sha256"])
@@ -128,8 +132,9 @@ def _found(source: str, directory: Path, entry: Entry | None = None) -> FoundRun
         entry=entry or Entry.of(scenario, str(manifest["content_hash"]), seed),
         workload=f"{inputs.get('workload_sha256', '')} {json.dumps(drawn, sort_keys=True)}",
         cluster=cluster,
-        setting=f"{scenario.partition} {json.dumps(world, sort_keys=True)}",
+        setting=json.dumps([scenario.partition, world, manifest["trim"]], sort_keys=True),
         policy=PolicySpec(name=scenario.policy, params=dict(sorted(scenario.params.items()))).label,
+        trim=None if scenario.trim is None else scenario.trim.trim,
         summary=read_summary(directory),
     )
 

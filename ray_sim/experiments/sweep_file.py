@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from ray_sim.experiments.scenario import (
     Scenario,
     Seed,
     Spec,
+    TrimSpec,
     Value,
     Workload,
     WorkloadSpec,
@@ -65,6 +66,7 @@ class SweepFile(Spec):
         BeforeValidator(lambda given: [given] if isinstance(given, str) else given),
         Field(min_length=1),
     ] = Field(default=["none"])
+    trim: dict[str, object] | None = None
     seeds: Annotated[list[Seed], BeforeValidator(_seed_list), Field(min_length=1)] = Field(default=[0])
 
 
@@ -88,7 +90,7 @@ class Entry:
     workload: str
     cluster: str
     setting: str
-    """Partition and world parameters where they are not the defaults."""
+    """Partition, world parameters and trim where they are not the defaults."""
     policy: str
     seed: int | None
     """Null where any seed gives the same result."""
@@ -105,11 +107,12 @@ class Entry:
         partitioned: dict[str, Value] = (
             {} if scenario.partition == "none" else {"partition": scenario.partition}
         )
+        trimmed = {} if scenario.trim is None else scenario.trim.model_dump()
         return cls(
             content_hash=content_hash,
             workload=scenario.workload.label,
             cluster=scenario.cluster,
-            setting=setting_label({**partitioned, **scenario.world}),
+            setting=setting_label({**partitioned, **scenario.world, **trimmed}),
             policy=PolicySpec(name=scenario.policy, params=scenario.params).label,
             seed=seed,
         )
@@ -127,7 +130,7 @@ class Configuration:
 class Sweep:
     """A checked sweep.
 
-    Order: workloads, clusters, world, partition, policies, seeds; the last runs fastest, and inside
+    Order: workloads, clusters, world, partition, trim, policies, seeds; the last runs fastest, and inside
     an entry the key written last. A configuration that needs no seed comes once.
     """
 
@@ -151,6 +154,7 @@ def parse_sweep(content: object, source: str, inputs: Inputs) -> Sweep:
         workloads=_entries(raw, "workloads", lambda entry: _workload(entry, inputs), problems),
         clusters=_entries(raw, "clusters", lambda entry: _cluster(entry, inputs), problems),
         worlds=_alternatives(raw.get("world", {}), "world", _world, problems),
+        trims=_alternatives(raw["trim"], "trim", _trim, problems) if raw.get("trim") is not None else [None],
         policies=_entries(raw, "policies", _policy, problems),
     )
     if problems or shape is None:
@@ -173,16 +177,24 @@ class _Axes:
     workloads: list[WorkloadSpec]
     clusters: list[str]
     worlds: list[dict[str, Value]]
+    trims: list[TrimSpec | None]
     policies: list[PolicySpec]
 
     @property
     def combinations(self) -> int:
-        return len(self.workloads) * len(self.clusters) * len(self.worlds) * len(self.policies)
+        axes: list[Sequence[object]] = [
+            self.workloads,
+            self.clusters,
+            self.worlds,
+            self.trims,
+            self.policies,
+        ]
+        return math.prod(map(len, axes))
 
 
 def _combine(axes: _Axes, shape: SweepFile, inputs: Inputs) -> Iterator[Configuration]:
-    for workload, cluster, world, partition, policy in itertools.product(
-        axes.workloads, axes.clusters, axes.worlds, shape.partition, axes.policies
+    for workload, cluster, world, partition, trim, policy in itertools.product(
+        axes.workloads, axes.clusters, axes.worlds, shape.partition, axes.trims, axes.policies
     ):
         for seed in shape.seeds:
             scenario = Scenario(
@@ -192,6 +204,7 @@ def _combine(axes: _Axes, shape: SweepFile, inputs: Inputs) -> Iterator[Configur
                 params=policy.params,
                 world=world,
                 partition=partition,
+                trim=trim,
                 seed=seed,
             )
             content = inputs.content(scenario)
@@ -246,7 +259,12 @@ def _collect(problems: list[str], place: str, parse: Callable[[], _Parsed | None
     try:
         return parse()
     except ValidationError as error:
-        known = [*SweepFile.model_fields, *PolicySpec.model_fields, *WorkloadSpec.model_fields]
+        known = [
+            *SweepFile.model_fields,
+            *PolicySpec.model_fields,
+            *WorkloadSpec.model_fields,
+            *TrimSpec.model_fields,
+        ]
         problems.extend(dotted_problems(error, known, prefix=f"{place}." if place else ""))
     except RaySimError as error:
         text = str(error).replace("\n", "\n  ")
@@ -276,6 +294,12 @@ def _world(entry: object) -> dict[str, Value] | None:
         return None  # the shape says so
     resolve("the world", WORLD_PARAMETERS, entry)
     return entry
+
+
+def _trim(entry: object) -> TrimSpec | None:
+    if not isinstance(entry, dict):
+        return None  # the shape says so
+    return TrimSpec.model_validate(entry)
 
 
 def _policy(entry: object) -> PolicySpec:

@@ -224,8 +224,8 @@ def _params(manifest: Mapping[str, object], entry: Entry | None) -> list[Param]:
         "seed": "none" if manifest["seed"] is None else manifest["seed"],
         "hash": manifest["content_hash"],
     }
-    for group in ("parameters", "world"):
-        chosen = manifest[group]
+    for group in ("parameters", "world", "trim"):
+        chosen = manifest[group] or {}
         assert isinstance(chosen, dict)
         values |= {f"{group}.{key}": value for key, value in chosen.items()}
     return [Param(key, str(value)) for key, value in values.items()]

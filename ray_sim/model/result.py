@@ -90,7 +90,10 @@ class JctCertificate:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One run in numbers. Distributions are over completed jobs."""
+    """One run in numbers, over the jobs that are counted: all, unless the run was trimmed.
+
+    Distributions are over completed jobs.
+    """
 
     jobs: int
     completed: int
@@ -104,7 +107,8 @@ class Summary:
     makespan_s: float | None
     """Last completion minus first submission."""
     utilisation: dict[str, float]
-    """Used over offered per resource, averaged from first submission to last completion."""
+    """Used over offered per resource, averaged from first submission to last completion; of a trimmed
+    run, over the window in which submissions are counted."""
     jain_index: float | None
     """Jain's index of the per-job progress rates duration / JCT; 1 = all slowed alike."""
     finish_time_fairness: Distribution
@@ -115,6 +119,8 @@ class Summary:
     """Sum over jobs that have a utility; null where none has."""
     certificate: JctCertificate | None = None
     """Null where no job completed, or where no bound is known for the kind of jobs."""
+    trimmed_jobs: int | None = None
+    """Jobs that were simulated and are not counted; null where nothing was trimmed."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain nested dict, as written to summary.json."""

@@ -97,6 +97,8 @@ def best_value(values: pl.Series) -> float | None:
 def summary_rows(summary: Summary) -> list[tuple[str, object]]:
     """A run's outcome as labels and values."""
     rows: list[tuple[str, object]] = [("jobs", summary.jobs), ("completed", summary.completed)]
+    if summary.trimmed_jobs is not None:
+        rows.insert(0, ("simulated, not counted", summary.trimmed_jobs))
     rows += [(f"not completed, {reason}", count) for reason, count in summary.reasons.items()]
     for label, sample in (("JCT s", summary.jct_s), ("queueing delay s", summary.queue_s)):
         rows += [(f"{label}, {name}", value) for name, value in asdict(sample).items()]

@@ -12,6 +12,7 @@ import yaml
 
 from ray_sim.cli import main
 from ray_sim.experiments.compare import compare_results
+from ray_sim.experiments.result_files import read_summary
 from ray_sim.experiments.store import ResultStore
 from ray_sim.experiments.sweep import run_sweep
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
@@ -154,6 +155,16 @@ def test_a_place_without_the_baseline_is_left_out_and_said(
         "week, small.yaml, restart_cost_s=60: left out, the baseline fifo has no run there",
     )
     assert len(compare_results([*two_runs, *slow]).groups) == 2
+
+
+def test_the_classes_of_trimmed_runs_hold_the_jobs_that_count(at_desk: Path, tmp_path: Path) -> None:
+    sources = [_simulate(tmp_path / policy, policy, "--warm-up", "86400") for policy in ("fifo", "sjf")]
+    counted = {read_summary(Path(source)).completed for source in sources}
+    report = compare_results(sources, by=["size"])
+    (group,) = report.groups
+    (breakdown,) = group.breakdowns
+    assert {sum(each.jobs for each in breakdown.classes)} == counted
+    assert max(counted) < 40
 
 
 def test_a_damaged_table_is_named(two_runs: tuple[str, str], at_desk: Path, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from ray_sim.experiments.store import Outcome, ResultStore
 from ray_sim.experiments.stored_runs import find_runs
 from ray_sim.experiments.sweep_file import Entry
 from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.metrics import Trim
 from tests.results_by_hand import three_jobs
 
 
@@ -23,6 +24,7 @@ def manifest(
     *,
     seed: int | None = None,
     world: Mapping[str, object] | None = None,
+    trim: Mapping[str, object] | None = None,
     workload: str = "week.parquet",
     workload_sha256: str = "a1" * 32,
     cluster_sha256: str = "c1" * 32,
@@ -40,6 +42,7 @@ def manifest(
         "parameters": dict(params or {}),
         "world": dict(world or {}),
         "partition": "none",
+        "trim": trim,
         "seed": seed,
     }
     hashed = json.dumps([content, version], sort_keys=True)
@@ -63,6 +66,16 @@ def test_a_single_run_has_the_labels_a_sweep_would_give_it(tmp_path: Path) -> No
     )
     assert run.entry.label == "week/days, small.yaml, restart_cost_s=30, las(knob=2), seed 3"
     assert missing == []
+
+
+def test_a_trimmed_run_is_no_match_for_a_whole_one(tmp_path: Path) -> None:
+    trim = {"warm_up_s": 60.0, "cool_down_s": 0.0}
+    abouts = {"whole": manifest(), "trimmed": manifest(trim=trim)}
+    runs, _ = find_runs([_run(tmp_path / name, about) for name, about in abouts.items()])
+    trimmed, whole = sorted(runs, key=lambda run: run.trim is None)
+    assert trimmed.place != whole.place
+    assert (trimmed.trim, whole.trim) == (Trim(warm_up_s=60), None)
+    assert (trimmed.entry.setting, whole.entry.setting) == ("warm_up_s=60.0, cool_down_s=0.0", "")
 
 
 def test_a_run_found_twice_counts_once(tmp_path: Path) -> None:
