@@ -26,6 +26,9 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+ASK_ABOVE = 1_000
+"""Configurations of a sweep that nobody is asked about; more may be a slip in an axis."""
+
 Json = Annotated[bool, typer.Option("--json", help="Print machine-readable output.")]
 Out = Annotated[Path, typer.Option("-o", "--out", help="File to write.")]
 
@@ -309,6 +312,9 @@ def sweep(
     max_in_flight: Annotated[
         int | None, typer.Option(min=1, help="Configurations handed to Ray at a time [cores + 1].")
     ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help=f"Do not ask above {ASK_ABOVE:,} configurations.")
+    ] = False,
     json_output: Json = False,
 ) -> None:
     """Run every combination of a sweep file on Ray, and log the results to MLflow.
@@ -316,25 +322,40 @@ def sweep(
     Example: ray-sim sweep jobs/demo.yaml -o demo/results
     """
     from ray_sim.console import print_json, print_sweep, progress
-    from ray_sim.experiments.sweep import run_sweep
+    from ray_sim.experiments.sweep import INTERRUPTED, run_sweep
+    from ray_sim.experiments.sweep_file import read_sweep
+    from ray_sim.interruption import interruptible
 
-    with progress("sweep", quiet=json_output) as report:
+    planned = read_sweep(file)
+    if not yes:
+        _confirm(file, len(planned.configurations))
+    with interruptible() as interruption, progress("sweep", quiet=json_output) as report:
         ended = run_sweep(
-            file,
+            planned,
             out,
             address=address,
             resume=resume,
             max_in_flight=max_in_flight,
             progress=lambda done, failed, total: report(done, total, f"({failed} failed)" if failed else ""),
+            stop=interruption.asked,
         )
     if json_output:
         print_json(ended.to_dict())
     else:
         print_sweep(ended)
-    if ended.missing:
-        raise typer.Exit(130)
+    if ended.stopped == INTERRUPTED:
+        raise typer.Exit(interruption.exit_code)
     if not ended.ok:
         raise typer.Exit(1)
+
+
+def _confirm(file: Path, configurations: int) -> None:
+    if configurations <= ASK_ABOVE:
+        return
+    many = f"{file}: {configurations:,} configurations"
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise InvalidInputError(f"{many}, more than {ASK_ABOVE:,}; shorten an axis, or say --yes")
+    typer.confirm(f"{many}. Run them all?", abort=True, err=True)
 
 
 @app.command()
@@ -348,19 +369,17 @@ def log(
     """
     from ray_sim.console import print_json, print_rows
     from ray_sim.experiments.result_files import is_result
-    from ray_sim.experiments.store import ResultStore
-    from ray_sim.experiments.tracking import log_run, log_sweep
+    from ray_sim.experiments.tracking import log_run, log_store
 
-    if is_result(directory):
-        logged = log_run(directory)
-    else:
-        store = ResultStore(directory)
-        name, entries = store.read_plan()
-        logged = log_sweep(name, store, entries, store.outcomes(entries))
+    logged = log_run(directory) if is_result(directory) else log_store(directory)
     if json_output:
         print_json(logged.to_dict())
     else:
-        print_rows(logged.to_dict().items())
+        print_rows((label, value) for label, value in logged.to_dict().items() if label != "damaged")
+    for problem in logged.damaged:
+        sys.stderr.write(f"error: {problem}; run it again with ray-sim sweep --resume\n")
+    if logged.damaged:
+        raise typer.Exit(1)
 
 
 @app.command()

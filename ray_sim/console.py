@@ -81,17 +81,28 @@ def print_sweep(report: SweepReport) -> None:
     ]
     if report.resumed:
         rows.append(("already there", report.resumed))
+    if report.damaged:
+        rows.append(("damaged, run again", len(report.damaged)))
     if report.repeated:
         rows.append(("the same run as another", report.repeated))
+    if report.retried:
+        rows.append(("tried more than once", len(report.retried)))
     if report.missing:
-        rows.append(("interrupted", f"{report.missing} missing; go on with --resume"))
+        rows.append(("missing", f"{report.missing:,}; go on with the same command and --resume"))
     if report.logged:
         rows.append(("MLflow", report.logged.tracking_uri))
     sys.stdout.write("\n")
     print_rows(rows)
+    for problem in report.damaged:
+        sys.stderr.write(f"damaged: {problem}\n")
+    for retried in report.retried:
+        for reason in retried.lost:
+            sys.stderr.write(f"tried again: {retried.entry.label}\n  {reason}\n")
     for failure in report.failures:
         error = (failure.error or "").replace("\n", "\n  ")
         sys.stderr.write(f"failed: {failure.entry.label}\n  {error}\n")
+    if report.stopped:
+        sys.stderr.write(f"stopped: {report.stopped}\n")
     if report.tracking_error:
         sys.stderr.write(f"error: {report.tracking_error}\n")
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import os
 import secrets
+import signal
 import sys
+import threading
 import traceback
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ray_sim.experiments.content import Content, Inputs
+from ray_sim.experiments.result_files import StoreFullError
 from ray_sim.experiments.run import Replayed, base_frame, carry_out, realise
 from ray_sim.experiments.scenario import WorkloadSpec
 from ray_sim.experiments.store import Outcome, ResultStore
@@ -33,9 +36,21 @@ _ONE_THREAD = {
 """A run is one task on one core; more threads than cores only get in each other's way."""
 
 
+MAX_ATTEMPTS = 3
+"""Times a configuration is tried whose process dies: killed, out of memory, its machine lost."""
+
+_POLL_S = 0.5
+"""Between looks at whether to stop."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Failed:
     text: str
+    store_full: bool = False
+
+
+class _AttemptLostError(Exception):
+    """A task ended without a word from the run: another attempt may well succeed."""
 
 
 def fan_out(
@@ -44,21 +59,27 @@ def fan_out(
     store: ResultStore,
     address: str = "local",
     max_in_flight: int | None = None,
-) -> Iterator[Outcome]:
+    stop: Callable[[], bool] = lambda: False,
+) -> Generator[Outcome, None, None]:
     """Run configurations on Ray, and yield each as it ends.
 
     Workers write results into the store where they see it, else the driver does. Closing the
-    iterator early, as Ctrl-C does, leaves what has ended in the store.
+    iterator early leaves what has ended in the store.
 
     Parameters
     ----------
     address : ``local`` starts Ray here and ends it afterwards, ``auto`` and ``ray://host:port`` join one
     max_in_flight : configurations handed to Ray at a time; by default one per core and one in reserve
+    stop : asked twice a second; once it says so, nothing more is yielded
+
+    Raises
+    ------
+    StoreFullError : there is no room for a result
     """
     if not configurations:
         return  # Ray takes seconds to start
     with cluster(address) as cores:
-        yield from _run_all(configurations, inputs, store, max_in_flight or cores + 1)
+        yield from _run_all(configurations, inputs, store, max_in_flight or cores + 1, stop)
 
 
 def check_address(address: str) -> None:
@@ -70,7 +91,7 @@ def check_address(address: str) -> None:
 @contextmanager
 def cluster(address: str) -> Iterator[int]:
     """Join or start Ray, and shut down only what was started here. Yields the number of cores."""
-    if address == "local":
+    if address == "local" and "ray" not in sys.modules:  # Ray reads these when it is imported
         # A private token: nobody else on this machine can hand our workers code, and Ray leaves
         # no token file in the home directory, which would change how later `ray start`s behave.
         os.environ.setdefault("RAY_AUTH_MODE", "token")
@@ -81,6 +102,7 @@ def cluster(address: str) -> Iterator[int]:
     if ray.is_initialized():
         yield _cores()
         return
+    on_sigterm = signal.getsignal(signal.SIGTERM)
     init = partial(ray.init, address=address, logging_level=logging.ERROR, log_to_driver=False)
     try:
         if address == "local":
@@ -96,6 +118,15 @@ def cluster(address: str) -> Iterator[int]:
             init(runtime_env={"env_vars": _ONE_THREAD})
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise InvalidInputError(f"--address {address}: no Ray cluster there: {_first_line(error)}") from error
+    except SystemExit as ended:  # Ray's answer to SIGTERM while it starts
+        if not callable(on_sigterm):
+            raise
+        on_sigterm(signal.SIGTERM, None)
+        raise KeyboardInterrupt from ended
+    finally:
+        # Ray takes SIGTERM for itself; whoever handled it before still does.
+        if callable(on_sigterm) and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, on_sigterm)
     try:
         yield _cores()
     finally:
@@ -110,26 +141,39 @@ def _cores() -> int:
 
 
 def _run_all(
-    configurations: Sequence[Configuration], inputs: Inputs, store: ResultStore, max_in_flight: int
+    configurations: Sequence[Configuration],
+    inputs: Inputs,
+    store: ResultStore,
+    max_in_flight: int,
+    stop: Callable[[], bool],
 ) -> Iterator[Outcome]:
     import ray
 
-    run = ray.remote(num_cpus=1)(_run)
+    run = ray.remote(num_cpus=1, max_retries=0)(_run)  # attempts are counted here, with their reasons
     shared = _Shared(configurations, inputs)
+    todo = deque(configurations)
     pending: dict[ObjectRef[_Failed | dict[str, bytes] | None], Configuration] = {}
-    queue = iter(configurations)
-    while True:
-        while len(pending) < max_in_flight and (configuration := next(queue, None)) is not None:
+    lost: defaultdict[str, list[str]] = defaultdict(list)
+    while (todo or pending) and not stop():
+        while todo and len(pending) < max_in_flight:
+            configuration = todo.popleft()
             jobs, servers = shared.arguments(configuration)
-            task = run.remote(configuration.content, jobs, servers, store)
-            pending[task] = configuration
-        if not pending:
-            return
-        ended, _ = ray.wait(list(pending), num_returns=1)
+            pending[run.remote(configuration.content, jobs, servers, store)] = configuration
+        ended, _ = ray.wait(list(pending), num_returns=1, timeout=_POLL_S)
         for task in ended:
             configuration = pending.pop(task)
+            reasons = lost[configuration.entry.content_hash]
+            try:
+                error = _receive(task, configuration, store)
+            except _AttemptLostError as reason:
+                reasons.append(str(reason))
+                if len(reasons) < MAX_ATTEMPTS:
+                    shared.renew(configuration)
+                    todo.append(configuration)  # behind the others: it may be what kills the workers
+                    continue
+                error = f"its process died in each of {MAX_ATTEMPTS} attempts; the last time: {reason}"
             shared.release(configuration)
-            yield Outcome(configuration.entry, _receive(task, configuration, store))
+            yield Outcome(configuration.entry, error, tuple(reasons))
 
 
 def _receive(
@@ -137,18 +181,29 @@ def _receive(
 ) -> str | None:
     """Error of an ended task; None once its result is in the store."""
     import ray
+    from ray.exceptions import NodeDiedError, ObjectLostError, OutOfMemoryError, RayError, WorkerCrashedError
 
     try:
         answer = ray.get(task)
-        if isinstance(answer, _Failed):
-            return answer.text
+    except (WorkerCrashedError, OutOfMemoryError, NodeDiedError, ObjectLostError) as error:
+        raise _AttemptLostError(_ray_error(error)) from error
+    except RayError as error:
+        return _ray_error(error)
+    if isinstance(answer, _Failed):
+        if answer.store_full:
+            raise StoreFullError(answer.text)
+        return answer.text
+    try:
         if answer is not None:
             store.put(configuration.entry.content_hash, answer)
-    except ray.exceptions.RayError as error:  # the worker died, or ran out of memory
-        return f"{type(error).__name__}: {_first_line(error)}"
-    except RaySimError as error:
+    except InvalidInputError as error:
         return str(error)
     return None
+
+
+def _ray_error(error: Exception) -> str:
+    cause = getattr(error, "cause", None) or error  # of a task whose input died, what befell the input
+    return f"{type(cause).__name__}: {_first_line(cause)}"
 
 
 class _Shared:
@@ -157,7 +212,7 @@ class _Shared:
     def __init__(self, configurations: Iterable[Configuration], inputs: Inputs) -> None:
         import ray
 
-        self._realise = ray.remote(num_cpus=1)(_realise)
+        self._realise = ray.remote(num_cpus=1, max_retries=0)(_realise)
         self._inputs = inputs
         self._uses = Counter(key for each in configurations for key in self._keys(each))
         self._bases: dict[str, ObjectRef[pl.DataFrame | None]] = {}
@@ -182,6 +237,10 @@ class _Shared:
                 scenario.workload, scenario.seed, self._bases[base], cluster.resources
             )
         return self._jobs[jobs], self._servers[servers]
+
+    def renew(self, configuration: Configuration) -> None:
+        """Draw the jobs anew for another attempt: their process may be the one that died."""
+        self._jobs.pop(self._keys(configuration)[1], None)
 
     def release(self, configuration: Configuration) -> None:
         """Let go of what no later configuration needs."""
@@ -234,8 +293,8 @@ def _failures() -> Iterator[list[_Failed]]:
     try:
         yield failed
     except RaySimError as error:
-        failed.append(_Failed(str(error)))
-    except Exception as error:  # a bug, perhaps in a user's own policy: say where
+        failed.append(_Failed(str(error), store_full=isinstance(error, StoreFullError)))
+    except (Exception, SystemExit) as error:  # a bug, perhaps in a user's own policy: say where
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{place.filename}, line {place.lineno}, in {place.name}"
         failed.append(_Failed(f"{type(error).__name__}: {error} ({where})"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
@@ -9,6 +10,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +18,7 @@ import numpy as np
 import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
-from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.errors import InvalidInputError, RaySimError, RunFailedError
 from ray_sim.model.result import RunResult, Summary
 from ray_sim.reports.tables import summary_rows
 from workloads.realise import Tally
@@ -28,7 +30,13 @@ MANIFEST = "manifest.json"
 TIMING = "timing.json"
 SUMMARY = "summary.json"
 _UUID_DIGITS = 32
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FRAMES = ("jobs", "events", "timeline")
+_CHECKED = (*(f"{name}.parquet" for name in _FRAMES), SUMMARY)
+
+
+class StoreFullError(RunFailedError):
+    """There is no room for a result: no other result will fit either."""
 
 
 def encode_result(
@@ -72,26 +80,56 @@ def write_result(
 
 
 def write_files(directory: Path, files: Mapping[str, bytes]) -> None:
-    """Put a result's files in place, instead of an older result if there is one."""
+    """Put a result's files in place, instead of an older result if there is one; see `write_result`."""
     prepare_target(directory)
-    sibling = directory.parent / f".{directory.name}.{uuid.uuid4().hex}"
-    fresh, old = sibling.with_suffix(".tmp"), sibling.with_suffix(".old")
+    replace_files(directory, files)
+
+
+def replace_files(directory: Path, files: Mapping[str, bytes]) -> None:
+    """Put files in place as a directory, instead of whatever is there.
+
+    Raises
+    ------
+    StoreFullError : the disk or the quota is full; what was there before still is
+    InvalidInputError : it cannot be written for another reason
+    """
+    fresh = _sibling(directory, ".tmp")
     try:
-        fresh.mkdir()
+        fresh.mkdir(parents=True)
         for name, content in files.items():
             (fresh / name).write_bytes(content)
-        if directory.exists():
-            directory.replace(old)
-        fresh.replace(directory)
+        _swap(fresh, directory)
     except OSError as error:
-        raise _unwritable(directory, error) from error
+        raise unwritable(directory, error) from error
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
+
+
+def _swap(fresh: Path, directory: Path) -> None:
+    while True:
+        try:
+            fresh.replace(directory)  # a directory replaces an empty one only
+            return
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+        remove_directory(directory)
+
+
+def remove_directory(directory: Path) -> None:
+    """Remove a directory so that nobody ever sees a part of it."""
+    old = _sibling(directory, ".old")
+    with suppress(FileNotFoundError):  # another process was quicker
+        directory.replace(old)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _sibling(directory: Path, suffix: str) -> Path:
+    return directory.parent / f".{directory.name}.{uuid.uuid4().hex}{suffix}"
 
 
 def remove_leftovers(parent: Path) -> None:
-    """Clear what a killed `write_files` left among the directories of `parent`."""
+    """Clear what a killed `replace_files` left among the directories of `parent`."""
     for leftover in parent.glob(".*"):
         if leftover.suffix in (".tmp", ".old") and len(leftover.stem.rpartition(".")[2]) == _UUID_DIGITS:
             shutil.rmtree(leftover, ignore_errors=True)
@@ -114,11 +152,14 @@ def prepare_target(directory: Path) -> None:
         directory.parent.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=directory.parent).close()
     except OSError as error:
-        raise _unwritable(directory, error) from error
+        raise unwritable(directory, error) from error
 
 
-def _unwritable(directory: Path, error: OSError) -> InvalidInputError:
-    return InvalidInputError(f"{directory}: cannot be written: {error.strerror}; choose another -o")
+def unwritable(path: Path, error: OSError) -> RaySimError:
+    """What to raise where the system refuses to write."""
+    if error.errno in _FULL:
+        return StoreFullError(f"{path}: cannot be written: {error.strerror}; make room or choose another -o")
+    return InvalidInputError(f"{path}: cannot be written: {error.strerror}; choose another -o")
 
 
 def is_result(directory: Path) -> bool:
@@ -133,7 +174,7 @@ def is_result(directory: Path) -> bool:
 def read_manifest(directory: Path) -> dict[str, object]:
     """manifest.json, or `InvalidInputError` where there is none of ours."""
     content = read_json(directory / MANIFEST, f"{directory}: not a result of ray-sim")
-    if not isinstance(content, dict) or "content_hash" not in content or "files" not in content:
+    if not isinstance(content, dict) or not {"content_hash", "files", "format"} <= content.keys():
         raise InvalidInputError(f"{directory}: not a result of ray-sim: {MANIFEST} lacks its keys")
     if content.get("format") != RESULT_FORMAT:
         raise InvalidInputError(
@@ -162,6 +203,13 @@ def read_result(directory: Path) -> RunResult:
 def read_jobs(directory: Path) -> pl.DataFrame:
     """jobs.parquet alone, after checking it against the manifest's SHA-256."""
     return _read_frame(directory, "jobs", read_manifest(directory)["files"])
+
+
+def check_result(directory: Path) -> None:
+    """Raise `InvalidInputError` unless every file of the result is as it was written."""
+    digests = read_manifest(directory)["files"]
+    for name in _CHECKED:
+        _checked_content(directory, name, digests)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,12 +283,12 @@ def _read_frame(directory: Path, name: str, digests: object) -> pl.DataFrame:
 
 
 def _checked_content(directory: Path, name: str, digests: object) -> bytes:
-    assert isinstance(digests, dict)
     try:
         content = (directory / name).read_bytes()
     except OSError as error:
         raise InvalidInputError(f"{directory / name}: cannot be read: {error.strerror}") from error
-    if hashlib.sha256(content).hexdigest() != digests.get(name):
+    written = digests.get(name) if isinstance(digests, dict) else None
+    if hashlib.sha256(content).hexdigest() != written:
         raise InvalidInputError(f"{directory / name}: changed since it was written (its SHA-256 differs)")
     return content
 

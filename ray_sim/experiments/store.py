@@ -15,13 +15,16 @@ from pydantic import TypeAdapter, ValidationError
 
 from ray_sim.experiments.content import SHORT
 from ray_sim.experiments.result_files import (
+    check_result,
     json_bytes,
     read_jobs,
     read_json,
     read_manifest,
     read_summary,
+    remove_directory,
     remove_leftovers,
-    write_files,
+    replace_files,
+    unwritable,
 )
 from ray_sim.experiments.sweep_file import Entry
 from ray_sim.model.errors import InvalidInputError
@@ -32,7 +35,11 @@ from ray_sim.reports.tables import Place, RunRow
 PLAN = "sweep.json"
 """What the sweep consists of; a directory without it is none of ours."""
 
+STORE_FORMAT = 1
+"""Version of the layout, in sweep.json; a store of another one is neither read nor written."""
+
 _FAILURES = "failures.json"
+_RUNS = "runs"
 _LOCK = ".lock"
 
 
@@ -42,6 +49,8 @@ class Outcome:
 
     entry: Entry
     error: str | None = None
+    lost: tuple[str, ...] = ()
+    """Why earlier attempts ended without a word from the run itself, e.g. its process was killed."""
 
 
 class ResultStore:
@@ -57,7 +66,7 @@ class ResultStore:
 
     def run_directory(self, content_hash: str) -> Path:
         """Where the run's files are, or will be."""
-        return self.root / "runs" / content_hash[:SHORT]
+        return self.root / _RUNS / content_hash[:SHORT]
 
     def has(self, content_hash: str) -> bool:
         """Whether the run is there."""
@@ -68,7 +77,23 @@ class ResultStore:
 
     def put(self, content_hash: str, files: Mapping[str, bytes]) -> None:
         """Keep a run's files, instead of older ones under the same hash."""
-        write_files(self.run_directory(content_hash), files)
+        replace_files(self.run_directory(content_hash), files)
+
+    def damaged(self, entries: Iterable[Entry]) -> list[Outcome]:
+        """The entries whose files are not as they were written, with what is wrong."""
+        found = []
+        for entry in entries:
+            directory = self.run_directory(entry.content_hash)
+            if directory.exists():
+                try:
+                    check_result(directory)
+                except InvalidInputError as problem:
+                    found.append(Outcome(entry, str(problem)))
+        return found
+
+    def remove(self, content_hash: str) -> None:
+        """Let go of a run."""
+        remove_directory(self.run_directory(content_hash))
 
     def in_reach(self) -> bool:
         """Whether this process, perhaps on another host, sees the store that a sweep holds."""
@@ -87,12 +112,10 @@ class ResultStore:
         """
         self._check_owner(name)
         try:
-            (self.root / "runs").mkdir(parents=True, exist_ok=True)
+            self.root.mkdir(parents=True, exist_ok=True)
             lock = (self.root / _LOCK).open("a")
         except OSError as error:
-            raise InvalidInputError(
-                f"{self.root}: cannot be written: {error.strerror}; choose another directory with -o"
-            ) from error
+            raise unwritable(self.root, error) from error
         with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kernel lets go even after kill -9
@@ -104,28 +127,41 @@ class ResultStore:
             lock.truncate(0)
             lock.write(self._token)
             lock.flush()
-            remove_leftovers(self.root / "runs")
+            (self.root / _RUNS).mkdir(exist_ok=True)
+            remove_leftovers(self.root / _RUNS)
             yield
 
     def _check_owner(self, name: str) -> None:
         if not self.root.exists() or not any(self.root.iterdir()):
             return
+        if (self.root / _LOCK).exists() and not (self.root / PLAN).exists():
+            return  # ours, of a sweep that was killed before it could write its plan
         owner, _ = self.read_plan()
         if owner != name:
             raise InvalidInputError(f"{self.root}: holds the results of sweep '{owner}'; choose another -o")
 
     def write_plan(self, name: str, entries: Iterable[Entry]) -> None:
         """Note what the sweep consists of, before it runs."""
-        self._write(PLAN, {"name": name, "entries": [asdict(entry) for entry in entries]})
+        self._write(
+            PLAN, {"format": STORE_FORMAT, "name": name, "entries": [asdict(entry) for entry in entries]}
+        )
 
     def read_plan(self) -> tuple[str, list[Entry]]:
         """The sweep's name and its runs in order."""
         content = read_json(self.root / PLAN, f"{self.root}: not the results of a sweep")
         try:
             assert isinstance(content, dict)
+            if content.get("format") != STORE_FORMAT:
+                raise InvalidInputError(
+                    f"{self.root}: written by another version of ray-sim (store format "
+                    f"{content.get('format', 'unknown')}, this version has {STORE_FORMAT}); choose another "
+                    "-o, or read it with the version that wrote it"
+                )
             return str(content["name"]), TypeAdapter(list[Entry]).validate_python(content["entries"])
         except (AssertionError, KeyError, ValidationError) as error:
-            raise InvalidInputError(f"{self.root / PLAN}: damaged; run the sweep again") from error
+            raise InvalidInputError(
+                f"{self.root / PLAN}: damaged; delete it and go on with --resume"
+            ) from error
 
     def write_failures(self, failures: Iterable[Outcome]) -> None:
         """Note what failed in the last sweep."""
@@ -172,5 +208,9 @@ class ResultStore:
 
     def _write(self, name: str, content: object) -> None:
         temporary = self.root / f".{name}.tmp"
-        temporary.write_bytes(json_bytes(content))
-        temporary.replace(self.root / name)
+        try:
+            temporary.write_bytes(json_bytes(content))
+            temporary.replace(self.root / name)
+        except OSError as error:
+            temporary.unlink(missing_ok=True)
+            raise unwritable(self.root / name, error) from error

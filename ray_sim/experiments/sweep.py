@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -11,13 +12,15 @@ from typing import Any, Self
 
 import polars as pl
 
-from ray_sim.experiments.content import Inputs
 from ray_sim.experiments.fanout import check_address, fan_out
+from ray_sim.experiments.result_files import StoreFullError
 from ray_sim.experiments.store import Outcome, ResultStore
-from ray_sim.experiments.sweep_file import Entry, read_sweep
+from ray_sim.experiments.sweep_file import Entry, Sweep, read_sweep
 from ray_sim.experiments.tracking import Logged, log_sweep
-from ray_sim.model.errors import RunFailedError
+from ray_sim.model.errors import RaySimError
 from ray_sim.reports.tables import sweep_table
+
+INTERRUPTED = "interrupted"
 
 SweepProgress = Callable[[int, int, int], None]
 """Called with (configurations done, of these failed, all)."""
@@ -32,11 +35,17 @@ class SweepReport:
     configurations: int
     resumed: int
     """Results that were in the store already."""
+    damaged: tuple[str, ...]
+    """What was wrong with results that were in the store, and were run again."""
     repeated: int
     """Combinations of the file that are the same run as an earlier one."""
     missing: int
-    """Configurations without an outcome, because the sweep was interrupted."""
+    """Configurations without an outcome, because the sweep was stopped."""
+    stopped: str | None
+    """Why it was stopped before its end."""
     failures: tuple[Outcome, ...]
+    retried: tuple[Outcome, ...]
+    """Configurations that took more than one attempt."""
     table: pl.DataFrame
     """Means over seeds, see `sweep_table`."""
     logged: Logged | None
@@ -46,7 +55,7 @@ class SweepReport:
     @property
     def ok(self) -> bool:
         """Whether all is done and logged."""
-        return not (self.failures or self.missing or self.tracking_error)
+        return not (self.failures or self.missing or self.stopped or self.tracking_error)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain nested dict for JSON."""
@@ -55,9 +64,12 @@ class SweepReport:
             "directory": str(self.directory),
             "configurations": self.configurations,
             "resumed": self.resumed,
+            "damaged": list(self.damaged),
             "repeated": self.repeated,
             "failures": [{**asdict(failure.entry), "error": failure.error} for failure in self.failures],
+            "retried": [{**asdict(each.entry), "lost_attempts": list(each.lost)} for each in self.retried],
             "missing": self.missing,
+            "stopped": self.stopped,
             "table": self.table.to_dicts(),
             "tracking_uri": self.logged.tracking_uri if self.logged else None,
             "tracking_error": self.tracking_error,
@@ -65,64 +77,92 @@ class SweepReport:
 
 
 def run_sweep(
-    path: Path,
+    sweep: Path | Sweep,
     directory: Path | None = None,
     *,
     address: str = "local",
     resume: bool = False,
     max_in_flight: int | None = None,
-    progress: SweepProgress | None = None,
+    progress: SweepProgress = lambda done, failed, total: None,
+    stop: Callable[[], bool] = lambda: False,
 ) -> SweepReport:
-    """Run every configuration of a sweep file, or with `resume` those without a result yet.
+    """Run every configuration of a sweep, or with `resume` those without a sound result yet.
 
-    A configuration that fails is reported and never takes others with it. Ctrl-C keeps what is done.
+    A configuration that fails is reported and never takes others with it. Ctrl-C, `stop` and a full
+    disk keep what is done.
 
     Parameters
     ----------
+    sweep : the file, or what `read_sweep` makes of it
     directory : for the results, and for MLflow's data unless MLFLOW_TRACKING_URI says otherwise;
         by default ``results/<name of the sweep>``
-    address, max_in_flight : see `fan_out`
+    address, max_in_flight, stop : see `fan_out`
 
     Raises
     ------
     InvalidInputError : the file has problems, the store is taken, or there is no Ray at the address
+    StoreFullError : there is no room even for the list of configurations
     """
     check_address(address)
-    inputs = Inputs()
-    sweep = read_sweep(path, inputs)
+    if isinstance(sweep, Path):
+        sweep = read_sweep(sweep)
     entries = [configuration.entry for configuration in sweep.configurations]
     directory = directory or Path("results") / sweep.name
     store = ResultStore(directory)
     with store.writing(sweep.name):
         store.write_plan(sweep.name, entries)
+        store.write_failures([])
+        damaged = store.damaged(entries) if resume else []
+        for outcome in damaged:
+            store.remove(outcome.entry.content_hash)
         outcomes = [Outcome(entry) for entry in entries if resume and store.has(entry.content_hash)]
         resumed = {outcome.entry.content_hash for outcome in outcomes}
         todo = [each for each in sweep.configurations if each.entry.content_hash not in resumed]
-        with _Log(sweep.name, store, entries, outcomes) as log:
-            try:
-                for outcome in fan_out(todo, inputs, store, address, max_in_flight):
-                    outcomes.append(outcome)
-                    log.put(outcome)
-                    if progress:
-                        progress(
-                            len(outcomes), sum(each.error is not None for each in outcomes), len(entries)
-                        )
-            except KeyboardInterrupt:
-                pass  # the report says what is missing
-        failures = [outcome for outcome in outcomes if outcome.error is not None]
-        store.write_failures(failures)
+        running = fan_out(todo, sweep.inputs, store, address, max_in_flight, stop)
+        with _Log(sweep.name, store, entries, outcomes) as log, closing(running):
+            stopped = _gather(
+                running, outcomes, store, log, lambda done, failed: progress(done, failed, len(entries))
+            )
+    missing = len(entries) - len(outcomes)
     return SweepReport(
         name=sweep.name,
         directory=directory,
         configurations=len(entries),
         resumed=len(resumed),
+        damaged=tuple(str(outcome.error) for outcome in damaged),
         repeated=sweep.repeated,
-        missing=len(entries) - len(outcomes),
-        failures=tuple(failures),
+        missing=missing,
+        stopped=stopped or (INTERRUPTED if missing else None),
+        failures=tuple(outcome for outcome in outcomes if outcome.error is not None),
+        retried=tuple(outcome for outcome in outcomes if outcome.lost),
         table=sweep_table(store.rows(entries)),
         logged=log.logged,
         tracking_error=log.error,
     )
+
+
+def _gather(
+    running: Iterable[Outcome],
+    outcomes: list[Outcome],
+    store: ResultStore,
+    log: _Log,
+    progress: Callable[[int, int], None],
+) -> str | None:
+    """Take the outcomes as they come; says why they stopped coming before the end."""
+    failures: list[Outcome] = []
+    try:
+        for outcome in running:
+            outcomes.append(outcome)
+            log.put(outcome)
+            if outcome.error is not None:
+                failures.append(outcome)
+                store.write_failures(failures)
+            progress(len(outcomes), len(failures))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except StoreFullError as error:
+        return str(error)
+    return None
 
 
 class _Log:
@@ -151,7 +191,7 @@ class _Log:
         self._queue.put(None)
         try:
             self.logged = self._future.result()
-        except RunFailedError as error:
+        except RaySimError as error:
             self.error = str(error)
         finally:
             self._thread.shutdown()

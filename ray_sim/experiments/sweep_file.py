@@ -53,6 +53,14 @@ def _seed_list(given: object) -> object:
     return list(range(count))
 
 
+def _each_once(seeds: list[int]) -> list[int]:
+    seen: dict[int, int] = {}
+    for index, seed in enumerate(seeds):
+        if seen.setdefault(seed, index) != index:
+            raise ValueError(f"must be given once each; [{index}] repeats [{seen[seed]}]")
+    return seeds
+
+
 class SweepFile(Spec):
     """The shape of a sweep file. Its entries are expanded first and then checked one by one."""
 
@@ -67,7 +75,9 @@ class SweepFile(Spec):
         Field(min_length=1),
     ] = Field(default=["none"])
     trim: dict[str, object] | None = None
-    seeds: Annotated[list[Seed], BeforeValidator(_seed_list), Field(min_length=1)] = Field(default=[0])
+    seeds: Annotated[
+        list[Seed], BeforeValidator(_seed_list), Field(min_length=1), AfterValidator(_each_once)
+    ] = Field(default=[0])
 
 
 class PolicySpec(Spec):
@@ -138,6 +148,8 @@ class Sweep:
     configurations: tuple[Configuration, ...]
     repeated: int
     """Combinations left out because an earlier one is the same run under another label."""
+    inputs: Inputs
+    """The files it names."""
 
 
 def read_sweep(path: Path, inputs: Inputs | None = None) -> Sweep:
@@ -169,7 +181,7 @@ def parse_sweep(content: object, source: str, inputs: Inputs) -> Sweep:
     for configuration in _combine(axes, shape, inputs):
         first = configurations.setdefault(configuration.entry.content_hash, configuration)
         repeated += first is not configuration
-    return Sweep(shape.name, tuple(configurations.values()), repeated)
+    return Sweep(shape.name, tuple(configurations.values()), repeated, inputs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-from ray_sim.experiments.result_files import read_jobs, read_manifest, read_summary
+from ray_sim.experiments.mlflow_template import new_database
+from ray_sim.experiments.result_files import check_result, read_jobs, read_manifest, read_summary
 from ray_sim.experiments.store import Outcome, ResultStore
 from ray_sim.experiments.sweep_file import Entry
 from ray_sim.model.errors import RunFailedError
@@ -26,10 +28,22 @@ if TYPE_CHECKING:
 
 HASH_TAG = "ray_sim.hash"
 SWEEP_TAG = "ray_sim.sweep"
+_ERROR_TAG = "ray_sim.error"
+_LOST_TAG = "ray_sim.lost_attempts"
 _PARENT_TAG = "mlflow.parentRunId"
 
 MAX_TIMELINE_POINTS = 100
 """Of a run, all its series together; the whole timeline is an artifact."""
+
+_PATIENCE = {
+    # Read when MLflow is first imported, which is why it is imported here and nowhere else.
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_LOGGING_LEVEL": "WARNING",
+    # Read with every request: a server that does not answer is given up after some 10 s, not 4 min.
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
+}
+"""Settings of MLflow's, unless the user has made others."""
 
 _MAX_TEXT = 4000
 """Characters of an error in a tag."""
@@ -44,6 +58,8 @@ class Logged:
     created: int
     present: int
     """Runs that were there from an earlier call."""
+    damaged: tuple[str, ...] = ()
+    """What is wrong with results that could not be logged."""
 
     def to_dict(self) -> dict[str, object]:
         """Plain dict for JSON."""
@@ -55,28 +71,41 @@ def log_sweep(name: str, store: ResultStore, entries: Sequence[Entry], outcomes:
 
     Parameters
     ----------
-    entries : the whole sweep; what the store has of it makes the parent's table and pictures
+    entries : the whole sweep; those with a result among the outcomes make the parent's table and pictures
 
     Raises
     ------
     RunFailedError : the tracking store cannot be used
     """
     tracker = _Tracker(name, store.root)
+    done = set()
     with tracker.errors_named():
         parent, is_new = tracker.parent(name)
         for outcome in outcomes:
-            entry = outcome.entry
+            tracker.log_outcome(outcome, store, parent)
             if outcome.error is None:
-                tracker.log_run(store.run_directory(entry.content_hash), entry, parent)
-            else:
-                tracker.log_failure(entry, outcome.error, parent)
+                done.add(outcome.entry.content_hash)
         if is_new or tracker.created:
-            tracker.log_comparison(parent, store, entries)
+            finished = [entry for entry in entries if entry.content_hash in done]
+            tracker.log_comparison(parent, store, finished, whole=len(finished) == len(entries))
     return tracker.logged()
+
+
+def log_store(directory: Path) -> Logged:
+    """Log what the store of a sweep has, apart from damaged results; see `log_sweep`."""
+    store = ResultStore(directory)
+    name, entries = store.read_plan()
+    with store.writing(name):
+        damaged = store.damaged(entries)
+        left_out = {outcome.entry.content_hash for outcome in damaged}
+        outcomes = [each for each in store.outcomes(entries) if each.entry.content_hash not in left_out]
+        logged = log_sweep(name, store, entries, outcomes)
+    return replace(logged, damaged=tuple(str(outcome.error) for outcome in damaged))
 
 
 def log_run(directory: Path) -> Logged:
     """Log a single result directory, in the experiment `ray_sim`; see `log_sweep`."""
+    check_result(directory)
     tracker = _Tracker("ray_sim", directory.absolute().parent)
     with tracker.errors_named():
         tracker.log_run(directory)
@@ -84,18 +113,19 @@ def log_run(directory: Path) -> Logged:
 
 
 class _Tracker:
-    """The runs of one MLflow experiment, by content hash. A new SQLite store takes seconds to make."""
+    """The runs of one MLflow experiment, by content hash."""
 
     def __init__(self, experiment: str, directory: Path) -> None:
         """Connect to MLFLOW_TRACKING_URI, else to ``mlflow.db`` in the directory."""
         self._uri = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{directory / 'mlflow.db'}"
         self._experiment = experiment
-        # Read when mlflow is first imported, which is why it is imported below and nowhere else.
-        os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
-        os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "WARNING")
+        for setting, value in _PATIENCE.items():
+            os.environ.setdefault(setting, value)
         with self.errors_named():
             from mlflow import MlflowClient
 
+            if (database := _sqlite_file(self._uri)) is not None:
+                new_database(database, _revision(), _migrate)
             self._client = MlflowClient(tracking_uri=self._uri)
             self._experiment_id = _experiment_id(self._client, experiment, directory)
             runs = _all_runs(self._client, self._experiment_id)
@@ -116,7 +146,18 @@ class _Tracker:
             run = self._client.create_run(self._experiment_id, tags=tags, run_name=name)
         return str(run.info.run_id), run.info.status != "FINISHED"
 
-    def log_run(self, directory: Path, entry: Entry | None = None, parent: str | None = None) -> None:
+    def log_outcome(self, outcome: Outcome, store: ResultStore, parent: str) -> None:
+        """Log how a configuration ended, unless that is logged already."""
+        entry = outcome.entry
+        if outcome.error is not None:
+            self._log_failure(entry, outcome.error, parent)
+        else:
+            tags = {_LOST_TAG: "\n".join(outcome.lost)[:_MAX_TEXT]} if outcome.lost else {}
+            self.log_run(store.run_directory(entry.content_hash), entry, {_PARENT_TAG: parent} | tags)
+
+    def log_run(
+        self, directory: Path, entry: Entry | None = None, tags: Mapping[str, str] | None = None
+    ) -> None:
         """Log a result directory, unless its hash is logged already.
 
         Parameters
@@ -124,7 +165,7 @@ class _Tracker:
         entry : gives the workload the label it has in the sweep's tables
         """
         manifest = read_manifest(directory)
-        run_id = self._begin(str(manifest["content_hash"]), _run_name(manifest), "FINISHED", parent)
+        run_id = self._begin(str(manifest["content_hash"]), _run_name(manifest), "FINISHED", tags or {})
         if run_id is None:
             return
         timeline = pl.read_parquet(directory / "timeline.parquet")
@@ -138,22 +179,21 @@ class _Tracker:
         self._log_bytes(run_id, "jct_cdf.png", jct_cdf_png({"": jct_s}, f"JCT, {_run_name(manifest)}"))
         self._client.set_terminated(run_id, "FINISHED")
 
-    def log_failure(self, entry: Entry, error: str, parent: str) -> None:
-        """Log that a configuration failed, unless that is logged already."""
-        run_id = self._begin(entry.content_hash, entry.policy, "FAILED", parent)
+    def _log_failure(self, entry: Entry, error: str, parent: str) -> None:
+        tags = {_PARENT_TAG: parent, _ERROR_TAG: error[:_MAX_TEXT]}
+        run_id = self._begin(entry.content_hash, entry.policy, "FAILED", tags)
         if run_id is not None:
-            self._client.set_tag(run_id, "ray_sim.error", error[:_MAX_TEXT])
             self._client.set_terminated(run_id, "FAILED")
 
-    def log_comparison(self, parent: str, store: ResultStore, entries: Sequence[Entry]) -> None:
-        """Give the parent its table and pictures, and end it."""
+    def log_comparison(self, parent: str, store: ResultStore, entries: Sequence[Entry], whole: bool) -> None:
+        """Give the parent its table and pictures, and end it: as finished if the sweep is `whole`."""
         rows = store.rows(entries)
         self._client.log_text(parent, sweep_table(rows).write_csv(), "comparison.csv")
         for index, (place, curves) in enumerate(store.jct_curves(entries)):
             self._log_bytes(parent, f"jct_cdf_{index}.png", jct_cdf_png(curves, place_title(place)))
-        self._client.set_terminated(parent, "FINISHED" if len(rows) == len(entries) else "FAILED")
+        self._client.set_terminated(parent, "FINISHED" if whole else "FAILED")
 
-    def _begin(self, content_hash: str, name: str, status: str, parent: str | None) -> str | None:
+    def _begin(self, content_hash: str, name: str, status: str, tags: Mapping[str, str]) -> str | None:
         """Open a run; None where one with this hash has ended with this status before."""
         known = self._by_hash.get(content_hash)
         if known is not None and known.info.status == status:
@@ -161,8 +201,8 @@ class _Tracker:
             return None
         if known is not None:  # cut off while it was logged, or it failed then and is finished now
             self._client.delete_run(known.info.run_id)
-        tags = {HASH_TAG: content_hash} | ({_PARENT_TAG: parent} if parent else {})
-        run = self._client.create_run(self._experiment_id, tags=tags, run_name=name)
+        hashed = {HASH_TAG: content_hash, **tags}
+        run = self._client.create_run(self._experiment_id, tags=hashed, run_name=name)
         self.created += 1
         return str(run.info.run_id)
 
@@ -179,11 +219,31 @@ class _Tracker:
 
         try:
             yield
-        except (MlflowException, SQLAlchemyError, OSError) as error:
+        except (MlflowException, SQLAlchemyError, sqlite3.Error, OSError) as error:
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             raise RunFailedError(
                 f"MLflow store {self._uri}: {reason}; the results are kept, log them later with `ray-sim log`"
             ) from error
+
+
+def _sqlite_file(uri: str) -> Path | None:
+    """The file of a plain SQLite URI."""
+    path = uri.removeprefix("sqlite:///")
+    return Path(path) if path not in (uri, "", ":memory:") and "?" not in path else None
+
+
+def _revision() -> str | None:
+    """The schema that this version of MLflow wants."""
+    from alembic.script import ScriptDirectory
+    from mlflow.store import db_migrations
+
+    return ScriptDirectory(str(Path(db_migrations.__file__).parent)).get_current_head()
+
+
+def _migrate(database: Path) -> None:
+    from mlflow import MlflowClient
+
+    MlflowClient(tracking_uri=f"sqlite:///{database}").search_experiments(max_results=1)
 
 
 def _experiment_id(client: MlflowClient, name: str, directory: Path) -> str:

@@ -1,0 +1,73 @@
+"""A new MLflow database in milliseconds: a copy of a migrated, empty one kept in the user's cache.
+
+MLflow makes a new SQLite store by running every migration of its history, which takes seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Callable
+from contextlib import closing, suppress
+from importlib.metadata import version
+from pathlib import Path
+
+Migrate = Callable[[Path], None]
+"""Makes a new store of MLflow's at a path."""
+
+
+def new_database(database: Path, revision: str | None, migrate: Migrate) -> None:
+    """Put a migrated, empty store at `database`, whole, unless a file is there.
+
+    Parameters
+    ----------
+    revision : of the schema that this MLflow wants; a template of another one is made anew
+    """
+    if database.exists():
+        return
+    database.parent.mkdir(parents=True, exist_ok=True)
+    template = template_path()
+    with tempfile.TemporaryDirectory(dir=database.parent, prefix=f".{database.name}.") as folder:
+        fresh = Path(folder) / "new.db"
+        if not _is_sound(template, revision):
+            _make(fresh, Path(folder) / "migrated.db", migrate)
+            _keep(fresh, template)
+        else:
+            shutil.copyfile(template, fresh)
+        with suppress(FileExistsError):  # another process was quicker
+            os.link(fresh, database)
+
+
+def template_path() -> Path:
+    """Where the template of this version of MLflow is kept."""
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return root / "ray_sim" / f"mlflow-{version('mlflow')}.db"
+
+
+def _is_sound(template: Path, revision: str | None) -> bool:
+    if not template.is_file():
+        return False
+    with closing(sqlite3.connect(f"{template.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+        try:
+            found = connection.execute("SELECT version_num FROM alembic_version").fetchall()
+            return found == [(revision,)] and connection.execute("PRAGMA quick_check").fetchall() == [("ok",)]
+        except sqlite3.DatabaseError:
+            return False
+
+
+def _make(fresh: Path, migrated: Path, migrate: Migrate) -> None:
+    migrate(migrated)
+    with closing(sqlite3.connect(migrated)) as connection:
+        # The default experiment holds a path; MLflow makes one where there is none.
+        connection.execute("DELETE FROM experiments")
+        connection.commit()
+        connection.execute("VACUUM INTO ?", (str(fresh),))
+
+
+def _keep(fresh: Path, template: Path) -> None:
+    with suppress(OSError):  # without a place to keep it, the next store takes its seconds too
+        template.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=template.parent, prefix=f".{template.name}.") as folder:
+            (Path(shutil.copyfile(fresh, Path(folder) / "new.db"))).replace(template)
