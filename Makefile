@@ -32,7 +32,8 @@ demo: $(READY)
 	@mkdir -p demo
 	$(RAY_SIM) convert philly-csv workloads/samples/philly_sample.csv -o demo/workload.parquet
 	$(RAY_SIM) sweep jobs/demo.yaml -o demo/results
-	@echo "Results are in demo/results. To browse the runs in MLflow: make ui"
+	$(RAY_SIM) report demo/results -o demo/report.html
+	@echo "Report: demo/report.html. Results: demo/results. To browse the runs in MLflow: make ui"
 
 ui: $(READY)
 	@test -f $(DEMO_STORE) || { echo "error: $(DEMO_STORE) does not exist; run 'make demo' first" >&2; exit 1; }

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ray_sim.engine.world import build_world
     from ray_sim.experiments.cluster_file import load_cluster
     from ray_sim.experiments.run import simulate
+    from ray_sim.model.metrics import Trim
     from ray_sim.model.parameters import Parameter
     from ray_sim.model.result import RunResult
     from workloads.store import load_workload
@@ -26,6 +27,7 @@ _HOMES = {
     "Policy": "ray_sim.engine.contract",
     "RunResult": "ray_sim.model.result",
     "Simulation": "ray_sim.engine.simulation",
+    "Trim": "ray_sim.model.metrics",
     "View": "ray_sim.engine.contract",
     "Wake": "ray_sim.engine.contract",
     "build_world": "ray_sim.engine.world",
@@ -42,6 +44,7 @@ __all__ = [
     "Policy",
     "RunResult",
     "Simulation",
+    "Trim",
     "View",
     "Wake",
     "build_world",

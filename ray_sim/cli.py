@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -55,6 +56,10 @@ def convert(
     rebase: Annotated[
         bool, typer.Option("--rebase", help="Count submit_s from the first kept submission.")
     ] = False,
+    window: Annotated[
+        tuple[float, float] | None,
+        typer.Option(metavar="FROM TO", help="Keep the jobs submitted in [FROM, TO) seconds."),
+    ] = None,
     rejects: Annotated[
         Path | None, typer.Option("--rejects", help="File for the rejected rows [OUT.rejects.parquet].")
     ] = None,
@@ -66,11 +71,18 @@ def convert(
     """
     from ray_sim.console import print_json, print_rows
     from workloads.convert import convert as convert_trace
+    from workloads.realise import Window
     from workloads.trace_format import ConvertOptions
 
     began = time.perf_counter()
-    options = ConvertOptions(mapping=mapping, rebase=rebase)
-    report = convert_trace(format_name, sources, out, options=options, rejects=rejects)
+    report = convert_trace(
+        format_name,
+        sources,
+        out,
+        options=ConvertOptions(mapping=mapping, rebase=rebase),
+        window=None if window is None else Window(*window),
+        rejects=rejects,
+    )
     seconds = time.perf_counter() - began
     if json_output:
         print_json({**report.to_dict(), "seconds": seconds})
@@ -82,6 +94,7 @@ def convert(
             ("workload", out),
             ("rows read", report.read),
             ("rows kept", report.kept),
+            *([("rows outside the window", report.outside_window)] if window else []),
             *((f"rejected, {reason}", count) for reason, count in report.rejected.items()),
             *([("rejects", report.rejects)] if report.rejects else []),
             ("seconds", round(seconds, 2)),
@@ -194,6 +207,19 @@ def run(
         typer.Argument(metavar="[SCENARIO.yaml]", help="A scenario file, instead of the options."),
     ] = None,
     workload: Annotated[str | None, typer.Option("--workload", help="Parquet workload.")] = None,
+    unsuccessful: Annotated[
+        str | None, typer.Option(metavar="RULE", help="Jobs that failed or were killed: keep or drop.")
+    ] = None,
+    window: Annotated[
+        tuple[float, float] | None,
+        typer.Option(metavar="FROM TO", help="Only jobs submitted in [FROM, TO) seconds."),
+    ] = None,
+    resample: Annotated[
+        str | None, typer.Option(metavar="days", help="Draw whole days of the workload with the seed.")
+    ] = None,
+    load_scale: Annotated[
+        float | None, typer.Option(help="Factor on the load: submissions come so many times as fast.")
+    ] = None,
     cluster: Annotated[
         str | None, typer.Option("--cluster", help="Bundled cluster, or its YAML or CSV file.")
     ] = None,
@@ -206,6 +232,12 @@ def run(
     ] = None,
     partition: Annotated[
         str | None, typer.Option(help="vc confines jobs to their vc's servers, or none.")
+    ] = None,
+    warm_up: Annotated[
+        float | None, typer.Option(metavar="S", help="Seconds of submissions at the start not to count.")
+    ] = None,
+    cool_down: Annotated[
+        float | None, typer.Option(metavar="S", help="Seconds of submissions at the end not to count.")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of workload and policy.")] = None,
     sites: Annotated[int | None, typer.Option(min=1, help="Groups of servers simulated apart.")] = None,
@@ -223,21 +255,30 @@ def run(
     from ray_sim.experiments.result_files import prepare_target, write_files
     from ray_sim.experiments.run import run_scenario
     from ray_sim.experiments.scenario import key_values, parse_scenario, read_scenario
-    from ray_sim.reports.tables import summary_rows
 
+    realised = {
+        "path": workload,
+        "unsuccessful": unsuccessful,
+        "window": window,
+        "resample": resample,
+        "load_scale": load_scale,
+    }
     options = {
-        "workload": workload,
+        "workload": _given(realised) or None,
         "cluster": cluster,
         "policy": policy,
         "params": key_values(params, "-p") if params else None,
         "world": key_values(world, "-w") if world else None,
         "partition": partition,
+        "trim": _given({"warm_up_s": warm_up, "cool_down_s": cool_down}) or None,
         "seed": seed,
         "sites": sites,
     }
-    given = {key: value for key, value in options.items() if value is not None}
+    given = _given(options)
     if scenario_file is not None and given:
-        raise InvalidScenarioError(f"{scenario_file}: holds the scenario; leave out --{', --'.join(given)}")
+        raise InvalidScenarioError(
+            f"{scenario_file}: holds the scenario; leave out the options for {', '.join(given)}"
+        )
     scenario = read_scenario(scenario_file) if scenario_file else parse_scenario(given, "ray-sim run")
     inputs = Inputs()
     content = inputs.content(scenario)
@@ -251,7 +292,11 @@ def run(
         summary = finished.result.summary.to_dict()
         print_json({"directory": str(directory), "hash": content.content_hash, "summary": summary})
     else:
-        print_rows([("result", directory), *summary_rows(finished.result.summary)])
+        print_rows([("result", directory), *finished.rows()])
+
+
+def _given(options: Mapping[str, object]) -> dict[str, object]:
+    return {key: value for key, value in options.items() if value is not None}
 
 
 @app.command()
@@ -338,6 +383,26 @@ def log(
 
 
 @app.command()
+def report(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Results of a run or of a sweep.")],
+    out: Out,
+    json_output: Json = False,
+) -> None:
+    """Write a report with tables and pictures: one HTML file that needs nothing else.
+
+    Example: ray-sim report results/demo -o report.html
+    """
+    from ray_sim.console import print_json, print_rows
+    from ray_sim.experiments.report import write_report
+
+    written = write_report(directory, out)
+    if json_output:
+        print_json(written.to_dict())
+    else:
+        print_rows(written.to_dict().items())
+
+
+@app.command()
 def diff(
     here: Annotated[Path, typer.Argument(metavar="RUN", help="A run's directory.")],
     other: Annotated[Path, typer.Argument(help="Another run, or a Parquet or CSV table with job_id.")],
@@ -371,6 +436,38 @@ def diff(
                 print_rows([(label, ", ".join(jobs))])
     if not found.same:
         raise typer.Exit(1)
+
+
+@app.command()
+def compare(
+    sources: Annotated[
+        list[Path], typer.Argument(metavar="RUN_OR_SWEEP...", help="Directories of sweeps or of runs.")
+    ],
+    metric: Annotated[
+        str, typer.Option(help="A number of summary.json, e.g. jct_s.p99, makespan_s, utilisation.gpu.")
+    ] = "jct_s.mean",
+    baseline: Annotated[
+        str | None, typer.Option(metavar="POLICY", help="What to compare with [the best mean].")
+    ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CLASS", help="Also by class of job: size, vc, load or duration; repeatable."),
+    ] = None,
+    json_output: Json = False,
+) -> None:
+    """Compare policies over the same seeds: how large the difference is, and whether it is real.
+
+    Example: ray-sim compare results/study --baseline fifo --by size
+    """
+    from ray_sim.console import print_json
+    from ray_sim.console_compare import print_comparison
+    from ray_sim.experiments.compare import compare_results
+
+    found = compare_results(map(str, sources), metric, baseline, by or [])
+    if json_output:
+        print_json(found.to_dict())
+    else:
+        print_comparison(found)
 
 
 @app.command(name="check-policy")

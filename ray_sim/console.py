@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
+from ray_sim.reports.text import number
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -64,27 +66,14 @@ def print_frame(frame: pl.DataFrame, columns: Mapping[str, str], title: str | No
 
 def print_sweep(report: SweepReport) -> None:
     """A sweep's table of means over seeds, and what did not go well."""
+    from ray_sim.reports.tables import KEYS, SWEEP_HEADINGS
+
     headings = {
-        "workload": "workload",
-        "cluster": "cluster",
-        "setting": "setting",
-        "policy": "policy",
-        "seeds": "seeds",
-        "jct_s.mean": "mean JCT s",
-        "jct_s.median": "median",
-        "jct_s.p90": "p90",
-        "jct_s.p99": "p99",
-        "queue_s.mean": "mean queue s",
-        "utilisation.gpu": "GPU util.",
-        "makespan_s": "makespan s",
-        "completed": "completed",
-        "rejected": "rejected",
-        "unfinished": "unfinished",
+        **{key: key for key in KEYS if key == "policy" or _varies(report.table, key)},
+        **SWEEP_HEADINGS,
     }
-    fixed = {"workload", "cluster", "setting"}
-    varying = {key: text for key, text in headings.items() if key not in fixed or _varies(report.table, key)}
     if report.table.height:
-        print_frame(report.table, varying, f"{report.name}: means over seeds")
+        print_frame(report.table, headings, f"{report.name}: means over seeds")
     done = report.configurations - report.missing - len(report.failures)
     rows: list[tuple[str, object]] = [
         ("results", report.directory),
@@ -120,15 +109,6 @@ def print_sweep(report: SweepReport) -> None:
 
 def _varies(table: pl.DataFrame, column: str) -> bool:
     return column in table.columns and table[column].n_unique() > 1
-
-
-def number(value: object) -> str:
-    """Readable text of a cell: thousands apart, four digits that matter, a dash for nothing."""
-    if value is None:
-        return "-"
-    if isinstance(value, float):
-        return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.4g}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
 def exact(value: object) -> str:

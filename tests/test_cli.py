@@ -43,7 +43,21 @@ def _complaint(capsys: pytest.CaptureFixture[str], *argv: str, code: int = 2) ->
 
 
 @pytest.mark.parametrize(
-    "command", ["convert", "synth", "info", "policies", "run", "sweep", "log", "diff", "check-policy"]
+    "command",
+    [
+        "convert",
+        "synth",
+        "info",
+        "policies",
+        "run",
+        "sweep",
+        "log",
+        "report",
+        "diff",
+        "compare",
+        "check-policy",
+        "bench",
+    ],
 )
 def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--help"]) == 0
@@ -113,7 +127,53 @@ def test_a_scenario_file_and_options_say_the_same(desk: Path, capsys: pytest.Cap
     )
     by_options = _answer(capsys, "run", *WEEK, "--policy", "las", "-p", "knob=2", "-w", "restart_cost_s=1")
     assert _answer(capsys, "run", "s.yaml")["hash"] == by_options["hash"]
-    assert "leave out --seed" in _complaint(capsys, "run", "s.yaml", "--seed", "1")
+    assert "leave out the options for seed" in _complaint(capsys, "run", "s.yaml", "--seed", "1")
+
+
+def test_a_realisation_and_a_trim_can_be_given_by_options(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("s.yaml").write_text(
+        "workload: {path: week.parquet, window: [0, 40000], resample: days, load_scale: 1.5}\n"
+        "cluster: small.yaml\ntrim: {warm_up_s: 600, cool_down_s: 60}\nseed: 2\n"
+    )
+    realised = ["--window", "0", "40000", "--resample", "days", "--load-scale", "1.5", "--seed", "2"]
+    options = [*WEEK, *realised, "--warm-up", "600", "--cool-down", "60", "--unsuccessful", "keep"]
+    told = _answer(capsys, "run", *options, "-o", "trimmed")
+    assert _answer(capsys, "run", "s.yaml")["hash"] == told["hash"]
+    assert main(["info", "trimmed"]) == 0
+    printed = capsys.readouterr().out
+    assert "simulated, not counted" in printed
+    assert "left out, outside the window" in printed
+    assert "the options for trim" in _complaint(capsys, "run", "s.yaml", "--warm-up", "1")
+
+
+def test_convert_counts_what_is_outside_the_window(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("jobs.csv").write_text("job_id,submit_s,num_gpus,duration_s\na,0,1,10\nb,5,1,3\nc,6,2,20\n")
+    report = _answer(capsys, "convert", "csv", "jobs.csv", "-o", "out.parquet", "--window", "5", "6")
+    assert (report["read"], report["kept"], report["outside_window"]) == (3, 1, 2)
+    assert main(["convert", "csv", "jobs.csv", "-o", "out.parquet", "--window", "5", "6"]) == 0
+    assert "rows outside the window" in capsys.readouterr().out
+    assert "window: FROM" in _complaint(
+        capsys, "convert", "csv", "jobs.csv", "-o", "o.parquet", "--window", "6", "5"
+    )
+
+
+def test_a_run_becomes_a_report(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _answer(capsys, "run", *WEEK, "--policy", "las", "-p", "knob=2", "-o", "las")
+    told = _answer(capsys, "report", "las", "-o", "report.html")
+    assert (told["report"], told["kind"], told["done"]) == ("report.html", "run", 1)
+    assert "las(knob=2) on small.yaml" in Path("report.html").read_text()
+    assert main(["report", "las", "-o", "again.html"]) == 0
+    assert "again.html" in capsys.readouterr().out
+    assert Path("again.html").read_bytes() == Path("report.html").read_bytes()
+
+
+def test_a_report_of_what_is_no_result_or_to_where_nothing_can_be_is_refused(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "small.yaml: not a result" in _complaint(capsys, "report", "small.yaml", "-o", "r.html")
+    assert "does not exist" in _complaint(capsys, "report", str(desk), "-o", "none/r.html")
 
 
 def test_diff_is_silent_on_equal_runs_and_fails_on_others(
@@ -136,6 +196,16 @@ def test_diff_shows_a_microsecond(desk: Path, capsys: pytest.CaptureFixture[str]
     assert "30,000.000001" in capsys.readouterr().out
 
 
+def test_compare_takes_runs_and_says_what_is_wrong(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for policy in ("fifo", "sjf"):
+        _answer(capsys, "run", *WEEK, "--policy", policy, "-o", policy)
+    told = _answer(capsys, "compare", "fifo", "sjf", "--metric", "queue_s.mean", "--by", "size")
+    assert (told["metric"], told["runs"], told["lower_is_better"]) == ("queue_s.mean", 2, True)
+    assert "Did you mean 'sjf'" in _complaint(capsys, "compare", "fifo", "sjf", "--baseline", "sjff")
+    assert "nothing to compare" in _complaint(capsys, "compare", "fifo")
+    assert "holds neither a run" in _complaint(capsys, "compare", "nowhere")
+
+
 def test_a_missing_workload_is_named(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "nowhere.parquet" in _complaint(
         capsys, "run", "--workload", "nowhere.parquet", "--cluster", "small.yaml"
@@ -156,6 +226,18 @@ def test_a_misspelt_policy_gets_a_suggestion(desk: Path, capsys: pytest.CaptureF
         (["-w", "horizon_s=0"], "horizon_s: must be above 0"),
         (["--partition", "vcs"], "partition"),
         (["--seed", "x"], "--seed"),
+        (["--window", "5"], "--window"),
+        (["--window", "9", "5"], "workload.window: FROM must be below TO"),
+        (
+            ["--window", "1e9", "2e9"],
+            "week.parquet: window: no job is submitted from 1000000000 to",
+        ),
+        (["--unsuccessful", "drop"], "week.parquet: unsuccessful jobs cannot be dropped"),
+        (["--unsuccessful", "cut"], "workload.unsuccessful: must be 'keep' or 'drop'"),
+        (["--load-scale", "0"], "workload.load_scale: must be > 0"),
+        (["--resample", "weeks"], "workload.resample: must be 'days'"),
+        (["--warm-up", "-1"], "trim.warm_up_s: must be >= 0"),
+        (["--warm-up", "1e9"], "trim: no job is submitted between a warm-up of 1e+09 s"),
         (["--colour", "red"], "--colour"),
     ],
 )

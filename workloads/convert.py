@@ -14,6 +14,7 @@ from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError, Unknow
 from workloads import csv_table, philly_csv
 from workloads.files import replacing, require_file, require_folder_of
 from workloads.provenance import Counts, Provenance, Source
+from workloads.realise import Window
 from workloads.schema import with_all_columns
 from workloads.store import write_workload
 from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
@@ -26,7 +27,7 @@ FORMATS: dict[str, TraceFormat] = {
 
 @dataclass(frozen=True, slots=True)
 class ConversionReport:
-    """What a conversion did. Every row read is kept or rejected for a reason."""
+    """What a conversion did. Every row read is kept, rejected for a reason, or outside the window."""
 
     format: str
     sources: tuple[Path, ...]
@@ -37,6 +38,7 @@ class ConversionReport:
     kept: int
     rejected: dict[str, int]
     """Rows by reason."""
+    outside_window: int
     warnings: tuple[str, ...]
     notes: dict[str, JsonValue]
 
@@ -50,6 +52,7 @@ class ConversionReport:
             "read": self.read,
             "kept": self.kept,
             "rejected": dict(self.rejected),
+            "outside_window": self.outside_window,
             "warnings": list(self.warnings),
             "notes": self.notes,
         }
@@ -61,12 +64,16 @@ def convert(
     out: Path,
     *,
     options: ConvertOptions | None = None,
+    window: Window | None = None,
     rejects: Path | None = None,
 ) -> ConversionReport:
     """Convert trace files of one format to the workload file ``out``.
 
-    Rejected rows go to ``rejects`` (by default ``out`` with ``.rejects.parquet`` appended); without
-    any, an old file of that name is removed.
+    Parameters
+    ----------
+    window : keep only the jobs whose submit_s, as ``out`` has it without a window, is in it
+    rejects : file of the rejected rows, by default ``out`` with ``.rejects.parquet`` appended; without
+        any, an old file of that name is removed
 
     Raises
     ------
@@ -82,18 +89,19 @@ def convert(
     _check_options(trace_format, options)
     _check_paths(sources, out, rejects)
     parsed = trace_format.read(sources, options)
-    counts = _count(parsed)
+    jobs = parsed.jobs if window is None else parsed.jobs.filter(window.holds(pl.col("submit_s")))
+    counts = _count(parsed, kept=jobs.height)
     if counts.kept == 0:
         raise InvalidWorkloadError(_nothing_kept_text(sources, counts))
     provenance = Provenance(
         sources=tuple(Source.of(path) for path in sources),
         converter=trace_format.name,
         converter_version=trace_format.version,
-        options=parsed.options,
+        options=parsed.options | ({} if window is None else {"window_s": [window.from_s, window.to_s]}),
         counts=counts,
         notes=parsed.notes,
     )
-    write_workload(with_all_columns(parsed.jobs), provenance, out)
+    write_workload(with_all_columns(jobs), provenance, out)
     written = _write_rejects(parsed.rejects, rejects)
     return ConversionReport(
         format=trace_format.name,
@@ -103,6 +111,7 @@ def convert(
         read=counts.read,
         kept=counts.kept,
         rejected=counts.rejected,
+        outside_window=counts.outside_window,
         warnings=parsed.warnings,
         notes=parsed.notes,
     )
@@ -133,19 +142,21 @@ def _check_paths(sources: Sequence[Path], out: Path, rejects: Path) -> None:
         raise InvalidInputError(f"{out}: named for both the workload and the rejects; choose another name")
 
 
-def _count(parsed: Parsed) -> Counts:
+def _count(parsed: Parsed, kept: int) -> Counts:
     tally = parsed.rejects["reason"].value_counts().sort("reason")
-    kept, rejected = parsed.jobs.height, parsed.rejects.height
-    assert parsed.read == kept + rejected, f"read {parsed.read}, kept {kept}, rejected {rejected}"
-    return Counts(read=parsed.read, kept=kept, rejected=dict(tally.iter_rows()))
+    sound, rejected = parsed.jobs.height, parsed.rejects.height
+    assert parsed.read == sound + rejected, f"read {parsed.read}, sound {sound}, rejected {rejected}"
+    return Counts(read=parsed.read, kept=kept, rejected=dict(tally.iter_rows()), outside_window=sound - kept)
 
 
 def _nothing_kept_text(sources: Sequence[Path], counts: Counts) -> str:
     names = ", ".join(str(path) for path in sources)
     if counts.read == 0:
         return f"{names}: no rows after the header; convert a trace that has some"
-    reasons = ", ".join(f"{reason} {count}" for reason, count in counts.rejected.items())
-    return f"{names}: none of {counts.read} rows can be kept ({reasons}); check the format and its units"
+    tally = counts.rejected | ({"outside the window": counts.outside_window} if counts.outside_window else {})
+    reasons = ", ".join(f"{reason} {count}" for reason, count in tally.items())
+    advice = "check the format and its units" + (", and the window" if counts.outside_window else "")
+    return f"{names}: none of {counts.read} rows can be kept ({reasons}); {advice}"
 
 
 def _write_rejects(rejects: pl.DataFrame, path: Path) -> Path | None:

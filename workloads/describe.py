@@ -247,7 +247,8 @@ def _provenance_rows(provenance: Provenance | None) -> list[tuple[str, str]]:
     rows = [
         ("made by", f"{provenance.converter} {provenance.converter_version}"),
         *((f"source {source.name}", f"sha256 {source.sha256}") for source in provenance.sources),
-        ("rows", f"{counts.read:,} read, {counts.kept:,} kept, {counts.read - counts.kept:,} rejected"),
+        ("rows", f"{counts.read:,} read, {counts.kept:,} kept, {sum(counts.rejected.values()):,} rejected"),
+        *([("rows outside the window", f"{counts.outside_window:,}")] if counts.outside_window else []),
         *((f"rejected as {reason}", f"{count:,}") for reason, count in counts.rejected.items()),
     ]
     if provenance.seed is not None:

@@ -28,12 +28,14 @@ class Source(_Record):
 
 
 class Counts(_Record):
-    """What became of the rows: read = kept + all rejected."""
+    """What became of the rows: read = kept + all rejected + outside the window."""
 
     read: int
     kept: int
     rejected: dict[str, int] = {}
     """Rows by reason."""
+    outside_window: int = 0
+    """Sound rows that were not asked for."""
 
 
 class Provenance(_Record):

@@ -1,15 +1,155 @@
-"""Other realisations of a real workload."""
+"""Realisations of a workload: which of its jobs are replayed, and when they come."""
 
 from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import polars as pl
 
-from ray_sim.model.errors import InvalidWorkloadError
+from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from ray_sim.model.streams import Streams
+from ray_sim.model.units import MAX_TIME_S
 from workloads.schema import SCHEMA, SORT_KEY
+from workloads.status import Ending, endings
 
 DAY_S = 86_400
+
+UnsuccessfulRule = Literal["keep", "drop"]
+"""Jobs that failed or were killed in the trace: replay the run time that they had, or leave them out."""
+
+ResampleRule = Literal["days"]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Instants from `from_s` until before `to_s`, in the workload's own time."""
+
+    from_s: float
+    to_s: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.from_s < self.to_s <= MAX_TIME_S:
+            raise InvalidInputError(
+                f"window: FROM must be at least 0 and below TO, in seconds, got {self.from_s:g} {self.to_s:g}"
+            )
+
+    def holds(self, time_s: pl.Expr) -> pl.Expr:
+        """Whether each instant is in the window."""
+        return time_s.is_between(self.from_s, self.to_s, closed="left")
+
+
+@dataclass(frozen=True, slots=True)
+class Realisation:
+    """What is made of a workload before it is replayed: the fields say how, in the order of doing it."""
+
+    unsuccessful: UnsuccessfulRule = "keep"
+    window: Window | None = None
+    resample: ResampleRule | None = None
+    """``days``: see `resample_days`."""
+    load_scale: float = 1.0
+    """See `scale_load`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What became of a workload's jobs. Without resampling, replayed = read - the two left out."""
+
+    read: int
+    unsuccessful: int
+    """Left out, because they failed or were killed in the trace."""
+    outside_window: int
+    """Left out, because they were not submitted in the window."""
+    replayed: int
+    unknown_status: int
+    """Not left out as unsuccessful, though nobody knows how they ended; 0 where none were to be."""
+
+    def rows(self) -> list[tuple[str, int]]:
+        """Label and number of the jobs left out and of those in doubt, for people."""
+        labels = {
+            "left out, unsuccessful": self.unsuccessful,
+            "left out, outside the window": self.outside_window,
+            "kept, of unknown status": self.unknown_status,
+        }
+        return [(label, count) for label, count in labels.items() if count]
+
+
+def realise(frame: pl.DataFrame, realisation: Realisation, seed: int) -> tuple[pl.DataFrame, Tally]:
+    """The jobs to replay, with the columns of `SCHEMA`, and what became of the others.
+
+    Only resampling uses the seed.
+
+    Parameters
+    ----------
+    frame : columns of `SCHEMA`, assumed sound, in any order
+
+    Raises
+    ------
+    InvalidWorkloadError : no job is left, or the workload does not say how its jobs ended
+    InvalidInputError : the load's scale is out of range
+    """
+    jobs, unknown = frame, 0
+    if realisation.unsuccessful == "drop":
+        jobs = drop_unsuccessful(jobs)
+        unknown = jobs.select(endings(pl.col("status")).is_null().sum()).item()
+    successful = jobs.height
+    if realisation.window is not None:
+        jobs = cut_window(jobs, realisation.window)
+    inside = jobs.height
+    if realisation.resample is not None:
+        jobs = resample_days(jobs, seed)
+    if realisation.load_scale != 1:
+        jobs = scale_load(jobs, realisation.load_scale)
+    tally = Tally(
+        read=frame.height,
+        unsuccessful=frame.height - successful,
+        outside_window=successful - inside,
+        replayed=jobs.height,
+        unknown_status=unknown,
+    )
+    return jobs, tally
+
+
+def drop_unsuccessful(frame: pl.DataFrame) -> pl.DataFrame:
+    """The jobs that neither failed nor were killed in the trace; those of unknown status stay.
+
+    Raises
+    ------
+    InvalidWorkloadError : no job has a status that we know, or none was successful
+    """
+    ending = frame.select(endings(pl.col("status"))).to_series()
+    if ending.null_count() == frame.height:
+        words = frame["status"].drop_nulls().unique().sort().head(5).to_list()
+        found = f"only {', '.join(words)}" if words else "none"
+        raise InvalidWorkloadError(
+            f"unsuccessful jobs cannot be dropped: of {frame.height:,} jobs, none has a status that says"
+            f" how it ended (found: {found}); keep them, or convert a trace that tells"
+        )
+    jobs = frame.filter(~ending.is_in([Ending.FAILED, Ending.KILLED]).fill_null(value=False))
+    if jobs.is_empty():
+        raise InvalidWorkloadError(
+            f"all {frame.height:,} jobs failed or were killed; keep them, or use another trace"
+        )
+    return jobs
+
+
+def cut_window(frame: pl.DataFrame, window: Window) -> pl.DataFrame:
+    """The jobs submitted in the window, at the times they have.
+
+    Raises
+    ------
+    InvalidWorkloadError : there are none
+    """
+    jobs = frame.filter(window.holds(pl.col("submit_s")))
+    if jobs.is_empty():
+        submit_s = frame["submit_s"].to_numpy()
+        raise InvalidWorkloadError(
+            f"window: no job is submitted from {window.from_s:.15g} to {window.to_s:.15g} s;"
+            f" the workload's come from {submit_s.min():.15g} to {submit_s.max():.15g} s"
+        )
+    return jobs
 
 
 def resample_days(frame: pl.DataFrame, seed: int) -> pl.DataFrame:
@@ -53,3 +193,25 @@ def resample_days(frame: pl.DataFrame, seed: int) -> pl.DataFrame:
         )
         .select(*SCHEMA)
     )
+
+
+def scale_load(frame: pl.DataFrame, load_scale: float) -> pl.DataFrame:
+    """The same jobs, ``load_scale`` times as fast after the first: the offered load grows by that factor.
+
+    Run times stay as they are, and so does the first submission.
+
+    Parameters
+    ----------
+    load_scale : > 0
+
+    Raises
+    ------
+    InvalidInputError : out of range, or it spreads the jobs over more time than a workload may have
+    """
+    if not (math.isfinite(load_scale) and load_scale > 0):
+        raise InvalidInputError(f"load_scale: must be a number above 0, is {load_scale}")
+    first = pl.col("submit_s").min()
+    jobs = frame.with_columns(submit_s=first + (pl.col("submit_s") - first) / load_scale)
+    if (jobs["submit_s"] > MAX_TIME_S).any():
+        raise InvalidInputError(f"load_scale: {load_scale} spreads the jobs over too long a time")
+    return jobs

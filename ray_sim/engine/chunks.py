@@ -7,11 +7,24 @@ from collections.abc import Mapping
 import numpy as np
 
 from ray_sim.engine.holdings import State
-from ray_sim.model.units import NEVER_US, IntArray
+from ray_sim.model.units import NEVER_US, BoolArray, IntArray
 
 NO_EVENTS: IntArray = np.empty((0, 2), dtype=np.int64)
 
 _FIELDS = ("worker", "key", "sequence", "job", "unit", "left_us")
+
+
+class DispatchRecord:
+    """Which chunks of which jobs have been put on a queue."""
+
+    def __init__(self, chunks: IntArray) -> None:
+        self._first = np.concatenate([[0], np.cumsum(chunks)]).astype(np.int64)
+        self.done: BoolArray = np.zeros(self._first[-1], dtype=np.bool_)
+        """All chunks of the first job, then those of the second, and so on."""
+
+    def number(self, jobs: IntArray, units: IntArray) -> IntArray:
+        """Places of chunks in `done`."""
+        return self._first[jobs] + units
 
 
 class ChunkQueues:

@@ -17,26 +17,40 @@ from ray_sim.kernels.arrays import (
     new_ledger,
     new_pool,
     new_queue,
+    new_running,
     new_scratch,
 )
-from ray_sim.kernels.replay import DONE, NEXT_ARRIVAL, NOW, Engine, Order, replay
-from ray_sim.model.truth import RigidTruth
+from ray_sim.kernels.replay import replay
+from ray_sim.kernels.replay_state import DONE, NEXT_ARRIVAL, NOW, Engine, Order
 
 Progress = Callable[[int, int], None]
 """Called now and then with (jobs ended, jobs)."""
 
 _INSTANTS_PER_CALL = 200_000
 
+_DECIDING = frozenset({"start", "decide", "wake_on", "slotted"})
+"""What a subclass of an order rule may override so that the inherited order no longer tells all."""
+
 
 def why_general(world: World, policy: Policy, *, sites: int) -> str | None:
     """Why a run must take the general loop; None if the compiled one does the same."""
-    if not isinstance(world.truth, RigidTruth) or world.elastic or world.chunks is not None:
+    if not world.rigid:
         return "jobs are not rigid"
     if sites > 1:
         return "several sites"
-    if policy.order(GrantedWorld(world, policy.sees, policy.name)) is None:
+    if not _order_is_all(policy) or policy.order(GrantedWorld(world, policy.sees, policy.name)) is None:
         return "the policy is not an order rule"
     return None
+
+
+def _order_is_all(policy: Policy) -> bool:
+    """Whether no class below the one that states the order decides anything else."""
+    for kind in type(policy).__mro__:
+        if "order" in vars(kind):
+            return True
+        if not _DECIDING.isdisjoint(vars(kind)):
+            return False
+    return True
 
 
 def run_compiled(world: World, order: Order, progress: Progress | None) -> Outcome:
@@ -85,13 +99,12 @@ def new_engine(world: World) -> Engine:
         dirty=np.zeros(n_parts, dtype=np.bool_),
         freed=np.zeros(n_parts, dtype=np.bool_),
         run_ptr=np.concatenate([[0], np.cumsum(jobs_in)]).astype(np.int64),
-        run_jobs=np.empty(n_jobs, dtype=np.int64),
+        running=new_running(n_jobs),
         run_size=np.zeros(n_parts, dtype=np.int64),
         moved=np.empty(n_jobs, dtype=np.int64),
         n_moved=np.zeros(1, dtype=np.int64),
         finished=np.empty(n_jobs, dtype=np.int64),
         pause=np.empty(n_jobs, dtype=np.int64),
-        fresh=np.empty(n_jobs, dtype=np.bool_),
         idle=np.empty_like(shop.capacity),
         claimable=np.empty_like(shop.capacity),
         scratch=new_scratch(world.shop),

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Flag, auto
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import RUNNING as RUNNING_STATUS
 from ray_sim.kernels.arrays import WAITING, Ledger
 from ray_sim.kernels.progress import executed_of, work_left_of
-from ray_sim.kernels.replay import Order
+from ray_sim.kernels.replay_state import Order
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import BlindPolicyError, RunFailedError
 from ray_sim.model.parameters import Parameter
@@ -61,10 +61,10 @@ class JobColumns:
         }
         columns: dict[str, dict[str, object]] = {
             "duration_s": {"work_us": _read_only(table.work_us)},
-            "num_gpus": {"num_gpus": table.num_gpus},
+            "num_gpus": {"num_gpus": _read_only(table.num_gpus)},
             "vc": {"vc": _read_only(table.vc)},
             "user": {"user": table.user},
-            "priority": {"priority": table.priority},
+            "priority": {"priority": None if table.priority is None else _read_only(table.priority)},
         }
         for name in sees & COLUMNS:
             self._granted.update(columns[name])
@@ -80,7 +80,10 @@ class JobColumns:
         return column
 
 
-def _read_only(array: IntArray) -> IntArray:
+Array = TypeVar("Array", IntArray, FloatArray)
+
+
+def _read_only(array: Array) -> Array:
     view = array.view()
     view.flags.writeable = False
     return view

@@ -10,13 +10,18 @@ from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.units import QUANTA_PER_UNIT, IntArray
 
 
+def job_name(world: World, job: int) -> str:
+    """How messages call a job, also one that does not exist."""
+    known = 0 <= job < len(world.table)
+    return f"job {world.table.job_id[job]}" if known else f"job number {job}"
+
+
 def reject_decision(where: str, world: World, fault: int, job: int, server: int, after: IntArray) -> NoReturn:
     """Raise the error of `ray_sim.kernels.check.check_changes`'s verdict.
 
     ``after`` (S, R) is what would have been left free, negative where the decision exceeds it.
     """
-    known = 0 <= job < len(world.table)
-    name = f"job {world.table.job_id[job]}" if known else f"job number {job}"
+    name = job_name(world, job)
     on = f" on server {world.cluster.server_names[server]}" if 0 <= server < len(world.cluster) else ""
     texts = {
         check.NOT_SORTED: f"lists {name}{on} twice or out of order; jobs and rows must increase",

@@ -7,7 +7,7 @@ import numpy as np
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import new_scratch
 from ray_sim.kernels.placement import RULE_NAMES
-from ray_sim.kernels.replay import REMAINING, SERVICE, STATIC, Order
+from ray_sim.kernels.replay_state import REMAINING, SERVICE, STATIC, Order
 from ray_sim.kernels.shop import judge_placement
 from ray_sim.model.units import IntArray
 
@@ -61,5 +61,6 @@ def order_rule(
         limits=empty if limits is None else limits,
         knob=knob,
         gpus=gang_gpus(world),
+        uniform=bool((world.shop.speed == 1.0).all()) and world.restart_us == 0,
         never_fits=never_fits(world, placement),
     )

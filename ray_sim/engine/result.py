@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
+from ray_sim.engine.certificate import certify
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import (
     COMPLETED,
@@ -20,7 +21,7 @@ from ray_sim.kernels.arrays import (
     Ledger,
     Recorder,
 )
-from ray_sim.model.metrics import summarise
+from ray_sim.model.metrics import Trim, summarise
 from ray_sim.model.result import EVENT_SCHEMA, JOB_SCHEMA, JobStatus, RunResult
 from ray_sim.model.units import QUANTA_PER_UNIT, IntArray, us_to_seconds
 
@@ -39,8 +40,10 @@ class Outcome:
     decision_seconds: Sequence[float] = ()
 
 
-def build_result(world: World, outcome: Outcome) -> RunResult:
-    """Frames and summary of a finished run."""
+def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> RunResult:
+    """Frames and summary of a finished run; `trim` says which jobs the summary counts."""
+    counted = None if trim is None else trim.counted(world.table.submit_us)
+    certificate = certify(world, outcome.ledger, counted)  # before the frames, whose memory is the peak
     jobs = _jobs(world, outcome)
     timeline = _timeline(world, outcome.record)
     capacity = world.cluster.capacity.sum(axis=0)
@@ -52,7 +55,7 @@ def build_result(world: World, outcome: Outcome) -> RunResult:
         jobs=jobs,
         events=_events(world, outcome.record),
         timeline=timeline,
-        summary=summarise(jobs, timeline, offered),
+        summary=replace(summarise(jobs, timeline, offered, trim), certificate=certificate),
         loop=outcome.loop,
         loop_reason=outcome.loop_reason,
         decision_seconds=tuple(outcome.decision_seconds),

@@ -15,6 +15,7 @@ from ray_sim.engine.result import build_result
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.world import World
 from ray_sim.model.errors import RaySimError, RunFailedError
+from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
 from ray_sim.model.streams import Streams
 
@@ -30,25 +31,40 @@ def run_world(
     seed: int = 0,
     sites: int = 1,
     loop: Loop = "auto",
+    trim: Trim | None = None,
     progress: Progress | None = None,
 ) -> RunResult:
     """Run a policy to the end.
 
     ``loop="general"`` forbids the compiled loop, which is taken where it does the same; the result
-    tells which ran and why.
+    tells which ran and why. `trim` says which jobs the summary counts.
+
+    Raises
+    ------
+    InvalidScenarioError : `trim` counts no job
+    RunFailedError : the policy failed, or took a decision that the world forbids
     """
+    if trim is not None:
+        trim.window_us(world.table.submit_us)  # complains before the work, not after it
     reason = "asked for" if loop == "general" else why_general(world, policy, sites=sites)
     if reason is None:
         granted = GrantedWorld(world, policy.sees, policy.name)
         policy.start(granted, Streams(seed))
         order = policy.order(granted)
         assert order is not None
-        return build_result(world, run_compiled(world, order, progress))
-    return run_general(world, policy, reason, seed=seed, sites=sites, progress=progress)
+        return build_result(world, run_compiled(world, order, progress), trim)
+    return run_general(world, policy, reason, seed=seed, sites=sites, trim=trim, progress=progress)
 
 
 def run_general(
-    world: World, policy: Policy, reason: str, *, seed: int, sites: int, progress: Progress | None
+    world: World,
+    policy: Policy,
+    reason: str,
+    *,
+    seed: int,
+    sites: int,
+    trim: Trim | None,
+    progress: Progress | None,
 ) -> RunResult:
     """The loop of the step-by-step interface, timed."""
     simulation = Simulation(world, policy, seed=seed, fleet=LocalFleet(world, sites))
@@ -63,7 +79,7 @@ def run_general(
         simulation.apply(decision)
         if progress is not None and len(seconds) % _DECISIONS_PER_REPORT == 0:
             progress(simulation.ended_jobs, len(world.table))
-    return simulation.result(loop_reason=reason, decision_seconds=seconds)
+    return simulation.result(trim, loop_reason=reason, decision_seconds=seconds)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from ray_sim.engine.decision import NO_JOBS, Decision
 from ray_sim.engine.holdings import State
 from ray_sim.engine.order import never_fits
 from ray_sim.engine.world import World
-from ray_sim.kernels.arrays import Changes, Queue, new_changes, new_queue, new_scratch
+from ray_sim.kernels.arrays import Changes, Queue, Running, new_changes, new_queue, new_running, new_scratch
 from ray_sim.kernels.heap import rekey
 from ray_sim.kernels.placement import RULE_NAMES
 from ray_sim.kernels.service import enqueue, enqueue_all, order_changes, serve_all, serve_waiting
@@ -104,7 +104,7 @@ class Service:
                     p, self._rule, self._backfill, True, shop, queue, self._idle, self._scratch, changes
                 )
                 continue
-            mine = running[shop.job_part[running] == p]
+            mine = np.ascontiguousarray(running[shop.job_part[running] == p])
             serve_all(
                 p,
                 self._rule,
@@ -112,7 +112,10 @@ class Service:
                 True,
                 shop,
                 queue,
-                mine,
+                _as_running(mine, queue.key[mine]),
+                0,
+                len(mine),
+                0,
                 view.holdings.pool,
                 self._idle,
                 self._claimable,
@@ -132,3 +135,11 @@ class Service:
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
         self._queue = Queue(**{name: state[f"queue.{name}"].copy() for name in Queue._fields})
+
+
+def _as_running(jobs: IntArray, keys: IntArray) -> Running:
+    """A list in the order given."""
+    n = len(jobs)
+    return new_running(n)._replace(
+        order=np.arange(n), job=jobs, due=keys, server=np.full(n, -1), quanta=np.zeros(n, np.int64)
+    )

@@ -15,15 +15,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ray_sim.engine.chunks import NO_EVENTS
+from ray_sim.engine.chunks import NO_EVENTS, DispatchRecord
 from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake
 from ray_sim.engine.decision import NO_JOBS, Decision, Dispatch
-from ray_sim.engine.faults import reject_decision
 from ray_sim.engine.fleet import Fleet, LocalFleet
 from ray_sim.engine.holdings import Holdings, State, part
 from ray_sim.engine.recording import Recording
 from ray_sim.engine.result import Outcome, build_result
 from ray_sim.engine.site import Commands
+from ray_sim.engine.validation import check_decision
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import (
     COMPLETED,
@@ -38,12 +38,13 @@ from ray_sim.kernels.arrays import (
     new_calendar,
     new_ledger,
 )
-from ray_sim.kernels.check import OK, check_changes
 from ray_sim.kernels.progress import commit_holdings, evict, finish_due, reject, set_rates, submit_due
 from ray_sim.kernels.record import add_event, add_line
-from ray_sim.model.errors import InfeasibleDecisionError, InvalidScenarioError, RunFailedError
+from ray_sim.model.errors import InvalidScenarioError, RunFailedError
+from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
 from ray_sim.model.streams import Streams
+from ray_sim.model.truth import RigidTruth
 from ray_sim.model.units import US_PER_S, IntArray
 
 _MOST_REPEATS = 10_000
@@ -64,6 +65,7 @@ class Simulation:
             raise InvalidScenarioError(
                 f"policy {self._name} decides on slots: give their length, e.g. -w slot_s=3600"
             )
+        self._undisturbed = isinstance(world.truth, RigidTruth)
         self._fleet: Fleet = LocalFleet(world) if fleet is None else fleet
         self._holdings = Holdings(world.shop, world.shop.capacity, world.row_bound)
         self._ledger = new_ledger(world.table.work_us)
@@ -78,6 +80,7 @@ class Simulation:
         self._arrived: list[IntArray] = []
         self._completed: list[IntArray] = []
         self._chunks_left = None if world.chunks is None else world.chunks.copy()
+        self._dispatched = DispatchRecord(NO_JOBS if world.chunks is None else world.chunks)
         self._reasons: dict[int, str] = {}
         self._finished = np.empty(n_jobs, dtype=np.int64)
         self._after = np.empty_like(world.shop.capacity)
@@ -181,6 +184,7 @@ class Simulation:
         """Chunks, then jobs whose work is done now."""
         if self._fleet.next_us <= now:
             self._finish_chunks(now, self._fleet.collect(now))
+        freed = self._servers_of_due(now)
         n = finish_due(
             now,
             self._full_world.shop,
@@ -195,6 +199,7 @@ class Simulation:
         if n:
             done = self._finished[:n].copy()
             self._release_at_sites(now, done)
+            self._rate_touched(now, freed, NO_JOBS)
             self._completed.append(done)
         return bool(self._completed)
 
@@ -248,9 +253,18 @@ class Simulation:
         ------
         InfeasibleDecisionError : it breaks a rule of the world; nothing has been changed
         """
-        self._check(decision)
-        self._recording.ensure_room()
         now = self._now
+        check_decision(
+            f"{now / US_PER_S:g} s: policy {self._name}",
+            now,
+            self._full_world,
+            self._ledger,
+            self._holdings.pool,
+            self._dispatched,
+            decision,
+            self._after,
+        )
+        self._recording.ensure_room()
         for job in decision.reject.tolist():
             reject(now, self._ledger, self._counts, self._recording.current, job)
             self._reasons[job] = decision.reject_reason
@@ -264,28 +278,9 @@ class Simulation:
             self._dispatch(now, decision.dispatch)
         self._review = decision.review_us
 
-    def _check(self, decision: Decision) -> None:
-        table, where = self._full_world.table, f"{self._now / US_PER_S:g} s: policy {self._name}"
-        if decision.review_us <= self._now:
-            raise InfeasibleDecisionError(f"at {where} asks for a review at or before now")
-        for job in (*decision.reject.tolist(), *decision.evict.tolist()):
-            if not 0 <= job < self._next_job or self._ledger.status[job] not in (WAITING, RUNNING):
-                raise InfeasibleDecisionError(f"at {where} ends job {job}, which is not in the system")
-        for job in decision.reject.tolist():
-            if self._ledger.status[job] != WAITING:
-                raise InfeasibleDecisionError(
-                    f"at {where} rejects job {table.job_id[job]}, which runs; evict it instead"
-                )
-        if decision.changes is not None:
-            shop, pool = self._full_world.shop, self._holdings.pool
-            fault, job, server = check_changes(
-                shop, self._ledger, pool, decision.changes, self._full_world.elastic, self._after
-            )
-            if fault != OK:
-                reject_decision(where, self._full_world, fault, job, server, self._after)
-
     def _evict(self, now: int, job: int) -> None:
         held = self._ledger.status[job] == RUNNING
+        freed = self._servers_of(np.array([job], dtype=np.int64))
         evict(
             now,
             self._full_world.shop,
@@ -299,12 +294,13 @@ class Simulation:
         )
         if held:
             self._release_at_sites(now, np.array([job], dtype=np.int64))
+            self._rate_touched(now, freed, NO_JOBS)
 
     def _change(self, now: int, changes: Changes) -> None:
         """New holdings, then new rates of the changed jobs and of those the truth says they touch."""
         world, n = self._full_world, int(changes.size[0])
         pauses = np.empty(n, dtype=np.int64)
-        servers = self._servers_of(changes) if world.elastic else NO_JOBS
+        servers = self._servers_of(changes.job[:n], changes.server[: changes.ptr[n]])
         commit_holdings(
             now,
             world.shop,
@@ -321,10 +317,7 @@ class Simulation:
         holding = np.diff(changes.ptr[: n + 1]) > 0
         jobs, pauses = changes.job[:n][holding], pauses[holding]
         self._rate(now, jobs, pauses)
-        if len(servers):
-            others = np.setdiff1d(world.truth.touched(servers), jobs)
-            others = others[self._ledger.status[others] == RUNNING]
-            self._rate(now, others, np.zeros(len(others), dtype=np.int64))
+        self._rate_touched(now, servers, jobs)
         self._fleet.command(now, Commands(changes))
 
     def _rate(self, now: int, jobs: IntArray, pauses: IntArray) -> None:
@@ -332,11 +325,26 @@ class Simulation:
             rates = self._full_world.truth.rates(self._holdings, jobs)
             set_rates(self._ledger, self._calendar, jobs, now, rates, pauses)
 
-    def _servers_of(self, changes: Changes) -> IntArray:
-        """Servers on which the changes take or give anything."""
-        n = int(changes.size[0])
-        before = self._holdings.rows(changes.job[:n])[:, 1]
-        return np.union1d(before, changes.server[: changes.ptr[n]])
+    def _rate_touched(self, now: int, servers: IntArray, changed: IntArray) -> None:
+        """Rate anew all others whom the truth says a change on these servers touches."""
+        if self._undisturbed:
+            return
+        others = np.setdiff1d(self._full_world.truth.touched(servers), changed)
+        others = others[self._holdings.pool.head[others] >= 0]
+        self._rate(now, others, np.zeros(len(others), dtype=np.int64))
+
+    def _servers_of(self, jobs: IntArray, others: IntArray = NO_JOBS) -> IntArray:
+        """Servers on which the jobs hold anything, and others; none where jobs do not disturb each other."""
+        if self._undisturbed:
+            return NO_JOBS
+        return np.union1d(self._holdings.rows(jobs)[:, 1], others)
+
+    def _servers_of_due(self, now: int) -> IntArray:
+        """Servers of the jobs whose work is done now; none where jobs do not disturb each other."""
+        if self._undisturbed:
+            return NO_JOBS
+        running = self._calendar.heap[: self._calendar.size[0]]
+        return self._servers_of(running[self._ledger.finish[running] == now])
 
     def _dispatch(self, now: int, dispatch: Dispatch) -> None:
         work = self._full_world.table.work_us[dispatch.job]
@@ -346,12 +354,17 @@ class Simulation:
                 self._ledger.status[job] = RUNNING
                 self._ledger.first_start[job] = self._ledger.held_since[job] = now
                 self._counts += (-1, 1)
+        self._dispatched.done[self._dispatched.number(dispatch.job, dispatch.unit)] = True
         self._fleet.command(now, Commands(chunks=rows))
 
     def result(
-        self, *, loop_reason: str = "step by step", decision_seconds: Sequence[float] = ()
+        self,
+        trim: Trim | None = None,
+        *,
+        loop_reason: str = "step by step",
+        decision_seconds: Sequence[float] = (),
     ) -> RunResult:
-        """The result; call it when `advance` has returned None."""
+        """The result; call it when `advance` has returned None. `trim` says which jobs it counts."""
         outcome = Outcome(
             self._ledger,
             self._recording.joined(),
@@ -361,7 +374,7 @@ class Simulation:
             loop_reason,
             decision_seconds,
         )
-        return build_result(self._full_world, outcome)
+        return build_result(self._full_world, outcome, trim)
 
     def state(self) -> State:
         """Everything that `restore` needs to go on alike, as arrays; valid between two instants."""
@@ -383,6 +396,7 @@ class Simulation:
             "arrived": _joined(self._arrived),
             "completed": _joined(self._completed),
             "chunks_left": NO_EVENTS if self._chunks_left is None else self._chunks_left.copy(),
+            "dispatched": self._dispatched.done.copy(),
             "reasons": np.array(reasons, dtype=np.int64).reshape(-1, 2),
             "reason_texts": np.frombuffer("".join(self._reasons.values()).encode(), dtype=np.uint8),
         }
@@ -402,6 +416,7 @@ class Simulation:
         self._completed = [state["completed"].copy()] if len(state["completed"]) else []
         if self._chunks_left is not None:
             self._chunks_left = state["chunks_left"].copy()
+        self._dispatched.done[:] = state["dispatched"]
         text = state["reason_texts"].tobytes().decode()
         self._reasons = {}
         for job, length in state["reasons"].tolist():

@@ -70,6 +70,11 @@ class World:
     chunks: IntArray | None = None
     """(J,) chunks of each job where jobs are chunked; a job's work is then that of one chunk."""
 
+    @property
+    def rigid(self) -> bool:
+        """Whether every job is a gang that holds all its tasks or nothing."""
+        return isinstance(self.truth, RigidTruth) and not self.elastic and self.chunks is None
+
 
 def build_world(
     table: JobTable,

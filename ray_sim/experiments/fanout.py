@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING
 
 from ray_sim.experiments.content import Content, Inputs
 from ray_sim.experiments.result_files import StoreFullError
-from ray_sim.experiments.run import base_frame, carry_out, realise
+from ray_sim.experiments.run import Replayed, base_frame, carry_out, realise
 from ray_sim.experiments.scenario import WorkloadSpec
 from ray_sim.experiments.store import Outcome, ResultStore
 from ray_sim.experiments.sweep_file import Configuration
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, RaySimError
-from ray_sim.model.job import JobTable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -217,12 +216,12 @@ class _Shared:
         self._inputs = inputs
         self._uses = Counter(key for each in configurations for key in self._keys(each))
         self._bases: dict[str, ObjectRef[pl.DataFrame | None]] = {}
-        self._jobs: dict[str, ObjectRef[JobTable | _Failed]] = {}
+        self._jobs: dict[str, ObjectRef[Replayed | _Failed]] = {}
         self._servers: dict[str, ObjectRef[Cluster]] = {}
 
     def arguments(
         self, configuration: Configuration
-    ) -> tuple[ObjectRef[JobTable | _Failed], ObjectRef[Cluster]]:
+    ) -> tuple[ObjectRef[Replayed | _Failed], ObjectRef[Cluster]]:
         """References to the jobs and the servers of a configuration."""
         import ray
 
@@ -266,14 +265,14 @@ class _Shared:
 
 def _realise(
     spec: WorkloadSpec, seed: int, base: pl.DataFrame | None, resources: tuple[str, ...]
-) -> JobTable | _Failed:
+) -> Replayed | _Failed:
     with _failures() as failed:
         return realise(spec, seed, base, resources)
     return failed[0]
 
 
 def _run(
-    content: Content, jobs: JobTable | _Failed, cluster: Cluster, store: ResultStore
+    content: Content, jobs: Replayed | _Failed, cluster: Cluster, store: ResultStore
 ) -> _Failed | dict[str, bytes] | None:
     """One configuration on a worker; its files come back only where the store is out of reach."""
     if isinstance(jobs, _Failed):

@@ -21,8 +21,9 @@ from pydantic import TypeAdapter, ValidationError
 from ray_sim.model.errors import InvalidInputError, RaySimError, RunFailedError
 from ray_sim.model.result import RunResult, Summary
 from ray_sim.reports.tables import summary_rows
+from workloads.realise import Tally
 
-RESULT_FORMAT = 1
+RESULT_FORMAT = 3
 """Version of the files' meaning; part of every content hash."""
 
 MANIFEST = "manifest.json"
@@ -199,6 +200,11 @@ def read_result(directory: Path) -> RunResult:
     )
 
 
+def read_jobs(directory: Path) -> pl.DataFrame:
+    """jobs.parquet alone, after checking it against the manifest's SHA-256."""
+    return _read_frame(directory, "jobs", read_manifest(directory)["files"])
+
+
 def check_result(directory: Path) -> None:
     """Raise `InvalidInputError` unless every file of the result is as it was written."""
     digests = read_manifest(directory)["files"]
@@ -219,9 +225,21 @@ class StoredRun:
 
     def rows(self) -> list[tuple[str, object]]:
         """Label and value of each line of a table for people."""
-        shown = ("policy", "parameters", "world", "partition", "seed", "loop", "loop_reason", "content_hash")
+        shown = (
+            "policy",
+            "parameters",
+            "world",
+            "partition",
+            "trim",
+            "seed",
+            "loop",
+            "loop_reason",
+            "content_hash",
+        )
+        tally = TypeAdapter(Tally).validate_python(self.manifest["jobs"])
         return [
             *((name, self.manifest[name]) for name in shown if self.manifest[name] not in (None, {})),
+            *tally.rows(),
             *summary_rows(self.summary),
         ]
 

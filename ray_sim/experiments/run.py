@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import polars as pl
@@ -17,11 +17,14 @@ from ray_sim.experiments.content import Content, Inputs
 from ray_sim.experiments.result_files import encode_result
 from ray_sim.experiments.scenario import Partition, Scenario, Value, WorkloadSpec
 from ray_sim.model.cluster import Cluster
-from ray_sim.model.errors import InvalidScenarioError
+from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, InvalidWorkloadError
 from ray_sim.model.job import JobTable
+from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy
-from workloads.realise import resample_days
+from ray_sim.reports.tables import summary_rows
+from workloads.realise import Tally
+from workloads.realise import realise as realise_frame
 from workloads.store import frame_to_table, load_workload, read_frame
 from workloads.synth import synth
 
@@ -30,16 +33,30 @@ JobsProgress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
+class Replayed:
+    """The jobs of a run, and what became of the others that the workload has."""
+
+    table: JobTable
+    tally: Tally
+
+
+@dataclass(frozen=True, slots=True)
 class FinishedRun:
     """A result with what made it and the wall-clock seconds it took."""
 
     content: Content
+    tally: Tally
     result: RunResult
     wall_s: Mapping[str, float]
 
     def files(self) -> dict[str, bytes]:
         """The run's files by name, see `encode_result`."""
-        return encode_result(self.result, self.content.manifest(), self.wall_s)
+        manifest = {**self.content.manifest(), "jobs": asdict(self.tally)}
+        return encode_result(self.result, manifest, self.wall_s)
+
+    def rows(self) -> list[tuple[str, object]]:
+        """Label and value of each line of a table for people."""
+        return [*self.tally.rows(), *summary_rows(self.result.summary)]
 
 
 def simulate(
@@ -50,6 +67,7 @@ def simulate(
     *,
     world: Mapping[str, Value] | None = None,
     partition: Partition = "none",
+    trim: Trim | None = None,
     seed: int = 0,
     sites: int = 1,
 ) -> RunResult:
@@ -63,6 +81,7 @@ def simulate(
     params : parameters of a policy given by name
     world : facts of the world: restart_cost_s, horizon_s, slot_s
     partition : ``vc`` confines a job to the servers labelled with its vc
+    trim : which jobs the summary counts; all without it
     sites : groups of servers simulated apart; any number gives the same result
 
     Raises
@@ -77,7 +96,7 @@ def simulate(
     elif params:
         raise InvalidScenarioError("params: only for a policy given by name; an object has its own already")
     facts = build_world(jobs, servers, partition=partition, params=world or {})
-    return run_world(facts, policy, seed=seed, sites=sites)
+    return run_world(facts, policy, seed=seed, sites=sites, trim=trim)
 
 
 def run_scenario(
@@ -97,18 +116,26 @@ def base_frame(spec: WorkloadSpec) -> pl.DataFrame | None:
     return None if spec.path is None else read_frame(Path(spec.path))
 
 
-def realise(spec: WorkloadSpec, seed: int, base: pl.DataFrame | None, resources: tuple[str, ...]) -> JobTable:
-    """The jobs of one seed: as read, resampled or synthetic."""
+def realise(spec: WorkloadSpec, seed: int, base: pl.DataFrame | None, resources: tuple[str, ...]) -> Replayed:
+    """The jobs of one seed: of a file or synthetic, realised as the workload says.
+
+    Raises
+    ------
+    InvalidWorkloadError : nothing is left of the workload, or it cannot be realised so
+    """
     if spec.synth is not None:
-        frame, _ = synth(spec.synth.profile, spec.synth.jobs, seed, spec.synth.load_scale)
-        return frame_to_table(frame, resources)
+        base, _ = synth(spec.synth.profile, spec.synth.jobs, seed, spec.synth.load_scale)
     assert base is not None, "a workload without `synth` has a `path`"
-    return frame_to_table(resample_days(base, seed) if spec.resample else base, resources)
+    try:
+        frame, tally = realise_frame(base, spec.realisation, seed)
+    except InvalidInputError as error:
+        raise InvalidWorkloadError(f"{spec.path or spec.label}: {error}") from error
+    return Replayed(frame_to_table(frame, resources), tally)
 
 
 def carry_out(
     content: Content,
-    jobs: JobTable,
+    jobs: Replayed,
     cluster: Cluster,
     progress: JobsProgress | None = None,
     read_s: float = 0.0,
@@ -116,7 +143,15 @@ def carry_out(
     """Simulate an identified scenario on jobs and servers at hand."""
     scenario = content.scenario
     began = time.perf_counter()
-    world = build_world(jobs, cluster, partition=scenario.partition, params=scenario.world)
+    world = build_world(jobs.table, cluster, partition=scenario.partition, params=scenario.world)
     policy = create_policy(scenario.policy, scenario.params)
-    result = run_world(world, policy, seed=scenario.seed, sites=scenario.sites, progress=progress)
-    return FinishedRun(content, result, {"read": read_s, "simulate": time.perf_counter() - began})
+    result = run_world(
+        world,
+        policy,
+        seed=scenario.seed,
+        sites=scenario.sites,
+        trim=None if scenario.trim is None else scenario.trim.trim,
+        progress=progress,
+    )
+    wall_s = {"read": read_s, "simulate": time.perf_counter() - began}
+    return FinishedRun(content, jobs.tally, result, wall_s)

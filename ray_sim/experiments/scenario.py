@@ -6,10 +6,21 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from ray_sim.experiments.documents import dotted_problems, parse_yaml, read_text
 from ray_sim.model.errors import InvalidScenarioError, problems_text
+from ray_sim.model.metrics import Trim
+from ray_sim.model.units import MAX_TIME_S
+from workloads.realise import Realisation, ResampleRule, UnsuccessfulRule, Window
 
 Scalar = bool | int | float | str | None
 Value = Scalar | list[Scalar]
@@ -17,6 +28,20 @@ Value = Scalar | list[Scalar]
 
 Partition = Literal["none", "vc"]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
+Seconds = Annotated[float, Field(ge=0, le=MAX_TIME_S, allow_inf_nan=False)]
+LoadScale = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+def _pair(given: object) -> object:
+    if given is None or (isinstance(given, list | tuple) and len(given) == 2):
+        return given and tuple(given)
+    raise ValueError("must be [FROM, TO] in seconds; in a sweep, where a list is an axis, [[FROM, TO]]")
+
+
+def _rising(window: tuple[float, float]) -> tuple[float, float]:
+    if not window[0] < window[1]:
+        raise ValueError("FROM must be below TO")
+    return window
 
 
 class Spec(BaseModel):
@@ -30,23 +55,44 @@ class SynthSpec(Spec):
 
     profile: str
     jobs: Annotated[int, Field(ge=1)]
-    load_scale: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    load_scale: LoadScale = 1.0
 
 
 class WorkloadSpec(Spec):
-    """A Parquet workload, as it is or resampled with the run's seed, or a synthetic one."""
+    """A Parquet workload or a synthetic one, and which realisation of it is replayed."""
 
     path: str | None = None
-    resample: Literal["days"] | None = None
     synth: SynthSpec | None = None
+    unsuccessful: UnsuccessfulRule = "keep"
+    window: Annotated[tuple[Seconds, Seconds], BeforeValidator(_pair), AfterValidator(_rising)] | None = None
+    resample: ResampleRule | None = None
+    load_scale: LoadScale = 1.0
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
         if (self.path is None) == (self.synth is None):
             raise ValueError("expected a path, or a mapping with either `path` or `synth`")
-        if self.resample and self.synth:
-            raise ValueError("`resample` is for a workload with a `path`; `synth` draws anew by itself")
+        of_traces = {
+            "unsuccessful": self.unsuccessful != "keep",
+            "resample": self.resample is not None,
+            "load_scale": self.load_scale != 1,
+        }
+        if self.synth and any(of_traces.values()):
+            named = ", ".join(f"`{key}`" for key, given in of_traces.items() if given)
+            raise ValueError(
+                f"{named}: only with a `path`; `synth` draws anew by itself, at a `load_scale` of its own"
+            )
         return self
+
+    @property
+    def realisation(self) -> Realisation:
+        """What is made of the jobs of the file or of the draw."""
+        return Realisation(
+            unsuccessful=self.unsuccessful,
+            window=None if self.window is None else Window(*self.window),
+            resample=self.resample,
+            load_scale=self.load_scale,
+        )
 
     @property
     def uses_seed(self) -> bool:
@@ -55,12 +101,19 @@ class WorkloadSpec(Spec):
 
     @property
     def label(self) -> str:
-        """Name for tables, e.g. ``traces/philly/days``; another workload has another."""
+        """Name for tables, e.g. ``traces/philly/days/x1.2``; another workload has another."""
         if self.synth:
             scale = "" if self.synth.load_scale == 1 else f"x{self.synth.load_scale}"
-            return f"synth:{self.synth.profile}:{self.synth.jobs}{scale}"
-        name = (self.path or "").removesuffix(".parquet")
-        return f"{name}/{self.resample}" if self.resample else name
+            name = f"synth:{self.synth.profile}:{self.synth.jobs}{scale}"
+        else:
+            name = (self.path or "").removesuffix(".parquet")
+        parts = [
+            "" if self.unsuccessful == "keep" else f"{self.unsuccessful}-unsuccessful",
+            "" if self.window is None else "-".join(str(at).removesuffix(".0") for at in self.window) + "s",
+            self.resample,
+            "" if self.load_scale == 1 else f"x{self.load_scale}",
+        ]
+        return "/".join([name, *filter(None, parts)])
 
 
 def _path_alone(given: object) -> object:
@@ -68,6 +121,18 @@ def _path_alone(given: object) -> object:
 
 
 Workload = Annotated[WorkloadSpec, BeforeValidator(_path_alone)]
+
+
+class TrimSpec(Spec):
+    """Which jobs the summary counts, see `Trim`. All are simulated."""
+
+    warm_up_s: Seconds = 0.0
+    cool_down_s: Seconds = 0.0
+
+    @property
+    def trim(self) -> Trim:
+        """As the model has it."""
+        return Trim(self.warm_up_s, self.cool_down_s)
 
 
 class Scenario(Spec):
@@ -81,6 +146,8 @@ class Scenario(Spec):
     world: dict[str, Value] = Field(default_factory=dict)
     """Facts of the world: restart_cost_s, horizon_s, slot_s."""
     partition: Partition = "none"
+    trim: TrimSpec | None = None
+    """Null counts every job."""
     seed: Seed = 0
     sites: Annotated[int, Field(ge=1)] = 1
     """Groups of servers simulated apart; any number gives the same result."""
@@ -91,7 +158,8 @@ def parse_scenario(content: object, source: str) -> Scenario:
     try:
         return Scenario.model_validate(content)
     except ValidationError as error:
-        problems = dotted_problems(error, known_keys=Scenario.model_fields)
+        known = [*Scenario.model_fields, *WorkloadSpec.model_fields, *TrimSpec.model_fields]
+        problems = dotted_problems(error, known)
         raise InvalidScenarioError(problems_text(source, problems)) from error
 
 

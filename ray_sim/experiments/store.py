@@ -7,14 +7,17 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
 
+import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from ray_sim.experiments.content import SHORT
 from ray_sim.experiments.result_files import (
     check_result,
     json_bytes,
+    read_jobs,
     read_json,
     read_manifest,
     read_summary,
@@ -25,12 +28,16 @@ from ray_sim.experiments.result_files import (
 )
 from ray_sim.experiments.sweep_file import Entry
 from ray_sim.model.errors import InvalidInputError
-from ray_sim.reports.tables import RunRow
+from ray_sim.model.units import FloatArray
+from ray_sim.reports.plots import completed_jct_s
+from ray_sim.reports.tables import Place, RunRow
+
+PLAN = "sweep.json"
+"""What the sweep consists of; a directory without it is none of ours."""
 
 STORE_FORMAT = 1
 """Version of the layout, in sweep.json; a store of another one is neither read nor written."""
 
-_PLAN = "sweep.json"
 _FAILURES = "failures.json"
 _RUNS = "runs"
 _LOCK = ".lock"
@@ -127,7 +134,7 @@ class ResultStore:
     def _check_owner(self, name: str) -> None:
         if not self.root.exists() or not any(self.root.iterdir()):
             return
-        if (self.root / _LOCK).exists() and not (self.root / _PLAN).exists():
+        if (self.root / _LOCK).exists() and not (self.root / PLAN).exists():
             return  # ours, of a sweep that was killed before it could write its plan
         owner, _ = self.read_plan()
         if owner != name:
@@ -136,12 +143,12 @@ class ResultStore:
     def write_plan(self, name: str, entries: Iterable[Entry]) -> None:
         """Note what the sweep consists of, before it runs."""
         self._write(
-            _PLAN, {"format": STORE_FORMAT, "name": name, "entries": [asdict(entry) for entry in entries]}
+            PLAN, {"format": STORE_FORMAT, "name": name, "entries": [asdict(entry) for entry in entries]}
         )
 
     def read_plan(self) -> tuple[str, list[Entry]]:
         """The sweep's name and its runs in order."""
-        content = read_json(self.root / _PLAN, f"{self.root}: not the results of a sweep")
+        content = read_json(self.root / PLAN, f"{self.root}: not the results of a sweep")
         try:
             assert isinstance(content, dict)
             if content.get("format") != STORE_FORMAT:
@@ -153,7 +160,7 @@ class ResultStore:
             return str(content["name"]), TypeAdapter(list[Entry]).validate_python(content["entries"])
         except (AssertionError, KeyError, ValidationError) as error:
             raise InvalidInputError(
-                f"{self.root / _PLAN}: damaged; delete it and go on with --resume"
+                f"{self.root / PLAN}: damaged; delete it and go on with --resume"
             ) from error
 
     def write_failures(self, failures: Iterable[Outcome]) -> None:
@@ -185,6 +192,19 @@ class ResultStore:
             for entry in entries
             if self.has(entry.content_hash)
         ]
+
+    def jct_curves(self, entries: Iterable[Entry]) -> Iterator[tuple[Place, dict[str, FloatArray]]]:
+        """JCTs of the finished runs by policy, all its seeds together, for one place after another.
+
+        Ascending, in seconds. One place at a time, as all JCTs of a sweep need not fit into memory.
+        """
+        done = [entry for entry in entries if self.has(entry.content_hash)]
+        for place, group in groupby(done, key=lambda entry: (entry.workload, entry.cluster, entry.setting)):
+            parts: dict[str, list[FloatArray]] = {}
+            for entry in group:
+                jobs = read_jobs(self.run_directory(entry.content_hash))
+                parts.setdefault(entry.policy, []).append(completed_jct_s(jobs))
+            yield place, {policy: np.sort(np.concatenate(jct_s)) for policy, jct_s in parts.items()}
 
     def _write(self, name: str, content: object) -> None:
         temporary = self.root / f".{name}.tmp"

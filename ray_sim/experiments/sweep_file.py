@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from ray_sim.experiments.scenario import (
     Scenario,
     Seed,
     Spec,
+    TrimSpec,
     Value,
     Workload,
     WorkloadSpec,
@@ -73,6 +74,7 @@ class SweepFile(Spec):
         BeforeValidator(lambda given: [given] if isinstance(given, str) else given),
         Field(min_length=1),
     ] = Field(default=["none"])
+    trim: dict[str, object] | None = None
     seeds: Annotated[
         list[Seed], BeforeValidator(_seed_list), Field(min_length=1), AfterValidator(_each_once)
     ] = Field(default=[0])
@@ -98,7 +100,7 @@ class Entry:
     workload: str
     cluster: str
     setting: str
-    """Partition and world parameters where they are not the defaults."""
+    """Partition, world parameters and trim where they are not the defaults."""
     policy: str
     seed: int | None
     """Null where any seed gives the same result."""
@@ -108,6 +110,22 @@ class Entry:
         """``week, pool-368, restart_cost_s=30, las(knob=2), seed 1``."""
         seed = "" if self.seed is None else f"seed {self.seed}"
         return ", ".join(filter(None, [self.workload, self.cluster, self.setting, self.policy, seed]))
+
+    @classmethod
+    def of(cls, scenario: Scenario, content_hash: str, seed: int | None) -> Entry:
+        """The labels of a scenario, which has this hash."""
+        partitioned: dict[str, Value] = (
+            {} if scenario.partition == "none" else {"partition": scenario.partition}
+        )
+        trimmed = {} if scenario.trim is None else scenario.trim.model_dump()
+        return cls(
+            content_hash=content_hash,
+            workload=scenario.workload.label,
+            cluster=scenario.cluster,
+            setting=setting_label({**partitioned, **scenario.world, **trimmed}),
+            policy=PolicySpec(name=scenario.policy, params=scenario.params).label,
+            seed=seed,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +140,7 @@ class Configuration:
 class Sweep:
     """A checked sweep.
 
-    Order: workloads, clusters, world, partition, policies, seeds; the last runs fastest, and inside
+    Order: workloads, clusters, world, partition, trim, policies, seeds; the last runs fastest, and inside
     an entry the key written last. A configuration that needs no seed comes once.
     """
 
@@ -148,6 +166,7 @@ def parse_sweep(content: object, source: str, inputs: Inputs) -> Sweep:
         workloads=_entries(raw, "workloads", lambda entry: _workload(entry, inputs), problems),
         clusters=_entries(raw, "clusters", lambda entry: _cluster(entry, inputs), problems),
         worlds=_alternatives(raw.get("world", {}), "world", _world, problems),
+        trims=_alternatives(raw["trim"], "trim", _trim, problems) if raw.get("trim") is not None else [None],
         policies=_entries(raw, "policies", _policy, problems),
     )
     if problems or shape is None:
@@ -170,16 +189,24 @@ class _Axes:
     workloads: list[WorkloadSpec]
     clusters: list[str]
     worlds: list[dict[str, Value]]
+    trims: list[TrimSpec | None]
     policies: list[PolicySpec]
 
     @property
     def combinations(self) -> int:
-        return len(self.workloads) * len(self.clusters) * len(self.worlds) * len(self.policies)
+        axes: list[Sequence[object]] = [
+            self.workloads,
+            self.clusters,
+            self.worlds,
+            self.trims,
+            self.policies,
+        ]
+        return math.prod(map(len, axes))
 
 
 def _combine(axes: _Axes, shape: SweepFile, inputs: Inputs) -> Iterator[Configuration]:
-    for workload, cluster, world, partition, policy in itertools.product(
-        axes.workloads, axes.clusters, axes.worlds, shape.partition, axes.policies
+    for workload, cluster, world, partition, trim, policy in itertools.product(
+        axes.workloads, axes.clusters, axes.worlds, shape.partition, axes.trims, axes.policies
     ):
         for seed in shape.seeds:
             scenario = Scenario(
@@ -189,19 +216,11 @@ def _combine(axes: _Axes, shape: SweepFile, inputs: Inputs) -> Iterator[Configur
                 params=policy.params,
                 world=world,
                 partition=partition,
+                trim=trim,
                 seed=seed,
             )
             content = inputs.content(scenario)
-            partitioned = {} if partition == "none" else {"partition": partition}
-            entry = Entry(
-                content_hash=content.content_hash,
-                workload=workload.label,
-                cluster=cluster,
-                setting=setting_label({**partitioned, **world}),
-                policy=policy.label,
-                seed=content.seed,
-            )
-            yield Configuration(entry, content)
+            yield Configuration(Entry.of(scenario, content.content_hash, content.seed), content)
             if content.seed_free:
                 break
 
@@ -252,7 +271,12 @@ def _collect(problems: list[str], place: str, parse: Callable[[], _Parsed | None
     try:
         return parse()
     except ValidationError as error:
-        known = [*SweepFile.model_fields, *PolicySpec.model_fields, *WorkloadSpec.model_fields]
+        known = [
+            *SweepFile.model_fields,
+            *PolicySpec.model_fields,
+            *WorkloadSpec.model_fields,
+            *TrimSpec.model_fields,
+        ]
         problems.extend(dotted_problems(error, known, prefix=f"{place}." if place else ""))
     except RaySimError as error:
         text = str(error).replace("\n", "\n  ")
@@ -282,6 +306,12 @@ def _world(entry: object) -> dict[str, Value] | None:
         return None  # the shape says so
     resolve("the world", WORLD_PARAMETERS, entry)
     return entry
+
+
+def _trim(entry: object) -> TrimSpec | None:
+    if not isinstance(entry, dict):
+        return None  # the shape says so
+    return TrimSpec.model_validate(entry)
 
 
 def _policy(entry: object) -> PolicySpec:

@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,13 +15,12 @@ import numpy as np
 import polars as pl
 
 from ray_sim.experiments.mlflow_template import new_database
-from ray_sim.experiments.result_files import check_result, read_manifest, read_summary
+from ray_sim.experiments.result_files import check_result, read_jobs, read_manifest, read_summary
 from ray_sim.experiments.store import Outcome, ResultStore
 from ray_sim.experiments.sweep_file import Entry
 from ray_sim.model.errors import RunFailedError
-from ray_sim.model.units import FloatArray
 from ray_sim.reports.plots import completed_jct_s, jct_cdf_png
-from ray_sim.reports.tables import sweep_table
+from ray_sim.reports.tables import place_title, sweep_table
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -177,7 +175,7 @@ class _Tracker:
             params=_params(manifest, entry),
         )
         self._client.log_artifacts(run_id, str(directory))
-        jct_s = completed_jct_s(pl.read_parquet(directory / "jobs.parquet", columns=["status", "jct_s"]))
+        jct_s = completed_jct_s(read_jobs(directory))
         self._log_bytes(run_id, "jct_cdf.png", jct_cdf_png({"": jct_s}, f"JCT, {_run_name(manifest)}"))
         self._client.set_terminated(run_id, "FINISHED")
 
@@ -191,8 +189,8 @@ class _Tracker:
         """Give the parent its table and pictures, and end it: as finished if the sweep is `whole`."""
         rows = store.rows(entries)
         self._client.log_text(parent, sweep_table(rows).write_csv(), "comparison.csv")
-        for index, (title, curves) in enumerate(_overlays(store, entries)):
-            self._log_bytes(parent, f"jct_cdf_{index}.png", jct_cdf_png(curves, title))
+        for index, (place, curves) in enumerate(store.jct_curves(entries)):
+            self._log_bytes(parent, f"jct_cdf_{index}.png", jct_cdf_png(curves, place_title(place)))
         self._client.set_terminated(parent, "FINISHED" if whole else "FAILED")
 
     def _begin(self, content_hash: str, name: str, status: str, tags: Mapping[str, str]) -> str | None:
@@ -287,8 +285,8 @@ def _params(manifest: Mapping[str, object], entry: Entry | None) -> list[Param]:
         "seed": "none" if manifest["seed"] is None else manifest["seed"],
         "hash": manifest["content_hash"],
     }
-    for group in ("parameters", "world"):
-        chosen = manifest[group]
+    for group in ("parameters", "world", "trim"):
+        chosen = manifest[group] or {}
         assert isinstance(chosen, dict)
         values |= {f"{group}.{key}": value for key, value in chosen.items()}
     return [Param(key, str(value)) for key, value in values.items()]
@@ -319,15 +317,3 @@ def thin_timeline(timeline: pl.DataFrame, points: int) -> pl.DataFrame:
     times = np.linspace(timeline["time_s"][0], timeline["time_s"][-1], points)
     rows = np.searchsorted(timeline["time_s"].to_numpy(), times, side="right") - 1
     return timeline[rows].with_columns(time_s=times)
-
-
-def _overlays(store: ResultStore, entries: Sequence[Entry]) -> Iterator[tuple[str, dict[str, FloatArray]]]:
-    """A picture per workload, cluster and setting, with a curve per policy over all its seeds."""
-    for place, group in groupby(entries, key=lambda entry: (entry.workload, entry.cluster, entry.setting)):
-        curves: dict[str, list[FloatArray]] = {}
-        for entry in group:
-            path = store.run_directory(entry.content_hash) / "jobs.parquet"
-            jct_s = completed_jct_s(pl.read_parquet(path, columns=["status", "jct_s"]))
-            curves.setdefault(entry.policy, []).append(jct_s)
-        title = ", ".join(label for label in place if label)
-        yield title, {policy: np.sort(np.concatenate(parts)) for policy, parts in curves.items()}

@@ -133,6 +133,25 @@ class Queue(NamedTuple):
     """(C,) the class's first job did not fit when it was last tried."""
 
 
+class Running(NamedTuple):
+    """Running jobs in the order in which they keep their places, see `ray_sim.kernels.running`."""
+
+    order: I64
+    """Slots in order, partition by partition."""
+    job: I64
+    """Of each slot."""
+    due: I64
+    """Of each slot what it is ordered by: the job's key; for keys that fall with time, key plus now."""
+    server: I64
+    quanta: I64
+    """Of each slot its holding, if that is one row of one resource; else server -1."""
+    slot: I64
+    """Of each running job."""
+    spare: I64
+    top: I64
+    """(2,) number of spare slots, slots ever used."""
+
+
 class Changes(NamedTuple):
     """Complete new holdings of some jobs; no rows = the job stops."""
 
@@ -230,6 +249,20 @@ def new_queue(n_jobs: int, n_classes: int) -> Queue:
         size=empty(n_classes),
         blocked=np.zeros(n_classes, dtype=np.bool_),
         stuck=np.zeros(n_classes, dtype=np.bool_),
+    )
+
+
+def new_running(n_jobs: int) -> Running:
+    """Nobody runs; room for all."""
+    return Running(
+        order=np.empty(n_jobs, np.int64),
+        job=np.empty(n_jobs, np.int64),
+        due=np.empty(n_jobs, np.int64),
+        server=np.empty(n_jobs, np.int64),
+        quanta=np.empty(n_jobs, np.int64),
+        slot=np.empty(n_jobs, np.int64),
+        spare=np.empty(n_jobs, np.int64),
+        top=empty(2),
     )
 
 

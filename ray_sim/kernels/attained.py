@@ -5,7 +5,7 @@ Source: Gu et al., Tiresias, NSDI 2019 (discretised two-dimensional LAS).
 
 from __future__ import annotations
 
-from ray_sim.kernels.arrays import I64
+from ray_sim.kernels.arrays import I64, NEVER
 from ray_sim.kernels.compile import kernel
 
 LEVEL_SPAN = 2**57
@@ -42,5 +42,7 @@ def crossing_us(service: int, gpus: int, limits: I64) -> int:
 def promotion_us(executed: int, knob: float) -> int:
     """Microseconds of waiting since the last run after which a job returns to the top queue."""
     wait = executed * knob
+    if wait >= NEVER:
+        return NEVER
     whole = int(wait)
     return whole if whole >= wait else whole + 1

@@ -30,19 +30,31 @@ from ray_sim.kernels.service import copy_matrix
     NOTHING_HELD,
 ) = range(11)
 
-MOST_TASKS = 2**31
-"""More tasks on one server than this are refused, so that no product overflows."""
+MOST_TASKS = 2**20
+"""More tasks on one server than this are refused: times a demand of 2**40 quanta, they fit in 64 bits."""
+
+
+@kernel
+def _give_back(shop: Shop, pool: Pool, job: int, free: I64) -> None:
+    row = pool.head[job]
+    while row >= 0:
+        for r in range(free.shape[1]):
+            free[pool.row_server[row], r] += pool.row_count[row] * shop.demand[job, pool.row_role[row], r]
+        row = pool.row_next[row]
 
 
 @kernel
 def check_changes(
-    shop: Shop, ledger: Ledger, pool: Pool, changes: Changes, elastic: bool, free: I64
+    shop: Shop, ledger: Ledger, pool: Pool, changes: Changes, evicted: I64, elastic: bool, free: I64
 ) -> tuple[int, int, int]:
     """First fault of the changes as (fault, job, server), (OK, -1, -1) if there is none.
 
+    What the ``evicted`` jobs hold is given back before the changes; none of them is changed.
     ``free`` is working space, (S, R); on return it holds what would be left free.
     """
     copy_matrix(pool.free, free)
+    for job in evicted:
+        _give_back(shop, pool, job, free)
     for k in range(changes.size[0]):
         job = changes.job[changes.order[k]]
         if job < 0 or job >= len(shop.submit):
@@ -51,11 +63,7 @@ def check_changes(
             return NOT_SORTED, job, -1
         if ledger.status[job] != WAITING and ledger.status[job] != RUNNING:
             return NOT_ACTIVE, job, -1
-        row = pool.head[job]
-        while row >= 0:
-            for r in range(free.shape[1]):
-                free[pool.row_server[row], r] += pool.row_count[row] * shop.demand[job, pool.row_role[row], r]
-            row = pool.row_next[row]
+        _give_back(shop, pool, job, free)
     for i in range(changes.size[0]):
         job = changes.job[i]
         workers = 0

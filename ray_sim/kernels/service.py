@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ray_sim.kernels.arrays import I64, WORKER, Changes, Pool, Queue, Scratch, Shop
+from ray_sim.kernels.arrays import I64, WORKER, Changes, Pool, Queue, Running, Scratch, Shop
 from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.heap import precedes, push, remove
 from ray_sim.kernels.placement import may_fit, measure, place
+from ray_sim.kernels.running import claim_place, comes_before, first_after, give_back
 
 
 @kernel
@@ -142,47 +143,6 @@ def serve_waiting(
 
 
 @kernel
-def _claim_place(shop: Shop, pool: Pool, job: int, claimable: I64) -> bool:
-    """Let a running job keep its place if nobody before it has claimed any of it."""
-    row = pool.head[job]
-    while row >= 0:
-        for r in range(claimable.shape[1]):
-            held = pool.row_count[row] * shop.demand[job, pool.row_role[row], r]
-            if claimable[pool.row_server[row], r] < held:
-                return False
-        row = pool.row_next[row]
-    row = pool.head[job]
-    while row >= 0:
-        for r in range(claimable.shape[1]):
-            held = pool.row_count[row] * shop.demand[job, pool.row_role[row], r]
-            claimable[pool.row_server[row], r] -= held
-        row = pool.row_next[row]
-    return True
-
-
-@kernel
-def _give_back(shop: Shop, pool: Pool, job: int, free: I64) -> None:
-    row = pool.head[job]
-    while row >= 0:
-        for r in range(free.shape[1]):
-            free[pool.row_server[row], r] += pool.row_count[row] * shop.demand[job, pool.row_role[row], r]
-        row = pool.row_next[row]
-
-
-@kernel
-def _first_after(running: I64, visited: int, key: I64, job: int) -> int:
-    """Number of the first running job, from ``visited`` on, that does not precede ``job``."""
-    lo, hi = visited, len(running)
-    while lo < hi:
-        middle = (lo + hi) >> 1
-        if precedes(key, running[middle], job):
-            lo = middle + 1
-        else:
-            hi = middle
-    return lo
-
-
-@kernel
 def serve_all(
     p: int,
     rule: int,
@@ -190,7 +150,10 @@ def serve_all(
     freed: bool,
     shop: Shop,
     queue: Queue,
-    running: I64,
+    running: Running,
+    lo: int,
+    n_running: int,
+    due_of_key_0: int,
     pool: Pool,
     idle: I64,
     claimable: I64,
@@ -199,7 +162,8 @@ def serve_all(
 ) -> None:
     """Walk running and waiting jobs together in (key, job) order; the first ones run.
 
-    ``running`` lists the partition's running jobs in that order. A running job keeps its place
+    ``running`` from ``lo`` on lists the partition's running jobs in that order, and a waiting job stands
+    at ``due_of_key_0`` plus its key. A running job keeps its place
     unless an earlier job claimed it; then it moves if it fits elsewhere, else it is suspended. A
     waiting job takes idle servers first and later jobs' places second. A waiting job that does
     not fit blocks the waiting jobs behind it (its class only, with ``backfill``), never a running
@@ -219,27 +183,31 @@ def serve_all(
     # `visited` on hold. It is made when first needed.
     visited, claiming, evicting, measured = 0, False, False, False
     head = _head(shop, queue, p)
-    while head >= 0 or (evicting and visited < len(running)):
+    while head >= 0 or (evicting and visited < n_running):
+        due = due_of_key_0 + queue.key[head] if head >= 0 else 0
         if head >= 0 and not claiming:
-            visited = _first_after(running, visited, queue.key, head)
-        was_running = visited < len(running) and (head < 0 or precedes(queue.key, running[visited], head))
+            visited = first_after(running, lo, n_running, visited, due, head)
+        was_running = visited < n_running and (
+            head < 0 or comes_before(running, running.order[lo + visited], due, head)
+        )
         job = head
         if was_running:
-            job = running[visited]
+            slot = running.order[lo + visited]
             visited += 1
-            if _claim_place(shop, pool, job, claimable):
+            if claim_place(running, slot, shop, pool, claimable):
                 continue
-            _give_back(shop, pool, job, idle)
+            job = running.job[slot]
+            give_back(running, slot, shop, pool, idle)
             measured = False
         n = 0
         known = not was_running and queue.stuck[shop.job_class[job]]
         for attempt in range(2):
-            if n > 0 or known or (attempt == 1 and not was_running and visited == len(running)):
+            if n > 0 or known or (attempt == 1 and not was_running and visited == n_running):
                 continue
             if attempt == 1 and not claiming:
                 copy_matrix(idle, claimable)
-                for other in running[visited:]:
-                    _give_back(shop, pool, other, claimable)
+                for later in running.order[lo + visited : lo + n_running]:
+                    give_back(running, later, shop, pool, claimable)
                 measure(shop, p, claimable, out.most[1])
                 claiming = True
             if (attempt == 1 or measured) and not may_fit(rule, shop, job, out.most[attempt]):
@@ -310,36 +278,3 @@ def _sink(values: I64, at: int, n: int) -> None:
             return
         values[at], values[child] = values[child], values[at]
         at = child
-
-
-@kernel
-def sort_running(running: I64, n: int, key: I64) -> None:
-    """Insertion sort by (key, job): the list is nearly sorted from one instant to the next."""
-    for i in range(1, n):
-        job = running[i]
-        k = i
-        while k > 0 and precedes(key, job, running[k - 1]):
-            running[k] = running[k - 1]
-            k -= 1
-        running[k] = job
-
-
-@kernel
-def insert_running(running: I64, n: int, key: I64, job: int) -> None:
-    """Put a job into a list of n in (key, job) order; there must be room for one more."""
-    k = n
-    while k > 0 and precedes(key, job, running[k - 1]):
-        running[k] = running[k - 1]
-        k -= 1
-    running[k] = job
-
-
-@kernel
-def drop_running(running: I64, n: int, job: int) -> int:
-    """Take a job out of the list, keeping its order; returns the new length."""
-    at = 0
-    while running[at] != job:
-        at += 1
-    for k in range(at, n - 1):
-        running[k] = running[k + 1]
-    return n - 1

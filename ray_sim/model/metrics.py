@@ -3,34 +3,98 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
+from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.result import Distribution, JobStatus, Summary
-from ray_sim.model.units import FloatArray
+from ray_sim.model.units import (
+    MAX_TIME_S,
+    US_PER_S,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    seconds_to_us,
+    us_to_seconds,
+)
 
 
-def summarise(jobs: pl.DataFrame, timeline: pl.DataFrame, capacity: Mapping[str, float]) -> Summary:
-    """Summary of a run.
+@dataclass(frozen=True, slots=True)
+class Trim:
+    """Which jobs a summary is over: not those that find the cluster filling up, or the trace running out.
+
+    All jobs are simulated. Those are counted that are submitted from the first submission plus the
+    warm-up to the last submission minus the cool-down, both instants included.
+    """
+
+    warm_up_s: float = 0.0
+    cool_down_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("warm_up_s", "cool_down_s"):
+            seconds = getattr(self, name)
+            if not 0 <= seconds <= MAX_TIME_S:
+                raise InvalidScenarioError(f"trim.{name}: must be 0 to {MAX_TIME_S} s, got {seconds:g}")
+
+    def window_us(self, submit_us: IntArray) -> tuple[int, int]:
+        """The first and the last instant at which a submission is counted.
+
+        Parameters
+        ----------
+        submit_us : (J,) non-decreasing, from any zero
+
+        Raises
+        ------
+        InvalidScenarioError : no job is submitted in between
+        """
+        first, last = (int(submit_us[0]), int(submit_us[-1])) if len(submit_us) else (0, 0)
+        begin = first + int(seconds_to_us(self.warm_up_s))
+        end = last - int(seconds_to_us(self.cool_down_s))
+        if not _within(submit_us, begin, end).any():
+            raise InvalidScenarioError(
+                f"trim: no job is submitted between a warm-up of {self.warm_up_s:g} s and a cool-down of"
+                f" {self.cool_down_s:g} s; the {len(submit_us):,} jobs come within"
+                f" {(last - first) / US_PER_S:g} s, trim less"
+            )
+        return begin, end
+
+    def counted(self, submit_us: IntArray) -> BoolArray:
+        """(J,) whether each job is counted; see `window_us`."""
+        return _within(submit_us, *self.window_us(submit_us))
+
+
+def _within(submit_us: IntArray, begin: int, end: int) -> BoolArray:
+    inside: BoolArray = (submit_us >= begin) & (submit_us <= end)
+    return inside
+
+
+def summarise(
+    jobs: pl.DataFrame, timeline: pl.DataFrame, capacity: Mapping[str, float], trim: Trim | None = None
+) -> Summary:
+    """Summary of a run, over all its jobs or over those that `trim` counts.
 
     Parameters
     ----------
     jobs, timeline : as in `RunResult`
     capacity : offered amount of each resource, all servers together
+
+    Raises
+    ------
+    InvalidScenarioError : `trim` counts no job
     """
-    done = jobs.filter(pl.col("status") == JobStatus.COMPLETED)
-    counts = dict(jobs.group_by("status").len().iter_rows())
-    reasons = jobs.filter(pl.col("reason").is_not_null()).group_by("reason").len().sort("reason")
+    submit_us = seconds_to_us(jobs["submit_s"].to_numpy())
+    counted = jobs if trim is None else jobs.filter(trim.counted(submit_us))
+    done = counted.filter(pl.col("status") == JobStatus.COMPLETED)
+    counts = dict(counted.group_by("status").len().iter_rows())
+    reasons = counted.filter(pl.col("reason").is_not_null()).group_by("reason").len().sort("reason")
     jct, duration = done["jct_s"].to_numpy(), done["duration_s"].to_numpy()
-    begin = jobs["submit_s"].min() if len(jobs) else None
-    end = done["finish_s"].max() if len(done) else None
-    makespan = None
-    if isinstance(begin, float) and isinstance(end, float):
-        makespan = end - begin
-    utility = jobs["utility"].drop_nulls()
+    busy_s = _first_to_last(counted["submit_s"], done["finish_s"])
+    window_s = busy_s if trim is None else us_to_seconds(np.array(trim.window_us(submit_us)))
+    utility = counted["utility"].drop_nulls()
     return Summary(
-        jobs=len(jobs),
+        jobs=len(counted),
         completed=counts.get(JobStatus.COMPLETED, 0),
         rejected=counts.get(JobStatus.REJECTED, 0),
         evicted=counts.get(JobStatus.EVICTED, 0),
@@ -38,14 +102,22 @@ def summarise(jobs: pl.DataFrame, timeline: pl.DataFrame, capacity: Mapping[str,
         reasons=dict(reasons.iter_rows()),
         jct_s=distribution(jct),
         queue_s=distribution(done["queue_s"].to_numpy()),
-        makespan_s=makespan,
-        utilisation=utilisation(timeline, capacity, end if isinstance(end, float) else None),
+        makespan_s=None if busy_s is None else float(busy_s[1] - busy_s[0]),
+        utilisation=utilisation(timeline, capacity, window_s),
         jain_index=jain_index(progress_rates(duration, jct)),
         finish_time_fairness=distribution(finish_time_fairness(done, timeline, capacity.get("gpu", 0.0))),
-        preemptions=int(jobs["preemptions"].sum()),
-        restarts=int(jobs["restarts"].sum()),
+        preemptions=int(counted["preemptions"].sum()),
+        restarts=int(counted["restarts"].sum()),
         utility=float(utility.sum()) if len(utility) else None,
+        trimmed_jobs=None if trim is None else len(jobs) - len(counted),
     )
+
+
+def _first_to_last(submit_s: pl.Series, finish_s: pl.Series) -> FloatArray | None:
+    """First submission and last completion; None if nothing completed."""
+    if finish_s.is_empty():
+        return None
+    return np.array([submit_s.min(), finish_s.max()], dtype=np.float64)
 
 
 def distribution(sample: FloatArray) -> Distribution:
@@ -57,17 +129,23 @@ def distribution(sample: FloatArray) -> Distribution:
 
 
 def utilisation(
-    timeline: pl.DataFrame, capacity: Mapping[str, float], end_s: float | None
+    timeline: pl.DataFrame, capacity: Mapping[str, float], window_s: FloatArray | None
 ) -> dict[str, float]:
-    """Used over offered per resource, averaged over time from the first instant to ``end_s``.
+    """Used over offered per resource, averaged over a window of time.
 
     Resources that the cluster does not have are left out; 0 where no time passes.
+
+    Parameters
+    ----------
+    window_s : (2,) begin, not before the timeline's first instant, and end; None is no time. What is
+        later than the timeline's last instant, behind a horizon, is left out.
     """
     offered = {name: amount for name, amount in capacity.items() if amount > 0}
-    if end_s is None or len(timeline) == 0:
+    if window_s is None or len(timeline) == 0:
         return dict.fromkeys(offered, 0.0)
     time = timeline["time_s"].to_numpy()
-    span = np.diff(np.minimum(np.append(time, max(end_s, time[-1])), end_s))
+    inside = np.clip(time, *window_s)
+    span = np.diff(inside, append=inside[-1])
     total = float(span.sum())
     return {
         name: float((timeline[f"used_{name}"].to_numpy() * span).sum()) / (total * amount) if total else 0.0

@@ -69,8 +69,31 @@ class Distribution:
 
 
 @dataclass(frozen=True, slots=True)
+class JctCertificate:
+    """How far a run's mean JCT can be from the best possible on its completed jobs and servers.
+
+    Lower bounds for every feasible schedule, see docs/certificates.md; with partitions, means over
+    them weighted by jobs.
+    """
+
+    b1_s: float
+    """Mean shortest run: nobody waits."""
+    b2_s: float
+    """Mean flow time of the best schedule on one machine as fast as the whole partition."""
+    b3_s: float
+    """Mean busy time on that machine plus half the shortest run."""
+    bound_s: float
+    """The best of the three in each partition: no schedule has a smaller mean JCT."""
+    gap: float | None
+    """Mean JCT / `bound_s` - 1, >= 0 up to rounding; null where only the bound is 0."""
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
-    """One run in numbers. Distributions are over completed jobs."""
+    """One run in numbers, over the jobs that are counted: all, unless the run was trimmed.
+
+    Distributions are over completed jobs.
+    """
 
     jobs: int
     completed: int
@@ -84,7 +107,8 @@ class Summary:
     makespan_s: float | None
     """Last completion minus first submission."""
     utilisation: dict[str, float]
-    """Used over offered per resource, averaged from first submission to last completion."""
+    """Used over offered per resource, averaged from first submission to last completion; of a trimmed
+    run, over the window in which submissions are counted."""
     jain_index: float | None
     """Jain's index of the per-job progress rates duration / JCT; 1 = all slowed alike."""
     finish_time_fairness: Distribution
@@ -93,6 +117,10 @@ class Summary:
     restarts: int
     utility: float | None
     """Sum over jobs that have a utility; null where none has."""
+    certificate: JctCertificate | None = None
+    """Null where no job completed, or where no bound is known for the kind of jobs."""
+    trimmed_jobs: int | None = None
+    """Jobs that were simulated and are not counted; null where nothing was trimmed."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain nested dict, as written to summary.json."""

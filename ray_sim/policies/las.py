@@ -11,7 +11,7 @@ import numpy as np
 from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake
 from ray_sim.engine.decision import NO_JOBS, Decision
 from ray_sim.kernels.attained import MAX_LEVELS, crossing_us, level_key, level_of, promotion_us
-from ray_sim.kernels.replay import Order
+from ray_sim.kernels.replay_state import Order
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
@@ -19,6 +19,8 @@ from ray_sim.model.units import NEVER_US, US_PER_S, IntArray
 from ray_sim.policies.ordered import PLACEMENT
 
 _MILLI = 1000
+_MOST_GPU_S = 4e9
+"""Above every limit; in milli-GPU microseconds it still fits in 64 bits."""
 
 
 class Las(Policy):
@@ -64,9 +66,10 @@ class Las(Policy):
         knob: float = 0.0,
     ) -> None:
         ordered = all(a < b for a, b in pairwise(limits_gpu_s))
-        if not limits_gpu_s or not ordered or len(limits_gpu_s) >= MAX_LEVELS:
+        if not 0 < len(limits_gpu_s) < MAX_LEVELS or not ordered or limits_gpu_s[-1] > _MOST_GPU_S:
             raise InvalidScenarioError(
-                f"las: limits_gpu_s must be 1 to {MAX_LEVELS - 1} increasing numbers, got {limits_gpu_s}"
+                f"las: limits_gpu_s must be 1 to {MAX_LEVELS - 1} increasing numbers up to {_MOST_GPU_S:g}, "
+                f"got {limits_gpu_s}"
             )
         self._placement = placement
         self._limits = np.rint(np.array(limits_gpu_s) * US_PER_S * _MILLI).astype(np.int64)

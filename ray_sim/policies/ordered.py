@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import ClassVar
 
 from ray_sim.engine.contract import GrantedWorld, Policy, View
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.service import Service
 from ray_sim.kernels.placement import RULE_NAMES
-from ray_sim.kernels.replay import Order
+from ray_sim.kernels.replay_state import Order
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import IntArray
@@ -43,9 +44,9 @@ class KeyOrder(Policy):
         self._placement = placement
         self._backfill = backfill
 
+    @abstractmethod
     def keys(self, world: GrantedWorld) -> IntArray:
         """(J,) integer keys, smaller first."""
-        raise NotImplementedError
 
     def start(self, world: GrantedWorld, streams: Streams) -> None:
         """An empty queue."""

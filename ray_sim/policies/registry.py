@@ -87,7 +87,7 @@ def policy_class(ref: str) -> type[Policy]:
             f"policy '{ref}': cannot import {module_name} ({error}); looked in the working directory and "
             f"on the Python path"
         ) from error
-    except Exception as error:  # the user's module may fail in any way
+    except (Exception, SystemExit) as error:  # the user's module may fail in any way
         raise InvalidInputError(
             f"policy '{ref}': importing {module_name} failed: {type(error).__name__}: {error}"
         ) from error

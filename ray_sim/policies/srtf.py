@@ -8,7 +8,7 @@ import numpy as np
 
 from ray_sim.engine.contract import GrantedWorld, View
 from ray_sim.engine.decision import Decision
-from ray_sim.kernels.replay import Order
+from ray_sim.kernels.replay_state import Order
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import IntArray

@@ -1,17 +1,41 @@
-"""Pictures of runs, drawn without a display; the same bytes for the same numbers."""
+"""Pictures of runs, drawn without a display; the same bytes for the same numbers.
+
+A PNG stands alone on white. An SVG goes into an HTML page: its text and axes take the colour of the
+text around them, so that it is readable on a light and on a dark page.
+"""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping
+import math
+import re
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
 from ray_sim.model.units import FloatArray
+from ray_sim.reports.text import number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _MAX_STEPS = 400
-"""Steps drawn per curve; finer ones are below a pixel."""
+"""Steps drawn per CDF; finer ones are below a pixel."""
+
+_MAX_POINTS = 1000
+"""Points drawn per line over time."""
+
+_PNG_IN = (6.4, 4.0)
+_SVG_IN = (4.8, 3.0)
+"""Width and height without legend. The narrow one has readable text on a phone too."""
+
+_LEFT_IN, _RIGHT_IN, _BOTTOM_IN, _TITLE_IN, _TOP_IN = 0.7, 0.19, 0.52, 0.32, 0.1
+_LINE_IN, _HANDLE_IN, _CHARACTER_IN = 0.18, 0.55, 0.075
+"""Height of a line of small text, and what a legend entry and each of its characters take in width."""
 
 _TICKS_S = {
     "1 s": 1,
@@ -24,6 +48,7 @@ _TICKS_S = {
     "100 d": 8_640_000,
     "1000 d": 86_400_000,
 }
+_TIME_UNITS_S = {"days": 86_400, "hours": 3600, "minutes": 60}
 
 
 def completed_jct_s(jobs: pl.DataFrame) -> FloatArray:
@@ -33,48 +58,194 @@ def completed_jct_s(jobs: pl.DataFrame) -> FloatArray:
 
 
 def jct_cdf_png(curves: Mapping[str, FloatArray], title: str) -> bytes:
-    """Share of completed jobs by JCT, one curve per name, as a PNG of 640 x 400 pixels.
+    """Share of completed jobs by JCT as a PNG, 640 pixels wide, 400 high and the legend's lines.
 
     Parameters
     ----------
     curves : name to shape (J,) JCTs in seconds, ascending; an empty one gets no curve
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 4.0), dpi=100)
-    FigureCanvasAgg(figure)
-    # Fixed frame and ticks: a sweep draws hundreds of these, and finding a layout takes far longer.
-    axes = figure.add_axes((0.11, 0.13, 0.86, 0.79))
-    for name, jct_s in curves.items():
-        if len(jct_s):
-            axes.step(*_cdf_points(jct_s), where="post", label=name, linewidth=1.5)
-    axes.set_xscale("log")
-    axes.minorticks_off()
-    axes.set_xticks(list(_TICKS_S.values()), list(_TICKS_S))
-    axes.set_xlim(*_range_s(curves.values()))
-    axes.set_xlabel("job completion time (shorter ones drawn at 1 s)")
-    axes.set_ylabel("share of completed jobs")
-    axes.set_ylim(0, 1.02)
-    axes.set_title(title, y=1.01)
-    axes.grid(visible=True, linewidth=0.4)
-    if len(curves) > 1 and axes.get_legend_handles_labels()[0]:
-        axes.legend(loc="lower right", fontsize="small")
     picture = io.BytesIO()
-    figure.savefig(picture, format="png", metadata={"Software": None})
+    _jct_cdf(curves, title, _PNG_IN).savefig(picture, format="png", metadata={"Software": None})
     return picture.getvalue()
 
 
-def _range_s(curves: Iterable[FloatArray]) -> tuple[float, float]:
-    """The ticks around all values."""
-    ends = [max(float(jct_s[end]), 1.0) for jct_s in curves if len(jct_s) for end in (0, -1)] or [1.0]
-    ticks = list(_TICKS_S.values())
-    low = max(tick for tick in ticks if tick <= min(ends))
-    above = (tick for tick in ticks if tick > max(ends))
-    return low, next(above, max(ends))
+def jct_cdf_svg(curves: Mapping[str, FloatArray], name: str) -> str:
+    """The same as an SVG element; `name` is unique among the pictures of its page."""
+    return _svg(_jct_cdf(curves, "", _SVG_IN), name)
+
+
+def steps_svg(timeline: pl.DataFrame, columns: Mapping[str, str], ylabel: str, name: str) -> str:
+    """Lines over time, level between the rows, as an SVG element.
+
+    Parameters
+    ----------
+    timeline : as in `RunResult`
+    columns : columns to draw, with what the legend calls them
+    """
+    time_s = timeline["time_s"].to_numpy()
+    span_s = float(time_s[-1] - time_s[0]) if len(time_s) else 0.0
+    unit, unit_s = next(((u, s) for u, s in _TIME_UNITS_S.items() if span_s >= 2 * s), ("seconds", 1))
+    figure, axes = _axes(_SVG_IN, "", list(columns.values()))
+    for index, (column, label) in enumerate(columns.items()):
+        values = timeline[column].to_numpy().astype(np.float64)
+        kept = thin_steps(time_s, values, _MAX_POINTS)
+        x, y = time_s[kept] / unit_s, values[kept]
+        axes.step(x, y, where="post", label=_literal(label), linewidth=1.0, color=_colour(index))
+    axes.set_xlabel(f"time in the workload ({unit})")
+    axes.set_ylabel(ylabel)
+    axes.set_ylim(bottom=0)
+    _legend(figure, axes)
+    return _svg(figure, name)
+
+
+def bars_svg(values: Mapping[str, float | None], xlabel: str, name: str) -> str:
+    """One bar per name with its value at the end, as an SVG element; none for a value that is null."""
+    from matplotlib.figure import Figure
+
+    width = _SVG_IN[0]
+    labels = _wrapped(list(values), width)
+    slot_in = _LINE_IN * max((label.count("\n") + 1 for label in labels), default=1) + 0.22
+    height = slot_in * len(values) + _BOTTOM_IN + _TOP_IN
+    figure = Figure(figsize=(width, height))
+    rect = (
+        _RIGHT_IN / width,
+        _BOTTOM_IN / height,
+        1 - 2 * _RIGHT_IN / width,
+        1 - (_BOTTOM_IN + _TOP_IN) / height,
+    )
+    axes = figure.add_axes(rect)
+    lengths = [value or 0.0 for value in values.values()]
+    places = (np.arange(len(lengths)) + 1) * slot_in - 0.11
+    axes.barh(places, lengths, height=0.18, color=[_colour(index) for index in range(len(lengths))])
+    for place, label, value, length in zip(places, labels, values.values(), lengths, strict=True):
+        axes.text(0, place - 0.11, _literal(label), va="bottom", fontsize="small")
+        axes.annotate(
+            number(value),
+            (length, place),
+            xytext=(4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize="small",
+        )
+    axes.set_xlim(0, 1.2 * max(lengths, default=0.0) or 1.0)
+    axes.set_ylim(slot_in * max(1, len(lengths)), 0)  # the first on top
+    axes.yaxis.set_visible(False)
+    axes.spines[["left", "right", "top"]].set_visible(False)
+    axes.locator_params(axis="x", nbins=5)
+    axes.set_xlabel(xlabel)
+    return _svg(figure, name)
+
+
+def thin_steps(time_s: FloatArray, values: FloatArray, points: int) -> np.ndarray:
+    """Indices of at most so many points of a step line that look like all of them.
+
+    Of each stretch of time, the first highest point and the last one, whose value goes on.
+    """
+    if len(values) <= points:
+        return np.arange(len(values))
+    edges = np.linspace(time_s[0], time_s[-1], points // 2 + 1)[1:-1]
+    stretch = np.searchsorted(edges, time_s, side="right")
+    last = np.flatnonzero(np.append(np.diff(stretch) > 0, True))
+    by_height = np.lexsort((-values, stretch))
+    highest = by_height[np.append(0, last[:-1] + 1)]
+    return np.union1d(highest, last)
+
+
+def _jct_cdf(curves: Mapping[str, FloatArray], title: str, size_in: tuple[float, float]) -> Figure:
+    figure, axes = _axes(size_in, title, list(curves))
+    for index, (name, jct_s) in enumerate(curves.items()):
+        if len(jct_s):
+            axes.step(
+                *_cdf_points(jct_s),
+                where="post",
+                label=_wrapped([_literal(name)], size_in[0])[0],
+                linewidth=1.5,
+                color=_colour(index),
+                linestyle=("-", "--", ":", "-.")[index // 10 % 4],  # when the colours come again
+            )
+    axes.set_xscale("log")
+    limits = axes.get_xlim()
+    axes.set_xticks(list(_TICKS_S.values()), list(_TICKS_S), fontsize="small")
+    axes.set_xticks([], minor=True)
+    axes.set_xlim(limits)
+    axes.set_xlabel("job completion time (at least 1 s)")
+    axes.set_ylabel("share of completed jobs")
+    axes.set_ylim(0, 1.02)
+    _legend(figure, axes)
+    return figure
 
 
 def _cdf_points(jct_s: FloatArray) -> tuple[FloatArray, FloatArray]:
     # Drawn at evenly spaced ranks: 400 steps look like a million and cost nothing.
     ranks = np.unique(np.linspace(1, len(jct_s), min(len(jct_s), _MAX_STEPS)).round().astype(np.int64))
     return np.maximum(jct_s[ranks - 1], 1.0), ranks / len(jct_s)
+
+
+def _axes(size_in: tuple[float, float], title: str, labels: Sequence[str]) -> tuple[Figure, Axes]:
+    """A figure with room below for a legend of these labels."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    width, height = size_in
+    lines = sum(label.count("\n") + 1 for label in _wrapped(labels, width))
+    legend_in = math.ceil(lines / _legend_columns(labels, width)) * _LINE_IN if len(labels) > 1 else 0.0
+    height += legend_in
+    figure = Figure(figsize=(width, height), dpi=100)
+    FigureCanvasAgg(figure)
+    # A fixed frame and no minor ticks: a tenth of a second less than an automatic layout per picture.
+    bottom, top = _BOTTOM_IN + legend_in, _TITLE_IN if title else _TOP_IN
+    rect = (
+        _LEFT_IN / width,
+        bottom / height,
+        1 - (_LEFT_IN + _RIGHT_IN) / width,
+        1 - (bottom + top) / height,
+    )
+    axes = figure.add_axes(rect)
+    axes.set_title(_literal(title))
+    axes.grid(visible=True, linewidth=0.4, color="black", alpha=0.3)
+    return figure, axes
+
+
+def _legend(figure: Figure, axes: Axes) -> None:
+    handles, labels = axes.get_legend_handles_labels()
+    if len(labels) > 1:
+        columns = _legend_columns(labels, figure.get_figwidth())
+        below = axes.get_position().y0 - _BOTTOM_IN / figure.get_figheight()
+        style = {"fontsize": "small", "frameon": False, "borderaxespad": 0.0, "labelspacing": 0.3}
+        figure.legend(
+            handles, labels, loc="upper center", bbox_to_anchor=(0.5, below), ncols=columns, **style
+        )
+
+
+def _legend_columns(labels: Sequence[str], width_in: float) -> int:
+    longest = max(map(len, labels), default=0)
+    return max(1, min(len(labels), int(width_in / (_HANDLE_IN + _CHARACTER_IN * longest))))
+
+
+def _wrapped(labels: Sequence[str], width_in: float) -> list[str]:
+    characters = int((width_in - _HANDLE_IN) / _CHARACTER_IN)
+    return [textwrap.fill(label, characters) for label in labels]
+
+
+def _literal(text: str) -> str:
+    """Text as it is: a dollar starts no formula, an underscore in front hides nothing from a legend."""
+    return text.replace("$", r"\$").replace("_", " _", 1 if text.startswith("_") else 0)
+
+
+def _colour(index: int) -> str:
+    return f"C{index % 10}"
+
+
+def _svg(figure: Figure, name: str) -> str:
+    """The figure as an element for a page that holds others: no ids but those that are referred to."""
+    import matplotlib as mpl
+
+    written = io.StringIO()
+    with mpl.rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
+        about = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure.savefig(written, format="svg", transparent=True, metadata=about)
+    document = written.getvalue()
+    element = re.sub(r'<g id="[^"]*"', "<g", document[document.index("<svg") :])
+    return element.replace("stroke: #000000", "stroke: currentColor").replace(
+        "<svg ", '<svg fill="currentColor" ', 1
+    )

@@ -12,6 +12,29 @@ from ray_sim.model.result import Summary
 KEYS = ("workload", "cluster", "setting", "policy")
 """What names a row of the sweep table. `setting` holds partition and world parameters."""
 
+Place = tuple[str, str, str]
+"""Workload, cluster, setting: policies are compared within one of them."""
+
+SWEEP_HEADINGS = {
+    "seeds": "seeds",
+    "jct_s.mean": "mean JCT s",
+    "jct_s.median": "median",
+    "jct_s.p90": "p90",
+    "jct_s.p99": "p99",
+    "certificate.bound_s": "bound s",
+    "certificate.gap": "gap",
+    "queue_s.mean": "mean queue s",
+    "utilisation.gpu": "GPU util.",
+    "makespan_s": "makespan s",
+    "completed": "completed",
+    "rejected": "rejected",
+    "unfinished": "unfinished",
+}
+"""Columns of the sweep table that are shown beside its keys, with their headings."""
+
+_LESS_IS_BETTER = ("jct_s.", "queue_s.", "makespan_s", "rejected", "unfinished")
+_MORE_IS_BETTER = ("utilisation.", "completed")
+
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
@@ -47,14 +70,43 @@ def sweep_table(rows: Iterable[RunRow]) -> pl.DataFrame:
     return runs.group_by(KEYS, maintain_order=True).agg(pl.len().alias("seeds"), pl.col(numbers).mean())
 
 
+def place_title(place: Place) -> str:
+    """``workload, cluster, setting`` without what is empty."""
+    return ", ".join(label for label in place if label)
+
+
+def columns_in_use(frame: pl.DataFrame, prefix: str) -> dict[str, str]:
+    """Columns under a prefix (`used_`, `utilisation.`) that are not 0 everywhere, with their resources."""
+    columns = [column for column in frame.columns if column.startswith(prefix) and frame[column].sum()]
+    return {column: column.removeprefix(prefix) for column in columns}
+
+
+def best_value(values: pl.Series) -> float | None:
+    """The best of a column of the sweep table; None where its rows are alike, or neither way is better."""
+    if values.n_unique() < 2 or not values.dtype.is_numeric():
+        return None
+    if values.name.startswith(_LESS_IS_BETTER):
+        best = values.min()
+    elif values.name.startswith(_MORE_IS_BETTER):
+        best = values.max()
+    else:
+        return None
+    return float(best) if isinstance(best, int | float) else None
+
+
 def summary_rows(summary: Summary) -> list[tuple[str, object]]:
     """A run's outcome as labels and values."""
     rows: list[tuple[str, object]] = [("jobs", summary.jobs), ("completed", summary.completed)]
+    if summary.trimmed_jobs is not None:
+        rows.insert(0, ("simulated, not counted", summary.trimmed_jobs))
     rows += [(f"not completed, {reason}", count) for reason, count in summary.reasons.items()]
     for label, sample in (("JCT s", summary.jct_s), ("queueing delay s", summary.queue_s)):
         rows += [(f"{label}, {name}", value) for name, value in asdict(sample).items()]
     rows.append(("makespan s", summary.makespan_s))
     rows += [(f"utilisation, {name}", value) for name, value in summary.utilisation.items()]
+    if summary.certificate is not None:
+        rows.append(("lower bound on mean JCT s", summary.certificate.bound_s))
+        rows.append(("gap to that bound", summary.certificate.gap))
     return [*rows, ("preemptions", summary.preemptions)]
 
 
@@ -65,7 +117,7 @@ def _numbers(summary: Summary) -> dict[str, float | None]:
         for name in ("jct_s", "queue_s")
         for statistic in ("mean", "median", "p90", "p99")
     }
-    core["makespan_s"] = flat.get("makespan_s")
+    core |= {name: flat.get(name) for name in ("certificate.bound_s", "certificate.gap", "makespan_s")}
     core |= {f"utilisation.{name}": value for name, value in summary.utilisation.items()}
     return core | {
         name: float(getattr(summary, name))

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.experiments.run import run_scenario, simulate
 from ray_sim.experiments.scenario import Scenario, parse_scenario
-from ray_sim.model.errors import InvalidScenarioError
+from ray_sim.model.errors import InvalidScenarioError, InvalidWorkloadError
+from ray_sim.model.metrics import Trim
 from ray_sim.policies.fifo import Fifo
-from workloads.store import load_workload
+from workloads.store import load_workload, read_frame, write_workload
+from workloads.synth import synth
 
 
 def _scenario(**changes: object) -> Scenario:
@@ -52,3 +56,44 @@ def test_every_job_is_reported_to_the_progress(at_desk: Path) -> None:
     reports: list[tuple[int, int]] = []
     run_scenario(_scenario(), progress=lambda ended, jobs: reports.append((ended, jobs)))
     assert all(ended <= jobs == 40 for ended, jobs in reports)
+
+
+def test_a_realised_workload_runs_and_the_manifest_counts_what_was_left_out(at_desk: Path) -> None:
+    frame, provenance = synth("philly", 40, seed=1, load_scale=0.01)
+    status = pl.Series(["Pass", "Failed", "Pass", "mystery"] * 10)
+    write_workload(frame.with_columns(status=status), provenance, Path("status.parquet"))
+    end_s = float(read_frame(Path("status.parquet"))["submit_s"].to_numpy()[20])
+    workload = {"path": "status.parquet", "unsuccessful": "drop", "window": [0, end_s], "load_scale": 2}
+    finished = run_scenario(_scenario(workload=workload))
+    # Of 40 jobs 10 failed. 20 come before the 21st, of which 5 failed: 15, and 5 of these are a mystery.
+    manifest = json.loads(finished.files()["manifest.json"])
+    assert manifest["jobs"] == {
+        "read": 40,
+        "unsuccessful": 10,
+        "outside_window": 15,
+        "replayed": 15,
+        "unknown_status": 10,
+    }
+    assert manifest["inputs"]["workload"] == {**workload, "window": [0.0, end_s], "load_scale": 2.0}
+    assert len(finished.result.jobs) == 15
+    assert ("left out, unsuccessful", 10) in finished.rows()
+
+
+def test_a_window_of_a_synthetic_workload_is_cut_from_the_draw(at_desk: Path) -> None:
+    synthetic = {"synth": {"profile": "philly", "jobs": 30}}
+    whole = run_scenario(_scenario(workload=synthetic)).result.jobs
+    early = run_scenario(_scenario(workload={**synthetic, "window": [0, 3000]})).result.jobs
+    assert early["job_id"].to_list() == whole.filter(pl.col("submit_s") < 3000)["job_id"].to_list()
+
+
+def test_a_window_without_jobs_is_the_users_mistake(at_desk: Path) -> None:
+    with pytest.raises(InvalidWorkloadError, match="window: no job is submitted from"):
+        run_scenario(_scenario(workload={"path": "week.parquet", "window": [1e9, 2e9]}))
+
+
+def test_a_trimmed_scenario_counts_as_simulate_does(at_desk: Path) -> None:
+    finished = run_scenario(_scenario(trim={"warm_up_s": 86_400, "cool_down_s": 3600}))
+    trim = Trim(warm_up_s=86_400, cool_down_s=3600)
+    assert finished.result.summary == simulate("week.parquet", "small.yaml", trim=trim).summary
+    assert finished.result.summary.trimmed_jobs
+    assert json.loads(finished.files()["manifest.json"])["trim"] == {"warm_up_s": 86_400, "cool_down_s": 3600}

@@ -48,11 +48,44 @@ def test_every_problem_is_reported_with_its_path(tmp_path: Path) -> None:
         {},
         {"path": "week.parquet", "synth": {"profile": "philly", "jobs": 5}},
         {"synth": {"profile": "philly", "jobs": 5}, "resample": "days"},
+        {"synth": {"profile": "philly", "jobs": 5}, "load_scale": 2},
+        {"synth": {"profile": "philly", "jobs": 5}, "unsuccessful": "drop"},
     ],
 )
 def test_a_workload_has_one_origin(workload: object) -> None:
     with pytest.raises(InvalidScenarioError, match="workload:"):
         _scenario(workload=workload)
+
+
+@pytest.mark.parametrize(
+    ("realisation", "problem"),
+    [
+        ({"window": 5}, r"workload.window: must be \[FROM, TO\] in seconds; in a sweep"),
+        ({"window": [5]}, r"workload.window: must be \[FROM, TO\] in seconds"),
+        ({"window": [5, 5]}, "workload.window: FROM must be below TO"),
+        ({"window": [-1, 5]}, r"workload.window\[0\]: must be >= 0"),
+        ({"window": [0, "x"]}, r"workload.window\[1\]: must be a number"),
+        ({"load_scale": 0}, "workload.load_scale: must be > 0"),
+        ({"unsuccessful": "cut"}, "workload.unsuccessful: must be 'keep' or 'drop', got 'cut'"),
+        ({"resample": "weeks"}, "workload.resample: must be 'days', got 'weeks'"),
+    ],
+)
+def test_a_wrong_realisation_is_named(realisation: dict[str, object], problem: str) -> None:
+    with pytest.raises(InvalidScenarioError, match=problem):
+        _scenario(workload={"path": "week.parquet", **realisation})
+
+
+@pytest.mark.parametrize(
+    ("trim", "problem"),
+    [
+        ({"warm_up_s": -1}, "trim.warm_up_s: must be >= 0, got -1"),
+        ({"cooldown_s": 1}, "trim.cooldown_s: unknown key; did you mean 'cool_down_s'"),
+        (3600, "trim: must be a mapping"),
+    ],
+)
+def test_a_wrong_trim_is_named(trim: object, problem: str) -> None:
+    with pytest.raises(InvalidScenarioError, match=problem):
+        _scenario(trim=trim)
 
 
 @pytest.mark.parametrize("pair", ["quantum", "=3"])
@@ -78,6 +111,9 @@ def test_what_does_not_change_the_result_does_not_change_the_hash(at_desk: Path)
     assert _hash(sites=2) == plain  # any number of sites gives the same bytes
     assert _hash(seed=7) == plain  # nothing here draws
     assert _hash(policy="fifo", params={"placement": "consolidate"}) == plain  # the default, spelled out
+    spelled_out = {"path": "week.parquet", "unsuccessful": "keep", "load_scale": 1, "window": None}
+    assert _hash(workload=spelled_out) == plain
+    assert _hash(trim={"warm_up_s": 5}) == _hash(trim={"warm_up_s": 5.0, "cool_down_s": 0})
 
 
 def test_text_of_the_command_line_and_numbers_of_yaml_are_one_scenario(at_desk: Path) -> None:
@@ -91,6 +127,11 @@ def test_text_of_the_command_line_and_numbers_of_yaml_are_one_scenario(at_desk: 
         {"params": {"placement": "pooled"}},
         {"world": {"horizon_s": 1000}},
         {"workload": {"path": "week.parquet", "resample": "days"}},
+        {"workload": {"path": "week.parquet", "window": [0, 86400]}},
+        {"workload": {"path": "week.parquet", "load_scale": 2}},
+        {"workload": {"path": "week.parquet", "unsuccessful": "drop"}},
+        {"trim": {"warm_up_s": 3600}},
+        {"trim": {}},
         {"cluster": "toy"},
     ],
 )
@@ -120,6 +161,9 @@ def test_editing_a_policy_of_ones_own_makes_another_run(at_desk: Path) -> None:
         ({}, True),
         ({"workload": {"path": "week.parquet", "resample": "days"}}, False),
         ({"workload": {"synth": {"profile": "philly", "jobs": 5}}}, False),
+        ({"workload": {"path": "week.parquet", "window": [0, 9], "load_scale": 2}}, True),
+        ({"workload": {"path": "week.parquet", "unsuccessful": "drop"}, "trim": {"warm_up_s": 1}}, True),
+        ({"workload": {"path": "week.parquet", "window": [0, 9], "resample": "days"}}, False),
         ({"policy": "mine:Lottery"}, False),
     ],
 )

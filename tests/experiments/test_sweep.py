@@ -14,7 +14,7 @@ from mlflow.entities import Run
 from ray_sim.experiments.content import Inputs
 from ray_sim.experiments.fanout import fan_out
 from ray_sim.experiments.result_files import read_result
-from ray_sim.experiments.run import simulate
+from ray_sim.experiments.run import run_scenario, simulate
 from ray_sim.experiments.store import Outcome, ResultStore
 from ray_sim.experiments.sweep import run_sweep
 from ray_sim.experiments.sweep_file import read_sweep
@@ -60,6 +60,21 @@ def test_a_resampled_workload_gives_one_run_per_seed_and_the_table_their_mean(tm
     assert len(set(means)) > 1
     assert report.table["seeds"].to_list() == [3]
     assert report.table["jct_s.mean"].to_list() == [pytest.approx(sum(means) / 3, rel=1e-12)]
+
+
+def test_realised_and_trimmed_runs_of_a_sweep_are_those_of_single_scenarios(tmp_path: Path) -> None:
+    workload = {**RESAMPLED, "window": [[0, 200_000]], "load_scale": [1, 2]}
+    sweep = _file(tmp_path, "realised", workloads=[workload], trim={"warm_up_s": 3600}, seeds=[3])
+    assert run_sweep(sweep, tmp_path / "store").ok
+    store = ResultStore(tmp_path / "store")
+    for configuration in read_sweep(sweep, Inputs()).configurations:
+        alone = run_scenario(configuration.content.scenario)
+        stored = read_result(store.run_directory(configuration.entry.content_hash))
+        assert stored.summary == alone.result.summary
+        assert stored.summary.trimmed_jobs
+    params = [run.data.params for run in _children("realised")]
+    assert {each["trim.warm_up_s"] for each in params} == {"3600.0"}
+    assert {each["workload"] for each in params} == {"week/0-200000s/days", "week/0-200000s/days/x2.0"}
 
 
 def test_one_failing_configuration_is_reported_and_takes_no_other_with_it(tmp_path: Path) -> None:

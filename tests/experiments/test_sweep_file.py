@@ -208,3 +208,34 @@ def test_a_file_in_yaml_reads_alike(at_desk: Path, tmp_path: Path) -> None:
         "name: two\nworkloads: [week.parquet]\nclusters: [small.yaml]\npolicies: [fifo, sjf]\n"
     )
     assert _labels(read_sweep(tmp_path / "s.yaml")) == [("week", "", "fifo", None), ("week", "", "sjf", None)]
+
+
+def test_realisations_and_trims_are_axes_with_labels_of_their_own(at_desk: Path) -> None:
+    realised = {
+        "path": "week.parquet",
+        "window": [[0, 86_400], [0.5, 86_400.25]],
+        "load_scale": [1, 1.25],
+    }
+    sweep = _sweep(workloads=[realised], trim={"warm_up_s": [0, 3600]}, seeds=[1, 2])
+    assert _labels(sweep) == [
+        (f"week/{window}{scale}", f"warm_up_s={warm_up_s}, cool_down_s=0.0", "fifo", None)
+        for window in ("0-86400s", "0.5-86400.25s")
+        for scale in ("", "/x1.25")
+        for warm_up_s in (0.0, 3600.0)
+    ]
+
+
+def test_a_resampled_window_keeps_its_seeds(at_desk: Path) -> None:
+    workload = {**RESAMPLED, "window": [[0, 172_800]]}
+    labels = [("week/0-172800s/days", "", "fifo", seed) for seed in (1, 2)]
+    assert _labels(_sweep(workloads=[workload], seeds=[1, 2])) == labels
+
+
+def test_a_window_that_is_an_axis_by_mistake_says_how_to_write_it(at_desk: Path) -> None:
+    lines = _problems(workloads=[{"path": "week.parquet", "window": [0, 86_400]}])
+    assert any("workloads[0].window: must be [FROM, TO] in seconds; in a sweep" in line for line in lines)
+
+
+@pytest.mark.parametrize("trim", [[], 5, {"warm_up_s": []}, {"warm_up_s": -1}, {"warm": 1}])
+def test_a_trim_that_is_none_is_a_problem(at_desk: Path, trim: object) -> None:
+    assert any(line.lstrip().startswith("trim") for line in _problems(trim=trim))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ray_sim.reports.plots import completed_jct_s, jct_cdf_png
+from ray_sim.reports.plots import completed_jct_s, jct_cdf_png, jct_cdf_svg, thin_steps
 from ray_sim.reports.tables import RunRow, run_table, sweep_table
 from tests.results_by_hand import three_jobs
 
@@ -47,3 +49,33 @@ def test_the_same_numbers_give_the_same_picture() -> None:
 @pytest.mark.parametrize("jct_s", [[], [0.0], [1.0, 2e9], [1e-6, 5.0]])
 def test_any_completion_times_can_be_drawn(jct_s: list[float]) -> None:
     assert jct_cdf_png({"fifo": np.array(jct_s)}, "JCT").startswith(b"\x89PNG")
+
+
+def test_a_picture_in_a_page_has_the_colours_of_its_text() -> None:
+    svg = jct_cdf_svg({"fifo": np.array([10.0]), "sjf": np.array([20.0])}, "jct")
+    assert svg.startswith("<svg ")
+    assert 'fill="currentColor"' in svg
+    assert "#000000" not in svg
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 10**6), st.integers(0, 100)), min_size=1, max_size=300),
+    st.integers(4, 60),
+)
+def test_a_thinned_line_keeps_its_peak_its_ends_and_its_order(
+    steps: list[tuple[int, int]], points: int
+) -> None:
+    time_s = np.cumsum([float(wait) for wait, _ in steps])
+    values = np.array([float(value) for _, value in steps])
+    kept = thin_steps(time_s, values, points)
+    assert len(kept) <= max(points, 2)
+    assert values[kept].max() == values.max()
+    assert kept[-1] == len(steps) - 1
+    assert (np.diff(kept) > 0).all()
+
+
+def test_a_thinned_line_shows_the_peak_of_every_stretch_and_how_it_ends() -> None:
+    # Two stretches, [0, 4.5) and [4.5, 9]: peaks 7 (at 2) and 5 (at 6), last values 1 and 0.
+    time_s = np.arange(10.0)
+    values = np.array([0.0, 3, 7, 2, 1, 4, 5, 5, 2, 0])
+    assert thin_steps(time_s, values, 4).tolist() == [2, 4, 6, 9]

@@ -9,6 +9,8 @@ import pytest
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError, UnknownNameError
 from workloads.convert import FORMATS, convert
+from workloads.provenance import Counts
+from workloads.realise import Window
 from workloads.store import read_frame, read_provenance
 from workloads.trace_format import REJECT_SCHEMA, ConvertOptions
 
@@ -32,7 +34,7 @@ def test_what_was_converted_and_how_is_in_the_file(trace: Trace, tmp_path: Path)
     provenance = read_provenance(out)
     assert provenance is not None
     assert (provenance.converter, provenance.seed) == ("csv", None)
-    assert provenance.counts.model_dump() == {"read": 3, "kept": 2, "rejected": {"negative_duration_s": 1}}
+    assert provenance.counts == Counts(read=3, kept=2, rejected={"negative_duration_s": 1})
     assert [source.name for source in provenance.sources] == ["trace.csv"]
     assert len(provenance.sources[0].sha256) == 64
 
@@ -211,3 +213,31 @@ def test_the_report_is_plain_json_and_the_same_files_give_the_same_bytes(
     assert second.rejects is not None
     assert first.rejects.read_bytes() == second.rejects.read_bytes()
     assert first.to_dict()["rejected"] == {"negative_duration_s": 1}
+
+
+def test_rows_outside_the_window_are_counted_and_are_no_errors(trace: Trace, tmp_path: Path) -> None:
+    # a at 0, b at 5, c at 6 with a negative run time: rejected wherever it is.
+    out = tmp_path / "w.parquet"
+    report = convert("csv", [trace(TABLE + BAD_ROW)], out, window=Window(1, 10))
+    assert (report.read, report.kept, report.outside_window) == (3, 1, 1)
+    assert report.rejected == {"negative_duration_s": 1}
+    assert report.to_dict()["outside_window"] == 1
+    assert read_frame(out)["submit_s"].to_list() == [5.0]  # in the trace's own time
+    provenance = read_provenance(out)
+    assert provenance is not None
+    assert provenance.counts == Counts(read=3, kept=1, rejected=report.rejected, outside_window=1)
+    assert provenance.options["window_s"] == [1.0, 10.0]
+
+
+def test_a_window_cuts_the_workload_that_there_is_without_it(trace: Trace, tmp_path: Path) -> None:
+    # Rebased by 100, a is at 0 and b at 5: the window counts from there, and moves nothing further.
+    source = trace("submit_s,duration_s,num_gpus\n100,10,1\n105,20,2\n")
+    options = ConvertOptions(rebase=True)
+    whole = read_frame(convert("csv", [source], tmp_path / "1.parquet", options=options).out)
+    cut = convert("csv", [source], tmp_path / "2.parquet", options=options, window=Window(5, 6))
+    assert read_frame(cut.out).equals(whole[1:])
+
+
+def test_a_window_without_a_row_is_an_error_that_tells_so(trace: Trace, tmp_path: Path) -> None:
+    with pytest.raises(InvalidWorkloadError, match=r"none of 2 rows can be kept \(outside the window 2\)"):
+        convert("csv", [trace(TABLE)], tmp_path / "w.parquet", window=Window(6, 7))

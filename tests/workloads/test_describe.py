@@ -100,7 +100,13 @@ def test_a_file_is_described_with_its_provenance_as_json_and_as_lines(tmp_path: 
     convert("csv", [source], out)
     found = describe_workload(out, cluster([1]))
     content = json.loads(json.dumps(found.to_dict()))
-    assert content["provenance"]["counts"] == {"read": 3, "kept": 2, "rejected": {"negative_duration_s": 1}}
+    rejected = {"negative_duration_s": 1}
+    assert content["provenance"]["counts"] == {
+        "read": 3,
+        "kept": 2,
+        "rejected": rejected,
+        "outside_window": 0,
+    }
     assert content["jobs_by_gpus"] == {"0.25": 1, "1": 1}
     lines = dict(found.rows())
     assert lines["jobs"] == "2"

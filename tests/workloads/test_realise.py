@@ -2,21 +2,59 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ray_sim.model.errors import InvalidWorkloadError
+from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from workloads.checks import check_frame
-from workloads.realise import DAY_S, resample_days
+from workloads.describe import describe_frame
+from workloads.realise import (
+    DAY_S,
+    Realisation,
+    Tally,
+    Window,
+    cut_window,
+    drop_unsuccessful,
+    realise,
+    resample_days,
+    scale_load,
+)
 from workloads.schema import SORT_KEY
+from workloads.store import frame_to_table
 from workloads.synth import synth
 
 Jobs = Callable[..., pl.DataFrame]
 
 SYNTHETIC = synth("philly", 2_000, seed=0)[0]
+DAYS = int(SYNTHETIC["submit_s"].to_numpy().max() // DAY_S) + 1
+WITH_STATUS = SYNTHETIC.with_columns(
+    status=pl.Series(["Pass", "Killed", "Failed", None, "Running"]).gather(
+        np.arange(SYNTHETIC.height, dtype=np.uint32) * 7 % 5
+    )
+)
+INSTANTS = st.integers(0, DAYS * DAY_S)
+
+
+def _windows() -> st.SearchStrategy[Window]:
+    pairs = st.lists(INSTANTS, min_size=2, max_size=2, unique=True).map(sorted)
+    return pairs.map(lambda pair: Window(float(pair[0]), float(pair[1])))
+
+
+def _names(frame: pl.DataFrame) -> list[str]:
+    return frame["job_id"].to_list()
+
+
+def _in(window: Window) -> list[str]:
+    """Names of the jobs in a window, none where it holds none."""
+    try:
+        return _names(cut_window(SYNTHETIC, window))
+    except InvalidWorkloadError:
+        return []
 
 
 @settings(deadline=None, max_examples=25)
@@ -83,3 +121,155 @@ def test_names_stay_unique_even_if_they_look_like_drawn_ones(jobs: Jobs) -> None
 def test_no_jobs_have_no_days(jobs: Jobs) -> None:
     with pytest.raises(InvalidWorkloadError, match="no days"):
         resample_days(jobs(1).clear(), 0)
+
+
+@given(st.lists(INSTANTS, min_size=1, max_size=5, unique=True))
+def test_windows_side_by_side_hold_every_job_once(cuts: list[int]) -> None:
+    ends = [0, *sorted(set(cuts) - {0}), DAYS * DAY_S + 1]
+    parts = [_in(Window(float(a), float(b))) for a, b in pairwise(ends)]
+    assert [name for part in parts for name in part] == _names(SYNTHETIC)
+
+
+@given(_windows(), _windows())
+def test_a_window_in_a_window_is_what_they_share(one: Window, other: Window) -> None:
+    shared = set(_in(one)) & set(_in(other))
+    if max(one.from_s, other.from_s) < min(one.to_s, other.to_s):
+        both = Window(max(one.from_s, other.from_s), min(one.to_s, other.to_s))
+        assert set(_in(both)) == shared
+    else:
+        assert not shared
+
+
+@given(_windows(), st.integers(0, 10**9))
+def test_a_window_that_moves_with_the_workload_gives_the_same_jobs(window: Window, shift_s: int) -> None:
+    names = _in(window)
+    if not names:
+        return
+    moved = SYNTHETIC.with_columns(pl.col("submit_s") + shift_s)
+    there = cut_window(moved, Window(window.from_s + shift_s, window.to_s + shift_s))
+    here = cut_window(SYNTHETIC, window)
+    assert _names(there) == names
+    np.testing.assert_array_equal(frame_to_table(there).submit_us, frame_to_table(here).submit_us)
+
+
+def test_a_window_begins_with_its_first_instant_and_ends_before_its_last(jobs: Jobs) -> None:
+    # Jobs at 0, 60 and 120.
+    assert _names(cut_window(jobs(), Window(60, 120))) == ["job-1"]
+
+
+def test_a_window_without_a_job_says_where_the_jobs_are(jobs: Jobs) -> None:
+    with pytest.raises(InvalidWorkloadError, match="from 130 to 140 s; the workload's come from 0 to 120 s"):
+        cut_window(jobs(), Window(130, 140))
+
+
+@pytest.mark.parametrize("ends", [(5, 5), (6, 5), (-1, 5), (0, float("inf")), (float("nan"), 5)])
+def test_a_window_has_a_beginning_and_a_later_end(ends: tuple[float, float]) -> None:
+    with pytest.raises(InvalidInputError, match="window: FROM must be"):
+        Window(*ends)
+
+
+@given(st.floats(1e-3, 1e3))
+def test_scaling_the_load_divides_every_time_since_the_first_submission(factor: float) -> None:
+    before, after = frame_to_table(SYNTHETIC), frame_to_table(scale_load(SYNTHETIC, factor))
+    # Rounded to the microsecond; beside that, floating point keeps 2^-53 of times below 2^38 s in
+    # microseconds, less than 1 us.
+    assert np.abs(after.submit_us - before.submit_us / factor).max() <= 0.5 + 2**-10
+    assert after.origin_us == before.origin_us
+    assert after.job_id.equals(before.job_id)
+    np.testing.assert_array_equal(after.work_us, before.work_us)
+    check_frame(scale_load(SYNTHETIC, factor), "scaled")
+
+
+@given(st.floats(1e-3, 1e3))
+def test_scaling_the_load_scales_the_load(factor: float) -> None:
+    before, after = describe_frame(SYNTHETIC, ""), describe_frame(scale_load(SYNTHETIC, factor), "")
+    assert after.gpu_hours == before.gpu_hours
+    assert after.span_s * factor == pytest.approx(before.span_s, rel=1e-12)
+
+
+@given(st.floats(1e-2, 1e2), st.floats(1e-2, 1e2))
+def test_scaling_twice_is_scaling_by_the_product(one: float, other: float) -> None:
+    twice = frame_to_table(scale_load(scale_load(SYNTHETIC, one), other))
+    once = frame_to_table(scale_load(SYNTHETIC, one * other))
+    assert np.abs(twice.submit_us - once.submit_us).max() <= 1
+
+
+@pytest.mark.parametrize("factor", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_load_scale_is_a_number_above_zero(jobs: Jobs, factor: float) -> None:
+    with pytest.raises(InvalidInputError, match="load_scale: must be a number above 0"):
+        scale_load(jobs(), factor)
+
+
+@pytest.mark.parametrize("factor", [1e-9, 5e-324])
+def test_a_load_scale_that_leaves_all_time_behind_is_refused(jobs: Jobs, factor: float) -> None:
+    # 120 s / 1e-9 is 3,800 years.
+    with pytest.raises(InvalidInputError, match="spreads the jobs over too long a time"):
+        scale_load(jobs(), factor)
+
+
+def test_dropping_unsuccessful_jobs_keeps_the_others_and_those_nobody_knows_of(jobs: Jobs) -> None:
+    frame = jobs(5, status=["Pass", "Killed", "FAILED", None, "Terminated"])
+    kept, tally = realise(frame, Realisation(unsuccessful="drop"), seed=0)
+    assert _names(kept) == ["job-0", "job-3", "job-4"]
+    assert tally == Tally(read=5, unsuccessful=2, outside_window=0, replayed=3, unknown_status=2)
+
+
+@pytest.mark.parametrize(
+    ("status", "found"), [([None, None], "found: none"), (["x", "Y"], "found: only Y, x")]
+)
+def test_jobs_of_which_nobody_knows_how_they_ended_cannot_be_dropped(
+    jobs: Jobs, status: list[object], found: str
+) -> None:
+    with pytest.raises(InvalidWorkloadError, match=found):
+        drop_unsuccessful(jobs(2, status=status).cast({"status": pl.String}))
+
+
+def test_a_workload_without_success_is_refused(jobs: Jobs) -> None:
+    with pytest.raises(InvalidWorkloadError, match="all 2 jobs failed or were killed"):
+        drop_unsuccessful(jobs(2, status=["failed", "killed"]))
+
+
+def test_without_any_rule_a_workload_stays_as_it_is() -> None:
+    frame, tally = realise(SYNTHETIC, Realisation(), seed=3)
+    assert frame.equals(SYNTHETIC)
+    assert tally == Tally(2_000, 0, 0, 2_000, 0)
+
+
+@given(
+    seed=st.integers(0, 2**32),
+    first_day=st.integers(0, DAYS - 1),
+    days=st.integers(1, DAYS),
+    factor=st.sampled_from([0.5, 1.0, 1.25, 3.0]),
+)
+def test_status_then_window_then_resampling_then_load(
+    seed: int, first_day: int, days: int, factor: float
+) -> None:
+    window = Window(first_day * DAY_S, (first_day + days) * DAY_S)
+    found, tally = realise(WITH_STATUS, Realisation("drop", window, "days", factor), seed)
+    inside = cut_window(drop_unsuccessful(WITH_STATUS), window)
+    resampled = resample_days(inside, seed)
+    assert found.equals(scale_load(resampled, factor))
+    check_frame(found, "realised")
+    assert tally.read == WITH_STATUS.height
+    assert tally.read - tally.unsuccessful - tally.outside_window == inside.height
+    assert tally.replayed == found.height
+    assert {name.split("@")[0] for name in found["job_id"]} <= set(inside["job_id"])
+
+
+def test_the_window_is_in_the_time_of_the_trace_not_of_the_scaled_load(jobs: Jobs) -> None:
+    # Jobs at 0, 60 and 120. In [0, 100) are two; twice as fast, the second comes at 30. Scaled first,
+    # all three would come within [0, 100), at 0, 30 and 60.
+    frame, _ = realise(jobs(), Realisation(window=Window(0, 100), load_scale=2.0), seed=0)
+    assert frame["submit_s"].to_list() == [0.0, 30.0]
+
+
+def test_days_are_those_of_the_trace_not_of_the_scaled_load(jobs: Jobs) -> None:
+    # A job at noon of each of four days. Twice as fast after the first, any four days come 12 h apart.
+    frame = jobs(4, submit_s=[DAY_S * (day + 0.5) for day in range(4)])
+    found, _ = realise(frame, Realisation(resample="days", load_scale=2.0), seed=1)
+    assert found["submit_s"].to_list() == [DAY_S * (0.5 + day / 2) for day in range(4)]
+
+
+def test_only_resampling_uses_the_seed() -> None:
+    rules = Realisation("drop", Window(0, 2 * DAY_S), None, 1.5)
+    assert realise(WITH_STATUS, rules, seed=1)[0].equals(realise(WITH_STATUS, rules, seed=2)[0])

@@ -1,0 +1,139 @@
+"""Exact validation of a decision: all of it can be carried out, or none of it is."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ray_sim.engine.chunks import DispatchRecord
+from ray_sim.engine.decision import Decision, Dispatch
+from ray_sim.engine.faults import job_name, reject_decision
+from ray_sim.engine.world import World
+from ray_sim.kernels.arrays import RUNNING, WAITING, Ledger, Pool
+from ray_sim.kernels.check import OK, check_changes
+from ray_sim.model.errors import InfeasibleDecisionError
+from ray_sim.model.units import IntArray
+
+_MOST_LEVELS = 2**31
+
+
+def check_decision(
+    where: str,
+    now_us: int,
+    world: World,
+    ledger: Ledger,
+    pool: Pool,
+    dispatched: DispatchRecord,
+    decision: Decision,
+    after: IntArray,
+) -> None:
+    """Refuse a decision that breaks a rule of the world.
+
+    ``after`` is working space, (S, R); ``where`` begins the message, e.g. ``3 s: policy fifo``.
+
+    Raises
+    ------
+    InfeasibleDecisionError : it names the first fault
+    """
+    if decision.review_us <= now_us:
+        raise InfeasibleDecisionError(f"at {where} asks for a review at or before now")
+    _check_ends(where, world, ledger, decision)
+    _check_levels(where, world, decision.levels)
+    if decision.changes is not None:
+        fault, job, server = check_changes(
+            world.shop, ledger, pool, decision.changes, decision.evict, world.elastic, after
+        )
+        if fault != OK:
+            reject_decision(where, world, fault, job, server, after)
+    if decision.dispatch is not None:
+        _check_dispatch(where, world, ledger, dispatched, decision.dispatch)
+
+
+def _check_ends(where: str, world: World, ledger: Ledger, decision: Decision) -> None:
+    """Jobs that end are in the system, end once, and are given nothing."""
+    ends = [*decision.reject.tolist(), *decision.evict.tolist()]
+    for job in ends:
+        if not 0 <= job < len(world.table) or ledger.status[job] not in (WAITING, RUNNING):
+            raise InfeasibleDecisionError(
+                f"at {where} ends {job_name(world, job)}, which is not in the system now"
+            )
+    for job in decision.reject.tolist():
+        if ledger.status[job] == RUNNING:
+            raise InfeasibleDecisionError(
+                f"at {where} rejects {job_name(world, job)}, which runs; evict it instead"
+            )
+    for job in decision.evict.tolist() if world.chunks is not None else ():
+        if ledger.status[job] == RUNNING:
+            raise InfeasibleDecisionError(
+                f"at {where} evicts {job_name(world, job)}, whose chunks are on queues; they cannot be "
+                f"taken off"
+            )
+    twice = sorted(job for job in set(ends) if ends.count(job) > 1) if len(set(ends)) < len(ends) else []
+    if twice:
+        raise InfeasibleDecisionError(f"at {where} ends {job_name(world, twice[0])} twice")
+    both = sorted(set(ends) & _served(decision)) if ends else []
+    if both:
+        raise InfeasibleDecisionError(f"at {where} both ends and places {job_name(world, both[0])}")
+
+
+def _served(decision: Decision) -> set[int]:
+    """Jobs that are given servers or workers."""
+    changes, dispatch = decision.changes, decision.dispatch
+    jobs = set() if changes is None else set(changes.job[: changes.size[0]].tolist())
+    return jobs if dispatch is None else jobs | set(dispatch.job.tolist())
+
+
+def _check_levels(where: str, world: World, levels: IntArray) -> None:
+    """Each job at most once, so that the record has room for them."""
+    if len(levels) == 0:
+        return
+    job, level = levels[:, 0], levels[:, 1]
+    faults = (
+        ((job < 0) | (job >= len(world.table)), "of a job that does not exist"),
+        ((level < 0) | (level >= _MOST_LEVELS), "that is not 0 or more"),
+        (np.diff(job, prepend=-1) <= 0, "twice or out of order"),
+    )
+    for wrong, text in faults:
+        if wrong.any():
+            first = int(np.argmax(wrong))
+            raise InfeasibleDecisionError(
+                f"at {where} sets level {level[first]} of {job_name(world, int(job[first]))} {text}"
+            )
+
+
+def _check_dispatch(
+    where: str, world: World, ledger: Ledger, dispatched: DispatchRecord, dispatch: Dispatch
+) -> None:
+    """Chunks that exist, of jobs in the system, to workers of their partition, each once."""
+    job, unit, worker = dispatch.job, dispatch.unit, dispatch.worker
+    sizes = [len(column) for column in (job, unit, worker, dispatch.key)]
+    if world.chunks is None:
+        raise InfeasibleDecisionError(f"at {where} dispatches chunks, but jobs of this world are not chunked")
+    if len(set(sizes)) > 1:
+        raise InfeasibleDecisionError(
+            f"at {where} dispatches {sizes[0]}, {sizes[1]}, {sizes[2]} and {sizes[3]} values of job, unit, "
+            f"worker and key; give one of each per chunk"
+        )
+    # What is out of range is replaced by 0, after it has been noted, so that the other tests can be made.
+    no_job = (job < 0) | (job >= len(world.table))
+    j = np.where(no_job, 0, job)
+    no_unit = (unit < 0) | (unit >= world.chunks[j])
+    no_worker = (worker < 0) | (worker >= len(world.cluster))
+    w = np.where(no_worker, 0, worker)
+    chunk = dispatched.number(j, np.where(no_unit, 0, unit))
+    again = np.ones(len(chunk), dtype=np.bool_)
+    again[np.unique(chunk, return_index=True)[1]] = False
+    faults = (
+        (no_job, "a job that does not exist"),
+        (~np.isin(ledger.status[j], (WAITING, RUNNING)), "the job is not in the system now"),
+        (no_unit, "the job does not have it"),
+        (no_worker, "there is no such worker"),
+        (world.shop.server_part[w] != world.shop.job_part[j], "the worker is outside the job's partition"),
+        (again | dispatched.done[chunk], "for the second time"),
+    )
+    for wrong, text in faults:
+        if wrong.any():
+            first = int(np.argmax(wrong))
+            raise InfeasibleDecisionError(
+                f"at {where} dispatches chunk {unit[first]} of {job_name(world, int(job[first]))} to worker "
+                f"{worker[first]}: {text}"
+            )

@@ -1,0 +1,210 @@
+"""Stored results compared: policies on the same jobs and cluster, in one group per place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from operator import itemgetter
+from pathlib import Path
+
+import polars as pl
+
+from ray_sim.experiments.stored_runs import FoundRun, Missing, find_runs
+from ray_sim.model.errors import InvalidInputError, UnknownNameError
+from ray_sim.model.units import seconds_to_us
+from ray_sim.reports.breakdown import (
+    JOB_COLUMNS,
+    Breakdown,
+    By,
+    JobComparison,
+    break_down,
+    classify,
+    compare_jobs,
+    jobs_in_system,
+)
+from ray_sim.reports.compare import GroupComparison, compare_policies, find_baseline, lower_is_better
+
+METRIC = "jct_s.mean"
+"""What is compared unless said otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The comparison of one workload, cluster and setting."""
+
+    workload: str
+    cluster: str
+    setting: str
+    comparison: GroupComparison
+    breakdowns: tuple[Breakdown, ...]
+    jobs: JobComparison | None
+    """Where there are two runs in all."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonReport:
+    """Everything `ray-sim compare` has to say."""
+
+    sources: tuple[str, ...]
+    metric: str
+    lower_is_better: bool
+    runs: int
+    """Finished runs that were found."""
+    groups: tuple[Group, ...]
+    missing: tuple[Missing, ...]
+    notes: tuple[str, ...]
+    """What was left out."""
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain nested dict for JSON."""
+        return asdict(self)
+
+
+def compare_results(
+    sources: Iterable[str], metric: str = METRIC, baseline: str | None = None, by: Iterable[str] = ()
+) -> ComparisonReport:
+    """Compare the policies among stored results; the order of the sources does not matter.
+
+    Parameters
+    ----------
+    sources : directories of sweeps or of single runs
+    metric : a key of `Summary.flat`
+    baseline : a policy; by default the best of each group
+    by : names of `By`, what to break completion times down by, whatever the metric
+
+    Raises
+    ------
+    InvalidInputError : a source holds no results, or no two runs can be compared
+    UnknownNameError : no such metric, baseline or kind of class
+    """
+    kinds = [_kind(name) for name in dict.fromkeys(by)]
+    names = sorted(set(sources))
+    runs, missing = find_runs(names)
+    known = {key for run in runs for key in run.summary.flat()}
+    if runs and metric not in known:
+        raise UnknownNameError("metric", metric, known)
+    if runs and baseline is not None:
+        baseline = find_baseline(baseline, {run.entry.policy for run in runs})
+    groups, notes = _compare_places(runs, metric, baseline, kinds)
+    if not groups:
+        facts = [f"finished runs: {len(runs)}; failed or missing: {len(missing)}", *notes]
+        raise InvalidInputError(
+            "nothing to compare: it takes runs of two policies on the same workload, cluster, setting and "
+            "seed\n  " + "\n  ".join(facts)
+        )
+    return ComparisonReport(
+        sources=tuple(names),
+        metric=metric,
+        lower_is_better=lower_is_better(metric),
+        runs=len(runs),
+        groups=tuple(groups),
+        missing=tuple(missing),
+        notes=tuple(notes),
+    )
+
+
+def _kind(name: str) -> By:
+    if name not in list(By):
+        raise UnknownNameError("--by", name, By)
+    return By(name)
+
+
+def _compare_places(
+    runs: Sequence[FoundRun], metric: str, baseline: str | None, kinds: Sequence[By]
+) -> tuple[list[Group], list[str]]:
+    """A group per place with something to compare, by its labels, and a note on all that is left out."""
+    places: dict[tuple[str, str, str], list[FoundRun]] = {}
+    for run in runs:
+        places.setdefault(run.place, []).append(run)
+    groups: list[Group] = []
+    notes: list[str] = []
+    for labels, members in sorted(map(_labelled, places.values()), key=itemgetter(0)):
+        where = ", ".join(filter(None, labels))
+        values = _values(members, metric)
+        if values.height < len(members):
+            notes.append(f"{where}: {len(members) - values.height} runs without {metric} left out")
+        policies = sorted(set(values["policy"]))
+        if baseline is not None and baseline not in policies:
+            notes.append(f"{where}: left out, the baseline {baseline} has no run there")
+            continue
+        if len(policies) < 2:
+            notes.append(f"{where}: left out, it has no two policies: {', '.join(policies) or 'none'}")
+            continue
+        comparison = compare_policies(values, metric, baseline)
+        if not any(each.pairs for each in comparison.policies):
+            notes.append(f"{where}: left out, {comparison.baseline} has no seed in common with the others")
+            continue
+        groups.append(_group(labels, comparison, members, kinds, by_job=len(runs) == 2))
+    return groups, notes
+
+
+def _labelled(runs: list[FoundRun]) -> tuple[tuple[str, str, str], list[FoundRun]]:
+    """The runs of a place and its labels, the first ones where it is known by several."""
+    entries = [run.entry for run in runs]
+    labels = (
+        min(entry.workload for entry in entries),
+        min(entry.cluster for entry in entries),
+        min(entry.setting for entry in entries),
+    )
+    return labels, runs
+
+
+def _values(runs: Iterable[FoundRun], metric: str) -> pl.DataFrame:
+    """The runs that have the metric, as `compare_policies` takes them."""
+    # A reason that no job has is not in the summary, and counts 0.
+    absent = 0.0 if metric.startswith("reasons.") else None
+    rows = [
+        (run.entry.policy, run.entry.seed, run.summary.flat().get(metric, absent), run.summary.completed)
+        for run in runs
+    ]
+    schema = {"policy": pl.String, "seed": pl.Int64, "value": pl.Float64, "completed": pl.Int64}
+    return pl.DataFrame(rows, schema=schema, orient="row").drop_nulls("value")
+
+
+def _group(
+    labels: tuple[str, str, str],
+    comparison: GroupComparison,
+    runs: Sequence[FoundRun],
+    kinds: Sequence[By],
+    *,
+    by_job: bool,
+) -> Group:
+    """A group with what the jobs of its runs say, as far as it is asked for."""
+
+    def jobs_of(policy: str) -> pl.DataFrame:
+        return _jobs([run for run in runs if run.entry.policy == policy], with_load=By.LOAD in kinds)
+
+    breakdowns: list[Breakdown] = []
+    jobs: JobComparison | None = None
+    if kinds or by_job:
+        base = jobs_of(comparison.baseline)
+        classes = {kind: classify(kind, base) for kind in kinds}
+        for policy in (each.policy for each in comparison.policies if each.pairs):
+            other = jobs_of(policy)
+            breakdowns += [break_down(kind, policy, other, classes[kind]) for kind in kinds]
+            jobs = compare_jobs(policy, other, base) if by_job else None
+    return Group(*labels, comparison, tuple(breakdowns), jobs)
+
+
+def _jobs(runs: Iterable[FoundRun], *, with_load: bool) -> pl.DataFrame:
+    """The counted jobs of a policy's runs in order of seed, with `seed` and, if asked for, `in_system`."""
+    frames = []
+    for run in sorted(runs, key=lambda run: run.entry.seed or 0):
+        jobs = _frame(run.directory / "jobs.parquet", JOB_COLUMNS)
+        if with_load:
+            timeline = _frame(run.directory / "timeline.parquet", ("time_s", "waiting", "running"))
+            present = jobs_in_system(jobs["submit_s"].to_numpy(), timeline)
+            jobs = jobs.with_columns(in_system=pl.Series(present))
+        if run.trim is not None:
+            jobs = jobs.filter(run.trim.counted(seconds_to_us(jobs["submit_s"].to_numpy())))
+        frames.append(jobs.with_columns(seed=pl.lit(run.entry.seed, pl.Int64)))
+    return pl.concat(frames)
+
+
+def _frame(path: Path, columns: Sequence[str]) -> pl.DataFrame:
+    try:
+        return pl.read_parquet(path, columns=list(columns))
+    except OSError as error:
+        raise InvalidInputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except pl.exceptions.PolarsError as error:
+        raise InvalidInputError(f"{path}: damaged: {str(error).splitlines()[0]}") from error

@@ -1,0 +1,142 @@
+"""Report files of stored results: a run's or a sweep's directory as one HTML page."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import polars as pl
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ray_sim.experiments.content import SHORT
+from ray_sim.experiments.result_files import MANIFEST, read_manifest, read_result
+from ray_sim.experiments.scenario import Value, WorkloadSpec, setting_label
+from ray_sim.experiments.store import PLAN, ResultStore
+from ray_sim.experiments.sweep_file import Entry, PolicySpec
+from ray_sim.model.errors import InvalidInputError
+from ray_sim.reports.page import Page, render
+from ray_sim.reports.run_report import run_page
+from ray_sim.reports.sweep_report import CONFIGURATIONS_SCHEMA, sweep_page
+from workloads.files import replacing, require_folder_of
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFile:
+    """A written report, and how many of its configurations are done; a run's report has one."""
+
+    report: Path
+    kind: str
+    """``run`` or ``sweep``."""
+    configurations: int
+    done: int
+    failed: int
+    missing: int
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain dict for JSON."""
+        return {**asdict(self), "report": str(self.report)}
+
+
+def write_report(source: Path, out: Path) -> ReportFile:
+    """Write the report of a run's directory, or of the results of a sweep.
+
+    Parameters
+    ----------
+    source : where there is a manifest.json or a sweep.json
+    out : HTML file, which appears whole or not at all
+
+    Raises
+    ------
+    InvalidInputError : the directory is neither, a file of it is damaged, or `out` cannot be written
+    """
+    require_folder_of(out)  # before the work, not after it
+    is_run = (source / MANIFEST).is_file()
+    if is_run:
+        page, counts = _run_page(source), {"done": 1}
+    elif (source / PLAN).is_file():
+        page, counts = _sweep_page(source)
+    else:
+        raise InvalidInputError(
+            f"{source}: not a result of ray-sim: neither a run's directory (with {MANIFEST}) "
+            f"nor the results of a sweep (with {PLAN})"
+        )
+    with replacing(out) as temporary:
+        temporary.write_bytes(render(page))
+    done, failed, missing = (counts.get(state, 0) for state in ("done", "failed", "missing"))
+    kind = "run" if is_run else "sweep"
+    return ReportFile(out, kind, done + failed + missing, done, failed, missing)
+
+
+class _Inputs(BaseModel):
+    workload: WorkloadSpec
+    cluster: str
+    workload_sha256: str | None = None
+    cluster_sha256: str
+
+
+class _Manifest(BaseModel):
+    """What a report says about where a run comes from."""
+
+    model_config = ConfigDict(strict=True)
+
+    content_hash: str
+    inputs: _Inputs
+    policy: str
+    parameters: dict[str, Value]
+    world: dict[str, Value]
+    partition: str
+    seed: int | None
+    versions: dict[str, str]
+    files: dict[str, str]
+
+
+def _run_page(directory: Path) -> Page:
+    try:
+        manifest = _Manifest.model_validate(read_manifest(directory))
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise InvalidInputError(f"{directory / MANIFEST}: damaged: {place}: {first['msg']}") from error
+    result = read_result(directory)
+    inputs = manifest.inputs
+    policy = PolicySpec(name=manifest.policy, params=manifest.parameters)
+    reason = f" ({result.loop_reason})" if result.loop_reason else ""
+    facts = [
+        ("policy", manifest.policy),
+        ("parameters", setting_label(manifest.parameters) or "defaults"),
+        ("world", setting_label(manifest.world) or "defaults"),
+        ("partition", manifest.partition),
+        ("workload", inputs.workload.path or inputs.workload.label),
+        ("cluster", inputs.cluster),
+        ("seed", "none: any gives the same result" if manifest.seed is None else str(manifest.seed)),
+        ("loop", f"{result.loop}{reason}"),
+    ]
+    hashes = {"content": manifest.content_hash, "workload": inputs.workload_sha256}
+    hashes |= {"cluster": inputs.cluster_sha256, **dict(sorted(manifest.files.items()))}
+    provenance = [*manifest.versions.items(), *((f"SHA-256, {k}", v) for k, v in hashes.items() if v)]
+    return run_page(
+        title=f"{policy.label} on {inputs.cluster}",
+        subtitle=f"{result.summary.jobs:,} jobs of {inputs.workload.label}",
+        facts=facts,
+        provenance=provenance,
+        result=result,
+    )
+
+
+def _sweep_page(directory: Path) -> tuple[Page, dict[str, int]]:
+    store = ResultStore(directory)
+    name, entries = store.read_plan()
+    errors = {outcome.entry.content_hash: outcome.error for outcome in store.outcomes(entries)}
+    # Fixed here, as a sweep may be at work and finish more runs meanwhile.
+    done = [entry for entry in entries if errors.get(entry.content_hash, "missing") is None]
+    configurations = pl.DataFrame([_line(entry, errors) for entry in entries], schema=CONFIGURATIONS_SCHEMA)
+    page = sweep_page(name, store.rows(done), store.jct_curves(done), configurations)
+    return page, dict(configurations.group_by("state").len().iter_rows())
+
+
+def _line(entry: Entry, errors: dict[str, str | None]) -> dict[str, object]:
+    error = errors.get(entry.content_hash)
+    state = "missing" if entry.content_hash not in errors else "done" if error is None else "failed"
+    short = entry.content_hash[:SHORT]
+    labels = {key: value for key, value in asdict(entry).items() if key != "content_hash"}
+    return {**labels, "state": state, "hash": short, "directory": f"runs/{short}", "error": error}

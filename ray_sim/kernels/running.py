@@ -1,0 +1,126 @@
+"""The list of running jobs of a partition, in the order in which they keep their places.
+
+A list is a stretch of `Running.order`, from ``lo`` on, with ``n`` slots. What a service looks at lies side
+by side in slots that are used again: fetching it from arrays over all jobs would miss the cache each
+time.
+"""
+
+from __future__ import annotations
+
+from ray_sim.kernels.arrays import I64, Pool, Running, Shop
+from ray_sim.kernels.compile import kernel
+
+
+@kernel
+def comes_before(running: Running, slot: int, due: int, job: int) -> bool:
+    """Whether the running job of a slot comes before (due, job)."""
+    return bool(running.due[slot] < due or (running.due[slot] == due and running.job[slot] < job))
+
+
+@kernel
+def first_after(running: Running, lo: int, n: int, visited: int, due: int, job: int) -> int:
+    """Number of the first job, from number ``visited`` on, that does not come before (due, job)."""
+    low, high = visited, n
+    while low < high:
+        middle = (low + high) >> 1
+        if comes_before(running, running.order[lo + middle], due, job):
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def insert(running: Running, lo: int, n: int, job: int, due: int, server: int, quanta: int) -> None:
+    """Put a job into its place in a list of n; there must be room for one more."""
+    if running.top[0] > 0:
+        running.top[0] -= 1
+        slot = running.spare[running.top[0]]
+    else:
+        slot = running.top[1]
+        running.top[1] += 1
+    running.job[slot], running.due[slot] = job, due
+    running.server[slot], running.quanta[slot] = server, quanta
+    running.slot[job] = slot
+    at = lo + first_after(running, lo, n, 0, due, job)
+    for k in range(lo + n, at, -1):
+        running.order[k] = running.order[k - 1]
+    running.order[at] = slot
+
+
+@kernel
+def drop(running: Running, lo: int, n: int, job: int) -> int:
+    """Take a job out of a list of n; returns its slot, whose content stays until the next `insert`."""
+    slot = running.slot[job]
+    at = lo + first_after(running, lo, n, 0, running.due[slot], job)
+    if at >= lo + n or running.order[at] != slot:
+        at = lo  # the list is not in order where jobs progress unlike and it has not been sorted since
+        while running.order[at] != slot:
+            at += 1
+    for k in range(at, lo + n - 1):
+        running.order[k] = running.order[k + 1]
+    running.spare[running.top[0]] = slot
+    running.top[0] += 1
+    return slot
+
+
+@kernel
+def sort(running: Running, lo: int, n: int) -> None:
+    """Insertion sort by (due, job): the list is nearly sorted from one instant to the next."""
+    for i in range(lo + 1, lo + n):
+        slot = running.order[i]
+        k = i
+        while k > lo and comes_before(
+            running, slot, running.due[running.order[k - 1]], running.job[running.order[k - 1]]
+        ):
+            running.order[k] = running.order[k - 1]
+            k -= 1
+        running.order[k] = slot
+
+
+@kernel
+def single_row(shop: Shop, pool: Pool, job: int) -> tuple[int, int]:
+    """Server and quanta of a holding that is one row of one resource; (-1, 0) for any other."""
+    row = pool.head[job]
+    if pool.row_next[row] >= 0 or pool.free.shape[1] > 1:
+        return -1, 0
+    return pool.row_server[row], pool.row_count[row] * shop.demand[job, pool.row_role[row], 0]
+
+
+@kernel
+def give_back(running: Running, slot: int, shop: Shop, pool: Pool, free: I64) -> None:
+    """Add to ``free`` what the running job of a slot holds."""
+    if running.server[slot] >= 0:
+        free[running.server[slot], 0] += running.quanta[slot]
+        return
+    job = running.job[slot]
+    row = pool.head[job]
+    while row >= 0:
+        for r in range(free.shape[1]):
+            free[pool.row_server[row], r] += pool.row_count[row] * shop.demand[job, pool.row_role[row], r]
+        row = pool.row_next[row]
+
+
+@kernel
+def claim_place(running: Running, slot: int, shop: Shop, pool: Pool, claimable: I64) -> bool:
+    """Let the running job of a slot keep its place, if nobody before has claimed any of it."""
+    if running.server[slot] >= 0:
+        if claimable[running.server[slot], 0] < running.quanta[slot]:
+            return False
+        claimable[running.server[slot], 0] -= running.quanta[slot]
+        return True
+    job = running.job[slot]
+    row = pool.head[job]
+    while row >= 0:
+        for r in range(claimable.shape[1]):
+            held = pool.row_count[row] * shop.demand[job, pool.row_role[row], r]
+            if claimable[pool.row_server[row], r] < held:
+                return False
+        row = pool.row_next[row]
+    row = pool.head[job]
+    while row >= 0:
+        for r in range(claimable.shape[1]):
+            held = pool.row_count[row] * shop.demand[job, pool.row_role[row], r]
+            claimable[pool.row_server[row], r] -= held
+        row = pool.row_next[row]
+    return True

@@ -1,0 +1,225 @@
+"""Where a difference comes from: the same jobs under two policies, by class of job and one by one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import polars as pl
+
+from ray_sim.model.result import JobStatus
+from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.reports.compare import STREAMS, paired_rows
+from ray_sim.reports.statistics import Interval, bootstrap_interval, ratio_of_means
+
+JOB_COLUMNS = ("job_id", "vc", "num_gpus", "duration_s", "submit_s", "jct_s", "status")
+"""What is read of jobs.parquet."""
+
+_MOST_CHANGED = 5
+"""Jobs shown at either end."""
+
+
+class By(StrEnum):
+    """What jobs are told apart by."""
+
+    SIZE = "size"
+    VC = "vc"
+    LOAD = "load"
+    DURATION = "duration"
+
+    @property
+    def heading(self) -> str:
+        """Of a column of class labels."""
+        return {"size": "GPUs", "vc": "vc", "load": "jobs in system", "duration": "run time s"}[self]
+
+
+@dataclass(frozen=True, slots=True)
+class ClassRatio:
+    """One class of jobs under a policy and under the baseline, over all pairs of runs."""
+
+    label: str
+    jobs: int
+    """Completed under both, all pairs together."""
+    pairs: int
+    """Pairs of runs with a job of the class."""
+    mean_jct_s: float
+    baseline_mean_jct_s: float
+    ratio: float | None
+    """Mean JCT over the baseline's; null where that is 0."""
+    interval: Interval | None
+    """Of the ratio, over the pairs; null for a single one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Breakdown:
+    """A policy against the baseline, class by class."""
+
+    by: By
+    policy: str
+    classes: tuple[ClassRatio, ...]
+    left_out: int
+    """Jobs that completed under one of the two only."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobChange:
+    """One job under both policies."""
+
+    job_id: str
+    jct_s: float
+    baseline_jct_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class JobComparison:
+    """Two runs of the same jobs, job by job. Jobs of one run depend on each other: no interval."""
+
+    policy: str
+    jobs: int
+    """Completed under both."""
+    left_out: int
+    faster: int
+    """Jobs with a shorter JCT than under the baseline."""
+    slower: int
+    same: int
+    mean_difference_s: float | None
+    median_difference_s: float | None
+    most_faster: tuple[JobChange, ...]
+    most_slower: tuple[JobChange, ...]
+
+
+def jobs_in_system(submit_s: FloatArray, timeline: pl.DataFrame) -> IntArray:
+    """Jobs waiting or running that each job found when it came, without those of the same instant.
+
+    Parameters
+    ----------
+    submit_s : shape (J,), in the timeline's time
+    timeline : as in `RunResult`
+    """
+    present = (timeline["waiting"] + timeline["running"]).to_numpy().astype(np.int64)
+    before = np.searchsorted(timeline["time_s"].to_numpy(), submit_s, side="left")
+    return np.concatenate([np.zeros(1, np.int64), present])[before]
+
+
+def classify(by: By, baseline: pl.DataFrame) -> pl.DataFrame:
+    """The baseline's jobs with ``class``, an index from 0, and its ``label``.
+
+    Sizes are 1, 2-4, 5-8 and more GPUs, a fraction counting up. Load is in thirds and run time in
+    quarters of all jobs; jobs at a limit are in the lower class.
+
+    Parameters
+    ----------
+    baseline : columns vc, num_gpus, duration_s and in_system (see `jobs_in_system`)
+    """
+    match by:
+        case By.SIZE:
+            index = np.searchsorted([1.0, 4.0, 8.0], baseline["num_gpus"].to_numpy(), side="left")
+            labels = ["1", "2-4", "5-8", "> 8"]
+        case By.VC:
+            vcs = baseline["vc"].fill_null("no vc")
+            labels = vcs.unique().sort().to_list()
+            index = vcs.rank("dense").to_numpy().astype(np.int64) - 1
+        case By.LOAD:
+            index, labels = _quantile_classes(baseline["in_system"], 3)
+        case By.DURATION:
+            index, labels = _quantile_classes(baseline["duration_s"], 4)
+    return baseline.with_columns(
+        pl.Series("class", index, dtype=pl.Int64),
+        pl.Series("label", np.array(labels, dtype=object)[index], dtype=pl.String),
+    )
+
+
+def break_down(by: By, policy: str, jobs: pl.DataFrame, classes: pl.DataFrame) -> Breakdown:
+    """Ratio of mean JCT to the baseline's, class by class, over the same jobs.
+
+    A class's mean is over its jobs in all pairs of runs; the interval draws whole pairs anew.
+
+    Parameters
+    ----------
+    jobs : the policy's, columns seed, job_id, jct_s, status, in order of seed
+    classes : the baseline's, from `classify`, with the same columns
+    """
+    both, left_out = _completed_in_both(jobs, classes)
+    seeds, pair = np.unique(both["seed"].fill_null(-1).to_numpy(), return_inverse=True)
+    index, labels = both["class"].to_numpy(), _labels(classes)
+    shape = (len(seeds), max(labels, default=-1) + 1)
+
+    def per_pair(weights: FloatArray | None) -> FloatArray:
+        sums = np.bincount(pair * shape[1] + index, weights, minlength=shape[0] * shape[1])
+        return sums.astype(np.float64).reshape(shape)
+
+    counts = per_pair(None)
+    jct_s, baseline_jct_s = (per_pair(both[column].to_numpy()) for column in ("jct_s", "jct_s_baseline"))
+    return Breakdown(
+        by=by,
+        policy=policy,
+        classes=tuple(
+            _class_ratio(label, counts[:, each], jct_s[:, each], baseline_jct_s[:, each])
+            for each, label in sorted(labels.items())
+            if counts[:, each].any()
+        ),
+        left_out=left_out,
+    )
+
+
+def compare_jobs(policy: str, jobs: pl.DataFrame, baseline: pl.DataFrame) -> JobComparison:
+    """Two runs job by job; columns as for `break_down`."""
+    both, left_out = _completed_in_both(jobs, baseline)
+    both = both.with_columns(difference=pl.col("jct_s") - pl.col("jct_s_baseline")).sort(
+        "difference", "job_id"
+    )
+    difference = both["difference"].to_numpy()
+    faster, slower = both.filter(pl.col("difference") < 0), both.filter(pl.col("difference") > 0)
+    return JobComparison(
+        policy=policy,
+        jobs=both.height,
+        left_out=left_out,
+        faster=faster.height,
+        slower=slower.height,
+        same=both.height - faster.height - slower.height,
+        mean_difference_s=float(np.mean(difference)) if both.height else None,
+        median_difference_s=float(np.median(difference)) if both.height else None,
+        most_faster=_changes(faster.head(_MOST_CHANGED)),
+        most_slower=_changes(slower.tail(_MOST_CHANGED).reverse()),
+    )
+
+
+def _completed_in_both(jobs: pl.DataFrame, baseline: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """Jobs that completed under both policies, and the number of those that did under one only."""
+    pairs = paired_rows(jobs, baseline, ["seed", "job_id"])
+    here, there = (pl.col(column) == JobStatus.COMPLETED for column in ("status", "status_baseline"))
+    return pairs.filter(here & there), pairs.filter(here ^ there).height
+
+
+def _class_ratio(label: str, counts: FloatArray, jct_s: FloatArray, baseline_jct_s: FloatArray) -> ClassRatio:
+    with_jobs = counts > 0
+    jobs = int(counts.sum())
+    sums, baseline_sums = jct_s[with_jobs], baseline_jct_s[with_jobs]
+    ratio = float(ratio_of_means(sums, baseline_sums))
+    return ClassRatio(
+        label=label,
+        jobs=jobs,
+        pairs=int(with_jobs.sum()),
+        mean_jct_s=float(sums.sum()) / jobs,
+        baseline_mean_jct_s=float(baseline_sums.sum()) / jobs,
+        ratio=ratio if np.isfinite(ratio) else None,
+        interval=bootstrap_interval([sums, baseline_sums], ratio_of_means, STREAMS.generator("bootstrap")),
+    )
+
+
+def _quantile_classes(values: pl.Series, parts: int) -> tuple[IntArray, list[str]]:
+    sample = values.to_numpy().astype(np.float64)
+    levels = np.arange(1, parts) / parts
+    limits = np.quantile(sample, levels, method="inverted_cdf") if len(sample) else levels
+    index = np.searchsorted(limits, sample, side="left").astype(np.int64)
+    inside = [sample[index == each] for each in range(parts)]
+    return index, [f"{part.min():,.10g} to {part.max():,.10g}" if len(part) else "" for part in inside]
+
+
+def _labels(classes: pl.DataFrame) -> dict[int, str]:
+    return dict(classes.select("class", "label").unique().iter_rows())
+
+
+def _changes(rows: pl.DataFrame) -> tuple[JobChange, ...]:
+    return tuple(JobChange(*row) for row in rows.select("job_id", "jct_s", "jct_s_baseline").iter_rows())

@@ -1,0 +1,264 @@
+"""Policies against a baseline over the same seeds: how large the difference is, and whether it is real."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+import polars as pl
+
+from ray_sim.model.errors import UnknownNameError
+from ray_sim.model.streams import Streams
+from ray_sim.model.units import FloatArray
+from ray_sim.reports.statistics import (
+    LEVEL,
+    Interval,
+    bootstrap_interval,
+    cohens_d_z,
+    holm,
+    mean,
+    paired_difference,
+    pairs_needed,
+    ratio_of_means,
+    sign_flip_p_value,
+    superiority,
+)
+
+_HIGHER_IS_BETTER = ("utilisation.", "jain_index", "utility", "completed")
+
+STREAMS = Streams(seed=0)
+"""Every comparison draws the same resamples, so that another policy beside it changes no interval."""
+
+
+class Verdict(StrEnum):
+    """What the test says at 5 % after Holm's correction over the policies of a group."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    NOT_DISTINGUISHABLE = "not distinguishable"
+    NOT_TESTED = "not tested"
+    """Fewer than two pairs."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyComparison:
+    """A policy against the baseline, in the metric's unit. Null where the pairs are too few."""
+
+    policy: str
+    runs: int
+    """Of the policy, with a partner or without."""
+    pairs: int
+    """Seeds that both have; 1 where neither depends on one."""
+    mean: float | None
+    baseline_mean: float | None
+    difference: float | None
+    """Mean of policy minus baseline over the pairs."""
+    interval: Interval | None
+    relative_percent: float | None
+    """The difference of the means in percent of the baseline's."""
+    relative_interval: Interval | None
+    effect_size: float | None
+    """Cohen's d_z: mean difference in standard deviations of the differences."""
+    superiority: float | None
+    """Share of the pairs in which the policy is better than the baseline; a tie counts one half."""
+    p_value: float | None
+    p_holm: float | None
+    verdict: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class GroupComparison:
+    """The policies of one workload, cluster and setting, best first."""
+
+    metric: str
+    baseline: str
+    baseline_mean: float
+    """Over all seeds of the baseline."""
+    baseline_runs: int
+    policies: tuple[PolicyComparison, ...]
+    notes: tuple[str, ...]
+    """What a reader must know before believing the numbers."""
+
+
+def lower_is_better(metric: str) -> bool:
+    """Whether less of a metric, a key of `Summary.flat`, is better."""
+    return not metric.startswith(_HIGHER_IS_BETTER)
+
+
+def compare_policies(runs: pl.DataFrame, metric: str, baseline: str | None = None) -> GroupComparison:
+    """Compare every policy of a group with the baseline, over the seeds that both have.
+
+    Parameters
+    ----------
+    runs : columns policy, seed (null where any seed gives this run), value (of the metric, not
+        null), completed (jobs); one row per run, two policies at least
+    baseline : a policy's label; by default the policy with the best mean over the seeds that all have
+
+    Raises
+    ------
+    UnknownNameError : no such baseline
+    """
+    sign = 1.0 if lower_is_better(metric) else -1.0
+    parts = runs.sort("policy", "seed").partition_by("policy", as_dict=True)
+    by_policy = {str(policy): frame for (policy,), frame in parts.items()}
+    base = _best(by_policy, sign) if baseline is None else find_baseline(baseline, by_policy)
+    pairs = {
+        policy: paired_rows(frame, by_policy[base], ["seed"])
+        for policy, frame in by_policy.items()
+        if policy != base
+    }
+    compared = _with_verdicts(
+        [_compare(policy, by_policy[policy].height, rows, sign) for policy, rows in pairs.items()], sign
+    )
+    compared.sort(key=lambda each: (each.difference is None, sign * (each.difference or 0.0), each.policy))
+    return GroupComparison(
+        metric=metric,
+        baseline=base,
+        baseline_mean=_mean(by_policy[base]["value"]),
+        baseline_runs=by_policy[base].height,
+        policies=tuple(compared),
+        notes=(*_pair_notes(compared), *_seed_notes(by_policy, base, pairs), *_completion_notes(pairs, base)),
+    )
+
+
+def find_baseline(name: str, policies: Iterable[str]) -> str:
+    """The policy of this label, or the only one of this name before its parameters.
+
+    Raises
+    ------
+    UnknownNameError : there is none, or the bare name fits several
+    """
+    labels = list(policies)
+    bare = [label.partition("(")[0] for label in labels]
+    accepted = {one: label for one, label in zip(bare, labels, strict=True) if bare.count(one) == 1}
+    accepted |= {label: label for label in labels}
+    if name not in accepted:
+        raise UnknownNameError("baseline", name, accepted)
+    return accepted[name]
+
+
+def paired_rows(rows: pl.DataFrame, baseline: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """A policy's rows beside the baseline's of the same keys, which include ``seed``.
+
+    Where one of the two depends on no seed, its only run stands for every seed of the other.
+
+    Returns
+    -------
+    in the order of `rows`, then of `baseline`, whose columns end in ``_baseline``
+    """
+    if rows["seed"].count() and baseline["seed"].count():
+        return rows.join(baseline, on=list(keys), suffix="_baseline", maintain_order="left_right")
+    rest = [key for key in keys if key != "seed"]
+    if rest:
+        both = rows.join(baseline, on=rest, suffix="_baseline", maintain_order="left_right")
+    else:
+        both = rows.join(baseline, how="cross", suffix="_baseline")
+    return both.with_columns(seed=pl.coalesce("seed", "seed_baseline"))
+
+
+def _best(by_policy: Mapping[str, pl.DataFrame], sign: float) -> str:
+    """The policy with the best mean over the seeds that all have, or over its own if there are none."""
+    seeded = [set(frame["seed"]) for frame in by_policy.values() if frame["seed"].count()]
+    common = list(set.intersection(*seeded)) if seeded else []
+
+    def score(policy: str) -> tuple[float, str]:
+        frame = by_policy[policy]
+        shared = frame.filter(pl.col("seed").is_null() | pl.col("seed").is_in(common))
+        return sign * _mean((shared if shared.height else frame)["value"]), policy
+
+    return min(by_policy, key=score)
+
+
+def _compare(policy: str, runs: int, pairs: pl.DataFrame, sign: float) -> PolicyComparison:
+    value, base = _floats(pairs["value"]), _floats(pairs["value_baseline"])
+    difference = paired_difference(value, base)
+    some, several = len(value) > 0, len(value) > 1
+    relative = _percent(float(ratio_of_means(value, base))) if some else None
+    ratios = bootstrap_interval([value, base], ratio_of_means, STREAMS.generator("bootstrap"))
+    return PolicyComparison(
+        policy=policy,
+        runs=runs,
+        pairs=len(value),
+        mean=float(np.mean(value)) if some else None,
+        baseline_mean=float(np.mean(base)) if some else None,
+        difference=float(np.mean(difference)) if some else None,
+        interval=bootstrap_interval([difference], mean, STREAMS.generator("bootstrap")),
+        relative_percent=relative,
+        relative_interval=_percent_interval(ratios),
+        effect_size=cohens_d_z(difference),
+        superiority=superiority(sign * difference) if some else None,
+        p_value=sign_flip_p_value(difference, STREAMS.generator("sign-flip")) if several else None,
+        p_holm=None,
+        verdict=Verdict.NOT_TESTED,
+    )
+
+
+def _with_verdicts(compared: Sequence[PolicyComparison], sign: float) -> list[PolicyComparison]:
+    adjusted = iter(holm(np.array([each.p_value for each in compared if each.p_value is not None])))
+
+    def judged(each: PolicyComparison) -> PolicyComparison:
+        if each.p_value is None or each.difference is None:
+            return each
+        p_holm = float(next(adjusted))
+        verdict = Verdict.BETTER if sign * each.difference < 0 else Verdict.WORSE
+        return replace(
+            each, p_holm=p_holm, verdict=verdict if p_holm <= LEVEL else Verdict.NOT_DISTINGUISHABLE
+        )
+
+    return [judged(each) for each in compared]
+
+
+def _pair_notes(compared: Sequence[PolicyComparison]) -> Iterator[str]:
+    tested = [each.pairs for each in compared if each.p_value is not None]
+    needed = pairs_needed(len(tested)) if tested else 0
+    if tested and min(tested) < needed:
+        yield (
+            f"{min(tested)} pairs are too few for the test to tell anything apart: "
+            f"{len(tested)} comparison{'s' if len(tested) > 1 else ''} at 5 % take {needed} seeds"
+        )
+    if any(each.pairs == 1 for each in compared):
+        yield "n = 1: a difference without an interval and without a test"
+
+
+def _seed_notes(
+    by_policy: Mapping[str, pl.DataFrame], base: str, pairs: Mapping[str, pl.DataFrame]
+) -> Iterator[str]:
+    free = [policy for policy, frame in by_policy.items() if not frame["seed"].count()]
+    if len(free) == len(by_policy):
+        yield "seed-free: no run here depends on a seed"
+    elif free:
+        yield f"seed-free, paired with every seed of the others: {', '.join(free)}"
+    for policy, rows in pairs.items():
+        if policy in free or base in free:
+            continue
+        for one, other in ((policy, base), (base, policy)):
+            left_out = by_policy[one].height - rows.height
+            if left_out:
+                yield f"{left_out} of {by_policy[one].height} seeds of {one} left out: {other} lacks them"
+
+
+def _completion_notes(pairs: Mapping[str, pl.DataFrame], base: str) -> Iterator[str]:
+    for policy, rows in pairs.items():
+        if not rows["completed"].equals(rows["completed_baseline"].alias("completed")):
+            yield (
+                f"{policy} completes {_mean(rows['completed']):,.1f} jobs on average, "
+                f"{base} {_mean(rows['completed_baseline']):,.1f}; times are over completed jobs only"
+            )
+
+
+def _floats(column: pl.Series) -> FloatArray:
+    return column.to_numpy().astype(np.float64)
+
+
+def _mean(column: pl.Series) -> float:
+    return float(np.mean(_floats(column)))
+
+
+def _percent(ratio: float) -> float | None:
+    return 100 * (ratio - 1) if np.isfinite(ratio) else None
+
+
+def _percent_interval(ratio: Interval | None) -> Interval | None:
+    return ratio and Interval(100 * (ratio.low - 1), 100 * (ratio.high - 1), ratio.method)

@@ -1,0 +1,93 @@
+"""The report of one run: what ran, how it went, over time and by kind of job."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from ray_sim.model.result import RunResult
+from ray_sim.reports.job_tables import jct_by_size, jct_by_vc, slowest_jobs
+from ray_sim.reports.page import Facts, Page, Picture, Section, Table, fact_texts, frame_table
+from ray_sim.reports.plots import completed_jct_s, jct_cdf_svg, steps_svg
+from ray_sim.reports.tables import columns_in_use, summary_rows
+
+SLOWEST = 10
+"""Jobs in the table of the slowest."""
+
+MOST_VCS = 25
+"""Virtual clusters in the table, those with the most jobs."""
+
+_JCT = {
+    "jobs": "jobs",
+    "completed": "completed",
+    "jct_s.mean": "mean JCT s",
+    "jct_s.median": "median",
+    "jct_s.p90": "p90",
+    "queue_s.mean": "mean queue s",
+}
+_SLOWEST = {
+    "job_id": "job",
+    "vc": "vc",
+    "num_gpus": "GPUs",
+    "submit_s": "submitted s",
+    "jct_s": "JCT s",
+    "queue_s": "queue s",
+    "run_s": "run s",
+    "preemptions": "preemptions",
+    "restarts": "restarts",
+}
+
+
+def run_page(title: str, subtitle: str, facts: Facts, provenance: Facts, result: RunResult) -> Page:
+    """The report of a run.
+
+    Parameters
+    ----------
+    facts : what was chosen: parameters, world, seed
+    provenance : hashes and versions, folded away
+    """
+    return Page(
+        title,
+        subtitle,
+        (
+            Section("Summary", facts=fact_texts(summary_rows(result.summary))),
+            Section("Over the run", pictures=_pictures(result)),
+            Section("Completion times by job size", tables=(_by_size(result.jobs),)),
+            *_by_vc(result.jobs),
+            Section("Slowest jobs", tables=(_slowest(result.jobs),)),
+            Section("What ran", facts=fact_texts(facts)),
+            Section("Hashes and versions", facts=fact_texts(provenance), folded=True),
+        ),
+    )
+
+
+def _pictures(result: RunResult) -> tuple[Picture, ...]:
+    timeline = result.timeline
+    jobs = {"waiting": "waiting", "running": "running"}
+    return (
+        Picture(jct_cdf_svg({"": completed_jct_s(result.jobs)}, "jct"), "Job completion times"),
+        Picture(steps_svg(timeline, jobs, "jobs", "jobs"), "Jobs waiting and running"),
+        *(
+            Picture(steps_svg(timeline, {column: name}, f"{name} used", column), f"Use of {name}")
+            for column, name in columns_in_use(timeline, "used_").items()
+        ),
+    )
+
+
+def _by_size(jobs: pl.DataFrame) -> Table:
+    headings = {"gpus": "GPUs, up to", **_JCT}
+    return frame_table(jct_by_size(jobs), headings, note="Times are over completed jobs.")
+
+
+def _by_vc(jobs: pl.DataFrame) -> tuple[Section, ...]:
+    by_vc = jct_by_vc(jobs)
+    if by_vc.is_empty():
+        return ()
+    hidden = len(by_vc) - MOST_VCS
+    note = f"{hidden} more with fewer jobs are left out." if hidden > 0 else ""
+    table = frame_table(by_vc.head(MOST_VCS), {"vc": "vc", **_JCT}, note=note)
+    return (Section("Completion times by virtual cluster", tables=(table,)),)
+
+
+def _slowest(jobs: pl.DataFrame) -> Table:
+    slowest = slowest_jobs(jobs, SLOWEST)
+    return frame_table(slowest, {key: text for key, text in _SLOWEST.items() if slowest[key].count()})

@@ -1,0 +1,174 @@
+"""`ray-sim compare` from stored results to its tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+
+from ray_sim.cli import main
+from ray_sim.experiments.compare import compare_results
+from ray_sim.experiments.result_files import read_summary
+from ray_sim.experiments.store import ResultStore
+from ray_sim.experiments.sweep import run_sweep
+from ray_sim.model.errors import InvalidInputError, UnknownNameError
+
+WEEK = ["--workload", "week.parquet", "--cluster", "small.yaml"]
+
+
+def _simulate(directory: Path, policy: str, *options: str) -> str:
+    assert main(["run", *WEEK, "--policy", policy, *options, "-o", str(directory), "--json"]) == 0
+    return str(directory)
+
+
+@pytest.fixture(scope="module")
+def two_runs(desk: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """FIFO and SJF on the same forty jobs."""
+    directory = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(desk)
+        return _simulate(directory / "fifo", "fifo"), _simulate(directory / "sjf", "sjf")
+
+
+def _answer(capsys: pytest.CaptureFixture[str], *argv: str) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main(["compare", *argv, "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert isinstance(content, dict)
+    return content
+
+
+@pytest.mark.ray
+@pytest.mark.usefixtures("ray_cluster", "mlflow_uri", "at_desk")
+def test_a_sweep_is_compared_over_its_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stores = []
+    for name, policies in (("one", ["fifo", "sjf"]), ("two", ["srtf", "mine:Broken", "fifo"])):
+        content = {
+            "name": name,
+            "workloads": [{"path": "week.parquet", "resample": "days"}],
+            "clusters": ["small.yaml"],
+            "policies": policies,
+            "seeds": {"count": 8},
+        }
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(content))
+        run_sweep(tmp_path / f"{name}.yaml", tmp_path / name)
+        stores.append(str(tmp_path / name))
+
+    told = _answer(capsys, *stores, "--baseline", "fifo", "--by", "size", "--by", "load")
+    assert told == _answer(capsys, *reversed(stores), "--baseline", "fifo", "--by", "size", "--by", "load")
+    assert told["runs"] == 24  # fifo is in both sweeps and counts once
+    assert len(told["missing"]) == 8  # the broken policy's
+    (group,) = told["groups"]
+    assert (group["workload"], group["cluster"], group["setting"]) == ("week/days", "small.yaml", "")
+    compared = {each["policy"]: each for each in group["comparison"]["policies"]}
+    assert set(compared) == {"sjf", "srtf"}
+
+    store = ResultStore(Path(stores[0]))
+    means = {
+        (row.policy, row.seed): row.summary.jct_s.mean or 0.0 for row in store.rows(store.read_plan()[1])
+    }
+    difference = np.array([means["sjf", seed] - means["fifo", seed] for seed in range(8)])
+    sjf = compared["sjf"]
+    assert sjf["pairs"] == 8
+    assert sjf["difference"] == pytest.approx(difference.mean(), rel=1e-12)
+    assert sjf["interval"]["low"] <= difference.mean() <= sjf["interval"]["high"]
+    assert sjf["superiority"] == np.mean((difference < 0) + 0.5 * (difference == 0))
+    assert [(each["by"], each["policy"]) for each in group["breakdowns"]] == [
+        (by, each["policy"]) for each in group["comparison"]["policies"] for by in ("size", "load")
+    ]
+
+    assert main(["compare", *stores, "--by", "duration"]) == 0
+    printed = capsys.readouterr().out
+    assert "verdict" in printed
+    assert "by duration: fifo over" in printed
+    assert "failed: week/days, small.yaml, mine:Broken, seed 7" in printed
+
+
+def test_two_runs_are_compared_job_by_job_and_n_is_1(
+    two_runs: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = _answer(capsys, *two_runs, "--baseline", "fifo")
+    assert told == _answer(capsys, *reversed(two_runs), "--baseline", "fifo")
+    (group,) = told["groups"]
+    (sjf,) = group["comparison"]["policies"]
+    assert (sjf["pairs"], sjf["interval"], sjf["verdict"]) == (1, None, "not tested")
+    assert "seed-free: no run here depends on a seed" in group["comparison"]["notes"]
+    jobs = group["jobs"]
+    assert jobs["jobs"] == 40
+    assert jobs["faster"] + jobs["slower"] + jobs["same"] == 40
+    assert jobs["mean_difference_s"] == pytest.approx(sjf["difference"], rel=1e-9)
+    assert main(["compare", *two_runs]) == 0
+    printed = capsys.readouterr().out
+    assert "n = 1: a difference without an interval and without a test" in printed
+    assert "job by job" in printed
+
+
+@pytest.mark.parametrize(
+    "metric", ["jct_s.p99", "queue_s.mean", "makespan_s", "utilisation.gpu", "preemptions"]
+)
+def test_any_number_of_the_summary_can_be_compared(two_runs: tuple[str, str], metric: str) -> None:
+    (group,) = compare_results(two_runs, metric, "fifo").groups
+    fifo, sjf = (json.loads((Path(directory) / "summary.json").read_text()) for directory in two_runs)
+    for key in metric.split("."):
+        fifo, sjf = fifo[key], sjf[key]
+    assert group.comparison.policies[0].difference == sjf - fifo
+
+
+def test_mistakes_are_named(two_runs: tuple[str, str], desk: Path) -> None:
+    with pytest.raises(UnknownNameError, match=r"unknown metric 'jct_s.p9'. Did you mean 'jct_s.p9[09]'"):
+        compare_results(two_runs, "jct_s.p9")
+    with pytest.raises(UnknownNameError, match=r"unknown baseline 'fifi'. Did you mean 'fifo'"):
+        compare_results(two_runs, baseline="fifi")
+    with pytest.raises(UnknownNameError, match=r"unknown --by 'sise'. Did you mean 'size'"):
+        compare_results(two_runs, by=["sise"])
+    with pytest.raises(InvalidInputError, match="holds neither a run"):
+        compare_results([two_runs[0], str(desk)])
+
+
+def test_nothing_in_common_says_what_there_is(
+    two_runs: tuple[str, str], at_desk: Path, tmp_path: Path
+) -> None:
+    other = _simulate(tmp_path / "slow", "sjf", "-w", "restart_cost_s=60")
+    with pytest.raises(InvalidInputError) as caught:
+        compare_results([two_runs[0], other])
+    assert str(caught.value).splitlines() == [
+        "nothing to compare: it takes runs of two policies on the same workload, cluster, setting and seed",
+        "  finished runs: 2; failed or missing: 0",
+        "  week, small.yaml: left out, it has no two policies: fifo",
+        "  week, small.yaml, restart_cost_s=60: left out, it has no two policies: sjf",
+    ]
+    with pytest.raises(InvalidInputError, match="finished runs: 1;"):
+        compare_results([two_runs[0], two_runs[0]])
+
+
+def test_a_place_without_the_baseline_is_left_out_and_said(
+    two_runs: tuple[str, str], at_desk: Path, tmp_path: Path
+) -> None:
+    slow = [_simulate(tmp_path / policy, policy, "-w", "restart_cost_s=60") for policy in ("srtf", "las")]
+    report = compare_results([*two_runs, *slow], baseline="fifo")
+    assert len(report.groups) == 1
+    assert report.notes == (
+        "week, small.yaml, restart_cost_s=60: left out, the baseline fifo has no run there",
+    )
+    assert len(compare_results([*two_runs, *slow]).groups) == 2
+
+
+def test_the_classes_of_trimmed_runs_hold_the_jobs_that_count(at_desk: Path, tmp_path: Path) -> None:
+    sources = [_simulate(tmp_path / policy, policy, "--warm-up", "86400") for policy in ("fifo", "sjf")]
+    counted = {read_summary(Path(source)).completed for source in sources}
+    report = compare_results(sources, by=["size"])
+    (group,) = report.groups
+    (breakdown,) = group.breakdowns
+    assert {sum(each.jobs for each in breakdown.classes)} == counted
+    assert max(counted) < 40
+
+
+def test_a_damaged_table_is_named(two_runs: tuple[str, str], at_desk: Path, tmp_path: Path) -> None:
+    srtf = _simulate(tmp_path / "srtf", "srtf")
+    (tmp_path / "srtf" / "jobs.parquet").write_bytes(b"PAR1")
+    with pytest.raises(InvalidInputError, match=r"srtf/jobs.parquet: damaged"):
+        compare_results([two_runs[0], srtf])

@@ -1,0 +1,127 @@
+"""Reports of stored results: found by what is in a directory, whole or not at all, damage named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ray_sim.experiments.report import write_report
+from ray_sim.experiments.result_files import encode_result, write_files
+from ray_sim.experiments.store import Outcome, ResultStore
+from ray_sim.experiments.sweep_file import Entry
+from ray_sim.model.errors import InvalidInputError
+from tests.results_by_hand import three_jobs
+
+
+def _manifest(content_hash: str, policy: str) -> dict[str, object]:
+    return {
+        "content_hash": content_hash,
+        "inputs": {
+            "workload": {"path": "traces/week.parquet", "resample": "days"},
+            "cluster": "edge",
+            "workload_sha256": "11" * 32,
+            "cluster_sha256": "22" * 32,
+        },
+        "policy": policy,
+        "parameters": {"knob": 2},
+        "world": {},
+        "partition": "none",
+        "seed": 0,
+        "versions": {"ray_sim": "0.1.0"},
+    }
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run's directory."""
+    write_files(tmp_path / "run", encode_result(three_jobs(), _manifest("ab" * 32, "las")))
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Path:
+    """Results of a sweep of two policies done, one failed, one not yet run."""
+    entries = [
+        Entry(pair * 32, "week/days", "edge", "", policy, 0)
+        for pair, policy in (("ab", "fifo"), ("cd", "sjf"), ("ef", "mine:Broken"), ("01", "las"))
+    ]
+    store = ResultStore(tmp_path / "sweep")
+    with store.writing("demo"):
+        store.write_plan("demo", entries)
+        for entry in entries[:2]:
+            files = encode_result(three_jobs(), _manifest(entry.content_hash, entry.policy))
+            store.put(entry.content_hash, files)
+        store.write_failures([Outcome(entries[2], "ZeroDivisionError: no luck")])
+    return tmp_path / "sweep"
+
+
+def test_a_run_is_reported_with_what_made_it(run: Path, tmp_path: Path) -> None:
+    written = write_report(run, tmp_path / "report.html")
+    assert (written.kind, written.done) == ("run", 1)
+    html = (tmp_path / "report.html").read_text()
+    for part in ("las(knob=2) on edge", "3 jobs of traces/week/days", "ab" * 32, "11" * 32, "compiled"):
+        assert part in html
+
+
+def test_a_sweep_is_reported_with_what_failed_and_what_is_missing(sweep: Path, tmp_path: Path) -> None:
+    written = write_report(sweep, tmp_path / "report.html")
+    assert written.to_dict() == {
+        "report": str(tmp_path / "report.html"),
+        "kind": "sweep",
+        "configurations": 4,
+        "done": 2,
+        "failed": 1,
+        "missing": 1,
+    }
+    html = (tmp_path / "report.html").read_text()
+    assert "4 configurations: 2 done, 1 failed, 1 missing" in html
+    assert "ZeroDivisionError: no luck" in html
+    assert f"runs/{'ab' * 8}" in html
+
+
+def test_a_report_depends_on_the_results_and_not_on_where_they_are(sweep: Path, tmp_path: Path) -> None:
+    write_report(sweep, tmp_path / "here.html")
+    moved = sweep.rename(tmp_path / "elsewhere")
+    write_report(moved, tmp_path / "there.html")
+    assert (tmp_path / "here.html").read_bytes() == (tmp_path / "there.html").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["nowhere", "empty", "file"])
+def test_what_is_no_result_is_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidInputError, match=rf"{name}: not a result of ray-sim"):
+        write_report(tmp_path / name, tmp_path / "report.html")
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_an_output_that_cannot_be_is_refused_before_the_results_are_read(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match=r"the folder .*none does not exist"):
+        write_report(tmp_path / "nowhere", tmp_path / "none" / "report.html")
+    with pytest.raises(InvalidInputError, match=r"is a folder"):
+        write_report(tmp_path / "nowhere", tmp_path)
+
+
+def test_a_failure_leaves_an_older_report_alone(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "report.html").write_text("older")
+    (run / "jobs.parquet").write_bytes(b"not Parquet")
+    with pytest.raises(InvalidInputError, match=r"jobs.parquet: changed since it was written"):
+        write_report(run, tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_text() == "older"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "run"]
+
+
+def test_a_damaged_run_of_a_sweep_is_named(sweep: Path, tmp_path: Path) -> None:
+    (sweep / "runs" / ("cd" * 8) / "jobs.parquet").unlink()
+    with pytest.raises(InvalidInputError, match=r"cdcd/jobs.parquet: cannot be read"):
+        write_report(sweep, tmp_path / "report.html")
+
+
+def test_a_manifest_that_lost_a_key_is_named(run: Path, tmp_path: Path) -> None:
+    content = json.loads((run / "manifest.json").read_text())
+    del content["inputs"]["cluster"]
+    (run / "manifest.json").write_text(json.dumps(content))
+    with pytest.raises(InvalidInputError, match=r"manifest.json: damaged: inputs.cluster: Field required"):
+        write_report(run, tmp_path / "report.html")

@@ -1,0 +1,150 @@
+"""Results found in directories: each once, what is missing counted, one meaning per label."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from ray_sim.experiments.result_files import encode_result, write_result
+from ray_sim.experiments.store import Outcome, ResultStore
+from ray_sim.experiments.stored_runs import find_runs
+from ray_sim.experiments.sweep_file import Entry
+from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.metrics import Trim
+from tests.results_by_hand import three_jobs
+
+
+def manifest(
+    policy: str = "fifo",
+    params: Mapping[str, object] | None = None,
+    *,
+    seed: int | None = None,
+    world: Mapping[str, object] | None = None,
+    trim: Mapping[str, object] | None = None,
+    workload: str = "week.parquet",
+    workload_sha256: str = "a1" * 32,
+    cluster_sha256: str = "c1" * 32,
+    version: str = "1",
+) -> dict[str, object]:
+    """What says where a run comes from, with a hash that differs as its parts do."""
+    content: dict[str, object] = {
+        "inputs": {
+            "workload": {"path": workload, "resample": "days"},
+            "cluster": "small.yaml",
+            "workload_sha256": workload_sha256,
+            "cluster_sha256": cluster_sha256,
+        },
+        "policy": policy,
+        "parameters": dict(params or {}),
+        "world": dict(world or {}),
+        "partition": "none",
+        "trim": trim,
+        "seed": seed,
+    }
+    hashed = json.dumps([content, version], sort_keys=True)
+    return {**content, "content_hash": hashlib.sha256(hashed.encode()).hexdigest()}
+
+
+def _run(directory: Path, about: dict[str, object]) -> str:
+    write_result(three_jobs(), directory, about)
+    return str(directory)
+
+
+def _entry(about: dict[str, object], policy: str = "fifo", seed: int | None = None) -> Entry:
+    return Entry(str(about["content_hash"]), "week/days", "small.yaml", "", policy, seed)
+
+
+def test_a_single_run_has_the_labels_a_sweep_would_give_it(tmp_path: Path) -> None:
+    about = manifest("las", {"knob": 2}, seed=3, world={"restart_cost_s": 30})
+    (run,), missing = find_runs([_run(tmp_path / "run", about)])
+    assert run.entry == Entry(
+        str(about["content_hash"]), "week/days", "small.yaml", "restart_cost_s=30", "las(knob=2)", 3
+    )
+    assert run.entry.label == "week/days, small.yaml, restart_cost_s=30, las(knob=2), seed 3"
+    assert missing == []
+
+
+def test_a_trimmed_run_is_no_match_for_a_whole_one(tmp_path: Path) -> None:
+    trim = {"warm_up_s": 60.0, "cool_down_s": 0.0}
+    abouts = {"whole": manifest(), "trimmed": manifest(trim=trim)}
+    runs, _ = find_runs([_run(tmp_path / name, about) for name, about in abouts.items()])
+    trimmed, whole = sorted(runs, key=lambda run: run.trim is None)
+    assert trimmed.place != whole.place
+    assert (trimmed.trim, whole.trim) == (Trim(warm_up_s=60), None)
+    assert (trimmed.entry.setting, whole.entry.setting) == ("warm_up_s=60.0, cool_down_s=0.0", "")
+
+
+def test_a_run_found_twice_counts_once(tmp_path: Path) -> None:
+    sources = [_run(tmp_path / name, manifest()) for name in ("a", "b")]
+    assert len(find_runs([*sources, sources[0]])[0]) == 1
+
+
+def test_failed_and_missing_configurations_are_told_unless_another_source_has_them(tmp_path: Path) -> None:
+    abouts = [manifest(seed=seed) for seed in range(4)]
+    entries = [_entry(about, seed=seed) for seed, about in enumerate(abouts)]
+    store = ResultStore(tmp_path / "sweep")
+    (tmp_path / "sweep" / "runs").mkdir(parents=True)
+    store.write_plan("study", entries)
+    store.put(entries[0].content_hash, encode_result(three_jobs(), abouts[0]))
+    store.write_failures([Outcome(entries[1], "no luck")])
+    runs, missing = find_runs([str(tmp_path / "sweep"), _run(tmp_path / "third", abouts[3])])
+    assert [run.entry.seed for run in runs] == [0, 3]
+    assert [(each.entry.seed, each.error) for each in missing] == [(1, "no luck"), (2, None)]
+
+
+def test_one_name_for_two_workloads_is_told_apart_by_content(tmp_path: Path) -> None:
+    other = manifest(workload_sha256="b2" * 32)
+    runs, _ = find_runs([_run(tmp_path / "a", manifest()), _run(tmp_path / "b", other)])
+    assert [run.entry.workload for run in runs] == ["week/days [a1a1a1a1]", "week/days [b2b2b2b2]"]
+    assert len({run.place for run in runs}) == 2
+
+
+def test_one_name_for_two_clusters_is_told_apart_by_content(tmp_path: Path) -> None:
+    other = manifest(cluster_sha256="d2" * 32)
+    runs, _ = find_runs([_run(tmp_path / "a", manifest()), _run(tmp_path / "b", other)])
+    assert [run.entry.cluster for run in runs] == ["small.yaml [c1c1c1c1]", "small.yaml [d2d2d2d2]"]
+
+
+def test_one_workload_under_two_names_and_a_default_spelled_out_are_one_place(tmp_path: Path) -> None:
+    other = manifest("sjf", workload="copy/week.parquet", world={"restart_cost_s": "0"})
+    runs, _ = find_runs([_run(tmp_path / "a", manifest()), _run(tmp_path / "b", other)])
+    assert len({run.place for run in runs}) == 1
+
+
+def test_a_policy_whose_code_has_changed_is_named_by_where_its_results_are(tmp_path: Path) -> None:
+    before, after = str(tmp_path / "before"), str(tmp_path / "after")
+    _run(Path(before), manifest("mine:Own", version="1"))
+    _run(Path(after), manifest("mine:Own", version="2"))
+    runs, _ = find_runs([before, after])
+    assert sorted(run.entry.policy for run in runs) == [f"mine:Own [{after}]", f"mine:Own [{before}]"]
+
+
+def test_parameters_in_another_order_are_the_same_policy(tmp_path: Path) -> None:
+    store = ResultStore(tmp_path / "sweep")
+    (tmp_path / "sweep" / "runs").mkdir(parents=True)
+    about, later = (manifest("las", {"placement": "pooled", "knob": 2}, seed=seed) for seed in (0, 1))
+    store.write_plan("study", [_entry(about, "las(placement=pooled, knob=2)", 0)])
+    store.put(str(about["content_hash"]), encode_result(three_jobs(), about))
+    # A manifest has its keys sorted, a sweep file as they were written.
+    runs, _ = find_runs([str(tmp_path / "sweep"), _run(tmp_path / "run", later)])
+    assert len(runs) == 2
+    assert {run.entry.policy for run in runs} == {"las(knob=2, placement=pooled)"}
+
+
+def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match=r"holds neither a run \(manifest.json\) nor a sweep"):
+        find_runs([str(tmp_path)])
+    with pytest.raises(InvalidInputError, match=r"nowhere: holds neither"):
+        find_runs([str(tmp_path / "nowhere")])
+
+
+@pytest.mark.parametrize("key", ["inputs", "policy", "world", "seed"])
+def test_a_manifest_without_its_keys_is_damaged(tmp_path: Path, key: str) -> None:
+    about = manifest()
+    del about[key]
+    with pytest.raises(InvalidInputError, match=r"manifest.json: damaged; run the scenario again"):
+        find_runs([_run(tmp_path / "run", about)])

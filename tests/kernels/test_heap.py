@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ray_sim.kernels.arrays import I64, Running, new_running
+from ray_sim.kernels.heap import push, rekey, remove
+from ray_sim.kernels.running import drop, insert, sort
+from ray_sim.kernels.service import order_changes, sort_prefix
+from tests.worlds import changes_of
+
+N_JOBS = 12
+BASE = 5
+"""Where the heap's slice begins in the shared array."""
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+SMALL_KEYS = st.integers(-3, 3)
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["push", "remove", "rekey"]), st.integers(0, N_JOBS - 1), SMALL_KEYS | INT64),
+    max_size=60,
+)
+
+
+def drain(heap: I64, n: int, position: I64, key: I64) -> list[int]:
+    """Take out the first job until none is left."""
+    jobs = []
+    while n > 0:
+        jobs.append(int(heap[BASE]))
+        n = remove(heap, BASE, n, position, key, jobs[-1])
+    return jobs
+
+
+@given(steps=STEPS)
+def test_the_heap_is_a_list_sorted_by_key_and_job_after_any_steps(steps: list[tuple[str, int, int]]) -> None:
+    heap, position = np.full(BASE + N_JOBS + 1, -7), np.full(N_JOBS, -1)
+    key = np.zeros(N_JOBS, dtype=np.int64)
+    n = 0
+    expected: dict[int, int] = {}
+    for step, job, new_key in steps:
+        if step == "push" and job not in expected:
+            key[job] = expected[job] = new_key
+            n = push(heap, BASE, n, position, key, job)
+        elif step == "remove" and job in expected:
+            n = remove(heap, BASE, n, position, key, job)
+            del expected[job]
+        elif step == "rekey" and job in expected:
+            rekey(heap, BASE, n, position, key, job, new_key)
+            expected[job] = new_key
+        assert n == len(expected)
+        assert all((position[job] >= 0) == (job in expected) for job in range(N_JOBS))
+        assert all(heap[BASE + position[job]] == job for job in expected)
+        if n:
+            assert heap[BASE] == min(expected, key=lambda job: (expected[job], job))
+    assert drain(heap, n, position, key) == sorted(expected, key=lambda job: (expected[job], job))
+    # What lies outside the slice belongs to other heaps.
+    assert (heap[:BASE] == -7).all()
+    assert heap[-1] == -7
+
+
+@given(values=st.lists(SMALL_KEYS | INT64, max_size=100), more=st.lists(INT64, max_size=3))
+def test_sort_prefix_sorts_the_prefix_and_leaves_the_rest(values: list[int], more: list[int]) -> None:
+    # Up to 32 values are sorted by insertion, more by a heap: both must be reached.
+    array = np.array(values + more, dtype=np.int64)
+    sort_prefix(array, len(values))
+    assert array.tolist() == sorted(values) + more
+
+
+@given(jobs=st.lists(st.integers(0, 2**31 - 1), unique=True, max_size=80))
+def test_order_changes_numbers_the_changes_in_job_order(jobs: list[int]) -> None:
+    changes = changes_of([(job, []) for job in jobs])
+    changes.order[:] = -1
+    order_changes(changes)
+    assert changes.order.tolist() == sorted(range(len(jobs)), key=lambda i: jobs[i])
+
+
+@given(keys=st.lists(SMALL_KEYS, min_size=1, max_size=30), data=st.data())
+def test_running_jobs_stand_in_order_whatever_comes_and_goes(keys: list[int], data: st.DataObject) -> None:
+    running = new_running(2 * len(keys))
+    lo = len(keys)  # the list of a second partition
+    arrivals = data.draw(st.permutations(range(len(keys))))
+    for n, job in enumerate(arrivals):
+        insert(running, lo, n, job, keys[job], job % 3 - 1, 10 * job)
+    in_order = sorted(range(len(keys)), key=lambda job: (keys[job], job))
+    assert listed(running, lo, len(keys)) == in_order
+    gone = data.draw(st.sampled_from(in_order))
+    slot = drop(running, lo, len(keys), gone)
+    assert (running.job[slot], running.server[slot], running.quanta[slot]) == (gone, gone % 3 - 1, 10 * gone)
+    assert listed(running, lo, len(keys) - 1) == [job for job in in_order if job != gone]
+    insert(running, lo, len(keys) - 1, gone, keys[gone], 0, 0)
+    assert running.top.tolist() == [0, len(keys)]  # the slot is used again
+    assert listed(running, lo, len(keys)) == in_order
+
+
+@given(
+    keys=st.lists(SMALL_KEYS, min_size=1, max_size=30), later=st.lists(SMALL_KEYS, min_size=30, max_size=30)
+)
+def test_running_jobs_are_sorted_anew_when_their_keys_change(keys: list[int], later: list[int]) -> None:
+    n = len(keys)
+    running = new_running(n)
+    for job, key in enumerate(keys):
+        insert(running, 0, job, job, key, -1, 0)
+    running.due[:n] = [later[job] for job in running.job[:n]]
+    gone = listed(running, 0, n)[0]
+    drop(running, 0, n, gone)  # also out of a list that is not in order
+    sort(running, 0, n - 1)
+    others = [job for job in range(n) if job != gone]
+    assert listed(running, 0, n - 1) == sorted(others, key=lambda job: (later[job], job))
+
+
+def listed(running: Running, lo: int, n: int) -> list[int]:
+    return [int(running.job[slot]) for slot in running.order[lo : lo + n]]

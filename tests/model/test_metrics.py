@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ray_sim.model.metrics import distribution, jain_index
+from ray_sim.model.result import Distribution, JobStatus
+from tests.worlds import Job, column_of, replay, world_of
+
+NONE = Distribution(None, None, None, None)
+
+
+def test_a_summary_by_hand() -> None:
+    # 4 GPUs. J1 (2 GPUs, 10 s) 0-10, J2 (4, 5 s, from 5 s) 10-15, J3 (2, 5 s, from 20 s) 20-25.
+    summary = replay(world_of([Job(0, 2, 10), Job(5, 4, 5), Job(20, 2, 5)], [4]), "fifo").summary
+    assert (summary.jobs, summary.completed) == (3, 3)
+    # JCT 10, 10, 5; queued 0, 5, 0.
+    assert summary.jct_s.mean == pytest.approx(25 / 3, rel=1e-15)
+    assert summary.jct_s.median == 10
+    assert summary.queue_s.mean == pytest.approx(5 / 3, rel=1e-15)
+    assert summary.queue_s.median == 0
+    assert summary.makespan_s == 25
+    # GPU-seconds: 2 x 10 + 4 x 5 + 2 x 5 = 50 of 4 x 25, idle time included.
+    assert summary.utilisation == {"gpu": 0.5}
+    # Progress rates 1, 1/2, 1: (5/2)^2 / (3 x 9/4) = 25/27.
+    assert summary.jain_index == pytest.approx(25 / 27, rel=1e-15)
+    # J1: alone 0-5, two present 5-10: 1.5 on average; 2 GPUs x 1.5 / 4 < 1, so rho = 10 / 10.
+    # J2: two present 5-10, alone 10-15: 1.5; slowdown 4 x 1.5 / 4 = 1.5; rho = 10 / 7.5. J3: rho = 1.
+    assert summary.finish_time_fairness.mean == pytest.approx((1 + 4 / 3 + 1) / 3, rel=1e-15)
+    assert summary.finish_time_fairness.median == 1
+    assert summary.utility is None
+
+
+def test_the_makespan_counts_from_the_first_submission() -> None:
+    summary = replay(world_of([Job(100, 1, 10), Job(105, 1, 10)], [1]), "fifo").summary
+    # 100-110, 110-120.
+    assert summary.makespan_s == 20
+    assert summary.utilisation == {"gpu": 1.0}
+
+
+def test_utilisation_is_averaged_until_the_last_completion() -> None:
+    # J1 ends at 10 s; J2, which never fits, comes at 90 s and counts for nothing.
+    summary = replay(world_of([Job(0, 1, 10), Job(90, 9, 1)], [2]), "fifo").summary
+    assert summary.utilisation == {"gpu": 0.5}
+    assert summary.makespan_s == 10
+    assert summary.reasons == {"never_fits": 1}
+
+
+def test_utilisation_counts_jobs_still_running_at_the_last_completion() -> None:
+    # Horizon 8 s: J1 done 0-4 on one of 2 GPUs, J2 unfinished from 2 s on: (4 + 2) / (2 x 4).
+    world = world_of([Job(0, 1, 4), Job(2, 1, 100)], [2], params={"horizon_s": 8})
+    assert replay(world, "fifo").summary.utilisation == {"gpu": 0.75}
+
+
+def test_a_job_alone_on_its_fair_share_has_a_fairness_of_one() -> None:
+    # Two equal jobs on one GPU, one after the other: each has half of it in the mean while present
+    # together. J1: 10 s, two present: slowdown 2, rho = 10 / 20. J2: two present half of its 20 s,
+    # slowdown 1.5, rho = 20 / 15.
+    fairness = replay(world_of([Job(0, 1, 10), Job(0, 1, 10)], [1]), "fifo").summary.finish_time_fairness
+    assert fairness.mean == pytest.approx((0.5 + 4 / 3) / 2, rel=1e-15)
+
+
+def test_counts_of_preemptions_and_restarts_are_totals() -> None:
+    # One GPU: J1 is suspended twice and resumed twice.
+    world = world_of([Job(0, 1, 10), Job(1, 1, 2), Job(5, 1, 2)], [1])
+    summary = replay(world, "srtf").summary
+    assert (summary.preemptions, summary.restarts) == (2, 2)
+
+
+def test_a_run_of_nothing_has_no_figures() -> None:
+    summary = replay(world_of([], [2]), "fifo").summary
+    assert (summary.jobs, summary.completed, summary.makespan_s, summary.jain_index) == (0, 0, None, None)
+    assert summary.jct_s == summary.queue_s == summary.finish_time_fairness == NONE
+    assert summary.utilisation == {"gpu": 0.0}
+    assert summary.flat()["utilisation.gpu"] == 0.0
+    assert "makespan_s" not in summary.flat()
+
+
+def test_a_run_without_any_completion_has_no_times() -> None:
+    result = replay(world_of([Job(0, 9, 5)], [2]), "fifo")
+    summary = result.summary
+    assert (summary.rejected, summary.completed, summary.makespan_s) == (1, 0, None)
+    assert summary.utilisation == {"gpu": 0.0}
+    assert column_of(result, "status") == {"J1": JobStatus.REJECTED}
+    assert column_of(result, "jct_s") == {"J1": None}
+
+
+def test_jobs_without_length_progress_at_full_rate_and_have_no_fairness() -> None:
+    summary = replay(world_of([Job(0, 1, 0), Job(0, 1, 0)], [1]), "fifo").summary
+    assert (summary.jct_s.mean, summary.makespan_s, summary.jain_index) == (0, 0, 1)
+    assert summary.finish_time_fairness == NONE
+    assert summary.utilisation == {"gpu": 0.0}
+
+
+def test_a_cluster_without_gpus_has_neither_their_utilisation_nor_fairness() -> None:
+    summary = replay(world_of([Job(0, 0, 5)], [0]), "fifo").summary
+    assert (summary.completed, summary.utilisation, summary.finish_time_fairness) == (1, {}, NONE)
+
+
+@given(sample=st.lists(st.integers(0, 1000), min_size=1, max_size=40))
+def test_quantiles_interpolate_between_order_statistics(sample: list[int]) -> None:
+    result = distribution(np.array(sample, dtype=np.float64))
+    ordered = sorted(sample)
+    assert result.mean == pytest.approx(sum(sample) / len(sample))
+    for q, value in ((0.5, result.median), (0.9, result.p90), (0.99, result.p99)):
+        at = q * (len(sample) - 1)
+        below = int(at)
+        above = min(below + 1, len(sample) - 1)
+        assert value == pytest.approx(ordered[below] + (at - below) * (ordered[above] - ordered[below]))
+
+
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_jains_index_is_one_for_equals_and_one_nth_for_a_monopolist(n: int) -> None:
+    assert jain_index(np.full(n, 0.3)) == pytest.approx(1, rel=1e-15)
+    assert jain_index(np.eye(n)[0]) == pytest.approx(1 / n, rel=1e-15)
+
+
+def test_jains_index_of_nothing_is_no_number() -> None:
+    assert jain_index(np.empty(0)) is None
+    assert jain_index(np.zeros(3)) is None

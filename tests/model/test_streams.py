@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import zlib
+
+import numpy as np
+
+from ray_sim.model.streams import Streams
+
+
+def draws(streams: Streams, purpose: str, *entity: int) -> list[float]:
+    return list(streams.generator(purpose, *entity).random(8))
+
+
+def test_asking_again_gives_the_same_draws_however_many_were_taken_elsewhere() -> None:
+    streams = Streams(3)
+    first = draws(streams, "parameter-server", 5, 2)
+    streams.generator("tries", 5, 2).random(1000)
+    streams.generator("parameter-server", 5, 3).random(1000)
+    assert draws(streams, "parameter-server", 5, 2) == first
+    assert draws(Streams(3), "parameter-server", 5, 2) == first
+
+
+def test_streams_of_other_seeds_purposes_and_entities_are_others() -> None:
+    kinds = [
+        (Streams(seed), purpose, entity)
+        for seed in (0, 1)
+        for purpose in ("a", "b")
+        for entity in ((), (0,), (1,), (0, 0), (0, 1), (1, 0))
+    ]
+    seen = {tuple(draws(streams, purpose, *entity)) for streams, purpose, entity in kinds}
+    assert len(seen) == len(kinds) == 24
+
+
+def test_a_stream_is_keyed_by_the_purposes_checksum_in_every_process() -> None:
+    # CRC-32 of "a" is 0xe8b7be43; Python's own hash would differ between processes.
+    assert zlib.crc32(b"a") == 0xE8B7BE43
+    expected = np.random.default_rng(np.random.SeedSequence(7, spawn_key=(0xE8B7BE43, 4)))
+    assert draws(Streams(7), "a", 4) == list(expected.random(8))

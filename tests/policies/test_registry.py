@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, UnknownNameError
+from ray_sim.policies.fifo import Fifo
+from ray_sim.policies.registry import create_policy, describe_policy, policy_class, policy_infos
+from tests.worlds import Job, replay, times_of, world_of
+
+Module = Callable[[str, str], None]
+
+NEWEST_FIRST = '''
+from ray_sim import Decision, Parameter, Policy
+
+class NewestFirst(Policy):
+    """Starts the newest waiting job on the first server, one at a time."""
+
+    parameters = (Parameter("at_most", "int", 1, "jobs that run at a time", minimum=1),)
+
+    def __init__(self, at_most=1):
+        self.at_most = at_most
+
+    def decide(self, view):
+        if len(view.running) >= self.at_most or len(view.waiting) == 0:
+            return Decision()
+        return Decision.of({int(view.waiting[-1]): [(0, 0, 1)]})
+
+class NoPolicy:
+    pass
+
+class Undecided(Policy):
+    pass
+'''
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Module:
+    """Write modules of a user's own in a working directory."""
+    monkeypatch.chdir(tmp_path)
+    # The search path is as before when the test is over, whatever is added to it meanwhile.
+    monkeypatch.setattr(sys, "path", list(sys.path))
+
+    def write(name: str, text: str) -> None:
+        (tmp_path / f"{name}.py").write_text(text)
+
+    return write
+
+
+def test_the_built_in_policies_are_listed_in_order_with_their_parameters() -> None:
+    infos = {info.name: info for info in policy_infos()}
+    assert list(infos)[:4] == ["fifo", "sjf", "srtf", "las"]
+    assert [parameter.name for parameter in infos["fifo"].parameters] == ["placement", "backfill"]
+    for info in infos.values():
+        record = info.to_dict()
+        assert record["name"] == info.name
+        assert record["summary"]
+
+
+def test_an_unknown_policy_is_refused_with_the_nearest() -> None:
+    with pytest.raises(UnknownNameError, match=r"unknown policy 'fif0'\. Did you mean 'fifo'\? Known: fifo"):
+        policy_class("fif0")
+
+
+def test_parameters_are_parsed_and_checked() -> None:
+    assert isinstance(create_policy("fifo", {"backfill": "true"}), Fifo)
+    with pytest.raises(InvalidScenarioError, match="parameters of policy fifo: 1 problem"):
+        create_policy("fifo", {"placement": "anywhere"})
+    with pytest.raises(UnknownNameError, match="Did you mean 'backfill'"):
+        create_policy("fifo", {"backfil": True})
+
+
+def test_a_policy_of_ones_own_comes_from_a_file_in_the_working_directory(module: Module) -> None:
+    module("newest_first_policy", NEWEST_FIRST)
+    policy = create_policy("newest_first_policy:NewestFirst", {"at_most": "1"})
+    # J1 0-5; of J2 and J3, which came meanwhile, the newer first: 5-10, then 10-15.
+    times = times_of(replay(world_of([Job(0, 1, 5), Job(1, 1, 5), Job(2, 1, 5)], [2]), policy))
+    assert times == {"J1": (0, 5), "J3": (5, 10), "J2": (10, 15)}
+    info = describe_policy("newest_first_policy:NewestFirst")
+    assert (info.name, info.summary) == (
+        "NewestFirst", "Starts the newest waiting job on the first server, one at a time.",
+    )  # fmt: skip
+    with pytest.raises(InvalidScenarioError, match="at_most: must be at least 1, got 0"):
+        create_policy("newest_first_policy:NewestFirst", {"at_most": 0})
+
+
+def test_a_misspelt_class_is_refused_with_the_policies_of_its_module(module: Module) -> None:
+    module("misspelt_policy", NEWEST_FIRST)
+    with pytest.raises(UnknownNameError, match=r"'NewestFist'\. Did you mean 'NewestFirst'\?"):
+        policy_class("misspelt_policy:NewestFist")
+
+
+def test_a_class_that_is_no_policy_is_refused(module: Module) -> None:
+    module("no_policy", NEWEST_FIRST)
+    with pytest.raises(InvalidInputError, match="policy 'no_policy:NoPolicy' is not a subclass"):
+        policy_class("no_policy:NoPolicy")
+    with pytest.raises(InvalidInputError, match="policy 'no_policy:Decision' is not a subclass"):
+        policy_class("no_policy:Decision")
+
+
+def test_a_policy_that_does_not_decide_is_refused(module: Module) -> None:
+    module("undecided_policy", NEWEST_FIRST)
+    with pytest.raises(InvalidInputError, match=r"cannot be constructed: .*decide"):
+        create_policy("undecided_policy:Undecided")
+
+
+def test_a_module_that_does_not_exist_is_refused(module: Module) -> None:
+    with pytest.raises(InvalidInputError, match=r"cannot import nowhere_at_all .*working directory"):
+        policy_class("nowhere_at_all:Policy")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "problem"),
+    [
+        ("dividing_policy", "1 / 0", "ZeroDivisionError: division by zero"),
+        ("garbled_policy", "def (", "SyntaxError"),
+        ("needy_policy", "import nowhere_at_all", "cannot import needy_policy"),
+        ("quitting_policy", "import sys; sys.exit(3)", "SystemExit: 3"),
+    ],
+)
+def test_a_module_that_fails_is_refused_with_what_it_raised(
+    module: Module, name: str, text: str, problem: str
+) -> None:
+    module(name, text)
+    with pytest.raises(InvalidInputError, match=problem):
+        policy_class(f"{name}:Policy")
+
+
+@pytest.mark.parametrize("ref", [":Policy", "os:", "os:path:join", ".relative:Policy", ""])
+def test_a_reference_that_names_nothing_is_refused(ref: str) -> None:
+    with pytest.raises(InvalidInputError):
+        policy_class(ref)

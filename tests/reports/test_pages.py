@@ -1,0 +1,164 @@
+"""Reports say what the frames say, escape what users name, and need nothing but themselves."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import numpy as np
+import polars as pl
+import pytest
+
+from ray_sim.reports.page import Page, Section, Table, frame_table, render
+from ray_sim.reports.run_report import run_page
+from ray_sim.reports.sweep_report import CONFIGURATIONS_SCHEMA, sweep_page
+from ray_sim.reports.tables import RunRow, best_value
+from tests.results_by_hand import three_jobs
+
+PLACE = ("week", "edge", "")
+HOSTILE = "<script>alert('$a$')</script>"
+
+
+class _Elements(HTMLParser):
+    """Tags and attributes of a page."""
+
+    def __init__(self, page: bytes) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.feed(page.decode())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes.extend(attrs)
+
+
+def _run() -> Page:
+    return run_page("fifo on edge", "3 jobs of week", [("seed", 0)], [("ray_sim", "0.1.0")], three_jobs())
+
+
+def _sweep(*policies: str, failed: str = "broken", error: str = "ZeroDivisionError: no luck") -> Page:
+    rows = [RunRow(*PLACE, policy, 0, three_jobs(40.0 + n).summary) for n, policy in enumerate(policies)]
+    jct_s = {policy: np.array([10.0, 40.0 + n]) for n, policy in enumerate(policies)}
+    curves = [(PLACE, jct_s)] if policies else []
+    lines: list[tuple[object, ...]] = [
+        (*PLACE, policy, 0, "done", "ab", "runs/ab", None) for policy in policies
+    ]
+    lines.append((*PLACE, failed, 0, "failed", "cd", "runs/cd", error))
+    configurations = pl.DataFrame(lines, schema=CONFIGURATIONS_SCHEMA, orient="row")
+    return sweep_page("demo", rows, curves, configurations)
+
+
+def _section(page: Page, heading: str) -> Section:
+    return next(section for section in page.sections if section.heading == heading)
+
+
+def _texts(table: Table) -> list[list[str]]:
+    return [[cell.text for cell in row] for row in table.rows]
+
+
+@pytest.mark.parametrize("page", [_run(), _sweep("fifo", "sjf")], ids=["run", "sweep"])
+def test_a_page_holds_all_it_needs_and_runs_nothing(page: Page) -> None:
+    html = render(page)
+    elements = _Elements(html)
+    assert not {"script", "link", "img", "iframe", "object", "embed"} & set(elements.tags)
+    assert not [name for name, _ in elements.attributes if name.startswith("on")]
+    links = [value for name, value in elements.attributes if name in ("src", "href", "xlink:href")]
+    assert links  # ticks of the pictures
+    assert all(value and value.startswith("#") for value in links)
+    assert not re.findall(rb"@import|url\((?!#)", html)
+
+
+@pytest.mark.parametrize("page", [_run(), _sweep("fifo", "sjf")], ids=["run", "sweep"])
+def test_every_reference_inside_a_page_has_one_target(page: Page) -> None:
+    elements = _Elements(render(page))
+    ids = [value for name, value in elements.attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+    assert {f"#{each}" for each in ids} >= {value for name, value in elements.attributes if "href" in name}
+
+
+def test_the_same_results_give_the_same_bytes() -> None:
+    assert render(_run()) == render(_run())
+    assert render(_sweep("fifo", "sjf")) == render(_sweep("fifo", "sjf"))
+
+
+def test_names_and_errors_are_shown_as_they_are() -> None:
+    html = render(_sweep(HOSTILE, "_mine:Own", failed=HOSTILE, error=HOSTILE))
+    assert b"<script" not in html
+    # In the table, the legend, both charts of bars and the list of configurations; and the failed one's
+    # name, its error and its line in the list.
+    assert html.count(b"$a$") == 8
+    assert html.count(b"_mine:Own") == 5
+
+
+def test_the_run_page_repeats_the_summary_and_the_jobs() -> None:
+    # JCT of a is 10, of b 40, c is rejected: mean 25.
+    page = _run()
+    summary = dict(_section(page, "Summary").facts)
+    assert (summary["JCT s, mean"], summary["not completed, never_fits"]) == ("25", "1")
+    by_size = _section(page, "Completion times by job size").tables[0]
+    assert _texts(by_size) == [["1", "2", "2", "25", "25", "37", "5"], ["2", "1", "0", "-", "-", "-", "-"]]
+    slowest = _section(page, "Slowest jobs").tables[0]
+    assert [row[0] for row in _texts(slowest)] == ["b", "a"]
+
+
+def test_virtual_clusters_appear_where_there_are_any() -> None:
+    heading = "Completion times by virtual cluster"
+    assert heading not in [section.heading for section in _run().sections]
+    result = three_jobs()
+    with_vcs = replace(result, jobs=result.jobs.with_columns(vc=pl.Series(["x", "y", "y"])))
+    table = _section(run_page("", "", [], [], with_vcs), heading).tables[0]
+    assert [row[:3] for row in _texts(table)] == [["y", "2", "1"], ["x", "1", "1"]]
+
+
+def test_the_sweep_page_shows_what_failed_and_where_the_rest_is() -> None:
+    page = _sweep("fifo", "sjf")
+    assert page.subtitle == "3 configurations: 2 done, 1 failed"
+    assert _texts(_section(page, "Failed configurations").tables[0])[0][-2:] == [
+        "0",
+        "ZeroDivisionError: no luck",
+    ]
+    listing = _texts(_section(page, "Configurations").tables[0])
+    assert [row[-3:] for row in listing] == [
+        ["done", "ab", "runs/ab"],
+        ["done", "ab", "runs/ab"],
+        ["failed", "cd", "runs/cd"],
+    ]
+
+
+def test_the_best_of_a_column_is_marked_where_policies_differ() -> None:
+    table = _section(_sweep("fifo", "sjf"), "week, edge").tables[0]
+    fifo, sjf = ({table.columns[i] for i, cell in enumerate(row) if cell.best} for row in table.rows)
+    assert fifo == {"mean JCT s", "median", "p90", "p99"}  # its last job is a second earlier
+    assert sjf == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "best"),
+    [
+        ("jct_s.mean", [3.0, 2.0, None], 2.0),
+        ("utilisation.gpu", [0.5, 0.7], 0.7),
+        ("completed", [10.0, 9.0], 10.0),
+        ("makespan_s", [4.0, 4.0], None),
+        ("preemptions", [4.0, 5.0], None),
+    ],
+)
+def test_less_time_and_more_use_are_better(name: str, values: list[float], best: float | None) -> None:
+    assert best_value(pl.Series(name, values)) == best
+
+
+def test_a_table_of_no_rows_keeps_its_heading() -> None:
+    table = frame_table(pl.DataFrame({"a": []}), {"a": "A", "missing": "M"})
+    assert (table.columns, table.rows) == (("A",), ())
+
+
+def test_a_run_in_which_nothing_happened_has_a_report() -> None:
+    result = three_jobs()
+    empty = replace(result, jobs=result.jobs.clear(), timeline=result.timeline.clear())
+    assert b"</html>" in render(run_page("none", "", [], [], empty))
+
+
+def test_a_sweep_in_which_all_failed_has_a_report() -> None:
+    html = render(_sweep())
+    assert b"ZeroDivisionError: no luck" in html

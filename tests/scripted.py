@@ -1,0 +1,43 @@
+"""Policies written as one function, for tests that need a particular decision at a particular time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import ClassVar
+
+from ray_sim.engine.contract import Policy, View, Wake
+from ray_sim.engine.decision import Decision
+
+Decide = Callable[[View], Decision]
+
+EVENTS = Wake.ARRIVAL | Wake.COMPLETION
+
+
+def scripted(
+    decide: Decide, *, wake: Wake = EVENTS, sight: frozenset[str] = frozenset(), on_slots_only: bool = False
+) -> Policy:
+    """A policy that decides by calling ``decide``."""
+
+    class Scripted(Policy):
+        name: ClassVar[str] = "scripted"
+        wake_on: ClassVar[Wake] = wake
+        sees: ClassVar[frozenset[str]] = sight
+        slotted: ClassVar[bool] = on_slots_only
+
+        def decide(self, view: View) -> Decision:
+            return decide(view)
+
+    return Scripted()
+
+
+def at_times(script: dict[float, Decision]) -> Decide:
+    """Answer with the decision written for this second, and ask for a review at the next one written."""
+
+    def decide(view: View) -> Decision:
+        now_s = view.now_us / 1e6
+        later = [int(time_s * 1e6) for time_s in script if time_s > now_s]
+        decision = script.get(now_s, Decision())
+        return replace(decision, review_us=min(later, default=decision.review_us))
+
+    return decide

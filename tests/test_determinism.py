@@ -1,0 +1,69 @@
+"""The same bytes from any process: without compilation, and under any hash seed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+SCENARIO = """
+import hashlib, sys
+from tests.toys import Dealer, chunked
+from tests.worlds import Job, fingerprint, replay, world_of
+
+jobs = [
+    Job(submit_s, gpus, duration_s, vc)
+    for submit_s in (0, 0, 3, 7.5) for gpus in (0.25, 1, 2, 5) for duration_s in (0, 2.5, 11)
+    for vc in ("a", "b")
+]
+world = world_of(
+    jobs, [4, 2, 8, 1], vc=["a", "b", "a", "b"], speed=[1, 0.5, 2, 1], params={"restart_cost_s": 0.5}
+)
+digest = hashlib.sha256()
+for loop in ("auto", "general"):
+    for name, params in (
+        ("fifo", {"backfill": True}), ("sjf", {}), ("srtf", {}), ("las", {"limits_gpu_s": (4, 9), "knob": 2}),
+    ):
+        for placement in ("pooled", "consolidate", "spread"):
+            result = replay(world, name, loop=loop, placement=placement, **params)
+            digest.update(str(fingerprint(result)).encode())
+chunks = [1 + i % 3 for i in range(9)]
+chunk_jobs = [Job(i // 2, 1, 1 + i % 4) for i in range(9)]
+result = replay(chunked(chunk_jobs, chunks, [1, 1, 1]), Dealer(chunks), sites=2)
+digest.update(str(fingerprint(result)).encode())
+compiled = hasattr(sys.modules["ray_sim.kernels.replay"].replay, "nopython_signatures")
+print(digest.hexdigest(), hash("differs under another seed"), "compiled" if compiled else "plain")
+"""
+
+
+def outcome(**environment: str) -> list[str]:
+    """The scenario's digest, a string's hash and the kind of kernels, in a process of its own."""
+    run = subprocess.run(
+        [sys.executable, "-c", SCENARIO],
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    return run.stdout.split()
+
+
+@pytest.fixture(scope="module")
+def first() -> list[str]:
+    return outcome(PYTHONHASHSEED="1")
+
+
+def test_another_hash_seed_gives_the_same_bytes(first: list[str]) -> None:
+    second = outcome(PYTHONHASHSEED="2")
+    assert second[1] != first[1]
+    assert second[0] == first[0]
+
+
+def test_the_kernels_are_their_own_plain_twin(first: list[str]) -> None:
+    plain = outcome(NUMBA_DISABLE_JIT="1")
+    assert (first[2], plain[2]) == ("compiled", "plain")
+    assert plain[0] == first[0]
