@@ -8,6 +8,7 @@ import json
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -155,6 +156,7 @@ def _cluster_sha256(cluster: Cluster) -> str:
     )
 
 
+@cache
 def versions() -> dict[str, str]:
     """Versions that a reader needs to get the same bytes again."""
     packages = {name: version(name) for name in ("numpy", "numba", "polars")}

@@ -19,7 +19,7 @@ from ray_sim.experiments.result_files import check_result, read_jobs, read_manif
 from ray_sim.experiments.store import Outcome, ResultStore
 from ray_sim.experiments.sweep_file import Entry
 from ray_sim.model.errors import RunFailedError
-from ray_sim.reports.plots import completed_jct_s, jct_cdf_png
+from ray_sim.reports.plots import JctCdfPngs, completed_jct_s, jct_cdf_png
 from ray_sim.reports.tables import place_title, sweep_table
 
 if TYPE_CHECKING:
@@ -131,6 +131,7 @@ class _Tracker:
             runs = _all_runs(self._client, self._experiment_id)
         self._by_hash = {run.data.tags[HASH_TAG]: run for run in runs if HASH_TAG in run.data.tags}
         self._by_sweep = {run.data.tags[SWEEP_TAG]: run for run in runs if SWEEP_TAG in run.data.tags}
+        self._pictures = JctCdfPngs()
         self.created = 0
         self._present = 0
 
@@ -176,7 +177,7 @@ class _Tracker:
         )
         self._client.log_artifacts(run_id, str(directory))
         jct_s = completed_jct_s(read_jobs(directory))
-        self._log_bytes(run_id, "jct_cdf.png", jct_cdf_png({"": jct_s}, f"JCT, {_run_name(manifest)}"))
+        self._log_bytes(run_id, "jct_cdf.png", self._pictures.draw(jct_s, f"JCT, {_run_name(manifest)}"))
         self._client.set_terminated(run_id, "FINISHED")
 
     def _log_failure(self, entry: Entry, error: str, parent: str) -> None:
