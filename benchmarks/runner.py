@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from benchmarks import growth, replay
+from benchmarks import crash, growth, overhead, replay
 from ray_sim.experiments.content import versions
 from ray_sim.model.errors import UnknownNameError
 
@@ -34,7 +34,12 @@ class Report(Protocol):
         ...
 
 
-BENCHMARKS: dict[str, Callable[[], Report]] = {"growth": growth.run, "replay": replay.run}
+BENCHMARKS: dict[str, Callable[[], Report]] = {
+    "crash": crash.run,
+    "growth": growth.run,
+    "overhead": overhead.run,
+    "replay": replay.run,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
@@ -281,3 +282,37 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(desk: Path) -> None:
     )
     os.close(writing)
     assert "Traceback" not in ended.stderr
+
+
+def _many(desk: Path) -> Path:
+    """A sweep of 1,002 configurations."""
+    content = "{name: many, workloads: [{synth: {profile: philly, jobs: 5}}], clusters: [pool-368], "
+    file = desk / "many.yaml"
+    file.write_text(content + "policies: [fifo, sjf, srtf], seeds: {count: 334}}")
+    return file
+
+
+def test_a_large_sweep_needs_a_yes_where_nobody_can_be_asked(
+    desk: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    complaint = _complaint(capsys, "sweep", str(_many(desk)), "-o", str(desk / "many"))
+    assert "many.yaml: 1,002 configurations, more than 1,000; shorten an axis, or say --yes" in complaint
+    assert not (desk / "many").exists()
+
+
+def test_a_large_sweep_asks_on_a_terminal(desk: Path) -> None:
+    """On a pseudo-terminal, as in a person's shell."""
+    ours, theirs = os.openpty()
+    command = [*RAY_SIM, "sweep", str(_many(desk)), "-o", str(desk / "many")]
+    repository = Path(__file__).parents[1]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=repository) as asking:
+        os.close(theirs)
+        shown = ""
+        while "Run them all? [y/N]" not in shown:
+            shown += os.read(ours, 1000).decode()
+        os.write(ours, b"n\n")
+        assert asking.wait() == 1
+    os.close(ours)
+    assert "1,002 configurations" in shown
+    assert not (desk / "many").exists()

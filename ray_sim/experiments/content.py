@@ -8,6 +8,7 @@ import json
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -70,13 +71,21 @@ class Content:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class _PolicyFacts:
+    parameters: Mapping[str, object]
+    source_sha256: str | None
+    uses_seed: bool
+
+
 class Inputs:
-    """The files that scenarios name, each read and hashed once."""
+    """The files and policies that scenarios name, each looked up, read and hashed once."""
 
     def __init__(self) -> None:
         self._clusters: dict[str, Cluster] = {}
         self._workload_digests: dict[str, str] = {}
         self._cluster_digests: dict[str, str] = {}
+        self._policies: dict[str, _PolicyFacts] = {}
 
     def cluster(self, ref: str) -> Cluster:
         """The cluster behind a name or a path."""
@@ -99,7 +108,7 @@ class Inputs:
 
     def content(self, scenario: Scenario) -> Content:
         """Identify a scenario; raises what its policy, cluster or workload file raise."""
-        policy = create_policy(scenario.policy, scenario.params)
+        policy = self._policy(scenario)
         world = resolve("the world", WORLD_PARAMETERS, scenario.world)
         seed_free = not (scenario.workload.uses_seed or policy.uses_seed)
         workload: dict[str, object] = scenario.workload.model_dump(exclude={"path"}, exclude_none=True)
@@ -109,8 +118,8 @@ class Inputs:
             **workload,
             "cluster_sha256": self.cluster_sha256(scenario.cluster),
             "policy": scenario.policy,
-            "policy_source_sha256": _source_sha256(type(policy)),
-            "parameters": resolve(scenario.policy, policy.parameters, scenario.params),
+            "policy_source_sha256": policy.source_sha256,
+            "parameters": policy.parameters,
             "world": world,
             "partition": scenario.partition,
             "trim": scenario.trim and scenario.trim.model_dump(),
@@ -120,6 +129,17 @@ class Inputs:
             "workload_schema": SCHEMA_VERSION,
         }
         return Content(scenario, facts, seed_free)
+
+    def _policy(self, scenario: Scenario) -> _PolicyFacts:
+        key = json.dumps([scenario.policy, scenario.params])
+        if key not in self._policies:
+            policy = create_policy(scenario.policy, scenario.params)
+            self._policies[key] = _PolicyFacts(
+                resolve(scenario.policy, policy.parameters, scenario.params),
+                _source_sha256(type(policy)),
+                policy.uses_seed,
+            )
+        return self._policies[key]
 
 
 def _cluster_sha256(cluster: Cluster) -> str:
@@ -136,6 +156,7 @@ def _cluster_sha256(cluster: Cluster) -> str:
     )
 
 
+@cache
 def versions() -> dict[str, str]:
     """Versions that a reader needs to get the same bytes again."""
     packages = {name: version(name) for name in ("numpy", "numba", "polars")}

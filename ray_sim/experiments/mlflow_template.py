@@ -36,14 +36,22 @@ def new_database(database: Path, revision: str | None, migrate: Migrate) -> None
             _keep(fresh, template)
         else:
             shutil.copyfile(template, fresh)
-        with suppress(FileExistsError):  # another process was quicker
-            os.link(fresh, database)
+        _place(fresh, database)
 
 
 def template_path() -> Path:
     """Where the template of this version of MLflow is kept."""
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return root / "ray_sim" / f"mlflow-{version('mlflow')}.db"
+
+
+def _place(fresh: Path, database: Path) -> None:
+    try:
+        os.link(fresh, database)
+    except FileExistsError:
+        pass  # another process was quicker
+    except OSError:  # a file system without hard links
+        fresh.replace(database)
 
 
 def _is_sound(template: Path, revision: str | None) -> bool:

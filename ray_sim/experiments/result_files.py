@@ -30,6 +30,7 @@ MANIFEST = "manifest.json"
 TIMING = "timing.json"
 SUMMARY = "summary.json"
 _UUID_DIGITS = 32
+_SUMMARY_ADAPTER = TypeAdapter(Summary)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FRAMES = ("jobs", "events", "timeline")
 _CHECKED = (*(f"{name}.parquet" for name in _FRAMES), SUMMARY)
@@ -256,7 +257,7 @@ def read_summary(directory: Path) -> Summary:
 def summary_from_json(content: bytes, source: str) -> Summary:
     """Summary from the bytes of summary.json; `source` names them in errors."""
     try:
-        return TypeAdapter(Summary).validate_json(content)
+        return _SUMMARY_ADAPTER.validate_json(content)
     except ValidationError as error:
         raise InvalidInputError(f"{source}: damaged: {error.errors()[0]['msg']}") from error
 

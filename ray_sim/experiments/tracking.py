@@ -19,7 +19,7 @@ from ray_sim.experiments.result_files import check_result, read_jobs, read_manif
 from ray_sim.experiments.store import Outcome, ResultStore
 from ray_sim.experiments.sweep_file import Entry
 from ray_sim.model.errors import RunFailedError
-from ray_sim.reports.plots import completed_jct_s, jct_cdf_png
+from ray_sim.reports.plots import JctCdfPngs, completed_jct_s, jct_cdf_png
 from ray_sim.reports.tables import place_title, sweep_table
 
 if TYPE_CHECKING:
@@ -125,12 +125,13 @@ class _Tracker:
             from mlflow import MlflowClient
 
             if (database := _sqlite_file(self._uri)) is not None:
-                new_database(database, _revision(), _migrate)
+                new_database(database, schema_revision(), migrate)
             self._client = MlflowClient(tracking_uri=self._uri)
             self._experiment_id = _experiment_id(self._client, experiment, directory)
             runs = _all_runs(self._client, self._experiment_id)
         self._by_hash = {run.data.tags[HASH_TAG]: run for run in runs if HASH_TAG in run.data.tags}
         self._by_sweep = {run.data.tags[SWEEP_TAG]: run for run in runs if SWEEP_TAG in run.data.tags}
+        self._pictures = JctCdfPngs()
         self.created = 0
         self._present = 0
 
@@ -176,7 +177,7 @@ class _Tracker:
         )
         self._client.log_artifacts(run_id, str(directory))
         jct_s = completed_jct_s(read_jobs(directory))
-        self._log_bytes(run_id, "jct_cdf.png", jct_cdf_png({"": jct_s}, f"JCT, {_run_name(manifest)}"))
+        self._log_bytes(run_id, "jct_cdf.png", self._pictures.draw(jct_s, f"JCT, {_run_name(manifest)}"))
         self._client.set_terminated(run_id, "FINISHED")
 
     def _log_failure(self, entry: Entry, error: str, parent: str) -> None:
@@ -232,7 +233,7 @@ def _sqlite_file(uri: str) -> Path | None:
     return Path(path) if path not in (uri, "", ":memory:") and "?" not in path else None
 
 
-def _revision() -> str | None:
+def schema_revision() -> str | None:
     """The schema that this version of MLflow wants."""
     from alembic.script import ScriptDirectory
     from mlflow.store import db_migrations
@@ -240,7 +241,8 @@ def _revision() -> str | None:
     return ScriptDirectory(str(Path(db_migrations.__file__).parent)).get_current_head()
 
 
-def _migrate(database: Path) -> None:
+def migrate(database: Path) -> None:
+    """Make a new store as MLflow does, by all its migrations."""
     from mlflow import MlflowClient
 
     MlflowClient(tracking_uri=f"sqlite:///{database}").search_experiments(max_results=1)

@@ -11,7 +11,7 @@ import math
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import polars as pl
@@ -67,6 +67,54 @@ def jct_cdf_png(curves: Mapping[str, FloatArray], title: str) -> bytes:
     picture = io.BytesIO()
     _jct_cdf(curves, title, _PNG_IN).savefig(picture, format="png", metadata={"Software": None})
     return picture.getvalue()
+
+
+class JctCdfPngs:
+    """Pictures as of `jct_cdf_png`, of one curve each, for the many runs of a sweep.
+
+    Axes and ticks take most of the time that a picture takes. Here they are drawn once for all runs
+    whose times lie between the same ticks.
+    """
+
+    def __init__(self) -> None:
+        self._frames: dict[tuple[float, float], _Frame] = {}
+
+    def draw(self, jct_s: FloatArray, title: str) -> bytes:
+        """The PNG of a run; `jct_s` has shape (J,), in seconds, ascending."""
+        limits = _ticks_around(jct_s)
+        if limits not in self._frames:
+            self._frames[limits] = _Frame(limits)
+        return self._frames[limits].draw(jct_s, title)
+
+
+class _Frame:
+    """Empty axes on a canvas, to which a curve and a title are added."""
+
+    def __init__(self, limits_s: tuple[float, float]) -> None:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+        figure, self._axes = _axes(_PNG_IN, " ", [""])
+        (self._curve,) = self._axes.step(limits_s, (0, 0), where="post", linewidth=1.5, animated=True)
+        _jct_axes(self._axes, limits_s)
+        self._axes.title.set_animated(True)
+        self._canvas = cast("Any", FigureCanvasAgg(figure))  # what copies pixels is not typed
+        self._canvas.draw()
+        self._empty = self._canvas.copy_from_bbox(figure.bbox)
+
+    def draw(self, jct_s: FloatArray, title: str) -> bytes:
+        from matplotlib.image import imsave
+
+        self._canvas.restore_region(self._empty)
+        self._axes.title.set_text(_literal(title))
+        self._axes.draw_artist(self._axes.title)
+        if len(jct_s):
+            self._curve.set_data(*_cdf_points(jct_s))
+            self._axes.draw_artist(self._curve)
+        picture = io.BytesIO()
+        imsave(
+            picture, np.asarray(self._canvas.buffer_rgba()), format="png", metadata={"Software": "ray_sim"}
+        )
+        return picture.getvalue()
 
 
 def jct_cdf_svg(curves: Mapping[str, FloatArray], name: str) -> str:
@@ -163,16 +211,27 @@ def _jct_cdf(curves: Mapping[str, FloatArray], title: str, size_in: tuple[float,
                 color=_colour(index),
                 linestyle=("-", "--", ":", "-.")[index // 10 % 4],  # when the colours come again
             )
+    axes.set_xscale("log")  # before the limits are asked for
+    _jct_axes(axes, axes.get_xlim())
+    _legend(figure, axes)
+    return figure
+
+
+def _jct_axes(axes: Axes, limits_s: tuple[float, float]) -> None:
     axes.set_xscale("log")
-    limits = axes.get_xlim()
     axes.set_xticks(list(_TICKS_S.values()), list(_TICKS_S), fontsize="small")
     axes.set_xticks([], minor=True)
-    axes.set_xlim(limits)
+    axes.set_xlim(limits_s)
     axes.set_xlabel("job completion time (at least 1 s)")
     axes.set_ylabel("share of completed jobs")
     axes.set_ylim(0, 1.02)
-    _legend(figure, axes)
-    return figure
+
+
+def _ticks_around(jct_s: FloatArray) -> tuple[float, float]:
+    """The ticks next below and above all values, which are drawn at 1 s if they are less."""
+    low, high = (max(1.0, jct_s[0]), max(1.0, jct_s[-1])) if len(jct_s) else (1.0, 1.0)
+    ticks = list(_TICKS_S.values())
+    return max(tick for tick in ticks if tick <= low), min((t for t in ticks if t > high), default=high)
 
 
 def _cdf_points(jct_s: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -18,8 +18,13 @@ servers:
   - {name: gpu, count: 2, gpus: 4}
 """
 
-LOTTERY = '''
+POLICIES = '''
 """Policies of a user's own."""
+
+import os
+import signal
+import time
+from pathlib import Path
 
 from ray_sim.policies.fifo import Fifo
 
@@ -38,6 +43,49 @@ class Broken(Fifo):
 
     def order(self, world):
         raise ZeroDivisionError("no luck")
+
+
+class Deadly(Fifo):
+    """Kills its process, as the kernel does when memory runs out."""
+
+    name = "deadly"
+
+    def order(self, world):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class DeadlyOnce(Fifo):
+    """Kills its process the first time."""
+
+    name = "deadly_once"
+
+    def order(self, world):
+        marker = Path(__file__).with_name("died")
+        if not marker.exists():
+            marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().order(world)
+
+
+class Leaving(Fifo):
+    """Ends its process by an exception that is none."""
+
+    name = "leaving"
+
+    def order(self, world):
+        raise SystemExit(3)
+
+
+class Waiting(Fifo):
+    """Says that it runs, and waits for a word to go on."""
+
+    name = "waiting"
+
+    def order(self, world):
+        Path(__file__).with_name("waiting").touch()
+        while not Path(__file__).with_name("go").exists():
+            time.sleep(0.01)
+        return super().order(world)
 '''
 
 
@@ -47,7 +95,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("desk")
     write_workload(*synth("philly", 40, seed=1, load_scale=0.01), directory / "week.parquet")
     (directory / "small.yaml").write_text(CLUSTER)
-    (directory / "mine.py").write_text(LOTTERY)
+    (directory / "mine.py").write_text(POLICIES)
     return directory
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from ray_sim.experiments.result_files import encode_result
-from ray_sim.experiments.store import Outcome, ResultStore
+from ray_sim.experiments.result_files import StoreFullError, encode_result
+from ray_sim.experiments.store import STORE_FORMAT, Outcome, ResultStore
 from ray_sim.experiments.sweep_file import Entry
 from ray_sim.model.errors import InvalidInputError
 from tests.results_by_hand import three_jobs
 
+REPOSITORY = Path(__file__).parents[2]
 HASH = "ab" * 32
 ENTRY = Entry(HASH, "week", "small", "", "fifo", None)
 OTHER = Entry("cd" * 32, "week", "small", "", "sjf", None)
@@ -101,3 +106,84 @@ def test_a_damaged_plan_is_named(tmp_path: Path, damage: str) -> None:
     (tmp_path / "sweep.json").write_text(damage)
     with pytest.raises(InvalidInputError, match=str(tmp_path)):
         ResultStore(tmp_path).read_plan()
+
+
+def test_a_store_of_another_format_is_refused(tmp_path: Path) -> None:
+    store = ResultStore(tmp_path)
+    store.write_plan("test", [ENTRY])
+    plan = json.loads((tmp_path / "sweep.json").read_text())
+    assert plan["format"] == STORE_FORMAT
+    for found in ({"format": STORE_FORMAT + 1}, {}):
+        other = {key: value for key, value in plan.items() if key != "format"} | found
+        (tmp_path / "sweep.json").write_text(json.dumps(other))
+        with pytest.raises(InvalidInputError, match=r"another version of ray-sim .* choose another -o"):
+            store.read_plan()
+        with pytest.raises(InvalidInputError, match="another version"), store.writing("test"):
+            pass
+
+
+def test_a_sweep_killed_before_its_plan_was_written_can_begin_again(tmp_path: Path) -> None:
+    with ResultStore(tmp_path / "s").writing("test"):
+        pass
+    (tmp_path / "s" / ".sweep.json.tmp").write_text("{")
+    with ResultStore(tmp_path / "s").writing("test"):
+        ResultStore(tmp_path / "s").write_plan("test", [ENTRY])
+    assert ResultStore(tmp_path / "s").read_plan() == ("test", [ENTRY])
+
+
+def test_a_full_disk_leaves_the_old_result_and_nothing_half_written(tmp_path: Path) -> None:
+    store = ResultStore(tmp_path)
+    _put(store)
+    largest = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, largest[1]))  # bytes: less than any Parquet file has
+    try:
+        with pytest.raises(StoreFullError, match="make room"):
+            _put(store)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, largest)
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == [HASH[:16]]
+    assert store.damaged([ENTRY]) == []
+
+
+def test_damage_is_found_in_any_file_that_has_a_hash(tmp_path: Path) -> None:
+    store = ResultStore(tmp_path)
+    for name in ("jobs.parquet", "events.parquet", "timeline.parquet", "summary.json"):
+        _put(store)
+        assert store.damaged([ENTRY, OTHER]) == []
+        file = store.run_directory(HASH) / name
+        flipped = bytearray(file.read_bytes())
+        flipped[len(flipped) // 2] ^= 1
+        file.write_bytes(flipped)
+        (found,) = store.damaged([ENTRY, OTHER])
+        assert (found.entry, str(file) in (found.error or "")) == (ENTRY, True)
+        file.unlink()
+        assert "cannot be read" in (store.damaged([ENTRY])[0].error or "")
+    store.remove(HASH)
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from ray_sim.experiments.store import ResultStore
+
+with ResultStore(Path(sys.argv[1])).writing("test"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_sweep_in_another_process_holds_the_store_until_it_ends_even_by_kill(tmp_path: Path) -> None:
+    store = tmp_path / "s"
+    command = [sys.executable, "-c", HOLD, str(store)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=REPOSITORY) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        with (
+            pytest.raises(InvalidInputError, match="another sweep is writing here; wait for it"),
+            ResultStore(store).writing("test"),
+        ):
+            pass
+        holder.kill()
+    with ResultStore(store).writing("test"):
+        pass

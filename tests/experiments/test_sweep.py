@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -19,10 +15,10 @@ from ray_sim.experiments.content import Inputs
 from ray_sim.experiments.fanout import fan_out
 from ray_sim.experiments.result_files import read_result
 from ray_sim.experiments.run import run_scenario, simulate
-from ray_sim.experiments.store import ResultStore
+from ray_sim.experiments.store import Outcome, ResultStore
 from ray_sim.experiments.sweep import run_sweep
 from ray_sim.experiments.sweep_file import read_sweep
-from ray_sim.experiments.tracking import HASH_TAG, MAX_TIMELINE_POINTS, log_run, log_sweep
+from ray_sim.experiments.tracking import HASH_TAG, MAX_TIMELINE_POINTS, log_run, log_store, log_sweep
 from ray_sim.model.errors import InvalidInputError, RunFailedError
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster", "mlflow_uri", "at_desk")]
@@ -93,6 +89,30 @@ def test_one_failing_configuration_is_reported_and_takes_no_other_with_it(tmp_pa
     assert statuses == {"fifo": "FINISHED", "sjf": "FINISHED", "mine:Broken": "FAILED"}
 
 
+def test_a_process_that_dies_is_tried_again_and_the_reason_is_kept(tmp_path: Path, at_desk: Path) -> None:
+    (at_desk / "died").unlink(missing_ok=True)
+    report = run_sweep(_file(tmp_path, "mortal", policies=["mine:DeadlyOnce", "fifo"]), tmp_path / "store")
+    assert report.ok
+    (retried,) = report.retried
+    assert retried.entry.policy == "mine:DeadlyOnce"
+    assert [reason.split(":")[0] for reason in retried.lost] == ["WorkerCrashedError"]
+    tags = {run.info.run_name: run.data.tags.get("ray_sim.lost_attempts") for run in _children("mortal")}
+    assert tags == {"fifo": None, "mine:DeadlyOnce": retried.lost[0]}
+    assert json.loads(json.dumps(report.to_dict()))["retried"][0]["lost_attempts"] == list(retried.lost)
+
+
+def test_what_always_kills_its_process_fails_after_three_attempts_and_the_others_finish(
+    tmp_path: Path,
+) -> None:
+    sweep = _file(tmp_path, "deadly", policies=["mine:Deadly", "fifo", "mine:Leaving", "sjf"])
+    report = run_sweep(sweep, tmp_path / "store")
+    errors = {failure.entry.policy: failure.error or "" for failure in report.failures}
+    assert "its process died in each of 3 attempts" in errors["mine:Deadly"]
+    assert "SystemExit: 3" in errors["mine:Leaving"]
+    assert [len(outcome.lost) for outcome in report.retried] == [3]
+    assert report.table["policy"].to_list() == ["fifo", "sjf"]
+
+
 def test_results_come_back_from_workers_that_do_not_see_the_store(tmp_path: Path) -> None:
     inputs = Inputs()
     sweep = read_sweep(_file(tmp_path, "far"), inputs)
@@ -139,13 +159,81 @@ def test_an_interrupted_sweep_keeps_what_is_done_and_resumes(tmp_path: Path) -> 
     assert (whole.resumed, whole.missing, whole.ok, whole.table.height) == (1, 0, True, 4)
 
 
+def test_results_that_were_damaged_are_found_on_resume_and_run_again(tmp_path: Path) -> None:
+    sweep = _file(tmp_path, "damaged", policies=["fifo", "sjf", "srtf", "las"])
+    whole = run_sweep(sweep, tmp_path / "store")
+    store = ResultStore(tmp_path / "store")
+    fifo, sjf, srtf, las = (store.run_directory(entry.content_hash) for entry in store.read_plan()[1])
+    (fifo / "jobs.parquet").write_bytes((fifo / "jobs.parquet").read_bytes()[:100])
+    (sjf / "summary.json").write_text("{}")
+    (srtf / "manifest.json").write_text("{")
+    resumed = run_sweep(sweep, tmp_path / "store", resume=True)
+    assert (resumed.resumed, len(resumed.damaged), resumed.ok) == (1, 3, True)
+    for file, problem in zip(
+        (fifo / "jobs.parquet", sjf / "summary.json", srtf), resumed.damaged, strict=True
+    ):
+        assert str(file) in problem
+    assert resumed.table.equals(whole.table)
+    assert read_result(las).summary.completed > 0
+    assert len(_children("damaged")) == 4
+
+
+def test_damaged_results_are_overwritten_without_resume_too(tmp_path: Path) -> None:
+    sweep = _file(tmp_path, "overwrite", policies=["fifo"])
+    run_sweep(sweep, tmp_path / "store")
+    store = ResultStore(tmp_path / "store")
+    directory = store.run_directory(store.read_plan()[1][0].content_hash)
+    (directory / "manifest.json").write_text("{")
+    assert run_sweep(sweep, tmp_path / "store").ok
+    assert read_result(directory).summary.completed > 0
+
+
+def test_damaged_results_are_left_out_of_the_log_and_said(tmp_path: Path) -> None:
+    sweep = _file(tmp_path, "torn")
+    run_sweep(sweep, tmp_path / "store")
+    store = ResultStore(tmp_path / "store")
+    directory = store.run_directory(store.read_plan()[1][0].content_hash)
+    (directory / "jobs.parquet").write_bytes(b"PAR1")
+    logged = log_store(tmp_path / "store")
+    assert (logged.created, logged.present, len(logged.damaged)) == (0, 1, 1)
+    assert str(directory / "jobs.parquet") in logged.damaged[0]
+    with pytest.raises(InvalidInputError, match=r"jobs\.parquet: changed since it was written"):
+        log_run(directory)
+
+
+def test_a_run_whose_logging_was_cut_off_is_logged_anew_and_once(tmp_path: Path) -> None:
+    run_sweep(_file(tmp_path, "cut"), tmp_path / "store")
+    client = MlflowClient()
+    cut, whole = _children("cut")
+    client.update_run(cut.info.run_id, status="RUNNING")  # as a driver killed inside of log_run leaves it
+    client.delete_tag(cut.info.run_id, "mlflow.runName")
+    logged = log_store(tmp_path / "store")
+    assert (logged.created, logged.present) == (1, 1)
+    children = {run.data.tags[HASH_TAG]: run for run in _children("cut")}
+    assert len(_children("cut")) == len(children) == 2
+    again = children[cut.data.tags[HASH_TAG]]
+    assert again.info.status == "FINISHED"
+    assert again.data.metrics == cut.data.metrics
+    assert again.data.tags["mlflow.parentRunId"] == whole.data.tags["mlflow.parentRunId"]
+
+
+def test_what_failed_first_and_finished_later_is_logged_as_finished(tmp_path: Path, at_desk: Path) -> None:
+    sweep = _file(tmp_path, "second-try", policies=["fifo", "sjf"])
+    run_sweep(sweep, tmp_path / "store")
+    store = ResultStore(tmp_path / "store")
+    name, entries = store.read_plan()
+    failed = [Outcome(entries[0], "no luck"), Outcome(entries[1])]
+    log_sweep(name, store, entries, failed)
+    assert sorted(run.info.status for run in _children("second-try")) == ["FAILED", "FINISHED"]
+    log_store(tmp_path / "store")
+    assert [run.info.status for run in _children("second-try")] == ["FINISHED", "FINISHED"]
+
+
 def test_logging_again_creates_nothing_twice(tmp_path: Path) -> None:
     first = run_sweep(_file(tmp_path, "twice"), tmp_path / "store")
     assert first.logged is not None
     assert (first.logged.created, first.logged.present) == (2, 0)
-    store = ResultStore(tmp_path / "store")
-    name, entries = store.read_plan()
-    again = log_sweep(name, store, entries, store.outcomes(entries))
+    again = log_store(tmp_path / "store")
     assert (again.created, again.present) == (0, 2)
     assert len(_children("twice")) == 2
 
@@ -215,73 +303,3 @@ def test_a_report_is_json(tmp_path: Path) -> None:
     report = run_sweep(_file(tmp_path, "json", policies=["mine:Broken"]), tmp_path / "store")
     content = json.loads(json.dumps(report.to_dict()))
     assert content["failures"][0]["policy"] == asdict(report.failures[0].entry)["policy"]
-
-
-KILLER = '''
-"""Kills the sweep that runs it, as a power cut would, while `driver.pid` is there."""
-
-import os
-import signal
-from pathlib import Path
-
-from ray_sim.policies.fifo import Fifo
-
-
-class Killer(Fifo):
-    name = "killer"
-
-    def order(self, world):
-        driver = Path("driver.pid")
-        if driver.exists():
-            os.kill(int(driver.read_text()), signal.SIGKILL)
-        return super().order(world)
-'''
-
-DRIVER = """
-import os, sys
-from pathlib import Path
-from ray_sim.cli import main
-Path("driver.pid").write_text(str(os.getpid()))
-sys.exit(main(sys.argv[1:]))
-"""
-
-
-@pytest.mark.slow
-def test_a_sweep_killed_in_its_middle_loses_nothing_that_was_done(tmp_path: Path, at_desk: Path) -> None:
-    (tmp_path / "killer.py").write_text(KILLER)
-    for name in ("week.parquet", "small.yaml"):
-        (tmp_path / name).write_bytes((at_desk / name).read_bytes())
-    sweep = _file(tmp_path, "killed", policies=["fifo", "killer:Killer", "sjf"])
-    command = ["sweep", str(sweep), "-o", "store", "--json", "--max-in-flight", "1"]
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(
-            filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH")])
-        ),
-    }
-    killed = subprocess.run(
-        [sys.executable, "-c", DRIVER, *command],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        check=False,
-    )
-    assert killed.returncode == -signal.SIGKILL
-    (tmp_path / "driver.pid").unlink()
-    resumed = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            "import sys; from ray_sim.cli import main; sys.exit(main(sys.argv[1:]))",
-            *command,
-            "--resume",
-        ],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        check=True,
-    )
-    report = json.loads(resumed.stdout)
-    assert report["resumed"] >= 1  # a worker may outlive its driver long enough to finish
-    assert (report["configurations"], report["missing"], report["failures"]) == (3, 0, [])
-    assert len(_children("killed")) == 3

@@ -135,6 +135,40 @@ def test_an_empty_axis_is_a_problem(at_desk: Path, key: str) -> None:
     assert any(line.startswith(f"  {key}: must not be empty") for line in _problems(**{key: []}))
 
 
+def test_seeds_that_repeat_are_a_problem_and_a_negative_one_is_too(at_desk: Path) -> None:
+    assert "  seeds: must be given once each; [2] repeats [0], got [4, 5, 4]" in _problems(seeds=[4, 5, 4])
+    assert any(line.startswith("  seeds[1]: must be >= 0") for line in _problems(seeds=[0, -1]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"seeds": {"count": 3, "list": [1]}}, "seeds: expected a list of seeds or {count: N}"),
+        ({"seeds": 3}, "seeds: must be a list, got 3"),
+        ({"seeds": ["1"]}, "seeds[0]: must be a whole number"),
+        (
+            {"workloads": [{"path": "week.parquet", "synth": {"profile": "philly", "jobs": 5}}]},
+            "workloads[0]: expected a path, or",
+        ),
+        ({"workloads": [{"resample": "days"}]}, "workloads[0]: expected a path, or"),
+        ({"workloads": [{"synth": {"profile": "philly", "jobs": []}}]}, "workloads[0].synth.jobs: an axis"),
+        ({"workloads": "week.parquet"}, "workloads: must be a list"),
+        ({"world": []}, "world: must be a mapping"),
+        ({"world": {"restart_cost_s": []}}, "world.restart_cost_s: an axis needs at least one value"),
+        ({"partition": ["vc", "some"]}, "partition[1]: must be 'none' or 'vc'"),
+        ({"policies": [{"params": {}}]}, "policies[0].name: is missing"),
+        ({"policies": [{"name": "fifo", "parameters": {}}]}, "policies[0].parameters: unknown key"),
+        ({"clusters": [3]}, "clusters[0]: must be text"),
+        ({"sites": 4}, "sites: unknown key"),
+    ],
+)
+def test_what_contradicts_itself_is_named_by_its_path(
+    at_desk: Path, changes: dict[str, object], problem: str
+) -> None:
+    lines = _problems(**changes)
+    assert any(problem in line for line in lines), lines
+
+
 @pytest.mark.parametrize("content", [None, [], "fifo", 3])
 def test_a_file_that_is_no_mapping_is_refused(at_desk: Path, content: object) -> None:
     with pytest.raises(InvalidScenarioError, match=r"sweep\.yaml: 1 problem"):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ray_sim.reports.plots import completed_jct_s, jct_cdf_png, jct_cdf_svg, thin_steps
+from ray_sim.reports.plots import JctCdfPngs, completed_jct_s, jct_cdf_png, jct_cdf_svg, thin_steps
 from ray_sim.reports.tables import RunRow, run_table, sweep_table
 from tests.results_by_hand import three_jobs
 
@@ -46,8 +46,18 @@ def test_the_same_numbers_give_the_same_picture() -> None:
     assert picture.startswith(b"\x89PNG")
 
 
+def test_what_was_drawn_before_leaves_no_trace_in_the_next_picture() -> None:
+    pictures = JctCdfPngs()
+    first = pictures.draw(np.array([10.0, 40.0]), "one")
+    assert pictures.draw(np.array([]), "none") != first
+    assert pictures.draw(np.array([15.0, 3000.0]), "a longer title") != first
+    assert pictures.draw(np.array([10.0, 40.0]), "one") == first
+    assert JctCdfPngs().draw(np.array([10.0, 40.0]), "one") == first
+
+
 @pytest.mark.parametrize("jct_s", [[], [0.0], [1.0, 2e9], [1e-6, 5.0]])
 def test_any_completion_times_can_be_drawn(jct_s: list[float]) -> None:
+    assert JctCdfPngs().draw(np.array(jct_s), "JCT").startswith(b"\x89PNG")
     assert jct_cdf_png({"fifo": np.array(jct_s)}, "JCT").startswith(b"\x89PNG")
 
 

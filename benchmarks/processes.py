@@ -1,0 +1,51 @@
+"""Processes of this machine by their ids, from /proc."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_STATE, _PARENT, _USER, _SYSTEM, _STARTED = 0, 1, 11, 12, 19
+"""Fields of /proc/PID/stat, counted after the name; see proc(5)."""
+
+
+def descendants(pid: int) -> dict[int, int]:
+    """All processes below this one: id to when it started, so that a reused id is not taken for it."""
+    stats = {int(path.name): _stat(int(path.name)) for path in Path("/proc").iterdir() if path.name.isdigit()}
+    found: dict[int, int] = {}
+    parents = {pid}
+    while parents:
+        children = {
+            child: int(stat[_STARTED])
+            for child, stat in stats.items()
+            if stat and int(stat[_PARENT]) in parents and child not in found
+        }
+        found |= children
+        parents = set(children)
+    return found
+
+
+def still_running(processes: dict[int, int]) -> list[int]:
+    """Those of the processes that have not ended."""
+    stats = {pid: _stat(pid) for pid in processes}
+    return [
+        pid
+        for pid, stat in stats.items()
+        if stat and int(stat[_STARTED]) == processes[pid] and stat[_STATE] != "Z"
+    ]
+
+
+def cpu_seconds(pids: Iterable[int]) -> float:
+    """CPU time the processes have used so far."""
+    stats = [stat for pid in pids if (stat := _stat(pid))]
+    return sum(int(stat[_USER]) + int(stat[_SYSTEM]) for stat in stats) / _TICKS_PER_S
+
+
+def _stat(pid: int) -> list[str]:
+    """Fields after the name, which may hold anything; none for a process that has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []

@@ -1,0 +1,246 @@
+"""Sweeps that are interrupted, killed, or run out of disk, each in a process and a Ray of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+from mlflow import MlflowClient
+
+from benchmarks import crash
+from benchmarks.processes import descendants, still_running
+from ray_sim.experiments.store import ResultStore
+from ray_sim.experiments.sweep import run_sweep
+from ray_sim.experiments.tracking import HASH_TAG, log_store
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
+
+REPOSITORY = Path(__file__).parents[2]
+PATIENCE_S = 60.0
+"""For a condition that comes within seconds on a free machine."""
+
+
+def _until(condition: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
+
+
+def _end_agents_after_runs(processes: dict[int, int]) -> None:
+    """Wait until no run goes on, and end Ray's agents: they take a minute to notice by themselves."""
+    agents = {pid: started for pid, started in processes.items() if "Agent" in _command(pid)}
+    others = {pid: started for pid, started in processes.items() if pid not in agents}
+    _until(lambda: not still_running(others), "Ray has ended with its driver")
+    for pid in still_running(agents):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""  # it has ended
+
+
+@pytest.fixture
+def own_desk(desk: Path, tmp_path: Path) -> Path:
+    """A copy of the desk, with sweep.yaml of fifo, a policy that waits for the file `go`, and sjf."""
+    for name in ("week.parquet", "small.yaml", "mine.py"):
+        shutil.copyfile(desk / name, tmp_path / name)
+    _write_sweep(tmp_path, policies=["fifo", "mine:Waiting", "sjf"])
+    return tmp_path
+
+
+def _write_sweep(directory: Path, **changes: object) -> None:
+    content = {"name": "faults", "workloads": ["week.parquet"], "clusters": ["small.yaml"], **changes}
+    (directory / "sweep.yaml").write_text(yaml.safe_dump(content))
+
+
+def _environment() -> dict[str, str]:
+    path = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
+    kept = {key: value for key, value in os.environ.items() if key != "MLFLOW_TRACKING_URI"}
+    return {**kept, "PYTHONPATH": path}
+
+
+def _sweep(directory: Path, *options: str) -> subprocess.Popen[str]:
+    """A sweep of one configuration at a time, in its own process group as in a terminal."""
+    command = ["-m", "ray_sim.cli", "sweep", "sweep.yaml", "-o", "store", "--max-in-flight", "1", *options]
+    return subprocess.Popen(
+        [sys.executable, *command],
+        cwd=directory,
+        env=_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def _logged(directory: Path) -> list[str]:
+    client = MlflowClient(tracking_uri=f"sqlite:///{directory / 'store' / 'mlflow.db'}")
+    experiment = client.get_experiment_by_name("faults")
+    assert experiment is not None
+    runs = client.search_runs([experiment.experiment_id])
+    return sorted(run.info.run_name for run in runs if HASH_TAG in run.data.tags)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_keeps_and_logs_what_is_done_and_ends_ray(own_desk: Path, number: int, code: int) -> None:
+    driver = _sweep(own_desk)
+    _until((own_desk / "waiting").exists, "the second configuration runs")
+    processes = descendants(driver.pid)
+    os.killpg(driver.pid, number)  # what a terminal does with Ctrl-C
+    output, errors = driver.communicate(timeout=PATIENCE_S)
+    assert driver.returncode == code, errors
+    assert "1 of 3" in output
+    assert "2; go on with the same command and --resume" in output
+    assert f"{signal.Signals(number).name}: keeping what is done" in errors
+    assert "Traceback" not in errors
+    assert _logged(own_desk) == ["fifo"]
+    _until(lambda: not still_running(processes), "Ray has ended")
+    (own_desk / "go").touch()
+    resumed = _sweep(own_desk, "--resume", "--json")
+    report = json.loads(resumed.communicate()[0])
+    assert (resumed.returncode, report["resumed"], report["missing"]) == (0, 1, 0)
+    assert _logged(own_desk) == ["fifo", "mine:Waiting", "sjf"]
+
+
+def test_a_second_ctrl_c_ends_at_once(own_desk: Path) -> None:
+    driver = _sweep(own_desk)
+    _until((own_desk / "waiting").exists, "the second configuration runs")
+    processes = descendants(driver.pid)
+    os.killpg(driver.pid, signal.SIGINT)
+    assert driver.stderr is not None
+    while "again to end at once" not in driver.stderr.readline():
+        pass
+    os.killpg(driver.pid, signal.SIGINT)
+    output, _ = driver.communicate(timeout=PATIENCE_S)
+    assert (driver.returncode, output) == (130, "")
+    _end_agents_after_runs(processes)
+
+
+DISK = """
+import subprocess, sys
+from pathlib import Path
+from ray_sim.cli import main
+
+def mount(options):
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", "store"], check=True)
+
+Path("store").mkdir()
+mount("size=1500k")
+arguments = ["sweep", "sweep.yaml", "-o", "store/results"]
+first = main(arguments)
+print("KEPT", *sorted(path.name for path in Path("store/results/runs").iterdir()), flush=True)
+mount("remount,size=100m")
+second = main([*arguments, "--resume", "--json"])
+print("CODES", first, second)
+"""
+
+
+def test_a_full_disk_stops_the_sweep_with_all_results_whole_and_resume_completes_it(own_desk: Path) -> None:
+    isolated = ["unshare", "--mount", "--map-root-user"]
+    probe = [*isolated, "mount", "-t", "tmpfs", "tmpfs", str(own_desk)]
+    if shutil.which("unshare") is None or subprocess.run(probe, capture_output=True, check=False).returncode:
+        pytest.skip("this system does not let a user mount a small disk")
+    resampled = {"path": "week.parquet", "resample": "days"}
+    _write_sweep(own_desk, policies=["fifo", "sjf"], workloads=[resampled], seeds={"count": 12})
+    done = subprocess.run(
+        [*isolated, sys.executable, "-c", DISK],
+        cwd=own_desk,
+        env=_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "CODES 1 0" in done.stdout, done.stderr
+    assert "stopped: " in done.stderr
+    assert "No space left on device; make room" in done.stderr
+    kept = next(line for line in done.stdout.splitlines() if line.startswith("KEPT")).split()[1:]
+    assert 0 < len(kept) < 24
+    assert not any(name.startswith(".") for name in kept)
+    report = json.loads(done.stdout[done.stdout.index("\n{") : done.stdout.index("\n}") + 2])
+    assert (report["resumed"], report["damaged"], report["missing"]) == (len(kept), [], 0)
+    assert sum(row["seeds"] for row in report["table"]) == 24
+
+
+@contextmanager
+def _mlflow_server(directory: Path, port: int) -> Iterator[None]:
+    options = ["--backend-store-uri", f"sqlite:///{directory / 'central.db'}", "--workers", "1"]
+    options += ["--artifacts-destination", str(directory / "artifacts"), "--port", str(port)]
+    environment = {**_environment(), "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    server = subprocess.Popen(
+        [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", *options],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        _until(lambda: _answers(f"http://127.0.0.1:{port}/health"), "the MLflow server answers")
+        yield
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        server.wait(PATIENCE_S)
+
+
+def _answers(address: str) -> bool:
+    try:
+        with urllib.request.urlopen(address) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, ConnectionError):
+        return False
+
+
+@pytest.mark.usefixtures("ray_cluster", "at_desk")
+def test_what_a_server_missed_is_logged_later_and_once(
+    own_desk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{port}")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    _write_sweep(own_desk, policies=["fifo", "sjf"])
+    report = run_sweep(own_desk / "sweep.yaml", own_desk / "store")
+    assert report.table.height == 2
+    assert f"http://127.0.0.1:{port}" in (report.tracking_error or "")
+    with _mlflow_server(own_desk, port):
+        first, second = log_store(own_desk / "store"), log_store(own_desk / "store")
+    assert (first.created, first.present) == (2, 0)
+    assert (second.created, second.present) == (0, 2)
+
+
+def test_a_sweep_killed_at_a_random_moment_and_resumed_is_like_one_left_alone() -> None:
+    sweep = {**crash.SWEEP, "policies": ["fifo", "las"], "seeds": {"count": 4}}
+    report = crash.run(kills=2, seed=3, sweep=sweep)
+    assert report.runs == 16
+    assert all(trial.passed(16) for trial in report.trials), report.cells()
+
+
+def test_workers_that_outlive_their_driver_leave_a_sound_store(own_desk: Path) -> None:
+    driver = _sweep(own_desk)
+    _until((own_desk / "waiting").exists, "the second configuration runs")
+    processes = descendants(driver.pid)
+    driver.kill()
+    driver.communicate()
+    (own_desk / "go").touch()  # whoever still lives may finish, and write
+    resumed = _sweep(own_desk, "--resume", "--json")
+    report = json.loads(resumed.communicate()[0])
+    assert (resumed.returncode, report["damaged"], report["missing"]) == (0, [], 0)
+    assert ResultStore(own_desk / "store").damaged(ResultStore(own_desk / "store").read_plan()[1]) == []
+    assert _logged(own_desk) == ["fifo", "mine:Waiting", "sjf"]
+    _end_agents_after_runs(processes)
