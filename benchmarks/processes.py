@@ -1,4 +1,4 @@
-"""Processes of this machine by their ids, from /proc."""
+"""Processes of this machine by their ids, and what they have used, from /proc."""
 
 from __future__ import annotations
 
@@ -6,14 +6,33 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+from benchmarks.measurement import SkippedError
+
+_PROC = Path("/proc")
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _STATE, _PARENT, _USER, _SYSTEM, _STARTED = 0, 1, 11, 12, 19
 """Fields of /proc/PID/stat, counted after the name; see proc(5)."""
 
 
+def require_proc() -> None:
+    """Raise `SkippedError` on a system without the files that this module reads."""
+    if not (_PROC / "self" / "stat").exists():
+        raise SkippedError(f"needs {_PROC}, which this system does not have")
+
+
+def peak_mb() -> float:
+    """Most memory that this process has had resident, in 10^6 bytes.
+
+    The `ru_maxrss` of getrusage is no substitute: a child starts with what its parent had.
+    """
+    lines = (_PROC / "self" / "status").read_text().splitlines()
+    kib = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
+    return kib * 1024 / 1e6
+
+
 def descendants(pid: int) -> dict[int, int]:
     """All processes below this one: id to when it started, so that a reused id is not taken for it."""
-    stats = {int(path.name): _stat(int(path.name)) for path in Path("/proc").iterdir() if path.name.isdigit()}
+    stats = {int(path.name): _stat(int(path.name)) for path in _PROC.iterdir() if path.name.isdigit()}
     found: dict[int, int] = {}
     parents = {pid}
     while parents:
@@ -46,6 +65,6 @@ def cpu_seconds(pids: Iterable[int]) -> float:
 def _stat(pid: int) -> list[str]:
     """Fields after the name, which may hold anything; none for a process that has ended."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:
         return []
