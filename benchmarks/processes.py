@@ -12,6 +12,8 @@ _PROC = Path("/proc")
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _STATE, _PARENT, _USER, _SYSTEM, _STARTED = 0, 1, 11, 12, 19
 """Fields of /proc/PID/stat, counted after the name; see proc(5)."""
+_IDLE, _WAITING_FOR_DISK = 4, 5
+"""Columns of a core's line in /proc/stat."""
 
 
 def require_proc() -> None:
@@ -60,6 +62,22 @@ def cpu_seconds(pids: Iterable[int]) -> float:
     """CPU time the processes have used so far."""
     stats = [stat for pid in pids if (stat := _stat(pid))]
     return sum(int(stat[_USER]) + int(stat[_SYSTEM]) for stat in stats) / _TICKS_PER_S
+
+
+def command(pid: int) -> str:
+    """Command line of a process, which it may have set itself; empty once it has ended."""
+    try:
+        return (_PROC / str(pid) / "cmdline").read_text()
+    except OSError:
+        return ""
+
+
+def idle_seconds() -> float:
+    """Time that the cores which this process may use have had nothing to do, added up."""
+    cores = {f"cpu{core}" for core in os.sched_getaffinity(0)}
+    lines = map(str.split, (_PROC / "stat").read_text().splitlines())
+    ticks = [int(line[column]) for line in lines if line[0] in cores for column in (_IDLE, _WAITING_FOR_DISK)]
+    return sum(ticks) / _TICKS_PER_S
 
 
 def _stat(pid: int) -> list[str]:
