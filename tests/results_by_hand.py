@@ -56,6 +56,8 @@ def three_jobs(last_jct_s: float = 40.0) -> RunResult:
         finish_time_fairness=Distribution(mean=0.5, median=0.5, p90=0.5, p99=0.5),
         preemptions=0,
         restarts=0,
+        interruptions=0,
+        lost_s=0.0,
         utility=None,
     )
     return RunResult(jobs, events, timeline, summary, loop="compiled")
