@@ -15,7 +15,7 @@ from ray_sim.kernels.arrays import (
     Recorder,
     Shop,
 )
-from ray_sim.kernels.compile import kernel
+from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.progress import fall_back, release, stop_progress
 from ray_sim.kernels.record import add_event
 from ray_sim.kernels.service import sort_prefix
@@ -34,7 +34,7 @@ def _needs(shop: Shop, pool: Pool, job: int, server: int) -> bool:
     return False
 
 
-@kernel
+@outlined
 def lose_server(
     now: int,
     server: int,

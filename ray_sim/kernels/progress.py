@@ -31,7 +31,7 @@ from ray_sim.kernels.arrays import (
     Recorder,
     Shop,
 )
-from ray_sim.kernels.compile import kernel
+from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.heap import push, rekey, remove
 from ray_sim.kernels.record import add_event, add_holding, add_used
 
@@ -70,7 +70,7 @@ def executed_of(ledger: Ledger, jobs: I64, now: int, ran: I64) -> None:
         ran[i] = executed(ledger, jobs[i], now)
 
 
-@kernel
+@outlined
 def _note_checkpoint(ledger: Ledger, job: int, done: int) -> None:
     """Note the last checkpoint of so much progress since the anchor, if there was one."""
     every = ledger.checkpoint_us[0]
@@ -82,12 +82,11 @@ def _note_checkpoint(ledger: Ledger, job: int, done: int) -> None:
         ledger.saved[job] = max(0.0, ledger.work_left[job] - before)
 
 
-@kernel
+@outlined
 def _save(ledger: Ledger, job: int, now: int) -> None:
     """A job that its scheduler suspends or moves is saved as it is."""
-    if len(ledger.saved) > 0:
-        ledger.saved[job] = work_left(ledger, job, now)
-        ledger.saved_ran[job] = executed(ledger, job, now)
+    ledger.saved[job] = work_left(ledger, job, now)
+    ledger.saved_ran[job] = executed(ledger, job, now)
 
 
 @kernel
@@ -244,7 +243,7 @@ def commit_holdings(
         job = changes.job[i]
         running = ledger.status[job] == RUNNING
         pause[i] = 0
-        if running:
+        if running and len(ledger.saved) > 0:
             _save(ledger, job, now)
         if changes.ptr[i + 1] == changes.ptr[i]:
             if running:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ray_sim.kernels import running
 from ray_sim.kernels.arrays import NEVER, RUNNING, WAITING, Changes, Outages, Pool, Queue, Recorder, Shop
-from ray_sim.kernels.compile import kernel
+from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.heap import remove
 from ray_sim.kernels.levels import (
     cross_limits,
@@ -54,7 +54,7 @@ def _next_instant(shop: Shop, engine: Engine, outages: Outages) -> int:
     return time
 
 
-@kernel
+@outlined
 def _change_servers(
     now: int, shop: Shop, order: Order, engine: Engine, pool: Pool, record: Recorder, outages: Outages
 ) -> None:
@@ -307,7 +307,8 @@ def replay(
                 clock[DONE] = 1
                 return
             clock[NOW] = now
-        _change_servers(now, shop, order, engine, pool, record, outages)
+        if clock[NEXT_OUTAGE] < len(outages.time):
+            _change_servers(now, shop, order, engine, pool, record, outages)
         _happen(now, shop, order, engine, pool, record)
         _serve(now, shop, order, engine, pool, changes)
         if engine.n_moved[0] > 0:
