@@ -57,8 +57,8 @@ def run_compiled(world: World, order: Order, progress: Progress | None) -> Outco
     """Replay a world of rigid jobs under an order rule."""
     n_jobs = len(world.table)
     engine = new_engine(world)
-    pool = new_pool(n_jobs, world.row_bound, world.shop.capacity)
-    recording = Recording(n_jobs, world.row_bound, len(world.cluster.resources))
+    pool = new_pool(n_jobs, world.row_bound, world.first_capacity)
+    recording = Recording(world)
     changes = new_changes(n_jobs, world.row_bound)
     while not engine.clock[DONE]:
         replay(
@@ -68,6 +68,7 @@ def run_compiled(world: World, order: Order, progress: Progress | None) -> Outco
             pool,
             recording.ensure_room(),
             changes,
+            world.outages,
             world.restart_us,
             world.horizon_us,
             _INSTANTS_PER_CALL,
@@ -85,10 +86,10 @@ def new_engine(world: World) -> Engine:
     n_parts = len(shop.part_ptr) - 1
     jobs_in = np.bincount(shop.job_part[shop.job_part >= 0], minlength=n_parts)
     return Engine(
-        clock=np.array([-1, 0, 0]),
+        clock=np.array([-1, 0, 0, 0]),
         counts=np.zeros(2, dtype=np.int64),
         used=np.zeros(len(world.cluster.resources), dtype=np.int64),
-        ledger=new_ledger(world.table.work_us),
+        ledger=new_ledger(world.table.work_us, len(world.outages.time) > 0, world.checkpoint_us),
         calendar=new_calendar(n_jobs),
         queue=new_queue(n_jobs, len(shop.class_job)),
         level=np.zeros(n_jobs, dtype=np.int64),

@@ -23,7 +23,7 @@ from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import BlindPolicyError, RunFailedError
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
-from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.model.units import BoolArray, FloatArray, IntArray
 
 OBSERVATIONS = frozenset({"work_left", "attained_service"})
 """Observations a policy may declare in `sees`, beside columns."""
@@ -41,6 +41,8 @@ class Wake(Flag):
     """Every slot boundary while a job waits or runs."""
     REVIEW = auto()
     """Times the policy asked for itself."""
+    SERVER_CHANGE = auto()
+    """Servers go or come back."""
 
 
 class JobColumns:
@@ -54,17 +56,17 @@ class JobColumns:
         table = world.table
         self._policy = policy
         self._granted: dict[str, object] = {
-            "submit_us": _read_only(table.submit_us),
-            "tasks": _read_only(table.tasks),
-            "demand": _read_only(table.demand),
-            "partition": _read_only(world.shop.job_part),
+            "submit_us": read_only(table.submit_us),
+            "tasks": read_only(table.tasks),
+            "demand": read_only(table.demand),
+            "partition": read_only(world.shop.job_part),
         }
         columns: dict[str, dict[str, object]] = {
-            "duration_s": {"work_us": _read_only(table.work_us)},
-            "num_gpus": {"num_gpus": _read_only(table.num_gpus)},
-            "vc": {"vc": _read_only(table.vc)},
+            "duration_s": {"work_us": read_only(table.work_us)},
+            "num_gpus": {"num_gpus": read_only(table.num_gpus)},
+            "vc": {"vc": read_only(table.vc)},
             "user": {"user": table.user},
-            "priority": {"priority": None if table.priority is None else _read_only(table.priority)},
+            "priority": {"priority": None if table.priority is None else read_only(table.priority)},
         }
         for name in sees & COLUMNS:
             self._granted.update(columns[name])
@@ -80,10 +82,11 @@ class JobColumns:
         return column
 
 
-Array = TypeVar("Array", IntArray, FloatArray)
+Array = TypeVar("Array", IntArray, FloatArray, BoolArray)
 
 
-def _read_only(array: Array) -> Array:
+def read_only(array: Array) -> Array:
+    """The same array, not to be written through this view."""
     view = array.view()
     view.flags.writeable = False
     return view
@@ -95,9 +98,15 @@ class View:
 
     now_us: int
     arrived: IntArray
-    """Jobs that began to wait since the last decision, sorted."""
+    """Jobs that began to wait since the last decision, sorted: submitted, or returned."""
+    returned: IntArray
+    """Those of them that ran and lost a server, sorted; they wait from their last checkpoint on."""
     completed: IntArray
     """Jobs that ended since the last decision, sorted."""
+    changed_servers: IntArray
+    """Servers that went or came back since the last decision, sorted."""
+    available: BoolArray
+    """(S,) servers that are there now; the others have nothing free."""
     reviewed: bool
     """Whether a review time the policy asked for has come."""
     at_slot: bool
@@ -201,7 +210,7 @@ class Policy(ABC):
     """Where the published system is described."""
     parameters: ClassVar[tuple[Parameter, ...]] = ()
     """What the constructor takes, by keyword."""
-    wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION
+    wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.SERVER_CHANGE
     sees: ClassVar[frozenset[str]] = frozenset()
     """Columns and observations it may read, out of `COLUMNS` and `OBSERVATIONS`."""
     slotted: ClassVar[bool] = False

@@ -11,7 +11,7 @@ from ray_sim.engine.chunks import NO_EVENTS
 from ray_sim.engine.holdings import State, part
 from ray_sim.engine.site import Commands, Site
 from ray_sim.engine.world import World
-from ray_sim.kernels.arrays import Changes
+from ray_sim.kernels.arrays import Changes, Outages
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.units import IntArray
 
@@ -45,7 +45,7 @@ class LocalFleet:
             raise InvalidScenarioError(f"sites: must be 1 to {servers}, the number of servers, got {sites}")
         self._bounds = np.array([i * servers // sites for i in range(sites + 1)])
         self.sites = [
-            Site(world.shop, world.row_bound, int(first), int(last))
+            Site(world, int(first), int(last))
             for first, last in zip(self._bounds[:-1], self._bounds[1:], strict=True)
         ]
         self._sequence = [0] * sites
@@ -72,7 +72,7 @@ class LocalFleet:
             return
         for i, site in enumerate(self.sites):
             mine = self._share(i, site, commands)
-            if mine.changes is not None or mine.chunks is not None:
+            if mine.changes is not None or mine.chunks is not None or mine.outages is not None:
                 self._step(i, now_us, mine)
 
     def _step(self, i: int, now_us: int, commands: Commands | None) -> IntArray:
@@ -86,8 +86,12 @@ class LocalFleet:
             # A server has one worker slot, which bears its number.
             chunks = chunks[np.searchsorted(self._bounds, chunks[:, 0], side="right") - 1 == i]
             chunks = chunks if len(chunks) else None
-        changes = commands.changes
-        return Commands(None if changes is None else _changes_on(site, changes), chunks)
+        changes, outages = commands.changes, commands.outages
+        return Commands(
+            None if changes is None else _changes_on(site, changes),
+            chunks,
+            None if outages is None else _outages_on(site, outages),
+        )
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
@@ -102,6 +106,14 @@ class LocalFleet:
             site.restore(part(state, str(i)))
         self._sequence = state["sequence"].tolist()
         self._next = state["next"].tolist()
+
+
+def _outages_on(site: Site, outages: Outages) -> Outages | None:
+    """The outages of a site's own servers."""
+    here = (outages.server >= site.servers.start) & (outages.server < site.servers.stop)
+    if not here.any():
+        return None
+    return Outages(outages.time[here], outages.server[here], outages.up[here])
 
 
 def _changes_on(site: Site, changes: Changes) -> Changes | None:

@@ -5,7 +5,7 @@
         sim.apply(policy.decide(view))
     result = sim.result()
 
-Inside an instant: completions, arrivals, slot, review; then job order. An instant repeats while
+Inside an instant: servers, completions, arrivals, slot, review; then job order. An instant repeats while
 events remain at it.
 """
 
@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ray_sim.engine.chunks import NO_EVENTS, DispatchRecord
-from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake
+from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake, read_only
 from ray_sim.engine.decision import NO_JOBS, Decision, Dispatch
 from ray_sim.engine.fleet import Fleet, LocalFleet
 from ray_sim.engine.holdings import Holdings, State, part
@@ -35,9 +35,11 @@ from ray_sim.kernels.arrays import (
     Calendar,
     Changes,
     Ledger,
+    Outages,
     new_calendar,
     new_ledger,
 )
+from ray_sim.kernels.outages import lose_server, regain_server
 from ray_sim.kernels.progress import commit_holdings, evict, finish_due, reject, set_rates, submit_due
 from ray_sim.kernels.record import add_event, add_line
 from ray_sim.model.errors import InvalidScenarioError, RunFailedError
@@ -67,18 +69,22 @@ class Simulation:
             )
         self._undisturbed = isinstance(world.truth, RigidTruth)
         self._fleet: Fleet = LocalFleet(world) if fleet is None else fleet
-        self._holdings = Holdings(world.shop, world.shop.capacity, world.row_bound)
-        self._ledger = new_ledger(world.table.work_us)
+        self._holdings = Holdings(world.shop, world.first_capacity, world.row_bound)
+        self._ledger = new_ledger(world.table.work_us, len(world.outages.time) > 0, world.checkpoint_us)
         self._calendar = new_calendar(n_jobs)
-        self._recording = Recording(n_jobs, world.row_bound, len(world.cluster.resources))
+        self._recording = Recording(world)
         self._counts = np.zeros(2, dtype=np.int64)
         self._now = -1
         self._next_job = 0
+        self._next_outage = 0
+        self._available = world.there.copy()
         self._review = NEVER
         self._last_slot = -1
         self._repeats = 0
         self._arrived: list[IntArray] = []
+        self._returned: list[IntArray] = []
         self._completed: list[IntArray] = []
+        self._changed_servers: list[IntArray] = []
         self._chunks_left = None if world.chunks is None else world.chunks.copy()
         self._dispatched = DispatchRecord(NO_JOBS if world.chunks is None else world.chunks)
         self._reasons: dict[int, str] = {}
@@ -113,12 +119,15 @@ class Simulation:
             times.append(int(self._ledger.finish[self._calendar.heap[0]]))
         if self._wants_slot():
             times.append(self._next_slot_us())
+        outages = self._full_world.outages.time
+        if self._next_outage < len(outages) and (self._next_job < len(submit) or self._counts.any()):
+            times.append(int(outages[self._next_outage]))
         return min(times)
 
     def _wants_slot(self) -> bool:
         if Wake.SLOT in self._policy.wake_on:
             return bool(self._counts[0] + self._counts[1] > 0)
-        return self._policy.slotted and bool(self._arrived or self._completed)
+        return self._policy.slotted and bool(self._arrived or self._completed or self._changed_servers)
 
     def _next_slot_us(self) -> int:
         """The first slot boundary, now or later, at which the policy has not been asked."""
@@ -150,6 +159,8 @@ class Simulation:
         """Let everything happen that happens now; the view if the policy wants to be asked."""
         self._recording.ensure_room()
         wake = Wake(0)
+        if self._change_servers(now):
+            wake |= Wake.SERVER_CHANGE
         if self._complete(now):
             wake |= Wake.COMPLETION
         if self._arrive(now):
@@ -167,7 +178,10 @@ class Simulation:
         view = View(
             now_us=now,
             arrived=_joined(self._arrived),
+            returned=_joined(self._returned),
             completed=_joined(self._completed),
+            changed_servers=np.unique(_joined(self._changed_servers)),
+            available=read_only(self._available),
             reviewed=reviewed,
             at_slot=at_slot,
             jobs=self.world.jobs,
@@ -177,8 +191,47 @@ class Simulation:
             _sees=self._policy.sees,
             _policy=self._name,
         )
-        self._arrived, self._completed = [], []
+        self._arrived, self._returned, self._completed, self._changed_servers = [], [], [], []
         return view
+
+    def _change_servers(self, now: int) -> bool:
+        """Servers go and come back, in the order listed; those who lose theirs wait again."""
+        outages = self._full_world.outages
+        first = self._next_outage
+        self._next_outage = last = int(np.searchsorted(outages.time, now, side="right"))
+        if first < last:
+            happening = Outages(outages.time[first:last], outages.server[first:last], outages.up[first:last])
+            changes = zip(happening.server.tolist(), happening.up.tolist(), strict=True)
+            returned = [self._change_server(now, *change) for change in changes]
+            self._stop_at_sites(now, np.concatenate(returned), happening)
+            self._changed_servers.append(np.unique(happening.server))
+            for jobs in returned:
+                if len(jobs):
+                    self._arrived.append(jobs)
+                    self._returned.append(jobs)
+        return bool(self._changed_servers)
+
+    def _change_server(self, now: int, server: int, up: bool) -> IntArray:
+        """One server comes back, or goes; returns the jobs that lose it."""
+        self._available[server] = up
+        if up:
+            regain_server(now, server, self._full_world.shop, self._holdings.pool, self._recording.current)
+            return NO_JOBS
+        freed = self._servers_of(self._holders(server))
+        n = lose_server(
+            now,
+            server,
+            self._full_world.shop,
+            self._ledger,
+            self._holdings.pool,
+            self._calendar,
+            self._holdings.used,
+            self._counts,
+            self._recording.current,
+            self._finished,
+        )
+        self._rate_touched(now, freed, NO_JOBS)
+        return self._finished[:n].copy()
 
     def _complete(self, now: int) -> bool:
         """Chunks, then jobs whose work is done now."""
@@ -198,7 +251,7 @@ class Simulation:
         )
         if n:
             done = self._finished[:n].copy()
-            self._release_at_sites(now, done)
+            self._stop_at_sites(now, done)
             self._rate_touched(now, freed, NO_JOBS)
             self._completed.append(done)
         return bool(self._completed)
@@ -215,7 +268,7 @@ class Simulation:
                 add_event(self._recording.current, now, FINISH, job, -1, -1, 0)
                 self._completed.append(np.array([job], dtype=np.int64))
 
-    def _release_at_sites(self, now: int, jobs: IntArray) -> None:
+    def _stop_at_sites(self, now: int, jobs: IntArray, outages: Outages | None = None) -> None:
         nothing = np.zeros(0, dtype=np.int64)
         changes = Changes(
             job=jobs,
@@ -226,7 +279,7 @@ class Simulation:
             order=np.arange(len(jobs)),
             size=np.array([len(jobs)]),
         )
-        self._fleet.command(now, Commands(changes))
+        self._fleet.command(now, Commands(changes, outages=outages))
 
     def _arrive(self, now: int) -> bool:
         first = self._next_job
@@ -262,6 +315,7 @@ class Simulation:
             self._holdings.pool,
             self._dispatched,
             decision,
+            self._available,
             self._after,
         )
         self._recording.ensure_room()
@@ -293,7 +347,7 @@ class Simulation:
             job,
         )
         if held:
-            self._release_at_sites(now, np.array([job], dtype=np.int64))
+            self._stop_at_sites(now, np.array([job], dtype=np.int64))
             self._rate_touched(now, freed, NO_JOBS)
 
     def _change(self, now: int, changes: Changes) -> None:
@@ -339,6 +393,13 @@ class Simulation:
             return NO_JOBS
         return np.union1d(self._holdings.rows(jobs)[:, 1], others)
 
+    def _holders(self, server: int) -> IntArray:
+        """Running jobs with a holding on a server; none where jobs do not disturb each other."""
+        if self._undisturbed:
+            return NO_JOBS
+        rows = self._holdings.rows(self._calendar.heap[: self._calendar.size[0]])
+        return np.unique(rows[rows[:, 1] == server, 0])
+
     def _servers_of_due(self, now: int) -> IntArray:
         """Servers of the jobs whose work is done now; none where jobs do not disturb each other."""
         if self._undisturbed:
@@ -379,7 +440,7 @@ class Simulation:
     def state(self) -> State:
         """Everything that `restore` needs to go on alike, as arrays; valid between two instants."""
         groups = {"ledger": self._ledger._asdict(), "calendar": self._calendar._asdict()}
-        scalars = [self._now, self._next_job, self._review, self._last_slot, self._repeats]
+        scalars = [self._now, self._next_job, self._review, self._last_slot, self._repeats, self._next_outage]
         reasons = [[job, len(text)] for job, text in self._reasons.items()]
         return {
             **{
@@ -393,8 +454,11 @@ class Simulation:
             **{f"policy.{name}": array for name, array in self._policy.state().items()},
             "scalars": np.array(scalars),
             "counts": self._counts.copy(),
+            "available": self._available.copy(),
             "arrived": _joined(self._arrived),
+            "returned": _joined(self._returned),
             "completed": _joined(self._completed),
+            "changed_servers": _joined(self._changed_servers),
             "chunks_left": NO_EVENTS if self._chunks_left is None else self._chunks_left.copy(),
             "dispatched": self._dispatched.done.copy(),
             "reasons": np.array(reasons, dtype=np.int64).reshape(-1, 2),
@@ -410,10 +474,11 @@ class Simulation:
         self._fleet.restore(part(state, "fleet"))
         self._policy.restore(part(state, "policy"))
         scalars = [int(value) for value in state["scalars"]]
-        self._now, self._next_job, self._review, self._last_slot, self._repeats = scalars
+        self._now, self._next_job, self._review, self._last_slot, self._repeats, self._next_outage = scalars
         self._counts = state["counts"].copy()
-        self._arrived = [state["arrived"].copy()] if len(state["arrived"]) else []
-        self._completed = [state["completed"].copy()] if len(state["completed"]) else []
+        self._available = state["available"].copy()
+        for name in ("arrived", "returned", "completed", "changed_servers"):
+            setattr(self, f"_{name}", [state[name].copy()] if len(state[name]) else [])
         if self._chunks_left is not None:
             self._chunks_left = state["chunks_left"].copy()
         self._dispatched.done[:] = state["dispatched"]

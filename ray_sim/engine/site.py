@@ -9,7 +9,9 @@ import numpy as np
 
 from ray_sim.engine.chunks import NO_EVENTS, ChunkQueues
 from ray_sim.engine.holdings import Holdings, State, part
-from ray_sim.kernels.arrays import Changes, Shop
+from ray_sim.engine.world import World
+from ray_sim.kernels.arrays import Changes, Outages
+from ray_sim.kernels.outages import set_capacity
 from ray_sim.model.errors import RunFailedError
 from ray_sim.model.units import IntArray
 
@@ -22,6 +24,8 @@ class Commands:
     """New holdings on the site's servers of every job that holds or held something there."""
     chunks: IntArray | None = None
     """(n, 5) rows worker, key, job, unit, work in microseconds."""
+    outages: Outages | None = None
+    """Servers that go and come back; whoever held them is released in the same request."""
 
 
 class Site:
@@ -32,11 +36,12 @@ class Site:
     can be asked for anew.
     """
 
-    def __init__(self, shop: Shop, rows: int, first_server: int, last_server: int) -> None:
-        capacity = np.zeros_like(shop.capacity)
-        capacity[first_server:last_server] = shop.capacity[first_server:last_server]
+    def __init__(self, world: World, first_server: int, last_server: int) -> None:
+        capacity = np.zeros_like(world.shop.capacity)
+        capacity[first_server:last_server] = world.first_capacity[first_server:last_server]
         self.servers = range(first_server, last_server)
-        self.holdings = Holdings(shop, capacity, rows)
+        self.holdings = Holdings(world.shop, capacity, world.row_bound)
+        self._shop = world.shop
         self._chunks = ChunkQueues()
         self._sequence = 0
         self._answer: tuple[IntArray, int] = (NO_EVENTS, self._chunks.next_us())
@@ -57,6 +62,8 @@ class Site:
         events = self._chunks.advance(now_us)
         if commands is not None and commands.changes is not None:
             self._hold(now_us, commands.changes)
+        if commands is not None and commands.outages is not None:
+            set_capacity(self._shop, self.holdings.pool.free, commands.outages.server, commands.outages.up)
         if commands is not None and commands.chunks is not None:
             self._chunks.dispatch(now_us, commands.chunks)
         self._sequence = sequence

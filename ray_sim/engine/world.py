@@ -8,14 +8,14 @@ from typing import Literal
 
 import numpy as np
 
-from ray_sim.kernels.arrays import Shop
+from ray_sim.kernels.arrays import Outages, Shop
 from ray_sim.kernels.shop import find_single_server_classes, judge_capacity
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import JobTable
 from ray_sim.model.parameters import Parameter, Value, resolve
 from ray_sim.model.truth import RigidTruth, Truth
-from ray_sim.model.units import NEVER_US, IntArray, seconds_to_us
+from ray_sim.model.units import NEVER_US, BoolArray, IntArray, seconds_to_us
 
 Partition = Literal["none", "vc"]
 
@@ -25,6 +25,15 @@ WORLD_PARAMETERS = (
         "float",
         0.0,
         "pause of a job, holding its servers without progress, each time it resumes or moves",
+        unit="s",
+        minimum=0.0,
+    ),
+    Parameter(
+        "checkpoint_s",
+        "float",
+        0.0,
+        "progress between two checkpoints, to the last of which a job falls back that loses a server; "
+        "0 = nothing is lost",
         unit="s",
         minimum=0.0,
     ),
@@ -62,6 +71,10 @@ class World:
     truth: Truth
     row_bound: int
     """No more rows of holdings than this exist at a time."""
+    outages: Outages
+    there: BoolArray
+    """(S,) servers that are there at time 0, before any outage."""
+    checkpoint_us: int = 0
     restart_us: int = 0
     horizon_us: int = NEVER_US - 1
     slot_us: int | None = None
@@ -74,6 +87,11 @@ class World:
     def rigid(self) -> bool:
         """Whether every job is a gang that holds all its tasks or nothing."""
         return isinstance(self.truth, RigidTruth) and not self.elastic and self.chunks is None
+
+    @property
+    def first_capacity(self) -> IntArray:
+        """(S, R) quanta that the servers offer at time 0; those that are not there offer none."""
+        return self.shop.capacity * self.there[:, None]
 
 
 def build_world(
@@ -98,6 +116,7 @@ def build_world(
     """
     values = resolve("the world", WORLD_PARAMETERS, params or {})
     shop = _shop(table, cluster, partition)
+    outages, there = _outages(cluster, table.origin_us)
     return World(
         table=table,
         cluster=cluster,
@@ -106,10 +125,31 @@ def build_world(
         beyond_capacity=_beyond_capacity(shop),
         truth=RigidTruth(shop.speed),
         row_bound=_row_bound(shop),
+        outages=outages,
+        there=there,
+        checkpoint_us=_us(values["checkpoint_s"]) or 0,
         restart_us=_us(values["restart_cost_s"]) or 0,
         horizon_us=_us(values["horizon_s"]) or NEVER_US - 1,
         slot_us=_us(values["slot_s"]),
     )
+
+
+def _outages(cluster: Cluster, origin_us: int) -> tuple[Outages, BoolArray]:
+    """Changes from the first submission on, and who is there then."""
+    availability = cluster.availability
+    there = np.ones(len(cluster), dtype=np.bool_)
+    if availability is None:
+        nothing = np.empty(0, dtype=np.int64)
+        return Outages(nothing, nothing, np.empty(0, dtype=np.bool_)), there
+    there = availability.at_first(len(cluster))
+    past = int(np.searchsorted(availability.time_us, origin_us))
+    for server, up in zip(availability.server[:past], availability.up[:past], strict=True):
+        there[server] = up
+    return Outages(
+        time=availability.time_us[past:] - origin_us,
+        server=availability.server[past:].copy(),
+        up=availability.up[past:].copy(),
+    ), there
 
 
 def _us(seconds: Value) -> int | None:

@@ -12,6 +12,7 @@ import polars as pl
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import build_world
+from ray_sim.experiments.availability_file import split_world, with_availability
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.experiments.content import Content, Inputs
 from ray_sim.experiments.result_files import encode_result
@@ -79,7 +80,7 @@ def simulate(
     cluster : name of a bundled description, path of a YAML or CSV file, or the cluster
     policy : registered name, ``module:Class``, or a policy object of your own
     params : parameters of a policy given by name
-    world : facts of the world: restart_cost_s, horizon_s, slot_s
+    world : facts of the world: restart_cost_s, checkpoint_s, availability, horizon_s, slot_s
     partition : ``vc`` confines a job to the servers labelled with its vc
     trim : which jobs the summary counts; all without it
     sites : groups of servers simulated apart; any number gives the same result
@@ -89,13 +90,15 @@ def simulate(
     InvalidInputError : an input is not what it must be
     RunFailedError : the policy took a decision that the world forbids
     """
+    engine_world, availability = split_world(world or {})
     servers = cluster if isinstance(cluster, Cluster) else load_cluster(str(cluster))
+    servers = with_availability(servers, availability)
     jobs = workload if isinstance(workload, JobTable) else load_workload(Path(workload), servers.resources)
     if isinstance(policy, str):
         policy = create_policy(policy, params or {})
     elif params:
         raise InvalidScenarioError("params: only for a policy given by name; an object has its own already")
-    facts = build_world(jobs, servers, partition=partition, params=world or {})
+    facts = build_world(jobs, servers, partition=partition, params=engine_world)
     return run_world(facts, policy, seed=seed, sites=sites, trim=trim)
 
 
@@ -106,7 +109,7 @@ def run_scenario(
     began = time.perf_counter()
     inputs = inputs or Inputs()
     content = inputs.content(scenario)
-    cluster = inputs.cluster(scenario.cluster)
+    cluster = inputs.servers(scenario)
     jobs = realise(scenario.workload, scenario.seed, base_frame(scenario.workload), cluster.resources)
     return carry_out(content, jobs, cluster, progress, read_s=time.perf_counter() - began)
 
@@ -143,7 +146,8 @@ def carry_out(
     """Simulate an identified scenario on jobs and servers at hand."""
     scenario = content.scenario
     began = time.perf_counter()
-    world = build_world(jobs.table, cluster, partition=scenario.partition, params=scenario.world)
+    engine_world, _ = split_world(scenario.world)
+    world = build_world(jobs.table, cluster, partition=scenario.partition, params=engine_world)
     policy = create_policy(scenario.policy, scenario.params)
     result = run_world(
         world,

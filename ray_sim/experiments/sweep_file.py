@@ -13,7 +13,7 @@ from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
 
-from ray_sim.engine.world import WORLD_PARAMETERS
+from ray_sim.experiments.availability_file import WORLD
 from ray_sim.experiments.content import Content, Inputs
 from ray_sim.experiments.documents import dotted_problems
 from ray_sim.experiments.scenario import (
@@ -304,7 +304,7 @@ def _cluster(entry: object, inputs: Inputs) -> str | None:
 def _world(entry: object) -> dict[str, Value] | None:
     if not isinstance(entry, dict):
         return None  # the shape says so
-    resolve("the world", WORLD_PARAMETERS, entry)
+    resolve("the world", WORLD, entry)
     return entry
 
 

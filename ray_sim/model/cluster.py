@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ray_sim.model.availability import Availability
 from ray_sim.model.units import FloatArray, IntArray
 
 
@@ -34,6 +35,8 @@ class Cluster:
     """(S,) the virtual cluster a server belongs to, if any."""
     kind: tuple[ServerKind, ...]
     gpu_type: tuple[str | None, ...]
+    availability: Availability | None = None
+    """When servers go and come back; None where all are always there."""
 
     def __len__(self) -> int:
         return len(self.server_names)

@@ -19,6 +19,7 @@ from ray_sim.model.result import RunResult
 from ray_sim.policies.contract_worlds import (
     busy_world,
     edge_cases,
+    failing_world,
     with_other_columns,
     with_other_durations,
 )
@@ -105,12 +106,12 @@ def _declarations(new: NewPolicy) -> str:
 def _feasible(new: NewPolicy) -> str:
     jobs = 0
     for seed in range(3):
-        for world in (busy_world(seed=seed), busy_world(seed=seed, partition="vc")):
+        for world in (busy_world(seed=seed), busy_world(seed=seed, partition="vc"), failing_world(seed=seed)):
             summary = _run(new, world).summary
             if summary.unfinished:
                 raise _BrokenError(f"{summary.unfinished} of {summary.jobs} jobs were never finished")
             jobs += summary.jobs
-    return f"{jobs} jobs in 6 crowded worlds: every decision possible, every job ended"
+    return f"{jobs} jobs in 9 crowded worlds, 3 with failing servers: all possible, every job ended"
 
 
 def _deterministic(new: NewPolicy) -> str:
@@ -159,18 +160,18 @@ def _blind_to_durations(new: NewPolicy) -> str:
 
 
 def _restorable(new: NewPolicy) -> str:
-    world = busy_world(partition="vc")
-    whole = _run(new, world)
-    for stop in (1, 17, 50):
-        policy = new()
-        simulation = Simulation(world, policy)
-        policy.start(simulation.world, simulation.streams)
-        for _ in range(stop):
-            view = simulation.advance()
-            if view is None:
-                break
-            simulation.apply(policy.decide(view))
-        _same(whole, _go_on(world, new(), simulation), f"restored after {stop} decisions")
+    for world in (busy_world(partition="vc"), failing_world()):
+        whole = _run(new, world)
+        for stop in (1, 17, 50):
+            policy = new()
+            simulation = Simulation(world, policy)
+            policy.start(simulation.world, simulation.streams)
+            for _ in range(stop):
+                view = simulation.advance()
+                if view is None:
+                    break
+                simulation.apply(policy.decide(view))
+            _same(whole, _go_on(world, new(), simulation), f"restored after {stop} decisions")
     return "restored from state() after 1, 17 and 50 decisions it goes on alike"
 
 
@@ -184,10 +185,10 @@ def _go_on(world: World, policy: Policy, stopped: Simulation) -> RunResult:
 
 
 def _same_on_sites(new: NewPolicy) -> str:
-    world = busy_world()
-    whole = _run(new, world)
-    for sites in (2, 7):
-        _same(whole, _run(new, world, sites=sites), f"1 and {sites} sites")
+    for world in (busy_world(), failing_world()):
+        whole = _run(new, world)
+        for sites in (2, 7):
+            _same(whole, _run(new, world, sites=sites), f"1 and {sites} sites")
     return "1, 2 and 7 sites give the same result"
 
 
@@ -204,11 +205,11 @@ def _survives_edge_cases(new: NewPolicy) -> str:
 
 
 def _loops_agree(new: NewPolicy) -> str:
-    world = busy_world(partition="vc")
-    reason = why_general(world, new(), sites=1)
-    if reason is not None:
-        return f"not checked: {reason}"
-    _same(run_world(world, new()), _run(new, world), "the compiled and the general loop")
+    for world in (busy_world(partition="vc"), failing_world()):
+        reason = why_general(world, new(), sites=1)
+        if reason is not None:
+            return f"not checked: {reason}"
+        _same(run_world(world, new()), _run(new, world), "the compiled and the general loop")
     return "the compiled and the general loop give the same result"
 
 

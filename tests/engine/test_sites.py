@@ -152,7 +152,7 @@ def test_a_site_has_at_least_one_server(sites: int) -> None:
 def small_site() -> Site:
     """Servers 1 and 2 of four servers of 2 GPUs; three jobs of one GPU may come."""
     world = world_of([Job(0, 1, 5)] * 3, [2, 2, 2, 2])
-    return Site(world.shop, world.row_bound, 1, 3)
+    return Site(world, 1, 3)
 
 
 TWO_WORKERS = Commands(changes=changes_of([(0, [(1, 0, 1)]), (1, [(2, 0, 1)])]))
