@@ -33,6 +33,9 @@ SWEEP: dict[str, object] = {
 }
 """80 runs."""
 
+_LOOK_S = 0.02
+"""Between looks at what goes on."""
+
 _END_TIMEOUT_S = 60.0
 """For processes that were killed to be gone."""
 
@@ -47,7 +50,7 @@ def run(
 
     Parameters
     ----------
-    seed : of the moments, uniform over the time that the undisturbed sweep takes
+    seed : of the moments: when so many results are stored, uniform over all but the last
     sweep : content of the sweep file, by default `SWEEP`
     """
     require_proc()
@@ -55,26 +58,25 @@ def run(
         desk = Path(folder)
         (desk / "sweep.yaml").write_text(yaml.safe_dump(sweep or SWEEP))
         step("a sweep left alone")
-        began = time.monotonic()
         undisturbed = _finish(_start(desk, "alone"))
-        whole_s = time.monotonic() - began
+        runs = int(undisturbed["configurations"])
         rows = []
-        for trial, moment in enumerate(np.random.default_rng(seed).uniform(0, whole_s, kills), 1):
-            step(f"a sweep killed after {moment:.1f} of {whole_s:.1f} s, and resumed")
-            rows += _trial(desk, f"kill-{trial}", float(moment), undisturbed)
-    return Findings(f"{undisturbed['configurations']} runs", tuple(rows))
+        for trial, results in enumerate(np.random.default_rng(seed).integers(runs, size=kills), 1):
+            step(f"a sweep killed with {results} of {runs} results, and resumed")
+            rows += _trial(desk, f"kill-{trial}", int(results), undisturbed)
+    return Findings(f"{runs} runs", tuple(rows))
 
 
-def _trial(desk: Path, name: str, moment_s: float, undisturbed: dict[str, Any]) -> list[Measurement]:
+def _trial(desk: Path, name: str, results: int, undisturbed: dict[str, Any]) -> list[Measurement]:
     store = ResultStore(desk / name)
-    left_over = _kill(_start(desk, name), moment_s)
-    in_store = len(list((store.root / "runs").glob("[!.]*")))
+    left_over = _kill(_start(desk, name), store, results)
+    in_store = _stored(store)
     report = _finish(_start(desk, name, "--resume"))
     hashes, parents, unfinished = _in_mlflow(store.root)
     _, entries = store.read_plan()
     stored = sum(store.has(entry.content_hash) for entry in entries) - len(store.damaged(entries))
     circumstances = {
-        "in_store_at_kill": in_store,
+        "in_store_at_kill": in_store,  # and in the time that its processes took to end
         "processes_left_over": left_over,  # of the killed driver; they were ended by their ids
         "resumed": int(report["resumed"]),
     }
@@ -83,10 +85,9 @@ def _trial(desk: Path, name: str, moment_s: float, undisturbed: dict[str, Any]) 
         "lost_in_mlflow": len(entries) - len(hashes) + (parents == 0),
         "twice_in_mlflow": sum(hashes.values()) - len(hashes) + max(0, parents - 1),
         "unfinished_in_mlflow": unfinished,
-        "table_differs": report["table"] != undisturbed["table"],
+        "table_differs": int(report["table"] != undisturbed["table"]),
     }
     return [
-        Measurement(name, "killed_after_s", moment_s, "s", "neither"),
         *(Measurement(name, metric, count, "", "neither") for metric, count in circumstances.items()),
         *(Measurement(name, metric, count, "", "smaller", 0, 0) for metric, count in wrong.items()),
     ]
@@ -110,22 +111,23 @@ def _finish(driver: subprocess.Popen[bytes]) -> dict[str, Any]:
     return report
 
 
-def _kill(driver: subprocess.Popen[bytes], moment_s: float) -> int:
-    """Kill the driver at the moment, then what it leaves behind; returns how many that were."""
-    try:
-        driver.wait(moment_s)
-    except subprocess.TimeoutExpired:
-        processes = descendants(driver.pid)
-        driver.kill()
-        driver.communicate()
-        left_over = still_running(processes)
-        for pid in left_over:
-            with suppress(ProcessLookupError):  # it has ended by itself
-                os.kill(pid, signal.SIGKILL)
-        _wait_for_end(processes)
-        return len(left_over)
+def _kill(driver: subprocess.Popen[bytes], store: ResultStore, results: int) -> int:
+    """Kill the driver once so many results are stored, then what it leaves; returns how many that were."""
+    while _stored(store) < results and driver.poll() is None:
+        time.sleep(_LOOK_S)
+    processes = descendants(driver.pid)
+    driver.kill()
     driver.communicate()
-    return 0  # it was quicker than the undisturbed one
+    left_over = still_running(processes)
+    for pid in left_over:
+        with suppress(ProcessLookupError):  # it has ended by itself
+            os.kill(pid, signal.SIGKILL)
+    _wait_for_end(processes)
+    return len(left_over)
+
+
+def _stored(store: ResultStore) -> int:
+    return len(list((store.root / "runs").glob("[!.]*")))
 
 
 def _wait_for_end(processes: dict[int, int]) -> None:
@@ -133,7 +135,7 @@ def _wait_for_end(processes: dict[int, int]) -> None:
     while running := still_running(processes):
         if time.monotonic() > deadline:
             raise RunFailedError(f"processes {running} of a killed sweep do not end")
-        time.sleep(0.05)
+        time.sleep(_LOOK_S)
 
 
 def _in_mlflow(store: Path) -> tuple[Counter[str], int, int]:

@@ -32,10 +32,10 @@ BENCHMARKS: dict[str, Benchmark] = {
     "replay": Benchmark("jobs per CPU second in the engine, beside a bare loop", 10, replay.run),
     "startup": Benchmark("wall time of whole commands: --help, and a run of a week", 15, startup.run),
     "phases": Benchmark("where the time of that run goes", 15, phases.run),
-    "conversion": Benchmark("converting a trace, beside a bare scan of the file", 60, conversion.run),
-    "growth": Benchmark("time and memory of ten times the jobs, up to a million", 60, growth.run),
+    "conversion": Benchmark("converting a trace, beside a bare scan of the file", 20, conversion.run),
+    "growth": Benchmark("time and memory of ten times the jobs, up to a million", 50, growth.run),
     "overhead": Benchmark("what a sweep costs beside its simulations", 150, overhead.run),
-    "crash": Benchmark("nothing lost, nothing twice when sweeps are killed and resumed", 150, crash.run),
+    "crash": Benchmark("nothing lost, nothing twice when sweeps are killed and resumed", 90, crash.run),
 }
 """In the order they run: the short ones first."""
 
