@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import conversion, growth, phases, replay, startup
+from benchmarks import conversion, growth, overhead, phases, replay, startup
 from benchmarks.children import python
 from benchmarks.measurement import Findings, SkippedError, Step
 from benchmarks.processes import peak_mb
@@ -76,6 +76,17 @@ def test_growth_tells_the_slope_of_memory() -> None:
 def test_conversion_compares_every_format_with_a_bare_scan() -> None:
     rows = {row.key for row in conversion.run(sizes=(100, 1000), repetitions=1).rows}
     assert {"csv.speed_of_bare_scan", "philly-csv.speed_of_bare_scan", "csv-1000.peak_mb"} < rows
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_the_cpu_time_of_a_sweep_is_that_of_its_driver_its_workers_and_ray() -> None:
+    rows = {row.key: row.value for row in overhead.run(runs=4, run_cpu_s=0.05).rows}
+    parts_ms = 4 * (rows["driver.cpu_ms_per_run"] + rows["worker.cpu_ms_per_run"])
+    ray_ms = rows["ray-services.cores"] * rows["sweep.wall_s"] * 1000
+    whole_ms = rows["sweep.times_simulation"] * 4 * rows["alone.cpu_ms_per_run"]
+    assert parts_ms + ray_ms == pytest.approx(whole_ms)
+    assert 0 < rows["sweep.cores_busy"] <= 1
 
 
 def test_the_peak_of_a_child_is_its_own_and_not_its_parents() -> None:
