@@ -67,6 +67,7 @@ class Content:
             "seed": self.seed,
             "seed_free": self.seed_free,
             "sites": scenario.sites,
+            "fleet": scenario.fleet,
             "versions": versions(),
         }
 

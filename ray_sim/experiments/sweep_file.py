@@ -17,6 +17,7 @@ from ray_sim.experiments.availability_file import WORLD
 from ray_sim.experiments.content import Content, Inputs
 from ray_sim.experiments.documents import dotted_problems
 from ray_sim.experiments.scenario import (
+    FleetKind,
     Partition,
     Scenario,
     Seed,
@@ -75,6 +76,8 @@ class SweepFile(Spec):
         Field(min_length=1),
     ] = Field(default=["none"])
     trim: dict[str, object] | None = None
+    sites: Annotated[int, Field(ge=1)] = 1
+    fleet: FleetKind = "local"
     seeds: Annotated[
         list[Seed], BeforeValidator(_seed_list), Field(min_length=1), AfterValidator(_each_once)
     ] = Field(default=[0])
@@ -218,6 +221,8 @@ def _combine(axes: _Axes, shape: SweepFile, inputs: Inputs) -> Iterator[Configur
                 partition=partition,
                 trim=trim,
                 seed=seed,
+                sites=shape.sites,
+                fleet=shape.fleet,
             )
             content = inputs.content(scenario)
             yield Configuration(Entry.of(scenario, content.content_hash, content.seed), content)
