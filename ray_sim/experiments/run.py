@@ -124,7 +124,7 @@ def run_scenario(
     began = time.perf_counter()
     inputs = inputs or Inputs()
     content = inputs.content(scenario)
-    cluster = inputs.servers(scenario)
+    cluster = inputs.servers(scenario.cluster, scenario.world)
     jobs = realise(scenario.workload, scenario.seed, base_frame(scenario.workload), cluster.resources)
     return carry_out(content, jobs, cluster, progress, keeper, read_s=time.perf_counter() - began)
 

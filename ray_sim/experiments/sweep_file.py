@@ -172,6 +172,8 @@ def parse_sweep(content: object, source: str, inputs: Inputs) -> Sweep:
         trims=_alternatives(raw["trim"], "trim", _trim, problems) if raw.get("trim") is not None else [None],
         policies=_entries(raw, "policies", _policy, problems),
     )
+    for cluster, world in itertools.product(axes.clusters, axes.worlds):
+        _collect(problems, "world.availability", partial(inputs.servers, cluster, world))
     if problems or shape is None:
         raise InvalidScenarioError(problems_text(source, list(dict.fromkeys(problems))))
     combinations = axes.combinations * len(shape.partition) * len(shape.seeds)
