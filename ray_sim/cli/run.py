@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -49,7 +50,21 @@ def run(
         float | None, typer.Option(metavar="S", help="Seconds of submissions at the end not to count.")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of workload and policy.")] = None,
-    sites: Annotated[int | None, typer.Option(min=1, help="Groups of servers simulated apart.")] = None,
+    fleet: Annotated[
+        str | None, typer.Option(help="Where servers are simulated: local, or actors on Ray [local].")
+    ] = None,
+    sites: Annotated[
+        int | None, typer.Option(min=1, help="Groups of servers simulated apart, an actor each.")
+    ] = None,
+    address: Annotated[
+        str, typer.Option(help="Of the Ray for actors: local starts one; auto or ray://HOST:PORT join.")
+    ] = "local",
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from the last snapshot of a run that was stopped.")
+    ] = False,
+    snapshot_s: Annotated[
+        float, typer.Option(min=0, help="Seconds between two snapshots of a long run.")
+    ] = 60.0,
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Directory for the result [runs/POLICY-HASH].")
     ] = None,
@@ -59,11 +74,18 @@ def run(
 
     Example: ray-sim run --workload philly.parquet --cluster philly --policy las -p placement=consolidate
     """
+    from contextlib import nullcontext
+
     from ray_sim.console import print_json, print_rows, progress
     from ray_sim.experiments.content import SHORT, Inputs
+    from ray_sim.experiments.fanout import check_address
+    from ray_sim.experiments.fanout import cluster as ray_cluster
     from ray_sim.experiments.result_files import prepare_target, write_files
     from ray_sim.experiments.run import run_scenario
     from ray_sim.experiments.scenario import key_values, parse_scenario, read_scenario
+    from ray_sim.experiments.snapshot_file import SnapshotFile
+    from ray_sim.interruption import interruptible
+    from ray_sim.model.errors import RunStoppedError
 
     realised = {
         "path": workload,
@@ -82,6 +104,7 @@ def run(
         "trim": _given({"warm_up_s": warm_up, "cool_down_s": cool_down}) or None,
         "seed": seed,
         "sites": sites,
+        "fleet": fleet,
     }
     given = _given(options)
     if scenario_file is not None and given:
@@ -94,9 +117,24 @@ def run(
     name = scenario.policy.rpartition(":")[2]
     directory = out or Path("runs") / f"{name}-{content.content_hash[:SHORT]}"
     prepare_target(directory)  # before the work, not after it
-    with progress(name, quiet=json_output) as report:
-        finished = run_scenario(scenario, inputs, report)
+    check_address(address)
+    on_actors = scenario.fleet == "actors"
+    with interruptible() as interruption, progress(name, quiet=json_output) as report:
+        snapshot = SnapshotFile(
+            directory,
+            content.content_hash,
+            every_s=snapshot_s,
+            resume=resume,
+            stopping=interruption.asked,
+        )
+        try:
+            with ray_cluster(address) if on_actors else nullcontext():
+                finished = run_scenario(scenario, inputs, report, snapshot)
+        except RunStoppedError as stopped:
+            sys.stderr.write(f"{stopped}\n")
+            raise typer.Exit(interruption.exit_code) from stopped
     write_files(directory, finished.files())
+    snapshot.remove()
     if json_output:
         summary = finished.result.summary.to_dict()
         print_json({"directory": str(directory), "hash": content.content_hash, "summary": summary})

@@ -22,6 +22,7 @@ from ray_sim.kernels.arrays import (
 )
 from ray_sim.kernels.replay import replay
 from ray_sim.kernels.replay_state import DONE, NEXT_ARRIVAL, NOW, Engine, Order
+from ray_sim.model.errors import RunStoppedError
 
 Progress = Callable[[int, int], None]
 """Called now and then with (jobs ended, jobs)."""
@@ -53,8 +54,15 @@ def _order_is_all(policy: Policy) -> bool:
     return True
 
 
-def run_compiled(world: World, order: Order, progress: Progress | None) -> Outcome:
-    """Replay a world of rigid jobs under an order rule."""
+def run_compiled(
+    world: World, order: Order, progress: Progress | None, stopping: Callable[[], bool] = lambda: False
+) -> Outcome:
+    """Replay a world of rigid jobs under an order rule.
+
+    Raises
+    ------
+    RunStoppedError : ``stopping`` said so; there is no snapshot of this loop
+    """
     n_jobs = len(world.table)
     engine = new_engine(world)
     pool = new_pool(n_jobs, world.row_bound, world.first_capacity)
@@ -74,8 +82,11 @@ def run_compiled(world: World, order: Order, progress: Progress | None) -> Outco
             _INSTANTS_PER_CALL,
             recording.bound,
         )
+        ended = int(engine.clock[NEXT_ARRIVAL] - engine.counts.sum())
         if progress is not None:
-            progress(int(engine.clock[NEXT_ARRIVAL] - engine.counts.sum()), n_jobs)
+            progress(ended, n_jobs)
+        if stopping():
+            raise RunStoppedError(f"stopped with {ended:,} of {n_jobs:,} jobs ended; run it again")
     now_us = max(int(engine.clock[NOW]), 0)
     return Outcome(engine.ledger, recording.joined(), now_us, {}, "compiled")
 

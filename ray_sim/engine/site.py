@@ -27,6 +27,11 @@ class Commands:
     outages: Outages | None = None
     """Servers that go and come back; whoever held them is released in the same request."""
 
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to carry out."""
+        return self.changes is None and self.chunks is None and self.outages is None
+
 
 class Site:
     """A deterministic state machine over arrays that owns its servers.

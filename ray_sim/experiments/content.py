@@ -16,7 +16,7 @@ from ray_sim import __version__
 from ray_sim.experiments.availability_file import WORLD, split_world, with_availability
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.experiments.result_files import RESULT_FORMAT
-from ray_sim.experiments.scenario import Scenario
+from ray_sim.experiments.scenario import Scenario, Value
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.parameters import resolve
 from ray_sim.policies.registry import create_policy
@@ -67,6 +67,7 @@ class Content:
             "seed": self.seed,
             "seed_free": self.seed_free,
             "sites": scenario.sites,
+            "fleet": scenario.fleet,
             "versions": versions(),
         }
 
@@ -94,11 +95,12 @@ class Inputs:
             self._clusters[ref] = load_cluster(ref)
         return self._clusters[ref]
 
-    def servers(self, scenario: Scenario) -> Cluster:
-        """The cluster of a scenario, whose servers come and go as its world says."""
-        key = _servers_key(scenario)
+    def servers(self, ref: str, world: Mapping[str, Value]) -> Cluster:
+        """The cluster behind a name or a path, whose servers come and go as the world says."""
+        _, availability = split_world(world)
+        key = ref, availability
         if key not in self._servers:
-            self._servers[key] = with_availability(self.cluster(scenario.cluster), key[1])
+            self._servers[key] = with_availability(self.cluster(ref), availability)
         return self._servers[key]
 
     def workload_sha256(self, path: str) -> str:
@@ -108,11 +110,12 @@ class Inputs:
             self._workload_digests[path] = sha256(Path(path))
         return self._workload_digests[path]
 
-    def cluster_sha256(self, scenario: Scenario) -> str:
+    def cluster_sha256(self, ref: str, world: Mapping[str, Value]) -> str:
         """SHA-256 of what the servers offer and when, whatever files or names they come from."""
-        key = _servers_key(scenario)
+        _, availability = split_world(world)
+        key = ref, availability
         if key not in self._cluster_digests:
-            self._cluster_digests[key] = _cluster_sha256(self.servers(scenario))
+            self._cluster_digests[key] = _cluster_sha256(self.servers(ref, world))
         return self._cluster_digests[key]
 
     def content(self, scenario: Scenario) -> Content:
@@ -125,7 +128,7 @@ class Inputs:
             workload["workload_sha256"] = self.workload_sha256(scenario.workload.path)
         facts = {
             **workload,
-            "cluster_sha256": self.cluster_sha256(scenario),
+            "cluster_sha256": self.cluster_sha256(scenario.cluster, scenario.world),
             "policy": scenario.policy,
             "policy_source_sha256": policy.source_sha256,
             "parameters": policy.parameters,
@@ -149,10 +152,6 @@ class Inputs:
                 policy.uses_seed,
             )
         return self._policies[key]
-
-
-def _servers_key(scenario: Scenario) -> tuple[str, str | None]:
-    return scenario.cluster, split_world(scenario.world)[1]
 
 
 def _cluster_sha256(cluster: Cluster) -> str:

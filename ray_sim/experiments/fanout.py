@@ -228,7 +228,7 @@ class _Shared:
 
         scenario = configuration.content.scenario
         base, jobs, servers = self._keys(configuration)
-        cluster = self._inputs.servers(scenario)
+        cluster = self._inputs.servers(scenario.cluster, scenario.world)
         if servers not in self._servers:
             self._servers[servers] = ray.put(cluster)
         if base not in self._bases:

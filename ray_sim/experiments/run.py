@@ -5,12 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+from typing import TypedDict
 
 import polars as pl
 
+from ray_sim.engine.actors import run_on_actors
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.run import run_world
+from ray_sim.engine.snapshots import Keeper
 from ray_sim.engine.world import build_world
 from ray_sim.experiments.availability_file import split_world, with_availability
 from ray_sim.experiments.cluster_file import load_cluster
@@ -31,6 +35,14 @@ from workloads.synth import synth
 
 JobsProgress = Callable[[int, int], None]
 """Called with (jobs ended, jobs)."""
+
+
+class _Options(TypedDict):
+    seed: int
+    sites: int
+    trim: Trim | None
+    progress: JobsProgress | None
+    keeper: Keeper | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +115,18 @@ def simulate(
 
 
 def run_scenario(
-    scenario: Scenario, inputs: Inputs | None = None, progress: JobsProgress | None = None
+    scenario: Scenario,
+    inputs: Inputs | None = None,
+    progress: JobsProgress | None = None,
+    keeper: Keeper | None = None,
 ) -> FinishedRun:
-    """Identify, read, draw and simulate a scenario."""
+    """Identify, read, draw and simulate a scenario; one with a fleet of actors needs a running Ray."""
     began = time.perf_counter()
     inputs = inputs or Inputs()
     content = inputs.content(scenario)
-    cluster = inputs.servers(scenario)
+    cluster = inputs.servers(scenario.cluster, scenario.world)
     jobs = realise(scenario.workload, scenario.seed, base_frame(scenario.workload), cluster.resources)
-    return carry_out(content, jobs, cluster, progress, read_s=time.perf_counter() - began)
+    return carry_out(content, jobs, cluster, progress, keeper, read_s=time.perf_counter() - began)
 
 
 def base_frame(spec: WorkloadSpec) -> pl.DataFrame | None:
@@ -141,6 +156,7 @@ def carry_out(
     jobs: Replayed,
     cluster: Cluster,
     progress: JobsProgress | None = None,
+    keeper: Keeper | None = None,
     read_s: float = 0.0,
 ) -> FinishedRun:
     """Simulate an identified scenario on jobs and servers at hand."""
@@ -148,14 +164,17 @@ def carry_out(
     began = time.perf_counter()
     engine_world, _ = split_world(scenario.world)
     world = build_world(jobs.table, cluster, partition=scenario.partition, params=engine_world)
-    policy = create_policy(scenario.policy, scenario.params)
-    result = run_world(
-        world,
-        policy,
-        seed=scenario.seed,
-        sites=scenario.sites,
-        trim=None if scenario.trim is None else scenario.trim.trim,
-        progress=progress,
-    )
+    new_policy = partial(create_policy, scenario.policy, scenario.params)
+    options: _Options = {
+        "seed": scenario.seed,
+        "sites": scenario.sites,
+        "trim": None if scenario.trim is None else scenario.trim.trim,
+        "progress": progress,
+        "keeper": keeper,
+    }
+    if scenario.fleet == "actors":
+        result = run_on_actors(world, new_policy, **options)
+    else:
+        result = run_world(world, new_policy(), **options)
     wall_s = {"read": read_s, "simulate": time.perf_counter() - began}
     return FinishedRun(content, jobs.tally, result, wall_s)

@@ -170,3 +170,5 @@ class RunResult:
     """Why the compiled loop was not taken."""
     decision_seconds: tuple[float, ...] = field(default=())
     """Wall-clock seconds of each decision of the general loop, for timing.json only."""
+    recoveries: int = 0
+    """Actors that died and were made anew, for timing.json only."""

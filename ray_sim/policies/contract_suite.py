@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from ray_sim.engine.actors import run_on_actors
 from ray_sim.engine.compiled import why_general
 from ray_sim.engine.contract import COLUMNS, OBSERVATIONS, Policy
 from ray_sim.engine.run import run_world
@@ -45,19 +47,23 @@ class _BrokenError(Exception):
     """A clause does not hold; the text says how."""
 
 
-def check_policy(ref: str, params: Mapping[str, object] | None = None) -> list[CheckOutcome]:
+def check_policy(
+    ref: str, params: Mapping[str, object] | None = None, *, actors: bool = False
+) -> list[CheckOutcome]:
     """Run every clause against a policy, by name or `module:Class`.
+
+    Parameters
+    ----------
+    actors : also on sites in Ray actors; Ray must run
 
     Raises
     ------
     InvalidInputError : the policy cannot be found or constructed
     """
     create_policy(ref, params)
-
-    def new() -> Policy:
-        return create_policy(ref, params)
-
-    return [_check(name, clause, new) for name, clause in CLAUSES.items()]
+    new = partial(create_policy, ref, params)
+    clauses = CLAUSES | ACTOR_CLAUSES if actors else CLAUSES
+    return [_check(name, clause, new) for name, clause in clauses.items()]
 
 
 def _check(name: str, clause: Callable[[NewPolicy], str], new: NewPolicy) -> CheckOutcome:
@@ -192,6 +198,12 @@ def _same_on_sites(new: NewPolicy) -> str:
     return "1, 2 and 7 sites give the same result"
 
 
+def _same_on_actors(new: NewPolicy) -> str:
+    world = failing_world()
+    _same(_run(new, world), run_on_actors(world, new, sites=2), "one process and sites in Ray actors")
+    return "2 sites in Ray actors give the same result"
+
+
 def _survives_edge_cases(new: NewPolicy) -> str:
     worlds = edge_cases()
     for name, world in worlds.items():
@@ -225,3 +237,6 @@ CLAUSES: dict[str, Callable[[NewPolicy], str]] = {
     "edge cases": _survives_edge_cases,
     "loops agree": _loops_agree,
 }
+
+ACTOR_CLAUSES: dict[str, Callable[[NewPolicy], str]] = {"same on Ray actors": _same_on_actors}
+"""Clauses that need a running Ray."""
