@@ -152,6 +152,8 @@ def _cluster_sha256(cluster: Cluster) -> str:
             "vc": cluster.vc,
             "kind": [str(kind) for kind in cluster.kind],
             "gpu_type": cluster.gpu_type,
+            "workers": cluster.worker_slots.tolist(),
+            "ps": cluster.ps_slots.tolist(),
         }
     )
 
