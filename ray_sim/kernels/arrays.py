@@ -26,9 +26,9 @@ FUTURE, WAITING, RUNNING, COMPLETED, REJECTED, EVICTED = range(6)
 SUBMIT, REJECT, START, MOVE, STOP, FINISH, EVICT, LEVEL = range(8)
 EVENT_NAMES = ("submit", "reject", "start", "move", "stop", "finish", "evict", "level")
 
-# Roles of a holding.
-WORKER, PARAMETER_SERVER = 0, 1
-ROLE_NAMES = ("worker", "ps")
+# Roles of a holding; in events also of a chunk on a worker, whose number is the event's value.
+WORKER, PARAMETER_SERVER, CHUNK = range(3)
+ROLE_NAMES = ("worker", "ps", "chunk")
 
 
 class Shop(NamedTuple):
