@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ray_sim.engine.asking import Query, join
 from ray_sim.engine.compiled import Progress
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.fleet import join_states
 from ray_sim.engine.general import GeneralRun
 from ray_sim.engine.holdings import State, part
 from ray_sim.engine.routing import Routing
-from ray_sim.engine.site import Commands, Site
+from ray_sim.engine.site import Commands, SiteFacts
+from ray_sim.engine.site_actor import Request, SiteActor
 from ray_sim.engine.snapshots import Keeper, stopped_text
 from ray_sim.engine.world import World
 from ray_sim.model.errors import RaySimError, RunFailedError, RunStoppedError
@@ -49,30 +51,6 @@ SPELL_S = 0.5
 
 _STATE_S = 20.0
 """Time between two states of the scheduler that are kept in memory, where nobody keeps them better."""
-
-Request = tuple[int, int, Commands | None]
-"""Sequence number, instant, what to do."""
-
-
-class SiteActor:
-    """A site in a process of its own."""
-
-    def __init__(self, world: World, first_server: int, last_server: int) -> None:
-        self._site = Site(world, first_server, last_server)
-
-    def carry_out(self, requests: Sequence[Request]) -> tuple[IntArray, int]:
-        """Step by step; the answer to the last."""
-        for request in requests:
-            answer = self._site.step(*request)
-        return answer
-
-    def state(self) -> State:
-        """Of the site."""
-        return self._site.state()
-
-    def restore(self, state: State) -> None:
-        """Continue from a state."""
-        self._site.restore(state)
 
 
 class _Link:
@@ -115,6 +93,17 @@ class _Link:
         """Wait until the requests sent have been carried out."""
         if self._answer is not None:
             self.receive()
+
+    def ask(self, query: Query) -> Callable[[], State]:
+        """The answer to a question; called later, so that sites answer side by side."""
+        self.send()
+        asked = self._actor.ask.remote(query)
+
+        def answer() -> State:
+            found: State = self._get(asked, lambda: self._actor.ask.remote(query))
+            return found
+
+        return answer
 
     def ask_for_state(self) -> Callable[[], State]:
         """The state after all that has been noted; called later, so that sites answer side by side."""
@@ -180,15 +169,15 @@ class RayFleet:
     requests in batches, and nobody waits for them.
     """
 
-    def __init__(self, world: World, sites: int, shared: ObjectRef[World] | None = None) -> None:
+    def __init__(self, world: World, sites: int) -> None:
         import ray
 
         self._routing = Routing(world, sites)
         self._reports = world.chunks is not None
-        reference = ray.put(world) if shared is None else shared
+        facts = ray.put(SiteFacts.of(world))
         actor: Actor = ray.remote(num_cpus=0, max_restarts=0, scheduling_strategy="SPREAD")(SiteActor)
         self._links = [
-            _Link(partial(actor.remote, reference, first, last))
+            _Link(partial(actor.remote, facts, first, last))
             for first, last in pairwise(self._routing.bounds.tolist())
         ]
         self._next = [NEVER_US] * sites
@@ -223,6 +212,11 @@ class RayFleet:
             elif link.unsent >= _REQUESTS_PER_MESSAGE:
                 link.settle()
                 link.send()
+
+    def ask(self, query: Query) -> State:
+        """The answers of all sites, joined in server order."""
+        answers = [link.ask(query) for link in self._links]
+        return join([answer() for answer in answers])
 
     def _exchange(self, sites: Sequence[int]) -> list[IntArray]:
         """Send to all of them, then hear all of them."""
@@ -260,13 +254,12 @@ class SchedulerActor:
     def __init__(
         self,
         world: World,
-        shared: Sequence[ObjectRef[World]],
         new_policy: Callable[[], Policy],
         seed: int,
         sites: int,
         saved: State | None,
     ) -> None:
-        self._fleet = RayFleet(world, sites, shared[0])
+        self._fleet = RayFleet(world, sites)
         self._run = GeneralRun(world, new_policy(), seed=seed, fleet=self._fleet, saved=saved)
 
     def go_on(self, seconds: float) -> tuple[bool, int]:
@@ -363,7 +356,7 @@ class _Driver:
         import ray
 
         actor: Actor = ray.remote(num_cpus=0, max_restarts=0)(SchedulerActor)
-        scheduler = actor.remote(self._world, [self._world], *self._arguments, self._saved)
+        scheduler = actor.remote(self._world, *self._arguments, self._saved)
         saved_at = time.monotonic()
         try:
             while True:

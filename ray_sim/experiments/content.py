@@ -166,6 +166,8 @@ def _cluster_sha256(cluster: Cluster) -> str:
             "gpu_type": cluster.gpu_type,
             "availability": cluster.availability
             and [column.tolist() for column in astuple(cluster.availability)],
+            "workers": cluster.worker_slots.tolist(),
+            "ps": cluster.ps_slots.tolist(),
         }
     )
 

@@ -60,6 +60,10 @@ EVENT_SCHEMA: dict[str, pl.DataType] = {
 after a stop) and `move` (holding changed while held) have one row per server and role, with the
 complete new holding. `level` is a change of queue, `count` the new queue. `server_down` and `server_up`
 have a server and no job; `lose` is a job that waits again because it lost that server.
+
+Of a chunked job, `start`, `stop` and `finish` with the role chunk say when a chunk makes progress on a
+server; `count` is its number. With the role ps `start`, `move` and `stop` say which server it holds a
+parameter server on, until it finishes.
 """
 
 
@@ -128,6 +132,9 @@ class Summary:
     """Sum over jobs that have a utility; null where none has."""
     certificate: JctCertificate | None = None
     """Null where no job completed, or where no bound is known for the kind of jobs."""
+    stalled_s: float | None = None
+    """Time that chunked jobs had a worker but no parameter server, and so stood still, added up over jobs;
+    null where jobs are not chunked."""
     trimmed_jobs: int | None = None
     """Jobs that were simulated and are not counted; null where nothing was trimmed."""
 
