@@ -135,6 +135,7 @@ def build_world(
     """
     values = resolve("the world", WORLD_PARAMETERS, params or {})
     slot_us = _us(values["slot_s"])
+    _check_truth(values)
     shop, chunks = _shop(table, cluster, partition), None
     if values["truth"] == "a_online":
         chunks = chunk_world(table, cluster, slot_us, str(values["slot_fill"]))
@@ -153,6 +154,16 @@ def build_world(
         elastic=chunks is not None,
         chunks=chunks,
     )
+
+
+def _check_truth(values: Mapping[str, Value]) -> None:
+    """Refuse facts that have no effect under the chosen truth."""
+    if values["truth"] == "rigid" and values["slot_fill"] != "whole":
+        raise InvalidScenarioError("slot_fill is about jobs in chunks: set truth=a_online, or leave it out")
+    if values["truth"] == "a_online" and values["restart_cost_s"]:
+        raise InvalidScenarioError(
+            "restart_cost_s: with truth=a_online a chunk goes on at no cost; leave it out"
+        )
 
 
 def _us(seconds: Value) -> int | None:

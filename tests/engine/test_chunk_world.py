@@ -53,6 +53,11 @@ def test_whole_slots_have_a_length() -> None:
     assert world_with(chunk_columns(JOBS), slot_fill="fractional").chunks is not None
 
 
+def test_facts_without_effect_are_refused() -> None:
+    assert "restart_cost_s: with truth=a_online" in refusal(chunk_columns(JOBS), slot_s=10, restart_cost_s=1)
+    assert "set truth=a_online" in refusal({}, truth="rigid", slot_fill="fractional")
+
+
 def test_more_than_the_clock_can_hold_is_refused_with_the_longest_job() -> None:
     # 2^20 epochs x 2^20 mini-batches x 1000 s = 1.1e15 s each; the clock has 2^61 us = 2.3e12 s.
     long: dict[str, Sequence[object]] = {
