@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 import numpy as np
 
+from ray_sim.engine.worker_slots import WorkerSlots
 from ray_sim.kernels.arrays import PARAMETER_SERVER, WORKER, Shop
 from ray_sim.kernels.shop import EXCEEDS_CAPACITY, FITS
 from ray_sim.model.a_online import AOnlineTruth
@@ -22,48 +23,6 @@ MAX_CHUNKS = 2**27
 
 _MAX_WORK_S = 2.0**61 / US_PER_S
 """More work than this, on the slowest worker, does not fit in the clock."""
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerSlots:
-    """Workers by number: in server order, on a server in slot order.
-
-    A cloud's server has one number, which stands for a new worker for every chunk.
-    """
-
-    server: IntArray
-    """(W,)."""
-    on_demand: BoolArray
-    """(W,) whether it is a cloud's."""
-    ptr: IntArray
-    """(S + 1,) workers of server s: ptr[s] .. ptr[s + 1], less `first_worker`."""
-    first_worker: int = 0
-    """Number of the first of these workers in the cluster."""
-
-    def __len__(self) -> int:
-        return len(self.server)
-
-    @classmethod
-    def of_cluster(cls, cluster: Cluster) -> WorkerSlots:
-        """All workers of a cluster."""
-        return cls._of_counts(np.where(cluster.in_cloud, 1, cluster.worker_slots), cluster.in_cloud)
-
-    @classmethod
-    def none(cls, servers: int) -> WorkerSlots:
-        """Of so many servers, where jobs are not chunked."""
-        return cls._of_counts(np.zeros(servers, dtype=np.int64), np.zeros(servers, dtype=np.bool_))
-
-    @classmethod
-    def _of_counts(cls, counts: IntArray, in_cloud: BoolArray) -> WorkerSlots:
-        server = np.repeat(np.arange(len(counts)), counts)
-        return cls(server, in_cloud[server], np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
-
-    def of_servers(self, first: int, last: int) -> WorkerSlots:
-        """Those of the servers ``first`` .. ``last`` - 1."""
-        begin, end = int(self.ptr[first]), int(self.ptr[last])
-        return replace(
-            self, server=self.server[begin:end], on_demand=self.on_demand[begin:end], first_worker=begin
-        )
 
 
 @dataclass(frozen=True, slots=True)

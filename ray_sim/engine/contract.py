@@ -12,12 +12,13 @@ import numpy as np
 
 from ray_sim.engine.asking import LEAST_LOADED, Query
 from ray_sim.engine.chunk_ledger import ChunkLedger
-from ray_sim.engine.chunk_world import ChunkWorld, WorkerSlots
+from ray_sim.engine.chunk_world import ChunkWorld
 from ray_sim.engine.decision import NO_JOBS, Decision
 from ray_sim.engine.fleet import Fleet
 from ray_sim.engine.holdings import Holdings, State, part
 from ray_sim.engine.order import gang_gpus, order_rule
 from ray_sim.engine.service import Service
+from ray_sim.engine.worker_slots import WorkerSlots
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import RUNNING as RUNNING_STATUS
 from ray_sim.kernels.arrays import WAITING, Ledger
@@ -46,6 +47,8 @@ class Wake(Flag):
     """Every slot boundary while a job waits or runs."""
     REVIEW = auto()
     """Times the policy asked for itself."""
+    SERVER_CHANGE = auto()
+    """Servers go or come back."""
     ACTIVATION = auto()
     """Chunked jobs begin or cease to have a worker; asked at once, also where decisions wait for slots."""
 
@@ -61,21 +64,21 @@ class JobColumns:
         table = world.table
         self._policy = policy
         self._granted: dict[str, object] = {
-            "submit_us": _read_only(table.submit_us),
-            "tasks": _read_only(table.tasks),
-            "demand": _read_only(table.demand),
-            "partition": _read_only(world.shop.job_part),
+            "submit_us": read_only(table.submit_us),
+            "tasks": read_only(table.tasks),
+            "demand": read_only(table.demand),
+            "partition": read_only(world.shop.job_part),
         }
         columns: dict[str, dict[str, object]] = {
-            "duration_s": {"work_us": _read_only(table.work_us)},
-            "num_gpus": {"num_gpus": _read_only(table.num_gpus)},
-            "vc": {"vc": _read_only(table.vc)},
+            "duration_s": {"work_us": read_only(table.work_us)},
+            "num_gpus": {"num_gpus": read_only(table.num_gpus)},
+            "vc": {"vc": read_only(table.vc)},
             "user": {"user": table.user},
-            "priority": {"priority": None if table.priority is None else _read_only(table.priority)},
+            "priority": {"priority": None if table.priority is None else read_only(table.priority)},
             "chunk_profile": {},
         }
         if world.chunks is not None:
-            self._granted["chunks"] = _read_only(world.chunks.chunks)
+            self._granted["chunks"] = read_only(world.chunks.chunks)
         for name in sees & COLUMNS:
             self._granted.update(columns[name])
 
@@ -90,10 +93,11 @@ class JobColumns:
         return column
 
 
-Array = TypeVar("Array", IntArray, FloatArray)
+Array = TypeVar("Array", IntArray, FloatArray, BoolArray)
 
 
-def _read_only(array: Array) -> Array:
+def read_only(array: Array) -> Array:
+    """The same array, not to be written through this view."""
     view = array.view()
     view.flags.writeable = False
     return view
@@ -105,9 +109,15 @@ class View:
 
     now_us: int
     arrived: IntArray
-    """Jobs that began to wait since the last decision, sorted."""
+    """Jobs that began to wait since the last decision, sorted: submitted, or returned."""
+    returned: IntArray
+    """Those of them that ran and lost a server, sorted; they wait from their last checkpoint on."""
     completed: IntArray
     """Jobs that ended since the last decision, sorted."""
+    changed_servers: IntArray
+    """Servers that went or came back since the last decision, sorted."""
+    available: BoolArray
+    """(S,) servers that are there now; the others have nothing free."""
     reviewed: bool
     """Whether a review time the policy asked for has come."""
     at_slot: bool
@@ -210,7 +220,7 @@ class GrantedWorld:
         self.jobs = JobColumns(world, sees, policy)
         self.workers: WorkerSlots | None = None if world.chunks is None else world.chunks.slots
         """Where jobs are chunked: the numbers of workers."""
-        self.server_partition: IntArray = _read_only(world.shop.server_part)
+        self.server_partition: IntArray = read_only(world.shop.server_part)
         """(S,) partition of each server, as `jobs.partition`."""
         self._sees_profile = "chunk_profile" in sees
         self._policy = policy
@@ -264,7 +274,7 @@ class Policy(ABC):
     """Where the published system is described."""
     parameters: ClassVar[tuple[Parameter, ...]] = ()
     """What the constructor takes, by keyword."""
-    wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION
+    wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.SERVER_CHANGE
     sees: ClassVar[frozenset[str]] = frozenset()
     """Columns and observations it may read, out of `COLUMNS` and `OBSERVATIONS`."""
     slotted: ClassVar[bool] = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Protocol
 
@@ -11,7 +11,7 @@ import numpy as np
 from ray_sim.engine.asking import Query, join
 from ray_sim.engine.holdings import State, part
 from ray_sim.engine.routing import Routing
-from ray_sim.engine.site import Commands, Site
+from ray_sim.engine.site import Commands, Site, SiteFacts
 from ray_sim.engine.world import World
 from ray_sim.model.units import IntArray
 
@@ -48,10 +48,8 @@ class LocalFleet:
     def __init__(self, world: World, sites: int = 1) -> None:
         self._routing = Routing(world, sites)
         bounds = self._routing.bounds.tolist()
-        slots = None if world.chunks is None else world.chunks.slots
-        self.sites = [
-            Site(world.shop, world.row_bound, first, last, slots) for first, last in pairwise(bounds)
-        ]
+        facts = SiteFacts.of(world)
+        self.sites = [Site(facts, first, last) for first, last in pairwise(bounds)]
         self._sequence = [0] * sites
         self._next = [site.step(0, 0, None)[1] for site in self.sites]
 
@@ -68,7 +66,8 @@ class LocalFleet:
     def command(self, now_us: int, commands: Commands) -> None:
         """Pass new holdings and chunks on to the sites concerned."""
         for i, mine in self._routing.split(commands):
-            self._step(i, now_us, mine)
+            events = self._step(i, now_us, mine)
+            assert len(events) == 0, "what has happened until now is collected before anything is commanded"
 
     def ask(self, query: Query) -> State:
         """The answers of all sites, joined in server order."""
@@ -81,11 +80,7 @@ class LocalFleet:
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
-        states = {
-            f"{i}.{name}": array for i, site in enumerate(self.sites) for name, array in site.state().items()
-        }
-        routing = {f"routing.{name}": array for name, array in self._routing.state().items()}
-        return {**states, **routing, "sequence": np.array(self._sequence), "next": np.array(self._next)}
+        return join_states([site.state() for site in self.sites], self._routing, self._sequence, self._next)
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
@@ -94,3 +89,15 @@ class LocalFleet:
         self._routing.restore(part(state, "routing"))
         self._sequence = state["sequence"].tolist()
         self._next = state["next"].tolist()
+
+
+def join_states(
+    sites: Sequence[State], routing: Routing, sequence: Sequence[int], following: Sequence[int]
+) -> State:
+    """The state of a fleet, the same wherever its sites live."""
+    return {
+        **{f"{i}.{name}": array for i, state in enumerate(sites) for name, array in state.items()},
+        **{f"routing.{name}": array for name, array in routing.state().items()},
+        "sequence": np.array(sequence),
+        "next": np.array(following),
+    }

@@ -10,7 +10,7 @@ from ray_sim.engine.chunks import NO_EVENTS
 from ray_sim.engine.holdings import State
 from ray_sim.engine.site import Commands
 from ray_sim.engine.world import World
-from ray_sim.kernels.arrays import Changes
+from ray_sim.kernels.arrays import Changes, Outages
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.units import BoolArray, IntArray
 
@@ -37,10 +37,9 @@ class Routing:
         return [(i, mine) for i, mine in shares if not mine.empty]
 
     def _share(self, i: int, commands: Commands) -> Commands:
-        chunks, ps = commands.chunks, commands.ps
+        chunks, ps, outages = commands.chunks, commands.ps, commands.outages
         if chunks is not None and self._worker_server is not None:
-            server = self._worker_server[chunks[:, 0]]
-            chunks = chunks[(server >= self.bounds[i]) & (server < self.bounds[i + 1])]
+            chunks = chunks[self._here(i, self._worker_server[chunks[:, 0]])]
             self._trains[i, chunks[:, 2]] = True
         if ps is not None:
             ps = ps[self._trains[i, ps[:, 0]]]
@@ -48,7 +47,19 @@ class Routing:
             None if commands.changes is None else self._changes_on(i, commands.changes),
             None if ps is None or len(ps) == 0 else ps,
             None if chunks is None or len(chunks) == 0 else chunks,
+            None if outages is None else self._outages_on(i, outages),
         )
+
+    def _here(self, i: int, servers: IntArray) -> BoolArray:
+        here: BoolArray = (servers >= self.bounds[i]) & (servers < self.bounds[i + 1])
+        return here
+
+    def _outages_on(self, i: int, outages: Outages) -> Outages | None:
+        """The outages of a site's own servers."""
+        here = self._here(i, outages.server)
+        if not here.any():
+            return None
+        return Outages(outages.time[here], outages.server[here], outages.up[here])
 
     def _changes_on(self, i: int, changes: Changes) -> Changes | None:
         """The part of the changes that concerns a site: jobs it holds or is to hold."""
@@ -56,7 +67,7 @@ class Routing:
         row_change = np.repeat(np.arange(n), np.diff(changes.ptr[: n + 1]))
         rows = slice(0, int(changes.ptr[n]))
         server = changes.server[rows]
-        here = (server >= self.bounds[i]) & (server < self.bounds[i + 1])
+        here = self._here(i, server)
         counts = np.bincount(row_change[here], minlength=n)
         jobs = changes.job[:n]
         concerned = (counts > 0) | self._holds[i, jobs]

@@ -5,8 +5,8 @@
         sim.apply(policy.decide(view))
     result = sim.result()
 
-Inside an instant: completions (of chunks, then of jobs), arrivals, slot, review; then job order. An
-instant repeats while events remain at it.
+Inside an instant: servers, completions (of chunks, then of jobs), arrivals, slot, review; then job order.
+An instant repeats while events remain at it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ray_sim.engine.chunk_ledger import chunk_ledger_for
-from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake
+from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake, read_only
 from ray_sim.engine.decision import NO_JOBS, Decision
 from ray_sim.engine.fleet import Fleet, LocalFleet
 from ray_sim.engine.holdings import Holdings, State, nothing_for, part
@@ -33,9 +33,11 @@ from ray_sim.kernels.arrays import (
     Calendar,
     Changes,
     Ledger,
+    Outages,
     new_calendar,
     new_ledger,
 )
+from ray_sim.kernels.outages import lose_server, regain_server
 from ray_sim.kernels.progress import commit_holdings, evict, finish_due, reject, set_rates, submit_due
 from ray_sim.kernels.record import add_event, add_line
 from ray_sim.model.errors import InvalidScenarioError, RunFailedError
@@ -66,18 +68,22 @@ class Simulation:
         self._chunked = chunk_ledger_for(world, self._name, chunked=policy.chunked)
         self._undisturbed = isinstance(world.truth, RigidTruth)
         self._fleet: Fleet = LocalFleet(world) if fleet is None else fleet
-        self._holdings = Holdings(world.shop, world.shop.capacity, world.row_bound)
-        self._ledger = new_ledger(world.table.work_us)
+        self._holdings = Holdings(world.shop, world.first_capacity, world.row_bound)
+        self._ledger = new_ledger(world.table.work_us, len(world.outages.time) > 0, world.checkpoint_us)
         self._calendar = new_calendar(n_jobs)
-        self._recording = Recording(n_jobs, world.event_bound, len(world.resources))
+        self._recording = Recording(world)
         self._counts = np.zeros(2, dtype=np.int64)
         self._now = -1
         self._next_job = 0
+        self._next_outage = 0
+        self._available = world.there.copy()
         self._review = NEVER
         self._last_slot = -1
         self._repeats = 0
         self._arrived: list[IntArray] = []
+        self._returned: list[IntArray] = []
         self._completed: list[IntArray] = []
+        self._changed_servers: list[IntArray] = []
         self._reasons: dict[int, str] = {}
         self._finished = np.empty(n_jobs, dtype=np.int64)
         self._after = np.empty_like(world.shop.capacity)
@@ -110,12 +116,15 @@ class Simulation:
             times.append(int(self._ledger.finish[self._calendar.heap[0]]))
         if self._wants_slot():
             times.append(self._next_slot_us())
+        outages = self._full_world.outages.time
+        if self._next_outage < len(outages) and (self._next_job < len(submit) or self._counts.any()):
+            times.append(int(outages[self._next_outage]))
         return min(times)
 
     def _wants_slot(self) -> bool:
         if Wake.SLOT in self._policy.wake_on:
             return bool(self._counts[0] + self._counts[1] > 0)
-        return self._policy.slotted and bool(self._arrived or self._completed)
+        return self._policy.slotted and bool(self._arrived or self._completed or self._changed_servers)
 
     def _next_slot_us(self) -> int:
         """The first slot boundary, now or later, at which the policy has not been asked."""
@@ -146,7 +155,8 @@ class Simulation:
     def _happen(self, now: int) -> View | None:
         """Let everything happen that happens now; the view if the policy wants to be asked."""
         self._recording.ensure_room()
-        wake = self._book_chunks(now)
+        wake = Wake.SERVER_CHANGE if self._change_servers(now) else Wake(0)
+        wake |= self._book_chunks(now)
         if self._complete(now):
             wake |= Wake.COMPLETION
         if self._arrive(now):
@@ -165,7 +175,10 @@ class Simulation:
         view = View(
             now_us=now,
             arrived=NO_JOBS if waits else _joined(self._arrived),
+            returned=NO_JOBS if waits else _joined(self._returned),
             completed=NO_JOBS if waits else _joined(self._completed),
+            changed_servers=NO_JOBS if waits else np.unique(_joined(self._changed_servers)),
+            available=read_only(self._available),
             reviewed=reviewed,
             at_slot=at_slot,
             jobs=self.world.jobs,
@@ -178,8 +191,47 @@ class Simulation:
             _chunked=self._chunked,
         )
         if not waits:
-            self._arrived, self._completed = [], []
+            self._arrived, self._returned, self._completed, self._changed_servers = [], [], [], []
         return view
+
+    def _change_servers(self, now: int) -> bool:
+        """Servers go and come back, in the order listed; those who lose theirs wait again."""
+        outages = self._full_world.outages
+        first = self._next_outage
+        self._next_outage = last = int(np.searchsorted(outages.time, now, side="right"))
+        if first < last:
+            happening = Outages(outages.time[first:last], outages.server[first:last], outages.up[first:last])
+            changes = zip(happening.server.tolist(), happening.up.tolist(), strict=True)
+            returned = [self._change_server(now, *change) for change in changes]
+            self._fleet.command(now, Commands(nothing_for(np.concatenate(returned)), outages=happening))
+            self._changed_servers.append(np.unique(happening.server))
+            for jobs in returned:
+                if len(jobs):
+                    self._arrived.append(jobs)
+                    self._returned.append(jobs)
+        return bool(self._changed_servers)
+
+    def _change_server(self, now: int, server: int, up: bool) -> IntArray:
+        """One server comes back, or goes; returns the jobs that lose it."""
+        self._available[server] = up
+        if up:
+            regain_server(now, server, self._full_world.shop, self._holdings.pool, self._recording.current)
+            return NO_JOBS
+        freed = self._servers_of(self._holders(server))
+        n = lose_server(
+            now,
+            server,
+            self._full_world.shop,
+            self._ledger,
+            self._holdings.pool,
+            self._calendar,
+            self._holdings.used,
+            self._counts,
+            self._recording.current,
+            self._finished,
+        )
+        self._rate_touched(now, freed, NO_JOBS)
+        return self._finished[:n].copy()
 
     def _book_chunks(self, now: int) -> Wake:
         """What has happened to chunks, and jobs that end with their last one."""
@@ -252,6 +304,7 @@ class Simulation:
             self._holdings.pool,
             self._chunked,
             decision,
+            self._available,
             self._after,
         )
         self._recording.ensure_room()
@@ -331,6 +384,13 @@ class Simulation:
             return NO_JOBS
         return np.union1d(self._holdings.rows(jobs)[:, 1], others)
 
+    def _holders(self, server: int) -> IntArray:
+        """Running jobs with a holding on a server; none where jobs do not disturb each other."""
+        if self._undisturbed:
+            return NO_JOBS
+        rows = self._holdings.rows(self._calendar.heap[: self._calendar.size[0]])
+        return np.unique(rows[rows[:, 1] == server, 0])
+
     def _servers_of_due(self, now: int) -> IntArray:
         """Servers of the jobs whose work is done now; none where jobs do not disturb each other."""
         if self._undisturbed:
@@ -363,7 +423,7 @@ class Simulation:
         """Everything that `restore` needs to go on alike, as arrays; valid between two instants."""
         groups = {"ledger": self._ledger._asdict(), "calendar": self._calendar._asdict()}
         chunked = {} if self._chunked is None else self._chunked.state()
-        scalars = [self._now, self._next_job, self._review, self._last_slot, self._repeats]
+        scalars = [self._now, self._next_job, self._review, self._last_slot, self._repeats, self._next_outage]
         reasons = [[job, len(text)] for job, text in self._reasons.items()]
         return {
             **{
@@ -378,8 +438,11 @@ class Simulation:
             **{f"chunked.{name}": array for name, array in chunked.items()},
             "scalars": np.array(scalars),
             "counts": self._counts.copy(),
+            "available": self._available.copy(),
             "arrived": _joined(self._arrived),
+            "returned": _joined(self._returned),
             "completed": _joined(self._completed),
+            "changed_servers": _joined(self._changed_servers),
             "reasons": np.array(reasons, dtype=np.int64).reshape(-1, 2),
             "reason_texts": np.frombuffer("".join(self._reasons.values()).encode(), dtype=np.uint8),
         }
@@ -393,10 +456,11 @@ class Simulation:
         self._fleet.restore(part(state, "fleet"))
         self._policy.restore(part(state, "policy"))
         scalars = [int(value) for value in state["scalars"]]
-        self._now, self._next_job, self._review, self._last_slot, self._repeats = scalars
+        self._now, self._next_job, self._review, self._last_slot, self._repeats, self._next_outage = scalars
         self._counts = state["counts"].copy()
-        self._arrived = [state["arrived"].copy()] if len(state["arrived"]) else []
-        self._completed = [state["completed"].copy()] if len(state["completed"]) else []
+        self._available = state["available"].copy()
+        for name in ("arrived", "returned", "completed", "changed_servers"):
+            setattr(self, f"_{name}", [state[name].copy()] if len(state[name]) else [])
         if self._chunked is not None:
             self._chunked.restore(part(state, "chunked"))
         text = state["reason_texts"].tobytes().decode()

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ray_sim.engine.asking import Query, Workers, answer
-from ray_sim.engine.chunk_world import WorkerSlots
 from ray_sim.engine.chunks import NO_EVENTS, ChunkQueues
 from ray_sim.engine.holdings import Holdings, State, part
-from ray_sim.kernels.arrays import Changes, Shop
+from ray_sim.engine.worker_slots import WorkerSlots
+from ray_sim.kernels.arrays import Changes, Outages, Shop
+from ray_sim.kernels.outages import set_capacity
 from ray_sim.model.errors import RunFailedError
 from ray_sim.model.units import IntArray
+
+if TYPE_CHECKING:
+    from ray_sim.engine.world import World
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +32,30 @@ class Commands:
     chunks: IntArray | None = None
     """(n, 7) rows worker, key, job, unit, ready, work, overtakes: when the chunk's upload ends, and its
     work, in microseconds; whether it takes the worker from a chunk with a larger key."""
+    outages: Outages | None = None
+    """Servers that go and come back; whoever held them is released in the same request."""
 
     @property
     def empty(self) -> bool:
         """Whether there is nothing to carry out."""
-        return self.changes is None and self.ps is None and self.chunks is None
+        return all(part is None for part in (self.changes, self.ps, self.chunks, self.outages))
+
+
+class SiteFacts(NamedTuple):
+    """What sites know of their world: arrays alone, which actors on a node share."""
+
+    shop: Shop
+    first_capacity: IntArray
+    """(S, R) quanta that servers offer at time 0."""
+    rows: int
+    """No more rows of holdings than this exist at a time."""
+    slots: WorkerSlots
+
+    @classmethod
+    def of(cls, world: World) -> SiteFacts:
+        """The facts about a world."""
+        slots = WorkerSlots.none(len(world.cluster)) if world.chunks is None else world.chunks.slots
+        return cls(world.shop, world.first_capacity, world.row_bound, slots)
 
 
 class Site:
@@ -42,14 +66,14 @@ class Site:
     can be asked for anew.
     """
 
-    def __init__(
-        self, shop: Shop, rows: int, first_server: int, last_server: int, slots: WorkerSlots | None = None
-    ) -> None:
+    def __init__(self, facts: SiteFacts, first_server: int, last_server: int) -> None:
+        shop = facts.shop
         capacity = np.zeros_like(shop.capacity)
-        capacity[first_server:last_server] = shop.capacity[first_server:last_server]
+        capacity[first_server:last_server] = facts.first_capacity[first_server:last_server]
         self.servers = range(first_server, last_server)
-        self.holdings = Holdings(shop, capacity, rows)
-        mine = (slots or WorkerSlots.none(len(shop.capacity))).of_servers(first_server, last_server)
+        self.holdings = Holdings(shop, capacity, facts.rows)
+        self._shop = shop
+        mine = facts.slots.of_servers(first_server, last_server)
         self._queues = ChunkQueues(mine.on_demand, len(shop.submit))
         partition = np.where(mine.on_demand, -1, shop.server_part[mine.server])
         self._workers = Workers(self._queues, mine.first_worker, partition)
@@ -87,6 +111,8 @@ class Site:
     def _carry_out(self, now_us: int, commands: Commands) -> None:
         if commands.changes is not None:
             self._hold(now_us, commands.changes)
+        if commands.outages is not None:
+            set_capacity(self._shop, self.holdings.pool.free, commands.outages.server, commands.outages.up)
         if commands.ps is not None:
             self._queues.set_ps(commands.ps)
         if commands.chunks is not None:

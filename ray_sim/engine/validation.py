@@ -12,7 +12,7 @@ from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import RUNNING, WAITING, Ledger, Pool
 from ray_sim.kernels.check import OK, check_changes
 from ray_sim.model.errors import InfeasibleDecisionError
-from ray_sim.model.units import IntArray
+from ray_sim.model.units import BoolArray, IntArray
 
 _MOST_LEVELS = 2**31
 
@@ -25,11 +25,13 @@ def check_decision(
     pool: Pool,
     chunked: ChunkLedger | None,
     decision: Decision,
+    available: BoolArray,
     after: IntArray,
 ) -> None:
     """Refuse a decision that breaks a rule of the world.
 
-    ``after`` is working space, (S, R); ``where`` begins the message, e.g. ``3 s: policy fifo``.
+    ``available`` is (S,), the servers that are there; ``after`` is working space, (S, R); ``where``
+    begins the message, e.g. ``3 s: policy fifo``.
 
     Raises
     ------
@@ -44,7 +46,7 @@ def check_decision(
             world.shop, ledger, pool, decision.changes, decision.evict, world.elastic, after
         )
         if fault != OK:
-            reject_decision(where, world, fault, job, server, after)
+            reject_decision(where, world, fault, job, server, available, after)
     if chunked is not None:
         check_chunks(where, now_us, world, ledger, chunked, decision)
     elif decision.dispatch is not None:

@@ -9,14 +9,14 @@ from typing import Literal
 import numpy as np
 
 from ray_sim.engine.chunk_world import CHUNK_RESOURCES, ChunkWorld, chunk_world
-from ray_sim.kernels.arrays import Shop
+from ray_sim.kernels.arrays import Outages, Shop
 from ray_sim.kernels.shop import find_single_server_classes, judge_capacity
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import JobTable
 from ray_sim.model.parameters import Parameter, Value, resolve
 from ray_sim.model.truth import RigidTruth, Truth
-from ray_sim.model.units import NEVER_US, QUANTA_PER_UNIT, IntArray, seconds_to_us
+from ray_sim.model.units import NEVER_US, QUANTA_PER_UNIT, BoolArray, IntArray, seconds_to_us
 
 Partition = Literal["none", "vc"]
 
@@ -26,6 +26,15 @@ WORLD_PARAMETERS = (
         "float",
         0.0,
         "pause of a job, holding its servers without progress, each time it resumes or moves",
+        unit="s",
+        minimum=0.0,
+    ),
+    Parameter(
+        "checkpoint_s",
+        "float",
+        0.0,
+        "progress between two checkpoints, to the last of which a job falls back that loses a server; "
+        "0 = nothing is lost",
         unit="s",
         minimum=0.0,
     ),
@@ -80,6 +89,10 @@ class World:
     truth: Truth
     row_bound: int
     """No more rows of holdings than this exist at a time."""
+    outages: Outages
+    there: BoolArray
+    """(S,) servers that are there at time 0, before any outage."""
+    checkpoint_us: int = 0
     restart_us: int = 0
     horizon_us: int = NEVER_US - 1
     slot_us: int | None = None
@@ -94,12 +107,18 @@ class World:
         return isinstance(self.truth, RigidTruth) and not self.elastic and self.chunks is None
 
     @property
+    def first_capacity(self) -> IntArray:
+        """(S, R) quanta that the servers offer at time 0; those that are not there offer none."""
+        return self.shop.capacity * self.there[:, None]
+
+    @property
     def event_bound(self) -> int:
-        """No more events of holdings and chunks than this are recorded at a time."""
+        """No more events of servers, holdings and chunks than this are recorded at a time."""
+        bound = self.row_bound + len(self.outages.time)
         if self.chunks is None:
-            return self.row_bound
+            return bound
         # A chunk may start, stop, start again and finish at one instant.
-        return self.row_bound + 4 * int(self.chunks.first_chunk[-1])
+        return bound + 4 * int(self.chunks.first_chunk[-1])
 
     def end_us(self, now_us: int) -> int:
         """When a run ends whose last instant is ``now_us``: at its horizon, if it has one."""
@@ -135,11 +154,12 @@ def build_world(
     """
     values = resolve("the world", WORLD_PARAMETERS, params or {})
     slot_us = _us(values["slot_s"])
-    _check_truth(values)
+    _check_truth(values, cluster)
     shop, chunks = _shop(table, cluster, partition), None
     if values["truth"] == "a_online":
         chunks = chunk_world(table, cluster, slot_us, str(values["slot_fill"]))
         shop = chunks.shop(shop)
+    outages, there = _outages(cluster, table.origin_us)
     return World(
         table=table,
         cluster=cluster,
@@ -148,6 +168,9 @@ def build_world(
         beyond_capacity=_beyond_capacity(shop) if chunks is None else chunks.beyond_capacity(shop),
         truth=RigidTruth(shop.speed),
         row_bound=_row_bound(shop) if chunks is None else len(table) + 1,
+        outages=outages,
+        there=there,
+        checkpoint_us=_us(values["checkpoint_s"]) or 0,
         restart_us=_us(values["restart_cost_s"]) or 0,
         horizon_us=_us(values["horizon_s"]) or NEVER_US - 1,
         slot_us=slot_us,
@@ -156,14 +179,37 @@ def build_world(
     )
 
 
-def _check_truth(values: Mapping[str, Value]) -> None:
+def _check_truth(values: Mapping[str, Value], cluster: Cluster) -> None:
     """Refuse facts that have no effect under the chosen truth."""
-    if values["truth"] == "rigid" and values["slot_fill"] != "whole":
-        raise InvalidScenarioError("slot_fill is about jobs in chunks: set truth=a_online, or leave it out")
-    if values["truth"] == "a_online" and values["restart_cost_s"]:
+    if values["truth"] == "rigid":
+        if values["slot_fill"] != "whole":
+            raise InvalidScenarioError("slot_fill is about chunks: set truth=a_online, or leave it out")
+        return
+    for name in ("restart_cost_s", "checkpoint_s"):
+        if values[name]:
+            raise InvalidScenarioError(f"{name}: with truth=a_online chunks go on at no cost; leave it out")
+    if cluster.availability is not None:
         raise InvalidScenarioError(
-            "restart_cost_s: with truth=a_online a chunk goes on at no cost; leave it out"
+            "availability: servers come and go in worlds of whole jobs only; leave it out, or use truth=rigid"
         )
+
+
+def _outages(cluster: Cluster, origin_us: int) -> tuple[Outages, BoolArray]:
+    """Changes from the first submission on, and who is there then."""
+    availability = cluster.availability
+    there = np.ones(len(cluster), dtype=np.bool_)
+    if availability is None:
+        nothing = np.empty(0, dtype=np.int64)
+        return Outages(nothing, nothing, np.empty(0, dtype=np.bool_)), there
+    there = availability.at_first(len(cluster))
+    past = int(np.searchsorted(availability.time_us, origin_us))
+    for server, up in zip(availability.server[:past], availability.up[:past], strict=True):
+        there[server] = up
+    return Outages(
+        time=availability.time_us[past:] - origin_us,
+        server=availability.server[past:].copy(),
+        up=availability.up[past:].copy(),
+    ), there
 
 
 def _us(seconds: Value) -> int | None:

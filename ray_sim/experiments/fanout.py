@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ray_sim.experiments.availability_file import split_world
 from ray_sim.experiments.content import Content, Inputs
 from ray_sim.experiments.result_files import StoreFullError
 from ray_sim.experiments.run import Replayed, base_frame, carry_out, realise
@@ -227,7 +228,7 @@ class _Shared:
 
         scenario = configuration.content.scenario
         base, jobs, servers = self._keys(configuration)
-        cluster = self._inputs.cluster(scenario.cluster)
+        cluster = self._inputs.servers(scenario.cluster, scenario.world)
         if servers not in self._servers:
             self._servers[servers] = ray.put(cluster)
         if base not in self._bases:
@@ -259,7 +260,7 @@ class _Shared:
         return (
             f"frame {workload.path}",
             f"jobs {workload.model_dump_json()} seed {seed} for {resources}",
-            f"cluster {scenario.cluster}",
+            f"cluster {scenario.cluster}, {split_world(scenario.world)[1]}",
         )
 
 

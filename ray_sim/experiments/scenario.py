@@ -27,6 +27,7 @@ Value = Scalar | list[Scalar]
 """A parameter as YAML or the command line gives it; its owner parses and checks it."""
 
 Partition = Literal["none", "vc"]
+FleetKind = Literal["local", "actors"]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Seconds = Annotated[float, Field(ge=0, le=MAX_TIME_S, allow_inf_nan=False)]
 LoadScale = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -151,6 +152,8 @@ class Scenario(Spec):
     seed: Seed = 0
     sites: Annotated[int, Field(ge=1)] = 1
     """Groups of servers simulated apart; any number gives the same result."""
+    fleet: FleetKind = "local"
+    """Where they live: in this process, or in Ray actors; either gives the same result."""
 
 
 def parse_scenario(content: object, source: str) -> Scenario:

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 import numpy as np
 
+from ray_sim.model.availability import Availability
 from ray_sim.model.units import QUANTA_PER_UNIT, BoolArray, FloatArray, IntArray
 
 
@@ -36,6 +37,8 @@ class Cluster:
     """(S,) the virtual cluster a server belongs to, if any."""
     kind: tuple[ServerKind, ...]
     gpu_type: tuple[str | None, ...]
+    availability: Availability | None = None
+    """When servers go and come back; None where all are always there."""
     workers: IntArray | None = None
     """(S,) slots for workers that train chunks; None is one per whole GPU. A cloud needs none."""
     ps: IntArray | None = None

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from ray_sim.engine.actors import run_on_actors
 from ray_sim.engine.compiled import why_general
 from ray_sim.engine.contract import COLUMNS, OBSERVATIONS, Policy
 from ray_sim.engine.run import run_world
@@ -25,6 +27,7 @@ from ray_sim.policies.contract_chunks import (
 from ray_sim.policies.contract_worlds import (
     busy_world,
     edge_cases,
+    failing_world,
     with_other_columns,
     with_other_durations,
 )
@@ -50,19 +53,23 @@ class _BrokenError(Exception):
     """A clause does not hold; the text says how."""
 
 
-def check_policy(ref: str, params: Mapping[str, object] | None = None) -> list[CheckOutcome]:
+def check_policy(
+    ref: str, params: Mapping[str, object] | None = None, *, actors: bool = False
+) -> list[CheckOutcome]:
     """Run every clause against a policy, by name or `module:Class`.
+
+    Parameters
+    ----------
+    actors : also on sites in Ray actors; Ray must run
 
     Raises
     ------
     InvalidInputError : the policy cannot be found or constructed
     """
     create_policy(ref, params)
-
-    def new() -> Policy:
-        return create_policy(ref, params)
-
-    return [_check(name, clause, new) for name, clause in CLAUSES.items()]
+    new = partial(create_policy, ref, params)
+    clauses = CLAUSES | ACTOR_CLAUSES if actors else CLAUSES
+    return [_check(name, clause, new) for name, clause in clauses.items()]
 
 
 def _check(name: str, clause: Callable[[NewPolicy], str], new: NewPolicy) -> CheckOutcome:
@@ -82,6 +89,11 @@ def _busy(new: NewPolicy, seed: int = 0, *, partition: Partition = "none") -> Wo
     """A crowded world of the kind of jobs that the policy is for."""
     make = busy_chunks if new().chunked else busy_world
     return make(seed=seed, partition=partition)
+
+
+def _failing(new: NewPolicy, seed: int = 0) -> list[World]:
+    """Worlds whose servers come and go, of the kind the policy is for."""
+    return [] if new().chunked else [failing_world(seed=seed)]
 
 
 def _edge_cases(new: NewPolicy) -> dict[str, EdgeCase]:
@@ -123,12 +135,12 @@ def _declarations(new: NewPolicy) -> str:
 def _feasible(new: NewPolicy) -> str:
     jobs = 0
     for seed in range(3):
-        for world in (_busy(new, seed), _busy(new, seed, partition="vc")):
+        for world in (_busy(new, seed), _busy(new, seed, partition="vc"), *_failing(new, seed)):
             summary = _run(new, world).summary
             if summary.unfinished:
                 raise _BrokenError(f"{summary.unfinished} of {summary.jobs} jobs were never finished")
             jobs += summary.jobs
-    return f"{jobs} jobs in 6 crowded worlds: every decision possible, every job ended"
+    return f"{jobs} jobs in 9 crowded worlds, 3 with failing servers: all possible, every job ended"
 
 
 def _deterministic(new: NewPolicy) -> str:
@@ -177,18 +189,18 @@ def _blind_to_durations(new: NewPolicy) -> str:
 
 
 def _restorable(new: NewPolicy) -> str:
-    world = _busy(new, partition="vc")
-    whole = _run(new, world)
-    for stop in (1, 17, 50):
-        policy = new()
-        simulation = Simulation(world, policy)
-        policy.start(simulation.world, simulation.streams)
-        for _ in range(stop):
-            view = simulation.advance()
-            if view is None:
-                break
-            simulation.apply(policy.decide(view))
-        _same(whole, _go_on(world, new(), simulation), f"restored after {stop} decisions")
+    for world in (_busy(new, partition="vc"), *_failing(new)):
+        whole = _run(new, world)
+        for stop in (1, 17, 50):
+            policy = new()
+            simulation = Simulation(world, policy)
+            policy.start(simulation.world, simulation.streams)
+            for _ in range(stop):
+                view = simulation.advance()
+                if view is None:
+                    break
+                simulation.apply(policy.decide(view))
+            _same(whole, _go_on(world, new(), simulation), f"restored after {stop} decisions")
     return "restored from state() after 1, 17 and 50 decisions it goes on alike"
 
 
@@ -202,11 +214,17 @@ def _go_on(world: World, policy: Policy, stopped: Simulation) -> RunResult:
 
 
 def _same_on_sites(new: NewPolicy) -> str:
-    world = _busy(new)
-    whole = _run(new, world)
-    for sites in (2, 7):
-        _same(whole, _run(new, world, sites=sites), f"1 and {sites} sites")
+    for world in (_busy(new), *_failing(new)):
+        whole = _run(new, world)
+        for sites in (2, 7):
+            _same(whole, _run(new, world, sites=sites), f"1 and {sites} sites")
     return "1, 2 and 7 sites give the same result"
+
+
+def _same_on_actors(new: NewPolicy) -> str:
+    for world in (_busy(new), *_failing(new)):
+        _same(_run(new, world), run_on_actors(world, new, sites=2), "one process and sites in Ray actors")
+    return "2 sites in Ray actors give the same result"
 
 
 def _survives_edge_cases(new: NewPolicy) -> str:
@@ -222,11 +240,11 @@ def _survives_edge_cases(new: NewPolicy) -> str:
 
 
 def _loops_agree(new: NewPolicy) -> str:
-    world = _busy(new, partition="vc")
-    reason = why_general(world, new(), sites=1)
-    if reason is not None:
-        return f"not checked: {reason}"
-    _same(run_world(world, new()), _run(new, world), "the compiled and the general loop")
+    for world in (_busy(new, partition="vc"), *_failing(new)):
+        reason = why_general(world, new(), sites=1)
+        if reason is not None:
+            return f"not checked: {reason}"
+        _same(run_world(world, new()), _run(new, world), "the compiled and the general loop")
     return "the compiled and the general loop give the same result"
 
 
@@ -242,3 +260,6 @@ CLAUSES: dict[str, Callable[[NewPolicy], str]] = {
     "edge cases": _survives_edge_cases,
     "loops agree": _loops_agree,
 }
+
+ACTOR_CLAUSES: dict[str, Callable[[NewPolicy], str]] = {"same on Ray actors": _same_on_actors}
+"""Clauses that need a running Ray."""

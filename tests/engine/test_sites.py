@@ -15,7 +15,7 @@ from ray_sim.engine.contract import Policy
 from ray_sim.engine.fleet import Fleet, LocalFleet
 from ray_sim.engine.holdings import State
 from ray_sim.engine.simulation import Simulation
-from ray_sim.engine.site import Commands, Site
+from ray_sim.engine.site import Commands, Site, SiteFacts
 from ray_sim.engine.world import World
 from ray_sim.kernels.chunks import COMPLETE, RUN, SERVE
 from ray_sim.model.errors import InvalidScenarioError, RunFailedError
@@ -159,14 +159,13 @@ def test_a_site_has_at_least_one_server(sites: int) -> None:
 def small_site() -> Site:
     """Servers 1 and 2 of four servers of 2 GPUs; three jobs of one GPU may come."""
     world = world_of([Job(0, 1, 5)] * 3, [2, 2, 2, 2])
-    return Site(world.shop, world.row_bound, 1, 3)
+    return Site(SiteFacts.of(world), 1, 3)
 
 
 def chunk_site() -> Site:
     """Servers 1 and 2, with workers 2 to 5, of four servers with two workers each."""
     world = chunk_world([ChunkJob(0, 3, 5)] * 3, [Server(workers=2)] * 4)
-    assert world.chunks is not None
-    return Site(world.shop, world.row_bound, 1, 3, world.chunks.slots)
+    return Site(SiteFacts.of(world), 1, 3)
 
 
 TWO_WORKERS = Commands(changes=changes_of([(0, [(1, 0, 1)]), (1, [(2, 0, 1)])]))
