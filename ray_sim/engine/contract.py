@@ -161,12 +161,12 @@ class View:
 
     @property
     def waiting(self) -> IntArray:
-        """Jobs that have arrived and hold nothing, sorted."""
+        """Jobs that have arrived and hold nothing, or have no chunk that makes progress; sorted."""
         return np.flatnonzero(self._ledger.status[: self.arrivals] == WAITING)
 
     @property
     def running(self) -> IntArray:
-        """Jobs that hold servers, sorted."""
+        """Jobs that hold servers, or have a chunk that makes progress; sorted."""
         return np.flatnonzero(self._ledger.status[: self.arrivals] == RUNNING_STATUS)
 
     @property
