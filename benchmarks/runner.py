@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from benchmarks import crash, growth, overhead, replay
+from benchmarks import crash, growth, overhead, replay, scale
 from ray_sim.experiments.content import versions
 from ray_sim.model.errors import UnknownNameError
 
@@ -39,6 +39,7 @@ BENCHMARKS: dict[str, Callable[[], Report]] = {
     "growth": growth.run,
     "overhead": overhead.run,
     "replay": replay.run,
+    "scale": scale.run,
 }
 
 
