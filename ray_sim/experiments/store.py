@@ -22,6 +22,7 @@ from ray_sim.experiments.result_files import (
     read_json,
     read_manifest,
     read_summary,
+    refuse_fleeting,
     remove_directory,
     remove_leftovers,
     replace_files,
@@ -130,6 +131,7 @@ class ResultStore:
         ------
         InvalidInputError : it is in use, it is not the store of a sweep of this name, or unwritable
         """
+        refuse_fleeting(self.root)
         self._check_owner(name)
         try:
             self.root.mkdir(parents=True, exist_ok=True)

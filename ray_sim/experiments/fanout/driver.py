@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ray_sim.experiments.content import Inputs
-from ray_sim.experiments.fanout.cluster import cluster, cores
+from ray_sim.experiments.fanout.connection import cluster, cores
 from ray_sim.experiments.fanout.shared import Shared
-from ray_sim.experiments.fanout.tasks import TASK_S, Answer, Done, Failed, first_line, run_items
+from ray_sim.experiments.fanout.tasks import TASK_S, Answer, Done, Failed, in_a_line, root_cause, run_items
 from ray_sim.experiments.result_files import StoreFullError
 from ray_sim.experiments.store import Outcome, ResultStore, Stamp
 from ray_sim.experiments.sweep_file import Configuration
@@ -211,5 +211,5 @@ def _hash(configuration: Configuration) -> str:
 
 
 def _ray_error(error: Exception) -> str:
-    cause = getattr(error, "cause", None) or error  # of a task whose input died, what befell the input
-    return f"{type(cause).__name__}: {first_line(cause)}"
+    cause = root_cause(error)
+    return f"{type(cause).__name__}: {in_a_line(cause)}"

@@ -64,6 +64,10 @@ class Done:
     wall_s: float
 
 
+def ready() -> None:
+    """Does nothing: who can call it has imported all that runs need."""
+
+
 def run_items(items: Sequence[Item], store: ResultStore, *objects: Object) -> Done:
     """Run configurations one after the other, until all are done or twice `TASK_S` have passed."""
     began = time.perf_counter()
@@ -121,6 +125,15 @@ def _failures() -> Iterator[list[Failed]]:
         failed.append(Failed(f"{type(error).__name__}: {error} ({where})"))
 
 
-def first_line(error: BaseException) -> str:
-    """The first line of an error's text, which may have many or none."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+def root_cause(error: Exception) -> Exception:
+    """What is behind an error of Ray's: of a task whose input died, for one, what befell the input."""
+    cause = getattr(error, "cause", None)
+    return cause if isinstance(cause, Exception) else error
+
+
+def in_a_line(error: BaseException) -> str:
+    """The line of an error's text that says what is wrong; the text may be a whole traceback, or empty."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if any(line.startswith("Traceback") for line in lines):
+        return lines[-1]
+    return next((line for line in lines if not line.endswith(":")), type(error).__name__)
