@@ -112,7 +112,7 @@ def head(
     inside: Sequence[str] = (),
     dashboard: bool = False,
     system_config: Mapping[str, int] | None = None,
-    **variables: str,
+    variables: Mapping[str, str] | None = None,
 ) -> Iterator[Cluster]:
     """A head node with two logical cores.
 
@@ -128,7 +128,9 @@ def head(
     token.write_text(secrets.token_hex(32))
     port, client_port, dashboard_port = free_ports("127.0.0.1" if inside else ip, 3)
     temporary = Path(tempfile.mkdtemp(prefix="rs-", dir="/tmp"))  # short: it becomes part of socket names
-    cluster = Cluster(ip, port, client_port, dashboard_port, temporary, environment(token, **variables))
+    cluster = Cluster(
+        ip, port, client_port, dashboard_port, temporary, environment(token, **(variables or {}))
+    )
     options = [
         *("--head", "--port", str(cluster.port), "--ray-client-server-port", str(cluster.client_port)),
         *("--include-dashboard", str(dashboard).lower(), "--dashboard-host", ip),

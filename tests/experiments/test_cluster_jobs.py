@@ -47,7 +47,7 @@ def _write_sweep(directory: Path, policy: str) -> None:
 @pytest.fixture(scope="module")
 def cluster(desk: Path) -> Iterator[Cluster]:
     """A head with a dashboard, which is given its code by those who come."""
-    with head(desk, IP, dashboard=True, PYTHONPATH="") as started:
+    with head(desk, IP, dashboard=True, variables={"PYTHONPATH": ""}) as started:
         yield started
 
 
@@ -173,7 +173,7 @@ def test_another_version_is_said_in_a_line(desk: Path, tmp_path: Path) -> None:
 
 def test_packages_that_workers_lack_are_said_in_a_line(desk: Path, tmp_path: Path) -> None:
     (tmp_path / "polars.py").write_text("raise ModuleNotFoundError(\"No module named 'polars'\")\n")
-    with head(tmp_path, "127.0.0.4", PYTHONPATH=str(tmp_path)) as other:
+    with head(tmp_path, "127.0.0.4", variables={"PYTHONPATH": str(tmp_path)}) as other:
         ended = _sweep_at(desk, other)
     assert "its workers cannot run ray_sim: " in ended.stderr
     assert "No module named 'polars'; install the packages of requirements.lock" in ended.stderr
