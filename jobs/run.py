@@ -11,4 +11,4 @@ import sys
 from ray_sim.job import main
 
 if __name__ == "__main__":
-    sys.exit(main(["run", *sys.argv[1:]]))
+    sys.exit(main(__file__, ["run", *sys.argv[1:]]))

@@ -12,4 +12,4 @@ import sys
 from ray_sim.job import main
 
 if __name__ == "__main__":
-    sys.exit(main(["sweep", "--address", "auto", *sys.argv[1:]]))  # the last address counts
+    sys.exit(main(__file__, ["sweep", "--address", "auto", *sys.argv[1:]]))  # the last address counts

@@ -16,9 +16,14 @@ PROJECT = "ray_sim_project"
 """Folder of the project in the home directory, as jobs/cluster.yaml has it."""
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run a command of `ray-sim`; paths count from the project, however the job was started."""
+def main(script: str, arguments: Sequence[str]) -> int:
+    """Run a command of `ray-sim`; paths count from the project, however the job was started.
+
+    Parameters
+    ----------
+    script : the file that was started
+    """
     project = Path.home() / PROJECT
-    if Path.cwd() == Path.home() and project.is_dir():
+    if Path(script).absolute().parent == Path.home() and project.is_dir():
         os.chdir(project)
     return cli.main(list(arguments))

@@ -82,6 +82,12 @@ class Cluster:
         return f"http://{self.ip}:{self.dashboard_port}"
 
 
+def kernel_cache() -> Path:
+    """For NUMBA_CACHE_DIR, where a process has another home directory: where this machine's kernels are."""
+    chosen = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
+    return Path(chosen) if chosen else Path.home() / ".cache"
+
+
 def free_ports(ip: str, count: int) -> list[int]:
     """Ports that nobody listens on now."""
     with_ports = [socket.create_server((ip, 0)) for _ in range(count)]

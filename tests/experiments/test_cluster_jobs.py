@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -20,7 +19,7 @@ from ray_sim.experiments.scenario import parse_scenario
 from ray_sim.experiments.store import ResultStore
 from ray_sim.experiments.tracking import log_store
 from ray_sim.kernels.compile import source_digest
-from tests.ray_nodes import REPOSITORY, Cluster, environment, free_ports, head, ray_command
+from tests.ray_nodes import REPOSITORY, Cluster, environment, free_ports, head, kernel_cache, ray_command
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
@@ -76,9 +75,8 @@ def _ray_sim(directory: Path, *arguments: str, **variables: str) -> subprocess.C
 
 def _compiled() -> dict[str, int]:
     """Files of this machine's compiled kernels, and when they were written."""
-    chosen = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
-    cache = (Path(chosen) if chosen else Path.home() / ".cache") / "ray_sim-kernels" / source_digest()
-    return {path.name: path.stat().st_mtime_ns for path in cache.iterdir()}
+    files = (kernel_cache() / "ray_sim-kernels" / source_digest()).iterdir()
+    return {path.name: path.stat().st_mtime_ns for path in files}
 
 
 def _check_results(store: ResultStore) -> None:
