@@ -11,20 +11,17 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.processes import descendants, still_running
+from tests.patience import until
 
 REPOSITORY = Path(__file__).parents[1]
-PATIENCE_S = 90.0
-"""For what takes seconds on a free machine."""
-
 QUICK_TO_NOTICE = {
     "health_check_initial_delay_ms": 0,
     "health_check_period_ms": 500,
@@ -39,14 +36,6 @@ KEEP_ALIVE = {
     for what, milliseconds in (("time", 1000), ("timeout", 2000))
 }
 """Variables with which Ray gives up a silent connection after seconds instead of minutes."""
-
-
-def until(condition: Callable[[], object], what: str) -> None:
-    """Wait for a condition that comes soon."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 def ray_command() -> list[str]:

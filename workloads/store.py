@@ -16,12 +16,12 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from ray_sim.model.errors import InvalidWorkloadError
-from ray_sim.model.job import JobTable
+from ray_sim.model.job import ChunkProfile, JobTable
 from ray_sim.model.units import FloatArray, IntArray, demand_quanta, seconds_to_us
 from workloads.checks import check_frame
 from workloads.files import replacing, require_file
 from workloads.provenance import Provenance
-from workloads.schema import SCHEMA, SCHEMA_VERSION, SORT_KEY
+from workloads.schema import COLUMNS, SCHEMA, SCHEMA_VERSION, SORT_KEY, Layer, with_all_columns
 
 METADATA_KEY = "ray_sim"
 """Key of the provenance in the Parquet metadata."""
@@ -40,7 +40,8 @@ _PER_TASK = {"cpu": "cpu_per_task", "memory_gib": "memory_gib_per_task", "disk_g
 def write_workload(frame: pl.DataFrame, provenance: Provenance, path: Path) -> None:
     """Write jobs with the columns of `SCHEMA`, in any order, as a workload file.
 
-    Same frame and provenance, same bytes. The file appears whole or not at all.
+    Columns of the layer `PROFILE` may be absent; the file has them all the same. Same frame and
+    provenance, same bytes. The file appears whole or not at all.
 
     Raises
     ------
@@ -48,7 +49,7 @@ def write_workload(frame: pl.DataFrame, provenance: Provenance, path: Path) -> N
     InvalidInputError : the file cannot be written
     """
     check_frame(frame, str(path))
-    ordered = frame.select(*SCHEMA).sort(SORT_KEY, maintain_order=True)
+    ordered = with_all_columns(frame).sort(SORT_KEY, maintain_order=True)
     table = ordered.to_arrow(compat_level=pl.CompatLevel.oldest())
     table = table.replace_schema_metadata({METADATA_KEY: provenance.model_dump_json()})
     with replacing(path) as temporary:
@@ -80,7 +81,7 @@ def read_frame(path: Path) -> pl.DataFrame:
     except _READ_ERRORS as error:
         raise _unreadable(path, error) from error
     check_frame(frame, str(path))
-    return frame.select(*SCHEMA)
+    return with_all_columns(frame)
 
 
 def read_provenance(path: Path) -> Provenance | None:
@@ -157,7 +158,17 @@ def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> 
         priority=_priorities(ordered["priority"]),
         trace_order=ordered["trace_order"].to_numpy(writable=True),
         origin_us=origin_us,
+        chunk_profile=_chunk_profile(ordered),
     )
+
+
+def _chunk_profile(frame: pl.DataFrame) -> ChunkProfile | None:
+    """How the jobs train in chunks; None where no job says anything of it."""
+    columns = frame.select(column.name for column in COLUMNS if column.layer == Layer.PROFILE)
+    if all(series.null_count() == len(series) for series in columns):
+        return None
+    floats = columns.cast(pl.Float64).fill_null(float("nan"))
+    return ChunkProfile(**{series.name: series.to_numpy(writable=True) for series in floats})
 
 
 def _gang_sizes(frame: pl.DataFrame) -> IntArray:

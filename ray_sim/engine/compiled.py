@@ -22,6 +22,7 @@ from ray_sim.kernels.arrays import (
 )
 from ray_sim.kernels.replay import replay
 from ray_sim.kernels.replay_state import DONE, NEXT_ARRIVAL, NOW, Engine, Order
+from ray_sim.model.errors import RunStoppedError
 
 Progress = Callable[[int, int], None]
 """Called now and then with (jobs ended, jobs)."""
@@ -53,12 +54,19 @@ def _order_is_all(policy: Policy) -> bool:
     return True
 
 
-def run_compiled(world: World, order: Order, progress: Progress | None) -> Outcome:
-    """Replay a world of rigid jobs under an order rule."""
+def run_compiled(
+    world: World, order: Order, progress: Progress | None, stopping: Callable[[], bool] = lambda: False
+) -> Outcome:
+    """Replay a world of rigid jobs under an order rule.
+
+    Raises
+    ------
+    RunStoppedError : ``stopping`` said so; there is no snapshot of this loop
+    """
     n_jobs = len(world.table)
     engine = new_engine(world)
-    pool = new_pool(n_jobs, world.row_bound, world.shop.capacity)
-    recording = Recording(n_jobs, world.row_bound, len(world.cluster.resources))
+    pool = new_pool(n_jobs, world.row_bound, world.first_capacity)
+    recording = Recording(world)
     changes = new_changes(n_jobs, world.row_bound)
     while not engine.clock[DONE]:
         replay(
@@ -68,13 +76,17 @@ def run_compiled(world: World, order: Order, progress: Progress | None) -> Outco
             pool,
             recording.ensure_room(),
             changes,
+            world.outages,
             world.restart_us,
             world.horizon_us,
             _INSTANTS_PER_CALL,
             recording.bound,
         )
+        ended = int(engine.clock[NEXT_ARRIVAL] - engine.counts.sum())
         if progress is not None:
-            progress(int(engine.clock[NEXT_ARRIVAL] - engine.counts.sum()), n_jobs)
+            progress(ended, n_jobs)
+        if stopping():
+            raise RunStoppedError(f"stopped with {ended:,} of {n_jobs:,} jobs ended; run it again")
     now_us = max(int(engine.clock[NOW]), 0)
     return Outcome(engine.ledger, recording.joined(), now_us, {}, "compiled")
 
@@ -85,10 +97,10 @@ def new_engine(world: World) -> Engine:
     n_parts = len(shop.part_ptr) - 1
     jobs_in = np.bincount(shop.job_part[shop.job_part >= 0], minlength=n_parts)
     return Engine(
-        clock=np.array([-1, 0, 0]),
+        clock=np.array([-1, 0, 0, 0]),
         counts=np.zeros(2, dtype=np.int64),
         used=np.zeros(len(world.cluster.resources), dtype=np.int64),
-        ledger=new_ledger(world.table.work_us),
+        ledger=new_ledger(world.table.work_us, len(world.outages.time) > 0, world.checkpoint_us),
         calendar=new_calendar(n_jobs),
         queue=new_queue(n_jobs, len(shop.class_job)),
         level=np.zeros(n_jobs, dtype=np.int64),

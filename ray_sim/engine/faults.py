@@ -7,19 +7,22 @@ from typing import NoReturn
 from ray_sim.engine.world import World
 from ray_sim.kernels import check
 from ray_sim.model.errors import InfeasibleDecisionError
-from ray_sim.model.units import QUANTA_PER_UNIT, IntArray
+from ray_sim.model.units import BoolArray, IntArray
 
 
 def job_name(world: World, job: int) -> str:
     """How messages call a job, also one that does not exist."""
     known = 0 <= job < len(world.table)
-    return f"job {world.table.job_id[job]}" if known else f"job number {job}"
+    return f"job {world.table.job_id[int(job)]}" if known else f"job number {job}"
 
 
-def reject_decision(where: str, world: World, fault: int, job: int, server: int, after: IntArray) -> NoReturn:
+def reject_decision(
+    where: str, world: World, fault: int, job: int, server: int, available: BoolArray, after: IntArray
+) -> NoReturn:
     """Raise the error of `ray_sim.kernels.check.check_changes`'s verdict.
 
-    ``after`` (S, R) is what would have been left free, negative where the decision exceeds it.
+    ``available`` (S,) says which servers are there, ``after`` (S, R) what would have been left free,
+    negative where the decision exceeds it.
     """
     name = job_name(world, job)
     on = f" on server {world.cluster.server_names[server]}" if 0 <= server < len(world.cluster) else ""
@@ -35,16 +38,17 @@ def reject_decision(where: str, world: World, fault: int, job: int, server: int,
     }
     if fault == check.NOT_A_GANG:
         texts[fault] = f"does not place all {world.shop.tasks[job]} tasks of {name}; gangs run whole"
-    if fault == check.OVER_CAPACITY:
+    if fault == check.OVER_CAPACITY and not available[server]:
+        texts[fault] = f"places {name}{on}, which is not there now"
+    elif fault == check.OVER_CAPACITY:
         texts[fault] = f"exceeds capacity for {name}{on}: {_excess(world, server, after)}"
     raise InfeasibleDecisionError(f"at {where} {texts[fault]}")
 
 
 def _excess(world: World, server: int, after: IntArray) -> str:
     short = [
-        f"{-after[server, r] / QUANTA_PER_UNIT[name]:g} {name} too many of "
-        f"{world.shop.capacity[server, r] / QUANTA_PER_UNIT[name]:g}"
-        for r, name in enumerate(world.cluster.resources)
+        f"{-after[server, r] / quanta:g} {name} too many of {world.shop.capacity[server, r] / quanta:g}"
+        for r, (name, quanta) in enumerate(world.resources.items())
         if after[server, r] < 0
     ]
     return ", ".join(short)

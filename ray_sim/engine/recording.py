@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ray_sim.engine.holdings import State
+from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import Recorder, events_per_instant, new_recorder
 
 _FEWEST = 1 << 16
@@ -15,8 +16,9 @@ _FEWEST = 1 << 16
 class Recording:
     """Events and timeline, in the order in which they happened."""
 
-    def __init__(self, n_jobs: int, rows: int, n_resources: int) -> None:
-        self.bound = events_per_instant(n_jobs, rows)
+    def __init__(self, world: World) -> None:
+        n_jobs, n_resources = len(world.table), len(world.resources)
+        self.bound = events_per_instant(n_jobs, world.event_bound, outages=len(world.outages.time) > 0)
         """Room that an instant may need."""
         self._shape = (self.bound + max(3 * n_jobs, _FEWEST), max(2 * n_jobs, _FEWEST), n_resources)
         self._full: list[Recorder] = []

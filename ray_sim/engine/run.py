@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import time
-import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Literal
 
 from ray_sim.engine.compiled import Progress, run_compiled, why_general
 from ray_sim.engine.contract import GrantedWorld, Policy
 from ray_sim.engine.fleet import LocalFleet
+from ray_sim.engine.general import GeneralRun
 from ray_sim.engine.result import build_result
-from ray_sim.engine.simulation import Simulation
+from ray_sim.engine.snapshots import Keeper, stopped_text
 from ray_sim.engine.world import World
-from ray_sim.model.errors import RaySimError, RunFailedError
+from ray_sim.model.errors import RunStoppedError
 from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
 from ray_sim.model.streams import Streams
@@ -33,16 +30,19 @@ def run_world(
     loop: Loop = "auto",
     trim: Trim | None = None,
     progress: Progress | None = None,
+    keeper: Keeper | None = None,
 ) -> RunResult:
     """Run a policy to the end.
 
     ``loop="general"`` forbids the compiled loop, which is taken where it does the same; the result
-    tells which ran and why. `trim` says which jobs the summary counts.
+    tells which ran and why. `trim` says which jobs the summary counts. Snapshots are kept of the
+    general loop only: the compiled one ends in seconds.
 
     Raises
     ------
     InvalidScenarioError : `trim` counts no job
     RunFailedError : the policy failed, or took a decision that the world forbids
+    RunStoppedError : the keeper asked for it
     """
     if trim is not None:
         trim.window_us(world.table.submit_us)  # complains before the work, not after it
@@ -52,46 +52,22 @@ def run_world(
         policy.start(granted, Streams(seed))
         order = policy.order(granted)
         assert order is not None
-        return build_result(world, run_compiled(world, order, progress), trim)
-    return run_general(world, policy, reason, seed=seed, sites=sites, trim=trim, progress=progress)
+        stopping = (lambda: False) if keeper is None else keeper.stopping
+        return build_result(world, run_compiled(world, order, progress, stopping), trim)
+    saved = None if keeper is None else keeper.load()
+    run = GeneralRun(world, policy, seed=seed, fleet=LocalFleet(world, sites), saved=saved)
+    _carry_through(run, len(world.table), progress, keeper)
+    return run.result(trim, reason)
 
 
-def run_general(
-    world: World,
-    policy: Policy,
-    reason: str,
-    *,
-    seed: int,
-    sites: int,
-    trim: Trim | None,
-    progress: Progress | None,
-) -> RunResult:
-    """The loop of the step-by-step interface, timed."""
-    simulation = Simulation(world, policy, seed=seed, fleet=LocalFleet(world, sites))
-    with _named_failures(policy):
-        policy.start(simulation.world, simulation.streams)
-    seconds: list[float] = []
-    while (view := simulation.advance()) is not None:
-        begin = time.perf_counter()
-        with _named_failures(policy):
-            decision = policy.decide(view)
-        seconds.append(time.perf_counter() - begin)
-        simulation.apply(decision)
-        if progress is not None and len(seconds) % _DECISIONS_PER_REPORT == 0:
-            progress(simulation.ended_jobs, len(world.table))
-    return simulation.result(trim, loop_reason=reason, decision_seconds=seconds)
-
-
-@contextmanager
-def _named_failures(policy: Policy) -> Iterator[None]:
-    """A bug in a policy, perhaps a user's, as one of our errors that says where it is."""
-    try:
-        yield
-    except RaySimError:
-        raise
-    except Exception as failure:  # whatever a policy may do wrong
-        place = traceback.extract_tb(failure.__traceback__)[-1]
-        raise RunFailedError(
-            f"policy {policy.name or type(policy).__name__} failed: {type(failure).__name__}: {failure} "
-            f"({place.filename}, line {place.lineno}, in {place.name})"
-        ) from failure
+def _carry_through(run: GeneralRun, jobs: int, progress: Progress | None, keeper: Keeper | None) -> None:
+    """Decision by decision to the end, with reports and snapshots on the way."""
+    decisions = 0
+    while run.decide_once():
+        decisions += 1
+        if progress is not None and decisions % _DECISIONS_PER_REPORT == 0:
+            progress(run.ended_jobs, jobs)
+        if keeper is not None and keeper.due():
+            keeper.save(run.state())
+            if keeper.stopping():
+                raise RunStoppedError(stopped_text(run.ended_jobs, jobs))

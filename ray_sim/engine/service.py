@@ -76,6 +76,7 @@ class Service:
         ``running_keys`` is (jobs, keys) of all running jobs, needed when preemptive.
         """
         self._dirty[self._shop.job_part[view.completed]] = True
+        self._dirty[self._shop.server_part[view.changed_servers]] = True
         if view.reviewed:
             self._dirty[:] = True
         changes = self._serve_dirty(view, running_keys)

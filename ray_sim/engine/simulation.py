@@ -5,8 +5,8 @@
         sim.apply(policy.decide(view))
     result = sim.result()
 
-Inside an instant: completions, arrivals, slot, review; then job order. An instant repeats while
-events remain at it.
+Inside an instant: servers, completions (of chunks, then of jobs), arrivals, slot, review; then job order.
+An instant repeats while events remain at it.
 """
 
 from __future__ import annotations
@@ -15,19 +15,17 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ray_sim.engine.chunks import NO_EVENTS, DispatchRecord
-from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake
-from ray_sim.engine.decision import NO_JOBS, Decision, Dispatch
+from ray_sim.engine.chunk_ledger import chunk_ledger_for
+from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake, read_only
+from ray_sim.engine.decision import NO_JOBS, Decision
 from ray_sim.engine.fleet import Fleet, LocalFleet
-from ray_sim.engine.holdings import Holdings, State, part
+from ray_sim.engine.holdings import Holdings, State, nothing_for, part
 from ray_sim.engine.recording import Recording
 from ray_sim.engine.result import Outcome, build_result
 from ray_sim.engine.site import Commands
 from ray_sim.engine.validation import check_decision
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import (
-    COMPLETED,
-    FINISH,
     LEVEL,
     NEVER,
     RUNNING,
@@ -35,9 +33,11 @@ from ray_sim.kernels.arrays import (
     Calendar,
     Changes,
     Ledger,
+    Outages,
     new_calendar,
     new_ledger,
 )
+from ray_sim.kernels.outages import lose_server, regain_server
 from ray_sim.kernels.progress import commit_holdings, evict, finish_due, reject, set_rates, submit_due
 from ray_sim.kernels.record import add_event, add_line
 from ray_sim.model.errors import InvalidScenarioError, RunFailedError
@@ -65,22 +65,25 @@ class Simulation:
             raise InvalidScenarioError(
                 f"policy {self._name} decides on slots: give their length, e.g. -w slot_s=3600"
             )
+        self._chunked = chunk_ledger_for(world, self._name, chunked=policy.chunked)
         self._undisturbed = isinstance(world.truth, RigidTruth)
         self._fleet: Fleet = LocalFleet(world) if fleet is None else fleet
-        self._holdings = Holdings(world.shop, world.shop.capacity, world.row_bound)
-        self._ledger = new_ledger(world.table.work_us)
+        self._holdings = Holdings(world.shop, world.first_capacity, world.row_bound)
+        self._ledger = new_ledger(world.table.work_us, len(world.outages.time) > 0, world.checkpoint_us)
         self._calendar = new_calendar(n_jobs)
-        self._recording = Recording(n_jobs, world.row_bound, len(world.cluster.resources))
+        self._recording = Recording(world)
         self._counts = np.zeros(2, dtype=np.int64)
         self._now = -1
         self._next_job = 0
+        self._next_outage = 0
+        self._available = world.there.copy()
         self._review = NEVER
         self._last_slot = -1
         self._repeats = 0
         self._arrived: list[IntArray] = []
+        self._returned: list[IntArray] = []
         self._completed: list[IntArray] = []
-        self._chunks_left = None if world.chunks is None else world.chunks.copy()
-        self._dispatched = DispatchRecord(NO_JOBS if world.chunks is None else world.chunks)
+        self._changed_servers: list[IntArray] = []
         self._reasons: dict[int, str] = {}
         self._finished = np.empty(n_jobs, dtype=np.int64)
         self._after = np.empty_like(world.shop.capacity)
@@ -113,12 +116,15 @@ class Simulation:
             times.append(int(self._ledger.finish[self._calendar.heap[0]]))
         if self._wants_slot():
             times.append(self._next_slot_us())
+        outages = self._full_world.outages.time
+        if self._next_outage < len(outages) and (self._next_job < len(submit) or self._counts.any()):
+            times.append(int(outages[self._next_outage]))
         return min(times)
 
     def _wants_slot(self) -> bool:
         if Wake.SLOT in self._policy.wake_on:
             return bool(self._counts[0] + self._counts[1] > 0)
-        return self._policy.slotted and bool(self._arrived or self._completed)
+        return self._policy.slotted and bool(self._arrived or self._completed or self._changed_servers)
 
     def _next_slot_us(self) -> int:
         """The first slot boundary, now or later, at which the policy has not been asked."""
@@ -133,7 +139,7 @@ class Simulation:
                 self._now,
                 self._counts[0],
                 self._counts[1],
-                self._holdings.used,
+                self._holdings.used if self._chunked is None else self._chunked.used,
             )
 
     def _guard(self) -> None:
@@ -149,7 +155,8 @@ class Simulation:
     def _happen(self, now: int) -> View | None:
         """Let everything happen that happens now; the view if the policy wants to be asked."""
         self._recording.ensure_room()
-        wake = Wake(0)
+        wake = Wake.SERVER_CHANGE if self._change_servers(now) else Wake(0)
+        wake |= self._book_chunks(now)
         if self._complete(now):
             wake |= Wake.COMPLETION
         if self._arrive(now):
@@ -159,15 +166,19 @@ class Simulation:
         if reviewed:
             wake |= Wake.REVIEW
             self._review = NEVER
-        asked = bool(wake & (self._policy.wake_on | Wake.REVIEW)) and not self._policy.slotted
-        if not (asked or at_slot or (reviewed and self._policy.slotted)):
+        waits = self._policy.slotted and not (at_slot or reviewed)
+        prompt = Wake.ACTIVATION if waits else ~Wake(0)
+        if not (at_slot or wake & prompt & (self._policy.wake_on | Wake.REVIEW)):
             return None
         if at_slot and self._full_world.slot_us is not None:
             self._last_slot = now // self._full_world.slot_us
         view = View(
             now_us=now,
-            arrived=_joined(self._arrived),
-            completed=_joined(self._completed),
+            arrived=NO_JOBS if waits else _joined(self._arrived),
+            returned=NO_JOBS if waits else _joined(self._returned),
+            completed=NO_JOBS if waits else _joined(self._completed),
+            changed_servers=NO_JOBS if waits else np.unique(_joined(self._changed_servers)),
+            available=read_only(self._available),
             reviewed=reviewed,
             at_slot=at_slot,
             jobs=self.world.jobs,
@@ -176,14 +187,70 @@ class Simulation:
             _ledger=self._ledger,
             _sees=self._policy.sees,
             _policy=self._name,
+            _fleet=self._fleet,
+            _chunked=self._chunked,
         )
-        self._arrived, self._completed = [], []
+        if not waits:
+            self._arrived, self._returned, self._completed, self._changed_servers = [], [], [], []
         return view
 
+    def _change_servers(self, now: int) -> bool:
+        """Servers go and come back, in the order listed; those who lose theirs wait again."""
+        outages = self._full_world.outages
+        first = self._next_outage
+        self._next_outage = last = int(np.searchsorted(outages.time, now, side="right"))
+        if first < last:
+            happening = Outages(outages.time[first:last], outages.server[first:last], outages.up[first:last])
+            changes = zip(happening.server.tolist(), happening.up.tolist(), strict=True)
+            returned = [self._change_server(now, *change) for change in changes]
+            self._fleet.command(now, Commands(nothing_for(np.concatenate(returned)), outages=happening))
+            self._changed_servers.append(np.unique(happening.server))
+            for jobs in returned:
+                if len(jobs):
+                    self._arrived.append(jobs)
+                    self._returned.append(jobs)
+        return bool(self._changed_servers)
+
+    def _change_server(self, now: int, server: int, up: bool) -> IntArray:
+        """One server comes back, or goes; returns the jobs that lose it."""
+        self._available[server] = up
+        if up:
+            regain_server(now, server, self._full_world.shop, self._holdings.pool, self._recording.current)
+            return NO_JOBS
+        freed = self._servers_of(self._holders(server))
+        n = lose_server(
+            now,
+            server,
+            self._full_world.shop,
+            self._ledger,
+            self._holdings.pool,
+            self._calendar,
+            self._holdings.used,
+            self._counts,
+            self._recording.current,
+            self._finished,
+        )
+        self._rate_touched(now, freed, NO_JOBS)
+        return self._finished[:n].copy()
+
+    def _book_chunks(self, now: int) -> Wake:
+        """What has happened to chunks, and jobs that end with their last one."""
+        if self._fleet.next_us > now:
+            return Wake(0)
+        events = self._fleet.collect(now)
+        if self._chunked is None or len(events) == 0:
+            return Wake(0)
+        record = self._recording.current
+        done, changed = self._chunked.book(now, events, self._ledger, self._counts, record)
+        if len(done):
+            changes = nothing_for(done)
+            self._chunked.hold(now, changes, self._holdings)
+            self._fleet.command(now, Commands(changes))
+            self._completed.append(done)
+        return Wake.ACTIVATION if changed else Wake(0)
+
     def _complete(self, now: int) -> bool:
-        """Chunks, then jobs whose work is done now."""
-        if self._fleet.next_us <= now:
-            self._finish_chunks(now, self._fleet.collect(now))
+        """Jobs whose work is done now."""
         freed = self._servers_of_due(now)
         n = finish_due(
             now,
@@ -198,35 +265,10 @@ class Simulation:
         )
         if n:
             done = self._finished[:n].copy()
-            self._release_at_sites(now, done)
+            self._fleet.command(now, Commands(nothing_for(done)))
             self._rate_touched(now, freed, NO_JOBS)
             self._completed.append(done)
         return bool(self._completed)
-
-    def _finish_chunks(self, now: int, events: IntArray) -> None:
-        for job, _unit in events.tolist():
-            assert self._chunks_left is not None
-            self._chunks_left[job] -= 1
-            if self._chunks_left[job] == 0:
-                self._ledger.status[job] = COMPLETED
-                self._ledger.end[job] = now
-                self._ledger.held[job] += now - self._ledger.held_since[job]
-                self._counts[1] -= 1
-                add_event(self._recording.current, now, FINISH, job, -1, -1, 0)
-                self._completed.append(np.array([job], dtype=np.int64))
-
-    def _release_at_sites(self, now: int, jobs: IntArray) -> None:
-        nothing = np.zeros(0, dtype=np.int64)
-        changes = Changes(
-            job=jobs,
-            ptr=np.zeros(len(jobs) + 1, dtype=np.int64),
-            server=nothing,
-            role=nothing,
-            tasks=nothing,
-            order=np.arange(len(jobs)),
-            size=np.array([len(jobs)]),
-        )
-        self._fleet.command(now, Commands(changes))
 
     def _arrive(self, now: int) -> bool:
         first = self._next_job
@@ -260,8 +302,9 @@ class Simulation:
             self._full_world,
             self._ledger,
             self._holdings.pool,
-            self._dispatched,
+            self._chunked,
             decision,
+            self._available,
             self._after,
         )
         self._recording.ensure_room()
@@ -272,10 +315,12 @@ class Simulation:
             self._evict(now, job)
         for job, level in decision.levels.tolist():
             add_event(self._recording.current, now, LEVEL, job, -1, -1, level)
-        if decision.changes is not None:
+        if self._chunked is not None:
+            commands = self._chunked.carry_out(now, decision, self._holdings, self._recording.current)
+            if not commands.empty:
+                self._fleet.command(now, commands)
+        elif decision.changes is not None:
             self._change(now, decision.changes)
-        if decision.dispatch is not None:
-            self._dispatch(now, decision.dispatch)
         self._review = decision.review_us
 
     def _evict(self, now: int, job: int) -> None:
@@ -293,7 +338,7 @@ class Simulation:
             job,
         )
         if held:
-            self._release_at_sites(now, np.array([job], dtype=np.int64))
+            self._fleet.command(now, Commands(nothing_for(np.array([job], dtype=np.int64))))
             self._rate_touched(now, freed, NO_JOBS)
 
     def _change(self, now: int, changes: Changes) -> None:
@@ -339,23 +384,19 @@ class Simulation:
             return NO_JOBS
         return np.union1d(self._holdings.rows(jobs)[:, 1], others)
 
+    def _holders(self, server: int) -> IntArray:
+        """Running jobs with a holding on a server; none where jobs do not disturb each other."""
+        if self._undisturbed:
+            return NO_JOBS
+        rows = self._holdings.rows(self._calendar.heap[: self._calendar.size[0]])
+        return np.unique(rows[rows[:, 1] == server, 0])
+
     def _servers_of_due(self, now: int) -> IntArray:
         """Servers of the jobs whose work is done now; none where jobs do not disturb each other."""
         if self._undisturbed:
             return NO_JOBS
         running = self._calendar.heap[: self._calendar.size[0]]
         return self._servers_of(running[self._ledger.finish[running] == now])
-
-    def _dispatch(self, now: int, dispatch: Dispatch) -> None:
-        work = self._full_world.table.work_us[dispatch.job]
-        rows = np.stack([dispatch.worker, dispatch.key, dispatch.job, dispatch.unit, work], axis=1)
-        for job in np.unique(dispatch.job).tolist():
-            if self._ledger.status[job] == WAITING:
-                self._ledger.status[job] = RUNNING
-                self._ledger.first_start[job] = self._ledger.held_since[job] = now
-                self._counts += (-1, 1)
-        self._dispatched.done[self._dispatched.number(dispatch.job, dispatch.unit)] = True
-        self._fleet.command(now, Commands(chunks=rows))
 
     def result(
         self,
@@ -365,6 +406,7 @@ class Simulation:
         decision_seconds: Sequence[float] = (),
     ) -> RunResult:
         """The result; call it when `advance` has returned None. `trim` says which jobs it counts."""
+        end = self._full_world.end_us(max(self._now, 0))
         outcome = Outcome(
             self._ledger,
             self._recording.joined(),
@@ -372,6 +414,7 @@ class Simulation:
             self._reasons,
             "general",
             loop_reason,
+            None if self._chunked is None else self._chunked.stalled_us(end),
             decision_seconds,
         )
         return build_result(self._full_world, outcome, trim)
@@ -379,7 +422,8 @@ class Simulation:
     def state(self) -> State:
         """Everything that `restore` needs to go on alike, as arrays; valid between two instants."""
         groups = {"ledger": self._ledger._asdict(), "calendar": self._calendar._asdict()}
-        scalars = [self._now, self._next_job, self._review, self._last_slot, self._repeats]
+        chunked = {} if self._chunked is None else self._chunked.state()
+        scalars = [self._now, self._next_job, self._review, self._last_slot, self._repeats, self._next_outage]
         reasons = [[job, len(text)] for job, text in self._reasons.items()]
         return {
             **{
@@ -391,12 +435,14 @@ class Simulation:
             **{f"holdings.{name}": array for name, array in self._holdings.state().items()},
             **{f"fleet.{name}": array for name, array in self._fleet.state().items()},
             **{f"policy.{name}": array for name, array in self._policy.state().items()},
+            **{f"chunked.{name}": array for name, array in chunked.items()},
             "scalars": np.array(scalars),
             "counts": self._counts.copy(),
+            "available": self._available.copy(),
             "arrived": _joined(self._arrived),
+            "returned": _joined(self._returned),
             "completed": _joined(self._completed),
-            "chunks_left": NO_EVENTS if self._chunks_left is None else self._chunks_left.copy(),
-            "dispatched": self._dispatched.done.copy(),
+            "changed_servers": _joined(self._changed_servers),
             "reasons": np.array(reasons, dtype=np.int64).reshape(-1, 2),
             "reason_texts": np.frombuffer("".join(self._reasons.values()).encode(), dtype=np.uint8),
         }
@@ -410,13 +456,13 @@ class Simulation:
         self._fleet.restore(part(state, "fleet"))
         self._policy.restore(part(state, "policy"))
         scalars = [int(value) for value in state["scalars"]]
-        self._now, self._next_job, self._review, self._last_slot, self._repeats = scalars
+        self._now, self._next_job, self._review, self._last_slot, self._repeats, self._next_outage = scalars
         self._counts = state["counts"].copy()
-        self._arrived = [state["arrived"].copy()] if len(state["arrived"]) else []
-        self._completed = [state["completed"].copy()] if len(state["completed"]) else []
-        if self._chunks_left is not None:
-            self._chunks_left = state["chunks_left"].copy()
-        self._dispatched.done[:] = state["dispatched"]
+        self._available = state["available"].copy()
+        for name in ("arrived", "returned", "completed", "changed_servers"):
+            setattr(self, f"_{name}", [state[name].copy()] if len(state[name]) else [])
+        if self._chunked is not None:
+            self._chunked.restore(part(state, "chunked"))
         text = state["reason_texts"].tobytes().decode()
         self._reasons = {}
         for job, length in state["reasons"].tolist():

@@ -14,15 +14,18 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 import cluster_specs
 from ray_sim.experiments.documents import dotted_problems, parse_yaml, read_text
-from ray_sim.model.cluster import Cluster, ServerKind
+from ray_sim.model.cluster import Cluster, ServerKind, slots_per_gpu
 from ray_sim.model.errors import InvalidClusterError, UnknownNameError, problems_text
-from ray_sim.model.units import capacity_quanta
+from ray_sim.model.units import IntArray, capacity_quanta
 
 MAX_SERVERS = 1_000_000
 """The largest cluster; more is a slip of the keyboard."""
 
 MAX_AMOUNT = 1e9
 """The most of a resource on one server. `MAX_SERVERS` of them still fit in int64 quanta."""
+
+MAX_SLOTS = 2**20
+"""The most workers or parameter servers on one server."""
 
 MAX_PROBLEMS = 100
 """Problems of one file that are printed; the rest is counted."""
@@ -39,6 +42,7 @@ def _printable(text: str) -> str:
 
 Label = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_printable)]
 Amount = Annotated[float, Field(ge=0, le=MAX_AMOUNT, allow_inf_nan=False)]
+Slots = Annotated[int, Field(ge=0, le=MAX_SLOTS)]
 Speed = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
 
 
@@ -62,6 +66,8 @@ class _Servers(_Entry):
     gpu_type: Label | None = None
     vc: Label | None = None
     kind: Annotated[ServerKind, Field(strict=False)] = ServerKind.PLAIN
+    workers: Slots | None = None
+    ps: Slots | None = None
 
     def server_names(self) -> list[str]:
         return [self.name] if self.count == 1 else [f"{self.name}-{i}" for i in range(self.count)]
@@ -211,7 +217,7 @@ def _check_header(header: Sequence[str], path: Path) -> None:
 def _build(name: str, groups: Sequence[_Group], problems: list[str], path: Path) -> Cluster:
     """The cluster of these groups; raises with all `problems` and those the groups have together."""
     resources = _declared_resources(groups)
-    problems = [*problems, *_gaps(groups, resources), *_name_problems(groups)]
+    problems = [*problems, *_gaps(groups, resources), *_slot_problems(groups), *_name_problems(groups)]
     _raise_if_any(problems, path)
     counts = np.array([group.servers.count for group in groups], dtype=np.int64)
     capacity = np.stack(
@@ -220,16 +226,28 @@ def _build(name: str, groups: Sequence[_Group], problems: list[str], path: Path)
     if not capacity.any():
         raise InvalidClusterError(f"{path}: no server offers anything; give one of them GPUs or CPUs")
     each = [group.servers for group in groups for _ in range(group.servers.count)]
+    capacity_of_each = np.repeat(capacity, counts, axis=0)
+    gpu = resources.index("gpu")
     return Cluster(
         name=name,
         server_names=tuple(name for group in groups for name in group.servers.server_names()),
         resources=resources,
-        capacity=np.repeat(capacity, counts, axis=0),
+        capacity=capacity_of_each,
         speed=np.repeat(np.array([group.speed for group in groups], dtype=np.float64), counts),
         vc=tuple(servers.vc for servers in each),
         kind=tuple(servers.kind for servers in each),
         gpu_type=tuple(servers.gpu_type for servers in each),
+        workers=_slots([servers.workers for servers in each], capacity_of_each[:, gpu]),
+        ps=_slots([servers.ps for servers in each], capacity_of_each[:, gpu]),
     )
+
+
+def _slots(declared: Sequence[int | None], milli_gpus: IntArray) -> IntArray | None:
+    """What each server declares, or one per whole GPU; None where none declares any."""
+    if all(slots is None for slots in declared):
+        return None
+    given = np.array([-1 if slots is None else slots for slots in declared], dtype=np.int64)
+    return np.where(given < 0, slots_per_gpu(milli_gpus), given)
 
 
 def _declared(group: _Group, resource: str) -> float | None:
@@ -253,6 +271,13 @@ def _gaps(groups: Sequence[_Group], resources: Iterable[str]) -> Iterator[str]:
             if _declared(group, resource) is None:
                 field = FIELD_OF_RESOURCE[resource]
                 yield f"{group.where}{field}: is missing, but other servers declare it; 0 means none"
+
+
+def _slot_problems(groups: Sequence[_Group]) -> Iterator[str]:
+    for group in groups:
+        for field in ("workers", "ps"):
+            if group.servers.kind == ServerKind.CLOUD and getattr(group.servers, field) is not None:
+                yield f"{group.where}{field}: a cloud offers as many as are asked for; leave it out"
 
 
 def _name_problems(groups: Sequence[_Group]) -> Iterator[str]:

@@ -7,16 +7,16 @@ import inspect
 import json
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
 from ray_sim import __version__
-from ray_sim.engine.world import WORLD_PARAMETERS
+from ray_sim.experiments.availability_file import WORLD, split_world, with_availability
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.experiments.result_files import RESULT_FORMAT
-from ray_sim.experiments.scenario import Scenario
+from ray_sim.experiments.scenario import Scenario, Value
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.parameters import resolve
 from ray_sim.policies.registry import create_policy
@@ -67,6 +67,7 @@ class Content:
             "seed": self.seed,
             "seed_free": self.seed_free,
             "sites": scenario.sites,
+            "fleet": scenario.fleet,
             "versions": versions(),
         }
 
@@ -83,8 +84,9 @@ class Inputs:
 
     def __init__(self) -> None:
         self._clusters: dict[str, Cluster] = {}
+        self._servers: dict[tuple[str, str | None], Cluster] = {}
         self._workload_digests: dict[str, str] = {}
-        self._cluster_digests: dict[str, str] = {}
+        self._cluster_digests: dict[tuple[str, str | None], str] = {}
         self._policies: dict[str, _PolicyFacts] = {}
 
     def cluster(self, ref: str) -> Cluster:
@@ -93,6 +95,14 @@ class Inputs:
             self._clusters[ref] = load_cluster(ref)
         return self._clusters[ref]
 
+    def servers(self, ref: str, world: Mapping[str, Value]) -> Cluster:
+        """The cluster behind a name or a path, whose servers come and go as the world says."""
+        _, availability = split_world(world)
+        key = ref, availability
+        if key not in self._servers:
+            self._servers[key] = with_availability(self.cluster(ref), availability)
+        return self._servers[key]
+
     def workload_sha256(self, path: str) -> str:
         """SHA-256 of a workload file's bytes."""
         if path not in self._workload_digests:
@@ -100,23 +110,25 @@ class Inputs:
             self._workload_digests[path] = sha256(Path(path))
         return self._workload_digests[path]
 
-    def cluster_sha256(self, ref: str) -> str:
-        """SHA-256 of what a cluster offers, whatever file or name it comes from."""
-        if ref not in self._cluster_digests:
-            self._cluster_digests[ref] = _cluster_sha256(self.cluster(ref))
-        return self._cluster_digests[ref]
+    def cluster_sha256(self, ref: str, world: Mapping[str, Value]) -> str:
+        """SHA-256 of what the servers offer and when, whatever files or names they come from."""
+        _, availability = split_world(world)
+        key = ref, availability
+        if key not in self._cluster_digests:
+            self._cluster_digests[key] = _cluster_sha256(self.servers(ref, world))
+        return self._cluster_digests[key]
 
     def content(self, scenario: Scenario) -> Content:
         """Identify a scenario; raises what its policy, cluster or workload file raise."""
         policy = self._policy(scenario)
-        world = resolve("the world", WORLD_PARAMETERS, scenario.world)
+        world, _ = split_world(resolve("the world", WORLD, scenario.world))
         seed_free = not (scenario.workload.uses_seed or policy.uses_seed)
         workload: dict[str, object] = scenario.workload.model_dump(exclude={"path"}, exclude_none=True)
         if scenario.workload.path is not None:
             workload["workload_sha256"] = self.workload_sha256(scenario.workload.path)
         facts = {
             **workload,
-            "cluster_sha256": self.cluster_sha256(scenario.cluster),
+            "cluster_sha256": self.cluster_sha256(scenario.cluster, scenario.world),
             "policy": scenario.policy,
             "policy_source_sha256": policy.source_sha256,
             "parameters": policy.parameters,
@@ -152,6 +164,10 @@ def _cluster_sha256(cluster: Cluster) -> str:
             "vc": cluster.vc,
             "kind": [str(kind) for kind in cluster.kind],
             "gpu_type": cluster.gpu_type,
+            "availability": cluster.availability
+            and [column.tolist() for column in astuple(cluster.availability)],
+            "workers": cluster.worker_slots.tolist(),
+            "ps": cluster.ps_slots.tolist(),
         }
     )
 

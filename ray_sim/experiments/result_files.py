@@ -23,7 +23,7 @@ from ray_sim.model.result import RunResult, Summary
 from ray_sim.reports.tables import summary_rows
 from workloads.realise import Tally
 
-RESULT_FORMAT = 3
+RESULT_FORMAT = 4
 """Version of the files' meaning; part of every content hash."""
 
 MANIFEST = "manifest.json"
@@ -62,7 +62,7 @@ def encode_result(
         "loop_reason": result.loop_reason,
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())},
     }
-    files[TIMING] = json_bytes(_timing(result.decision_seconds, wall_s or {}))
+    files[TIMING] = json_bytes(_timing(result, wall_s or {}))
     files[MANIFEST] = json_bytes(complete)
     return files
 
@@ -312,8 +312,8 @@ def _parquet(frame: pl.DataFrame) -> bytes:
     return buffer.getvalue()
 
 
-def _timing(decision_seconds: tuple[float, ...], wall_s: Mapping[str, float]) -> dict[str, object]:
-    decisions = np.asarray(decision_seconds, dtype=np.float64)
+def _timing(result: RunResult, wall_s: Mapping[str, float]) -> dict[str, object]:
+    decisions = np.asarray(result.decision_seconds, dtype=np.float64)
     quantiles = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
     figures = (
         {name: float(np.quantile(decisions, q)) for name, q in quantiles.items()} if len(decisions) else {}
@@ -322,4 +322,5 @@ def _timing(decision_seconds: tuple[float, ...], wall_s: Mapping[str, float]) ->
         "decisions": len(decisions),
         "decision_s": {**figures, "total": float(decisions.sum())},
         "wall_s": dict(wall_s),
+        "recoveries": result.recoveries,
     }

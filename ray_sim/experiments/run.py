@@ -5,13 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+from typing import TypedDict
 
 import polars as pl
 
+from ray_sim.engine.actors import run_on_actors
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.run import run_world
+from ray_sim.engine.snapshots import Keeper
 from ray_sim.engine.world import build_world
+from ray_sim.experiments.availability_file import split_world, with_availability
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.experiments.content import Content, Inputs
 from ray_sim.experiments.result_files import encode_result
@@ -30,6 +35,14 @@ from workloads.synth import synth
 
 JobsProgress = Callable[[int, int], None]
 """Called with (jobs ended, jobs)."""
+
+
+class _Options(TypedDict):
+    seed: int
+    sites: int
+    trim: Trim | None
+    progress: JobsProgress | None
+    keeper: Keeper | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +92,7 @@ def simulate(
     cluster : name of a bundled description, path of a YAML or CSV file, or the cluster
     policy : registered name, ``module:Class``, or a policy object of your own
     params : parameters of a policy given by name
-    world : facts of the world: restart_cost_s, horizon_s, slot_s
+    world : facts of the world: restart_cost_s, checkpoint_s, availability, horizon_s, slot_s
     partition : ``vc`` confines a job to the servers labelled with its vc
     trim : which jobs the summary counts; all without it
     sites : groups of servers simulated apart; any number gives the same result
@@ -89,26 +102,31 @@ def simulate(
     InvalidInputError : an input is not what it must be
     RunFailedError : the policy took a decision that the world forbids
     """
+    engine_world, availability = split_world(world or {})
     servers = cluster if isinstance(cluster, Cluster) else load_cluster(str(cluster))
+    servers = with_availability(servers, availability)
     jobs = workload if isinstance(workload, JobTable) else load_workload(Path(workload), servers.resources)
     if isinstance(policy, str):
         policy = create_policy(policy, params or {})
     elif params:
         raise InvalidScenarioError("params: only for a policy given by name; an object has its own already")
-    facts = build_world(jobs, servers, partition=partition, params=world or {})
+    facts = build_world(jobs, servers, partition=partition, params=engine_world)
     return run_world(facts, policy, seed=seed, sites=sites, trim=trim)
 
 
 def run_scenario(
-    scenario: Scenario, inputs: Inputs | None = None, progress: JobsProgress | None = None
+    scenario: Scenario,
+    inputs: Inputs | None = None,
+    progress: JobsProgress | None = None,
+    keeper: Keeper | None = None,
 ) -> FinishedRun:
-    """Identify, read, draw and simulate a scenario."""
+    """Identify, read, draw and simulate a scenario; one with a fleet of actors needs a running Ray."""
     began = time.perf_counter()
     inputs = inputs or Inputs()
     content = inputs.content(scenario)
-    cluster = inputs.cluster(scenario.cluster)
+    cluster = inputs.servers(scenario.cluster, scenario.world)
     jobs = realise(scenario.workload, scenario.seed, base_frame(scenario.workload), cluster.resources)
-    return carry_out(content, jobs, cluster, progress, read_s=time.perf_counter() - began)
+    return carry_out(content, jobs, cluster, progress, keeper, read_s=time.perf_counter() - began)
 
 
 def base_frame(spec: WorkloadSpec) -> pl.DataFrame | None:
@@ -138,20 +156,25 @@ def carry_out(
     jobs: Replayed,
     cluster: Cluster,
     progress: JobsProgress | None = None,
+    keeper: Keeper | None = None,
     read_s: float = 0.0,
 ) -> FinishedRun:
     """Simulate an identified scenario on jobs and servers at hand."""
     scenario = content.scenario
     began = time.perf_counter()
-    world = build_world(jobs.table, cluster, partition=scenario.partition, params=scenario.world)
-    policy = create_policy(scenario.policy, scenario.params)
-    result = run_world(
-        world,
-        policy,
-        seed=scenario.seed,
-        sites=scenario.sites,
-        trim=None if scenario.trim is None else scenario.trim.trim,
-        progress=progress,
-    )
+    engine_world, _ = split_world(scenario.world)
+    world = build_world(jobs.table, cluster, partition=scenario.partition, params=engine_world)
+    new_policy = partial(create_policy, scenario.policy, scenario.params)
+    options: _Options = {
+        "seed": scenario.seed,
+        "sites": scenario.sites,
+        "trim": None if scenario.trim is None else scenario.trim.trim,
+        "progress": progress,
+        "keeper": keeper,
+    }
+    if scenario.fleet == "actors":
+        result = run_on_actors(world, new_policy, **options)
+    else:
+        result = run_world(world, new_policy(), **options)
     wall_s = {"read": read_s, "simulate": time.perf_counter() - began}
     return FinishedRun(content, jobs.tally, result, wall_s)

@@ -27,6 +27,7 @@ Value = Scalar | list[Scalar]
 """A parameter as YAML or the command line gives it; its owner parses and checks it."""
 
 Partition = Literal["none", "vc"]
+FleetKind = Literal["local", "actors"]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Seconds = Annotated[float, Field(ge=0, le=MAX_TIME_S, allow_inf_nan=False)]
 LoadScale = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -144,13 +145,15 @@ class Scenario(Spec):
     params: dict[str, Value] = Field(default_factory=dict)
     """Choices of the scheduler."""
     world: dict[str, Value] = Field(default_factory=dict)
-    """Facts of the world: restart_cost_s, horizon_s, slot_s."""
+    """Facts of the world: restart_cost_s, checkpoint_s, availability, horizon_s, slot_s."""
     partition: Partition = "none"
     trim: TrimSpec | None = None
     """Null counts every job."""
     seed: Seed = 0
     sites: Annotated[int, Field(ge=1)] = 1
     """Groups of servers simulated apart; any number gives the same result."""
+    fleet: FleetKind = "local"
+    """Where they live: in this process, or in Ray actors; either gives the same result."""
 
 
 def parse_scenario(content: object, source: str) -> Scenario:

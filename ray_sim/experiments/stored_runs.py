@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from ray_sim.engine.world import WORLD_PARAMETERS
+from ray_sim.experiments.availability_file import WORLD, split_world
 from ray_sim.experiments.result_files import MANIFEST, read_manifest, read_summary
 from ray_sim.experiments.scenario import Scenario
 from ray_sim.experiments.store import PLAN, ResultStore
@@ -125,7 +125,7 @@ def _found(source: str, directory: Path, entry: Entry | None = None) -> FoundRun
     except (KeyError, ValidationError) as error:
         raise InvalidInputError(f"{directory / MANIFEST}: damaged; run the scenario again") from error
     drawn = scenario.workload.model_dump(exclude={"path"}, exclude_none=True)
-    world = resolve("the world", WORLD_PARAMETERS, scenario.world)
+    world, _ = split_world(resolve("the world", WORLD, scenario.world))  # the cluster's hash has the table
     return FoundRun(
         source=source,
         directory=directory,

@@ -13,10 +13,11 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
 
-from ray_sim.engine.world import WORLD_PARAMETERS
+from ray_sim.experiments.availability_file import WORLD
 from ray_sim.experiments.content import Content, Inputs
 from ray_sim.experiments.documents import dotted_problems
 from ray_sim.experiments.scenario import (
+    FleetKind,
     Partition,
     Scenario,
     Seed,
@@ -78,6 +79,8 @@ class SweepFile(Spec):
         Field(min_length=1),
     ] = Field(default=["none"])
     trim: dict[str, object] | None = None
+    sites: Annotated[int, Field(ge=1)] = 1
+    fleet: FleetKind = "local"
     seeds: Annotated[
         list[Seed], BeforeValidator(_seed_list), Field(min_length=1), AfterValidator(_each_once)
     ] = Field(default=[0])
@@ -175,6 +178,8 @@ def parse_sweep(content: object, source: str, inputs: Inputs) -> Sweep:
         trims=_alternatives(raw["trim"], "trim", _trim, problems) if raw.get("trim") is not None else [None],
         policies=_entries(raw, "policies", _policy, problems),
     )
+    for cluster, world in itertools.product(axes.clusters, axes.worlds):
+        _collect(problems, "world.availability", partial(inputs.servers, cluster, world))
     if problems or shape is None:
         raise InvalidScenarioError(problems_text(source, list(dict.fromkeys(problems))))
     combinations = axes.combinations * len(shape.partition) * len(shape.seeds)
@@ -224,6 +229,8 @@ def _combine(axes: _Axes, shape: SweepFile, inputs: Inputs) -> Iterator[Configur
                 partition=partition,
                 trim=trim,
                 seed=seed,
+                sites=shape.sites,
+                fleet=shape.fleet,
             )
             content = inputs.content(scenario)
             yield Configuration(Entry.of(scenario, content.content_hash, content.seed), content)
@@ -310,7 +317,7 @@ def _cluster(entry: object, inputs: Inputs) -> str | None:
 def _world(entry: object) -> dict[str, Value] | None:
     if not isinstance(entry, dict):
         return None  # the shape says so
-    resolve("the world", WORLD_PARAMETERS, entry)
+    resolve("the world", WORLD, entry)
     return entry
 
 

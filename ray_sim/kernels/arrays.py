@@ -23,12 +23,15 @@ NEVER = 2**62
 FUTURE, WAITING, RUNNING, COMPLETED, REJECTED, EVICTED = range(6)
 
 # Event kinds, `Recorder.kind`; the names are `EVENT_NAMES`.
-SUBMIT, REJECT, START, MOVE, STOP, FINISH, EVICT, LEVEL = range(8)
-EVENT_NAMES = ("submit", "reject", "start", "move", "stop", "finish", "evict", "level")
+SUBMIT, REJECT, START, MOVE, STOP, FINISH, EVICT, LEVEL, LOSE, SERVER_DOWN, SERVER_UP = range(11)
+EVENT_NAMES = (
+    *("submit", "reject", "start", "move", "stop", "finish", "evict", "level"),
+    *("lose", "server_down", "server_up"),
+)
 
-# Roles of a holding.
-WORKER, PARAMETER_SERVER = 0, 1
-ROLE_NAMES = ("worker", "ps")
+# Roles of a holding; in events also of a chunk on a worker, whose number is the event's value.
+WORKER, PARAMETER_SERVER, CHUNK = range(3)
+ROLE_NAMES = ("worker", "ps", "chunk")
 
 
 class Shop(NamedTuple):
@@ -69,8 +72,21 @@ class Shop(NamedTuple):
     """(C + 1,) prefix sums of the number of jobs per class: where its heap lies."""
 
 
+class Outages(NamedTuple):
+    """When servers go and come back, in the order in which it happens."""
+
+    time: I64
+    """(N,) non-decreasing, >= 0."""
+    server: I64
+    up: Bool
+    """Whether the server is there from then on."""
+
+
 class Ledger(NamedTuple):
-    """Progress of every job, (J,) each. Times in microseconds; NEVER where it has not happened."""
+    """Progress of every job, (J,) each. Times in microseconds; NEVER where it has not happened.
+
+    The last four are empty in a world without outages.
+    """
 
     status: I8
     anchor: I64
@@ -92,6 +108,16 @@ class Ledger(NamedTuple):
     """When the job completed, was rejected or was evicted."""
     preemptions: I32
     restarts: I32
+    saved: F64
+    """Work left at the last checkpoint."""
+    saved_ran: I64
+    """Microseconds of progress up to the last checkpoint."""
+    interruptions: I32
+    """Times a job lost a server."""
+    lost: I64
+    """Microseconds of progress made and lost with a server."""
+    checkpoint_us: I64
+    """(1,) progress between two checkpoints; 0 = one at every moment."""
 
 
 class Pool(NamedTuple):
@@ -202,9 +228,10 @@ def empty(n: int, fill: int = 0, dtype: Any = np.int64) -> npt.NDArray[Any]:
     return np.full(n, fill, dtype=dtype)
 
 
-def new_ledger(work: I64) -> Ledger:
+def new_ledger(work: I64, outages: bool = False, checkpoint_us: int = 0) -> Ledger:
     """Every job still in the future with all its work left."""
     n = len(work)
+    saves = n if outages else 0
     return Ledger(
         status=empty(n, FUTURE, np.int8),
         anchor=empty(n),
@@ -219,6 +246,11 @@ def new_ledger(work: I64) -> Ledger:
         end=empty(n, NEVER),
         preemptions=empty(n, 0, np.int32),
         restarts=empty(n, 0, np.int32),
+        saved=work[:saves].astype(np.float64),
+        saved_ran=empty(saves),
+        interruptions=empty(saves, 0, np.int32),
+        lost=empty(saves),
+        checkpoint_us=np.array([checkpoint_us]),
     )
 
 
@@ -281,9 +313,12 @@ def new_changes(n_jobs: int, rows: int) -> Changes:
     )
 
 
-def events_per_instant(n_jobs: int, rows: int) -> int:
-    """No instant leaves more events: each job comes, is refused, moves down, stops and ends once."""
-    return 5 * n_jobs + rows
+def events_per_instant(n_jobs: int, others: int, *, outages: bool = False) -> int:
+    """No instant leaves more events: each job comes, is refused, moves down, stops and ends once.
+
+    With outages it may also lose a server once. ``others`` are events of holdings, chunks and servers.
+    """
+    return (6 if outages else 5) * n_jobs + others
 
 
 def new_recorder(events: int, lines: int, n_resources: int) -> Recorder:

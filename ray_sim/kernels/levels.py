@@ -70,6 +70,12 @@ def cross_limits(now: int, shop: Shop, order: Order, engine: Engine) -> bool:
 
 
 @kernel
+def settle_level(now: int, order: Order, engine: Engine, job: int) -> None:
+    """A job that lost its servers waits in the queue of the service it has attained."""
+    _set_level(engine, job, level_of(_service(order, engine, job, now), order.limits))
+
+
+@kernel
 def promote_starved(p: int, now: int, shop: Shop, order: Order, engine: Engine) -> None:
     """Return waiting jobs that have starved to the top queue."""
     queue, due = engine.queue, engine.finished

@@ -31,7 +31,7 @@ from ray_sim.kernels.arrays import (
     Recorder,
     Shop,
 )
-from ray_sim.kernels.compile import kernel
+from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.heap import push, rekey, remove
 from ray_sim.kernels.record import add_event, add_holding, add_used
 
@@ -70,10 +70,39 @@ def executed_of(ledger: Ledger, jobs: I64, now: int, ran: I64) -> None:
         ran[i] = executed(ledger, jobs[i], now)
 
 
+@outlined
+def _note_checkpoint(ledger: Ledger, job: int, done: int) -> None:
+    """Note the last checkpoint of so much progress since the anchor, if there was one."""
+    every = ledger.checkpoint_us[0]
+    since = ledger.ran[job] + done - ledger.saved_ran[job]
+    saved = since if every == 0 else since - since % every
+    if saved > 0:
+        ledger.saved_ran[job] += saved
+        before = ledger.rate[job] * (ledger.saved_ran[job] - ledger.ran[job])
+        ledger.saved[job] = max(0.0, ledger.work_left[job] - before)
+
+
+@outlined
+def _save(ledger: Ledger, job: int, now: int) -> None:
+    """A job that its scheduler suspends or moves is saved as it is."""
+    ledger.saved[job] = work_left(ledger, job, now)
+    ledger.saved_ran[job] = executed(ledger, job, now)
+
+
+@kernel
+def fall_back(ledger: Ledger, job: int) -> None:
+    """A stopped job goes back to its last checkpoint."""
+    ledger.work_left[job] = ledger.saved[job]
+    ledger.lost[job] += ledger.ran[job] - ledger.saved_ran[job]
+    ledger.saved_ran[job] = ledger.ran[job]
+
+
 @kernel
 def _settle(ledger: Ledger, job: int, now: int) -> None:
     """Book the progress since the anchor. A pause that has not ended keeps its end."""
     done = elapsed(ledger, job, now)
+    if len(ledger.saved) > 0:
+        _note_checkpoint(ledger, job, done)
     ledger.work_left[job] = max(0.0, ledger.work_left[job] - ledger.rate[job] * done)
     ledger.ran[job] += done
     ledger.anchor[job] = max(ledger.anchor[job], now)
@@ -214,6 +243,8 @@ def commit_holdings(
         job = changes.job[i]
         running = ledger.status[job] == RUNNING
         pause[i] = 0
+        if running and len(ledger.saved) > 0:
+            _save(ledger, job, now)
         if changes.ptr[i + 1] == changes.ptr[i]:
             if running:
                 stop_progress(ledger, calendar, job, now)

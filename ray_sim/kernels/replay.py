@@ -7,8 +7,8 @@ It does what `ray_sim.engine.simulation.Simulation` does with the policies of
 from __future__ import annotations
 
 from ray_sim.kernels import running
-from ray_sim.kernels.arrays import NEVER, RUNNING, WAITING, Changes, Pool, Queue, Recorder, Shop
-from ray_sim.kernels.compile import kernel
+from ray_sim.kernels.arrays import NEVER, RUNNING, WAITING, Changes, Outages, Pool, Queue, Recorder, Shop
+from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.heap import remove
 from ray_sim.kernels.levels import (
     cross_limits,
@@ -16,13 +16,16 @@ from ray_sim.kernels.levels import (
     next_promotion,
     promote_starved,
     record_levels,
+    settle_level,
     watch_limit,
 )
+from ray_sim.kernels.outages import lose_server, regain_server
 from ray_sim.kernels.progress import commit_holdings, finish_due, rigid_rate, set_rate, submit_due
 from ray_sim.kernels.record import add_line, room_for_instant
 from ray_sim.kernels.replay_state import (
     DONE,
     NEXT_ARRIVAL,
+    NEXT_OUTAGE,
     NOW,
     REMAINING,
     SERVICE,
@@ -34,7 +37,7 @@ from ray_sim.kernels.service import copy_matrix, enqueue, order_changes, serve_a
 
 
 @kernel
-def _next_instant(shop: Shop, engine: Engine) -> int:
+def _next_instant(shop: Shop, engine: Engine, outages: Outages) -> int:
     time = NEVER
     i = engine.clock[NEXT_ARRIVAL]
     if i < len(shop.submit):
@@ -45,7 +48,46 @@ def _next_instant(shop: Shop, engine: Engine) -> int:
         time = min(time, engine.crossing[engine.crossings.heap[0]])
     for p in range(len(engine.promotion)):
         time = min(time, engine.promotion[p])
+    k = engine.clock[NEXT_OUTAGE]
+    if k < len(outages.time) and (i < len(shop.submit) or engine.counts[0] + engine.counts[1] > 0):
+        time = min(time, outages.time[k])
     return time
+
+
+@outlined
+def _change_servers(
+    now: int, shop: Shop, order: Order, engine: Engine, pool: Pool, record: Recorder, outages: Outages
+) -> None:
+    """Servers go and come back, in the order listed; those who lose theirs wait again."""
+    clock = engine.clock
+    while clock[NEXT_OUTAGE] < len(outages.time) and outages.time[clock[NEXT_OUTAGE]] == now:
+        server, up = outages.server[clock[NEXT_OUTAGE]], outages.up[clock[NEXT_OUTAGE]]
+        clock[NEXT_OUTAGE] += 1
+        p = shop.server_part[server]
+        engine.dirty[p] = True
+        engine.freed[p] = True
+        if up:
+            regain_server(now, server, shop, pool, record)
+            continue
+        n = lose_server(
+            now,
+            server,
+            shop,
+            engine.ledger,
+            pool,
+            engine.calendar,
+            engine.used,
+            engine.counts,
+            record,
+            engine.finished,
+        )
+        for job in engine.finished[:n]:
+            if order.preemptive:
+                _leave_running(p, order, engine, job)
+            if order.kind == SERVICE:
+                settle_level(now, order, engine, job)
+            key = order.static_key[job] if order.kind == STATIC else current_key(order, engine, job, now)
+            enqueue(shop, engine.queue, job, key)
 
 
 @kernel
@@ -242,6 +284,7 @@ def replay(
     pool: Pool,
     record: Recorder,
     changes: Changes,
+    outages: Outages,
     restart_us: int,
     horizon: int,
     instants: int,
@@ -256,7 +299,7 @@ def replay(
     for _ in range(instants):
         if not room_for_instant(record, events):
             return
-        now = _next_instant(shop, engine)
+        now = _next_instant(shop, engine, outages)
         if now > clock[NOW]:
             if clock[NOW] >= 0:
                 add_line(record, clock[NOW], engine.counts[0], engine.counts[1], engine.used)
@@ -264,6 +307,8 @@ def replay(
                 clock[DONE] = 1
                 return
             clock[NOW] = now
+        if clock[NEXT_OUTAGE] < len(outages.time):
+            _change_servers(now, shop, order, engine, pool, record, outages)
         _happen(now, shop, order, engine, pool, record)
         _serve(now, shop, order, engine, pool, changes)
         if engine.n_moved[0] > 0:

@@ -9,7 +9,7 @@ from ray_sim.kernels.arrays import I64, Bool, Calendar, Ledger, Queue, Running, 
 STATIC, REMAINING, SERVICE = range(3)
 
 # Places in `Engine.clock`.
-NOW, NEXT_ARRIVAL, DONE = range(3)
+NOW, NEXT_ARRIVAL, DONE, NEXT_OUTAGE = range(4)
 
 
 class Order(NamedTuple):

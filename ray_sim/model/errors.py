@@ -41,6 +41,10 @@ class RunFailedError(RaySimError):
     """A simulation could not be carried through. Exit code 1."""
 
 
+class RunStoppedError(RaySimError):
+    """A simulation was asked to stop, and can be continued."""
+
+
 class InfeasibleDecisionError(RunFailedError):
     """A policy's decision breaks a rule of the world (capacity, arrival, gang, partition)."""
 

@@ -71,7 +71,11 @@ def _within(submit_us: IntArray, begin: int, end: int) -> BoolArray:
 
 
 def summarise(
-    jobs: pl.DataFrame, timeline: pl.DataFrame, capacity: Mapping[str, float], trim: Trim | None = None
+    jobs: pl.DataFrame,
+    timeline: pl.DataFrame,
+    capacity: Mapping[str, float],
+    trim: Trim | None = None,
+    absent: pl.DataFrame | None = None,
 ) -> Summary:
     """Summary of a run, over all its jobs or over those that `trim` counts.
 
@@ -79,6 +83,8 @@ def summarise(
     ----------
     jobs, timeline : as in `RunResult`
     capacity : offered amount of each resource, all servers together
+    absent : what of it is not there from each `time_s` on, a column per resource; the first row is
+        not later than the first instant. Without it all servers are always there.
 
     Raises
     ------
@@ -103,11 +109,13 @@ def summarise(
         jct_s=distribution(jct),
         queue_s=distribution(done["queue_s"].to_numpy()),
         makespan_s=None if busy_s is None else float(busy_s[1] - busy_s[0]),
-        utilisation=utilisation(timeline, capacity, window_s),
+        utilisation=utilisation(timeline, capacity, window_s, absent),
         jain_index=jain_index(progress_rates(duration, jct)),
         finish_time_fairness=distribution(finish_time_fairness(done, timeline, capacity.get("gpu", 0.0))),
         preemptions=int(counted["preemptions"].sum()),
         restarts=int(counted["restarts"].sum()),
+        interruptions=int(counted["interruptions"].sum()),
+        lost_s=float(counted["lost_s"].sum()),
         utility=float(utility.sum()) if len(utility) else None,
         trimmed_jobs=None if trim is None else len(jobs) - len(counted),
     )
@@ -129,7 +137,10 @@ def distribution(sample: FloatArray) -> Distribution:
 
 
 def utilisation(
-    timeline: pl.DataFrame, capacity: Mapping[str, float], window_s: FloatArray | None
+    timeline: pl.DataFrame,
+    capacity: Mapping[str, float],
+    window_s: FloatArray | None,
+    absent: pl.DataFrame | None = None,
 ) -> dict[str, float]:
     """Used over offered per resource, averaged over a window of time.
 
@@ -139,18 +150,26 @@ def utilisation(
     ----------
     window_s : (2,) begin, not before the timeline's first instant, and end; None is no time. What is
         later than the timeline's last instant, behind a horizon, is left out.
+    absent : see `summarise`
     """
     offered = {name: amount for name, amount in capacity.items() if amount > 0}
     if window_s is None or len(timeline) == 0:
         return dict.fromkeys(offered, 0.0)
     time = timeline["time_s"].to_numpy()
     inside = np.clip(time, *window_s)
-    span = np.diff(inside, append=inside[-1])
-    total = float(span.sum())
-    return {
-        name: float((timeline[f"used_{name}"].to_numpy() * span).sum()) / (total * amount) if total else 0.0
-        for name, amount in offered.items()
-    }
+    total = float(inside[-1] - inside[0])
+    shares = {}
+    for name, amount in offered.items():
+        there = total * amount - (0.0 if absent is None else _area(absent, name, inside))
+        shares[name] = _area(timeline, f"used_{name}", inside) / there if there > 0 else 0.0
+    return shares
+
+
+def _area(steps: pl.DataFrame, column: str, window_s: FloatArray) -> float:
+    """Integral of a step function, whose values hold from `time_s` on, from the window's begin to its end."""
+    inside = np.clip(steps["time_s"].to_numpy(), window_s[0], window_s[-1])
+    span = np.diff(inside, append=window_s[-1])
+    return float((steps[column].to_numpy() * span).sum())
 
 
 def progress_rates(duration_s: FloatArray, jct_s: FloatArray) -> FloatArray:

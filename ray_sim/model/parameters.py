@@ -10,7 +10,7 @@ from typing import Any, Literal
 from ray_sim.model.errors import InvalidScenarioError, UnknownNameError, problems_text
 
 Value = bool | int | float | str | tuple[float, ...] | None
-Kind = Literal["bool", "int", "float", "choice", "floats"]
+Kind = Literal["bool", "int", "float", "choice", "floats", "text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +94,10 @@ def _parse(parameter: Parameter, given: object) -> Value:
             return int(number)
         case "float":
             return _bounded(parameter, _number(given))
+        case "text":
+            if not isinstance(given, str) or not given:
+                raise _BadValueError(f"must be text, got {given!r}")
+            return given
 
 
 def _parse_bool(given: object) -> bool:

@@ -31,6 +31,8 @@ JOB_SCHEMA: dict[str, pl.DataType] = {
     "run_s": pl.Float64(),
     "preemptions": pl.Int64(),
     "restarts": pl.Int64(),
+    "interruptions": pl.Int64(),
+    "lost_s": pl.Float64(),
     "status": pl.String(),
     "reason": pl.String(),
     "utility": pl.Float64(),
@@ -40,6 +42,8 @@ JOB_SCHEMA: dict[str, pl.DataType] = {
 Times are seconds in the workload's own time. `start_s` is the first start; `queue_s` is all time
 between submission and end without resources; `run_s` all time with them, restart pauses
 included, so jct_s = queue_s + run_s for a completed job. Null where it never happened.
+`interruptions` counts the times a job lost a server, `lost_s` is the progress it lost with them;
+`preemptions` are its scheduler's doing.
 """
 
 EVENT_SCHEMA: dict[str, pl.DataType] = {
@@ -54,7 +58,12 @@ EVENT_SCHEMA: dict[str, pl.DataType] = {
 
 `submit`, `reject`, `stop`, `finish`, `evict` have no server. `start` (first holding, or the next one
 after a stop) and `move` (holding changed while held) have one row per server and role, with the
-complete new holding. `level` is a change of queue, `count` the new queue.
+complete new holding. `level` is a change of queue, `count` the new queue. `server_down` and `server_up`
+have a server and no job; `lose` is a job that waits again because it lost that server.
+
+Of a chunked job, `start`, `stop` and `finish` with the role chunk say when a chunk makes progress on a
+server; `count` is its number. With the role ps `start`, `move` and `stop` say which server it holds a
+parameter server on, until it finishes.
 """
 
 
@@ -108,17 +117,24 @@ class Summary:
     """Last completion minus first submission."""
     utilisation: dict[str, float]
     """Used over offered per resource, averaged from first submission to last completion; of a trimmed
-    run, over the window in which submissions are counted."""
+    run, over the window in which submissions are counted. A server that is not there offers nothing."""
     jain_index: float | None
     """Jain's index of the per-job progress rates duration / JCT; 1 = all slowed alike."""
     finish_time_fairness: Distribution
     """JCT over the run time on an equal share of the cluster (Themis); above 1 is unfair."""
     preemptions: int
     restarts: int
+    interruptions: int
+    """Times a job lost a server."""
+    lost_s: float
+    """Progress lost with servers, over all jobs."""
     utility: float | None
     """Sum over jobs that have a utility; null where none has."""
     certificate: JctCertificate | None = None
     """Null where no job completed, or where no bound is known for the kind of jobs."""
+    stalled_s: float | None = None
+    """Time that chunked jobs had a worker but no parameter server, and so stood still, added up over jobs;
+    null where jobs are not chunked."""
     trimmed_jobs: int | None = None
     """Jobs that were simulated and are not counted; null where nothing was trimmed."""
 
@@ -161,3 +177,5 @@ class RunResult:
     """Why the compiled loop was not taken."""
     decision_seconds: tuple[float, ...] = field(default=())
     """Wall-clock seconds of each decision of the general loop, for timing.json only."""
+    recoveries: int = 0
+    """Actors that died and were made anew, for timing.json only."""

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from ray_sim.engine.actors import run_on_actors
 from ray_sim.engine.compiled import why_general
 from ray_sim.engine.contract import COLUMNS, OBSERVATIONS, Policy
 from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
-from ray_sim.engine.world import World
+from ray_sim.engine.world import Partition, World
 from ray_sim.model.errors import RaySimError
 from ray_sim.model.result import RunResult
+from ray_sim.policies.contract_chunks import (
+    EdgeCase,
+    busy_chunks,
+    chunk_edge_cases,
+    with_other_chunk_lengths,
+)
 from ray_sim.policies.contract_worlds import (
     busy_world,
     edge_cases,
+    failing_world,
     with_other_columns,
     with_other_durations,
 )
@@ -44,19 +53,23 @@ class _BrokenError(Exception):
     """A clause does not hold; the text says how."""
 
 
-def check_policy(ref: str, params: Mapping[str, object] | None = None) -> list[CheckOutcome]:
+def check_policy(
+    ref: str, params: Mapping[str, object] | None = None, *, actors: bool = False
+) -> list[CheckOutcome]:
     """Run every clause against a policy, by name or `module:Class`.
+
+    Parameters
+    ----------
+    actors : also on sites in Ray actors; Ray must run
 
     Raises
     ------
     InvalidInputError : the policy cannot be found or constructed
     """
     create_policy(ref, params)
-
-    def new() -> Policy:
-        return create_policy(ref, params)
-
-    return [_check(name, clause, new) for name, clause in CLAUSES.items()]
+    new = partial(create_policy, ref, params)
+    clauses = CLAUSES | ACTOR_CLAUSES if actors else CLAUSES
+    return [_check(name, clause, new) for name, clause in clauses.items()]
 
 
 def _check(name: str, clause: Callable[[NewPolicy], str], new: NewPolicy) -> CheckOutcome:
@@ -70,6 +83,23 @@ def _check(name: str, clause: Callable[[NewPolicy], str], new: NewPolicy) -> Che
             where = where.tb_next
         line = "" if where is None else f" ({where.tb_frame.f_code.co_filename}, line {where.tb_lineno})"
         return CheckOutcome(name, False, f"{type(failure).__name__}: {failure}{line}")
+
+
+def _busy(new: NewPolicy, seed: int = 0, *, partition: Partition = "none") -> World:
+    """A crowded world of the kind of jobs that the policy is for."""
+    make = busy_chunks if new().chunked else busy_world
+    return make(seed=seed, partition=partition)
+
+
+def _failing(new: NewPolicy, seed: int = 0) -> list[World]:
+    """Worlds whose servers come and go, of the kind the policy is for."""
+    return [] if new().chunked else [failing_world(seed=seed)]
+
+
+def _edge_cases(new: NewPolicy) -> dict[str, EdgeCase]:
+    if new().chunked:
+        return chunk_edge_cases()
+    return {name: (world, True) for name, world in edge_cases().items()}
 
 
 def _run(new: NewPolicy, world: World, *, sites: int = 1, seed: int = 0) -> RunResult:
@@ -105,22 +135,22 @@ def _declarations(new: NewPolicy) -> str:
 def _feasible(new: NewPolicy) -> str:
     jobs = 0
     for seed in range(3):
-        for world in (busy_world(seed=seed), busy_world(seed=seed, partition="vc")):
+        for world in (_busy(new, seed), _busy(new, seed, partition="vc"), *_failing(new, seed)):
             summary = _run(new, world).summary
             if summary.unfinished:
                 raise _BrokenError(f"{summary.unfinished} of {summary.jobs} jobs were never finished")
             jobs += summary.jobs
-    return f"{jobs} jobs in 6 crowded worlds: every decision possible, every job ended"
+    return f"{jobs} jobs in 9 crowded worlds, 3 with failing servers: all possible, every job ended"
 
 
 def _deterministic(new: NewPolicy) -> str:
-    world = busy_world()
+    world = _busy(new)
     _same(_run(new, world), _run(new, world), "two runs with one seed")
     return "two runs with one seed are the same"
 
 
 def _leaves_view_alone(new: NewPolicy) -> str:
-    world, policy = busy_world(), new()
+    world, policy = _busy(new), new()
     simulation = Simulation(world, policy)
     policy.start(simulation.world, simulation.streams)
     while (view := simulation.advance()) is not None:
@@ -138,7 +168,7 @@ def _blind_to_columns(new: NewPolicy) -> str:
     hidden = sorted({"user", "priority", "vc"} - new().sees)
     if len(hidden) < 3:
         return f"not checked: it declares {', '.join(sorted({'user', 'priority', 'vc'} & new().sees))}"
-    world = busy_world()
+    world = _busy(new)
     one, other = _run(new, world), _run(new, with_other_columns(world))
     columns = [name for name in one.jobs.columns if name != "vc"]
     if not one.jobs.select(columns).equals(other.jobs.select(columns)):
@@ -147,10 +177,10 @@ def _blind_to_columns(new: NewPolicy) -> str:
 
 
 def _blind_to_durations(new: NewPolicy) -> str:
-    if new().sees & {"duration_s", "work_left"}:
+    if new().sees & {"duration_s", "work_left", "chunk_profile", "worker_load"}:
         return "not checked: it declares run times"
-    world = busy_world()
-    one, other = _run(new, world).events, _run(new, with_other_durations(world)).events
+    world, lengthen = _busy(new), with_other_chunk_lengths if new().chunked else with_other_durations
+    one, other = _run(new, world).events, _run(new, lengthen(world)).events
     first = min(events.filter(pl.col("event") == "finish")["time_s"].min() for events in (one, other))  # type: ignore[type-var]  # a time
     before = [events.filter(pl.col("time_s") < first) for events in (one, other)]
     if not before[0].equals(before[1]):
@@ -159,18 +189,18 @@ def _blind_to_durations(new: NewPolicy) -> str:
 
 
 def _restorable(new: NewPolicy) -> str:
-    world = busy_world(partition="vc")
-    whole = _run(new, world)
-    for stop in (1, 17, 50):
-        policy = new()
-        simulation = Simulation(world, policy)
-        policy.start(simulation.world, simulation.streams)
-        for _ in range(stop):
-            view = simulation.advance()
-            if view is None:
-                break
-            simulation.apply(policy.decide(view))
-        _same(whole, _go_on(world, new(), simulation), f"restored after {stop} decisions")
+    for world in (_busy(new, partition="vc"), *_failing(new)):
+        whole = _run(new, world)
+        for stop in (1, 17, 50):
+            policy = new()
+            simulation = Simulation(world, policy)
+            policy.start(simulation.world, simulation.streams)
+            for _ in range(stop):
+                view = simulation.advance()
+                if view is None:
+                    break
+                simulation.apply(policy.decide(view))
+            _same(whole, _go_on(world, new(), simulation), f"restored after {stop} decisions")
     return "restored from state() after 1, 17 and 50 decisions it goes on alike"
 
 
@@ -184,31 +214,37 @@ def _go_on(world: World, policy: Policy, stopped: Simulation) -> RunResult:
 
 
 def _same_on_sites(new: NewPolicy) -> str:
-    world = busy_world()
-    whole = _run(new, world)
-    for sites in (2, 7):
-        _same(whole, _run(new, world, sites=sites), f"1 and {sites} sites")
+    for world in (_busy(new), *_failing(new)):
+        whole = _run(new, world)
+        for sites in (2, 7):
+            _same(whole, _run(new, world, sites=sites), f"1 and {sites} sites")
     return "1, 2 and 7 sites give the same result"
 
 
+def _same_on_actors(new: NewPolicy) -> str:
+    for world in (_busy(new), *_failing(new)):
+        _same(_run(new, world), run_on_actors(world, new, sites=2), "one process and sites in Ray actors")
+    return "2 sites in Ray actors give the same result"
+
+
 def _survives_edge_cases(new: NewPolicy) -> str:
-    worlds = edge_cases()
-    for name, world in worlds.items():
+    worlds = _edge_cases(new)
+    for name, (world, can_end) in worlds.items():
         try:
             summary = _run(new, world).summary
         except RaySimError as failure:
             raise _BrokenError(f"{name}: {failure}") from failure
-        if summary.unfinished:
+        if summary.unfinished and can_end:
             raise _BrokenError(f"{name}: {summary.unfinished} of {summary.jobs} jobs were never finished")
-    return f"{', '.join(worlds)}: every job ended"
+    return f"{', '.join(worlds)}: every job ended that could"
 
 
 def _loops_agree(new: NewPolicy) -> str:
-    world = busy_world(partition="vc")
-    reason = why_general(world, new(), sites=1)
-    if reason is not None:
-        return f"not checked: {reason}"
-    _same(run_world(world, new()), _run(new, world), "the compiled and the general loop")
+    for world in (_busy(new, partition="vc"), *_failing(new)):
+        reason = why_general(world, new(), sites=1)
+        if reason is not None:
+            return f"not checked: {reason}"
+        _same(run_world(world, new()), _run(new, world), "the compiled and the general loop")
     return "the compiled and the general loop give the same result"
 
 
@@ -224,3 +260,6 @@ CLAUSES: dict[str, Callable[[NewPolicy], str]] = {
     "edge cases": _survives_edge_cases,
     "loops agree": _loops_agree,
 }
+
+ACTOR_CLAUSES: dict[str, Callable[[NewPolicy], str]] = {"same on Ray actors": _same_on_actors}
+"""Clauses that need a running Ray."""

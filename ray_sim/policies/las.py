@@ -56,7 +56,7 @@ class Las(Policy):
             minimum=0.0,
         ),
     )
-    wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.REVIEW
+    wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.REVIEW | Wake.SERVER_CHANGE
     sees: ClassVar[frozenset[str]] = frozenset({"attained_service"})
 
     def __init__(
@@ -86,22 +86,25 @@ class Las(Policy):
 
     def decide(self, view: View) -> Decision:
         """Move jobs between queues, then let the first ones run."""
-        self._service.push(view.arrived, np.full(len(view.arrived), level_key(0, NEVER_US)))
         running, waiting = view.running, view.waiting
-        moved = self._demote(running, view.executed_us(running))
+        served = np.union1d(running, view.returned)
+        moved = self._demote(served, view.executed_us(served))
+        self._service.push(view.arrived, self._current_keys(view, view.arrived))
         if self._knob > 0:
             moved += self._promote(view, waiting)
-        firsts = view.first_start_us(running)
-        keys = [
-            level_key(int(self._level[job]), int(first)) for job, first in zip(running, firsts, strict=True)
-        ]
         levels = [[job, int(self._level[job])] for job in sorted(moved)]
         decision = self._service.serve(
             view,
-            (running, np.array(keys, dtype=np.int64)),
+            (running, self._current_keys(view, running)),
             levels=np.array(levels, dtype=np.int64).reshape(-1, 2),
         )
         return replace(decision, review_us=self._next_review(view, running, waiting, decision))
+
+    def _current_keys(self, view: View, jobs: IntArray) -> IntArray:
+        """(n,) keys: queue, then first start."""
+        firsts = view.first_start_us(jobs)
+        keys = [level_key(int(self._level[job]), int(first)) for job, first in zip(jobs, firsts, strict=True)]
+        return np.array(keys, dtype=np.int64)
 
     def _attained(self, jobs: IntArray, executed_us: IntArray) -> IntArray:
         """Attained service in milli-GPU microseconds, as the queues count it."""

@@ -42,10 +42,13 @@ class Srtf(KeyOrder):
 
     def decide(self, view: View) -> Decision:
         """Let the jobs with the least work left run."""
-        self._service.push(view.arrived, self._keys[view.arrived])
+        self._service.push(view.arrived, self._work_left(view, view.arrived))
         running = view.running
-        left = np.ceil(view.work_left(running)).astype(np.int64)
-        return self._service.serve(view, (running, left))
+        return self._service.serve(view, (running, self._work_left(view, running)))
+
+    def _work_left(self, view: View, jobs: IntArray) -> IntArray:
+        """(n,) whole microseconds at speed 1."""
+        return np.ceil(view.work_left(jobs)).astype(np.int64)
 
     def order(self, world: GrantedWorld) -> Order:
         """The work left."""

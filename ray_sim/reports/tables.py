@@ -107,7 +107,10 @@ def summary_rows(summary: Summary) -> list[tuple[str, object]]:
     if summary.certificate is not None:
         rows.append(("lower bound on mean JCT s", summary.certificate.bound_s))
         rows.append(("gap to that bound", summary.certificate.gap))
-    return [*rows, ("preemptions", summary.preemptions)]
+    rows += [("preemptions", summary.preemptions), ("restarts", summary.restarts)]
+    if summary.interruptions:
+        rows += [("servers lost by jobs", summary.interruptions), ("progress lost s", summary.lost_s)]
+    return rows
 
 
 def _numbers(summary: Summary) -> dict[str, float | None]:
@@ -121,5 +124,8 @@ def _numbers(summary: Summary) -> dict[str, float | None]:
     core |= {f"utilisation.{name}": value for name, value in summary.utilisation.items()}
     return core | {
         name: float(getattr(summary, name))
-        for name in ("jobs", "completed", "rejected", "evicted", "unfinished", "preemptions")
+        for name in (
+            *("jobs", "completed", "rejected", "evicted", "unfinished"),
+            *("preemptions", "restarts", "interruptions", "lost_s"),
+        )
     }

@@ -124,8 +124,11 @@ def test_a_job_brings_policies_of_its_own_and_loses_nothing_with_its_directory(
         f"export {deaf} MLFLOW_HTTP_REQUEST_MAX_RETRIES=0",
         "python jobs/sweep.py sweep.yaml",
         f"python jobs/sweep.py sweep.yaml -o {desk / 'unlogged'}",
-        f"python jobs/run.py --cluster edge-cloud --workload none.parquet -o {desk / 'run'}",
+        f"python jobs/run.py scenario.yaml -o {desk / 'run'}",
+        f"python jobs/run.py --cluster edge-cloud --workload none.parquet -o {desk / 'none'}",
     ]
+    alone = {"workload": WORKLOAD, "cluster": "edge-cloud"}
+    (project / "scenario.yaml").write_text(yaml.safe_dump({**alone, "fleet": "actors", "sites": 2}))
     (project / "all.sh").write_text("\n".join(script))
     ended = _submit(cluster, project, "bash", "all.sh")
     assert ended.returncode == 1
@@ -134,6 +137,8 @@ def test_a_job_brings_policies_of_its_own_and_loses_nothing_with_its_directory(
     assert "Connection refused" in ended.stdout
     assert "the results are kept, log them later with `ray-sim log`" in ended.stdout
     assert "none.parquet: no such file" in ended.stdout
+    expected = run_scenario(parse_scenario(alone, "alone")).result.jobs
+    assert read_result(desk / "run").jobs.equals(expected)
     store = ResultStore(desk / "unlogged")
     _check_results(store)
     assert log_store(store.root).created == 2 * SEEDS

@@ -9,10 +9,9 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,26 +24,18 @@ from benchmarks.processes import descendants, still_running
 from ray_sim.experiments.store import ResultStore
 from ray_sim.experiments.sweep import run_sweep
 from ray_sim.experiments.tracking import HASH_TAG, log_store
+from tests.patience import PATIENCE_S, until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 REPOSITORY = Path(__file__).parents[2]
-PATIENCE_S = 60.0
-"""For a condition that comes within seconds on a free machine."""
-
-
-def _until(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
 
 
 def _end_agents_after_runs(processes: dict[int, int]) -> None:
     """Wait until no run goes on, and end Ray's agents: they take a minute to notice by themselves."""
     agents = {pid: started for pid, started in processes.items() if "Agent" in _command(pid)}
     others = {pid: started for pid, started in processes.items() if pid not in agents}
-    _until(lambda: not still_running(others), "Ray has ended with its driver")
+    until(lambda: not still_running(others), "Ray has ended with its driver")
     for pid in still_running(agents):
         os.kill(pid, signal.SIGKILL)
 
@@ -101,7 +92,7 @@ def _logged(directory: Path) -> list[str]:
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_keeps_and_logs_what_is_done_and_ends_ray(own_desk: Path, number: int, code: int) -> None:
     driver = _sweep(own_desk)
-    _until((own_desk / "waiting").exists, "the second configuration runs")
+    until((own_desk / "waiting").exists, "the second configuration runs")
     processes = descendants(driver.pid)
     os.killpg(driver.pid, number)  # what a terminal does with Ctrl-C
     output, errors = driver.communicate(timeout=PATIENCE_S)
@@ -111,7 +102,7 @@ def test_a_signal_keeps_and_logs_what_is_done_and_ends_ray(own_desk: Path, numbe
     assert f"{signal.Signals(number).name}: keeping what is done" in errors
     assert "Traceback" not in errors
     assert _logged(own_desk) == ["fifo"]
-    _until(lambda: not still_running(processes), "Ray has ended")
+    until(lambda: not still_running(processes), "Ray has ended")
     (own_desk / "go").touch()
     resumed = _sweep(own_desk, "--resume", "--json")
     report = json.loads(resumed.communicate()[0])
@@ -121,7 +112,7 @@ def test_a_signal_keeps_and_logs_what_is_done_and_ends_ray(own_desk: Path, numbe
 
 def test_a_second_ctrl_c_ends_at_once(own_desk: Path) -> None:
     driver = _sweep(own_desk)
-    _until((own_desk / "waiting").exists, "the second configuration runs")
+    until((own_desk / "waiting").exists, "the second configuration runs")
     processes = descendants(driver.pid)
     os.killpg(driver.pid, signal.SIGINT)
     assert driver.stderr is not None
@@ -191,7 +182,7 @@ def _mlflow_server(directory: Path, port: int) -> Iterator[None]:
         start_new_session=True,
     )
     try:
-        _until(lambda: _answers(f"http://127.0.0.1:{port}/health"), "the MLflow server answers")
+        until(lambda: _answers(f"http://127.0.0.1:{port}/health"), "the MLflow server answers")
         yield
     finally:
         os.killpg(server.pid, signal.SIGTERM)
@@ -233,7 +224,7 @@ def test_a_sweep_killed_at_a_random_moment_and_resumed_is_like_one_left_alone() 
 
 def test_workers_that_outlive_their_driver_leave_a_sound_store(own_desk: Path) -> None:
     driver = _sweep(own_desk)
-    _until((own_desk / "waiting").exists, "the second configuration runs")
+    until((own_desk / "waiting").exists, "the second configuration runs")
     processes = descendants(driver.pid)
     driver.kill()
     driver.communicate()

@@ -21,7 +21,8 @@ from ray_sim.experiments.result_files import read_result
 from ray_sim.experiments.run import run_scenario
 from ray_sim.experiments.scenario import parse_scenario
 from ray_sim.experiments.store import ResultStore
-from tests.ray_nodes import KEEP_ALIVE, QUICK_TO_NOTICE, REPOSITORY, Cluster, head, kill, until, worker
+from tests.patience import until
+from tests.ray_nodes import KEEP_ALIVE, QUICK_TO_NOTICE, REPOSITORY, Cluster, head, kill, worker
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 

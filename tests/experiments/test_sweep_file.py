@@ -159,7 +159,7 @@ def test_seeds_that_repeat_are_a_problem_and_a_negative_one_is_too(at_desk: Path
         ({"policies": [{"params": {}}]}, "policies[0].name: is missing"),
         ({"policies": [{"name": "fifo", "parameters": {}}]}, "policies[0].parameters: unknown key"),
         ({"clusters": [3]}, "clusters[0]: must be text"),
-        ({"sites": 4}, "sites: unknown key"),
+        ({"sites": 0}, "sites: must be >= 1, got 0"),
     ],
 )
 def test_what_contradicts_itself_is_named_by_its_path(
@@ -239,3 +239,22 @@ def test_a_window_that_is_an_axis_by_mistake_says_how_to_write_it(at_desk: Path)
 @pytest.mark.parametrize("trim", [[], 5, {"warm_up_s": []}, {"warm_up_s": -1}, {"warm": 1}])
 def test_a_trim_that_is_none_is_a_problem(at_desk: Path, trim: object) -> None:
     assert any(line.lstrip().startswith("trim") for line in _problems(trim=trim))
+
+
+def test_the_fleet_is_of_all_runs_and_part_of_no_result(at_desk: Path) -> None:
+    here, there = _sweep(), _sweep(fleet="actors", sites=2)
+    scenario = there.configurations[0].content.scenario
+    assert (scenario.fleet, scenario.sites) == ("actors", 2)
+    assert [each.entry for each in here.configurations] == [each.entry for each in there.configurations]
+    assert any("fleet" in problem for problem in _problems(fleet="cloud"))
+
+
+def test_availability_is_an_axis(at_desk: Path, tmp_path: Path) -> None:
+    lines = ["time_s,server,event", "5,gpu-0,fail", "9,gpu-0,repair"]
+    (tmp_path / "fail.csv").write_text("\n".join(lines))
+    sweep = _sweep(world={"availability": [None, str(tmp_path / "fail.csv")]})
+    assert len({each.entry.content_hash for each in sweep.configurations}) == 2
+    (tmp_path / "fail.csv").write_text("\n".join([lines[0], "5,gpu-9,fail"]))
+    assert "the cluster has no 'gpu-9'" in " ".join(
+        _problems(world={"availability": str(tmp_path / "fail.csv")})
+    )

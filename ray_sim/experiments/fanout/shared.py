@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from ray_sim.experiments.availability_file import split_world
 from ray_sim.experiments.content import Inputs
 from ray_sim.experiments.fanout.tasks import Drawn, Item, draw
 from ray_sim.experiments.run import base_frame
@@ -86,10 +87,10 @@ class Shared:
     def _servers_of(self, configuration: Configuration) -> Reference:
         import ray
 
-        name = configuration.content.scenario.cluster
+        scenario = configuration.content.scenario
         key = self._keys(configuration)[2]
         if key not in self._servers:
-            self._servers[key] = ray.put(self._inputs.cluster(name))
+            self._servers[key] = ray.put(self._inputs.servers(scenario.cluster, scenario.world))
         return self._servers[key]
 
     def _keys(self, configuration: Configuration) -> tuple[str, str, str]:
@@ -101,5 +102,5 @@ class Shared:
         return (
             f"frame {workload.path}",
             f"jobs {workload.model_dump_json()} seed {seed} for {resources}",
-            f"cluster {scenario.cluster}",
+            f"cluster {scenario.cluster}, {split_world(scenario.world)[1]}",
         )

@@ -1,0 +1,9 @@
+"""`python -m ray_sim.cli`."""
+
+from __future__ import annotations
+
+import sys
+
+from ray_sim.cli.app import main
+
+sys.exit(main())

@@ -1,0 +1,63 @@
+"""All commands together, and what becomes of their errors."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from ray_sim.cli.bench import bench
+from ray_sim.cli.check_policy import check_policy
+from ray_sim.cli.compare import compare
+from ray_sim.cli.convert import convert
+from ray_sim.cli.diff import diff
+from ray_sim.cli.failures import failures
+from ray_sim.cli.info import info
+from ray_sim.cli.log import log
+from ray_sim.cli.policies import policies
+from ray_sim.cli.report import report
+from ray_sim.cli.run import run
+from ray_sim.cli.sweep import sweep
+from ray_sim.cli.synth import synth
+from ray_sim.model.errors import InvalidInputError, RaySimError
+
+app = typer.Typer(
+    name="ray-sim",
+    help="Replay real traces of distributed-training jobs under any scheduler, on any cluster.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+COMMANDS = (
+    convert,
+    synth,
+    failures,
+    info,
+    policies,
+    run,
+    sweep,
+    log,
+    report,
+    diff,
+    compare,
+    check_policy,
+    bench,
+)
+"""In the order of --help, which is that of their use."""
+
+for command in COMMANDS:
+    app.command()(command)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a command; a user's mistake becomes a message and an exit code, never a traceback."""
+    try:
+        app(args=argv, prog_name="ray-sim")
+    except SystemExit as ended:
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except RaySimError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 2 if isinstance(error, InvalidInputError) else 1
+    return 0

@@ -1,0 +1,42 @@
+"""`ray-sim check-policy`: the contract that every policy keeps."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ray_sim.cli.options import Json, Params
+
+
+def check_policy(
+    ref: Annotated[str, typer.Argument(metavar="MODULE:CLASS", help="A policy of your own, or a name.")],
+    params: Params = None,
+    actors: Annotated[
+        bool, typer.Option("--actors", help="Also with its sites in Ray actors, on a Ray of its own.")
+    ] = False,
+    json_output: Json = False,
+) -> None:
+    """Run the contract that every policy keeps: feasible, deterministic, blind to what it must not see.
+
+    Example: ray-sim check-policy mypolicy:ShortestFirst
+    """
+    from contextlib import nullcontext
+    from dataclasses import asdict
+
+    from ray_sim.console import print_json, print_table
+    from ray_sim.experiments.fanout import cluster
+    from ray_sim.experiments.scenario import key_values
+    from ray_sim.policies.contract_suite import check_policy as check
+
+    with cluster("local") if actors else nullcontext():
+        outcomes = check(ref, key_values(params or [], "-p"), actors=actors)
+    if json_output:
+        print_json([asdict(outcome) for outcome in outcomes])
+    else:
+        print_table(
+            ["check", "result", "detail"],
+            [(each.name, "passed" if each.passed else "FAILED", each.detail) for each in outcomes],
+        )
+    if not all(outcome.passed for outcome in outcomes):
+        raise typer.Exit(1)

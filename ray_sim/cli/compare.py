@@ -1,0 +1,41 @@
+"""`ray-sim compare`: policies over the same seeds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ray_sim.cli.options import Json
+
+
+def compare(
+    sources: Annotated[
+        list[Path], typer.Argument(metavar="RUN_OR_SWEEP...", help="Directories of sweeps or of runs.")
+    ],
+    metric: Annotated[
+        str, typer.Option(help="A number of summary.json, e.g. jct_s.p99, makespan_s, utilisation.gpu.")
+    ] = "jct_s.mean",
+    baseline: Annotated[
+        str | None, typer.Option(metavar="POLICY", help="What to compare with [the best mean].")
+    ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CLASS", help="Also by class of job: size, vc, load or duration; repeatable."),
+    ] = None,
+    json_output: Json = False,
+) -> None:
+    """Compare policies over the same seeds: how large the difference is, and whether it is real.
+
+    Example: ray-sim compare results/study --baseline fifo --by size
+    """
+    from ray_sim.console import print_json
+    from ray_sim.console_compare import print_comparison
+    from ray_sim.experiments.compare import compare_results
+
+    found = compare_results(map(str, sources), metric, baseline, by or [])
+    if json_output:
+        print_json(found.to_dict())
+    else:
+        print_comparison(found)

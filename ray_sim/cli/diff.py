@@ -1,0 +1,45 @@
+"""`ray-sim diff`: two runs, job by job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ray_sim.cli.options import Json
+
+
+def diff(
+    here: Annotated[Path, typer.Argument(metavar="RUN", help="A run's directory.")],
+    other: Annotated[Path, typer.Argument(help="Another run, or a Parquet or CSV table with job_id.")],
+    start: Annotated[str, typer.Option(help="Column of the start in OTHER, in seconds.")] = "start_s",
+    finish: Annotated[str, typer.Option(help="Column of the finish in OTHER, in seconds.")] = "finish_s",
+    json_output: Json = False,
+) -> None:
+    """Compare when each job started and finished, exactly; exit code 1 if any job differs.
+
+    Example: ray-sim diff runs/fifo-1a2b other.csv --start fifo_start_s --finish fifo_finish_s
+    """
+    from dataclasses import astuple
+
+    from ray_sim.console import exact, print_json, print_rows, print_table
+    from ray_sim.reports.diff import diff_jobs, read_job_times
+
+    found = diff_jobs(read_job_times(here), read_job_times(other), start, finish)
+    if json_output:
+        print_json(found.to_dict())
+    else:
+        counts = found.to_dict()
+        names = {"compared": "jobs compared", "differing": "differing"}
+        names |= {"only_here": f"only in {here}", "only_there": f"only in {other}"}
+        print_rows((label, counts[name]) for name, label in names.items())
+        if found.first_differences:
+            columns = ["job_id", "start_s", "start_s, other", "finish_s", "finish_s, other"]
+            rows = [[exact(cell) for cell in astuple(each)] for each in found.first_differences]
+            print_table(columns, rows, "first differences")
+        for label, jobs in (("only here", found.first_only_here), ("only there", found.first_only_there)):
+            if jobs:
+                print_rows([(label, ", ".join(jobs))])
+    if not found.same:
+        raise typer.Exit(1)

@@ -1,0 +1,55 @@
+"""`ray-sim info`: what is in a workload, a cluster or a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ray_sim.cli.options import Json
+from ray_sim.model.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from ray_sim.experiments.cluster_summary import ClusterSummary
+    from ray_sim.experiments.result_files import StoredRun
+    from workloads.describe import WorkloadDescription
+
+
+def info(
+    source: Annotated[str, typer.Argument(metavar="FILE", help="A workload, a cluster or a run directory.")],
+    cluster: Annotated[
+        str | None, typer.Option("--cluster", "-c", help="Cluster whose load by the workload to show.")
+    ] = None,
+    json_output: Json = False,
+) -> None:
+    """Show what is in a workload, a cluster or a run, and whether it is valid.
+
+    Example: ray-sim info philly.parquet --cluster philly
+    """
+    from ray_sim.console import print_json, print_rows
+
+    facts = _facts_of(source, cluster)
+    if json_output:
+        print_json(facts.to_dict())
+    else:
+        print_rows(facts.rows())
+
+
+def _facts_of(source: str, cluster: str | None) -> WorkloadDescription | ClusterSummary | StoredRun:
+    path = Path(source)
+    if path.suffix == ".parquet":
+        from ray_sim.experiments.cluster_file import load_cluster
+        from workloads.describe import describe_workload
+
+        return describe_workload(path, load_cluster(cluster) if cluster else None)
+    if cluster:
+        raise InvalidInputError(f"--cluster {cluster}: only with a workload, and {source} is none")
+    if path.is_dir():
+        from ray_sim.experiments.result_files import StoredRun, read_manifest, read_summary
+
+        return StoredRun(read_manifest(path), read_summary(path))
+    from ray_sim.experiments.cluster_file import load_cluster
+    from ray_sim.experiments.cluster_summary import describe_cluster
+
+    return describe_cluster(load_cluster(source))

@@ -1,0 +1,34 @@
+"""`ray-sim log`: stored results into MLflow."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ray_sim.cli.options import Json
+
+
+def log(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Results of a run or of a sweep.")],
+    json_output: Json = False,
+) -> None:
+    """Log stored results to MLflow; what is logged already stays as it is.
+
+    Example: ray-sim log results/demo
+    """
+    from ray_sim.console import print_json, print_rows
+    from ray_sim.experiments.result_files import is_result
+    from ray_sim.experiments.tracking import log_run, log_store
+
+    logged = log_run(directory) if is_result(directory) else log_store(directory)
+    if json_output:
+        print_json(logged.to_dict())
+    else:
+        print_rows((label, value) for label, value in logged.to_dict().items() if label != "damaged")
+    for problem in logged.damaged:
+        sys.stderr.write(f"error: {problem}; run it again with ray-sim sweep --resume\n")
+    if logged.damaged:
+        raise typer.Exit(1)

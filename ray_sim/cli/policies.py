@@ -1,0 +1,40 @@
+"""`ray-sim policies`: the schedulers and their parameters."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ray_sim.cli.options import Json
+
+
+def policies(
+    name: Annotated[str | None, typer.Argument(help="One policy, with its parameters.")] = None,
+    json_output: Json = False,
+) -> None:
+    """List the policies, or the parameters of one.
+
+    Example: ray-sim policies las
+    """
+    from ray_sim.console import print_json, print_table
+    from ray_sim.model.errors import UnknownNameError
+    from ray_sim.policies.registry import policy_infos
+
+    infos = {each.name: each for each in policy_infos()}
+    if name is not None and name not in infos:
+        raise UnknownNameError("policy", name, infos)
+    if json_output:
+        print_json([each.to_dict() for each in infos.values()] if name is None else infos[name].to_dict())
+    elif name is None:
+        print_table(
+            ["policy", "section", "decides"],
+            [(each.name, each.section, each.summary) for each in infos.values()],
+        )
+    else:
+        chosen = infos[name]
+        print_table(
+            ["parameter", "type", "default", "unit", "meaning"],
+            [(p.name, p.kind, p.default, p.unit, p.meaning) for p in chosen.parameters],
+            title=f"{chosen.name} (section {chosen.section}): {chosen.summary}",
+        )

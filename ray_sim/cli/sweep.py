@@ -1,0 +1,73 @@
+"""`ray-sim sweep`: many simulations on Ray."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ray_sim.cli.options import Json
+from ray_sim.model.errors import InvalidInputError
+
+ASK_ABOVE = 1_000
+"""Configurations of a sweep that nobody is asked about; more may be a slip in an axis."""
+
+
+def sweep(
+    file: Annotated[Path, typer.Argument(metavar="FILE.yaml", help="The sweep.")],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Directory for the results [results/NAME].")
+    ] = None,
+    address: Annotated[
+        str, typer.Option(help="local starts Ray; auto or ray://HOST:PORT join one that runs.")
+    ] = "local",
+    resume: Annotated[bool, typer.Option("--resume", help="Run only what has no result yet.")] = False,
+    max_in_flight: Annotated[
+        int | None, typer.Option(min=1, help="Configurations handed to Ray at a time [cores + 1].")
+    ] = None,
+    yes: Annotated[
+        bool, typer.Option("--yes", help=f"Do not ask above {ASK_ABOVE:,} configurations.")
+    ] = False,
+    json_output: Json = False,
+) -> None:
+    """Run every combination of a sweep file on Ray, and log the results to MLflow.
+
+    Example: ray-sim sweep jobs/demo.yaml -o demo/results
+    """
+    from ray_sim.console import print_json, print_sweep, progress
+    from ray_sim.experiments.sweep import INTERRUPTED, run_sweep
+    from ray_sim.experiments.sweep_file import read_sweep
+    from ray_sim.interruption import interruptible
+
+    planned = read_sweep(file)
+    if not yes:
+        _confirm(file, len(planned.configurations))
+    with interruptible() as interruption, progress("sweep", quiet=json_output) as report:
+        ended = run_sweep(
+            planned,
+            out,
+            address=address,
+            resume=resume,
+            max_in_flight=max_in_flight,
+            progress=lambda done, failed, total: report(done, total, f"({failed} failed)" if failed else ""),
+            stop=interruption.asked,
+        )
+    if json_output:
+        print_json(ended.to_dict())
+    else:
+        print_sweep(ended)
+    if ended.stopped == INTERRUPTED:
+        raise typer.Exit(interruption.exit_code)
+    if not ended.ok:
+        raise typer.Exit(1)
+
+
+def _confirm(file: Path, configurations: int) -> None:
+    if configurations <= ASK_ABOVE:
+        return
+    many = f"{file}: {configurations:,} configurations"
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise InvalidInputError(f"{many}, more than {ASK_ABOVE:,}; shorten an axis, or say --yes")
+    typer.confirm(f"{many}. Run them all?", abort=True, err=True)

@@ -1,0 +1,176 @@
+"""When servers are there: a CSV of changes, read for a cluster, or drawn at random for it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from ray_sim.engine.world import WORLD_PARAMETERS
+from ray_sim.experiments.documents import read_text
+from ray_sim.model.availability import Availability
+from ray_sim.model.cluster import Cluster
+from ray_sim.model.errors import InvalidClusterError, InvalidScenarioError, problems_text
+from ray_sim.model.parameters import Parameter
+from ray_sim.model.streams import Streams
+from ray_sim.model.units import MAX_TIME_S, US_PER_S, seconds_to_us
+from workloads.files import replacing
+
+COLUMNS = ("time_s", "server", "event")
+
+EVENTS = {"add": True, "repair": True, "remove": False, "fail": False}
+"""Whether the server is there after each event."""
+
+MAX_PROBLEMS = 20
+"""Problems of one file that are printed; the rest is counted."""
+
+AVAILABILITY = Parameter(
+    "availability",
+    "text",
+    None,
+    "CSV file of when servers come and go: time_s, server, event (add, remove, fail or repair)",
+)
+
+WORLD = (*WORLD_PARAMETERS, AVAILABILITY)
+"""The world parameters of a scenario: the engine's, and what is read from a file first."""
+
+
+_Value = TypeVar("_Value")
+
+
+def split_world(world: Mapping[str, _Value]) -> tuple[dict[str, _Value], str | None]:
+    """The engine's parameters, and the path of the availability table, if any."""
+    rest = {name: value for name, value in world.items() if name != AVAILABILITY.name}
+    path = world.get(AVAILABILITY.name)
+    return rest, None if path is None else str(path)
+
+
+def with_availability(cluster: Cluster, path: str | None) -> Cluster:
+    """The cluster, whose servers come and go as the file says, if one is given."""
+    return cluster if path is None else replace(cluster, availability=read_availability(Path(path), cluster))
+
+
+def read_availability(path: Path, cluster: Cluster) -> Availability:
+    """Changes of a cluster's servers from a CSV file with the columns time_s, server and event.
+
+    Lines may be in any order; of one instant they happen in the order written. The events of a
+    server alternate: what is there fails or is removed, what is not is repaired or added.
+
+    Raises
+    ------
+    InvalidClusterError : the file cannot be read or breaks these rules; problems are listed by line
+    """
+    problems: list[str] = []
+    rows = list(_rows(path, cluster, problems))
+    rows.sort(key=lambda row: row[1])  # stable: one instant keeps the order written
+    there: dict[int, bool] = {}
+    for line, _, server, up in rows:
+        if there.get(server) == up:
+            state = "already there" if up else "not there"
+            problems.append(f"line {line}: server '{cluster.server_names[server]}' is {state} then")
+        there[server] = up
+    if problems:
+        hidden = [f"and {len(problems) - MAX_PROBLEMS} more"] if len(problems) > MAX_PROBLEMS else []
+        raise InvalidClusterError(problems_text(str(path), problems[:MAX_PROBLEMS] + hidden))
+    return Availability(
+        time_us=np.array([time_us for _, time_us, _, _ in rows], dtype=np.int64),
+        server=np.array([server for _, _, server, _ in rows], dtype=np.int64),
+        up=np.array([up for _, _, _, up in rows], dtype=np.bool_),
+    )
+
+
+def _rows(path: Path, cluster: Cluster, problems: list[str]) -> Iterator[tuple[int, int, int, bool]]:
+    """Line, microseconds, server and whether it is there after; what is wrong goes to `problems`."""
+    index = {name: i for i, name in enumerate(cluster.server_names)}
+    reader = csv.reader(io.StringIO(read_text(path, InvalidClusterError), newline=""), strict=True)
+    try:
+        header = [cell.strip() for cell in next(reader)]
+        if sorted(header) != sorted(COLUMNS):
+            raise InvalidClusterError(
+                f"{path}: line 1: expected the columns {', '.join(COLUMNS)}, got {', '.join(header)}"
+            )
+        for cells in reader:
+            if not cells:
+                continue
+            row = dict(zip(header, map(str.strip, cells), strict=False))
+            faults = list(_faults(row, index)) if len(cells) == len(header) else ["has not 3 cells"]
+            problems += [f"line {reader.line_num}: {fault}" for fault in faults]
+            if not faults:
+                time_us = int(seconds_to_us(float(row["time_s"])))
+                yield reader.line_num, time_us, index[row["server"]], EVENTS[row["event"]]
+    except csv.Error as failure:
+        raise InvalidClusterError(f"{path}: line {reader.line_num}: is not valid CSV: {failure}") from failure
+
+
+def _faults(row: Mapping[str, str], index: Mapping[str, int]) -> Iterator[str]:
+    try:
+        time_s = float(row["time_s"])
+    except ValueError:
+        time_s = math.nan
+    if not 0 <= time_s <= MAX_TIME_S:
+        yield f"time_s: must be a number from 0 to {MAX_TIME_S}, got '{row['time_s']}'"
+    if row["server"] not in index:
+        yield f"server: the cluster has no '{row['server']}'; its servers are {_some(index)}"
+    if row["event"] not in EVENTS:
+        yield f"event: must be one of {', '.join(EVENTS)}, got '{row['event']}'"
+
+
+def _some(names: Mapping[str, int]) -> str:
+    first = list(names)[:3]
+    return ", ".join(first) + (", ..." if len(names) > len(first) else "")
+
+
+def write_failures(path: Path, cluster: Cluster, failures: Availability) -> None:
+    """Write failures and repairs as a CSV file that `read_availability` reads; whole or not at all."""
+    lines = [",".join(COLUMNS)]
+    for time_us, server, up in zip(failures.time_us.tolist(), failures.server, failures.up, strict=True):
+        time_s = f"{time_us // US_PER_S}.{time_us % US_PER_S:06d}"
+        lines.append(f"{time_s},{_quoted(cluster.server_names[server])},{'repair' if up else 'fail'}")
+    with replacing(path) as temporary:
+        temporary.write_text("\n".join([*lines, ""]), encoding="utf-8")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"' if set(name) & set(',"') else name
+
+
+def draw_failures(
+    cluster: Cluster, mtbf_s: float, repair_s: float, from_s: float, until_s: float, seed: int
+) -> Availability:
+    """Failures at random: each server runs for an exponential time, then is repaired for another.
+
+    Failures come from ``from_s`` until before ``until_s``; the repair of the last one may come later.
+    A server's draws depend on the seed and its own index only.
+
+    Parameters
+    ----------
+    mtbf_s : mean time from a repair to the next failure, > 0
+    repair_s : mean time to repair, > 0
+    """
+    for name, seconds in (("mtbf-s", mtbf_s), ("repair-s", repair_s)):
+        if not 0 < seconds <= MAX_TIME_S:
+            raise InvalidScenarioError(f"--{name}: must be above 0 and at most {MAX_TIME_S}, got {seconds:g}")
+    if not 0 <= from_s < until_s <= MAX_TIME_S:
+        raise InvalidScenarioError(
+            f"--from-s {from_s:g} --until-s {until_s:g}: must be rising, from 0 to {MAX_TIME_S}"
+        )
+    rows: list[tuple[int, int, bool]] = []
+    for server in range(len(cluster)):
+        draw = Streams(seed).generator("server-failures", server)
+        at = from_s + draw.exponential(mtbf_s)
+        while at < until_s:
+            back = at + draw.exponential(repair_s)
+            rows += [(round(at * US_PER_S), server, False), (round(back * US_PER_S), server, True)]
+            at = back + draw.exponential(mtbf_s)
+    rows.sort()
+    return Availability(
+        time_us=np.array([row[0] for row in rows], dtype=np.int64),
+        server=np.array([row[1] for row in rows], dtype=np.int64),
+        up=np.array([row[2] for row in rows], dtype=np.bool_),
+    )

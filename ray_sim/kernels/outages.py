@@ -1,0 +1,102 @@
+"""Servers that go and come back, and what becomes of those who held them."""
+
+from __future__ import annotations
+
+from ray_sim.kernels.arrays import (
+    I64,
+    LOSE,
+    SERVER_DOWN,
+    SERVER_UP,
+    WAITING,
+    Bool,
+    Calendar,
+    Ledger,
+    Pool,
+    Recorder,
+    Shop,
+)
+from ray_sim.kernels.compile import kernel, outlined
+from ray_sim.kernels.progress import fall_back, release, stop_progress
+from ray_sim.kernels.record import add_event
+from ray_sim.kernels.service import sort_prefix
+
+
+@kernel
+def _needs(shop: Shop, pool: Pool, job: int, server: int) -> bool:
+    """Whether a job holds something of a server; tasks that demand nothing do not notice its loss."""
+    row = pool.head[job]
+    while row >= 0:
+        if pool.row_server[row] == server:
+            for r in range(pool.free.shape[1]):
+                if shop.demand[job, pool.row_role[row], r] > 0:
+                    return True
+        row = pool.row_next[row]
+    return False
+
+
+@outlined
+def lose_server(
+    now: int,
+    server: int,
+    shop: Shop,
+    ledger: Ledger,
+    pool: Pool,
+    calendar: Calendar,
+    used: I64,
+    counts: I64,
+    record: Recorder,
+    lost: I64,
+) -> int:
+    """A server goes. Whoever holds part of it loses all holdings and waits from its last checkpoint on.
+
+    These jobs go into ``lost``, sorted; returns how many. O(running jobs and their rows).
+    """
+    add_event(record, now, SERVER_DOWN, -1, server, -1, 0)
+    n = 0
+    for job in calendar.heap[: calendar.size[0]]:
+        if _needs(shop, pool, job, server):
+            lost[n] = job
+            n += 1
+    sort_prefix(lost, n)
+    for job in lost[:n]:
+        stop_progress(ledger, calendar, job, now)
+        fall_back(ledger, job)
+        release(shop, pool, used, job)
+        ledger.status[job] = WAITING
+        ledger.interruptions[job] += 1
+        counts[0] += 1
+        counts[1] -= 1
+        add_event(record, now, LOSE, job, server, -1, 0)
+    take_away(pool.free, server)
+    return n
+
+
+@kernel
+def regain_server(now: int, server: int, shop: Shop, pool: Pool, record: Recorder) -> None:
+    """A server comes back, empty."""
+    add_event(record, now, SERVER_UP, -1, server, -1, 0)
+    give_capacity(shop, pool.free, server)
+
+
+@kernel
+def take_away(free: I64, server: int) -> None:
+    """Nothing is free on a server that is not there."""
+    for r in range(free.shape[1]):
+        free[server, r] = 0
+
+
+@kernel
+def give_capacity(shop: Shop, free: I64, server: int) -> None:
+    """All of a server is free."""
+    for r in range(free.shape[1]):
+        free[server, r] = shop.capacity[server, r]
+
+
+@kernel
+def set_capacity(shop: Shop, free: I64, servers: I64, up: Bool) -> None:
+    """Take away and give, server by server in the order given."""
+    for i in range(len(servers)):
+        if up[i]:
+            give_capacity(shop, free, servers[i])
+        else:
+            take_away(free, servers[i])

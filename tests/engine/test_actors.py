@@ -1,0 +1,169 @@
+"""Sites and scheduler in Ray actors: the bytes of a run in one process, whoever dies on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from benchmarks.processes import descendants
+from ray_sim.engine.actors import MAX_DEATHS, RayFleet, run_on_actors
+from ray_sim.engine.contract import View
+from ray_sim.engine.decision import Decision
+from ray_sim.engine.fleet import LocalFleet
+from ray_sim.engine.holdings import State
+from ray_sim.engine.simulation import Simulation
+from ray_sim.engine.world import World
+from ray_sim.experiments.fanout import cluster
+from ray_sim.model.errors import InvalidScenarioError, RunFailedError, RunStoppedError
+from ray_sim.policies.contract_suite import ACTOR_CLAUSES
+from ray_sim.policies.contract_worlds import busy_world, failing_world
+from ray_sim.policies.fifo import Fifo
+from ray_sim.policies.registry import create_policy, policy_infos
+from tests.engine.test_availability import failing_worlds
+from tests.engine.test_sites import run_with, through_bytes
+from tests.random_worlds import PolicyChoice, policies
+from tests.worlds import fingerprint, replay
+
+pytestmark = pytest.mark.ray
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _ray() -> Iterator[None]:
+    with cluster("local"):
+        yield
+
+
+def pids_of(kind: str) -> list[int]:
+    """Processes below this one that hold an actor of a kind, the oldest first."""
+
+    def name(pid: int) -> str:
+        try:
+            return Path(f"/proc/{pid}/cmdline").read_text()
+        except OSError:
+            return ""  # it has ended
+
+    return sorted(pid for pid in descendants(os.getpid()) if name(pid).startswith(f"ray::{kind}"))
+
+
+def killer(kind: str, moments: set[int]) -> Callable[[int, int], None]:
+    """Progress that kills an actor of a kind after each of these decisions."""
+    decisions = iter(range(10_000))
+
+    def progress(ended: int, jobs: int) -> None:
+        if next(decisions) in moments:
+            os.kill(pids_of(kind)[-1], signal.SIGKILL)
+
+    return progress
+
+
+class Album:
+    """Keeps every so manieth snapshot as bytes, and stops the run at one of them."""
+
+    def __init__(self, every: int, stop_at: int | None = None, saved: State | None = None) -> None:
+        self._every, self._stop_at = every, stop_at
+        self._asked = 0
+        self.last = saved
+
+    def load(self) -> State | None:
+        return self.last
+
+    def due(self) -> bool:
+        self._asked += 1
+        return self._asked % self._every == 0
+
+    def save(self, state: State) -> None:
+        self.last = through_bytes(state)
+
+    def stopping(self) -> bool:
+        return self._asked == self._stop_at
+
+
+FIFO = partial(create_policy, "fifo", {"backfill": True})
+
+
+@pytest.mark.parametrize("policy", [info.name for info in policy_infos()])
+def test_every_policy_leaves_the_same_bytes_on_actors(policy: str) -> None:
+    for name, clause in ACTOR_CLAUSES.items():
+        assert clause(partial(create_policy, policy)), name
+
+
+@pytest.mark.slow
+def test_as_many_actors_as_servers_give_the_bytes_of_one_process() -> None:
+    world = failing_world()
+    result = run_on_actors(world, FIFO, sites=7)
+    assert fingerprint(result) == fingerprint(replay(world, FIFO(), loop="general"))
+    assert result.loop_reason == "sites in Ray actors"
+
+
+@settings(max_examples=10)
+@given(world=failing_worlds(), policy=policies())
+def test_random_worlds_are_the_same_on_actors(world: World, policy: PolicyChoice) -> None:
+    fleet = RayFleet(world, len(world.cluster))
+    result = run_with(world, policy.create(), fleet)
+    fleet.close()
+    assert fingerprint(result) == fingerprint(replay(world, policy.create(), loop="general"))
+
+
+@pytest.mark.parametrize("kind", ["SiteActor", "SchedulerActor"])
+def test_nothing_changes_when_an_actor_is_killed(kind: str) -> None:
+    world = failing_world()
+    keeper = Album(every=25)
+    result = run_on_actors(world, FIFO, sites=2, progress=killer(kind, {10, 60}), keeper=keeper, spell_s=0)
+    assert fingerprint(result) == fingerprint(replay(world, FIFO(), loop="general"))
+    assert result.recoveries == 2
+
+
+def test_a_stopped_run_goes_on_from_its_snapshot_on_either_fleet() -> None:
+    world = busy_world()
+    whole = fingerprint(replay(world, FIFO(), loop="general"))
+    album = Album(every=10, stop_at=40)
+    with pytest.raises(RunStoppedError, match=r"stopped with .* of 60 jobs ended; go on with .* --resume"):
+        run_on_actors(world, FIFO, sites=2, keeper=album, spell_s=0)
+    assert album.last is not None
+    heir = Simulation(world, policy := FIFO(), fleet=LocalFleet(world, 2))
+    policy.start(heir.world, heir.streams)
+    heir.restore(album.last)
+    while (view := heir.advance()) is not None:
+        heir.apply(policy.decide(view))
+    assert fingerprint(heir.result()) == whole
+    again = run_on_actors(world, FIFO, sites=2, keeper=Album(every=10, saved=album.last), spell_s=0)
+    assert fingerprint(again) == whole
+
+
+def test_more_sites_than_servers_are_refused() -> None:
+    with pytest.raises(InvalidScenarioError, match="sites: must be 1 to 7, the number of servers, got 8"):
+        run_on_actors(busy_world(), FIFO, sites=8)
+
+
+class Clumsy(Fifo):
+    """Fails at its first decision."""
+
+    def decide(self, view: View) -> Decision:
+        raise ZeroDivisionError("no luck")
+
+
+def test_a_policy_that_fails_in_an_actor_is_named() -> None:
+    with pytest.raises(RunFailedError, match=r"policy fifo failed: ZeroDivisionError: no luck .*line"):
+        run_on_actors(busy_world(), Clumsy)
+
+
+class Deadly(Fifo):
+    """Ends its process at its first decision."""
+
+    def decide(self, view: View) -> Decision:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return Decision()
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_always_dies_is_given_up() -> None:
+    with pytest.raises(
+        RunFailedError, match=f"the scheduler's actor died {MAX_DEATHS} times without progress"
+    ):
+        run_on_actors(busy_world(), Deadly)

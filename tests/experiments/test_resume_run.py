@@ -1,0 +1,131 @@
+"""A single long run that is stopped or killed, and goes on from its snapshot."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ray_sim.cli import main
+from ray_sim.experiments.snapshot_file import SnapshotFile
+from ray_sim.model.errors import InvalidInputError
+from tests.patience import until
+from workloads.store import write_workload
+from workloads.synth import synth
+
+REPOSITORY = Path(__file__).parents[2]
+
+FILES = ("jobs.parquet", "events.parquet", "timeline.parquet", "summary.json")
+
+SLOWLY = '''
+import time
+from pathlib import Path
+
+from ray_sim.policies.fifo import Fifo
+
+
+class Slowly(Fifo):
+    """FIFO that says when it has come half-way, and waits there until it may go on."""
+
+    name = "slowly"
+
+    def order(self, world):
+        return None
+
+    def decide(self, view):
+        if view.arrivals > 150 and not Path("go").exists():
+            Path("waiting").touch()
+            time.sleep(0.01)
+        return super().decide(view)
+'''
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    write_workload(*synth("philly", 300, 1), tmp_path / "week.parquet")
+    (tmp_path / "slow.py").write_text(SLOWLY)
+    return tmp_path
+
+
+def command(*options: str) -> list[str]:
+    run = ["run", "--workload", "week.parquet", "--cluster", "toy", "--policy", "slow:Slowly"]
+    return [*run, "--snapshot-s", "0", "-o", "out", *options]
+
+
+def start(*options: str) -> subprocess.Popen[str]:
+    path = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
+    return subprocess.Popen(
+        [sys.executable, "-m", "ray_sim.cli", *command(*options)],
+        env={**os.environ, "PYTHONPATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def bytes_of(directory: str) -> dict[str, bytes]:
+    return {name: Path(directory, name).read_bytes() for name in FILES}
+
+
+ACTORS = ("--fleet", "actors", "--sites", "2")
+
+
+@pytest.mark.usefixtures("desk")
+@pytest.mark.parametrize(
+    ("number", "fleet"),
+    [
+        (signal.SIGINT, ()),
+        (signal.SIGKILL, ()),
+        pytest.param(signal.SIGKILL, ACTORS, marks=[pytest.mark.ray, pytest.mark.slow]),
+    ],
+)
+def test_a_run_that_was_stopped_or_killed_goes_on_with_the_same_bytes(
+    number: signal.Signals, fleet: tuple[str, ...]
+) -> None:
+    snapshot = Path("out.snapshot.npz")
+    process = start(*fleet)
+    until(lambda: Path("waiting").exists() and snapshot.exists(), "the run is half-way")
+    os.kill(process.pid, number)
+    _, errors = process.communicate()
+    assert process.returncode == (130 if number == signal.SIGINT else -signal.SIGKILL)
+    if number == signal.SIGINT:
+        assert "of 300 jobs ended; go on with the same command and --resume" in errors
+        assert "Traceback" not in errors
+    assert snapshot.exists()
+    assert not Path("out").exists()
+    Path("go").touch()
+    resumed = start(*fleet, "--resume", "--json")
+    _, errors = resumed.communicate()
+    assert resumed.returncode == 0, errors
+    assert not snapshot.exists()
+    decisions = json.loads(Path("out/timing.json").read_text())["decisions"]
+    after = bytes_of("out")
+    assert main(["run", *command()[1:-2], "-o", "whole"]) == 0
+    assert after == bytes_of("whole")
+    assert decisions < json.loads(Path("whole/timing.json").read_text())["decisions"]
+
+
+def test_a_snapshot_of_another_scenario_is_refused(desk: Path) -> None:
+    SnapshotFile(desk / "out", "one", every_s=0).save({"x": np.arange(3)})
+    own = SnapshotFile(desk / "out", "one", every_s=0, resume=True).load()
+    assert own is not None
+    assert own["x"].tolist() == [0, 1, 2]
+    assert SnapshotFile(desk / "out", "one", every_s=0).load() is None
+    with pytest.raises(InvalidInputError, match=r"out\.snapshot\.npz: is of another scenario"):
+        SnapshotFile(desk / "out", "two", every_s=0, resume=True).load()
+
+
+def test_a_damaged_snapshot_is_refused(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (desk / "out.snapshot.npz").write_bytes(b"PK not really")
+    (desk / "go").touch()
+    assert main(command("--resume")) == 2
+    assert "out.snapshot.npz: is not a snapshot, or damaged; leave out --resume" in capsys.readouterr().err
+    assert main(command()) == 0

@@ -1,0 +1,17 @@
+"""Waiting for what another process does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+PATIENCE_S = 60.0
+"""For a condition that comes within seconds on a free machine."""
+
+
+def until(condition: Callable[[], object], what: str) -> None:
+    """Return once the condition holds; fail, naming it, if it does not come to hold."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
