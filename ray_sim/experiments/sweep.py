@@ -19,6 +19,7 @@ from ray_sim.experiments.sweep_file import Entry, Sweep, read_sweep
 from ray_sim.experiments.tracking import Logged, log_sweep
 from ray_sim.model.errors import RaySimError
 from ray_sim.reports.tables import sweep_table
+from workloads.sources import Source
 
 INTERRUPTED = "interrupted"
 
@@ -77,7 +78,7 @@ class SweepReport:
 
 
 def run_sweep(
-    sweep: Path | Sweep,
+    sweep: Source | Sweep,
     directory: Path | None = None,
     *,
     address: str = "local",
@@ -104,7 +105,7 @@ def run_sweep(
     StoreFullError : there is no room even for the list of configurations
     """
     check_address(address)
-    if isinstance(sweep, Path):
+    if not isinstance(sweep, Sweep):
         sweep = read_sweep(sweep)
     entries = [configuration.entry for configuration in sweep.configurations]
     directory = directory or Path("results") / sweep.name

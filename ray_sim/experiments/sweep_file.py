@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
@@ -32,6 +31,7 @@ from ray_sim.experiments.scenario import (
 from ray_sim.model.errors import InvalidScenarioError, RaySimError, problems_text
 from ray_sim.model.parameters import resolve
 from ray_sim.policies.registry import create_policy
+from workloads.sources import Source
 
 MAX_CONFIGURATIONS = 100_000
 """More than this is taken for a slip in an axis."""
@@ -161,8 +161,8 @@ class Sweep:
     """What MLflow is given of each run."""
 
 
-def read_sweep(path: Path, inputs: Inputs | None = None) -> Sweep:
-    """Sweep from a YAML file; the error lists every problem of the file."""
+def read_sweep(path: Source, inputs: Inputs | None = None) -> Sweep:
+    """Sweep from a YAML file, by path or URL; the error lists every problem of the file."""
     return parse_sweep(read_document(path), str(path), inputs or Inputs())
 
 

@@ -20,8 +20,8 @@ from ray_sim.experiments.run import run_scenario
 from ray_sim.experiments.scenario import parse_scenario
 from ray_sim.experiments.store import ResultStore
 from ray_sim.job import PROJECT
-from tests.ray_nodes import REPOSITORY, environment, free_ports, kernel_cache, ray_command
 from tests.patience import until
+from tests.ray_nodes import REPOSITORY, environment, free_ports, kernel_cache, ray_command
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
