@@ -2,94 +2,59 @@
 
 from __future__ import annotations
 
-import json
-import os
-import resource
-import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import yaml
 
+from benchmarks.children import answer, call
+from benchmarks.measurement import Findings, Measurement, Step
+from benchmarks.processes import peak_mb, require_proc
 from ray_sim.experiments.store import ResultStore
 from ray_sim.experiments.sweep import run_sweep
-from ray_sim.model.errors import RunFailedError
 
 SIZES = (1_000, 10_000)
+"""Runs of the sweeps."""
+
 JOBS = 20
 """Of each run: its simulation takes a fraction of a millisecond."""
 
+PEAK_BUDGET_MB = 1000.0
+"""For the driver of the larger sweep."""
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One sweep, in a process of its own that starts Ray and MLflow's store."""
-
-    runs: int
-    wall_s: float
-    """From reading the file to the last run in MLflow, Ray's start and end included."""
-    fan_out_s: float
-    """From the first to the last result."""
-    driver_cpu_s: float
-    peak_mb: float
-    """Of the driver, by the system's account."""
-    stored: int
-    """Sound results in the store."""
-    logged: int
-
-    @property
-    def whole(self) -> bool:
-        """Whether every run is in the store and in MLflow."""
-        return self.stored == self.logged == self.runs
+_MEMORY_TOLERANCE = 0.1
+"""Memory is less noisy than time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """Sweeps of two sizes."""
-
-    workload: str
-    rows: list[Row]
-
-    def headings(self) -> list[str]:
-        """Columns of the table."""
-        return [
-            *("runs", "wall s", "runs/s", "results/s", "driver CPU ms a run", "driver peak MB"),
-            *("stored", "in MLflow", "result"),
-        ]
-
-    def cells(self) -> list[tuple[object, ...]]:
-        """Rows of the table."""
-        return [
-            (
-                row.runs,
-                round(row.wall_s, 1),
-                round(row.runs / row.wall_s, 1),
-                round(row.runs / row.fan_out_s, 1),
-                round(1000 * row.driver_cpu_s / row.runs, 1),
-                round(row.peak_mb),
-                row.stored,
-                row.logged,
-                "passed" if row.whole else "FAILED",
-            )
-            for row in self.rows
-        ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """For --json."""
-        return {"workload": self.workload, "rows": [asdict(row) for row in self.rows]}
-
-
-def run(sizes: tuple[int, ...] = SIZES) -> Report:
-    """Sweep so many runs of a tiny workload each, logged as numbers."""
+def run(step: Step = lambda what: None, sizes: Sequence[int] = SIZES) -> Findings:
+    """Sweep so many runs of a tiny workload each, logged as numbers, in processes of their own."""
+    require_proc()
+    rows: list[Measurement] = []
     with tempfile.TemporaryDirectory(prefix="ray_sim-scale-") as folder:
-        rows = [_measure(Path(folder) / str(size), size) for size in sizes]
-    return Report(f"synthetic workloads of {JOBS} jobs, logged without timelines and files", rows)
+        for size in sizes:
+            step(f"a sweep of {size:,} runs")
+            rows += _rows(str(size), size, call("benchmarks.scale", f"{folder}/{size}", str(size))[1])
+    return Findings(f"synthetic workloads of {JOBS} jobs, logged without timelines and files", tuple(rows))
 
 
-def _measure(desk: Path, runs: int) -> Row:
+def _rows(case: str, runs: int, found: dict[str, float]) -> list[Measurement]:
+    cpu_ms = 1000 * found["driver_cpu_s"] / runs
+    return [
+        Measurement(case, "wall_s", found["wall_s"], "s", "smaller"),
+        Measurement(case, "results_per_s", runs / found["fan_out_s"], "/s", "larger"),
+        Measurement(case, "driver_cpu_ms_per_run", cpu_ms, "ms", "smaller"),
+        Measurement(
+            case, "driver_peak_mb", found["peak_mb"], "MB", "smaller", PEAK_BUDGET_MB, _MEMORY_TOLERANCE
+        ),
+        Measurement(case, "lost_results", runs - found["stored"], "", "smaller", 0, 0),
+        Measurement(case, "lost_in_mlflow", runs - found["logged"], "", "smaller", 0, 0),
+    ]
+
+
+def _child(desk: Path, runs: int) -> None:
     desk.mkdir()
     content = {
         "name": "scale",
@@ -100,37 +65,28 @@ def _measure(desk: Path, runs: int) -> Row:
         "log": "numbers",
     }
     (desk / "sweep.yaml").write_text(yaml.safe_dump(content))
-    environment = {key: value for key, value in os.environ.items() if key != "MLFLOW_TRACKING_URI"}
-    command = [sys.executable, "-m", "benchmarks.scale", str(desk)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RunFailedError(f"a sweep of {runs:,} runs failed: {done.stderr}")
-    return Row(**json.loads(done.stdout))
-
-
-def _child(desk: Path) -> None:
     ends: list[float] = []
-    began = time.perf_counter()
+    wall_s, cpu_s = time.perf_counter(), time.process_time()
     report = run_sweep(
         desk / "sweep.yaml",
         desk / "store",
         progress=lambda done, failed, total: ends.append(time.perf_counter()),
     )
-    wall_s = time.perf_counter() - began
-    used = resource.getrusage(resource.RUSAGE_SELF)
+    wall_s, cpu_s = time.perf_counter() - wall_s, time.process_time() - cpu_s
     store = ResultStore(desk / "store")
     _, entries = store.read_plan()
-    row = Row(
-        runs=report.configurations,
-        wall_s=wall_s,
-        fan_out_s=ends[-1] - ends[0],
-        driver_cpu_s=used.ru_utime + used.ru_stime,
-        peak_mb=used.ru_maxrss / 1000,
-        stored=sum(map(store.has, (entry.content_hash for entry in entries))) - len(store.damaged(entries)),
-        logged=report.logged.created if report.logged else 0,
+    present = sum(store.has(entry.content_hash) for entry in entries)
+    answer(
+        {
+            "wall_s": wall_s,  # with the start and the end of Ray, and all of MLflow
+            "fan_out_s": ends[-1] - ends[0],  # from the first result to the last
+            "driver_cpu_s": cpu_s,
+            "peak_mb": peak_mb(),
+            "stored": present - len(store.damaged(entries)),
+            "logged": report.logged.created if report.logged else 0,
+        }
     )
-    sys.stdout.write(json.dumps(asdict(row)))
 
 
 if __name__ == "__main__":
-    _child(Path(sys.argv[1]))
+    _child(Path(sys.argv[1]), int(sys.argv[2]))

@@ -111,14 +111,13 @@ def first_idle_ps(
     Jobs that are not active give theirs up. The servers of the ``cloud`` are for the jobs in it.
     """
     idle = dict(enumerate(view.free[:, PARAMETER_SERVER].tolist()))
-    active, holders = view.active.tolist(), view.ps_holders.tolist()
-    holdings: dict[int, list[tuple[int, int, int]]] = {job: [] for job in holders if job not in active}
+    holdings: dict[int, list[tuple[int, int, int]]] = {job: [] for job in view.idle_holders.tolist()}
     for _, server, _, _ in view.holdings.rows(np.array(list(holdings), dtype=np.int64)).tolist():
         idle[server] += 1
-    for job in active:
+    for job in view.stalled.tolist():
         mine = (s for s, n in idle.items() if n > 0 and (s in cloud) == (job in in_cloud))
         server = next(mine, None)
-        if job not in holders and server is not None:
+        if server is not None:
             idle[server] -= 1
             holdings[job] = [(server, PARAMETER_SERVER, 1)]
     return holdings

@@ -349,3 +349,44 @@ def test_a_large_sweep_asks_on_a_terminal(desk: Path) -> None:
     os.close(ours)
     assert "1,002 configurations" in shown
     assert not (desk / "many").exists()
+
+
+def test_bench_lists_its_benchmarks_with_how_long_they_take(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--list", "--json"]) == 0
+    listed = {each["name"]: each["rough_s"] for each in json.loads(capsys.readouterr().out)}
+    assert {"replay", "startup", "growth", "overhead", "crash"} <= set(listed)
+    assert min(listed.values()) > 0
+    assert main(["bench", "--list", "replay"]) == 0
+    assert "growth" not in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_bench_writes_figures_and_compares_them_with_those_of_before(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = _answer(capsys, "bench", "replay", "-o", "before.json")
+    assert json.loads(Path("before.json").read_text()) == told
+    first, second, *_ = told["benchmarks"]["replay"]["rows"]  # type: ignore[index]  # JSON
+    first |= {"value": first["value"] * 100}  # jobs per second
+    second |= {"case": "another"}
+    told["machine"]["cores"] = 10_000  # type: ignore[index]  # JSON
+    Path("before.json").write_text(json.dumps(told))
+    assert main(["bench", "replay", "--against", "before.json"]) == 1
+    printed = capsys.readouterr()
+    assert "before.json is of ANOTHER MACHINE" in printed.out
+    assert "cores: 10000 then" in printed.out
+    assert "  replay.fifo.jobs_per_cpu_s\n" in printed.out.partition("worse than")[2]
+    assert "replay.another.times_bare: only in before.json" in printed.out
+    assert "replay (1 of 1): takes about" in printed.err
+
+
+def test_bench_refuses_what_it_cannot_use_before_it_measures(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("odd.json").write_text('{"mean": 3}')
+    complaint = _complaint(capsys, "bench", "phases", "--against", "odd.json")
+    assert "odd.json: 3 problems" in complaint
+    assert "expected what `ray-sim bench -o FILE` writes" in complaint
+    assert "none.json: cannot be read" in _complaint(capsys, "bench", "phases", "--against", "none.json")
+    assert "folder none does not exist" in _complaint(capsys, "bench", "phases", "-o", "none/b.json")
+    assert "Did you mean 'phases'" in _complaint(capsys, "bench", "phase")

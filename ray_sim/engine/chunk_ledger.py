@@ -53,6 +53,16 @@ class ChunkLedger:
         """Worker slots and parameter-server slots in use."""
         self._finished = np.empty(len(world.chunks), dtype=np.int64)
 
+    @property
+    def stalled(self) -> IntArray:
+        """Active jobs without a parameter server, sorted."""
+        return np.flatnonzero(self.jobs.active & ~self.jobs.holds_ps)
+
+    @property
+    def idle_holders(self) -> IntArray:
+        """Jobs that hold a parameter server and are not active, sorted."""
+        return np.flatnonzero(self.jobs.holds_ps & ~self.jobs.active)
+
     def number(self, jobs: IntArray, units: IntArray) -> IntArray:
         """Places of chunks in `dispatched`."""
         return self.world.first_chunk[jobs] + units

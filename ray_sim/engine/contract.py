@@ -138,9 +138,14 @@ class View:
         return NO_JOBS if self._chunked is None else np.flatnonzero(self._chunked.jobs.active)
 
     @property
-    def ps_holders(self) -> IntArray:
-        """Chunked jobs that hold a parameter server, sorted."""
-        return NO_JOBS if self._chunked is None else np.flatnonzero(self._chunked.jobs.holds_ps)
+    def stalled(self) -> IntArray:
+        """Active jobs without a parameter server, sorted."""
+        return NO_JOBS if self._chunked is None else self._chunked.stalled
+
+    @property
+    def idle_holders(self) -> IntArray:
+        """Chunked jobs that hold a parameter server and are not active, sorted."""
+        return NO_JOBS if self._chunked is None else self._chunked.idle_holders
 
     def ask(self, kind: str, **arrays: np.ndarray) -> State:
         """Ask all sites, see `ray_sim.engine.asking`."""
@@ -156,12 +161,12 @@ class View:
 
     @property
     def waiting(self) -> IntArray:
-        """Jobs that have arrived and hold nothing, sorted."""
+        """Jobs that have arrived and hold nothing, or have no chunk that makes progress; sorted."""
         return np.flatnonzero(self._ledger.status[: self.arrivals] == WAITING)
 
     @property
     def running(self) -> IntArray:
-        """Jobs that hold servers, sorted."""
+        """Jobs that hold servers, or have a chunk that makes progress; sorted."""
         return np.flatnonzero(self._ledger.status[: self.arrivals] == RUNNING_STATUS)
 
     @property
@@ -170,8 +175,10 @@ class View:
         return self.holdings.free
 
     def work_left(self, jobs: IntArray) -> FloatArray:
-        """Work each job has left now (rigid: microseconds at speed 1)."""
+        """Work each whole job has left now (rigid: microseconds at speed 1)."""
         self._demand_sight("work_left")
+        if self._chunked is not None:
+            raise BlindPolicyError(f"policy {self._policy} observes work_left, which jobs in chunks have not")
         left = np.empty(len(jobs))
         work_left_of(self._ledger, jobs, self.now_us, left)
         return left

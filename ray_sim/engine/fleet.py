@@ -66,7 +66,8 @@ class LocalFleet:
     def command(self, now_us: int, commands: Commands) -> None:
         """Pass new holdings and chunks on to the sites concerned."""
         for i, mine in self._routing.split(commands):
-            self._step(i, now_us, mine)
+            events = self._step(i, now_us, mine)
+            assert len(events) == 0, "what has happened until now is collected before anything is commanded"
 
     def ask(self, query: Query) -> State:
         """The answers of all sites, joined in server order."""

@@ -48,15 +48,16 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
     certificate = certify(world, outcome.ledger, counted)  # before the frames, whose memory is the peak
     jobs = _jobs(world, outcome)
     timeline = _timeline(world, outcome.record)
+    summary = replace(
+        summarise(jobs, timeline, _offered(world), trim, _absent(world)),
+        certificate=certificate,
+        stalled_s=_stalled_s(outcome, counted),
+    )
     return RunResult(
         jobs=jobs,
-        events=_events(world, outcome.record),
+        events=_events(world, outcome.record),  # the largest, when nothing else needs room any more
         timeline=timeline,
-        summary=replace(
-            summarise(jobs, timeline, _offered(world), trim, _absent(world)),
-            certificate=certificate,
-            stalled_s=_stalled_s(outcome, counted),
-        ),
+        summary=summary,
         loop=outcome.loop,
         loop_reason=outcome.loop_reason,
         decision_seconds=tuple(outcome.decision_seconds),
@@ -158,6 +159,12 @@ def _named(names: Sequence[str], codes: np.ndarray) -> pl.Series:
     return series.gather(np.where(codes < 0, len(names), codes).astype(np.uint32))
 
 
+def _one_of(names: Sequence[str], codes: np.ndarray) -> pl.Series:
+    """An enum of the names, by code; -1 is null."""
+    series = pl.Series(codes.astype(np.int8))
+    return series.set(series < 0, None).cast(pl.UInt8).cat.to(pl.Enum(names))
+
+
 def _job_ids(world: World, jobs: np.ndarray) -> pl.Series:
     """Names of jobs; -1, which only servers have, is null."""
     if len(world.outages.time) == 0:
@@ -172,10 +179,10 @@ def _events(world: World, record: Recorder) -> pl.DataFrame:
     frame = pl.DataFrame(
         {
             "time_s": us_to_seconds(record.time[:n] + world.table.origin_us),
-            "event": _named(EVENT_NAMES, record.kind[:n]),
+            "event": _one_of(EVENT_NAMES, record.kind[:n]),
             "job_id": _job_ids(world, record.job[:n]),
             "server": _named(world.cluster.server_names, record.server[:n]),
-            "role": _named(ROLE_NAMES, record.role[:n]),
+            "role": _one_of(ROLE_NAMES, record.role[:n]),
             "count": record.value[:n].astype(np.int64),
         }
     )

@@ -154,16 +154,12 @@ def build_world(
     """
     values = resolve("the world", WORLD_PARAMETERS, params or {})
     slot_us = _us(values["slot_s"])
+    _check_truth(values, cluster)
     shop, chunks = _shop(table, cluster, partition), None
     if values["truth"] == "a_online":
         chunks = chunk_world(table, cluster, slot_us, str(values["slot_fill"]))
         shop = chunks.shop(shop)
     outages, there = _outages(cluster, table.origin_us)
-    if chunks is not None and cluster.availability is not None:
-        raise InvalidScenarioError(
-            "truth=a_online: servers that come and go are not simulated with chunked jobs; leave out "
-            "availability"
-        )
     return World(
         table=table,
         cluster=cluster,
@@ -181,6 +177,21 @@ def build_world(
         elastic=chunks is not None,
         chunks=chunks,
     )
+
+
+def _check_truth(values: Mapping[str, Value], cluster: Cluster) -> None:
+    """Refuse facts that have no effect under the chosen truth."""
+    if values["truth"] == "rigid":
+        if values["slot_fill"] != "whole":
+            raise InvalidScenarioError("slot_fill is about chunks: set truth=a_online, or leave it out")
+        return
+    for name in ("restart_cost_s", "checkpoint_s"):
+        if values[name]:
+            raise InvalidScenarioError(f"{name}: with truth=a_online chunks go on at no cost; leave it out")
+    if cluster.availability is not None:
+        raise InvalidScenarioError(
+            "availability: servers come and go in worlds of whole jobs only; leave it out, or use truth=rigid"
+        )
 
 
 def _outages(cluster: Cluster, origin_us: int) -> tuple[Outages, BoolArray]:

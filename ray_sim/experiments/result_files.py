@@ -19,7 +19,7 @@ import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
 from ray_sim.model.errors import InvalidInputError, RaySimError, RunFailedError
-from ray_sim.model.result import RunResult, Summary
+from ray_sim.model.result import EVENT_SCHEMA, RunResult, Summary
 from ray_sim.reports.tables import summary_rows
 from workloads.realise import Tally
 
@@ -205,7 +205,7 @@ def read_result(directory: Path) -> RunResult:
     reason = manifest["loop_reason"]
     return RunResult(
         jobs=frames["jobs"],
-        events=frames["events"],
+        events=frames["events"].select(pl.col(name).cast(kind) for name, kind in EVENT_SCHEMA.items()),
         timeline=frames["timeline"],
         summary=summary_from_json(summary, str(directory / SUMMARY)),
         loop=str(manifest["loop"]),
@@ -308,7 +308,7 @@ def _checked_content(directory: Path, name: str, digests: object) -> bytes:
 
 def _parquet(frame: pl.DataFrame) -> bytes:
     buffer = io.BytesIO()
-    frame.write_parquet(buffer)
+    frame.with_columns(pl.col(pl.Enum).cast(pl.String)).write_parquet(buffer)
     return buffer.getvalue()
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import polars as pl
 
+from ray_sim.kernels.arrays import EVENT_NAMES, ROLE_NAMES
+
 
 class JobStatus(StrEnum):
     """How a job ended."""
@@ -48,13 +50,13 @@ included, so jct_s = queue_s + run_s for a completed job. Null where it never ha
 
 EVENT_SCHEMA: dict[str, pl.DataType] = {
     "time_s": pl.Float64(),
-    "event": pl.String(),
+    "event": pl.Enum(EVENT_NAMES),
     "job_id": pl.String(),
     "server": pl.String(),
-    "role": pl.String(),
+    "role": pl.Enum(ROLE_NAMES),
     "count": pl.Int64(),
 }
-"""Columns of events.parquet, in the order in which things happened.
+"""Columns of events.parquet, in the order in which things happened; in the file enums are strings.
 
 `submit`, `reject`, `stop`, `finish`, `evict` have no server. `start` (first holding, or the next one
 after a stop) and `move` (holding changed while held) have one row per server and role, with the

@@ -96,12 +96,10 @@ class LeastLoaded(Policy):
 
     def _parameter_servers(self, view: View) -> dict[int, list[tuple[int, int, int]]]:
         """New holdings: none for those that are not active, an idle one for those that are without."""
-        active, holders = view.active, view.ps_holders
+        leaving, wanting = view.idle_holders, view.stalled
         idle = view.free[:, PARAMETER_SERVER].copy()
-        leaving = np.setdiff1d(holders, active, assume_unique=True)
         np.add.at(idle, view.holdings.rows(leaving)[:, 1], 1)
         holdings: dict[int, list[tuple[int, int, int]]] = {job: [] for job in leaving.tolist()}
-        wanting = np.setdiff1d(active, holders, assume_unique=True)
         partition = view.jobs.partition[wanting]
         for p in np.unique(partition).tolist():
             side = self._is_cloud != self._has_slots[p]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from ray_sim.engine.world import World, build_world
+from ray_sim.model.availability import Availability
 from ray_sim.model.errors import InvalidScenarioError
 from tests.chunk_worlds import CLOUD, ChunkJob, Server, chunk_columns, chunk_world, cluster_of
 from tests.worlds import Job, job_table
@@ -51,6 +54,21 @@ def test_whole_slots_have_a_length() -> None:
         chunk_columns(JOBS)
     )
     assert world_with(chunk_columns(JOBS), slot_fill="fractional").chunks is not None
+
+
+def test_facts_without_effect_are_refused() -> None:
+    for name in ("restart_cost_s", "checkpoint_s"):
+        told = refusal(chunk_columns(JOBS), **{"slot_s": 10, name: 1})
+        assert f"{name}: with truth=a_online" in told
+    assert "set truth=a_online" in refusal({}, truth="rigid", slot_fill="fractional")
+
+
+def test_servers_do_not_come_and_go_in_chunked_worlds() -> None:
+    down = Availability(np.array([5_000_000]), np.array([0]), np.array([False]))
+    table = job_table([Job(0, 1, 1)], columns=chunk_columns([ChunkJob(0, 1, 1)]))
+    failing = replace(cluster_of([Server()]), availability=down)
+    with pytest.raises(InvalidScenarioError, match="availability: servers come and go in worlds of whole"):
+        build_world(table, failing, params={"truth": "a_online", "slot_s": 10})
 
 
 def test_more_than_the_clock_can_hold_is_refused_with_the_longest_job() -> None:

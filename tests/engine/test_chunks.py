@@ -11,9 +11,16 @@ import pytest
 from ray_sim.engine.contract import View, Wake
 from ray_sim.engine.decision import Decision, Dispatch
 from ray_sim.engine.fleet import LocalFleet
+from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
 from ray_sim.kernels.arrays import PARAMETER_SERVER, WORKER
-from ray_sim.model.errors import InfeasibleDecisionError, InvalidScenarioError, RunFailedError
+from ray_sim.model.errors import (
+    BlindPolicyError,
+    InfeasibleDecisionError,
+    InvalidScenarioError,
+    RunFailedError,
+)
+from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
 from ray_sim.model.units import NEVER_US
 from tests.chunk_worlds import (
@@ -250,6 +257,42 @@ def test_a_chunk_whose_job_loses_its_parameter_server_keeps_worker_and_progress(
     assert times_of(result) == {"J1": (0, 9), "J2": (9, 10)}
     assert column_of(result, "preemptions") == {"J1": 0, "J2": 0}
     assert result.summary.stalled_s == 4
+
+
+def test_a_horizon_cuts_chunks_and_standing_still_off() -> None:
+    # One parameter server: at 7 s J1 has run for 7 of 10 s, J2 has had a worker and no server for 5.
+    world = chunk_world([ChunkJob(0, 1, 10), ChunkJob(2, 1, 1)], [Server(ps=1), Server(ps=0)], horizon_s=7)
+    result = replay(world, Script({0.0: [(J1, 0, 0, 0)], 2.0: [(J2, 0, 1, 0)]}))
+    assert column_of(result, "reason") == {"J1": "horizon", "J2": "horizon"}
+    assert column_of(result, "run_s") == {"J1": 7, "J2": 0}
+    assert column_of(result, "queue_s") == {"J1": 0, "J2": 5}
+    assert result.summary.stalled_s == 5
+
+
+def test_a_trimmed_summary_counts_the_standing_still_of_its_jobs_alone() -> None:
+    # Without parameter servers J1 stands still 0-4, J2 4-4 (the last instant).
+    world = chunk_world([ChunkJob(0, 1, 3), ChunkJob(4, 1, 3)], [Server(2, ps=0)])
+    policy = Script({0.0: [(J1, 0, 0, 0)], 4.0: [(J2, 0, 1, 0)]})
+    assert run_world(world, policy, trim=Trim(warm_up_s=1)).summary.stalled_s == 0
+
+
+def test_attained_service_is_the_time_in_which_any_chunk_ran_and_work_left_is_not_observed() -> None:
+    # Two chunks of 4 s side by side, from 1 s on: at 3 s they have run for 2 s.
+    seen: list[int] = []
+
+    def decide(view: View) -> Decision:
+        if view.reviewed:
+            seen.extend(view.executed_us(np.array([J1])).tolist())
+            with pytest.raises(BlindPolicyError, match="work_left, which jobs in chunks have not"):
+                view.work_left(np.array([J1]))
+        sent = dispatch_of([(J1, 0, 0, 0), (J1, 1, 1, 0)]) if len(view.arrived) else None
+        following = 3_000_000 if view.now_us < 3_000_000 else NEVER_US
+        return Decision.of(first_idle_ps(view), dispatch=sent, review_us=following)
+
+    sight = frozenset({"attained_service", "work_left"})
+    policy = scripted(decide, wake=Wake.ARRIVAL | Wake.ACTIVATION, sight=sight, chunks=True)
+    replay(chunk_world([ChunkJob(0, 2, 4, 1)], TWO), policy)
+    assert seen == [2_000_000]
 
 
 def test_a_parameter_server_may_move_without_a_pause() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -26,6 +27,9 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow]
 IP = "127.0.0.3"
 WORKLOAD = {"synth": {"profile": "philly", "jobs": 20}}
 SEEDS = 3
+LIMIT_BYTES = 8_000_000
+"""Of working directories on the cluster here; Ray's own limit is 512 MiB."""
+
 CODE = ("ray_sim", "workloads", "cluster_specs", "jobs")
 
 
@@ -46,7 +50,8 @@ def _write_sweep(directory: Path, policy: str) -> None:
 @pytest.fixture(scope="module")
 def cluster(desk: Path) -> Iterator[Cluster]:
     """A head with a dashboard, which is given its code by those who come."""
-    with head(desk, IP, dashboard=True, variables={"PYTHONPATH": ""}) as started:
+    limited = {"PYTHONPATH": "", "RAY_max_grpc_message_size": str(LIMIT_BYTES)}
+    with head(desk, IP, dashboard=True, variables=limited) as started:
         yield started
 
 
@@ -104,12 +109,14 @@ def test_a_submitted_sweep_is_what_runs_alone_give_and_compiles_nothing(cluster:
     _check_results(ResultStore(desk / "submitted"))
     unpacked = cluster.directory.glob("session_2*/runtime_resources/working_dir_files/_ray_pkg_*/")
     (project,) = unpacked
-    assert sum(path.stat().st_size for path in project.rglob("*")) < 8e6  # no environment, results, history
+    assert (
+        sum(path.stat().st_size for path in project.rglob("*")) < LIMIT_BYTES
+    )  # no environment, results, history
     assert compiled
     assert _compiled() == compiled
 
 
-def test_a_job_brings_policies_of_its_own_and_loses_nothing_with_its_directory(
+def test_a_job_brings_policies_of_its_own_within_limits_and_loses_nothing_with_its_directory(
     cluster: Cluster, desk: Path, tmp_path: Path
 ) -> None:
     project = tmp_path / "project"
@@ -130,6 +137,12 @@ def test_a_job_brings_policies_of_its_own_and_loses_nothing_with_its_directory(
     alone = {"workload": WORKLOAD, "cluster": "edge-cloud"}
     (project / "scenario.yaml").write_text(yaml.safe_dump({**alone, "fleet": "actors", "sites": 2}))
     (project / "all.sh").write_text("\n".join(script))
+    (project / "trace.raw").write_bytes(os.urandom(LIMIT_BYTES))
+    refused = _submit(cluster, project, "bash", "all.sh")
+    assert refused.returncode == 1
+    assert "exceeds the maximum size" in refused.stderr
+    assert ".rayignore" in refused.stderr
+    (project / ".rayignore").write_text("*.raw\n")
     ended = _submit(cluster, project, "bash", "all.sh")
     assert ended.returncode == 1
     assert "Traceback" not in ended.stdout

@@ -37,18 +37,17 @@ class InTurn(Policy):
 
     def servers(self, view):
         idle = view.free[:, 1].copy()
-        active, holders = view.active.tolist(), view.ps_holders.tolist()
-        given = {job: [] for job in self.leaving(holders, active)}
+        given = {job: [] for job in self.leaving(view)}
         workers = self.world.workers
         is_cloud = np.isin(np.arange(len(idle)), workers.server[workers.on_demand])
         slots = workers.server[~workers.on_demand]
         for _, server, _, _ in view.holdings.rows(np.array(list(given), dtype=np.int64)).tolist():
             idle[server] += 1
-        for job in active:
+        for job in view.stalled.tolist():
             p = view.jobs.partition[job]
             here = self.world.server_partition == p
             free = np.flatnonzero((idle > 0) & here & (is_cloud != here[slots].any()))
-            if job not in holders and len(free):
+            if len(free):
                 idle[free[0]] -= 1
                 given[job] = [(int(free[0]), 1, 1)]
         return given
@@ -56,8 +55,8 @@ class InTurn(Policy):
     def key(self, job):
         return 0
 
-    def leaving(self, holders, active):
-        return [job for job in holders if job not in active]
+    def leaving(self, view):
+        return view.idle_holders.tolist()
 
 class Peeks(InTurn):
     """Looks at how long chunks take."""
@@ -72,7 +71,7 @@ class Hoards(InTurn):
     def key(self, job):
         return -job
 
-    def leaving(self, holders, active):
+    def leaving(self, view):
         return []
 '''
 
