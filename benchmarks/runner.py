@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from benchmarks import conversion, crash, fleets, growth, overhead, phases, replay, startup
+from benchmarks import conversion, crash, fleets, growth, overhead, phases, replay, scale, startup
 from benchmarks.machine import Machine
 from benchmarks.measurement import Findings, SkippedError, Step
 from benchmarks.report import BenchReport
@@ -37,6 +37,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "fleets": Benchmark("sites in Ray actors beside sites in one process", 180, fleets.run),
     "overhead": Benchmark("what a sweep costs beside its simulations", 150, overhead.run),
     "crash": Benchmark("nothing lost, nothing twice when sweeps are killed and resumed", 90, crash.run),
+    "scale": Benchmark("sweeps of 1,000 and 10,000 short runs, and what their driver needs", 300, scale.run),
 }
 """In the order they run: the short ones first."""
 

@@ -22,6 +22,7 @@ from workloads.checks import check_frame
 from workloads.files import replacing, require_file
 from workloads.provenance import Provenance
 from workloads.schema import COLUMNS, SCHEMA, SCHEMA_VERSION, SORT_KEY, Layer, with_all_columns
+from workloads.sources import Source, open_source
 
 METADATA_KEY = "ray_sim"
 """Key of the provenance in the Parquet metadata."""
@@ -63,8 +64,8 @@ def write_workload(frame: pl.DataFrame, provenance: Provenance, path: Path) -> N
         )
 
 
-def read_frame(path: Path) -> pl.DataFrame:
-    """The jobs of a workload file, checked, with the columns of `SCHEMA` in order.
+def read_frame(path: Source) -> pl.DataFrame:
+    """The jobs of a workload file by path or URL, checked, with the columns of `SCHEMA` in order.
 
     Raises
     ------
@@ -72,7 +73,8 @@ def read_frame(path: Path) -> pl.DataFrame:
     """
     read_provenance(path)
     try:
-        table = pq.ParquetFile(path, page_checksum_verification=True).read()
+        with open_source(path, InvalidWorkloadError) as file:
+            table = pq.ParquetFile(file, page_checksum_verification=True).read()
         table.validate(full=True)
         names = table.column_names
         frame = pl.DataFrame(
@@ -84,7 +86,7 @@ def read_frame(path: Path) -> pl.DataFrame:
     return with_all_columns(frame)
 
 
-def read_provenance(path: Path) -> Provenance | None:
+def read_provenance(path: Source) -> Provenance | None:
     """How a workload file was made; None where it does not say.
 
     Raises
@@ -93,7 +95,8 @@ def read_provenance(path: Path) -> Provenance | None:
     """
     require_file(path)
     try:
-        text = (pq.read_metadata(path).metadata or {}).get(METADATA_KEY.encode())
+        with open_source(path, InvalidWorkloadError) as file:
+            text = (pq.read_metadata(file).metadata or {}).get(METADATA_KEY.encode())
     except _READ_ERRORS as error:
         raise _unreadable(path, error) from error
     if text is None:
@@ -114,21 +117,21 @@ def read_provenance(path: Path) -> Provenance | None:
     return provenance
 
 
-def _unreadable(path: Path, error: Exception) -> InvalidWorkloadError:
+def _unreadable(path: Source, error: Exception) -> InvalidWorkloadError:
     detail = str(error).splitlines()[0] if str(error) else type(error).__name__
     return InvalidWorkloadError(
         f"{path}: not a readable Parquet file ({detail}); make a workload with `ray-sim convert`"
     )
 
 
-def load_workload(path: str | Path, resources: Sequence[str] = ("gpu",)) -> JobTable:
+def load_workload(path: Source, resources: Sequence[str] = ("gpu",)) -> JobTable:
     """A workload file as a `JobTable` with one demand column per resource of the cluster.
 
     Raises
     ------
     InvalidWorkloadError : see `read_frame`
     """
-    return frame_to_table(read_frame(Path(path)), resources)
+    return frame_to_table(read_frame(path), resources)
 
 
 def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> JobTable:

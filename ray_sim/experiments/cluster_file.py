@@ -17,6 +17,7 @@ from ray_sim.experiments.documents import dotted_problems, parse_yaml, read_text
 from ray_sim.model.cluster import Cluster, ServerKind, slots_per_gpu
 from ray_sim.model.errors import InvalidClusterError, UnknownNameError, problems_text
 from ray_sim.model.units import IntArray, capacity_quanta
+from workloads.sources import Source, is_url, name_of
 
 MAX_SERVERS = 1_000_000
 """The largest cluster; more is a slip of the keyboard."""
@@ -97,12 +98,12 @@ class _Group:
     speed: float
 
 
-def load_cluster(ref: str | Path) -> Cluster:
+def load_cluster(ref: Source) -> Cluster:
     """Read a cluster from a YAML file, a CSV list of servers, or the bundled descriptions.
 
     Parameters
     ----------
-    ref : a path ending in .yaml, .yml or .csv, or the bare name of a bundled cluster; where both
+    ref : a path or URL ending in .yaml, .yml or .csv, or the bare name of a bundled cluster; where both
         exist, the file is read
 
     Raises
@@ -111,9 +112,9 @@ def load_cluster(ref: str | Path) -> Cluster:
     UnknownNameError : neither a file nor a bundled cluster
     """
     path = _find(ref)
-    if path.suffix in (".yaml", ".yml"):
+    if name_of(path).suffix in (".yaml", ".yml"):
         return _load_yaml(path)
-    if path.suffix == ".csv":
+    if name_of(path).suffix == ".csv":
         return _load_csv(path)
     raise InvalidClusterError(f"{path}: a cluster file must end in .yaml, .yml or .csv")
 
@@ -124,7 +125,9 @@ def bundled_clusters() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 
-def _find(ref: str | Path) -> Path:
+def _find(ref: Source) -> Source:
+    if is_url(ref):
+        return ref
     path = Path(ref)
     try:
         exists, is_file = path.exists(), path.is_file()
@@ -142,7 +145,7 @@ def _find(ref: str | Path) -> Path:
     raise UnknownNameError("cluster", str(ref), bundled)
 
 
-def _load_yaml(path: Path) -> Cluster:
+def _load_yaml(path: Source) -> Cluster:
     data = parse_yaml(read_text(path, InvalidClusterError), str(path), InvalidClusterError)
     problems: list[str] = []
     head = None
@@ -170,7 +173,7 @@ def _load_yaml(path: Path) -> Cluster:
     return _build(head.name if head else "", groups, problems, path)
 
 
-def _load_csv(path: Path) -> Cluster:
+def _load_csv(path: Source) -> Cluster:
     problems: list[str] = []
     groups = []
     for where, cells in _csv_rows(read_text(path, InvalidClusterError), path, problems):
@@ -180,10 +183,10 @@ def _load_csv(path: Path) -> Cluster:
             problems += dotted_problems(failure, _CsvServers.model_fields, where)
         else:
             groups.append(_Group(where, servers, servers.speed))
-    return _build(path.stem, groups, problems, path)
+    return _build(name_of(path).stem, groups, problems, path)
 
 
-def _csv_rows(text: str, path: Path, problems: list[str]) -> Iterator[tuple[str, dict[str, str]]]:
+def _csv_rows(text: str, path: Source, problems: list[str]) -> Iterator[tuple[str, dict[str, str]]]:
     """Each line's place and its filled cells by column; lines of the wrong length go to `problems`."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
@@ -200,7 +203,7 @@ def _csv_rows(text: str, path: Path, problems: list[str]) -> Iterator[tuple[str,
         raise InvalidClusterError(f"{path}: line {reader.line_num}: is not valid CSV: {failure}") from failure
 
 
-def _check_header(header: Sequence[str], path: Path) -> None:
+def _check_header(header: Sequence[str], path: Source) -> None:
     known = list(_CsvServers.model_fields)
     problems = [
         f"line 1: unknown column '{column}'; known: {', '.join(known)}"
@@ -214,7 +217,7 @@ def _check_header(header: Sequence[str], path: Path) -> None:
     _raise_if_any(problems, path)
 
 
-def _build(name: str, groups: Sequence[_Group], problems: list[str], path: Path) -> Cluster:
+def _build(name: str, groups: Sequence[_Group], problems: list[str], path: Source) -> Cluster:
     """The cluster of these groups; raises with all `problems` and those the groups have together."""
     resources = _declared_resources(groups)
     problems = [*problems, *_gaps(groups, resources), *_slot_problems(groups), *_name_problems(groups)]
@@ -294,7 +297,7 @@ def _name_problems(groups: Sequence[_Group]) -> Iterator[str]:
         owners.update(dict.fromkeys(group.servers.server_names(), group))
 
 
-def _raise_if_any(problems: Sequence[str], path: Path) -> None:
+def _raise_if_any(problems: Sequence[str], path: Source) -> None:
     if not problems:
         return
     lines = problems_text(str(path), problems).splitlines()

@@ -106,8 +106,8 @@ class Inputs:
     def workload_sha256(self, path: str) -> str:
         """SHA-256 of a workload file's bytes."""
         if path not in self._workload_digests:
-            require_file(Path(path))
-            self._workload_digests[path] = sha256(Path(path))
+            require_file(path)
+            self._workload_digests[path] = sha256(path)
         return self._workload_digests[path]
 
     def cluster_sha256(self, ref: str, world: Mapping[str, Value]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import conversion, growth, overhead, phases, replay, startup
+from benchmarks import conversion, growth, overhead, phases, replay, scale, startup
 from benchmarks.children import python
 from benchmarks.measurement import Findings, SkippedError, Step
 from benchmarks.processes import peak_mb
@@ -87,6 +87,14 @@ def test_the_cpu_time_of_a_sweep_is_that_of_its_driver_its_workers_and_ray() -> 
     whole_ms = rows["sweep.times_simulation"] * 4 * rows["alone.cpu_ms_per_run"]
     assert parts_ms + ray_ms == pytest.approx(whole_ms)
     assert 0 < rows["sweep.cores_busy"] <= 1
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_sweep_of_short_runs_loses_none() -> None:
+    rows = {row.key: row.value for row in scale.run(sizes=[40]).rows}
+    assert (rows["40.lost_results"], rows["40.lost_in_mlflow"]) == (0, 0)
+    assert rows["40.driver_peak_mb"] > 100
 
 
 def test_the_peak_of_a_child_is_its_own_and_not_its_parents() -> None:
