@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
+from itertools import cycle, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from ray_sim.model.units import NEVER_US, IntArray
 
 if TYPE_CHECKING:
     from ray import ObjectRef
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     Actor = Any  # Ray knows the methods of classes that it decorates, and these must work without it
 
@@ -183,10 +184,13 @@ class RayFleet:
         self._routing = Routing(world, sites)
         self._reports = world.chunks is not None
         facts = ray.put(SiteFacts.of(world))
-        actor: Actor = ray.remote(num_cpus=0, max_restarts=0, scheduling_strategy="SPREAD")(SiteActor)
+        actor: Actor = ray.remote(num_cpus=0, max_restarts=0)(SiteActor)
+        # Ray spreads by cores, of which actors claim none: so sites are dealt out to the nodes.
+        alive = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]  # Ray's own
+        nodes = cycle(sorted(node["NodeID"] for node in alive))
         self._links = [
-            _Link(partial(actor.remote, facts, first, last))
-            for first, last in pairwise(self._routing.bounds.tolist())
+            _Link(partial(actor.options(scheduling_strategy=_near(node)).remote, facts, first, last))
+            for (first, last), node in zip(pairwise(self._routing.bounds.tolist()), nodes, strict=False)
         ]
         self._next = [NEVER_US] * sites
         self._waiting: set[int] = set()
@@ -391,6 +395,13 @@ class _Driver:
         self._saved = state
         if keeper is not None:
             keeper.save(state)
+
+
+def _near(node: str) -> NodeAffinitySchedulingStrategy:
+    """On this node, or on another if it is gone."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return NodeAffinitySchedulingStrategy(node, soft=True)
 
 
 def _why(error: BaseException) -> str:

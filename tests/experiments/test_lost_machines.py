@@ -1,4 +1,7 @@
-"""A machine lost in the middle of a sweep: killed, or cut off. The result is that of a sweep left alone."""
+"""A machine lost in the middle of a sweep or of a run on a fleet of actors: killed, or cut off.
+
+The result is that of a sweep or a run left alone.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 import yaml
 
+from benchmarks.processes import command as name_of
 from benchmarks.processes import descendants
+from ray_sim.cli import main
 from ray_sim.experiments.result_files import read_result
 from ray_sim.experiments.run import run_scenario
 from ray_sim.experiments.scenario import parse_scenario
@@ -49,6 +55,22 @@ class Patient(Fifo):
         while not (here / "go").exists():
             time.sleep(0.01)
         super().start(world, streams)
+
+
+class Halfway(Fifo):
+    """FIFO that waits for the word when half of the jobs have come."""
+
+    name = "halfway"
+
+    def order(self, world):
+        return None
+
+    def decide(self, view):
+        here = Path(__file__).parent
+        while view.arrivals > 100 and not (here / "go").exists():
+            (here / "running" / "half").touch()
+            time.sleep(0.01)
+        return super().decide(view)
 '''
 
 
@@ -107,6 +129,43 @@ def _lose_in_the_middle(
     return report
 
 
+def _lose_a_fleet(
+    desk: Path, cluster: Cluster, lose: Callable[[], None], node: int, inside: Sequence[str] = ()
+) -> None:
+    """Run on actors, lose the machine whose first process is `node`; it is the run of one process."""
+    assert main(["synth", "philly", "-n", "200", "-o", str(desk / "week.parquet")]) == 0
+    command = ["run", "--workload", "week.parquet", "--cluster", "edge-cloud", "--policy", "patient:Halfway"]
+    on_actors = ["--fleet", "actors", "--sites", "4", "--address", "auto", "-o", "actors"]
+    driver = subprocess.Popen(
+        [*inside, sys.executable, "-m", "ray_sim.cli", *command, *on_actors],
+        cwd=desk,
+        env={**cluster.environment, "RAY_ADDRESS": cluster.address},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    until(
+        lambda: (desk / "running" / "half").exists() or driver.poll() is not None,
+        "half of the jobs have come",
+    )
+    until(
+        lambda: any(name_of(pid).startswith("ray::SiteActor") for pid in descendants(node)),
+        "the machine has a site",
+    )
+    lose()
+    lost_at = time.monotonic()
+    (desk / "go").touch()
+    output, errors = driver.communicate()
+    print(f"\nthe run ended {time.monotonic() - lost_at:.1f} s after the loss")  # noqa: T201
+    assert driver.returncode == 0, output + errors
+    assert json.loads((desk / "actors" / "timing.json").read_text())["recoveries"] >= 1
+    alone = {"workload": str(desk / "week.parquet"), "cluster": "edge-cloud", "policy": "fifo"}
+    undisturbed = run_scenario(parse_scenario(alone, "alone")).result
+    there = read_result(desk / "actors")
+    for frame in ("jobs", "events", "timeline"):
+        assert getattr(there, frame).equals(getattr(undisturbed, frame)), frame
+
+
 def _check(report: dict[str, object]) -> None:
     """Only what ran on the lost machine, of two cores, was tried again."""
     retried = report["retried"]
@@ -122,13 +181,22 @@ def test_a_sweep_survives_a_machine_that_dies(desk: Path) -> None:
         head(desk, "127.0.0.5", system_config=QUICK_TO_NOTICE, variables={"PYTHONPATH": modules}) as cluster,
         worker(cluster, desk, "127.0.0.6") as node,
     ):
+        _check(_lose_in_the_middle(desk, cluster, node, partial(_die, node)))
 
-        def die() -> None:
-            below = descendants(node)
-            os.kill(node, signal.SIGKILL)
-            kill(below)
 
-        _check(_lose_in_the_middle(desk, cluster, node, die))
+def _die(node: int) -> None:
+    below = descendants(node)
+    os.kill(node, signal.SIGKILL)
+    kill(below)
+
+
+def test_a_fleet_survives_a_machine_that_dies(desk: Path) -> None:
+    modules = os.pathsep.join([str(desk), str(REPOSITORY)])
+    with (
+        head(desk, "127.0.0.5", system_config=QUICK_TO_NOTICE, variables={"PYTHONPATH": modules}) as cluster,
+        worker(cluster, desk, "127.0.0.6") as node,
+    ):
+        _lose_a_fleet(desk, cluster, partial(_die, node), node)
 
 
 HERE, THERE = "10.213.47.1", "10.213.47.2"
@@ -159,8 +227,9 @@ def _ip(*arguments: str) -> None:
         pytest.skip(f"this system does not let a test make network namespaces: {error.stderr.strip()}")
 
 
-def test_a_sweep_survives_a_host_that_is_cut_off(desk: Path) -> None:
-    """Two hosts that share no store: results of the far one come back over the link, until it is cut."""
+@contextmanager
+def _linked(desk: Path) -> Iterator[tuple[Cluster, int, Callable[[], None], Sequence[str]]]:
+    """Two hosts that share no store: cluster, far node, what cuts the link, what runs things on the near."""
     if shutil.which("ip") is None:
         pytest.skip("no `ip` to make network namespaces with (Debian: iproute2)")
     modules = os.pathsep.join([str(desk), str(REPOSITORY)])
@@ -173,8 +242,15 @@ def test_a_sweep_survives_a_host_that_is_cut_off(desk: Path) -> None:
             head(desk, HERE, inside=inside, system_config=QUICK_TO_NOTICE, variables=variables) as cluster,
             worker(cluster, desk, THERE, inside=far_inside) as node,
         ):
-            _check(
-                _lose_in_the_middle(
-                    desk, cluster, node, lambda: _ip("-n", near, "link", "set", "wire", "down"), inside
-                )
-            )
+            yield cluster, node, partial(_ip, "-n", near, "link", "set", "wire", "down"), inside
+
+
+def test_a_sweep_survives_a_host_that_is_cut_off(desk: Path) -> None:
+    """Results of the far host come back over the link, until it is cut."""
+    with _linked(desk) as (cluster, node, cut, inside):
+        _check(_lose_in_the_middle(desk, cluster, node, cut, inside))
+
+
+def test_a_fleet_survives_a_host_that_is_cut_off(desk: Path) -> None:
+    with _linked(desk) as (cluster, node, cut, inside):
+        _lose_a_fleet(desk, cluster, cut, node, inside)
