@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from benchmarks import conversion, crash, growth, overhead, phases, replay, scale, startup
+from benchmarks import conversion, crash, fleets, growth, overhead, phases, replay, scale, startup
 from benchmarks.machine import Machine
 from benchmarks.measurement import Findings, SkippedError, Step
 from benchmarks.report import BenchReport
@@ -34,6 +34,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "phases": Benchmark("where the time of that run goes", 15, phases.run),
     "conversion": Benchmark("converting a trace, beside a bare scan of the file", 20, conversion.run),
     "growth": Benchmark("time and memory of ten times the jobs, up to a million", 50, growth.run),
+    "fleets": Benchmark("sites in Ray actors beside sites in one process", 180, fleets.run),
     "overhead": Benchmark("what a sweep costs beside its simulations", 150, overhead.run),
     "crash": Benchmark("nothing lost, nothing twice when sweeps are killed and resumed", 90, crash.run),
     "scale": Benchmark("sweeps of 1,000 and 10,000 short runs, and what their driver needs", 300, scale.run),

@@ -65,6 +65,8 @@ class _Link:
         self._answer: ObjectRef[tuple[IntArray, int]] | None = None
         self.sequence = 0
         self.deaths = 0
+        self.messages = 0
+        self.bytes = 0
 
     def add(self, now_us: int, commands: Commands | None) -> None:
         """Note a request; it is sent with the next ones."""
@@ -79,12 +81,16 @@ class _Link:
     def send(self) -> None:
         """Send what has been noted, without waiting."""
         if self.unsent:
-            self._answer = self._actor.carry_out.remote(self._told[self._sent :])
+            requests = self._told[self._sent :]
+            self._answer = self._actor.carry_out.remote(requests)
             self._sent = len(self._told)
+            self.messages += 1
+            self.bytes += sum(commands.nbytes for _, _, commands in requests if commands is not None)
 
     def receive(self) -> tuple[IntArray, int]:
         """The answer to the last request sent."""
         answer: tuple[IntArray, int] = self._get(self._answer, lambda: self._answer)
+        self.bytes += answer[0].nbytes
         if len(self._told) >= _REQUESTS_PER_STATE:
             self.keep_state()
         return answer
@@ -101,6 +107,8 @@ class _Link:
 
         def answer() -> State:
             found: State = self._get(asked, lambda: self._actor.ask.remote(query))
+            self.messages += 1
+            self.bytes += sum(array.nbytes for array in found.values())
             return found
 
         return answer
@@ -187,6 +195,11 @@ class RayFleet:
     def deaths(self) -> int:
         """Sites that died and were made anew."""
         return sum(link.deaths for link in self._links)
+
+    @property
+    def traffic(self) -> tuple[int, int]:
+        """Messages to sites so far, and bytes of the arrays in them and in their answers."""
+        return sum(link.messages for link in self._links), sum(link.bytes for link in self._links)
 
     @property
     def next_us(self) -> int:

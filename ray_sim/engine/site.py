@@ -36,6 +36,12 @@ class Commands:
     """Servers that go and come back; whoever held them is released in the same request."""
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        arrays = [*(self.changes or ()), self.ps, self.chunks, *(self.outages or ())]
+        return sum(array.nbytes for array in arrays if array is not None)
+
+    @property
     def empty(self) -> bool:
         """Whether there is nothing to carry out."""
         return all(part is None for part in (self.changes, self.ps, self.chunks, self.outages))

@@ -22,6 +22,8 @@ Chunk = tuple[int, int, int, int]
 class LeastLoaded(Policy):
     """Each chunk goes to the worker with the least work left; a cloud is for jobs without any other worker.
 
+    Jobs are sent off in the slot in which they come.
+
     Jobs keep their parameter server while they are active; others take the idle one of the lowest
     server, in job order, in the cloud for jobs that are there.
     """
@@ -29,6 +31,7 @@ class LeastLoaded(Policy):
     wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.ACTIVATION
     sees: ClassVar[frozenset[str]] = frozenset({"chunk_profile", "worker_load"})
     chunked: ClassVar[bool] = True
+    slotted: ClassVar[bool] = True
 
     overtake = True
     """Whether chunks take the worker from those behind them in the queue."""
@@ -51,6 +54,9 @@ class LeastLoaded(Policy):
         self._cloud[of_worker[slots.on_demand][::-1]] = np.flatnonzero(slots.on_demand)[::-1]
         self._is_cloud = np.zeros(len(world.server_partition), dtype=np.bool_)
         self._is_cloud[slots.server[slots.on_demand]] = True
+        _, self._of_each_speed, self._speed_of = np.unique(
+            world.cluster.speed[slots.server], return_index=True, return_inverse=True
+        )
 
     def decide(self, view: View) -> Decision:
         """Send off the chunks of jobs that have come, and give parameter servers to active jobs."""
@@ -75,16 +81,18 @@ class LeastLoaded(Policy):
     def _to_slots(self, view: View, jobs: IntArray, partition: int) -> Iterator[Chunk]:
         chunks = view.jobs.chunks[jobs]
         best = view.least_loaded(np.array([partition]), np.array([chunks.sum()]))
-        best = best[np.argsort(best[:, 0])]
         workers = best[:, 0]
-        queue = [(load, i) for i, load in enumerate(best[:, 1].tolist())]
+        queue = list(zip(best[:, 1].tolist(), workers.tolist(), strict=True))
         heapq.heapify(queue)
-        for job, n in zip(jobs.tolist(), chunks.tolist(), strict=True):
-            length_us = self._world.chunk_us(np.array([job]), workers).tolist()
+        # Workers on servers of one speed take equally long.
+        lengths_us = self._world.chunk_us(jobs[:, None], self._of_each_speed[None, :]).tolist()
+        speed_of = dict(zip(workers.tolist(), self._speed_of[workers].tolist(), strict=True))
+        for job, n, length_us in zip(jobs.tolist(), chunks.tolist(), lengths_us, strict=True):
             for unit in range(n):
-                load, i = queue[0]
-                heapq.heapreplace(queue, (load + length_us[i], i))
-                yield job, unit, int(workers[i]), length_us[i]
+                load, worker = queue[0]
+                length = length_us[speed_of[worker]]
+                heapq.heapreplace(queue, (load + length, worker))
+                yield job, unit, worker, length
 
     def _to_cloud(self, view: View, jobs: IntArray, worker: int) -> Iterator[Chunk]:
         length_us = self._world.chunk_us(jobs, np.array([worker]), in_cloud=True)

@@ -17,7 +17,7 @@ J2's (1 s) to worker 1."""
 
 
 def run(policy: str, jobs: Sequence[ChunkJob], servers: Sequence[Server], **params: object) -> RunResult:
-    return replay(chunk_world(jobs, servers), create_policy(policy, params))
+    return replay(chunk_world(jobs, servers, slot_s=1), create_policy(policy, params))
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_cloud_is_left_alone_where_there_is_an_edge() -> None:
 def test_each_partition_has_its_own_workers() -> None:
     jobs = [ChunkJob(0, 2, 4, vc="a"), ChunkJob(0, 2, 4, 0, 7, vc="b")]
     servers = [Server(vc="a"), Server(vc="b", kind=CLOUD)]
-    result = replay(chunk_world(jobs, servers, partition="vc"), "chunk_fifo")
+    result = replay(chunk_world(jobs, servers, slot_s=1, partition="vc"), "chunk_fifo")
     assert times_of(result) == {"J1": (0, 8), "J2": (7, 11)}
 
 
