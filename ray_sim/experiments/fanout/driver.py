@@ -168,7 +168,8 @@ class _FanOut:
         """
         stored = self._stored(task)
         yield from map(self._outcome, stored)
-        rest = [each for each in task.configurations if each not in stored]
+        done = set(map(_hash, stored))
+        rest = [each for each in task.configurations if _hash(each) not in done]
         if not rest:
             return
         for each in rest:
@@ -187,7 +188,7 @@ class _FanOut:
         """Those of an unfinished task whose results its worker has stored."""
         before = zip(task.configurations, task.stamps, strict=True)
         new = [each for each, stamp in before if self._store.stamp(_hash(each)) not in (None, stamp)]
-        damaged = {each.entry.content_hash for each in self._store.damaged(each.entry for each in new)}
+        damaged = {found.entry.content_hash for found in self._store.damaged(each.entry for each in new)}
         return [each for each in new if _hash(each) not in damaged]
 
     def _keep(self, configuration: Configuration, answer: Answer) -> str | None:
