@@ -193,7 +193,11 @@ class RayFleet:
             for (first, last), node in zip(pairwise(self._routing.bounds.tolist()), nodes, strict=False)
         ]
         self._next = [NEVER_US] * sites
-        self._waiting: set[int] = set()
+        self._waiting: dict[int, int] = {}
+        """Instant of the last commands to each site that has not answered them."""
+        self._told_at = 0
+        self._early: dict[int, IntArray] = {}
+        """Reports of the instant of the last commands, which the next `collect` returns."""
 
     @property
     def deaths(self) -> int:
@@ -209,15 +213,22 @@ class RayFleet:
     def next_us(self) -> int:
         """When a site next has something to report."""
         if self._waiting:
-            self._exchange(sorted(self._waiting))
-        return min(self._next)
+            # What the commands bring about at their own instant is reported with them: a message less.
+            sites = sorted(self._waiting)
+            for i in sites:
+                self._links[i].add(self._waiting[i], None)
+            found = zip(sites, self._exchange(sites), strict=True)
+            self._early = {i: events for i, events in found if len(events)}
+        return self._told_at if self._early else min(self._next)
 
     def collect(self, now_us: int) -> IntArray:
         """Of all sites that have something to report at ``now_us``, see `Fleet`."""
-        due = [i for i, at in enumerate(self._next) if at <= now_us]
+        due = [i for i, at in enumerate(self._next) if at <= now_us and i not in self._early]
         for i in due:
             self._links[i].add(now_us, None)
-        return self._routing.join(self._exchange(due))
+        reports = dict(zip(due, self._exchange(due), strict=True)) | self._early
+        self._early = {}
+        return self._routing.join([reports[i] for i in sorted(reports)])
 
     def command(self, now_us: int, commands: Commands) -> None:
         """Pass new holdings and chunks on to the sites concerned."""
@@ -225,7 +236,7 @@ class RayFleet:
             link = self._links[i]
             link.add(now_us, mine)
             if self._reports:
-                self._waiting.add(i)
+                self._waiting[i] = self._told_at = now_us
             elif link.unsent >= _REQUESTS_PER_MESSAGE:
                 link.settle()
                 link.send()
@@ -242,7 +253,7 @@ class RayFleet:
         answers = [self._links[i].receive() for i in sites]
         for i, (_, following) in zip(sites, answers, strict=True):
             self._next[i] = following
-        self._waiting.difference_update(sites)
+            self._waiting.pop(i, None)
         return [events for events, _ in answers]
 
     def state(self) -> State:
