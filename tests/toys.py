@@ -67,10 +67,12 @@ def world_with(
 def chunked(jobs: Sequence[Job], chunks: Sequence[int], servers: int) -> World:
     """Chunked jobs, in order of submission; a job's duration is that of one of its chunks.
 
-    Servers have one worker each, and every second one two parameter servers: jobs may have to wait.
+    Servers have one worker each, and every second one two parameter servers: jobs may have to wait. Policies
+    for slots decide every second; chunks take microseconds.
     """
     rows = [ChunkJob(job.submit_s, n, job.duration_s) for job, n in zip(jobs, chunks, strict=True)]
-    return chunk_world(rows, [Server(ps=2 * (1 - i % 2)) for i in range(servers)])
+    every_other = [Server(ps=2 * (1 - i % 2)) for i in range(servers)]
+    return chunk_world(rows, every_other, slot_s=1, slot_fill="fractional")
 
 
 class Dealer(Policy):

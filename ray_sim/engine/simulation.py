@@ -61,11 +61,11 @@ class Simulation:
         self._name = policy.name or type(policy).__name__
         self.world = GrantedWorld(world, policy.sees, self._name)
         self.streams = Streams(seed)
+        self._chunked = chunk_ledger_for(world, self._name, chunked=policy.chunked)
         if (policy.slotted or Wake.SLOT in policy.wake_on) and world.slot_us is None:
             raise InvalidScenarioError(
                 f"policy {self._name} decides on slots: give their length, e.g. -w slot_s=3600"
             )
-        self._chunked = chunk_ledger_for(world, self._name, chunked=policy.chunked)
         self._undisturbed = isinstance(world.truth, RigidTruth)
         self._fleet: Fleet = LocalFleet(world) if fleet is None else fleet
         self._holdings = Holdings(world.shop, world.first_capacity, world.row_bound)

@@ -167,7 +167,7 @@ def test_no_worker_trains_two_chunks_at_a_time_and_none_is_idle_that_could_train
 ) -> None:
     # With a parameter server for everyone, work is conserved: a worker with an uploaded chunk runs one.
     plenty = [server._replace(ps=9) for server in case.servers]
-    result = replay(chunk_world(case.jobs, plenty), policy)
+    result = replay(chunk_world(case.jobs, plenty, slot_s=1, slot_fill="fractional"), policy)
     assert result.summary.completed == len(case.jobs)
     assert result.summary.stalled_s == 0
     slots = sum(server.workers for server in plenty if server.kind != CLOUD)

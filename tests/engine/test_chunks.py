@@ -490,7 +490,8 @@ def test_policies_and_worlds_are_for_the_same_kind_of_jobs() -> None:
 
 def test_a_job_whose_partition_has_no_worker_never_fits() -> None:
     jobs = [ChunkJob(0, 1, 3, vc="a"), ChunkJob(0, 1, 3, vc="b"), ChunkJob(0, 1, 3, vc="c")]
-    world = chunk_world(jobs, [Server(vc="a"), Server(workers=0, vc="b", kind=PLAIN)], partition="vc")
+    servers = [Server(vc="a"), Server(workers=0, vc="b", kind=PLAIN)]
+    world = chunk_world(jobs, servers, slot_s=1, partition="vc")
     result = replay(world, "chunk_fifo")
     assert column_of(result, "reason") == {"J1": None, "J2": "never_fits", "J3": "never_fits"}
 
