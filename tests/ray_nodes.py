@@ -94,6 +94,9 @@ def environment(token: Path, **variables: str) -> dict[str, str]:
         "RAY_AUTH_TOKEN_PATH": str(token),
         "RAY_USAGE_STATS_ENABLED": "0",
         "NO_COLOR": "1",
+        "PATH": os.pathsep.join(
+            [str(Path(sys.executable).parent), os.environ["PATH"]]
+        ),  # `python` is this one
     }
     return {**kept, **own, **variables}
 
