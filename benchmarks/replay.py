@@ -64,7 +64,7 @@ def _queue(world: World, policy: str, key: IntArray, repetitions: int) -> list[M
     """
     replay = _compiled(world, policy)
     shop = world.shop
-    gpus = shop.tasks * shop.demand[:, 0, 0]
+    gpus = shop.gang[:, 0] * shop.demand[:, 0, 0]
     total = int(shop.capacity[:, 0].sum())
     ours, bare = [], []
     for _ in range(repetitions + 1):  # in turn, so that what else the machine does falls on both

@@ -21,8 +21,10 @@ def scripted(
     sight: frozenset[str] = frozenset(),
     on_slots_only: bool = False,
     chunks: bool = False,
+    elastic: bool = False,
 ) -> Policy:
-    """A policy that decides by calling ``decide``; ``chunks`` is whether it is for chunked jobs."""
+    """A policy that decides by calling ``decide``; ``chunks`` and ``elastic`` say what jobs it is for."""
+    for_elastic = elastic
 
     class Scripted(Policy):
         name: ClassVar[str] = "scripted"
@@ -30,6 +32,7 @@ def scripted(
         sees: ClassVar[frozenset[str]] = sight
         slotted: ClassVar[bool] = on_slots_only
         chunked: ClassVar[bool] = chunks
+        elastic: ClassVar[bool] = for_elastic
 
         def decide(self, view: View) -> Decision:
             return decide(view)

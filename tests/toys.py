@@ -23,6 +23,7 @@ class WorkersTruth:
     """A job's rate is the number of workers it holds."""
 
     n_jobs: int
+    disturbing: ClassVar[bool] = False
 
     def rates(self, holdings: Holdings, jobs: IntArray) -> FloatArray:
         rows = holdings.rows(jobs)
@@ -39,6 +40,7 @@ class CrowdedTruth:
     """A job's rate is one over the number of jobs on the most crowded of its servers."""
 
     n_jobs: int
+    disturbing: ClassVar[bool] = True
 
     def rates(self, holdings: Holdings, jobs: IntArray) -> FloatArray:
         everyone = holdings.rows(np.arange(self.n_jobs))

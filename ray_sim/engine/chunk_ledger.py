@@ -30,7 +30,7 @@ def chunk_ledger_for(world: World, policy: str, *, chunked: bool) -> ChunkLedger
     """
     if chunked and world.chunks is None:
         raise InvalidScenarioError(
-            f"policy {policy} dispatches chunks of jobs, but truth=rigid has whole jobs: "
+            f"policy {policy} dispatches chunks of jobs, but the jobs of this world are whole: "
             f"set -w truth=a_online, or choose a policy for whole jobs"
         )
     if not chunked and world.chunks is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Flag, auto
 from typing import Any, ClassVar, TypeVar
 
@@ -14,6 +14,7 @@ from ray_sim.engine.asking import LEAST_LOADED, Query
 from ray_sim.engine.chunk_ledger import ChunkLedger
 from ray_sim.engine.chunk_world import ChunkWorld
 from ray_sim.engine.decision import NO_JOBS, Decision
+from ray_sim.engine.elastic import ElasticRun, Losses
 from ray_sim.engine.fleet import Fleet
 from ray_sim.engine.holdings import Holdings, State, part
 from ray_sim.engine.order import gang_gpus, order_rule
@@ -26,16 +27,22 @@ from ray_sim.kernels.progress import executed_of, work_left_of
 from ray_sim.kernels.replay_state import Order
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import BlindPolicyError, RunFailedError
+from ray_sim.model.job import TrainingProfile, UtilityProfile
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
-from ray_sim.model.units import BoolArray, FloatArray, IntArray
+from ray_sim.model.units import US_PER_S, BoolArray, FloatArray, IntArray
 
-OBSERVATIONS = frozenset({"work_left", "attained_service", "worker_load"})
+OBSERVATIONS = frozenset(
+    {"work_left", "attained_service", "worker_load", "training_speed", "slow_workers", "losses"}
+)
 """Observations a policy may declare in `sees`, beside columns."""
 
-COLUMNS = frozenset({"duration_s", "num_gpus", "vc", "user", "priority", "chunk_profile"})
+COLUMNS = frozenset(
+    {"duration_s", "num_gpus", "vc", "user", "priority", "chunk_profile", "training_profile", "utility"}
+)
 """Columns of jobs a policy may declare in `sees`. Arrival, gang and demand are always seen, and the number
-of chunks; `chunk_profile` is all else that says how long chunks take."""
+of chunks; `chunk_profile` is all else that says how long chunks take, `training_profile` all that says how
+much elastic jobs train and how fast."""
 
 
 class Wake(Flag):
@@ -51,6 +58,15 @@ class Wake(Flag):
     """Servers go or come back."""
     ACTIVATION = auto()
     """Chunked jobs begin or cease to have a worker; asked at once, also where decisions wait for slots."""
+
+
+def _names_of(record: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(record))
+
+
+_OF_TRAINING = ("batch", "exchange", "workers_per_ps")
+"""What a job's owner says of its training, beside its gang and demands."""
+_TRAINING = tuple(name for name in _names_of(TrainingProfile) if name != "model_names")
 
 
 class JobColumns:
@@ -79,7 +95,20 @@ class JobColumns:
         }
         if world.chunks is not None:
             self._granted["chunks"] = read_only(world.chunks.chunks)
-        for name in sees & COLUMNS:
+        if world.training is not None:
+            profile = world.training.profile
+            self._granted |= {
+                "gang": read_only(world.training.gang),
+                "role_demand": read_only(world.training.demand),
+            } | {name: read_only(getattr(profile, name)) for name in _OF_TRAINING}
+            columns["training_profile"] = {
+                name: read_only(getattr(profile, name)) for name in _TRAINING if name not in self._granted
+            } | {"work": read_only(profile.work)}
+        if world.table.utility is not None:
+            columns["utility"] = {
+                name: read_only(getattr(world.table.utility, name)) for name in _names_of(UtilityProfile)
+            }
+        for name in sees & columns.keys():
             self._granted.update(columns[name])
 
     def __getattr__(self, name: str) -> IntArray:
@@ -131,6 +160,7 @@ class View:
     _policy: str
     _fleet: Fleet
     _chunked: ChunkLedger | None
+    _elastic: ElasticRun | None
 
     @property
     def active(self) -> IntArray:
@@ -175,13 +205,48 @@ class View:
         return self.holdings.free
 
     def work_left(self, jobs: IntArray) -> FloatArray:
-        """Work each whole job has left now (rigid: microseconds at speed 1)."""
+        """Work each whole job has left now: microseconds at speed 1, or samples of an elastic job."""
         self._demand_sight("work_left")
         if self._chunked is not None:
             raise BlindPolicyError(f"policy {self._policy} observes work_left, which jobs in chunks have not")
         left = np.empty(len(jobs))
         work_left_of(self._ledger, jobs, self.now_us, left)
         return left
+
+    def time_left_us(self, jobs: IntArray) -> FloatArray:
+        """Microseconds of run time that each whole job has left, of `duration_s` in all.
+
+        Of an elastic job it is that share of its run time, with what it asks for, whose samples are left.
+        """
+        left = self.work_left(jobs)
+        if self._elastic is None:
+            return left
+        if "duration_s" not in self._sees:
+            raise BlindPolicyError(
+                f"policy {self._policy} asks for time left, but its `sees` lacks duration_s"
+            )
+        work = self._elastic.world.profile.work[jobs]
+        return np.divide(left, work, out=np.zeros_like(left), where=work > 0) * self.jobs.work_us[jobs]
+
+    def samples_per_s(self, jobs: IntArray) -> FloatArray:
+        """Samples each running elastic job trains per second, restart pauses left out; else 0."""
+        self._demand_sight("training_speed")
+        running = self._ledger.status[jobs] == RUNNING_STATUS
+        return np.where(running, self._ledger.rate[jobs] * US_PER_S, 0.0)
+
+    def slowdown(self, jobs: IntArray) -> FloatArray:
+        """How many times as long the slowest worker of each elastic job takes as the others, >= 1."""
+        self._demand_sight("slow_workers")
+        assert self._elastic is not None, "only in worlds of elastic jobs, see Policy.elastic"
+        return self._elastic.straggling[jobs]
+
+    def losses(self, jobs: IntArray, first: IntArray) -> Losses:
+        """Losses of elastic jobs at the ends of their epochs so far, from epoch number ``first`` on."""
+        self._demand_sight("losses")
+        assert self._elastic is not None, "only in worlds of elastic jobs, see Policy.elastic"
+        left = np.empty(len(jobs))
+        work_left_of(self._ledger, jobs, self.now_us, left)
+        return self._elastic.losses(jobs, first, left)
 
     def executed_us(self, jobs: IntArray) -> IntArray:
         """Microseconds in which each job has made progress."""
@@ -281,6 +346,9 @@ class Policy(ABC):
     """Decide only at slot boundaries; occasions in between wait for the next one."""
     chunked: ClassVar[bool] = False
     """Whether it dispatches chunks: it runs in worlds of chunked jobs (truth=a_online) and no others."""
+    elastic: ClassVar[bool] = False
+    """Whether it decides how many workers and parameter servers jobs get: it runs in worlds of elastic jobs
+    (truth=placement or pd_ors) and no others. Others give every elastic job what it asks for."""
     uses_seed: ClassVar[bool] = False
     """Whether it draws from its streams."""
 

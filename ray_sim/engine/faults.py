@@ -37,7 +37,7 @@ def reject_decision(
         check.NOTHING_HELD: f"suspends {name}, which holds nothing",
     }
     if fault == check.NOT_A_GANG:
-        texts[fault] = f"does not place all {world.shop.tasks[job]} tasks of {name}; gangs run whole"
+        texts[fault] = f"does not place all {world.shop.gang[job, 0]} tasks of {name}; gangs run whole"
     if fault == check.OVER_CAPACITY and not available[server]:
         texts[fault] = f"places {name}{on}, which is not there now"
     elif fault == check.OVER_CAPACITY:

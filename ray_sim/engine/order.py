@@ -25,7 +25,7 @@ def never_fits(world: World, placement: str) -> IntArray:
 def gang_gpus(world: World) -> IntArray:
     """(J,) milli-GPU of the whole gang; 1 where a job has none, so that its service still grows."""
     gpu = world.cluster.resources.index("gpu")
-    gang: IntArray = world.shop.tasks * world.shop.demand[:, 0, gpu]
+    gang: IntArray = world.shop.gang[:, 0] * world.shop.demand[:, 0, gpu]
     return np.maximum(gang, 1)
 
 

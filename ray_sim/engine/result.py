@@ -23,7 +23,7 @@ from ray_sim.kernels.arrays import (
 )
 from ray_sim.model.metrics import Trim, summarise
 from ray_sim.model.result import EVENT_SCHEMA, JOB_SCHEMA, JobStatus, RunResult
-from ray_sim.model.units import BoolArray, IntArray, us_to_seconds
+from ray_sim.model.units import BoolArray, FloatArray, IntArray, seconds_to_us, us_to_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +39,8 @@ class Outcome:
     loop_reason: str | None = None
     stalled_us: IntArray | None = None
     """(J,) time of chunked jobs without a parameter server."""
+    moved_mb: FloatArray | None = None
+    """(J,) what elastic jobs sent from server to server."""
     decision_seconds: Sequence[float] = ()
 
 
@@ -52,6 +54,8 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
         summarise(jobs, timeline, _offered(world), trim, _absent(world)),
         certificate=certificate,
         stalled_s=_stalled_s(outcome, counted),
+        restart_share=_restart_share(jobs, outcome, counted),
+        cross_server_gb=_cross_server_gb(outcome, counted),
     )
     return RunResult(
         jobs=jobs,
@@ -80,6 +84,27 @@ def _stalled_s(outcome: Outcome, counted: BoolArray | None) -> float | None:
         return None
     stalled_us = outcome.stalled_us if counted is None else outcome.stalled_us[counted]
     return float(us_to_seconds(stalled_us.sum()))
+
+
+def _restart_share(jobs: pl.DataFrame, outcome: Outcome, counted: BoolArray | None) -> float | None:
+    """Chunks have no pauses; a job that runs now may be in one."""
+    if outcome.stalled_us is not None:
+        return None
+    ledger = outcome.ledger
+    running = ledger.status == RUNNING
+    ran_us = ledger.ran + np.where(running, np.maximum(outcome.now_us - ledger.anchor, 0), 0)
+    held_us = seconds_to_us(jobs["run_s"].to_numpy())
+    if counted is not None:
+        ran_us, held_us = ran_us[counted], held_us[counted]
+    held = int(held_us.sum())
+    return 1.0 - int(ran_us.sum()) / held if held else None
+
+
+def _cross_server_gb(outcome: Outcome, counted: BoolArray | None) -> float | None:
+    if outcome.moved_mb is None:
+        return None
+    moved_mb = outcome.moved_mb if counted is None else outcome.moved_mb[counted]
+    return float(moved_mb.sum()) / 1000
 
 
 def _absent(world: World) -> pl.DataFrame | None:

@@ -18,6 +18,7 @@ import numpy as np
 from ray_sim.engine.chunk_ledger import chunk_ledger_for
 from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake, read_only
 from ray_sim.engine.decision import NO_JOBS, Decision
+from ray_sim.engine.elastic import elastic_run_for
 from ray_sim.engine.fleet import Fleet, LocalFleet
 from ray_sim.engine.holdings import Holdings, State, nothing_for, part
 from ray_sim.engine.recording import Recording
@@ -44,7 +45,6 @@ from ray_sim.model.errors import InvalidScenarioError, RunFailedError
 from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
 from ray_sim.model.streams import Streams
-from ray_sim.model.truth import RigidTruth
 from ray_sim.model.units import US_PER_S, IntArray
 
 _MOST_REPEATS = 10_000
@@ -62,14 +62,16 @@ class Simulation:
         self.world = GrantedWorld(world, policy.sees, self._name)
         self.streams = Streams(seed)
         self._chunked = chunk_ledger_for(world, self._name, chunked=policy.chunked)
+        self._elastic = elastic_run_for(world, self.streams, self._name, elastic=policy.elastic)
+        self._truth = world.truth if self._elastic is None else self._elastic.truth
         if (policy.slotted or Wake.SLOT in policy.wake_on) and world.slot_us is None:
             raise InvalidScenarioError(
                 f"policy {self._name} decides on slots: give their length, e.g. -w slot_s=3600"
             )
-        self._undisturbed = isinstance(world.truth, RigidTruth)
+        self._undisturbed = not world.truth.disturbing
         self._fleet: Fleet = LocalFleet(world) if fleet is None else fleet
         self._holdings = Holdings(world.shop, world.first_capacity, world.row_bound)
-        self._ledger = new_ledger(world.table.work_us, len(world.outages.time) > 0, world.checkpoint_us)
+        self._ledger = new_ledger(world.work, len(world.outages.time) > 0, world.checkpoint_us)
         self._calendar = new_calendar(n_jobs)
         self._recording = Recording(world)
         self._counts = np.zeros(2, dtype=np.int64)
@@ -119,6 +121,8 @@ class Simulation:
         outages = self._full_world.outages.time
         if self._next_outage < len(outages) and (self._next_job < len(submit) or self._counts.any()):
             times.append(int(outages[self._next_outage]))
+        if self._elastic is not None and self._counts[1] > 0:
+            times.append(self._elastic.next_us)
         return min(times)
 
     def _wants_slot(self) -> bool:
@@ -159,6 +163,7 @@ class Simulation:
         wake |= self._book_chunks(now)
         if self._complete(now):
             wake |= Wake.COMPLETION
+        self._straggle(now)
         if self._arrive(now):
             wake |= Wake.ARRIVAL
         at_slot = self._wants_slot() and self._next_slot_us() == now
@@ -189,6 +194,7 @@ class Simulation:
             _policy=self._name,
             _fleet=self._fleet,
             _chunked=self._chunked,
+            _elastic=self._elastic,
         )
         if not waits:
             self._arrived, self._returned, self._completed, self._changed_servers = [], [], [], []
@@ -217,6 +223,8 @@ class Simulation:
         if up:
             regain_server(now, server, self._full_world.shop, self._holdings.pool, self._recording.current)
             return NO_JOBS
+        if self._elastic is not None:
+            self._elastic.book(now, self._ledger, self._calendar.heap[: self._calendar.size[0]])
         freed = self._servers_of(self._holders(server))
         n = lose_server(
             now,
@@ -248,6 +256,14 @@ class Simulation:
             self._fleet.command(now, Commands(changes))
             self._completed.append(done)
         return Wake.ACTIVATION if changed else Wake(0)
+
+    def _straggle(self, now: int) -> None:
+        """Workers of running jobs that become slow now."""
+        if self._elastic is None:
+            return
+        running = self._calendar.heap[: self._calendar.size[0]]
+        struck = self._elastic.strike(now, running)
+        self._rate(now, struck, np.zeros(len(struck), dtype=np.int64))
 
     def _complete(self, now: int) -> bool:
         """Jobs whose work is done now."""
@@ -345,6 +361,8 @@ class Simulation:
         """New holdings, then new rates of the changed jobs and of those the truth says they touch."""
         world, n = self._full_world, int(changes.size[0])
         pauses = np.empty(n, dtype=np.int64)
+        if self._elastic is not None:
+            self._elastic.book(now, self._ledger, changes.job[:n])
         servers = self._servers_of(changes.job[:n], changes.server[: changes.ptr[n]])
         commit_holdings(
             now,
@@ -360,6 +378,8 @@ class Simulation:
             self._counts,
         )
         holding = np.diff(changes.ptr[: n + 1]) > 0
+        if self._elastic is not None:
+            pauses += self._elastic.replace(self._holdings, changes.job[:n])
         jobs, pauses = changes.job[:n][holding], pauses[holding]
         self._rate(now, jobs, pauses)
         self._rate_touched(now, servers, jobs)
@@ -367,14 +387,14 @@ class Simulation:
 
     def _rate(self, now: int, jobs: IntArray, pauses: IntArray) -> None:
         if len(jobs):
-            rates = self._full_world.truth.rates(self._holdings, jobs)
+            rates = self._truth.rates(self._holdings, jobs)
             set_rates(self._ledger, self._calendar, jobs, now, rates, pauses)
 
     def _rate_touched(self, now: int, servers: IntArray, changed: IntArray) -> None:
         """Rate anew all others whom the truth says a change on these servers touches."""
         if self._undisturbed:
             return
-        others = np.setdiff1d(self._full_world.truth.touched(servers), changed)
+        others = np.setdiff1d(self._truth.touched(servers), changed)
         others = others[self._holdings.pool.head[others] >= 0]
         self._rate(now, others, np.zeros(len(others), dtype=np.int64))
 
@@ -415,6 +435,7 @@ class Simulation:
             "general",
             loop_reason,
             None if self._chunked is None else self._chunked.stalled_us(end),
+            None if self._elastic is None else self._elastic.moved_mb(end, self._ledger),
             decision_seconds,
         )
         return build_result(self._full_world, outcome, trim)
@@ -423,6 +444,7 @@ class Simulation:
         """Everything that `restore` needs to go on alike, as arrays; valid between two instants."""
         groups = {"ledger": self._ledger._asdict(), "calendar": self._calendar._asdict()}
         chunked = {} if self._chunked is None else self._chunked.state()
+        elastic = {} if self._elastic is None else self._elastic.state()
         scalars = [self._now, self._next_job, self._review, self._last_slot, self._repeats, self._next_outage]
         reasons = [[job, len(text)] for job, text in self._reasons.items()]
         return {
@@ -436,6 +458,7 @@ class Simulation:
             **{f"fleet.{name}": array for name, array in self._fleet.state().items()},
             **{f"policy.{name}": array for name, array in self._policy.state().items()},
             **{f"chunked.{name}": array for name, array in chunked.items()},
+            **{f"elastic.{name}": array for name, array in elastic.items()},
             "scalars": np.array(scalars),
             "counts": self._counts.copy(),
             "available": self._available.copy(),
@@ -463,6 +486,8 @@ class Simulation:
             setattr(self, f"_{name}", [state[name].copy()] if len(state[name]) else [])
         if self._chunked is not None:
             self._chunked.restore(part(state, "chunked"))
+        if self._elastic is not None:
+            self._elastic.restore(part(state, "elastic"))
         text = state["reason_texts"].tobytes().decode()
         self._reasons = {}
         for job, length in state["reasons"].tolist():

@@ -9,6 +9,14 @@ from typing import Literal
 import numpy as np
 
 from ray_sim.engine.chunk_world import CHUNK_RESOURCES, ChunkWorld, chunk_world
+from ray_sim.engine.training_world import (
+    Form,
+    Stragglers,
+    TrainingWorld,
+    beyond_capacity,
+    row_bound,
+    training_world,
+)
 from ray_sim.kernels.arrays import Outages, Shop
 from ray_sim.kernels.shop import find_single_server_classes, judge_capacity
 from ray_sim.model.cluster import Cluster
@@ -16,7 +24,7 @@ from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import JobTable
 from ray_sim.model.parameters import Parameter, Value, resolve
 from ray_sim.model.truth import RigidTruth, Truth
-from ray_sim.model.units import NEVER_US, QUANTA_PER_UNIT, BoolArray, IntArray, seconds_to_us
+from ray_sim.model.units import NEVER_US, QUANTA_PER_UNIT, BoolArray, FloatArray, IntArray, seconds_to_us
 
 Partition = Literal["none", "vc"]
 
@@ -60,10 +68,59 @@ WORLD_PARAMETERS = (
         "truth",
         "choice",
         "rigid",
-        "how jobs progress. rigid: a job runs for its duration while all its tasks are placed; a_online: "
-        "its chunks are trained by workers, each for a time of its own, while it has a parameter server",
-        source="2.1",
-        choices=("rigid", "a_online"),
+        "how jobs progress. rigid: a job runs for its duration while all its tasks are placed; placement: "
+        "elastic jobs train as fast as their workers, parameter servers and their places allow; pd_ors: the "
+        "same in the form of one paper; a_online: chunks are trained by workers, each for a time of its own, "
+        "while the job has a parameter server",
+        source="3.1, 1.1, 2.1",
+        choices=("rigid", "placement", "pd_ors", "a_online"),
+    ),
+    Parameter(
+        "nic",
+        "choice",
+        "per_task",
+        "what has a job's bandwidth to itself under truth=placement. per_task: each worker and parameter "
+        "server; per_server: all on a server together; per_link: each pair of them",
+        source="3.2",
+        choices=("per_task", "per_server", "per_link"),
+    ),
+    Parameter(
+        "straggler_probability",
+        "float",
+        0.0,
+        "probability with which a worker of a running elastic job becomes slow, every straggler_every_s; it "
+        "stays slow until the job is placed anew",
+        source="3.2",
+        minimum=0.0,
+        maximum=1.0,
+    ),
+    Parameter(
+        "straggler_slowdown",
+        "float",
+        3.0,
+        "how many times as long a slow worker takes",
+        source="3.2: slower than half of the median",
+        minimum=1.0,
+    ),
+    Parameter(
+        "straggler_every_s",
+        "float",
+        600.0,
+        "time between two occasions at which workers become slow",
+        unit="s",
+        source="3.1, the scheduling interval",
+        minimum=0.0,
+        exclusive=True,
+    ),
+    Parameter(
+        "data_move_s",
+        "float",
+        0.0,
+        "time to move all data of an elastic job; when its number of workers changes, the share that goes to "
+        "other workers delays it, beside restart_cost_s",
+        unit="s",
+        source="3",
+        minimum=0.0,
     ),
     Parameter(
         "slot_fill",
@@ -74,6 +131,21 @@ WORLD_PARAMETERS = (
         choices=("whole", "fractional"),
     ),
 )
+
+
+_WHOLE_JOBS = (("rigid", "placement", "pd_ors"), "chunks go on at no cost")
+_ELASTIC = (("placement", "pd_ors"), "is about elastic jobs")
+_ONLY_UNDER: dict[str, tuple[tuple[str, ...], str]] = {
+    "slot_fill": (("a_online",), "is about chunks"),
+    "restart_cost_s": _WHOLE_JOBS,
+    "checkpoint_s": _WHOLE_JOBS,
+    "nic": (("placement",), "is about the places of elastic jobs"),
+    "straggler_probability": _ELASTIC,
+    "straggler_slowdown": _ELASTIC,
+    "straggler_every_s": _ELASTIC,
+    "data_move_s": _ELASTIC,
+}
+"""Truths under which a parameter has an effect, and why only there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +172,18 @@ class World:
     """Whether a job may hold anything that there is; else its whole gang or nothing."""
     chunks: ChunkWorld | None = None
     """Where jobs are chunked: the truth that counts for them, and slots, which are then the resources."""
+    training: TrainingWorld | None = None
+    """Where jobs are elastic: what they ask for, and what delays them."""
 
     @property
     def rigid(self) -> bool:
         """Whether every job is a gang that holds all its tasks or nothing."""
         return isinstance(self.truth, RigidTruth) and not self.elastic and self.chunks is None
+
+    @property
+    def work(self) -> IntArray | FloatArray:
+        """(J,) work of each job: microseconds at speed 1, or samples of an elastic job."""
+        return self.table.work_us if self.training is None else self.training.profile.work
 
     @property
     def first_capacity(self) -> IntArray:
@@ -139,7 +218,7 @@ def build_world(
     partition: Partition = "none",
     params: Mapping[str, object] | None = None,
 ) -> World:
-    """A world of rigid or, with ``truth=a_online``, of chunked jobs.
+    """A world of rigid jobs or, by ``truth``, of elastic or chunked ones.
 
     Parameters
     ----------
@@ -155,40 +234,64 @@ def build_world(
     values = resolve("the world", WORLD_PARAMETERS, params or {})
     slot_us = _us(values["slot_s"])
     _check_truth(values, cluster)
-    shop, chunks = _shop(table, cluster, partition), None
+    chunks, training = None, _training_world(table, cluster, values)
+    if training is None:
+        shop = _shop(table, cluster, partition, table.tasks[:, None], table.demand[:, None, :])
+    else:
+        shop = _shop(table, cluster, partition, training.gang, training.demand)
+    beyond, rows = _beyond_capacity(shop, training), _row_bound(shop, training)
     if values["truth"] == "a_online":
         chunks = chunk_world(table, cluster, slot_us, str(values["slot_fill"]))
         shop = chunks.shop(shop)
+        beyond, rows = chunks.beyond_capacity(shop), len(table) + 1
     outages, there = _outages(cluster, table.origin_us)
     return World(
         table=table,
         cluster=cluster,
         partition=partition,
         shop=shop,
-        beyond_capacity=_beyond_capacity(shop) if chunks is None else chunks.beyond_capacity(shop),
-        truth=RigidTruth(shop.speed),
-        row_bound=_row_bound(shop) if chunks is None else len(table) + 1,
+        beyond_capacity=beyond,
+        truth=RigidTruth(shop.speed) if training is None else training.truth(np.ones(len(table))),
+        row_bound=rows,
         outages=outages,
         there=there,
         checkpoint_us=_us(values["checkpoint_s"]) or 0,
         restart_us=_us(values["restart_cost_s"]) or 0,
         horizon_us=_us(values["horizon_s"]) or NEVER_US - 1,
         slot_us=slot_us,
-        elastic=chunks is not None,
+        elastic=chunks is not None or training is not None,
         chunks=chunks,
+        training=training,
+    )
+
+
+def _training_world(table: JobTable, cluster: Cluster, values: Mapping[str, Value]) -> TrainingWorld | None:
+    truth = values["truth"]
+    if truth not in ("placement", "pd_ors"):
+        return None
+    form: Form = "placement" if truth == "placement" else "pd_ors"
+    probability, slowdown = values["straggler_probability"], values["straggler_slowdown"]
+    assert isinstance(probability, float)
+    assert isinstance(slowdown, float)
+    every_us = _us(values["straggler_every_s"])
+    assert every_us is not None
+    return training_world(
+        table,
+        cluster.speed,
+        form=form,
+        nic=str(values["nic"]),
+        stragglers=Stragglers(probability, slowdown, every_us) if probability > 0 else None,
+        data_move_us=_us(values["data_move_s"]) or 0,
     )
 
 
 def _check_truth(values: Mapping[str, Value], cluster: Cluster) -> None:
     """Refuse facts that have no effect under the chosen truth."""
-    if values["truth"] == "rigid":
-        if values["slot_fill"] != "whole":
-            raise InvalidScenarioError("slot_fill is about chunks: set truth=a_online, or leave it out")
-        return
-    for name in ("restart_cost_s", "checkpoint_s"):
-        if values[name]:
-            raise InvalidScenarioError(f"{name}: with truth=a_online chunks go on at no cost; leave it out")
-    if cluster.availability is not None:
+    defaults = {parameter.name: parameter.default for parameter in WORLD_PARAMETERS}
+    for name, (truths, why) in _ONLY_UNDER.items():
+        if values[name] != defaults[name] and values["truth"] not in truths:
+            raise InvalidScenarioError(f"{name}: {why}; set truth={' or '.join(truths)}, or leave it out")
+    if values["truth"] == "a_online" and cluster.availability is not None:
         raise InvalidScenarioError(
             "availability: servers come and go in worlds of whole jobs only; leave it out, or use truth=rigid"
         )
@@ -221,7 +324,8 @@ def _us(seconds: Value) -> int | None:
     return us
 
 
-def _shop(table: JobTable, cluster: Cluster, partition: Partition) -> Shop:
+def _shop(table: JobTable, cluster: Cluster, partition: Partition, gang: IntArray, demand: IntArray) -> Shop:
+    """The shop of gangs (J, roles) whose tasks demand (J, roles, R)."""
     if table.resources != cluster.resources:
         raise InvalidScenarioError(
             f"the workload was loaded for resources {table.resources}, the cluster offers {cluster.resources}"
@@ -229,7 +333,7 @@ def _shop(table: JobTable, cluster: Cluster, partition: Partition) -> Shop:
     server_part, job_part = _partitions(table, cluster, partition)
     n_parts = int(server_part.max()) + 1
     part_servers = np.argsort(server_part, kind="stable").astype(np.int64)
-    job_class = _classes(job_part, table)
+    job_class = _classes(job_part, gang, demand)
     n_classes = int(job_class.max()) + 1 if len(table) else 0
     class_job = np.full(n_classes, -1, dtype=np.int64)
     class_job[job_class[::-1]] = np.arange(len(table) - 1, -1, -1)
@@ -244,27 +348,31 @@ def _shop(table: JobTable, cluster: Cluster, partition: Partition) -> Shop:
         server_part=server_part,
         job_part=job_part,
         submit=np.array(table.submit_us),
-        tasks=np.array(table.tasks),
-        demand=np.array(table.demand[:, None, :]),
+        gang=np.array(gang),
+        demand=np.array(demand),
         job_class=job_class,
         class_job=class_job,
         part_class_ptr=np.searchsorted(job_part[class_job], np.arange(n_parts + 1)).astype(np.int64),
         class_single=np.zeros(n_classes, dtype=np.bool_),
         class_size_ptr=_pointers(job_class, n_classes),
     )
-    find_single_server_classes(shop)
+    find_single_server_classes(shop, np.empty(shop.capacity.shape[1], dtype=np.int64))
     return shop
 
 
-def _beyond_capacity(shop: Shop) -> IntArray:
+def _beyond_capacity(shop: Shop, training: TrainingWorld | None) -> IntArray:
+    if training is not None:
+        return beyond_capacity(shop)
     verdict = np.empty(len(shop.class_job), dtype=np.int64)
     judge_capacity(shop, verdict)
     return verdict
 
 
-def _row_bound(shop: Shop) -> int:
+def _row_bound(shop: Shop, training: TrainingWorld | None) -> int:
     """A gang has at most one row per task and server, and capacity bounds the tasks that demand any."""
-    rows = np.minimum(shop.tasks, len(shop.capacity))
+    if training is not None:
+        return row_bound(shop)
+    rows = np.minimum(shop.gang[:, 0], len(shop.capacity))
     demands = shop.demand[:, 0, :]
     positive = demands > 0
     idle = ~positive.any(axis=1)
@@ -298,11 +406,11 @@ def _partitions(table: JobTable, cluster: Cluster, partition: Partition) -> tupl
     return server_part, of_vc[table.vc]
 
 
-def _classes(job_part: IntArray, table: JobTable) -> IntArray:
-    """Number the distinct (partition, tasks, demand), partition by partition."""
+def _classes(job_part: IntArray, gang: IntArray, demand: IntArray) -> IntArray:
+    """Number the distinct (partition, gang, demand), partition by partition."""
     code = np.unique(job_part, return_inverse=True)[1]
-    columns = [table.tasks, *(table.demand[:, r] for r in range(table.demand.shape[1]))]
-    for column in columns:
+    n, roles, resources = demand.shape
+    for column in np.hstack([gang, demand.reshape(n, roles * resources)]).T:
         values, inverse = np.unique(column, return_inverse=True)
         code = np.unique(code * len(values) + inverse, return_inverse=True)[1]
     return code.astype(np.int64)

@@ -59,8 +59,8 @@ class Shop(NamedTuple):
     """(J,) partition of a job, -1 if the cluster has none for it."""
     submit: I64
     """(J,) microseconds, non-decreasing."""
-    tasks: I64
-    """(J,) tasks of the gang."""
+    gang: I64
+    """(J, roles) tasks of the gang; what an elastic job asks for."""
     demand: I64
     """(J, roles, R) quanta per task and role."""
     job_class: I64
@@ -218,12 +218,19 @@ class Scratch(NamedTuple):
     """Working space of placement."""
 
     server: I64
+    role: I64
     tasks: I64
-    """(S,): rows of the last placement."""
+    """(roles x S,): rows of the last placement."""
     tally: I64
     """(S,)."""
     most: I64
     """(2, 2, R): see `ray_sim.kernels.placement.measure`, of idle and of claimable quanta."""
+    total: I64
+    """(R,) quanta of a whole gang."""
+    by_role: I64
+    """(roles, S) tasks of a gang of several roles, placed one role after the other."""
+    rest: I64
+    """(S, R) what the roles placed before leave free; no rows where there is one role."""
 
 
 def empty(n: int, fill: int = 0, dtype: Any = np.int64) -> npt.NDArray[Any]:
@@ -231,7 +238,7 @@ def empty(n: int, fill: int = 0, dtype: Any = np.int64) -> npt.NDArray[Any]:
     return np.full(n, fill, dtype=dtype)
 
 
-def new_ledger(work: I64, outages: bool = False, checkpoint_us: int = 0) -> Ledger:
+def new_ledger(work: I64 | F64, outages: bool = False, checkpoint_us: int = 0) -> Ledger:
     """Every job still in the future with all its work left."""
     n = len(work)
     saves = n if outages else 0
@@ -344,9 +351,14 @@ def new_recorder(events: int, lines: int, n_resources: int) -> Recorder:
 def new_scratch(shop: Shop) -> Scratch:
     """Working space for a run."""
     n_servers, n_resources = shop.capacity.shape
+    roles = shop.gang.shape[1]
     return Scratch(
-        server=empty(n_servers),
-        tasks=empty(n_servers),
+        server=empty(roles * n_servers),
+        role=empty(roles * n_servers, WORKER),
+        tasks=empty(roles * n_servers),
         tally=empty(n_servers),
         most=np.zeros((2, 2, n_resources), dtype=np.int64),
+        total=empty(n_resources),
+        by_role=np.zeros((roles, n_servers), dtype=np.int64),
+        rest=np.zeros((n_servers if roles > 1 else 0, n_resources), dtype=np.int64),
     )

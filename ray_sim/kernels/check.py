@@ -75,7 +75,7 @@ def check_changes(
                 return WRONG_PARTITION, job, server
             if role < WORKER or role > PARAMETER_SERVER or role >= shop.demand.shape[1]:
                 return BAD_ROLE, job, server
-            if count < 1 or count > MOST_TASKS or (count > shop.tasks[job] and not elastic):
+            if count < 1 or count > MOST_TASKS or (not elastic and count > shop.gang[job, role]):
                 return BAD_COUNT, job, server
             if k > changes.ptr[i]:
                 before, role_before = changes.server[k - 1], changes.role[k - 1]
@@ -91,6 +91,6 @@ def check_changes(
         if changes.ptr[i + 1] == changes.ptr[i]:
             if not held:
                 return NOTHING_HELD, job, -1
-        elif not elastic and workers != shop.tasks[job]:
+        elif not elastic and workers != shop.gang[job, WORKER]:
             return NOT_A_GANG, job, -1
     return OK, -1, -1

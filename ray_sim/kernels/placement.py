@@ -6,7 +6,7 @@ lowest server index.
 
 from __future__ import annotations
 
-from ray_sim.kernels.arrays import I64, Scratch, Shop
+from ray_sim.kernels.arrays import I64, WORKER, Scratch, Shop
 from ray_sim.kernels.compile import kernel, outlined
 
 POOLED, FIRST_FIT, CONSOLIDATE, SPREAD, LOAD_BALANCE = range(5)
@@ -204,27 +204,34 @@ def measure(shop: Shop, p: int, free: I64, most: I64) -> None:
 
 
 @kernel
+def gang_total(shop: Shop, job: int, total: I64) -> None:
+    """Set (R,) ``total`` to the quanta of all tasks of the gang."""
+    for r in range(len(total)):
+        total[r] = 0
+        for role in range(shop.gang.shape[1]):
+            total[r] += shop.gang[job, role] * shop.demand[job, role, r]
+
+
+@kernel
 def may_fit(rule: int, shop: Shop, job: int, most: I64) -> bool:
     """False only if the gang cannot be placed; ``most`` may date from before other placements."""
     on_one = shop.class_single[shop.job_class[job]] and (rule == FIRST_FIT or rule == CONSOLIDATE)
     for r in range(most.shape[1]):
-        demand = shop.demand[job, 0, r]
-        gang = shop.tasks[job] * demand
-        if gang > most[1, r] or (gang if on_one else demand) > most[0, r]:
+        gang, largest = 0, 0
+        for role in range(shop.gang.shape[1]):
+            if shop.gang[job, role] > 0:
+                gang += shop.gang[job, role] * shop.demand[job, role, r]
+                largest = max(largest, shop.demand[job, role, r])
+        if gang > most[1, r] or (gang if on_one else largest) > most[0, r]:
             return False
     return True
 
 
 @kernel
-def place(rule: int, shop: Shop, job: int, free: I64, out: Scratch) -> int:
-    """Place a gang of workers; returns the number of rows written to ``out``, 0 if it does not fit.
-
-    Rows are in server order. O(S) for a gang that stays on one server, O(S x tasks) at most.
-    """
-    p = shop.job_part[job]
-    tasks = shop.tasks[job]
-    demand = shop.demand[job, 0]
-    single = shop.class_single[shop.job_class[job]]
+def _place_tasks(
+    rule: int, shop: Shop, p: int, tasks: int, demand: I64, single: bool, free: I64, out: Scratch
+) -> int:
+    """Place alike tasks; ``single`` says whether an empty server holds them all."""
     if rule == FIRST_FIT and single:
         return _first_single(shop, p, tasks, demand, free, out)
     if rule == CONSOLIDATE:
@@ -234,3 +241,74 @@ def place(rule: int, shop: Shop, job: int, free: I64, out: Scratch) -> int:
     if rule == SPREAD or rule == LOAD_BALANCE:
         return _one_by_one(shop, p, tasks, demand, free, out, rule == LOAD_BALANCE)
     return _fill_in_order(shop, p, tasks, demand, free, out)
+
+
+@outlined
+def _place_roles(rule: int, shop: Shop, job: int, free: I64, out: Scratch) -> int:
+    """Place a gang of workers and parameter servers: on one server as one, else role after role.
+
+    Where a gang is too large for one server, parameter servers fill servers in index order under the
+    rules that want a gang on one.
+    """
+    p = shop.job_part[job]
+    if shop.class_single[shop.job_class[job]] and (rule == FIRST_FIT or rule == CONSOLIDATE):
+        gang_total(shop, job, out.total)
+        n = _place_tasks(rule, shop, p, 1, out.total, True, free, out)
+        return 0 if n == 0 else _rows_of_one(shop, job, out)
+    for role in range(shop.gang.shape[1]):
+        tasks, demand = shop.gang[job, role], shop.demand[job, role]
+        for i in range(shop.part_ptr[p], shop.part_ptr[p + 1]):
+            out.by_role[role, shop.part_servers[i]] = 0
+        if tasks == 0:
+            continue
+        left = free if role == 0 else out.rest
+        of_role = rule if role == 0 or rule == SPREAD or rule == LOAD_BALANCE else POOLED
+        n = _place_tasks(of_role, shop, p, tasks, demand, False, left, out)
+        if n == 0:
+            return 0
+        if role == 0:
+            for i in range(shop.part_ptr[p], shop.part_ptr[p + 1]):
+                for r in range(free.shape[1]):
+                    out.rest[shop.part_servers[i], r] = free[shop.part_servers[i], r]
+        for k in range(n):
+            out.by_role[role, out.server[k]] = out.tasks[k]
+            for r in range(free.shape[1]):
+                out.rest[out.server[k], r] -= out.tasks[k] * demand[r]
+    return _rows_by_server(shop, p, out)
+
+
+@kernel
+def _rows_of_one(shop: Shop, job: int, out: Scratch) -> int:
+    """The whole gang on the server of row 0."""
+    server, n = out.server[0], 0
+    for role in range(shop.gang.shape[1]):
+        if shop.gang[job, role] > 0:
+            out.server[n], out.role[n], out.tasks[n] = server, role, shop.gang[job, role]
+            n += 1
+    return n
+
+
+@kernel
+def _rows_by_server(shop: Shop, p: int, out: Scratch) -> int:
+    """Rows of what was placed role by role."""
+    n = 0
+    for i in range(shop.part_ptr[p], shop.part_ptr[p + 1]):
+        server = shop.part_servers[i]
+        for role in range(out.by_role.shape[0]):
+            if out.by_role[role, server] > 0:
+                out.server[n], out.role[n], out.tasks[n] = server, role, out.by_role[role, server]
+                n += 1
+    return n
+
+
+@kernel
+def place(rule: int, shop: Shop, job: int, free: I64, out: Scratch) -> int:
+    """Place a gang; returns the number of rows written to ``out``, 0 if it does not fit.
+
+    Rows are in server and role order. O(S) for a gang that stays on one server, O(S x tasks) at most.
+    """
+    if shop.gang.shape[1] > 1:
+        return _place_roles(rule, shop, job, free, out)
+    single = shop.class_single[shop.job_class[job]]
+    p, tasks, demand = shop.job_part[job], shop.gang[job, WORKER], shop.demand[job, WORKER]
+    return _place_tasks(rule, shop, p, tasks, demand, single, free, out)

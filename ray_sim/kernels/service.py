@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ray_sim.kernels.arrays import I64, WORKER, Changes, Pool, Queue, Running, Scratch, Shop
+from ray_sim.kernels.arrays import I64, Changes, Pool, Queue, Running, Scratch, Shop
 from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.heap import precedes, push, remove
 from ray_sim.kernels.placement import may_fit, measure, place
@@ -82,13 +82,13 @@ def _block(shop: Shop, queue: Queue, p: int, job: int, backfill: bool) -> None:
 
 @kernel
 def _add_change(changes: Changes, job: int, out: Scratch, n: int) -> None:
-    """Append a job's new holding of n worker rows."""
+    """Append a job's new holding of n rows."""
     i = changes.size[0]
     at = changes.ptr[i]
     changes.job[i] = job
     for k in range(n):
         changes.server[at + k] = out.server[k]
-        changes.role[at + k] = WORKER
+        changes.role[at + k] = out.role[k]
         changes.tasks[at + k] = out.tasks[k]
     changes.ptr[i + 1] = at + n
     changes.size[0] = i + 1
@@ -98,7 +98,7 @@ def _add_change(changes: Changes, job: int, out: Scratch, n: int) -> None:
 def _take(shop: Shop, job: int, free: I64, out: Scratch, n: int) -> None:
     for k in range(n):
         for r in range(free.shape[1]):
-            free[out.server[k], r] -= out.tasks[k] * shop.demand[job, WORKER, r]
+            free[out.server[k], r] -= out.tasks[k] * shop.demand[job, out.role[k], r]
 
 
 @kernel

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from ray_sim.kernels.arrays import I64, Scratch, Shop
+from ray_sim.kernels.arrays import I64, PARAMETER_SERVER, WORKER, Scratch, Shop
 from ray_sim.kernels.compile import kernel
-from ray_sim.kernels.placement import place, room
+from ray_sim.kernels.placement import gang_total, place, room
 
 FITS, EXCEEDS_CAPACITY, BREAKS_PLACEMENT = range(3)
 
 
 @kernel
-def find_single_server_classes(shop: Shop) -> None:
-    """Set `class_single`: whether the gang fits on one empty server of its partition."""
+def find_single_server_classes(shop: Shop, total: I64) -> None:
+    """Set `class_single`: whether the gang fits on one empty server of its partition.
+
+    ``total`` is working space, (R,).
+    """
     single = shop.class_single
     for c in range(shop.part_class_ptr[0], len(single)):
         job = shop.class_job[c]
-        p, tasks = shop.job_part[job], shop.tasks[job]
+        p = shop.job_part[job]
+        gang_total(shop, job, total)
         for i in range(shop.part_ptr[p], shop.part_ptr[p + 1]):
-            server = shop.part_servers[i]
-            if room(shop.capacity, server, shop.demand[job, 0], tasks) == tasks:
+            if room(shop.capacity, shop.part_servers[i], total, 1) == 1:
                 single[c] = True
                 break
 
@@ -29,12 +32,42 @@ def judge_capacity(shop: Shop, verdict: I64) -> None:
     verdict[:] = EXCEEDS_CAPACITY
     for c in range(shop.part_class_ptr[0], len(verdict)):
         job = shop.class_job[c]
-        p, left = shop.job_part[job], shop.tasks[job]
+        p, left = shop.job_part[job], shop.gang[job, WORKER]
         for i in range(shop.part_ptr[p], shop.part_ptr[p + 1]):
-            left -= room(shop.capacity, shop.part_servers[i], shop.demand[job, 0], left)
+            left -= room(shop.capacity, shop.part_servers[i], shop.demand[job, WORKER], left)
             if left == 0:
                 verdict[c] = FITS
                 break
+
+
+@kernel
+def judge_smallest(shop: Shop, verdict: I64) -> None:
+    """Set (C,) `FITS` where an empty partition holds one task of each role, else `EXCEEDS_CAPACITY`.
+
+    That is the least with which an elastic job trains; at most two roles, none of a role not asked for.
+    """
+    verdict[:] = EXCEEDS_CAPACITY
+    for c in range(shop.part_class_ptr[0], len(verdict)):
+        job = shop.class_job[c]
+        p = shop.job_part[job]
+        workers, servers_of_ps, either, both = 0, 0, 0, 0
+        for i in range(shop.part_ptr[p], shop.part_ptr[p + 1]):
+            server = shop.part_servers[i]
+            worker = room(shop.capacity, server, shop.demand[job, WORKER], 1) == 1
+            ps = room(shop.capacity, server, shop.demand[job, PARAMETER_SERVER], 1) == 1
+            workers += worker
+            servers_of_ps += ps
+            either += worker or ps
+            if worker and ps:
+                together = True
+                for r in range(shop.capacity.shape[1]):
+                    least = shop.demand[job, WORKER, r] + shop.demand[job, PARAMETER_SERVER, r]
+                    together = together and least <= shop.capacity[server, r]
+                both += together
+        alone = shop.gang[job, PARAMETER_SERVER] == 0
+        apart = workers > 0 and servers_of_ps > 0 and either > 1
+        if (alone and workers > 0) or both > 0 or apart:
+            verdict[c] = FITS
 
 
 @kernel

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ray_sim.kernels.arrays import ALL_REDUCE, ASYNC, F64, I64, PARAMETER_SERVER, WORKER, Pool
+from ray_sim.kernels.arrays import ALL_REDUCE, ASYNC, F64, I64, PARAMETER_SERVER, WORKER, Bool, Pool
 from ray_sim.kernels.compile import kernel
 
 # What has a bandwidth of its own.
@@ -192,3 +192,85 @@ def pd_ors_rates(steps: Steps, jobs: I64, rows: Rows, speed: F64, rates: F64) ->
     """`pd_ors_rate` of each of ``jobs`` into ``rates``."""
     for i in range(len(jobs)):
         rates[i] = pd_ors_rate(steps, jobs[i], rows, i, speed)
+
+
+@kernel
+def count_workers(rows: Rows, workers: I64) -> None:
+    """Workers of each job into ``workers``."""
+    for i in range(len(workers)):
+        workers[i] = held(rows, i, WORKER)
+
+
+@kernel
+def pairs_on_one_server(rows: Rows, i: int) -> int:
+    """Pairs of a worker and a parameter server that share a server."""
+    pairs, row, end = 0, rows.ptr[i], rows.ptr[i + 1]
+    while row < end:
+        server, w_here, ps_here = rows.server[row], 0, 0
+        while row < end and rows.server[row] == server:
+            if rows.role[row] == WORKER:
+                w_here += rows.tasks[row]
+            elif rows.role[row] == PARAMETER_SERVER:
+                ps_here += rows.tasks[row]
+            row += 1
+        pairs += w_here * ps_here
+    return pairs
+
+
+@kernel
+def servers_with_workers(rows: Rows, i: int) -> int:
+    """Servers with a worker; rows are sorted by server."""
+    n = 0
+    for row in range(rows.ptr[i], rows.ptr[i + 1]):
+        if rows.role[row] == WORKER and rows.tasks[row] > 0:
+            n += 1
+    return n
+
+
+@kernel
+def cross_mb_per_sample(exchange: I64, batch: F64, gradient_mb: F64, jobs: I64, rows: Rows, mb: F64) -> None:
+    """Megabytes from server to server for each sample of each of ``jobs``, there and back, into ``mb``.
+
+    A step moves (2 S / p) (p w - sum_s P_s W_s) in all; in a ring, 2 S (w - 1) / w over each link between
+    servers. Where workers do not wait, a step is one worker's.
+
+    Source: Peng et al., Optimus, EuroSys 2018, section 4.2.
+    """
+    for i in range(len(jobs)):
+        job = jobs[i]
+        workers, ps = held(rows, i, WORKER), held(rows, i, PARAMETER_SERVER)
+        mb[i] = 0.0
+        if workers == 0:
+            continue
+        if exchange[job] == ALL_REDUCE:
+            servers = servers_with_workers(rows, i)
+            links = servers if servers > 1 else 0
+            mb[i] = links * 2.0 * gradient_mb[job] * (workers - 1) / workers / batch[job]
+        elif ps > 0:
+            apart = workers * ps - pairs_on_one_server(rows, i)
+            steps = batch[job] * (workers if exchange[job] == ASYNC else 1)
+            mb[i] = 2.0 * gradient_mb[job] / ps * apart / steps
+
+
+@kernel
+def differs(now: Rows, target: Rows, i: int) -> bool:
+    """Whether a job holds something else than it is to hold."""
+    n = now.ptr[i + 1] - now.ptr[i]
+    if n != target.ptr[i + 1] - target.ptr[i]:
+        return True
+    for k in range(n):
+        a, b = now.ptr[i] + k, target.ptr[i] + k
+        if (
+            now.server[a] != target.server[b]
+            or now.role[a] != target.role[b]
+            or now.tasks[a] != target.tasks[b]
+        ):
+            return True
+    return False
+
+
+@kernel
+def find_differing(now: Rows, target: Rows, differing: Bool) -> None:
+    """Set ``differing`` for each job to `differs`."""
+    for i in range(len(differing)):
+        differing[i] = differs(now, target, i)

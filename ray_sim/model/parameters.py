@@ -27,6 +27,7 @@ class Parameter:
     minimum: float = -math.inf
     exclusive: bool = False
     """Whether `minimum` itself is refused."""
+    maximum: float = math.inf
 
     def to_dict(self) -> dict[str, Any]:
         """For machine-readable listings."""
@@ -125,4 +126,6 @@ def _bounded(parameter: Parameter, number: float) -> float:
     if number < parameter.minimum or (parameter.exclusive and number == parameter.minimum):
         bound = "above" if parameter.exclusive else "at least"
         raise _BadValueError(f"must be {bound} {parameter.minimum:g}, got {number:g}")
+    if number > parameter.maximum:
+        raise _BadValueError(f"must be at most {parameter.maximum:g}, got {number:g}")
     return number

@@ -137,6 +137,10 @@ class Summary:
     stalled_s: float | None = None
     """Time that chunked jobs had a worker but no parameter server, and so stood still, added up over jobs;
     null where jobs are not chunked."""
+    restart_share: float | None = None
+    """Share of the time with servers that jobs spent in restart pauses; null where jobs are chunked."""
+    cross_server_gb: float | None = None
+    """What elastic jobs sent from server to server, 10^9 bytes; null where jobs are not elastic."""
     trimmed_jobs: int | None = None
     """Jobs that were simulated and are not counted; null where nothing was trimmed."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import ClassVar
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from ray_sim.kernels.step_time import (
 from ray_sim.model.errors import InvalidInputError, problems_text
 from ray_sim.model.job import Exchange, TrainingProfile
 from ray_sim.model.step_time import transfer_s
-from ray_sim.model.truth import Holdings
+from ray_sim.model.truth import NOBODY, Holdings
 from ray_sim.model.units import US_PER_S, FloatArray, IntArray
 
 
@@ -53,6 +54,7 @@ class PlacementTruth:
     speed: FloatArray
     """(S,) of each server; divides the training."""
     nic: Nic
+    disturbing: ClassVar[bool] = False
 
     def rates(self, holdings: Holdings, jobs: IntArray) -> FloatArray:
         """Samples per microsecond of each of ``jobs``; 0 without a worker, or without a server it needs."""
@@ -66,7 +68,7 @@ class PlacementTruth:
 
     def touched(self, servers: IntArray) -> IntArray:
         """Nobody: the bandwidth of a job is its own."""
-        return np.empty(0, dtype=np.int64)
+        return NOBODY
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,7 @@ class PdOrsTruth:
     steps: Steps
     speed: FloatArray
     """(S,) of each server; the slowest one held divides tau."""
+    disturbing: ClassVar[bool] = False
 
     def rates(self, holdings: Holdings, jobs: IntArray) -> FloatArray:
         """Samples per microsecond of each of ``jobs``."""
@@ -94,7 +97,7 @@ class PdOrsTruth:
 
     def touched(self, servers: IntArray) -> IntArray:
         """Nobody: the bandwidth of a job is its own."""
-        return np.empty(0, dtype=np.int64)
+        return NOBODY
 
 
 def placement_truth(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from ray_sim.kernels.arrays import Pool
 from ray_sim.kernels.progress import rigid_rates
 from ray_sim.model.units import FloatArray, IntArray
+
+NOBODY: IntArray = np.empty(0, dtype=np.int64)
 
 
 class Holdings(Protocol):
@@ -26,6 +28,10 @@ class Holdings(Protocol):
 class Truth(Protocol):
     """A pure function of holdings and of one record per job."""
 
+    @property
+    def disturbing(self) -> bool:
+        """Whether what one job holds can change the rate of others; else `touched` is never asked."""
+
     def rates(self, holdings: Holdings, jobs: IntArray) -> FloatArray:
         """Work per microsecond of each of ``jobs``, all of which hold something, >= 0."""
 
@@ -39,6 +45,7 @@ class RigidTruth:
 
     speed: FloatArray
     """(S,) progress per microsecond on each server."""
+    disturbing: ClassVar[bool] = False
 
     def rates(self, holdings: Holdings, jobs: IntArray) -> FloatArray:
         """Speed factor of the slowest GPU type held: synchronous training waits for it."""
@@ -47,5 +54,5 @@ class RigidTruth:
         return rates
 
     def touched(self, servers: IntArray) -> IntArray:
-        """Nobody: rigid jobs do not disturb each other."""
-        return np.empty(0, dtype=np.int64)
+        """Nobody."""
+        return NOBODY

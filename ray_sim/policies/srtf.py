@@ -42,13 +42,13 @@ class Srtf(KeyOrder):
 
     def decide(self, view: View) -> Decision:
         """Let the jobs with the least work left run."""
-        self._service.push(view.arrived, self._work_left(view, view.arrived))
+        self._service.push(view.arrived, self._time_left_us(view, view.arrived))
         running = view.running
-        return self._service.serve(view, (running, self._work_left(view, running)))
+        return self._service.serve(view, (running, self._time_left_us(view, running)))
 
-    def _work_left(self, view: View, jobs: IntArray) -> IntArray:
+    def _time_left_us(self, view: View, jobs: IntArray) -> IntArray:
         """(n,) whole microseconds at speed 1."""
-        return np.ceil(view.work_left(jobs)).astype(np.int64)
+        return np.ceil(view.time_left_us(jobs)).astype(np.int64)
 
     def order(self, world: GrantedWorld) -> Order:
         """The work left."""

@@ -59,7 +59,7 @@ def test_whole_slots_have_a_length() -> None:
 def test_facts_without_effect_are_refused() -> None:
     for name in ("restart_cost_s", "checkpoint_s"):
         told = refusal(chunk_columns(JOBS), **{"slot_s": 10, name: 1})
-        assert f"{name}: with truth=a_online" in told
+        assert f"{name}: chunks go on at no cost; set truth=rigid or placement or pd_ors" in told
     assert "set truth=a_online" in refusal({}, truth="rigid", slot_fill="fractional")
 
 

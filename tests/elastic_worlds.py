@@ -1,0 +1,32 @@
+"""Elastic worlds small enough to work out by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ray_sim.engine.world import World, build_world
+from ray_sim.model.job import LossProfile, TrainingProfile
+from tests.training import together
+from tests.worlds import Job, cluster_of, job_table
+
+
+def elastic_world(
+    submit_s: Sequence[float],
+    jobs: Sequence[TrainingProfile],
+    gpus: Sequence[float],
+    params: Mapping[str, object] | None = None,
+    duration_s: float = 100.0,
+    loss: Mapping[str, float] | None = None,
+) -> World:
+    """Jobs of `tests.training.profile`, whose workers and parameter servers take one GPU each."""
+    table = job_table([Job(second, 1, duration_s) for second in submit_s])
+    table = replace(table, training=together(*jobs), loss=None if loss is None else _losses(len(jobs), loss))
+    return build_world(table, cluster_of(gpus), params={"truth": "placement", **(params or {})})
+
+
+def _losses(n: int, given: Mapping[str, float]) -> LossProfile:
+    values = {"loss_noise": 0.0, "loss_threshold": 0.01, "loss_patience": 1.0, **given}
+    return LossProfile(**{name: np.full(n, value) for name, value in values.items()})
