@@ -17,10 +17,11 @@ from ray_sim.policies.chunk_fifo import ChunkFifo
 from ray_sim.policies.chunk_spt import ChunkSpt
 from ray_sim.policies.fifo import Fifo
 from ray_sim.policies.las import Las
+from ray_sim.policies.optimus.policy import Optimus
 from ray_sim.policies.sjf import Sjf
 from ray_sim.policies.srtf import Srtf
 
-BUILT_IN: tuple[type[Policy], ...] = (Fifo, Sjf, Srtf, Las, ChunkFifo, ChunkSpt)
+BUILT_IN: tuple[type[Policy], ...] = (Fifo, Sjf, Srtf, Las, ChunkFifo, ChunkSpt, Optimus)
 ENTRY_POINT_GROUP = "ray_sim.policies"
 
 

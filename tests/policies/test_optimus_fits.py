@@ -14,7 +14,7 @@ from ray_sim.model.loss import last_epoch, loss
 from ray_sim.model.step_time import AsyncSpeed, SyncSpeed
 from ray_sim.model.units import FloatArray
 from ray_sim.policies.optimus.loss_fit import epochs_left, fitted_curves
-from ray_sim.policies.optimus.speed_fit import Speeds, fit_speed, trial_pairs
+from ray_sim.policies.optimus.speed_fit import Speeds, fitted_time, trial_pairs
 
 SYNC_THETA = np.array([0.02, 0.5, 0.3, 0.01, 0.02])
 ASYNC_THETA = np.array([2.0, 0.3, 0.01, 0.02])
@@ -119,7 +119,7 @@ MIXED = [(1, 1), (1, 2), (2, 1), (4, 2), (8, 8)]
 
 def test_synchronous_speeds_are_recovered_from_five_pairs() -> None:
     model = SyncSpeed(np.array(128.0), SYNC_THETA)
-    found = fit_speed(Exchange.SYNC, 128.0, seen(model, MIXED))
+    found = fitted_time(Exchange.SYNC, 128.0, seen(model, MIXED))
     np.testing.assert_allclose(found, [0.02 * 128, 0.5, 0.3, 0.01, 0.02, 0, 0], rtol=1e-9, atol=1e-12)
     # Example 3.A: f(1, 1) = 1 / (2.56 + 0.5 + 0.3 + 0.01 + 0.02); arguments are workers, then servers.
     assert 1 / step_s(found, 1, 1) == pytest.approx(0.294985, abs=1e-6)
@@ -130,7 +130,7 @@ def test_synchronous_speeds_are_recovered_from_five_pairs() -> None:
 def test_asynchronous_speeds_are_recovered_from_four_pairs() -> None:
     """W / f = 2 + 0.3 w / p + 0.01 w + 0.02 p, so 1 / f = 2 / w + 0.3 / p + 0.01 + 0.02 p / w."""
     model = AsyncSpeed(ASYNC_THETA)
-    found = fit_speed(Exchange.ASYNC, 32.0, seen(model, MIXED[1:]))
+    found = fitted_time(Exchange.ASYNC, 32.0, seen(model, MIXED[1:]))
     np.testing.assert_allclose(found, [2, 0.01, 0, 0, 0, 0.3, 0.02], rtol=1e-9, atol=1e-12)
     assert 1 / step_s(found, 6, 3) == pytest.approx(float(model.steps_per_s(np.array(6.0), np.array(3.0))))
 
@@ -139,18 +139,18 @@ def test_pairs_that_tell_nothing_apart_leave_terms_out_and_predict_their_like() 
     """With w = p only, w and p are one column: any split of their sum predicts the speeds seen."""
     model = SyncSpeed(np.array(64.0), SYNC_THETA)
     alike = [(n, n) for n in range(1, 11)]
-    found = fit_speed(Exchange.SYNC, 64.0, seen(model, alike))
+    found = fitted_time(Exchange.SYNC, 64.0, seen(model, alike))
     assert (found == 0).sum() >= 4  # two terms the model lacks, and at least two it cannot tell
     for n in (1, 5, 20):
         exact = model.steps_per_s(np.array(float(n)), np.array(float(n)))
         assert 1 / step_s(found, n, n) == pytest.approx(float(exact))
-    once = fit_speed(Exchange.SYNC, 64.0, seen(model, [(3, 2)]))
+    once = fitted_time(Exchange.SYNC, 64.0, seen(model, [(3, 2)]))
     assert 1 / step_s(once, 3, 2) == pytest.approx(float(model.steps_per_s(np.array(3.0), np.array(2.0))))
 
 
 def test_jobs_without_parameter_servers_have_no_terms_of_them() -> None:
     w = np.array([1.0, 2, 4, 8])
-    found = fit_speed(Exchange.ALL_REDUCE, 100.0, Speeds(w, np.zeros(4), 1 / (5 / w + 0.25 + 0.01 * w)))
+    found = fitted_time(Exchange.ALL_REDUCE, 100.0, Speeds(w, np.zeros(4), 1 / (5 / w + 0.25 + 0.01 * w)))
     np.testing.assert_allclose(found, [5, 0.25, 0, 0.01, 0, 0, 0], rtol=1e-9, atol=1e-12)
 
 
@@ -159,7 +159,7 @@ def test_errors_count_relative_to_the_speed() -> None:
     model = SyncSpeed(np.array(128.0), SYNC_THETA)
     exact = seen(model, [*MIXED, (16, 4), (16, 16)])
     fast = Speeds(exact.workers, exact.ps, exact.steps_per_s * 1.01)
-    one, other = (fit_speed(Exchange.SYNC, 128.0, speeds) for speeds in (exact, fast))
+    one, other = (fitted_time(Exchange.SYNC, 128.0, speeds) for speeds in (exact, fast))
     np.testing.assert_allclose(other * 1.01, one, rtol=1e-8, atol=1e-12)
 
 

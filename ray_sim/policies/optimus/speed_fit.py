@@ -30,7 +30,7 @@ class Speeds:
     """Of all workers together, > 0."""
 
 
-def fit_speed(exchange: int, batch: float, seen: Speeds) -> FloatArray:
+def fitted_time(exchange: int, batch: float, seen: Speeds) -> FloatArray:
     """(7,) coefficients >= 0 of the time of a step in the terms of `TERMS`, for the least relative error.
 
     Both models are linear in theta once inverted: 1 / f of jobs in step, w / f of others. The rows are
