@@ -21,13 +21,18 @@ class Demands(NamedTuple):
     """(n, 2) workers and parameter servers, no workers for jobs that are to wait."""
     quanta: I64
     """(n, 2, R) of one worker and of one parameter server."""
+    home: I64
+    """(n + 1,) rows ``home[i]`` to ``home[i + 1]``: where job i is with just these tasks; none: nowhere."""
+    home_server: I64
+    home_role: I64
+    home_tasks: I64
 
 
 class Floor(NamedTuple):
     """The servers that may be used, (S,) each, by index."""
 
     free: I64
-    """(S, R) quanta."""
+    """(S, R) quanta; where jobs are at home, without theirs."""
     key: I64
     """Minus the free quanta of the resource that servers are ordered by."""
     heap: I64
@@ -101,8 +106,8 @@ def _fits_evenly(floor: Floor, quanta: I64, workers: int, ps: int, k: int) -> bo
 
 
 @kernel
-def _place_evenly(demands: Demands, job: int, resource: int, floor: Floor, placed: Placed) -> bool:
-    """Task i of each role to server i mod k, of the freest servers, for the least k with which it fits.
+def _place_evenly(demands: Demands, job: int, most: int, resource: int, floor: Floor, placed: Placed) -> bool:
+    """Task i of each role to server i mod k, of the freest, for the least k <= ``most`` with which it fits.
 
     Servers without room for one task of each role are passed over: they would stay ahead for ever where
     something else than the resource that orders them is used up.
@@ -111,7 +116,8 @@ def _place_evenly(demands: Demands, job: int, resource: int, floor: Floor, place
     quanta = demands.quanta[job]
     pair = quanta[WORKER, resource] + (quanta[PARAMETER_SERVER, resource] if ps > 0 else 0)
     k, passed, fits = 0, len(floor.chosen), False
-    while not fits and k < max(workers, ps) and floor.size[0] > 0 and -floor.key[floor.heap[0]] >= pair:
+    most = min(most, max(workers, ps))
+    while not fits and k < most and floor.size[0] > 0 and -floor.key[floor.heap[0]] >= pair:
         server = floor.heap[0]
         floor.size[0] = remove(floor.heap, 0, floor.size[0], floor.position, floor.key, server)
         if holds(floor, server, quanta, 1, min(ps, 1)):
@@ -191,6 +197,32 @@ def _place_in_turn(
         placed.size[0] = rows
 
 
+@kernel
+def _move(demands: Demands, job: int, sign: int, resource: int, floor: Floor) -> int:
+    """Take a job from home (1) or put it back (-1); returns how many servers it has there."""
+    servers = 0
+    for row in range(demands.home[job], demands.home[job + 1]):
+        server, role, tasks = demands.home_server[row], demands.home_role[row], demands.home_tasks[row]
+        servers += row == demands.home[job] or demands.home_server[row - 1] != server
+        for r in range(floor.free.shape[1]):
+            floor.free[server, r] += sign * tasks * demands.quanta[job, role, r]
+        _order(floor, server, resource)
+    return servers
+
+
+@kernel
+def _stay_or_move(rule: int, demands: Demands, job: int, resource: int, floor: Floor, placed: Placed) -> None:
+    """A job at home stays there, unless it fits evenly on fewer servers."""
+    if rule == EVEN:
+        servers = _move(demands, job, 1, resource, floor)
+        if _place_evenly(demands, job, servers - 1, resource, floor, placed):
+            return
+        _move(demands, job, -1, resource, floor)
+    for row in range(demands.home[job], demands.home[job + 1]):
+        server, role = demands.home_server[row], demands.home_role[row]
+        _add_row(placed, job, server, role, demands.home_tasks[row])
+
+
 @outlined
 def place_all(rule: int, demands: Demands, resource: int, shrink: bool, floor: Floor, placed: Placed) -> None:
     """Place the jobs one after the other; ``floor.free`` becomes what is left, ``placed`` who is where.
@@ -212,5 +244,7 @@ def place_all(rule: int, demands: Demands, resource: int, shrink: bool, floor: F
     for job in range(len(demands.tasks)):
         if demands.tasks[job, WORKER] == 0:
             continue
-        if rule != EVEN or not _place_evenly(demands, job, resource, floor, placed):
+        if demands.home[job] < demands.home[job + 1]:
+            _stay_or_move(rule, demands, job, resource, floor, placed)
+        elif rule != EVEN or not _place_evenly(demands, job, len(floor.free), resource, floor, placed):
             _place_in_turn(rule, demands, job, resource, shrink, floor, placed)

@@ -17,6 +17,7 @@ from tests.training import ONE, Placement
 from tests.training import rows as rows_of
 
 Row = tuple[int, int, int, int]
+NOWHERE: IntArray = np.empty((0, 4), dtype=np.int64)
 
 
 def put(
@@ -26,10 +27,14 @@ def put(
     rule: str = "even",
     shrink: bool = True,
     resource: int = 0,
+    home: list[Row] | None = None,
 ) -> list[Row]:
     """Rows of jobs whose tasks take one quantum each unless said otherwise."""
     each = quanta or [[[1], [1]]] * len(tasks)
-    found = place(np.array(tasks), np.array(each), np.array(free), resource, rule=rule, shrink=shrink)
+    at_home = np.array(home or [], dtype=np.int64).reshape(-1, 4)
+    found = place(
+        np.array(tasks), np.array(each), at_home, np.array(free), resource, rule=rule, shrink=shrink
+    )
     return [tuple(row) for row in found.tolist()]
 
 
@@ -123,6 +128,17 @@ def test_spread_takes_the_freest_server_for_each_task_and_pack_the_fullest() -> 
     assert put([(9, 9)], free, rule="pack", shrink=False) == []
 
 
+def test_a_job_stays_at_home_but_for_fewer_servers() -> None:
+    """Two and two on servers 0 and 1; all on one only if it has room for them, its own counted."""
+    home = on(0, (0, 1, 1), (1, 1, 1))
+    assert put([(2, 2)], [[2], [2], [3]], home=home) == home
+    assert put([(2, 2)], [[2], [2], [4]], home=home) == on(0, (2, 2, 2))
+    assert put([(2, 2)], [[4], [2], [3]], home=home) == on(0, (0, 2, 2))
+    # The small job comes first and takes server 2; what is left where the large one is stays its own.
+    assert put([(2, 2), (1, 0)], [[2], [2], [4]], home=home) == home + on(1, (2, 1, 0))
+    assert put([(2, 2)], [[2], [2], [4]], rule="spread", home=home) == home
+
+
 def test_servers_are_ordered_by_the_resource_that_runs_out_first() -> None:
     """Two workers of (1, 2) and a parameter server of (3, 0): 5 of 10 and 4 of 5."""
     quanta = np.array([[[1, 2], [3, 0]]])
@@ -183,10 +199,10 @@ def test_the_kernel_does_what_the_paper_tells(data: st.DataObject, shrink: bool)
     tasks, quanta, free = draw((n, 2), 6), draw((n, 2, 2), 3), draw((servers, 2), 12)
     resource = data.draw(st.integers(0, 1))
     tasks[tasks[:, WORKER] == 0] = 0
-    found = place(tasks, quanta, free, resource, rule="even", shrink=shrink)
+    found = place(tasks, quanta, NOWHERE, free, resource, rule="even", shrink=shrink)
     assert [tuple(row) for row in found.tolist()] == plain(tasks, quanta, free, resource, shrink=shrink)
     for rule in ("spread", "pack"):
-        rows = place(tasks, quanta, free, resource, rule=rule, shrink=shrink)
+        rows = place(tasks, quanta, NOWHERE, free, resource, rule=rule, shrink=shrink)
         left = free.copy()
         for job, s, role, count in rows:
             left[s] -= count * quanta[job, role]

@@ -64,27 +64,28 @@ def targets(interval: Interval, servers: IntArray, capacity: IntArray, choices: 
     capacity : (S, R) quanta of these servers
     """
     claims, pool = interval.claims, capacity.sum(axis=0)
-    open_ = np.flatnonzero(~interval.stays)
-    staying = np.where(interval.stays[:, None], interval.held, 0)
-    left = pool - np.einsum("jk,jkr->r", staying, claims.demand)
-    mine = _claims_of(claims, open_)
+    rows = interval.rows.copy()
+    # Tasks that demand nothing are still on a server that is gone.
+    astray = rows[~np.isin(rows[:, 1], servers), 0]
+    rows[:, 1] = np.searchsorted(servers, rows[:, 1])
+    stays, same = interval.stays.copy(), np.ones(len(interval.stays), dtype=np.bool_)
+    stays[astray] = same[astray] = False
+    others = np.flatnonzero(~stays)
+    left = pool - np.einsum("jk,jkr->r", interval.held * stays[:, None], claims.demand)
+    mine = _claims_of(claims, others)
     mine = mine._replace(cost=costs(mine.demand, pool, choices.quanta, choices.normalise))
-    tasks = staying
-    tasks[open_] = marginal_gains(mine, left, skip=choices.skip)
-    kept = interval.stays | (choices.keep_places & (tasks == interval.held).all(axis=1))
-    keeping = interval.rows[kept[interval.rows[:, 0]]]
-    room, at = capacity.copy(), np.searchsorted(servers, keeping[:, 1])
-    np.subtract.at(room, at, keeping[:, 3:] * claims.demand[keeping[:, 0], keeping[:, 2]])
-    placed = place(
-        np.where(kept[:, None], 0, tasks),
-        claims.demand,
-        room,
-        scarcest_resource(tasks, claims.demand, pool),
-        rule=choices.placement,
-        shrink=choices.shrink,
-    )
-    placed[:, 1] = servers[placed[:, 1]]
-    return np.concatenate([keeping, placed])
+    tasks = np.zeros_like(interval.held)
+    tasks[others] = marginal_gains(mine, left, skip=choices.skip)
+    staying = rows[stays[rows[:, 0]]]
+    room = capacity.copy()
+    np.subtract.at(room, staying[:, 1], staying[:, 3:] * claims.demand[staying[:, 0], staying[:, 2]])
+    same &= choices.keep_places & (tasks == interval.held).all(axis=1)
+    home = rows[same[rows[:, 0]]]
+    resource = scarcest_resource(tasks, claims.demand, pool)
+    placed = place(tasks, claims.demand, home, room, resource, rule=choices.placement, shrink=choices.shrink)
+    found = np.concatenate([staying, placed])
+    found[:, 1] = servers[found[:, 1]]
+    return found
 
 
 def _claims_of(claims: Claims, jobs: IntArray) -> Claims:

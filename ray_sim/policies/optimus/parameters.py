@@ -53,8 +53,8 @@ PARAMETERS: tuple[Parameter, ...] = (
         "keep_places",
         "bool",
         True,
-        "whether jobs whose numbers of tasks do not change stay where they are; else all are placed anew, "
-        "and whoever ends up elsewhere pays a restart",
+        "whether jobs whose numbers of tasks do not change stay where they are, but for fewer servers; else "
+        "all are placed anew, and whoever ends up elsewhere pays a restart",
     ),
     Parameter(
         "least_stay_s",

@@ -30,27 +30,38 @@ def scarcest_resource(tasks: IntArray, quanta: IntArray, pool: IntArray) -> int:
 
 
 def place(
-    tasks: IntArray, quanta: IntArray, free: IntArray, resource: int, *, rule: str, shrink: bool
+    tasks: IntArray,
+    quanta: IntArray,
+    home: IntArray,
+    capacity: IntArray,
+    resource: int,
+    *,
+    rule: str,
+    shrink: bool,
 ) -> IntArray:
     """(rows, 4) job, server, role, count, sorted; jobs without rows are to wait.
 
     Jobs are placed by their number of tasks, the smallest first, ties by their order. By the rule ``even``
     task i of each role goes to server i mod k, of the k freest, for the least k with which all fit; where
     there is none, parameter servers and workers go in turn to the first server with room. By ``spread`` and
-    ``pack`` they go in turn to the freest or to the fullest server with room.
+    ``pack`` they go in turn to the freest or to the fullest server with room. A job at home stays there, but
+    for fewer servers by the rule ``even``.
 
     Parameters
     ----------
     tasks : (n, 2) workers and parameter servers of each job, 0 workers for those that are to wait
     quanta : (n, 2, R) that one task of each role takes
-    free : (S, R) quanta of the servers that may be used
+    home : (rows, 4) job, server, role, count, sorted, of jobs that are somewhere with just these tasks
+    capacity : (S, R) quanta of the servers that may be used
     resource : by whose free quanta servers are ordered
     shrink : whether a job that does not fit gets fewer tasks, at least one of each role; else it waits
     """
     order = np.argsort(tasks.sum(axis=1), kind="stable")
+    free = capacity.copy()
+    np.subtract.at(free, home[:, 1], home[:, 3:] * quanta[home[:, 0], home[:, 2]])
     n_servers, rows = len(free), int(tasks.sum())
     floor = Floor(
-        free=free.copy(),
+        free=free,
         key=np.empty(n_servers, np.int64),
         heap=np.empty(n_servers, np.int64),
         position=np.empty(n_servers, np.int64),
@@ -64,7 +75,16 @@ def place(
         tasks=np.empty(rows, np.int64),
         size=np.zeros(1, np.int64),
     )
-    demands = Demands(np.ascontiguousarray(tasks[order]), np.ascontiguousarray(quanta[order]))
+    rank = np.argsort(order)
+    home = home[np.argsort(rank[home[:, 0]], kind="stable")]
+    demands = Demands(
+        tasks=np.ascontiguousarray(tasks[order]),
+        quanta=np.ascontiguousarray(quanta[order]),
+        home=np.searchsorted(rank[home[:, 0]], np.arange(len(tasks) + 1)),
+        home_server=home[:, 1].copy(),
+        home_role=home[:, 2].copy(),
+        home_tasks=home[:, 3].copy(),
+    )
     place_all(RULES[rule], demands, resource, shrink, floor, placed)
     n = int(placed.size[0])
     return _merged(order[placed.job[:n]], placed.server[:n], placed.role[:n], placed.tasks[:n])

@@ -18,6 +18,9 @@ from ray_sim.model.units import FloatArray, IntArray
 _SYNC = np.array([0, 1, 2, 3, 4])
 _ASYNC = np.array([0, 5, 1, 6])
 
+_NOISE = 1e-9
+"""Terms of so small a share in the time of a step are rounding: a task that saves so little gains nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class Speeds:
@@ -52,7 +55,9 @@ def fitted_time(exchange: int, batch: float, seen: Speeds) -> FloatArray:
     rows *= weight[:, None]
     size = np.sqrt((rows * rows).sum(axis=0))
     size[size == 0] = 1.0
-    theta = nnls(rows / size, np.ones(len(w)))[0] / size
+    share = nnls(rows / size, np.ones(len(w)))[0]
+    share[share < _NOISE * np.sqrt(len(w))] = 0.0
+    theta = share / size
     coefficients = np.zeros(TERMS)
     coefficients[terms] = theta
     if exchange != Exchange.ASYNC:
