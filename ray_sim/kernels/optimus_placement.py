@@ -36,10 +36,12 @@ class Floor(NamedTuple):
     key: I64
     """Minus the free quanta of the resource that servers are ordered by."""
     heap: I64
-    """Servers by (key, index): the freest first."""
+    """Servers by (key, index): the freest first. Those found to be without ``least`` are left out."""
     position: I64
     size: I64
     """(1,)."""
+    least: I64
+    """(R,) quanta without which no job has room for one task of each role."""
     chosen: I64
     """(S,) working space: servers in turn; then, from the end, servers that are passed over."""
 
@@ -62,6 +64,14 @@ def holds(floor: Floor, server: int, quanta: I64, workers: int, ps: int) -> bool
     for r in range(quanta.shape[1]):
         need = workers * quanta[WORKER, r] + ps * quanta[PARAMETER_SERVER, r]
         if need > floor.free[server, r]:
+            return False
+    return True
+
+
+@kernel
+def _of_use(floor: Floor, server: int) -> bool:
+    for r in range(len(floor.least)):
+        if floor.free[server, r] < floor.least[r]:
             return False
     return True
 
@@ -124,7 +134,7 @@ def _place_evenly(demands: Demands, job: int, most: int, resource: int, floor: F
             floor.chosen[k] = server
             k += 1
             fits = _fits_evenly(floor, quanta, workers, ps, k)
-        else:
+        elif _of_use(floor, server):
             passed -= 1
             floor.chosen[passed] = server
     for rank in range(k):

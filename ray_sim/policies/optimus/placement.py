@@ -7,8 +7,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from ray_sim.kernels.arrays import WORKER
 from ray_sim.kernels.optimus_placement import EVEN, PACK, SPREAD, Demands, Floor, Placed, place_all
 from ray_sim.model.units import IntArray
+
+_MOST = 2**60
+"""Quanta, more than any server has."""
 
 RULES = {"even": EVEN, "spread": SPREAD, "pack": PACK}
 """Placement rules by name."""
@@ -60,12 +64,14 @@ def place(
     free = capacity.copy()
     np.subtract.at(free, home[:, 1], home[:, 3:] * quanta[home[:, 0], home[:, 2]])
     n_servers, rows = len(free), int(tasks.sum())
+    pairs = np.einsum("jk,jkr->jr", np.minimum(tasks, 1), quanta)[tasks[:, WORKER] > 0]
     floor = Floor(
         free=free,
         key=np.empty(n_servers, np.int64),
         heap=np.empty(n_servers, np.int64),
         position=np.empty(n_servers, np.int64),
         size=np.zeros(1, np.int64),
+        least=pairs.min(axis=0, initial=_MOST),
         chosen=np.empty(n_servers, np.int64),
     )
     placed = Placed(
