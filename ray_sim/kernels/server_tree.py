@@ -1,8 +1,6 @@
-"""The least loaded server that holds a demand, found without looking at all servers.
+"""What a binary tree over servers knows of their room, to find one without looking at all.
 
-A binary tree over some servers, in the order of their numbers: node 1 is the root, nodes 2 i and 2 i + 1
-are below node i, server k of n stands at leaf ``size + k``. The load of a server is the sum over resources
-of its used share; ties go to the lower number.
+Node 1 is the root, nodes 2 i and 2 i + 1 are below node i, server k of n stands at leaf ``size + k``.
 """
 
 from __future__ import annotations
@@ -11,14 +9,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ray_sim.kernels.arrays import F64, I64
+from ray_sim.kernels.arrays import I64
 from ray_sim.kernels.compile import kernel
 
-_DEPTH = 64
+DEPTH = 64
+"""Room for the nodes that a search keeps for later: at most one for each level, and one more."""
 
 
 class ServerTree(NamedTuple):
-    """Servers, what they have free, and what the tree knows of it."""
+    """Servers, what they have free, and the most of each resource below each node."""
 
     server: I64
     """(n,) numbers, increasing."""
@@ -28,10 +27,6 @@ class ServerTree(NamedTuple):
     """(n, R) quanta."""
     useful: I64
     """(R,) a server that has less free of any resource is of use to nobody."""
-    load: F64
-    """(n,)."""
-    least: I64
-    """(2 size,) least loaded server below each node, by its place in `server`; -1 if none is of use."""
     room: I64
     """(2 size, R) most that a server of use below each node has free of each resource; -1 without one."""
     stack: I64
@@ -41,16 +36,13 @@ class ServerTree(NamedTuple):
 def new_server_tree(server: I64, capacity: I64, free: I64, useful: I64) -> ServerTree:
     """A tree of these servers; ``free`` is copied."""
     n, resources = free.shape
-    size = 1 << max(n - 1, 0).bit_length()
     tree = ServerTree(
         server=server,
         capacity=capacity,
         free=free.copy(),
         useful=useful,
-        load=np.zeros(n),
-        least=np.full(2 * size, -1, dtype=np.int64),
-        room=np.full((2 * size, resources), -1, dtype=np.int64),
-        stack=np.empty(_DEPTH, dtype=np.int64),
+        room=np.full((2 << max(n - 1, 0).bit_length(), resources), -1, dtype=np.int64),
+        stack=np.empty(DEPTH, dtype=np.int64),
     )
     _build(tree)
     return tree
@@ -58,7 +50,7 @@ def new_server_tree(server: I64, capacity: I64, free: I64, useful: I64) -> Serve
 
 @kernel
 def _build(tree: ServerTree) -> None:
-    size = len(tree.least) // 2
+    size = leaves(tree)
     for k in range(len(tree.server)):
         _set_leaf(tree, size + k, k)
     for node in range(size - 1, 0, -1):
@@ -66,41 +58,36 @@ def _build(tree: ServerTree) -> None:
 
 
 @kernel
-def _set_leaf(tree: ServerTree, node: int, k: int) -> None:
-    load, of_use = 0.0, True
-    for r in range(tree.free.shape[1]):
-        offered, free = tree.capacity[k, r], tree.free[k, r]
-        of_use = of_use and free >= tree.useful[r]
-        if offered > 0:
-            load += (offered - free) / offered
-    tree.load[k] = load
-    tree.least[node] = k if of_use else -1
-    for r in range(tree.free.shape[1]):
-        tree.room[node, r] = tree.free[k, r] if of_use else -1
+def leaves(tree: ServerTree) -> int:
+    """Leaves, a power of two; the first is the node of that number."""
+    return len(tree.room) // 2
 
 
 @kernel
-def _before(tree: ServerTree, a: int, b: int) -> bool:
-    """Whether server ``a`` is less loaded than ``b``; no server (-1) is the most loaded."""
-    if a < 0 or b < 0:
-        return b < 0 <= a
-    return bool(tree.load[a] < tree.load[b] or (tree.load[a] == tree.load[b] and a < b))
+def of_use(tree: ServerTree, k: int) -> bool:
+    """Whether server ``k`` may hold anything that is still to be placed."""
+    return holds(tree, k, tree.useful)
+
+
+@kernel
+def _set_leaf(tree: ServerTree, node: int, k: int) -> None:
+    there = of_use(tree, k)
+    for r in range(tree.free.shape[1]):
+        tree.room[node, r] = tree.free[k, r] if there else -1
 
 
 @kernel
 def _join(tree: ServerTree, node: int) -> None:
-    a, b = tree.least[2 * node], tree.least[2 * node + 1]
-    tree.least[node] = b if _before(tree, b, a) else a
     for r in range(tree.room.shape[1]):
         tree.room[node, r] = max(tree.room[2 * node, r], tree.room[2 * node + 1, r])
 
 
 @kernel
-def take(tree: ServerTree, k: int, demand: I64) -> None:
+def take_room(tree: ServerTree, k: int, demand: I64) -> None:
     """Server ``k`` of the tree gives what is demanded. O(R log n)."""
     for r in range(len(demand)):
         tree.free[k, r] -= demand[r]
-    node = len(tree.least) // 2 + k
+    node = leaves(tree) + k
     _set_leaf(tree, node, k)
     node >>= 1
     while node > 0:
@@ -109,7 +96,8 @@ def take(tree: ServerTree, k: int, demand: I64) -> None:
 
 
 @kernel
-def _may_hold(tree: ServerTree, node: int, demand: I64) -> bool:
+def may_hold(tree: ServerTree, node: int, demand: I64) -> bool:
+    """False only if no server below the node holds the demand; exact at leaves."""
     for r in range(len(demand)):
         if tree.room[node, r] < demand[r]:
             return False
@@ -117,33 +105,9 @@ def _may_hold(tree: ServerTree, node: int, demand: I64) -> bool:
 
 
 @kernel
-def _holds(tree: ServerTree, k: int, demand: I64) -> bool:
+def holds(tree: ServerTree, k: int, demand: I64) -> bool:
+    """Whether server ``k`` of the tree has free what is demanded."""
     for r in range(len(demand)):
         if tree.free[k, r] < demand[r]:
             return False
     return True
-
-
-@kernel
-def least_loaded(tree: ServerTree, demand: I64) -> int:
-    """Place in the tree of the least loaded server that holds the demand, -1 if none does.
-
-    Where the least loaded one of all holds it, that is found at once; O(n R) at most.
-    """
-    best, top = -1, 1
-    tree.stack[0] = 1
-    while top > 0:
-        top -= 1
-        node = tree.stack[top]
-        first = tree.least[node]
-        if not _before(tree, first, best) or not _may_hold(tree, node, demand):
-            continue
-        if _holds(tree, first, demand):
-            best = first
-            continue
-        left, right = 2 * node, 2 * node + 1
-        if _before(tree, tree.least[right], tree.least[left]):
-            left, right = right, left
-        tree.stack[top], tree.stack[top + 1] = right, left
-        top += 2
-    return best

@@ -13,7 +13,7 @@ import numpy as np
 
 from ray_sim.kernels.arrays import I64
 from ray_sim.kernels.compile import kernel
-from ray_sim.kernels.server_tree import ServerTree, least_loaded, take
+from ray_sim.kernels.least_loaded import Loads, least_loaded, take
 from ray_sim.kernels.wide import product_above
 
 
@@ -102,7 +102,7 @@ def _in_pool(filling: Filling, job: int) -> bool:
 
 
 @kernel
-def fill(filling: Filling, tree: ServerTree, pooled: bool, stop: bool) -> int:
+def fill(filling: Filling, loads: Loads, pooled: bool, stop: bool) -> int:
     """Give bundles until no job in the round can have another; returns how many are placed.
 
     Each goes to the least loaded server that holds it. A job whose next bundle fits nowhere leaves the
@@ -116,7 +116,7 @@ def fill(filling: Filling, tree: ServerTree, pooled: bool, stop: bool) -> int:
     while n > 0:
         job = filling.heap[0]
         demand = filling.demand[job]
-        k = least_loaded(tree, demand)
+        k = least_loaded(loads, demand)
         fits = _in_pool(filling, job) if pooled else k >= 0
         if not fits and stop:
             break
@@ -125,8 +125,8 @@ def fill(filling: Filling, tree: ServerTree, pooled: bool, stop: bool) -> int:
             for r in range(len(demand)):
                 filling.pool[r] -= demand[r]
         if fits and k >= 0:
-            take(tree, k, demand)
-            filling.job[placed], filling.server[placed] = job, tree.server[k]
+            take(loads, k, demand)
+            filling.job[placed], filling.server[placed] = job, loads.tree.server[k]
             placed += 1
         if not fits or filling.got[job] == filling.most[job]:
             n -= 1

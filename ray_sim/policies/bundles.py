@@ -103,6 +103,19 @@ def _beside(world: GrantedWorld, worker: IntArray, ps: IntArray) -> IntArray:
     return most
 
 
+def bundle_bound(demand: IntArray, most: IntArray, total: IntArray) -> int:
+    """No more bundles than this are given out.
+
+    Each is a share of all there is, summed over resources; all shares together are at most one for each
+    resource.
+    """
+    offered = total > 0
+    share = (demand[:, offered] / total[offered]).sum(axis=1)
+    some = share > 0
+    free = int(most[~some].sum())
+    return free + min(int(most[some].sum()), int(offered.sum() / share.min(initial=1.0, where=some)) + 1)
+
+
 Share = Callable[[IntArray, IntArray], tuple[IntArray, IntArray]]
 """From jobs and empty servers to the bundles placed: of each the job's place in ``jobs``, and the server."""
 

@@ -244,16 +244,23 @@ def _restorable(new: NewPolicy) -> str:
     for world in (_busy(new, partition="vc"), *_failing(new)):
         whole = _run(new, world)
         for stop in (1, 17, 50):
-            policy = new()
-            simulation = Simulation(world, policy)
-            policy.start(simulation.world, simulation.streams)
-            for _ in range(stop):
-                view = simulation.advance()
-                if view is None:
-                    break
-                simulation.apply(policy.decide(view))
-            _same(whole, _go_on(world, new(), simulation), f"restored after {stop} decisions")
+            stopped = _stopped(world, new(), stop)
+            if stopped is None:
+                break
+            _same(whole, _go_on(world, new(), stopped), f"restored after {stop} decisions")
     return "restored from state() after 1, 17 and 50 decisions it goes on alike"
+
+
+def _stopped(world: World, policy: Policy, decisions: int) -> Simulation | None:
+    """A run after so many decisions; None if it has fewer."""
+    simulation = Simulation(world, policy)
+    policy.start(simulation.world, simulation.streams)
+    for _ in range(decisions):
+        view = simulation.advance()
+        if view is None:
+            return None
+        simulation.apply(policy.decide(view))
+    return simulation
 
 
 def _go_on(world: World, policy: Policy, stopped: Simulation) -> RunResult:

@@ -9,13 +9,14 @@ import numpy as np
 from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake
 from ray_sim.engine.decision import Decision
 from ray_sim.kernels.arrays import WORKER
+from ray_sim.kernels.least_loaded import new_loads
 from ray_sim.kernels.server_tree import new_server_tree
 from ray_sim.kernels.shares import fill, new_filling
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import IntArray
-from ray_sim.policies.bundles import MOST_WORKERS, bundles, reallocate
+from ray_sim.policies.bundles import MOST_WORKERS, bundle_bound, bundles, reallocate
 
 
 class Drf(Policy):
@@ -112,18 +113,5 @@ class Drf(Policy):
         total = capacity.sum(axis=0)
         tree = new_server_tree(servers, capacity, capacity, demand.min(axis=0))
         filling = new_filling(demand, most, total, bundle_bound(demand, most, total))
-        placed = fill(filling, tree, self._pooled, self._stop)
+        placed = fill(filling, new_loads(tree), self._pooled, self._stop)
         return filling.job[:placed], filling.server[:placed]
-
-
-def bundle_bound(demand: IntArray, most: IntArray, total: IntArray) -> int:
-    """No more bundles than this are given out.
-
-    Each is a share of all there is, summed over resources; all shares together are at most one for each
-    resource.
-    """
-    offered = total > 0
-    share = (demand[:, offered] / total[offered]).sum(axis=1)
-    some = share > 0
-    free = int(most[~some].sum())
-    return free + min(int(most[some].sum()), int(offered.sum() / share.min(initial=1.0, where=some)) + 1)

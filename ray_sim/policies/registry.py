@@ -20,8 +20,9 @@ from ray_sim.policies.fifo import Fifo
 from ray_sim.policies.las import Las
 from ray_sim.policies.sjf import Sjf
 from ray_sim.policies.srtf import Srtf
+from ray_sim.policies.tetris import Tetris
 
-BUILT_IN: tuple[type[Policy], ...] = (Fifo, Sjf, Srtf, Las, ChunkFifo, ChunkSpt, Drf)
+BUILT_IN: tuple[type[Policy], ...] = (Fifo, Sjf, Srtf, Las, ChunkFifo, ChunkSpt, Drf, Tetris)
 ENTRY_POINT_GROUP = "ray_sim.policies"
 
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ray_sim.kernels.least_loaded import new_loads
 from ray_sim.kernels.server_tree import new_server_tree
 from ray_sim.kernels.shares import Filling, fill, new_filling
 from ray_sim.kernels.wide import product_above
@@ -47,7 +48,7 @@ def filled(
     asked = np.array(demand, dtype=np.int64)
     tree = new_server_tree(np.arange(len(offered)), offered, offered, asked.min(axis=0))
     filling = new_filling(asked, np.array(most), offered.sum(axis=0), sum(most))
-    placed = fill(filling, tree, pooled, stop)
+    placed = fill(filling, new_loads(tree), pooled, stop)
     assert (tree.free >= 0).all()
     return filling, list(zip(filling.job[:placed].tolist(), filling.server[:placed].tolist(), strict=True))
 
@@ -58,7 +59,7 @@ def in_pool(demand: Amounts, total: list[int], most: int = 10**6) -> npt.NDArray
     nothing = np.empty((0, len(total)), dtype=np.int64)
     tree = new_server_tree(NOWHERE, nothing, nothing, asked.min(axis=0))
     filling = new_filling(asked, np.full(len(demand), most), np.array(total, dtype=np.int64), 0)
-    assert fill(filling, tree, True, False) == 0
+    assert fill(filling, new_loads(tree), True, False) == 0
     return filling.got
 
 
