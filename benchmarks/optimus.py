@@ -34,6 +34,7 @@ ROUND_BUDGET_S, REFIT_BUDGET_S = 0.5, 2.0
 _SERVER = (10_000, 64 * 1024)
 _EPOCHS = 60
 _CHOICES = Choices(
+    allocation="optimus",
     normalise="share",
     quanta=np.array([1000, 1024]),
     skip=False,
@@ -67,12 +68,13 @@ def _rounds(
     """The first round, when nobody holds anything, and the next, when what is left has changed."""
     claims = _claims(n_jobs)
     nothing = np.empty((0, 4), dtype=np.int64)
-    first = Interval(claims, nothing, tasks_of(nothing, n_jobs), np.zeros(n_jobs, dtype=np.bool_))
+    asked = np.ones(n_jobs, dtype=np.int64)
+    first = Interval(claims, asked, nothing, tasks_of(nothing, n_jobs), np.zeros(n_jobs, dtype=np.bool_))
     servers, capacity = np.arange(n_servers), np.tile(_SERVER, (n_servers, 1)).astype(np.int64)
     first_s, rows = _median(lambda: targets(first, servers, capacity, _CHOICES), repetitions)
     rows = rows[np.lexsort((rows[:, 2], rows[:, 1], rows[:, 0]))]
     later = claims._replace(steps=claims.steps * Streams(1).generator("later").uniform(0.8, 1.0, n_jobs))
-    following = Interval(later, rows, tasks_of(rows, n_jobs), first.stays)
+    following = Interval(later, asked, rows, tasks_of(rows, n_jobs), first.stays)
     next_s, _ = _median(lambda: targets(following, servers, capacity, _CHOICES), repetitions)
     return [
         Measurement(case, "tasks", float(rows[:, 3].sum()), "", "neither"),

@@ -235,6 +235,8 @@ def test_even_placement_beats_its_alternatives() -> None:
         {"remaining": "known", "normalise": "amount"},
         {"when_full": "skip", "misfit": "wait"},
         {"keep_places": False},
+        {"allocation": "drf"},
+        {"allocation": "tetris", "least_stay_s": 900},
         {"speed_error": 0.3, "convergence_error": 0.3},
     ],
 )

@@ -11,12 +11,14 @@ from ray_sim.kernels.optimus_allocation import Claims
 from ray_sim.model.units import BoolArray, IntArray
 from ray_sim.policies.optimus.allocation import Normalise, costs, marginal_gains
 from ray_sim.policies.optimus.placement import place, scarcest_resource
+from ray_sim.policies.optimus.rivals import drf_tasks, tetris_tasks
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
     """How tasks are shared out and placed, see `ray_sim.policies.optimus.parameters`."""
 
+    allocation: str
     normalise: Normalise
     quanta: IntArray
     """(R,) in a unit of each resource."""
@@ -31,6 +33,8 @@ class Interval(NamedTuple):
 
     claims: Claims
     """Without costs, which depend on the servers."""
+    asked: IntArray
+    """Workers that are asked for."""
     rows: IntArray
     """(m, 4) number of the job, server, role, count that are held now, sorted."""
     held: IntArray
@@ -50,7 +54,8 @@ def part_of(interval: Interval, jobs: IntArray) -> Interval:
     """The same of some jobs, sorted, numbered anew."""
     mine = interval.rows[np.isin(interval.rows[:, 0], jobs)]
     mine[:, 0] = np.searchsorted(jobs, mine[:, 0])
-    return Interval(_claims_of(interval.claims, jobs), mine, interval.held[jobs], interval.stays[jobs])
+    claims = _claims_of(interval.claims, jobs)
+    return Interval(claims, interval.asked[jobs], mine, interval.held[jobs], interval.stays[jobs])
 
 
 def targets(interval: Interval, servers: IntArray, capacity: IntArray, choices: Choices) -> IntArray:
@@ -71,14 +76,13 @@ def targets(interval: Interval, servers: IntArray, capacity: IntArray, choices: 
     stays, same = interval.stays.copy(), np.ones(len(interval.stays), dtype=np.bool_)
     stays[astray] = same[astray] = False
     others = np.flatnonzero(~stays)
-    left = pool - np.einsum("jk,jkr->r", interval.held * stays[:, None], claims.demand)
-    mine = _claims_of(claims, others)
-    mine = mine._replace(cost=costs(mine.demand, pool, choices.quanta, choices.normalise))
-    tasks = np.zeros_like(interval.held)
-    tasks[others] = marginal_gains(mine, left, skip=choices.skip)
     staying = rows[stays[rows[:, 0]]]
     room = capacity.copy()
     np.subtract.at(room, staying[:, 1], staying[:, 3:] * claims.demand[staying[:, 0], staying[:, 2]])
+    tasks = np.zeros_like(interval.held)
+    if len(others):
+        mine = _claims_of(claims, others)
+        tasks[others] = _allocated(mine, interval.asked[others], capacity, room, choices)
     same &= choices.keep_places & (tasks == interval.held).all(axis=1)
     home = rows[same[rows[:, 0]]]
     resource = scarcest_resource(tasks, claims.demand, pool)
@@ -86,6 +90,19 @@ def targets(interval: Interval, servers: IntArray, capacity: IntArray, choices: 
     found = np.concatenate([staying, placed])
     found[:, 1] = servers[found[:, 1]]
     return found
+
+
+def _allocated(
+    claims: Claims, asked: IntArray, capacity: IntArray, room: IntArray, choices: Choices
+) -> IntArray:
+    """(n, 2) workers and parameter servers for jobs that share the ``room`` on servers of this capacity."""
+    pool, left = capacity.sum(axis=0), room.sum(axis=0)
+    if choices.allocation == "drf":
+        return drf_tasks(claims, pool, left)
+    if choices.allocation == "tetris":
+        return tetris_tasks(claims, asked, capacity, room)
+    priced = claims._replace(cost=costs(claims.demand, pool, choices.quanta, choices.normalise))
+    return marginal_gains(priced, left, skip=choices.skip)
 
 
 def _claims_of(claims: Claims, jobs: IntArray) -> Claims:

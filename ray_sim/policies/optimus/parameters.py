@@ -7,6 +7,15 @@ from ray_sim.policies.optimus.placement import RULES
 
 PARAMETERS: tuple[Parameter, ...] = (
     Parameter(
+        "allocation",
+        "choice",
+        "optimus",
+        "how tasks are shared out. optimus: by marginal gains; drf: by dominant shares, in pairs; tetris: by "
+        "alignment and work left, in pairs",
+        source="3.2, 3.3",
+        choices=("optimus", "drf", "tetris"),
+    ),
+    Parameter(
         "remaining",
         "choice",
         "predicted",

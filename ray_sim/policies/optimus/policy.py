@@ -57,6 +57,7 @@ class Optimus(Policy):
 
     def __init__(
         self,
+        allocation: str = "optimus",
         remaining: str = "predicted",
         normalise: Normalise = "share",
         when_full: str = "stop",
@@ -73,6 +74,7 @@ class Optimus(Policy):
         self._predicts = remaining == "predicted"
         if not self._predicts:
             self.sees = (self.sees - {"losses"}) | {"work_left"}  # type: ignore[misc]  # what it sees is a choice
+        self._allocation = allocation
         self._normalise: Normalise = normalise
         self._skip = when_full == "skip"
         self._placement = placement
@@ -92,6 +94,7 @@ class Optimus(Policy):
         self._known = nothing_known(NO_JOBS)
         quanta = [QUANTA_PER_UNIT[name] for name in world.cluster.resources]
         self._choices = Choices(
+            allocation=self._allocation,
             normalise=self._normalise,
             quanta=np.array(quanta, dtype=np.int64),
             skip=self._skip,
@@ -109,7 +112,8 @@ class Optimus(Policy):
         self._learn(view, jobs, held, useful, slow)
         known = self._known
         stays = (held[:, WORKER] > 0) & (view.now_us - known.changed_us < self._least_stay_us)
-        interval = Interval(self._claims(view, jobs, useful), rows, held, stays)
+        asked = view.jobs.gang[jobs, WORKER]
+        interval = Interval(self._claims(view, jobs, useful), asked, rows, held, stays)
         changes = towards(view.holdings, jobs, self._target(view, jobs, interval), slow & known.was_slow)
         known.was_slow[:] = slow
         if changes is not None:
