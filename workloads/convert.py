@@ -11,7 +11,7 @@ import polars as pl
 from pydantic import JsonValue
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError, UnknownNameError
-from workloads import csv_table, philly_csv
+from workloads import csv_table, philly_csv, philly_log
 from workloads.files import replacing, require_file, require_folder_of
 from workloads.provenance import Counts, Provenance, Source
 from workloads.realise import Window
@@ -20,7 +20,8 @@ from workloads.store import write_workload
 from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
 
 FORMATS: dict[str, TraceFormat] = {
-    trace_format.name: trace_format for trace_format in (csv_table.FORMAT, philly_csv.FORMAT)
+    trace_format.name: trace_format
+    for trace_format in (csv_table.FORMAT, philly_log.FORMAT, philly_csv.FORMAT)
 }
 """Every trace format by its name."""
 

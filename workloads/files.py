@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 
@@ -47,6 +50,22 @@ def sha256(path: Path) -> str:
     """SHA-256 of a file's bytes, in hexadecimal."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+@contextmanager
+def open_unpacked(path: Path) -> Iterator[TextIO]:
+    """The text of a plain or gzip file, told apart by content, without a byte order mark.
+
+    Line ends stay as they are; bytes that are no UTF-8 become lone surrogates.
+    """
+    with path.open("rb") as raw:
+        packed = raw.read(len(GZIP_MAGIC)) == GZIP_MAGIC
+        raw.seek(0)
+        with gzip.open(raw) if packed else raw as stream:
+            yield io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
 
 
 @contextmanager

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
+from typing import TypeVar
 
 import polars as pl
 from pydantic import JsonValue
+
+from ray_sim.model.errors import UnknownNameError
 
 REJECT_SCHEMA: dict[str, pl.DataType] = {
     "source": pl.String(),
@@ -15,7 +19,36 @@ REJECT_SCHEMA: dict[str, pl.DataType] = {
     "reason": pl.String(),
     "text": pl.String(),
 }
-"""Columns of the rejects: file name, line from 1 (the header is line 1), reason, the line's text."""
+"""Columns of the rejects: file name, line from 1 (the header is line 1), reason, the line's text.
+
+Of a JSON file, `line` is the record's number from 1.
+"""
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+class RunTime(StrEnum):
+    """What is the run time of a job that the trace started more than once."""
+
+    SPAN = "span"
+    """From its first start to its last end."""
+    SUM = "sum"
+    """All attempts together, without the gaps between them."""
+    ATTEMPTS = "attempts"
+    """Each attempt is a row of its own."""
+
+
+def choose(kind: type[_Choice], option: str, name: str | None) -> _Choice | None:
+    """The choice of that name; None for None.
+
+    Raises
+    ------
+    UnknownNameError : no such choice
+    """
+    try:
+        return None if name is None else kind(name)
+    except ValueError as error:
+        raise UnknownNameError(option, str(name), [str(choice) for choice in kind]) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +59,8 @@ class ConvertOptions:
     """YAML file that maps the trace's columns to the schema's."""
     rebase: bool = False
     """Whether submit_s counts from the first kept submission instead of the trace's own zero."""
+    run_time: RunTime | None = None
+    """None for the format's own default."""
 
 
 @dataclass(frozen=True, slots=True)

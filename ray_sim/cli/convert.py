@@ -22,6 +22,10 @@ def convert(
     rebase: Annotated[
         bool, typer.Option("--rebase", help="Count submit_s from the first kept submission.")
     ] = False,
+    run_time: Annotated[
+        str | None,
+        typer.Option(metavar="RULE", help="Of a job started more than once: span, sum or attempts."),
+    ] = None,
     window: Annotated[
         tuple[float, float] | None,
         typer.Option(metavar="FROM TO", help="Keep the jobs submitted in [FROM, TO) seconds."),
@@ -38,14 +42,16 @@ def convert(
     from ray_sim.console import print_json, print_rows
     from workloads.convert import convert as convert_trace
     from workloads.realise import Window
-    from workloads.trace_format import ConvertOptions
+    from workloads.trace_format import ConvertOptions, RunTime, choose
 
     began = time.perf_counter()
     report = convert_trace(
         format_name,
         sources,
         out,
-        options=ConvertOptions(mapping=mapping, rebase=rebase),
+        options=ConvertOptions(
+            mapping=mapping, rebase=rebase, run_time=choose(RunTime, "--run-time", run_time)
+        ),
         window=None if window is None else Window(*window),
         rejects=rejects,
     )
