@@ -10,8 +10,9 @@ from pathlib import Path
 import polars as pl
 from pydantic import JsonValue
 
+from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError, UnknownNameError
-from workloads import csv_table, philly_csv, philly_log
+from workloads import csv_table, google2011, philly_csv, philly_log
 from workloads.files import replacing, require_file, require_folder_of
 from workloads.provenance import Counts, Provenance, Source
 from workloads.realise import Window
@@ -21,7 +22,7 @@ from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
 
 FORMATS: dict[str, TraceFormat] = {
     trace_format.name: trace_format
-    for trace_format in (csv_table.FORMAT, philly_log.FORMAT, philly_csv.FORMAT)
+    for trace_format in (csv_table.FORMAT, google2011.FORMAT, philly_log.FORMAT, philly_csv.FORMAT)
 }
 """Every trace format by its name."""
 
@@ -42,6 +43,8 @@ class ConversionReport:
     outside_window: int
     warnings: tuple[str, ...]
     notes: dict[str, JsonValue]
+    cluster: Cluster | None = None
+    """The trace's machines, if they were asked for."""
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Plain values, for JSON."""
@@ -88,17 +91,23 @@ def convert(
     options = options or ConvertOptions()
     rejects = rejects or out.with_name(f"{out.name}.rejects.parquet")
     _check_options(trace_format, options)
-    _check_paths(sources, out, rejects)
+    if not sources:
+        raise InvalidInputError("no source file given; name at least one trace file")
+    named = trace_format.find(sources)
+    _check_paths(sources, [*named], out, rejects)
+    hashed = tuple(Source.of(path, name) for path, name in named.items())
+    _check_contents(hashed)
     parsed = trace_format.read(sources, options)
     jobs = parsed.jobs if window is None else parsed.jobs.filter(window.holds(pl.col("submit_s")))
     counts = _count(parsed, kept=jobs.height)
     if counts.kept == 0:
         raise InvalidWorkloadError(_nothing_kept_text(sources, counts))
     provenance = Provenance(
-        sources=tuple(Source.of(path) for path in sources),
+        sources=hashed,
         converter=trace_format.name,
         converter_version=trace_format.version,
         options=parsed.options | ({} if window is None else {"window_s": [window.from_s, window.to_s]}),
+        seed=parsed.seed,
         counts=counts,
         notes=parsed.notes,
     )
@@ -115,6 +124,7 @@ def convert(
         outside_window=counts.outside_window,
         warnings=parsed.warnings,
         notes=parsed.notes,
+        cluster=parsed.cluster,
     )
 
 
@@ -127,13 +137,13 @@ def _check_options(trace_format: TraceFormat, options: ConvertOptions) -> None:
             )
 
 
-def _check_paths(sources: Sequence[Path], out: Path, rejects: Path) -> None:
-    if not sources:
-        raise InvalidInputError("no source file given; name at least one trace file")
-    for path in sources:
+def _check_paths(sources: Sequence[Path], files: Sequence[Path], out: Path, rejects: Path) -> None:
+    """Raise unless the files can be read, and the outputs written without harm to them."""
+    for path in files:
         require_file(path)
-    seen = [path.resolve() for path in sources]
-    if len(set(seen)) < len(seen):
+    seen = [path.resolve() for path in files]
+    given = [path.resolve() for path in sources]
+    if len(set(given)) < len(given) or len(set(seen)) < len(seen):
         raise InvalidInputError("a source file is given twice; its jobs would be counted twice")
     for path in (out, rejects):
         require_folder_of(path)
@@ -141,6 +151,18 @@ def _check_paths(sources: Sequence[Path], out: Path, rejects: Path) -> None:
             raise InvalidInputError(f"{path}: is a source, and would be overwritten; choose another name")
     if out.resolve() == rejects.resolve():
         raise InvalidInputError(f"{out}: named for both the workload and the rejects; choose another name")
+
+
+def _check_contents(sources: Sequence[Source]) -> None:
+    """Raise if two files have the same content."""
+    first: dict[str, str] = {}
+    for source in sources:
+        if source.sha256 in first:
+            raise InvalidInputError(
+                f"{first[source.sha256]} and {source.name} have the same content; their jobs would be"
+                " counted twice"
+            )
+        first[source.sha256] = source.name
 
 
 def _count(parsed: Parsed, kept: int) -> Counts:

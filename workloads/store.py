@@ -34,7 +34,8 @@ _READ_ERRORS = (pa.ArrowException, pl.exceptions.PolarsError, OSError, UnicodeDe
 _REPEATING = [name for name, dtype in SCHEMA.items() if dtype == pl.String() and name != "job_id"]
 """Columns worth a dictionary: a name that never repeats only makes the writer slow."""
 
-_PER_TASK = {"cpu": "cpu_per_task", "memory_gib": "memory_gib_per_task", "disk_gib": "disk_gib_per_task"}
+_PER_TASK = {name.removesuffix("_per_task"): name for name in SCHEMA if name.endswith("_per_task")}
+"""The column of each resource but GPUs."""
 
 
 def write_workload(frame: pl.DataFrame, provenance: Provenance, path: Path) -> None:
@@ -155,6 +156,7 @@ def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> 
         vc_names=vc_names,
         user=_or_none(ordered["user"]),
         priority=_priorities(ordered["priority"]),
+        group=_or_none(ordered["group_id"]),
         trace_order=ordered["trace_order"].to_numpy(writable=True),
         origin_us=origin_us,
     )

@@ -23,7 +23,7 @@ TEXT_LIMIT = 500
 
 _FIELDS = pl.List(pl.String())
 
-_BLANKS = " \t\r"
+BLANKS = " \t\r"
 """White space that is no part of a field when it stands around it."""
 
 
@@ -58,7 +58,7 @@ class TextSource:
         split = pl.col("text").map_batches(
             partial(_split_lines, delimiter=self.delimiter), return_dtype=_FIELDS, is_elementwise=True
         )
-        blank = ~pl.col("text").str.contains(f'[^{_BLANKS}"{self.delimiter}]')
+        blank = ~pl.col("text").str.contains(f'[^{BLANKS}"{self.delimiter}]')
         fault = (
             pl.when(blank)
             .then(pl.lit("empty_row"))
@@ -86,7 +86,7 @@ class TextSource:
         ------
         InvalidWorkloadError : not UTF-8, or a truncated or damaged gzip file
         """
-        return _collect(self.path, lazy)
+        return collect_text(self.path, lazy)
 
     def texts(self, lines: pl.Series) -> pl.DataFrame:
         """Columns `line` and `text` (cut at `TEXT_LIMIT`) of the given lines."""
@@ -106,7 +106,7 @@ def open_text(path: Path, delimiter: str) -> TextSource:
     InvalidWorkloadError : missing, empty, unreadable, or a header with repeated names
     """
     require_file(path)
-    first = _collect(path, pl.scan_lines(path, name="text", n_rows=1, glob=False))["text"]
+    first = collect_text(path, pl.scan_lines(path, name="text", n_rows=1, glob=False))["text"]
     fields = _split_lines(first.str.strip_prefix("\ufeff"), delimiter=delimiter).to_list()
     if not fields or fields[0] is None:
         raise InvalidWorkloadError(f"{path}: line 1 is no header of column names; check the file")
@@ -147,7 +147,13 @@ def reject_frame(sources: Sequence[TextSource], rejected: pl.DataFrame) -> pl.Da
     return pl.concat(frames)
 
 
-def _collect(path: Path, lazy: pl.LazyFrame) -> pl.DataFrame:
+def collect_text(path: Path, lazy: pl.LazyFrame) -> pl.DataFrame:
+    """Run a query on a text file, in batches.
+
+    Raises
+    ------
+    InvalidWorkloadError : not UTF-8, or a truncated or damaged gzip file
+    """
     try:
         return lazy.collect(engine="streaming")
     except (pl.exceptions.PolarsError, OSError) as error:
@@ -169,8 +175,8 @@ def _split_lines(lines: pl.Series, delimiter: str) -> pl.Series:
         places = pl.concat([(~quoted).arg_true(), quoted.arg_true()])
         parts = pl.concat([fields.filter(~quoted), pl.Series(slow, dtype=_FIELDS)])
         fields = parts.gather(places.arg_sort())
-    if lines.str.contains(f"[{_BLANKS}]").any():
-        fields = fields.list.eval(pl.element().str.strip_chars(_BLANKS))
+    if lines.str.contains(f"[{BLANKS}]").any():
+        fields = fields.list.eval(pl.element().str.strip_chars(BLANKS))
     return fields
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TypeVar
 import polars as pl
 from pydantic import JsonValue
 
+from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import UnknownNameError
 
 REJECT_SCHEMA: dict[str, pl.DataType] = {
@@ -38,17 +39,37 @@ class RunTime(StrEnum):
     """Each attempt is a row of its own."""
 
 
-def choose(kind: type[_Choice], option: str, name: str | None) -> _Choice | None:
-    """The choice of that name; None for None.
+class RowKind(StrEnum):
+    """What a row is, in a trace whose jobs are many tasks."""
+
+    TASK = "task"
+    """A task; its job is the group_id."""
+    JOB = "job"
+    """A job as one gang, whose tasks are as demanding as its largest."""
+
+
+class Censored(StrEnum):
+    """What becomes of runs whose end the trace does not show."""
+
+    DROP = "drop"
+    """They are rejected."""
+    CUT = "cut"
+    """They end with the trace."""
+    RESAMPLE = "resample"
+    """Their length is drawn from the longer ones of those that are known."""
+
+
+def choose(kind: type[_Choice], option: str, name: str) -> _Choice:
+    """The choice of that name.
 
     Raises
     ------
     UnknownNameError : no such choice
     """
     try:
-        return None if name is None else kind(name)
+        return kind(name)
     except ValueError as error:
-        raise UnknownNameError(option, str(name), [str(choice) for choice in kind]) from error
+        raise UnknownNameError(option, name, [str(choice) for choice in kind]) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +82,12 @@ class ConvertOptions:
     """Whether submit_s counts from the first kept submission instead of the trace's own zero."""
     run_time: RunTime | None = None
     """None for the format's own default."""
+    rows: RowKind = RowKind.TASK
+    censored: Censored = Censored.DROP
+    seed: int = 0
+    """Of what is drawn."""
+    cluster: bool = False
+    """Whether the trace's machines are wanted too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +103,14 @@ class Parsed:
     """What was asked for, as it goes into the provenance."""
     notes: dict[str, JsonValue] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    seed: int | None = None
+    """None where nothing was drawn."""
+    cluster: Cluster | None = None
+    """The trace's machines, if they were asked for."""
+
+
+def _by_name(paths: Sequence[Path]) -> dict[Path, str]:
+    return {path: path.name for path in paths}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +123,5 @@ class TraceFormat:
     read: Callable[[Sequence[Path], ConvertOptions], Parsed]
     options: frozenset[str] = frozenset()
     """Fields of `ConvertOptions` that the format takes."""
+    find: Callable[[Sequence[Path]], Mapping[Path, str]] = _by_name
+    """The files behind what a user names, each with its name in the provenance."""

@@ -56,7 +56,7 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
         events=_events(world, outcome.record),
         timeline=timeline,
         summary=replace(
-            summarise(jobs, timeline, offered, trim, _absent(world)),
+            summarise(jobs, timeline, offered, trim, _absent(world), world.table.group),
             certificate=certificate,
         ),
         loop=outcome.loop,

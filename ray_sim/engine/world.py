@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -15,7 +15,7 @@ from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import JobTable
 from ray_sim.model.parameters import Parameter, Value, resolve
 from ray_sim.model.truth import RigidTruth, Truth
-from ray_sim.model.units import NEVER_US, BoolArray, IntArray, seconds_to_us
+from ray_sim.model.units import NEVER_US, BoolArray, IntArray, scaled_down, seconds_to_us
 
 Partition = Literal["none", "vc"]
 
@@ -36,6 +36,14 @@ WORLD_PARAMETERS = (
         "0 = nothing is lost",
         unit="s",
         minimum=0.0,
+    ),
+    Parameter(
+        "overcommit",
+        "float",
+        1.0,
+        "factor on what every server offers: above 1, more is promised than there is",
+        minimum=0.0,
+        exclusive=True,
     ),
     Parameter(
         "horizon_s",
@@ -115,6 +123,7 @@ def build_world(
     InvalidScenarioError, UnknownNameError : a parameter or the partition is not possible
     """
     values = resolve("the world", WORLD_PARAMETERS, params or {})
+    cluster = _overcommitted(cluster, values["overcommit"])
     shop = _shop(table, cluster, partition)
     outages, there = _outages(cluster, table.origin_us)
     return World(
@@ -132,6 +141,14 @@ def build_world(
         horizon_us=_us(values["horizon_s"]) or NEVER_US - 1,
         slot_us=_us(values["slot_s"]),
     )
+
+
+def _overcommitted(cluster: Cluster, factor: Value) -> Cluster:
+    """The cluster with its capacities times a factor, rounded down."""
+    assert isinstance(factor, float)
+    if factor == 1:
+        return cluster
+    return replace(cluster, capacity=scaled_down(cluster.capacity, factor))
 
 
 def _outages(cluster: Cluster, origin_us: int) -> tuple[Outages, BoolArray]:

@@ -126,12 +126,19 @@ def _some(names: Mapping[str, int]) -> str:
     return ", ".join(first) + (", ..." if len(names) > len(first) else "")
 
 
-def write_failures(path: Path, cluster: Cluster, failures: Availability) -> None:
-    """Write failures and repairs as a CSV file that `read_availability` reads; whole or not at all."""
+def write_failures(
+    path: Path, cluster: Cluster, failures: Availability, words: tuple[str, str] = ("repair", "fail")
+) -> None:
+    """Write changes as a CSV file that `read_availability` reads; whole or not at all.
+
+    Parameters
+    ----------
+    words : of `EVENTS`, for a server that comes and one that goes
+    """
     lines = [",".join(COLUMNS)]
     for time_us, server, up in zip(failures.time_us.tolist(), failures.server, failures.up, strict=True):
         time_s = f"{time_us // US_PER_S}.{time_us % US_PER_S:06d}"
-        lines.append(f"{time_s},{_quoted(cluster.server_names[server])},{'repair' if up else 'fail'}")
+        lines.append(f"{time_s},{_quoted(cluster.server_names[server])},{words[0] if up else words[1]}")
     with replacing(path) as temporary:
         temporary.write_text("\n".join([*lines, ""]), encoding="utf-8")
 

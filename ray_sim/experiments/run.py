@@ -92,7 +92,7 @@ def simulate(
     cluster : name of a bundled description, path of a YAML or CSV file, or the cluster
     policy : registered name, ``module:Class``, or a policy object of your own
     params : parameters of a policy given by name
-    world : facts of the world: restart_cost_s, checkpoint_s, availability, horizon_s, slot_s
+    world : facts of the world: restart_cost_s, checkpoint_s, overcommit, availability, horizon_s, slot_s
     partition : ``vc`` confines a job to the servers labelled with its vc
     trim : which jobs the summary counts; all without it
     sites : groups of servers simulated apart; any number gives the same result

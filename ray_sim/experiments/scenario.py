@@ -145,7 +145,8 @@ class Scenario(Spec):
     params: dict[str, Value] = Field(default_factory=dict)
     """Choices of the scheduler."""
     world: dict[str, Value] = Field(default_factory=dict)
-    """Facts of the world: restart_cost_s, checkpoint_s, availability, horizon_s, slot_s."""
+    """Facts of the world: restart_cost_s, checkpoint_s, overcommit, availability, horizon_s,
+    slot_s."""
     partition: Partition = "none"
     trim: TrimSpec | None = None
     """Null counts every job."""
