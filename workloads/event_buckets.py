@@ -1,4 +1,7 @@
-"""Events on disk, in buckets by job: what belongs together is read together, and memory holds one bucket."""
+"""Events in buckets by job, on disk if there is more than one.
+
+What belongs together is read together, and memory holds one bucket at a time.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ from ray_sim.model.errors import InvalidInputError
 PLACES_PER_FILE = 2**40
 """An event's `place` is its file's number times this, plus its line: where it stands in the trace."""
 
-BUCKET_BYTES = 2**27
-"""Size of text that goes into one bucket."""
+BUCKET_BYTES = 2**29
+"""Size of text that goes into one bucket. A single one stays in memory."""
 
 PACKED = 12
 """How much smaller a gzip file of events is, about."""
@@ -37,6 +40,7 @@ class EventBuckets:
         self.count = count
         self._folder = folder
         self._files = 0
+        self._held: list[pl.DataFrame] = []
 
     def add(self, events: pl.LazyFrame, file: int) -> None:
         """Store the events of one file; they have `job` and `line`, and get a `place`.
@@ -45,7 +49,11 @@ class EventBuckets:
         ------
         InvalidInputError : there is no room for them
         """
-        placed = with_place(events, file).with_columns(bucket=pl.col("job").hash(0) % self.count)
+        placed = with_place(events, file)
+        if self.count == 1:
+            self._held.append(placed.collect(engine="streaming"))
+            return
+        placed = placed.with_columns(bucket=pl.col("job").hash(0) % self.count)
         target = pl.PartitionBy(self._folder / str(self._files), key="bucket", include_key=False)
         self._files += 1
         try:
@@ -56,11 +64,23 @@ class EventBuckets:
                 " another folder for temporary files in TMPDIR"
             ) from error
 
+    def last_us(self, end_us: int) -> int:
+        """The time of the last event before ``end_us``; 0 without any."""
+        if self.is_empty():
+            return 0
+        files = sorted(self._folder.glob("*/bucket=*/*"))
+        events = [frame.lazy() for frame in self._held] or [pl.scan_ipc(files, hive_partitioning=False)]
+        last = pl.concat([lazy.select("time") for lazy in events]).filter(pl.col("time") < end_us)
+        time: int = last.select(pl.col("time").max().fill_null(0)).collect(engine="streaming").item()
+        return time
+
     def is_empty(self) -> bool:
         """Whether nothing was stored."""
-        return not any(self._folder.glob("*/bucket=*/*"))
+        return not self._held and not any(self._folder.glob("*/bucket=*/*"))
 
     def read(self, bucket: int) -> pl.DataFrame | None:
         """The events of one bucket, file by file; None without any."""
+        if self._held:
+            return pl.concat(self._held)
         files = sorted(self._folder.glob(f"*/bucket={bucket}/*"))
         return pl.scan_ipc(files, hive_partitioning=False).collect() if files else None

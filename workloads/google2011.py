@@ -6,7 +6,7 @@ docs/traces/google-2011.md says what is odd about the trace and which rule answe
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -15,7 +15,7 @@ import polars as pl
 from ray_sim.model.errors import InvalidInputError
 from workloads.google2011_lives import REQUESTS, attempts, gangs, in_order, lives, with_neighbours
 from workloads.google2011_machines import Machines, machines_of
-from workloads.google2011_runs import by_job_events, facts_of_tasks, judged, workload_rows
+from workloads.google2011_runs import by_job_events, facts_of_tasks, joined, judge, resampled, workload_rows
 from workloads.google2011_tables import JOB_EVENTS, MACHINE_EVENTS, TASK_EVENTS, find_parts
 from workloads.google2011_trace import Google2011
 from workloads.trace_format import Censored, ConvertOptions, Parsed, RowKind, RunTime, TraceFormat
@@ -43,12 +43,15 @@ def read(paths: Sequence[Path], options: ConvertOptions) -> Parsed:
     trace.require([TASK_EVENTS] if options.rows == RowKind.TASK else [TASK_EVENTS, JOB_EVENTS])
     if options.cluster:
         trace.require([MACHINE_EVENTS])
+    verdicts = []
     with TemporaryDirectory(prefix="ray-sim-") as folder:
-        rows = _rows(trace, Path(folder), options.rows, rule)
+        for rows in _rows(trace, Path(folder), options.rows, rule):
+            verdicts.append(judge(rows, rule, options.censored))  # noqa: PERF401  (frees one frame after another)
+    sound, rejected = joined(verdicts)
+    if options.censored == Censored.RESAMPLE:
+        sound = resampled(sound, options.seed)
     machines = _machines(trace) if trace.has(MACHINE_EVENTS) else None
-    rows = judged(rows, rule, options.censored, options.seed)
-    sound = rows.filter(pl.col("reason").is_null())
-    rejects = trace.rejects(rows.filter(pl.col("reason").is_not_null()))
+    rejects = trace.rejects(rejected)
     return Parsed(
         jobs=workload_rows(sound),
         rejects=rejects,
@@ -72,31 +75,28 @@ def _rule(options: ConvertOptions) -> RunTime:
     return RunTime.SPAN
 
 
-def _rows(trace: Google2011, folder: Path, kind: RowKind, rule: RunTime) -> pl.DataFrame:
-    """Lives, attempts or gangs, in the order of the trace."""
-    tasks, jobs = _tasks(trace, folder, rule), _jobs(trace, folder)
+def _rows(trace: Google2011, folder: Path, kind: RowKind, rule: RunTime) -> Iterator[pl.DataFrame]:
+    """Lives or attempts, bucket by bucket; or all gangs."""
+    jobs = _jobs(trace, folder)
     if kind == RowKind.TASK:
-        assert tasks is not None
-        rows = tasks
-    elif jobs is None:
-        assert tasks is not None
-        rows = gangs(tasks)
-    else:
-        rows = by_job_events(jobs, None if tasks is None else gangs(tasks))
-    return rows.sort("place")
+        yield from _tasks(trace, folder, rule)
+        return
+    frames = [gangs(tasks) for tasks in _tasks(trace, folder, rule)]
+    sized = pl.concat(frames) if frames else None
+    if jobs is not None:
+        yield by_job_events(jobs, sized)
+    elif sized is not None:
+        yield sized
 
 
-def _tasks(trace: Google2011, folder: Path, rule: RunTime) -> pl.DataFrame | None:
-    """Lives of tasks, or their attempts; None without task events."""
-    frames, whole = [], []
+def _tasks(trace: Google2011, folder: Path, rule: RunTime) -> Iterator[pl.DataFrame]:
+    """Lives of tasks, or their attempts, bucket by bucket."""
     for events in trace.buckets(TASK_EVENTS, _TASK_COLUMNS, folder):
         near = with_neighbours(in_order(events, ["job", "task"]))
-        whole.append(lives(near, ["job", "task"]))
-        frames.append(attempts(near) if rule == RunTime.ATTEMPTS else whole[-1])
-    if not frames:
-        return None
-    trace.facts |= facts_of_tasks(pl.concat(whole))
-    return pl.concat(frames).with_columns(until=trace.last_us(TASK_EVENTS))
+        tasks = lives(near, ["job", "task"])
+        trace.add_facts(facts_of_tasks(tasks))
+        rows = attempts(near) if rule == RunTime.ATTEMPTS else tasks
+        yield rows.with_columns(until=trace.last_us(TASK_EVENTS))
 
 
 def _jobs(trace: Google2011, folder: Path) -> pl.DataFrame | None:
@@ -108,13 +108,13 @@ def _jobs(trace: Google2011, folder: Path) -> pl.DataFrame | None:
     if not frames:
         return None
     jobs = pl.concat(frames).with_columns(until=trace.last_us(JOB_EVENTS))
-    trace.facts |= {"job_ids_used_again": int((jobs["submits"] > 1).sum())}
+    trace.add_facts({"job_ids_used_again": int((jobs["submits"] > 1).sum())})
     return jobs
 
 
 def _machines(trace: Google2011) -> Machines:
     machines = machines_of(trace.collect(MACHINE_EVENTS, _MACHINE_COLUMNS), trace.machines_used)
-    trace.facts |= machines.facts
+    trace.add_facts(machines.facts)
     trace.warnings += machines.warnings
     return machines
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import polars as pl
 
+from ray_sim.model.units import NEVER_US, IntArray
 from workloads.google2011_tables import FINISH, SCHEDULE, STATUS, SUBMIT
 
 REQUESTS = ("cpu", "memory", "disk", "different_machines")
@@ -15,42 +17,44 @@ REQUESTS = ("cpu", "memory", "disk", "different_machines")
 def in_order(events: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
     """Events life by life, each in order of time, ties in the order of the trace.
 
-    Adds `life` (number of the task or job) and replaces the requests by the latest ones so far.
+    Adds `life` (number of the task or job) and replaces the requests of starts by the latest ones so far.
     """
-    ordered = events.sort(*keys, "time", "place")
+    if not (events["time"].is_sorted() and events["place"].is_sorted()):
+        events = events.sort("time", "place")
+    ordered = events.sort(*keys, maintain_order=True)
     first = ~pl.all_horizontal(pl.col(key) == pl.col(key).shift(1) for key in keys).fill_null(value=False)
+    numbered = ordered.with_columns(first=first, life=first.cum_sum())
     requests = [name for name in REQUESTS if name in events.columns]
+    unknown = pl.any_horizontal(pl.lit(value=False), *(pl.col(name).is_null() for name in requests))
+    if not numbered.select((unknown & (pl.col("event") == SCHEDULE)).any()).item():
+        return numbered.drop("first")
     # A life without a request so far must not inherit that of the life before it.
-    own = (pl.when(first & pl.col(name).is_null()).then(-1).otherwise(name).alias(name) for name in requests)
+    own = (
+        pl.when(pl.col("first") & pl.col(name).is_null()).then(-1).otherwise(name).alias(name)
+        for name in requests
+    )
     latest = (pl.col(name).forward_fill() for name in requests)
     known = (pl.when(pl.col(name) >= 0).then(name) for name in requests)
-    return (
-        ordered.with_columns(*own, life=first.cum_sum())
-        .with_columns(*latest)
-        .with_columns(*known)
-        .set_sorted("life")
-    )
+    return numbered.with_columns(*own).with_columns(*latest).with_columns(*known).drop("first")
 
 
 def with_neighbours(events: pl.DataFrame) -> pl.DataFrame:
-    """The events that change a life's state, with the time and kind of those before and after in it."""
+    """The events that change a life's state, with the time and kind of those before and after in it.
+
+    Adds `starts` (whether a run starts), `closed` (and its end is the next event) and `run`, its length.
+    """
     neighbours = {
         f"{where}_{name}": pl.when(pl.col("life") == pl.col("life").shift(by)).then(pl.col(name).shift(by))
         for where, by in (("last", 1), ("next", -1))
         for name in ("time", "event")
     }
     starts = pl.col("event") == SCHEDULE
+    ends = pl.col("next_event").is_between(min(STATUS), max(STATUS)).fill_null(value=False)
     return (
         events.filter(pl.col("event") <= max(STATUS))
-        .with_columns(**neighbours)
-        .with_columns(
-            starts=starts, closed=starts & pl.col("next_event").is_in([*STATUS]).fill_null(value=False)
-        )
-        .with_columns(
-            start=pl.when("starts").then("time"),
-            run=pl.when("closed").then(pl.col("next_time") - pl.col("time")),
-            end=pl.when(pl.col("event").is_in([*STATUS])).then("time"),
-        )
+        .with_columns(**neighbours, starts=starts)
+        .with_columns(closed=starts & ends)
+        .with_columns(run=pl.when("closed").then(pl.col("next_time") - pl.col("time")).otherwise(0))
     )
 
 
@@ -63,33 +67,55 @@ def lives(events: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
 
     Returns
     -------
-    `keys`, place and submit (of the first event), first_event, start (first), end (last, of any kind),
-    run (closed runs together), open_start (of a run that goes on), lost (runs whose end is missing),
-    attempts, submits, last_event, request columns at the last start, and what the events say of the task
+    `keys`, place, user and submit (of the first event), first_event, last_event, start (first), end (last, of
+    any kind), run (closed runs together), open_start (of a run that goes on), lost (runs whose end is
+    missing), attempts, submits, scheduling_class and priority (of the last event), and the requests at the
+    last start and of the first event
     """
+    if events.is_empty():
+        begin = last = np.empty(0, np.int64)
+    else:
+        life = events["life"].to_numpy()
+        begin = np.flatnonzero(np.concatenate([[True], life[1:] != life[:-1]]))
+        last = np.append(begin[1:], len(life)) - 1
+    time, event, starts, closed = (events[name].to_numpy() for name in ("time", "event", "starts", "closed"))
+    endless = starts & ~closed
+    goes_on = endless[last]
+    endless[last] = False
+    last_start = _reduced(np.maximum, np.where(starts, np.arange(len(time)), -1), begin)
+    ever = pl.Series(last_start >= 0)
+    last_start = np.maximum(last_start, begin)
     requests = [name for name in REQUESTS if name in events.columns]
-    endless = pl.col("starts") & ~pl.col("closed")
-    return (
-        events.group_by("life", maintain_order=True)
-        .agg(
-            *(pl.col(key).first() for key in keys),
-            pl.col("place", "user").first(),
-            pl.col("time").first().alias("submit"),
-            pl.col("event").first().alias("first_event"),
-            pl.col("event").last().alias("last_event"),
-            pl.col("start").min(),
-            pl.col("end").max(),
-            pl.col("run").sum(),
-            pl.when(endless & pl.col("next_event").is_null()).then("time").max().alias("open_start"),
-            (endless & pl.col("next_event").is_not_null()).sum().alias("lost"),
-            pl.col("starts").sum().alias("attempts"),
-            (pl.col("event") == SUBMIT).sum().alias("submits"),
-            pl.col("scheduling_class", *(["priority"] if requests else [])).last(),
-            *(pl.col(name).filter("starts").last() for name in requests),
-            *(pl.col(name).first().alias(f"first_{name}") for name in requests[:2]),
-        )
-        .drop("life")
-    )
+    of_last = ["event", "scheduling_class", *(["priority"] if requests else [])]
+    first_rows = events.select(*keys, "place", "user", "time", "event", *requests[:2])[begin]
+    last_rows, start_rows = events.select(of_last)[last], events.select("event", *requests)[last_start]
+    columns: dict[str, pl.Series | IntArray] = {
+        "submit": first_rows["time"],
+        "first_event": first_rows["event"],
+        "last_event": last_rows["event"],
+        "start": _known(_reduced(np.minimum, np.where(starts, time, NEVER_US), begin), NEVER_US),
+        "end": _known(_reduced(np.maximum, np.where(event > SCHEDULE, time, -1), begin), -1),
+        "run": _reduced(np.add, events["run"].to_numpy(), begin),
+        "open_start": _known(np.where(goes_on, time[last], -1), -1),
+        "lost": _reduced(np.add, endless.astype(np.int64), begin),
+        "attempts": _reduced(np.add, starts.astype(np.int64), begin),
+        "submits": _reduced(np.add, (event == SUBMIT).astype(np.int64), begin),
+        **{name: last_rows[name] for name in of_last[1:]},
+        **{name: start_rows[name].set(~ever, None) for name in requests},
+        **{f"first_{name}": first_rows[name] for name in requests[:2]},
+    }
+    return first_rows.select(*keys, "place", "user").with_columns(**columns)
+
+
+def _reduced(ufunc: np.ufunc, values: IntArray, begin: IntArray) -> IntArray:
+    """A reduction over each stretch of values; the stretches begin at ``begin``."""
+    reduced: IntArray = ufunc.reduceat(values, begin) if len(begin) else values[:0]
+    return reduced
+
+
+def _known(values: IntArray, missing: int) -> pl.Series:
+    """Values, null where they are ``missing``."""
+    return pl.Series(values).set(pl.Series(values == missing), None)
 
 
 def attempts(events: pl.DataFrame) -> pl.DataFrame:
@@ -106,16 +132,17 @@ def attempts(events: pl.DataFrame) -> pl.DataFrame:
     goes_on = pl.col("next_event").is_null()
     first = pl.col("number") <= 1
     return begun.filter(pl.col("starts") | (~pl.col("ran") & goes_on)).select(
-        *("job", "task", "place", "user", "number", "start", "scheduling_class", "priority", *REQUESTS),
+        *("job", "task", "place", "user", "number", "scheduling_class", "priority", *REQUESTS),
+        start=pl.when("starts").then("time"),
         submit=pl.when(pl.col("last_event") == SUBMIT).then("last_time").otherwise("time"),
         first_event=pl.when(first).then("began").otherwise(SUBMIT),
         last_event=pl.when("closed").then("next_event").otherwise("event"),
         end=pl.when("closed").then("next_time"),
-        run=pl.col("run").fill_null(0),
+        run="run",
         open_start=pl.when(pl.col("starts") & goes_on).then("time"),
-        lost=(pl.col("starts") & ~pl.col("closed") & ~goes_on).cast(pl.UInt32),
-        attempts=pl.col("starts").cast(pl.UInt32),
-        submits=pl.lit(1, pl.UInt32),
+        lost=(pl.col("starts") & ~pl.col("closed") & ~goes_on).cast(pl.Int64),
+        attempts=pl.col("starts").cast(pl.Int64),
+        submits=pl.lit(1, pl.Int64),
     )
 
 
@@ -143,6 +170,6 @@ def gangs(tasks: pl.DataFrame) -> pl.DataFrame:
         .otherwise(ends_last.last())
         .alias("last_event"),
         run=pl.lit(None, pl.Int64),
-        lost=pl.lit(0, pl.UInt32),
+        lost=pl.lit(0, pl.Int64),
         num_tasks=pl.len().cast(pl.Int64),
     )

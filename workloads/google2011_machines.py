@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from pydantic import JsonValue
 
 from ray_sim.model.availability import Availability
 from ray_sim.model.cluster import Cluster, ServerKind
@@ -25,7 +24,7 @@ class Machines:
     """The machines of a trace."""
 
     cluster: Cluster
-    facts: dict[str, JsonValue]
+    facts: dict[str, int]
     warnings: tuple[str, ...]
 
 
@@ -56,7 +55,7 @@ def machines_of(events: pl.DataFrame, used: Collection[int]) -> Machines:
         raise InvalidWorkloadError("machine_events: no machine has a capacity; check the files")
     changes, illegal = _changes(ordered.filter(pl.col("machine").is_in(sized["machine"].implode())))
     unlisted = len(set(used) - set(sized["machine"].to_list()))
-    facts: dict[str, JsonValue] = {
+    facts = {
         "machines": machines.height,
         "machines_whose_capacity_changed": int((machines["capacities"] > 1).sum()),
         "machines_without_capacity": machines.height - sized.height,

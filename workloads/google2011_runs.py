@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 import polars as pl
-from pydantic import JsonValue
 
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import US_PER_S
 from workloads.google2011_tables import STATUS, SUBMIT
 from workloads.trace_format import Censored, RunTime
 
+_SPENT = (
+    "reason",
+    "run",
+    "lost",
+    "open_start",
+    "first_event",
+    "submits",
+    "until",
+    "first_cpu",
+    "first_memory",
+)
+"""What is not needed of a row once it is kept."""
+
 _ENDED = pl.col("last_event").is_in([*STATUS])
 
 
-def facts_of_tasks(tasks: pl.DataFrame) -> dict[str, JsonValue]:
-    """Counts over the lives of all tasks, kept or not."""
+def facts_of_tasks(tasks: pl.DataFrame) -> dict[str, int]:
+    """Counts over the lives of tasks, kept or not; all tasks of a job are among them or none."""
     started = pl.col("attempts") > 0
     changed = pl.any_horizontal(
         pl.col(name).ne_missing(pl.col(f"first_{name}")) for name in ("cpu", "memory")
@@ -33,8 +48,7 @@ def facts_of_tasks(tasks: pl.DataFrame) -> dict[str, JsonValue]:
         tasks_whose_request_changed_before_the_run=(started & changed).sum(),
         tasks_without_a_request=(started & pl.col("cpu").is_null()).sum(),
     )
-    facts: dict[str, JsonValue] = {name: int(count) for name, count in counts.row(0, named=True).items()}
-    return facts
+    return {name: int(count) for name, count in counts.row(0, named=True).items()}
 
 
 def by_job_events(jobs: pl.DataFrame, gangs: pl.DataFrame | None) -> pl.DataFrame:
@@ -54,13 +68,22 @@ def by_job_events(jobs: pl.DataFrame, gangs: pl.DataFrame | None) -> pl.DataFram
     return lived.select(pl.exclude("^.*_of_tasks$"))
 
 
-def judged(rows: pl.DataFrame, rule: RunTime, censored: Censored, seed: int) -> pl.DataFrame:
-    """Rows with their `run_time` in microseconds and the `reason` for which they are rejected, or null.
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Rows that are kept, and what is needed of the others."""
+
+    sound: pl.DataFrame
+    """With their `run_time` in microseconds."""
+    rejected: pl.DataFrame
+    """place, job, task where rows are tasks, and reason."""
+
+
+def judge(rows: pl.DataFrame, rule: RunTime, censored: Censored) -> Verdict:
+    """Which rows are kept, and how long they run; a row without an end runs until the trace's.
 
     Parameters
     ----------
-    rows : of `lives`, `attempts`, `gangs` or `by_job_events`, in the order of the trace; `until` is when
-        the events that they come from end
+    rows : of `lives`, `attempts`, `gangs` or `by_job_events`; `until` is when the events they come from end
     """
     open_run = pl.col("open_start").is_not_null()
     if rule == RunTime.SPAN:
@@ -84,26 +107,35 @@ def judged(rows: pl.DataFrame, rule: RunTime, censored: Censored, seed: int) -> 
         .when(~_ENDED & (censored == Censored.DROP))
         .then(pl.lit("censored"))
     )
-    known = rows.with_columns(
-        trace_order=pl.int_range(pl.len(), dtype=pl.Int64),
-        run_time=pl.when(_ENDED).then(closed).otherwise(cut),
-        reason=reason,
+    known = rows.with_columns(run_time=pl.when(_ENDED).then(closed).otherwise(cut), reason=reason)
+    wanted = [name for name in ("place", "job", "task", "reason") if name in known.columns]
+    return Verdict(
+        sound=known.filter(pl.col("reason").is_null()).drop(_SPENT, strict=False),
+        rejected=known.filter(pl.col("reason").is_not_null()).select(wanted),
     )
-    return _resampled(known, seed) if censored == Censored.RESAMPLE else known
 
 
-def _resampled(rows: pl.DataFrame, seed: int) -> pl.DataFrame:
+def joined(verdicts: Sequence[Verdict]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Kept rows with their `trace_order`, the position among all rows, and the others in that order."""
+    sound = pl.concat([verdict.sound for verdict in verdicts])
+    rejected = pl.concat([verdict.rejected for verdict in verdicts]).sort("place")
+    before = rejected["place"].search_sorted(sound["place"]).cast(pl.Int64)
+    order = pl.col("place").rank("ordinal").cast(pl.Int64) - 1 + before
+    return sound.with_columns(trace_order=order), rejected
+
+
+def resampled(rows: pl.DataFrame, seed: int) -> pl.DataFrame:
     """Draw the run time of each censored row from the known ones of its priority that are longer.
 
     Where none is longer, the row ends with the trace.
     """
-    sound = pl.col("reason").is_null()
-    uniform = Streams(seed).generator("google-2011-censored").random(rows.height)
-    run_us = rows["run_time"].fill_null(0).to_numpy(writable=True)
+    order = rows["trace_order"].to_numpy()
+    uniform = Streams(seed).generator("google-2011-censored").random(int(order.max(initial=-1)) + 1)[order]
+    run_us = rows["run_time"].to_numpy(writable=True)
     priority = (
         rows["priority"].fill_null(-1).to_numpy() if "priority" in rows.columns else np.zeros(len(run_us))
     )
-    ended, open_end = (rows.select(sound & state).to_series().to_numpy() for state in (_ENDED, ~_ENDED))
+    ended, open_end = (rows.select(state).to_series().to_numpy() for state in (_ENDED, ~_ENDED))
     for level in np.unique(priority[open_end]):
         pool = np.sort(run_us[ended & (priority == level)])
         drawn = np.flatnonzero(open_end & (priority == level))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import polars as pl
@@ -23,7 +23,7 @@ class Google2011:
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self.parts = parts
-        self.facts: dict[str, JsonValue] = {}
+        self._facts: Counter[str] = Counter()
         self.warnings: list[str] = []
         self.machines_used: set[int] = set()
         self._counts: dict[str, Counter[str]] = {}
@@ -42,8 +42,14 @@ class Google2011:
             found = ", ".join(dict.fromkeys(part.table.name for part in self.parts))
             raise InvalidWorkloadError(f"no {names} given, only {found}; name their files or folder too")
 
+    def add_facts(self, facts: Mapping[str, int]) -> None:
+        """Add up counts of parts of the trace; of those called `most` the largest counts."""
+        for name, count in facts.items():
+            before = self._facts[name]
+            self._facts[name] = max(before, count) if name.startswith("most") else before + count
+
     def last_us(self, table: Table) -> int:
-        """Time of the last event before the trace's end, of those read so far."""
+        """Time of the last event before the trace's end, of a table that was read."""
         return self._last_us.get(table.name, 0)
 
     def collect(self, table: Table, columns: Sequence[str]) -> pl.DataFrame:
@@ -52,7 +58,9 @@ class Google2011:
             collect_text(self.parts[file].path, with_place(events, file))
             for file, events in self._scan(table, columns)
         ]
-        return self._counted(table, pl.concat(frames))
+        events = self._counted(table, pl.concat(frames))
+        self._last_us[table.name] = events.select(pl.col("time").max().fill_null(0)).item()
+        return events
 
     def buckets(self, table: Table, columns: Sequence[str], folder: Path) -> Iterator[pl.DataFrame]:
         """The events of a table, job by hashed job; an empty frame where its parts hold none."""
@@ -62,6 +70,7 @@ class Google2011:
         buckets = EventBuckets(folder / table.name, bucket_count(paths))
         for file, events in self._scan(table, columns):
             buckets.add(events.with_columns(pl.col("user").cast(pl.Categorical)), file)
+        self._last_us[table.name] = buckets.last_us(AFTER_END_US)
         if buckets.is_empty():
             dtypes = {field.name: field.dtype for field in table.fields if field.name in columns}
             yield pl.DataFrame(schema={**dtypes, "user": pl.Categorical(), "place": pl.Int64()})
@@ -73,14 +82,17 @@ class Google2011:
     def rejects(self, rows: pl.DataFrame) -> pl.DataFrame:
         """The lines that are no events, and the rows with a `reason`, as `REJECT_SCHEMA`."""
         labels = pl.Series([part.label for part in self.parts], dtype=pl.String)
-        what = pl.format("job {}", "job")
-        if "task" in rows.columns:
-            what = pl.format("task {} of job {}", "task", "job")
-        named = rows.select(
-            source=pl.lit(labels).gather(pl.col("place") // PLACES_PER_FILE),
-            line=pl.col("place") % PLACES_PER_FILE,
-            reason="reason",
-            text=what,
+        names = [name for name in ("task", "job") if name in rows.columns]
+        what = pl.format("task {} of job {}" if "task" in names else "job {}", *names)
+        named = (
+            rows.select("place", "reason", *names)
+            .sort("place")
+            .select(
+                source=pl.lit(labels).gather(pl.col("place") // PLACES_PER_FILE),
+                line=pl.col("place") % PLACES_PER_FILE,
+                reason="reason",
+                text=what,
+            )
         )
         return pl.concat([*self._rejects, named])
 
@@ -89,7 +101,7 @@ class Google2011:
         notes: dict[str, JsonValue] = {}
         for name, counts in self._counts.items():
             notes[name] = {**counts, "last_s": self._last_us.get(name, 0) / US_PER_S}
-        return {**notes, "events_after_the_end": self._after_end, **self.facts}
+        return {**notes, "events_after_the_end": self._after_end, **self._facts}
 
     def _scan(self, table: Table, columns: Sequence[str]) -> Iterator[tuple[int, pl.LazyFrame]]:
         """The sound events of each part, and its number among all; the others become rejects."""
@@ -107,9 +119,7 @@ class Google2011:
             self._counts[table.name][names[event]] += count
         within = events.filter(pl.col("time") != AFTER_END_US)
         self._after_end += events.height - within.height
-        last_us = within["time"].max() if within.height else 0
-        assert isinstance(last_us, int)
-        self._last_us[table.name] = max(self.last_us(table), last_us)
         if table == TASK_EVENTS:
             self.machines_used |= set(within["machine"].drop_nulls().unique().to_list())
+            within = within.drop("machine")
         return within
