@@ -1,1 +1,1 @@
-"""What measures the budgets. Figures are ratios of things timed in one run."""
+"""What measures the budgets, by `runner`. Where it can, in ratios of things timed in one run."""

@@ -2,163 +2,102 @@
 
 from __future__ import annotations
 
-import os
 import statistics
+import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
 from benchmarks.bare import pooled_starts
+from benchmarks.measurement import Findings, Measurement, Step
 from benchmarks.own_policy import ShortestFirst
+from benchmarks.week import CLUSTER, philly_week
 from ray_sim.engine.compiled import run_compiled
 from ray_sim.engine.contract import GrantedWorld, Policy
+from ray_sim.engine.result import Outcome
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World, build_world
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.model.errors import RunFailedError
-from ray_sim.model.job import JobTable
-from ray_sim.model.units import us_to_seconds
+from ray_sim.model.units import IntArray, us_to_seconds
 from ray_sim.policies.registry import create_policy
-from workloads.convert import convert
-from workloads.store import frame_to_table, load_workload
-from workloads.synth import synth
+from workloads.store import load_workload
 
-JOBS = 10_650
-"""Jobs of the Philly week; the synthetic stand-in has as many."""
+_T = TypeVar("_T")
 
+QUEUE_BUDGET, PREEMPTING_BUDGET, OWN_BUDGET = 200_000, 50_000, 5_000
+"""Jobs per CPU second: of a queue in a fixed order, of policies that preempt, of a user's own in Python."""
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One measured case; CPU seconds are the median of the repetitions."""
-
-    case: str
-    jobs: int
-    cpu_s: float
-    jobs_per_cpu_s: float
-    budget_jobs_per_cpu_s: float | None
-    bare_cpu_s: float | None
-    times_bare: float | None
-    """CPU seconds over those of the bare loop, measured in turn with it."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """For --json."""
-        return asdict(self)
+BARE_BUDGET = 5.0
+"""Most times the CPU time of a bare loop of the same rule."""
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """Rows of one benchmark and the input they share."""
-
-    workload: str
-    rows: list[Row]
-
-    def headings(self) -> list[str]:
-        """Columns of the table."""
-        return ["case", "jobs", "CPU s", "jobs per CPU s", "budget", "bare loop CPU s", "times bare"]
-
-    def cells(self) -> list[tuple[object, ...]]:
-        """Rows of the table."""
-        return [
-            (
-                row.case,
-                row.jobs,
-                round(row.cpu_s, 4),
-                round(row.jobs_per_cpu_s),
-                row.budget_jobs_per_cpu_s,
-                "" if row.bare_cpu_s is None else round(row.bare_cpu_s, 5),
-                "" if row.times_bare is None else round(row.times_bare, 2),
-            )
-            for row in self.rows
-        ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """For --json."""
-        return {"workload": self.workload, "rows": [row.to_dict() for row in self.rows]}
+def run(step: Step = lambda what: None, repetitions: int = 7) -> Findings:
+    """Measure every policy; each figure is the median of the repetitions."""
+    with tempfile.TemporaryDirectory(prefix="ray_sim-replay-") as folder:
+        workload, source = philly_week(Path(folder))
+        world = build_world(load_workload(workload), load_cluster(CLUSTER))
+    rows: list[Measurement] = []
+    for policy, key in (("fifo", world.table.submit_us), ("sjf", world.table.work_us)):
+        step(f"{policy}, beside a bare loop")
+        rows += _queue(world, policy, key, repetitions)
+    for policy in ("srtf", "las"):
+        step(policy)
+        replay = _compiled(world, policy)
+        cpu_s = [_timed(replay)[0] for _ in range(repetitions + 1)][1:]  # the first one compiles
+        rows.append(_speed(policy, world, cpu_s, PREEMPTING_BUDGET))
+    step("a policy of 20 lines of Python")
+    own = [_timed(lambda: run_world(world, ShortestFirst(), loop="general"))[0] for _ in range(3)]
+    rows.append(_speed("own", world, own, OWN_BUDGET))
+    return Findings(source, tuple(rows))
 
 
-def run(repetitions: int = 7) -> Report:
-    """Measure every case; each repetition times the engine and the bare loop in turn."""
-    table, source = philly_week()
-    world = build_world(table, load_cluster("pool-368"))
-    rows = [
-        _compiled_case(world, "fifo", 200_000, world.table.submit_us, repetitions),
-        _compiled_case(world, "sjf", 200_000, world.table.work_us, repetitions),
-        _compiled_case(world, "srtf", 50_000, None, repetitions),
-        _compiled_case(world, "las", 50_000, None, repetitions),
-    ]
-    own = [_cpu_seconds(lambda: run_world(world, ShortestFirst(), loop="general")) for _ in range(3)]
-    rows.append(_row("own 20-line policy, general loop", len(table), own, 5_000, None))
-    return Report(source, rows)
+def _queue(world: World, policy: str, key: IntArray, repetitions: int) -> list[Measurement]:
+    """Speed of a strict queue in the order of `key`, and how it compares with the bare loop.
 
-
-def philly_week() -> tuple[JobTable, str]:
-    """The reference week where the shared data is, else a synthetic week of as many jobs."""
-    shared = Path(os.environ.get("RAY_SIM_SHARED", "../shared"))
-    trace = shared / "reference" / "replay" / "philly_week_pool.csv"
-    if not trace.exists():
-        return frame_to_table(synth("philly", JOBS, seed=0, load_scale=2.0)[0]), "synthetic week"
-    out = Path(os.environ.get("TMPDIR", "/tmp")) / f"ray_sim-bench-{os.getpid()}.parquet"
-    try:
-        convert("csv", [trace], out)
-        return load_workload(out), trace.name
-    finally:
-        out.unlink(missing_ok=True)
-
-
-def _compiled_case(world: World, name: str, budget: float, key: np.ndarray | None, repetitions: int) -> Row:
-    policy: Policy = create_policy(name, {"placement": "pooled"})
-    order = policy.order(GrantedWorld(world, policy.sees, name))
-    if order is None:
-        raise RunFailedError(f"{name} is not an order rule")
+    Raises
+    ------
+    RunFailedError : the two do not start the jobs at the same times
+    """
+    replay = _compiled(world, policy)
     shop = world.shop
     gpus = shop.tasks * shop.demand[:, 0, 0]
     total = int(shop.capacity[:, 0].sum())
     ours, bare = [], []
-    for repetition in range(repetitions + 1):
-        outcome = None
-
-        def replay() -> None:
-            nonlocal outcome
-            outcome = run_compiled(world, order, None)
-
-        seconds = _cpu_seconds(replay)
-        bare_seconds = 0.0
-        if key is not None:
-            starts = np.empty(0)
-
-            def loop() -> None:
-                nonlocal starts
-                starts = pooled_starts(shop.submit, world.table.work_us, gpus, total, key)
-
-            bare_seconds = _cpu_seconds(loop)
-            if outcome is None or not np.array_equal(starts, outcome.ledger.first_start):
-                raise RunFailedError(f"{name}: the bare loop starts jobs at {us_to_seconds(starts[:3])} ...")
-        if repetition > 0:  # the first one compiles
-            ours.append(seconds)
-            bare.append(bare_seconds)
-    return _row(name, len(world.table), ours, budget, bare if key is not None else None)
+    for _ in range(repetitions + 1):  # in turn, so that what else the machine does falls on both
+        cpu_s, outcome = _timed(replay)
+        bare_cpu_s, starts = _timed(lambda: pooled_starts(shop.submit, world.table.work_us, gpus, total, key))
+        if not np.array_equal(starts, outcome.ledger.first_start):
+            raise RunFailedError(f"{policy}: the bare loop starts jobs at {us_to_seconds(starts[:3])} ...")
+        ours.append(cpu_s)
+        bare.append(bare_cpu_s)
+    del ours[0], bare[0]  # compiling
+    times = statistics.median(a / b for a, b in zip(ours, bare, strict=True))
+    return [
+        _speed(policy, world, ours, QUEUE_BUDGET),
+        Measurement(policy, "times_bare", times, "x", "smaller", BARE_BUDGET),
+    ]
 
 
-def _cpu_seconds(work: Callable[[], object]) -> float:
-    begin = time.process_time()
-    work()
-    return time.process_time() - begin
+def _compiled(world: World, name: str) -> Callable[[], Outcome]:
+    """The compiled loop under a policy on one pool of GPUs."""
+    policy: Policy = create_policy(name, {"placement": "pooled"})
+    order = policy.order(GrantedWorld(world, policy.sees, name))
+    if order is None:
+        raise RunFailedError(f"{name} is not an order rule")
+    return lambda: run_compiled(world, order, None)
 
 
-def _row(case: str, jobs: int, ours: list[float], budget: float, bare: list[float] | None) -> Row:
-    seconds = statistics.median(ours)
-    return Row(
-        case=case,
-        jobs=jobs,
-        cpu_s=seconds,
-        jobs_per_cpu_s=jobs / seconds,
-        budget_jobs_per_cpu_s=budget,
-        bare_cpu_s=None if bare is None else statistics.median(bare),
-        times_bare=None
-        if bare is None
-        else statistics.median(a / b for a, b in zip(ours, bare, strict=True)),
-    )
+def _timed(work: Callable[[], _T]) -> tuple[float, _T]:
+    """CPU seconds of some work, and what it returns."""
+    began = time.process_time()
+    result = work()
+    return time.process_time() - began, result
+
+
+def _speed(case: str, world: World, cpu_s: list[float], budget: float) -> Measurement:
+    speed = len(world.table) / statistics.median(cpu_s)
+    return Measurement(case, "jobs_per_cpu_s", speed, "jobs/s", "larger", budget)

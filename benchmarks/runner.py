@@ -1,80 +1,84 @@
-"""Running benchmarks by name, with what is needed to compare two runs of them."""
+"""The benchmarks, and running them one after the other."""
 
 from __future__ import annotations
 
-import os
-import platform
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from importlib.metadata import version
 
-from benchmarks import crash, growth, overhead, replay
+from benchmarks import conversion, crash, fleets, growth, overhead, phases, replay, scale, startup
+from benchmarks.machine import Machine
+from benchmarks.measurement import Findings, SkippedError, Step
+from benchmarks.report import BenchReport
 from ray_sim.experiments.content import versions
-from ray_sim.model.errors import UnknownNameError
+from ray_sim.model.errors import RaySimError, UnknownNameError
 
-
-class Report(Protocol):
-    """What a benchmark found."""
-
-    @property
-    def workload(self) -> str:
-        """What was measured on."""
-        ...
-
-    def headings(self) -> list[str]:
-        """Columns of the table."""
-        ...
-
-    def cells(self) -> list[tuple[object, ...]]:
-        """Rows of the table."""
-        ...
-
-    def to_dict(self) -> dict[str, Any]:
-        """For --json."""
-        ...
-
-
-BENCHMARKS: dict[str, Callable[[], Report]] = {
-    "crash": crash.run,
-    "growth": growth.run,
-    "overhead": overhead.run,
-    "replay": replay.run,
-}
+Progress = Callable[[str], None]
+"""Told in a line what goes on."""
 
 
 @dataclass(frozen=True, slots=True)
-class BenchReport:
-    """Measured figures and the circumstances."""
+class Benchmark:
+    """One thing that `ray-sim bench` measures."""
 
-    machine: dict[str, str]
-    versions: dict[str, str]
-    benchmarks: dict[str, Report]
-
-    def to_dict(self) -> dict[str, Any]:
-        """For --json."""
-        return {
-            "machine": self.machine,
-            "versions": self.versions,
-            "benchmarks": {name: report.to_dict() for name, report in self.benchmarks.items()},
-        }
+    measures: str
+    rough_s: int
+    """How long it takes on two cores, about."""
+    run: Callable[[Step], Findings]
 
 
-def run_benchmarks(name: str | None = None) -> BenchReport:
-    """One benchmark, or all.
+BENCHMARKS: dict[str, Benchmark] = {
+    "replay": Benchmark("jobs per CPU second in the engine, beside a bare loop", 10, replay.run),
+    "startup": Benchmark("wall time of whole commands: --help, and a run of a week", 15, startup.run),
+    "phases": Benchmark("where the time of that run goes", 15, phases.run),
+    "conversion": Benchmark("converting a trace, beside a bare scan of the file", 20, conversion.run),
+    "growth": Benchmark("time and memory of ten times the jobs, up to a million", 50, growth.run),
+    "fleets": Benchmark("sites in Ray actors beside sites in one process", 180, fleets.run),
+    "overhead": Benchmark("what a sweep costs beside its simulations", 150, overhead.run),
+    "crash": Benchmark("nothing lost, nothing twice when sweeps are killed and resumed", 90, crash.run),
+    "scale": Benchmark("sweeps of 1,000 and 10,000 short runs, and what their driver needs", 300, scale.run),
+}
+"""In the order they run: the short ones first."""
+
+
+def choose(names: Iterable[str]) -> dict[str, Benchmark]:
+    """The benchmarks of these names, in the order they run; all where there is none.
 
     Raises
     ------
     UnknownNameError : no benchmark of that name
     """
-    if name is not None and name not in BENCHMARKS:
+    wanted = set(names)
+    for name in sorted(wanted - set(BENCHMARKS)):
         raise UnknownNameError("benchmark", name, BENCHMARKS)
-    chosen = list(BENCHMARKS) if name is None else [name]
-    return BenchReport(
-        machine={
-            "processor": platform.machine(),
-            "cores": str(os.cpu_count()),
-            "system": platform.system(),
-        },
-        versions=versions(),
-        benchmarks={key: BENCHMARKS[key]() for key in chosen},
-    )
+    return {name: benchmark for name, benchmark in BENCHMARKS.items() if name in wanted or not wanted}
+
+
+def run_benchmarks(chosen: Mapping[str, Benchmark], progress: Progress = lambda line: None) -> BenchReport:
+    """Run benchmarks one after the other; one that fails is reported, and the others still run."""
+    began = time.monotonic()
+    found: dict[str, Findings] = {}
+    for position, (name, benchmark) in enumerate(chosen.items(), 1):
+
+        def step(what: str, label: str = f"{name} ({position} of {len(chosen)})") -> None:
+            progress(f"{time.monotonic() - began:5.0f} s  {label}: {what}")
+
+        step(f"takes about {benchmark.rough_s} s")
+        found[name] = _outcome(benchmark, step)
+    progress(f"{time.monotonic() - began:5.0f} s  done")
+    return BenchReport(machine=Machine.here(), versions=_versions(), benchmarks=found)
+
+
+def _outcome(benchmark: Benchmark, step: Step) -> Findings:
+    try:
+        return benchmark.run(step)
+    except SkippedError as reason:
+        return Findings(input="", skipped=str(reason))
+    except RaySimError as error:
+        return Findings(input="", failed=str(error))
+
+
+def _versions() -> dict[str, str]:
+    """Of Python, and of the packages whose speed is measured along."""
+    return versions() | {name: version(name) for name in ("ray", "mlflow")}

@@ -1,18 +1,15 @@
-"""Run a sweep from inside a Ray cluster: what `ray submit` and `ray job submit` are given.
+"""A sweep on a Ray cluster: what `ray submit` and `ray job submit` are given.
 
-    ray submit cluster.yaml jobs/sweep.py jobs/demo.yaml
-    ray job submit --working-dir . -- python jobs/sweep.py jobs/demo.yaml
+    ray submit jobs/cluster.yaml jobs/sweep.py jobs/demo.yaml
+    ray job submit --working-dir . -- python jobs/sweep.py jobs/demo.yaml -o /shared/results/demo
 
-Takes the options of `ray-sim sweep`, and joins the cluster it is on unless told otherwise.
+Takes the options of `ray-sim sweep`, and joins the cluster it is on unless told otherwise. See
+docs/cluster.md.
 """
-
-from __future__ import annotations
 
 import sys
 
-from ray_sim.cli import main
+from ray_sim.job import main
 
 if __name__ == "__main__":
-    given = sys.argv[1:]
-    joined = [] if any(option.startswith("--address") for option in given) else ["--address", "auto"]
-    sys.exit(main(["sweep", *given, *joined]))
+    sys.exit(main(__file__, ["sweep", "--address", "auto", *sys.argv[1:]]))  # the last address counts

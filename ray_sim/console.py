@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from ray_sim.reports.text import number
@@ -116,9 +117,37 @@ def exact(value: object) -> str:
     return f"{value:,.15g}" if isinstance(value, float) else number(value)
 
 
+class Pace:
+    """How fast work goes since its first report, and how long it will take at that rate.
+
+    Parameters
+    ----------
+    clock : seconds that only rise
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._began: tuple[float, int] | None = None
+
+    def text(self, done: int, total: int) -> str:
+        """``85/s, 0:01:44 left``; nothing before a second report of something done."""
+        now = self._clock()
+        if self._began is None:
+            self._began = now, done
+        began_s, at_first = self._began
+        if done == at_first or now == began_s:
+            return ""
+        rate = (done - at_first) / (now - began_s)
+        left = timedelta(seconds=round((total - done) / rate))
+        return f"{rate:,.0f}/s, {left} left" if rate >= 10 else f"{rate:.2g}/s, {left} left"
+
+
 @contextmanager
 def progress(label: str, *, quiet: bool = False) -> Iterator[Report]:
-    """Show progress on standard error: a bar on a terminal, a line every ten seconds elsewhere."""
+    """Show progress, rate and remaining time on standard error.
+
+    A bar on a terminal, a line every ten seconds elsewhere.
+    """
     if quiet:
         yield lambda done, total, note="": None
     elif sys.stderr.isatty():
@@ -131,32 +160,38 @@ def progress(label: str, *, quiet: bool = False) -> Iterator[Report]:
 @contextmanager
 def _bar(label: str) -> Iterator[Report]:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
-        TimeRemainingColumn(),
+        TextColumn("{task.fields[pace]}", markup=False),
     )
+    pace = Pace()
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=None)
+        task = bar.add_task(label, total=None, pace="")
 
         def report(done: int, total: int, note: str = "") -> None:
-            bar.update(task, completed=done, total=total, description=f"{label} {note}".rstrip())
+            description = f"{label} {note}".rstrip()
+            bar.update(
+                task, completed=done, total=total, description=description, pace=pace.text(done, total)
+            )
 
         yield report
 
 
 def _lines(label: str) -> Report:
     last = time.monotonic()
+    pace = Pace()
 
     def report(done: int, total: int, note: str = "") -> None:
         nonlocal last
         now = time.monotonic()
+        paced = pace.text(done, total)
         if now - last >= LINE_INTERVAL_S:
             last = now
-            sys.stderr.write(f"{label}: {done:,} of {total:,} {note}".rstrip() + "\n")
+            sys.stderr.write(f"{label}: {done:,} of {total:,}{paced and ', '}{paced} {note}".rstrip() + "\n")
             sys.stderr.flush()
 
     return report

@@ -15,15 +15,21 @@ EVENTS = Wake.ARRIVAL | Wake.COMPLETION
 
 
 def scripted(
-    decide: Decide, *, wake: Wake = EVENTS, sight: frozenset[str] = frozenset(), on_slots_only: bool = False
+    decide: Decide,
+    *,
+    wake: Wake = EVENTS,
+    sight: frozenset[str] = frozenset(),
+    on_slots_only: bool = False,
+    chunks: bool = False,
 ) -> Policy:
-    """A policy that decides by calling ``decide``."""
+    """A policy that decides by calling ``decide``; ``chunks`` is whether it is for chunked jobs."""
 
     class Scripted(Policy):
         name: ClassVar[str] = "scripted"
         wake_on: ClassVar[Wake] = wake
         sees: ClassVar[frozenset[str]] = sight
         slotted: ClassVar[bool] = on_slots_only
+        chunked: ClassVar[bool] = chunks
 
         def decide(self, view: View) -> Decision:
             return decide(view)

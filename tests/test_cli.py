@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from ray_sim.cli import main
@@ -105,6 +106,38 @@ def test_policies_lists_parameters_with_defaults(capsys: pytest.CaptureFixture[s
     assert {"name", "section", "parameters"} <= set(listed["las"])
     assert main(["policies", "las"]) == 0
     assert "limits_gpu_s" in capsys.readouterr().out
+
+
+CHUNKED = """submit_s,duration_s,num_gpus,chunks,epochs,minibatches_per_chunk,minibatch_s,gradient_mb,\
+bandwidth_mbps,upload_edge_s,upload_cloud_s
+0,1,1,2,20,58,10,0,100,3600,36000
+5,1,1,1,20,58,3,0,100,3600,36000
+"""
+EDGE = "name: edge\nservers:\n  - {name: edge, gpus: 4, kind: edge, workers: 1, ps: 2}\n"
+
+
+def test_run_simulates_jobs_in_chunks(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # One worker, slots of an hour, uploads of one. J1: chunks of 20 x 58 x 10 = 11,600 s = 4 slots, from
+    # slot 1 on. J2: 3480 s = 1 slot, dispatched at 5 s, uploaded within slot 1: it takes slot 2, and J1's
+    # first chunk goes on in 3 to 5, its second in 6 to 9.
+    Path("chunks.csv").write_text(CHUNKED)
+    Path("edge.yaml").write_text(EDGE)
+    _answer(capsys, "convert", "csv", "chunks.csv", "-o", "chunks.parquet")
+    run = ["run", "--workload", "chunks.parquet", "--cluster", "edge.yaml", "--policy", "chunk_spt"]
+    told = _answer(capsys, *run, "-w", "truth=a_online", "-w", "slot_s=3600", "-o", "out")
+    assert told["summary"]["preemptions"] == 1  # type: ignore[index]  # JSON
+    assert told["summary"]["stalled_s"] == 0  # type: ignore[index]  # JSON
+    jobs = pl.read_parquet("out/jobs.parquet").select("start_s", "finish_s").rows()
+    assert jobs == [(3600, 10 * 3600), (2 * 3600, 3 * 3600)]
+    assert main(["report", "out", "-o", "out.html"]) == 0
+    assert main(["info", "out"]) == 0
+
+
+def test_run_says_what_a_chunked_world_needs(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    chunked = ["-w", "truth=a_online", "-w", "slot_s=60"]
+    told = _complaint(capsys, "run", *WEEK, "--policy", "chunk_spt", *chunked)
+    assert "minibatch_s: is missing" in told
+    assert "dispatches chunks of jobs" in _complaint(capsys, "run", *WEEK, "--policy", "chunk_fifo")
 
 
 def test_run_names_its_directory_by_policy_and_hash(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -316,3 +349,44 @@ def test_a_large_sweep_asks_on_a_terminal(desk: Path) -> None:
     os.close(ours)
     assert "1,002 configurations" in shown
     assert not (desk / "many").exists()
+
+
+def test_bench_lists_its_benchmarks_with_how_long_they_take(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--list", "--json"]) == 0
+    listed = {each["name"]: each["rough_s"] for each in json.loads(capsys.readouterr().out)}
+    assert {"replay", "startup", "growth", "overhead", "crash"} <= set(listed)
+    assert min(listed.values()) > 0
+    assert main(["bench", "--list", "replay"]) == 0
+    assert "growth" not in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_bench_writes_figures_and_compares_them_with_those_of_before(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = _answer(capsys, "bench", "replay", "-o", "before.json")
+    assert json.loads(Path("before.json").read_text()) == told
+    first, second, *_ = told["benchmarks"]["replay"]["rows"]  # type: ignore[index]  # JSON
+    first |= {"value": first["value"] * 100}  # jobs per second
+    second |= {"case": "another"}
+    told["machine"]["cores"] = 10_000  # type: ignore[index]  # JSON
+    Path("before.json").write_text(json.dumps(told))
+    assert main(["bench", "replay", "--against", "before.json"]) == 1
+    printed = capsys.readouterr()
+    assert "before.json is of ANOTHER MACHINE" in printed.out
+    assert "cores: 10000 then" in printed.out
+    assert "  replay.fifo.jobs_per_cpu_s\n" in printed.out.partition("worse than")[2]
+    assert "replay.another.times_bare: only in before.json" in printed.out
+    assert "replay (1 of 1): takes about" in printed.err
+
+
+def test_bench_refuses_what_it_cannot_use_before_it_measures(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("odd.json").write_text('{"mean": 3}')
+    complaint = _complaint(capsys, "bench", "phases", "--against", "odd.json")
+    assert "odd.json: 3 problems" in complaint
+    assert "expected what `ray-sim bench -o FILE` writes" in complaint
+    assert "none.json: cannot be read" in _complaint(capsys, "bench", "phases", "--against", "none.json")
+    assert "folder none does not exist" in _complaint(capsys, "bench", "phases", "-o", "none/b.json")
+    assert "Did you mean 'phases'" in _complaint(capsys, "bench", "phase")

@@ -34,8 +34,9 @@ for loop in ("auto", "general"):
             digest.update(str(fingerprint(result)).encode())
 chunks = [1 + i % 3 for i in range(9)]
 chunk_jobs = [Job(i // 2, 1, 1 + i % 4) for i in range(9)]
-result = replay(chunked(chunk_jobs, chunks, [1, 1, 1]), Dealer(chunks), sites=2)
-digest.update(str(fingerprint(result)).encode())
+for policy in (Dealer(), "chunk_fifo", "chunk_spt"):
+    result = replay(chunked(chunk_jobs, chunks, 3), policy, sites=2)
+    digest.update(str(fingerprint(result)).encode())
 compiled = hasattr(sys.modules["ray_sim.kernels.replay"].replay, "nopython_signatures")
 print(digest.hexdigest(), hash("differs under another seed"), "compiled" if compiled else "plain")
 """

@@ -14,6 +14,7 @@ from ray_sim.engine.world import World
 from ray_sim.model.streams import Streams
 from ray_sim.model.truth import Holdings, Truth
 from ray_sim.model.units import FloatArray, IntArray
+from tests.chunk_worlds import ChunkJob, Server, chunk_world, first_idle_ps
 from tests.worlds import Job, world_of
 
 
@@ -63,32 +64,36 @@ def world_with(
     return replace(world, truth=made, elastic=elastic, row_bound=len(jobs) * len(gpus) + 1)
 
 
-def chunked(jobs: Sequence[Job], chunks: Sequence[int], gpus: Sequence[float]) -> World:
-    """Chunked jobs, in order of submission; a job's duration is that of one of its chunks."""
-    assert [job.submit_s for job in jobs] == sorted(job.submit_s for job in jobs)
-    return replace(world_of(jobs, gpus), chunks=np.array(chunks, dtype=np.int64))
+def chunked(jobs: Sequence[Job], chunks: Sequence[int], servers: int) -> World:
+    """Chunked jobs, in order of submission; a job's duration is that of one of its chunks.
+
+    Servers have one worker each, and every second one two parameter servers: jobs may have to wait. Policies
+    for slots decide every second; chunks take microseconds.
+    """
+    rows = [ChunkJob(job.submit_s, n, job.duration_s) for job, n in zip(jobs, chunks, strict=True)]
+    every_other = [Server(ps=2 * (1 - i % 2)) for i in range(servers)]
+    return chunk_world(rows, every_other, slot_s=1, slot_fill="fractional")
 
 
 class Dealer(Policy):
-    """Deals the chunks of arriving jobs to the servers in turn; short chunks overtake long ones."""
+    """Deals the chunks of arriving jobs to the workers in turn; short chunks overtake long ones."""
 
     name: ClassVar[str] = "dealer"
-    wake_on: ClassVar[Wake] = Wake.ARRIVAL
+    wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.ACTIVATION
     sees: ClassVar[frozenset[str]] = frozenset({"duration_s"})
-
-    def __init__(self, chunks: Sequence[int]) -> None:
-        self._chunks = np.array(chunks, dtype=np.int64)
+    chunked: ClassVar[bool] = True
 
     def start(self, world: GrantedWorld, streams: Streams) -> None:
         self._servers = len(world.cluster)
         self._next = 0
 
     def decide(self, view: View) -> Decision:
-        jobs = np.repeat(view.arrived, self._chunks[view.arrived])
-        units = np.concatenate([np.arange(n) for n in self._chunks[view.arrived]])
+        jobs = np.repeat(view.arrived, view.jobs.chunks[view.arrived])
+        units = [np.arange(n) for n in view.jobs.chunks[view.arrived]]
         workers = (self._next + np.arange(len(jobs))) % self._servers
         self._next += len(jobs)
-        return Decision(dispatch=Dispatch(jobs, units, workers, view.jobs.work_us[jobs]))
+        dispatch = Dispatch(jobs, np.concatenate(units), workers, view.jobs.work_us[jobs]) if units else None
+        return Decision.of(first_idle_ps(view), dispatch=dispatch)
 
 
 class Turns(Policy):

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import polars as pl
 
 from ray_sim.model.errors import InvalidWorkloadError, problems_text
-from workloads.schema import COLUMNS, SCHEMA, Column
+from workloads.schema import COLUMNS, SCHEMA, Column, Layer
 
 EPOCH_RANGE_S = 2**32
 """Instants given as a date must lie in 1970 .. 2106; others are broken."""
@@ -102,6 +102,8 @@ def date_reason(text: pl.Expr, naive: pl.Expr, instant: pl.Expr) -> pl.Expr:
 def check_frame(frame: pl.DataFrame, source: str) -> None:
     """Raise unless the frame is a workload: exact schema, sound numbers, unique names and order.
 
+    Columns of the layer `PROFILE` may be absent.
+
     Raises
     ------
     InvalidWorkloadError : names ``source`` and, for each column at fault, the first row (from 0) and value
@@ -120,7 +122,9 @@ def check_frame(frame: pl.DataFrame, source: str) -> None:
 def _schema_problems(frame: pl.DataFrame) -> list[str]:
     found = dict(frame.schema)
     missing = [
-        f"{name}: column missing, expected {dtype}" for name, dtype in SCHEMA.items() if name not in found
+        f"{column.name}: column missing, expected {column.dtype}"
+        for column in COLUMNS
+        if column.name not in found and column.layer != Layer.PROFILE
     ]
     wrong = [
         f"{name}: expected {SCHEMA[name]}, found {dtype}"
@@ -133,8 +137,9 @@ def _schema_problems(frame: pl.DataFrame) -> list[str]:
 
 def _value_problems(frame: pl.DataFrame) -> Iterable[str]:
     """One line per column with a null or a number that it must not hold."""
-    faults = frame.select(_frame_fault(column).alias(column.name) for column in COLUMNS)
-    for column in COLUMNS:
+    columns = [column for column in COLUMNS if column.name in frame.columns]
+    faults = frame.select(_frame_fault(column).alias(column.name) for column in columns)
+    for column in columns:
         at = faults[column.name].is_not_null()
         if not at.any():
             continue

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from ray_sim.model.cluster import Cluster
 from ray_sim.model.job import JobTable
 from ray_sim.model.units import QUANTA_PER_UNIT, BoolArray, IntArray, us_to_seconds
 from workloads.provenance import Provenance
+from workloads.sources import Source
 from workloads.store import frame_to_table, read_frame, read_provenance
 
 QUANTILES: dict[str, float] = {
@@ -109,7 +109,7 @@ class WorkloadDescription:
         return [*rows, *_load_rows(self.load), *_provenance_rows(self.provenance)]
 
 
-def describe_workload(path: Path, cluster: Cluster | None = None) -> WorkloadDescription:
+def describe_workload(path: Source, cluster: Cluster | None = None) -> WorkloadDescription:
     """Describe a workload file, alone or on a cluster.
 
     Raises

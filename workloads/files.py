@@ -12,25 +12,34 @@ from pathlib import Path
 from typing import TextIO
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
+from workloads.sources import Source, is_url, open_source
+
+_PART_BYTES = 2**22
+"""Read at a time."""
 
 
-def require_file(path: Path) -> None:
-    """Raise unless ``path`` is a file with something in it.
+def require_file(source: Source) -> None:
+    """Raise unless a path or URL leads to a file with something in it.
 
     Raises
     ------
     InvalidWorkloadError : missing, a folder, empty, or not readable
     """
     try:
-        if not path.exists():
-            raise InvalidWorkloadError(f"{path}: no such file; check the path")
-        if not path.is_file():
-            raise InvalidWorkloadError(f"{path}: not a file; give the file itself")
-        with path.open("rb") as stream:
+        if not is_url(source):
+            _require_local(Path(source))
+        with open_source(source, InvalidWorkloadError) as stream:
             if not stream.read(1):
-                raise InvalidWorkloadError(f"{path}: the file is empty; fetch or write it again")
+                raise InvalidWorkloadError(f"{source}: the file is empty; fetch or write it again")
     except OSError as error:
-        raise InvalidWorkloadError(f"{path}: cannot be read: {error.strerror}") from error
+        raise InvalidWorkloadError(f"{source}: cannot be read: {error.strerror or error}") from error
+
+
+def _require_local(path: Path) -> None:
+    if not path.exists():
+        raise InvalidWorkloadError(f"{path}: no such file; check the path")
+    if not path.is_file():
+        raise InvalidWorkloadError(f"{path}: not a file; give the file itself")
 
 
 def require_folder_of(path: Path) -> None:
@@ -46,10 +55,13 @@ def require_folder_of(path: Path) -> None:
         raise InvalidInputError(f"{path}: is a folder; name a file")
 
 
-def sha256(path: Path) -> str:
-    """SHA-256 of a file's bytes, in hexadecimal."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+def sha256(source: Source) -> str:
+    """SHA-256 of a file's bytes, in hexadecimal, wherever it is."""
+    digest = hashlib.sha256()
+    with open_source(source, InvalidWorkloadError) as stream:
+        while part := stream.read(_PART_BYTES):
+            digest.update(part)
+    return digest.hexdigest()
 
 
 GZIP_MAGIC = b"\x1f\x8b"

@@ -26,6 +26,8 @@ UNITS: dict[str, dict[str, tuple[int, int]]] = {
     "GPU": {"gpu": (1, 1), "milli": (1, 1000)},
     "core": {"core": (1, 1), "milli": (1, 1000)},
     "GiB": {"gib": (1, 1), "mib": (1, 1024)},
+    "MB": {"mb": (1, 1), "gb": (1000, 1)},
+    "Mbps": {"mbps": (1, 1), "gbps": (1000, 1)},
 }
 """By the schema's unit: the units a file may use, as multiplier and divisor."""
 

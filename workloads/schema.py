@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -9,7 +10,7 @@ import polars as pl
 
 from ray_sim.model.units import MAX_TIME_S
 
-SCHEMA_VERSION = "2"
+SCHEMA_VERSION = "3"
 """Changes when a column appears, goes, or changes its meaning."""
 
 MAX_COUNT = 2**20
@@ -21,6 +22,9 @@ MAX_GIB = 2**30
 MAX_NORM = 2**10
 """The most of a resource measured in the trace's largest machines that a task may have."""
 
+MAX_MB = 2**30
+"""The largest model; also the bandwidth, in Mbit/s, that nobody has."""
+
 MAX_WHOLE = 2**52
 """The largest order or priority; whole numbers up to here survive a floating-point reader."""
 
@@ -31,7 +35,7 @@ class Layer(StrEnum):
     TRACE = "trace"
     """Measured: the trace has it, or it is null."""
     PROFILE = "profile"
-    """Drawn: the training profile that enrichment adds."""
+    """How the job trains, measured or drawn; a workload may lack these columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +62,8 @@ class Column:
         """Whether the numbers are whole."""
         return self.dtype == pl.Int64()
 
+
+NOT_CHUNKED = "the job is not chunked"
 
 COLUMNS: tuple[Column, ...] = (
     Column("job_id", pl.String(), "Name of the job, unique in the workload."),
@@ -195,6 +201,83 @@ COLUMNS: tuple[Column, ...] = (
         minimum=0,
         maximum=MAX_TIME_S,
     ),
+    Column(
+        "chunks",
+        pl.Int64(),
+        "Equal parts of the job's data, each trained by one worker.",
+        null=NOT_CHUNKED,
+        minimum=1,
+        maximum=MAX_COUNT,
+        layer=Layer.PROFILE,
+    ),
+    Column(
+        "epochs",
+        pl.Int64(),
+        "Times that each chunk is trained through.",
+        null=NOT_CHUNKED,
+        minimum=1,
+        maximum=MAX_COUNT,
+        layer=Layer.PROFILE,
+    ),
+    Column(
+        "minibatches_per_chunk",
+        pl.Int64(),
+        "Mini-batches of one chunk.",
+        null=NOT_CHUNKED,
+        minimum=1,
+        maximum=MAX_COUNT,
+        layer=Layer.PROFILE,
+    ),
+    Column(
+        "minibatch_s",
+        pl.Float64(),
+        "Time of a worker of speed 1 to train one mini-batch, without communication.",
+        null=NOT_CHUNKED,
+        unit="s",
+        minimum=0,
+        maximum=MAX_TIME_S,
+        layer=Layer.PROFILE,
+    ),
+    Column(
+        "gradient_mb",
+        pl.Float64(),
+        "Size of the gradients, which is that of the parameters.",
+        null=NOT_CHUNKED,
+        unit="MB",
+        minimum=0,
+        maximum=MAX_MB,
+        layer=Layer.PROFILE,
+    ),
+    Column(
+        "bandwidth_mbps",
+        pl.Float64(),
+        "Bandwidth that is reserved for the job between a worker and its parameter server.",
+        null=NOT_CHUNKED,
+        unit="Mbps",
+        minimum=2**-10,
+        maximum=MAX_MB,
+        layer=Layer.PROFILE,
+    ),
+    Column(
+        "upload_edge_s",
+        pl.Float64(),
+        "Time until a chunk is at a worker of an edge or a plain server.",
+        null=NOT_CHUNKED,
+        unit="s",
+        minimum=0,
+        maximum=MAX_TIME_S,
+        layer=Layer.PROFILE,
+    ),
+    Column(
+        "upload_cloud_s",
+        pl.Float64(),
+        "Time until a chunk is at a worker of the cloud.",
+        null=NOT_CHUNKED,
+        unit="s",
+        minimum=0,
+        maximum=MAX_TIME_S,
+        layer=Layer.PROFILE,
+    ),
 )
 
 BY_NAME: dict[str, Column] = {column.name: column for column in COLUMNS}
@@ -241,6 +324,8 @@ def _range_text(column: Column) -> str:
 
 
 def _power_text(value: float) -> str:
+    if 0 < value < 1:
+        return f"2^{math.frexp(value)[1] - 1}"
     whole = int(value)
     if abs(whole) < 1024:
         return str(whole)

@@ -16,12 +16,13 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from ray_sim.model.errors import InvalidWorkloadError
-from ray_sim.model.job import JobTable
+from ray_sim.model.job import ChunkProfile, JobTable
 from ray_sim.model.units import FloatArray, IntArray, demand_quanta, seconds_to_us
 from workloads.checks import check_frame
 from workloads.files import replacing, require_file
 from workloads.provenance import Provenance
-from workloads.schema import SCHEMA, SCHEMA_VERSION, SORT_KEY
+from workloads.schema import COLUMNS, SCHEMA, SCHEMA_VERSION, SORT_KEY, Layer, with_all_columns
+from workloads.sources import Source, open_source
 
 METADATA_KEY = "ray_sim"
 """Key of the provenance in the Parquet metadata."""
@@ -41,7 +42,8 @@ _PER_TASK = {name.removesuffix("_per_task"): name for name in SCHEMA if name.end
 def write_workload(frame: pl.DataFrame, provenance: Provenance, path: Path) -> None:
     """Write jobs with the columns of `SCHEMA`, in any order, as a workload file.
 
-    Same frame and provenance, same bytes. The file appears whole or not at all.
+    Columns of the layer `PROFILE` may be absent; the file has them all the same. Same frame and
+    provenance, same bytes. The file appears whole or not at all.
 
     Raises
     ------
@@ -49,7 +51,7 @@ def write_workload(frame: pl.DataFrame, provenance: Provenance, path: Path) -> N
     InvalidInputError : the file cannot be written
     """
     check_frame(frame, str(path))
-    ordered = frame.select(*SCHEMA).sort(SORT_KEY, maintain_order=True)
+    ordered = with_all_columns(frame).sort(SORT_KEY, maintain_order=True)
     table = ordered.to_arrow(compat_level=pl.CompatLevel.oldest())
     table = table.replace_schema_metadata({METADATA_KEY: provenance.model_dump_json()})
     with replacing(path) as temporary:
@@ -63,8 +65,8 @@ def write_workload(frame: pl.DataFrame, provenance: Provenance, path: Path) -> N
         )
 
 
-def read_frame(path: Path) -> pl.DataFrame:
-    """The jobs of a workload file, checked, with the columns of `SCHEMA` in order.
+def read_frame(path: Source) -> pl.DataFrame:
+    """The jobs of a workload file by path or URL, checked, with the columns of `SCHEMA` in order.
 
     Raises
     ------
@@ -72,7 +74,8 @@ def read_frame(path: Path) -> pl.DataFrame:
     """
     read_provenance(path)
     try:
-        table = pq.ParquetFile(path, page_checksum_verification=True).read()
+        with open_source(path, InvalidWorkloadError) as file:
+            table = pq.ParquetFile(file, page_checksum_verification=True).read()
         table.validate(full=True)
         names = table.column_names
         frame = pl.DataFrame(
@@ -81,10 +84,10 @@ def read_frame(path: Path) -> pl.DataFrame:
     except _READ_ERRORS as error:
         raise _unreadable(path, error) from error
     check_frame(frame, str(path))
-    return frame.select(*SCHEMA)
+    return with_all_columns(frame)
 
 
-def read_provenance(path: Path) -> Provenance | None:
+def read_provenance(path: Source) -> Provenance | None:
     """How a workload file was made; None where it does not say.
 
     Raises
@@ -93,7 +96,8 @@ def read_provenance(path: Path) -> Provenance | None:
     """
     require_file(path)
     try:
-        text = (pq.read_metadata(path).metadata or {}).get(METADATA_KEY.encode())
+        with open_source(path, InvalidWorkloadError) as file:
+            text = (pq.read_metadata(file).metadata or {}).get(METADATA_KEY.encode())
     except _READ_ERRORS as error:
         raise _unreadable(path, error) from error
     if text is None:
@@ -114,21 +118,21 @@ def read_provenance(path: Path) -> Provenance | None:
     return provenance
 
 
-def _unreadable(path: Path, error: Exception) -> InvalidWorkloadError:
+def _unreadable(path: Source, error: Exception) -> InvalidWorkloadError:
     detail = str(error).splitlines()[0] if str(error) else type(error).__name__
     return InvalidWorkloadError(
         f"{path}: not a readable Parquet file ({detail}); make a workload with `ray-sim convert`"
     )
 
 
-def load_workload(path: str | Path, resources: Sequence[str] = ("gpu",)) -> JobTable:
+def load_workload(path: Source, resources: Sequence[str] = ("gpu",)) -> JobTable:
     """A workload file as a `JobTable` with one demand column per resource of the cluster.
 
     Raises
     ------
     InvalidWorkloadError : see `read_frame`
     """
-    return frame_to_table(read_frame(Path(path)), resources)
+    return frame_to_table(read_frame(path), resources)
 
 
 def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> JobTable:
@@ -159,7 +163,17 @@ def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> 
         group=_or_none(ordered["group_id"]),
         trace_order=ordered["trace_order"].to_numpy(writable=True),
         origin_us=origin_us,
+        chunk_profile=_chunk_profile(ordered),
     )
+
+
+def _chunk_profile(frame: pl.DataFrame) -> ChunkProfile | None:
+    """How the jobs train in chunks; None where no job says anything of it."""
+    columns = frame.select(column.name for column in COLUMNS if column.layer == Layer.PROFILE)
+    if all(series.null_count() == len(series) for series in columns):
+        return None
+    floats = columns.cast(pl.Float64).fill_null(float("nan"))
+    return ChunkProfile(**{series.name: series.to_numpy(writable=True) for series in floats})
 
 
 def _gang_sizes(frame: pl.DataFrame) -> IntArray:

@@ -2,28 +2,135 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ray_sim.cli.options import Json
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from benchmarks.comparison import Change, Comparison
+    from benchmarks.measurement import Findings, Measurement
+    from benchmarks.report import BenchReport
+
 
 def bench(
-    name: Annotated[str | None, typer.Argument(help="One benchmark, e.g. replay; all without it.")] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Benchmarks, e.g. replay; all without one."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option("-o", "--out", help="File for the figures, as JSON.")] = None,
+    against: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Figures of before, to compare with.")
+    ] = None,
+    listing: Annotated[
+        bool, typer.Option("--list", help="Only list the benchmarks and how long they take.")
+    ] = False,
     json_output: Json = False,
 ) -> None:
     """Measure the budgets: speeds, and ratios of things timed in one run.
 
-    Example: ray-sim bench replay
-    """
-    from benchmarks.runner import run_benchmarks
-    from ray_sim.console import print_json, print_rows, print_table
+    Exit code 1 if a benchmark fails or misses a budget, or if a figure is worse than in FILE by more than
+    its tolerance.
 
-    report = run_benchmarks(name)
-    if json_output:
-        print_json(report.to_dict())
+    Example: ray-sim bench replay --against before.json
+    """
+    from benchmarks.comparison import compare
+    from benchmarks.report import read_report, write_report
+    from benchmarks.runner import choose, run_benchmarks
+    from ray_sim.console import print_json, print_table
+    from workloads.files import require_folder_of
+
+    chosen = choose(names or [])
+    if listing:
+        rows = [(name, each.measures, each.rough_s) for name, each in chosen.items()]
+        columns = ["benchmark", "measures", "about s"]
+        if json_output:
+            print_json([dict(zip(("name", "measures", "rough_s"), row, strict=True)) for row in rows])
+        else:
+            print_table(columns, rows)
         return
-    print_rows([*report.machine.items(), *report.versions.items()])
-    for key, measured in report.benchmarks.items():
-        print_table(measured.headings(), measured.cells(), title=f"{key}: {measured.workload}")
+    before = read_report(against) if against else None  # both before the work, not after it
+    if out:
+        require_folder_of(out)
+    report = run_benchmarks(chosen, progress=_say)
+    if out:
+        write_report(report, out)
+    comparison = compare(report, before, str(against)) if before else None
+    if json_output:
+        print_json(report.to_dict() | ({"comparison": comparison.to_dict()} if comparison else {}))
+    else:
+        _print(report, comparison)
+    if not report.ok or (comparison and comparison.worse):
+        raise typer.Exit(1)
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+def _print(report: BenchReport, comparison: Comparison | None) -> None:
+    from ray_sim.console import print_rows
+
+    print_rows([*report.machine.to_dict().items(), *report.versions.items()])
+    for name, findings in report.benchmarks.items():
+        sys.stdout.write("\n")
+        _print_findings(name, findings, comparison.changes.get(name, {}) if comparison else None)
+    results = [row.result for findings in report.benchmarks.values() for row in findings.rows]
+    sys.stdout.write("\n")
+    print_rows([("budgets met", results.count("passed")), ("budgets missed", results.count("FAILED"))])
+    if comparison:
+        _print_comparison(comparison)
+
+
+def _print_findings(name: str, findings: Findings, changes: Mapping[str, Change] | None) -> None:
+    from ray_sim.console import print_table
+
+    if findings.skipped is not None:
+        sys.stdout.write(f"{name}: skipped: {findings.skipped}\n")
+    elif findings.failed is not None:
+        sys.stdout.write(f"{name}: FAILED: {findings.failed}\n")
+    else:
+        columns = ["figure", "value", "unit", "better", "budget", "result"]
+        columns += [] if changes is None else ["previous", "ratio", "change"]
+        rows = [
+            (*_cells(row), *(() if changes is None else _changed(changes.get(row.key))))
+            for row in findings.rows
+        ]
+        print_table(columns, rows, title=f"{name}: {findings.input}")
+
+
+def _cells(row: Measurement) -> tuple[object, ...]:
+    return (row.key, row.value, row.unit, row.better, row.budget, row.result)
+
+
+def _changed(change: Change | None) -> tuple[object, ...]:
+    if change is None:
+        return (None, None, "not compared")
+    return (
+        change.previous,
+        change.ratio,
+        change.verdict.upper() if change.verdict == "worse" else change.verdict,
+    )
+
+
+def _print_comparison(comparison: Comparison) -> None:
+    """What a reader must know of the comparison beside the columns of the tables."""
+    if comparison.machine:
+        sys.stdout.write(f"\n{comparison.source} is of ANOTHER MACHINE; seconds and speeds do not compare:\n")
+        sys.stdout.writelines(f"  {line}\n" for line in comparison.machine)
+    for title, lines in (
+        ("other versions", comparison.versions),
+        ("not compared", comparison.left_out),
+        (f"worse than in {comparison.source} by more than the tolerance", comparison.worse),
+    ):
+        if lines:
+            sys.stdout.write(f"\n{title}:\n")
+            sys.stdout.writelines(f"  {line}\n" for line in lines)
+    if not comparison.worse:
+        sys.stdout.write(f"\nnothing is worse than in {comparison.source} by more than its tolerance\n")

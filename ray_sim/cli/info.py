@@ -37,14 +37,16 @@ def info(
 
 
 def _facts_of(source: str, cluster: str | None) -> WorkloadDescription | ClusterSummary | StoredRun:
-    path = Path(source)
-    if path.suffix == ".parquet":
+    from workloads.sources import name_of
+
+    if name_of(source).suffix == ".parquet":
         from ray_sim.experiments.cluster_file import load_cluster
         from workloads.describe import describe_workload
 
-        return describe_workload(path, load_cluster(cluster) if cluster else None)
+        return describe_workload(source, load_cluster(cluster) if cluster else None)
     if cluster:
         raise InvalidInputError(f"--cluster {cluster}: only with a workload, and {source} is none")
+    path = Path(source)
     if path.is_dir():
         from ray_sim.experiments.result_files import StoredRun, read_manifest, read_summary
 

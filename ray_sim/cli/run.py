@@ -15,10 +15,14 @@ from ray_sim.model.errors import InvalidScenarioError
 
 def run(
     scenario_file: Annotated[
-        Path | None,
-        typer.Argument(metavar="[SCENARIO.yaml]", help="A scenario file, instead of the options."),
+        str | None,
+        typer.Argument(
+            metavar="[SCENARIO.yaml]", help="A scenario file, by path or URL, instead of the options."
+        ),
     ] = None,
-    workload: Annotated[str | None, typer.Option("--workload", help="Parquet workload.")] = None,
+    workload: Annotated[
+        str | None, typer.Option("--workload", help="Parquet workload, by path or URL.")
+    ] = None,
     unsuccessful: Annotated[
         str | None, typer.Option(metavar="RULE", help="Jobs that failed or were killed: keep or drop.")
     ] = None,
@@ -33,7 +37,7 @@ def run(
         float | None, typer.Option(help="Factor on the load: submissions come so many times as fast.")
     ] = None,
     cluster: Annotated[
-        str | None, typer.Option("--cluster", help="Bundled cluster, or its YAML or CSV file.")
+        str | None, typer.Option("--cluster", help="Bundled cluster, or a YAML or CSV file by path or URL.")
     ] = None,
     policy: Annotated[str | None, typer.Option("--policy", help="Name, or module:Class of your own.")] = None,
     params: Params = None,

@@ -16,7 +16,7 @@ ASK_ABOVE = 1_000
 
 
 def sweep(
-    file: Annotated[Path, typer.Argument(metavar="FILE.yaml", help="The sweep.")],
+    file: Annotated[str, typer.Argument(metavar="FILE.yaml", help="The sweep, by path or URL.")],
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Directory for the results [results/NAME].")
     ] = None,
@@ -64,7 +64,7 @@ def sweep(
         raise typer.Exit(1)
 
 
-def _confirm(file: Path, configurations: int) -> None:
+def _confirm(file: str, configurations: int) -> None:
     if configurations <= ASK_ABOVE:
         return
     many = f"{file}: {configurations:,} configurations"

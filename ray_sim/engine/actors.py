@@ -11,18 +11,20 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
+from itertools import cycle, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ray_sim.engine.asking import Query, join
 from ray_sim.engine.compiled import Progress
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.fleet import join_states
 from ray_sim.engine.general import GeneralRun
 from ray_sim.engine.holdings import State, part
 from ray_sim.engine.routing import Routing
-from ray_sim.engine.site import Commands, Site
+from ray_sim.engine.site import Commands, SiteFacts
+from ray_sim.engine.site_actor import Request, SiteActor
 from ray_sim.engine.snapshots import Keeper, stopped_text
 from ray_sim.engine.world import World
 from ray_sim.model.errors import RaySimError, RunFailedError, RunStoppedError
@@ -32,6 +34,7 @@ from ray_sim.model.units import NEVER_US, IntArray
 
 if TYPE_CHECKING:
     from ray import ObjectRef
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     Actor = Any  # Ray knows the methods of classes that it decorates, and these must work without it
 
@@ -50,30 +53,6 @@ SPELL_S = 0.5
 _STATE_S = 20.0
 """Time between two states of the scheduler that are kept in memory, where nobody keeps them better."""
 
-Request = tuple[int, int, Commands | None]
-"""Sequence number, instant, what to do."""
-
-
-class SiteActor:
-    """A site in a process of its own."""
-
-    def __init__(self, world: World, first_server: int, last_server: int) -> None:
-        self._site = Site(world, first_server, last_server)
-
-    def carry_out(self, requests: Sequence[Request]) -> tuple[IntArray, int]:
-        """Step by step; the answer to the last."""
-        for request in requests:
-            answer = self._site.step(*request)
-        return answer
-
-    def state(self) -> State:
-        """Of the site."""
-        return self._site.state()
-
-    def restore(self, state: State) -> None:
-        """Continue from a state."""
-        self._site.restore(state)
-
 
 class _Link:
     """One site's actor: what it has been told since its last state, and its heir if it dies."""
@@ -87,6 +66,8 @@ class _Link:
         self._answer: ObjectRef[tuple[IntArray, int]] | None = None
         self.sequence = 0
         self.deaths = 0
+        self.messages = 0
+        self.bytes = 0
 
     def add(self, now_us: int, commands: Commands | None) -> None:
         """Note a request; it is sent with the next ones."""
@@ -101,12 +82,16 @@ class _Link:
     def send(self) -> None:
         """Send what has been noted, without waiting."""
         if self.unsent:
-            self._answer = self._actor.carry_out.remote(self._told[self._sent :])
+            requests = self._told[self._sent :]
+            self._answer = self._actor.carry_out.remote(requests)
             self._sent = len(self._told)
+            self.messages += 1
+            self.bytes += sum(commands.nbytes for _, _, commands in requests if commands is not None)
 
     def receive(self) -> tuple[IntArray, int]:
         """The answer to the last request sent."""
         answer: tuple[IntArray, int] = self._get(self._answer, lambda: self._answer)
+        self.bytes += answer[0].nbytes
         if len(self._told) >= _REQUESTS_PER_STATE:
             self.keep_state()
         return answer
@@ -115,6 +100,19 @@ class _Link:
         """Wait until the requests sent have been carried out."""
         if self._answer is not None:
             self.receive()
+
+    def ask(self, query: Query) -> Callable[[], State]:
+        """The answer to a question; called later, so that sites answer side by side."""
+        self.send()
+        asked = self._actor.ask.remote(query)
+
+        def answer() -> State:
+            found: State = self._get(asked, lambda: self._actor.ask.remote(query))
+            self.messages += 1
+            self.bytes += sum(array.nbytes for array in found.values())
+            return found
+
+        return answer
 
     def ask_for_state(self) -> Callable[[], State]:
         """The state after all that has been noted; called later, so that sites answer side by side."""
@@ -180,19 +178,26 @@ class RayFleet:
     requests in batches, and nobody waits for them.
     """
 
-    def __init__(self, world: World, sites: int, shared: ObjectRef[World] | None = None) -> None:
+    def __init__(self, world: World, sites: int) -> None:
         import ray
 
         self._routing = Routing(world, sites)
         self._reports = world.chunks is not None
-        reference = ray.put(world) if shared is None else shared
-        actor: Actor = ray.remote(num_cpus=0, max_restarts=0, scheduling_strategy="SPREAD")(SiteActor)
+        facts = ray.put(SiteFacts.of(world))
+        actor: Actor = ray.remote(num_cpus=0, max_restarts=0)(SiteActor)
+        # Ray spreads by cores, of which actors claim none: so sites are dealt out to the nodes.
+        alive = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]  # Ray's own
+        nodes = cycle(sorted(node["NodeID"] for node in alive))
         self._links = [
-            _Link(partial(actor.remote, reference, first, last))
-            for first, last in pairwise(self._routing.bounds.tolist())
+            _Link(partial(actor.options(scheduling_strategy=_near(node)).remote, facts, first, last))
+            for (first, last), node in zip(pairwise(self._routing.bounds.tolist()), nodes, strict=False)
         ]
         self._next = [NEVER_US] * sites
-        self._waiting: set[int] = set()
+        self._waiting: dict[int, int] = {}
+        """Instant of the last commands to each site that has not answered them."""
+        self._told_at = 0
+        self._early: dict[int, IntArray] = {}
+        """Reports of the instant of the last commands, which the next `collect` returns."""
 
     @property
     def deaths(self) -> int:
@@ -200,18 +205,30 @@ class RayFleet:
         return sum(link.deaths for link in self._links)
 
     @property
+    def traffic(self) -> tuple[int, int]:
+        """Messages to sites so far, and bytes of the arrays in them and in their answers."""
+        return sum(link.messages for link in self._links), sum(link.bytes for link in self._links)
+
+    @property
     def next_us(self) -> int:
         """When a site next has something to report."""
         if self._waiting:
-            self._exchange(sorted(self._waiting))
-        return min(self._next)
+            # What the commands bring about at their own instant is reported with them: a message less.
+            sites = sorted(self._waiting)
+            for i in sites:
+                self._links[i].add(self._waiting[i], None)
+            found = zip(sites, self._exchange(sites), strict=True)
+            self._early = {i: events for i, events in found if len(events)}
+        return self._told_at if self._early else min(self._next)
 
     def collect(self, now_us: int) -> IntArray:
         """Of all sites that have something to report at ``now_us``, see `Fleet`."""
-        due = [i for i, at in enumerate(self._next) if at <= now_us]
+        due = [i for i, at in enumerate(self._next) if at <= now_us and i not in self._early]
         for i in due:
             self._links[i].add(now_us, None)
-        return self._routing.join(self._exchange(due))
+        reports = dict(zip(due, self._exchange(due), strict=True)) | self._early
+        self._early = {}
+        return self._routing.join([reports[i] for i in sorted(reports)])
 
     def command(self, now_us: int, commands: Commands) -> None:
         """Pass new holdings and chunks on to the sites concerned."""
@@ -219,10 +236,15 @@ class RayFleet:
             link = self._links[i]
             link.add(now_us, mine)
             if self._reports:
-                self._waiting.add(i)
+                self._waiting[i] = self._told_at = now_us
             elif link.unsent >= _REQUESTS_PER_MESSAGE:
                 link.settle()
                 link.send()
+
+    def ask(self, query: Query) -> State:
+        """The answers of all sites, joined in server order."""
+        answers = [link.ask(query) for link in self._links]
+        return join([answer() for answer in answers])
 
     def _exchange(self, sites: Sequence[int]) -> list[IntArray]:
         """Send to all of them, then hear all of them."""
@@ -231,7 +253,7 @@ class RayFleet:
         answers = [self._links[i].receive() for i in sites]
         for i, (_, following) in zip(sites, answers, strict=True):
             self._next[i] = following
-        self._waiting.difference_update(sites)
+            self._waiting.pop(i, None)
         return [events for events, _ in answers]
 
     def state(self) -> State:
@@ -260,13 +282,12 @@ class SchedulerActor:
     def __init__(
         self,
         world: World,
-        shared: Sequence[ObjectRef[World]],
         new_policy: Callable[[], Policy],
         seed: int,
         sites: int,
         saved: State | None,
     ) -> None:
-        self._fleet = RayFleet(world, sites, shared[0])
+        self._fleet = RayFleet(world, sites)
         self._run = GeneralRun(world, new_policy(), seed=seed, fleet=self._fleet, saved=saved)
 
     def go_on(self, seconds: float) -> tuple[bool, int]:
@@ -363,7 +384,7 @@ class _Driver:
         import ray
 
         actor: Actor = ray.remote(num_cpus=0, max_restarts=0)(SchedulerActor)
-        scheduler = actor.remote(self._world, [self._world], *self._arguments, self._saved)
+        scheduler = actor.remote(self._world, *self._arguments, self._saved)
         saved_at = time.monotonic()
         try:
             while True:
@@ -385,6 +406,13 @@ class _Driver:
         self._saved = state
         if keeper is not None:
             keeper.save(state)
+
+
+def _near(node: str) -> NodeAffinitySchedulingStrategy:
+    """On this node, or on another if it is gone."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return NodeAffinitySchedulingStrategy(node, soft=True)
 
 
 def _why(error: BaseException) -> str:

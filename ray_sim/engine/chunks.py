@@ -1,4 +1,4 @@
-"""Ordered chunk queues of worker slots, which go on by themselves between decisions."""
+"""Chunk queues of a site's workers: room for them, their state, and what may be asked of them."""
 
 from __future__ import annotations
 
@@ -7,83 +7,116 @@ from collections.abc import Mapping
 import numpy as np
 
 from ray_sim.engine.holdings import State
+from ray_sim.kernels.chunks import (
+    DONE,
+    EVENTS,
+    ROWS,
+    Queues,
+    add_rows,
+    advance,
+    loads_at,
+    new_queues,
+    resume,
+    set_ps,
+)
 from ray_sim.model.units import NEVER_US, BoolArray, IntArray
 
-NO_EVENTS: IntArray = np.empty((0, 2), dtype=np.int64)
+NO_EVENTS: IntArray = np.empty((0, 4), dtype=np.int64)
 
-_FIELDS = ("worker", "key", "sequence", "job", "unit", "left_us")
+CHUNK_COLUMNS = ("worker", "key", "job", "unit", "ready", "left", "overtakes")
+"""Columns of a dispatched chunk."""
 
-
-class DispatchRecord:
-    """Which chunks of which jobs have been put on a queue."""
-
-    def __init__(self, chunks: IntArray) -> None:
-        self._first = np.concatenate([[0], np.cumsum(chunks)]).astype(np.int64)
-        self.done: BoolArray = np.zeros(self._first[-1], dtype=np.bool_)
-        """All chunks of the first job, then those of the second, and so on."""
-
-    def number(self, jobs: IntArray, units: IntArray) -> IntArray:
-        """Places of chunks in `done`."""
-        return self._first[jobs] + units
+_FEWEST = 64
 
 
 class ChunkQueues:
-    """Each worker trains the chunk with the smallest (key, dispatch order) on its queue.
+    """Each worker trains the first chunk, by (key, order of dispatch), of those that have been uploaded.
 
-    A chunk with a smaller key overtakes the running one, which keeps its progress. Time moves only
-    in `advance`, never past the next completion.
+    Time moves only in `advance`, never past `next_us`. Workers are numbered from 0 here.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_demand: BoolArray, n_jobs: int) -> None:
+        self._on_demand = on_demand
+        self._n_jobs = n_jobs
         self._now_us = 0
-        self._dispatched = 0
-        self._queues: dict[int, list[list[int]]] = {}
+        self._q: Queues = new_queues(_FEWEST, on_demand, n_jobs)
+        self.next_us: int = NEVER_US
+        """When something happens next."""
 
-    def dispatch(self, now_us: int, rows: IntArray) -> None:
-        """Add rows (worker, key, job, unit, work in microseconds)."""
-        self._settle(now_us)
-        for worker, key, job, unit, work_us in rows.tolist():
-            self._queues.setdefault(worker, []).append([key, self._dispatched, job, unit, work_us])
-            self._queues[worker].sort()
-            self._dispatched += 1
+    def dispatch(self, chunks: IntArray) -> None:
+        """Add chunks, (n, 7) columns `CHUNK_COLUMNS`; work is microseconds on that worker."""
+        self._make_room(chunks)
+        self.next_us = add_rows(self._q, self._now_us, np.ascontiguousarray(chunks))
 
-    def next_us(self) -> int:
-        """When the next chunk completes."""
-        heads = (queue[0][4] for queue in self._queues.values())
-        return self._now_us + min(heads, default=NEVER_US - self._now_us)
+    def set_ps(self, holdings: IntArray) -> None:
+        """Note who holds a parameter server from now on: (n, 2) rows job, 0 or 1."""
+        self.next_us = set_ps(self._q, self._now_us, np.ascontiguousarray(holdings))
 
     def advance(self, now_us: int) -> IntArray:
-        """Go on to ``now_us``, at most `next_us`; returns (n, 2) rows job, unit completed there, sorted."""
-        if not self._queues:
-            self._now_us = now_us
-            return NO_EVENTS
-        self._settle(now_us)
-        done: list[tuple[int, int]] = []
-        for worker in sorted(self._queues):
-            queue = self._queues[worker]
-            while queue and queue[0][4] == 0:
-                _, _, job, unit, _ = queue.pop(0)
-                done.append((job, unit))
-            if not queue:
-                del self._queues[worker]
-        return np.array(sorted(done), dtype=np.int64).reshape(-1, 2)
+        """Go on to ``now_us``; returns (n, 4) rows event, job, unit, worker of what happens there.
 
-    def _settle(self, now_us: int) -> None:
-        for queue in self._queues.values():
-            queue[0][4] -= now_us - self._now_us
+        Events are those of `ray_sim.kernels.chunks`, in order for each chunk.
+        """
         self._now_us = now_us
+        if self.next_us > now_us:
+            return NO_EVENTS
+        self.next_us = advance(self._q, now_us)
+        events = self._q.event[: self._q.size[EVENTS]].copy()
+        self._q.size[EVENTS] = 0
+        return events
+
+    def loads(self, now_us: int) -> tuple[IntArray, IntArray]:
+        """(W,) microseconds of work left on each worker, and (W,) chunks on it that are not done."""
+        loads = np.empty(len(self._on_demand), dtype=np.int64)
+        loads_at(self._q, now_us, loads)
+        return loads, self._q.rows.copy()
+
+    def _make_room(self, chunks: IntArray) -> None:
+        """Room for more rows, and for all rows of a worker in its queue."""
+        needed = int(self._q.size[ROWS]) + len(chunks)
+        if needed > len(self._q.job):
+            saved = self.state()
+            self._build(saved, 2 * (len(saved["rows"]) + len(chunks)))
+        queued = np.bincount(chunks[:, 0], minlength=len(self._on_demand))
+        self._make_queues_longer(self._q.rows + queued)
+
+    def _make_queues_longer(self, most: IntArray) -> None:
+        """Queues that may get too long move to the end of the array, with room for twice as many."""
+        q = self._q
+        short = np.flatnonzero((most > q.room) & ~self._on_demand)
+        if len(short) == 0:
+            return
+        longer = 2 * most[short]
+        moved = np.concatenate([[0], np.cumsum(longer)]) + len(q.queue)
+        queue = np.empty(moved[-1], dtype=np.int64)
+        queue[: len(q.queue)] = q.queue
+        for worker, base in zip(short.tolist(), moved.tolist(), strict=False):
+            begin, n = q.base[worker], q.waiting[worker]
+            queue[base : base + n] = queue[begin : begin + n]
+        q.base[short], q.room[short] = moved[:-1], longer
+        self._q = q._replace(queue=queue)
 
     def state(self) -> State:
-        """Arrays that `restore` takes."""
-        rows = [[worker, *entry] for worker, queue in sorted(self._queues.items()) for entry in queue]
+        """Arrays that `restore` takes: chunks not done in the order of dispatch, with phase and anchor."""
+        q = self._q
+        live = np.flatnonzero(q.phase[: q.size[ROWS]] != DONE)
+        columns = [getattr(q, name)[live] for name in (*CHUNK_COLUMNS, "phase", "anchor")]
         return {
-            "rows": np.array(rows, dtype=np.int64).reshape(-1, len(_FIELDS)),
-            "clock": np.array([self._now_us, self._dispatched]),
+            "rows": np.stack(columns, axis=1).astype(np.int64),
+            "holds_ps": np.flatnonzero(q.holds_ps),
+            "clock": np.array([self._now_us]),
         }
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
-        self._now_us, self._dispatched = (int(value) for value in state["clock"])
-        self._queues = {}
-        for worker, *entry in state["rows"].tolist():
-            self._queues.setdefault(worker, []).append(entry)
+        self._build(state, max(_FEWEST, 2 * len(state["rows"])))
+
+    def _build(self, state: Mapping[str, np.ndarray], room: int) -> None:
+        self._now_us = int(state["clock"][0])
+        self._q = new_queues(room, self._on_demand, self._n_jobs)
+        self._q.holds_ps[state["holds_ps"]] = True
+        chunks = np.ascontiguousarray(state["rows"][:, : len(CHUNK_COLUMNS)])
+        self._make_queues_longer(np.bincount(chunks[:, 0], minlength=len(self._on_demand)))
+        add_rows(self._q, self._now_us, chunks)
+        phase, anchor = (np.ascontiguousarray(column) for column in state["rows"][:, -2:].T)
+        self.next_us = resume(self._q, self._now_us, phase, anchor)

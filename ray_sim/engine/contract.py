@@ -10,10 +10,15 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from ray_sim.engine.decision import Decision
+from ray_sim.engine.asking import LEAST_LOADED, Query
+from ray_sim.engine.chunk_ledger import ChunkLedger
+from ray_sim.engine.chunk_world import ChunkWorld
+from ray_sim.engine.decision import NO_JOBS, Decision
+from ray_sim.engine.fleet import Fleet
 from ray_sim.engine.holdings import Holdings, State, part
 from ray_sim.engine.order import gang_gpus, order_rule
 from ray_sim.engine.service import Service
+from ray_sim.engine.worker_slots import WorkerSlots
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import RUNNING as RUNNING_STATUS
 from ray_sim.kernels.arrays import WAITING, Ledger
@@ -25,11 +30,12 @@ from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
 
-OBSERVATIONS = frozenset({"work_left", "attained_service"})
+OBSERVATIONS = frozenset({"work_left", "attained_service", "worker_load"})
 """Observations a policy may declare in `sees`, beside columns."""
 
-COLUMNS = frozenset({"duration_s", "num_gpus", "vc", "user", "priority"})
-"""Columns of jobs a policy may declare in `sees`. Arrival, gang and demand are always seen."""
+COLUMNS = frozenset({"duration_s", "num_gpus", "vc", "user", "priority", "chunk_profile"})
+"""Columns of jobs a policy may declare in `sees`. Arrival, gang and demand are always seen, and the number
+of chunks; `chunk_profile` is all else that says how long chunks take."""
 
 
 class Wake(Flag):
@@ -43,6 +49,8 @@ class Wake(Flag):
     """Times the policy asked for itself."""
     SERVER_CHANGE = auto()
     """Servers go or come back."""
+    ACTIVATION = auto()
+    """Chunked jobs begin or cease to have a worker; asked at once, also where decisions wait for slots."""
 
 
 class JobColumns:
@@ -67,7 +75,10 @@ class JobColumns:
             "vc": {"vc": read_only(table.vc)},
             "user": {"user": table.user},
             "priority": {"priority": None if table.priority is None else read_only(table.priority)},
+            "chunk_profile": {},
         }
+        if world.chunks is not None:
+            self._granted["chunks"] = read_only(world.chunks.chunks)
         for name in sees & COLUMNS:
             self._granted.update(columns[name])
 
@@ -118,15 +129,44 @@ class View:
     _ledger: Ledger
     _sees: frozenset[str]
     _policy: str
+    _fleet: Fleet
+    _chunked: ChunkLedger | None
+
+    @property
+    def active(self) -> IntArray:
+        """Chunked jobs that have a worker, sorted; without a parameter server they make no progress."""
+        return NO_JOBS if self._chunked is None else np.flatnonzero(self._chunked.jobs.active)
+
+    @property
+    def stalled(self) -> IntArray:
+        """Active jobs without a parameter server, sorted."""
+        return NO_JOBS if self._chunked is None else self._chunked.stalled
+
+    @property
+    def idle_holders(self) -> IntArray:
+        """Chunked jobs that hold a parameter server and are not active, sorted."""
+        return NO_JOBS if self._chunked is None else self._chunked.idle_holders
+
+    def ask(self, kind: str, **arrays: np.ndarray) -> State:
+        """Ask all sites, see `ray_sim.engine.asking`."""
+        self._demand_sight("worker_load")
+        return self._fleet.ask(Query(kind, self.now_us, arrays))
+
+    def least_loaded(self, partitions: IntArray, units: IntArray) -> IntArray:
+        """(n, 3) rows worker, microseconds of work left on it, chunks on it that are not done.
+
+        The ``units`` least loaded worker slots of each partition are among them; a cloud has no slots.
+        """
+        return self.ask(LEAST_LOADED, partitions=partitions, units=units)["rows"]
 
     @property
     def waiting(self) -> IntArray:
-        """Jobs that have arrived and hold nothing, sorted."""
+        """Jobs that have arrived and hold nothing, or have no chunk that makes progress; sorted."""
         return np.flatnonzero(self._ledger.status[: self.arrivals] == WAITING)
 
     @property
     def running(self) -> IntArray:
-        """Jobs that hold servers, sorted."""
+        """Jobs that hold servers, or have a chunk that makes progress; sorted."""
         return np.flatnonzero(self._ledger.status[: self.arrivals] == RUNNING_STATUS)
 
     @property
@@ -135,8 +175,10 @@ class View:
         return self.holdings.free
 
     def work_left(self, jobs: IntArray) -> FloatArray:
-        """Work each job has left now (rigid: microseconds at speed 1)."""
+        """Work each whole job has left now (rigid: microseconds at speed 1)."""
         self._demand_sight("work_left")
+        if self._chunked is not None:
+            raise BlindPolicyError(f"policy {self._policy} observes work_left, which jobs in chunks have not")
         left = np.empty(len(jobs))
         work_left_of(self._ledger, jobs, self.now_us, left)
         return left
@@ -176,10 +218,32 @@ class GrantedWorld:
         self.restart_us: int = world.restart_us
         self.slot_us: int | None = world.slot_us
         self.jobs = JobColumns(world, sees, policy)
+        self.workers: WorkerSlots | None = None if world.chunks is None else world.chunks.slots
+        """Where jobs are chunked: the numbers of workers."""
+        self.server_partition: IntArray = read_only(world.shop.server_part)
+        """(S,) partition of each server, as `jobs.partition`."""
+        self._sees_profile = "chunk_profile" in sees
+        self._policy = policy
 
     def service(self, placement: str, *, backfill: bool = False, preemptive: bool = False) -> Service:
         """A queue of waiting jobs that is served by key, see `ray_sim.engine.service.Service`."""
         return Service(self._world, placement, backfill=backfill, preemptive=preemptive)
+
+    def chunk_us(self, jobs: IntArray, workers: IntArray, in_cloud: BoolArray | bool = False) -> IntArray:
+        """Microseconds of chunks of these jobs on these workers; see `ChunkWorld.chunk_us`."""
+        return self._chunk_world().chunk_us(jobs, workers, in_cloud)
+
+    def upload_us(self, jobs: IntArray, to_cloud: BoolArray) -> IntArray:
+        """Microseconds until data that are sent off are at a worker of the edge or of the cloud."""
+        return self._chunk_world().truth.upload_us(jobs, to_cloud)
+
+    def _chunk_world(self) -> ChunkWorld:
+        assert self._world.chunks is not None, "only in worlds of chunked jobs, see Policy.chunked"
+        if not self._sees_profile:
+            raise BlindPolicyError(
+                f"policy {self._policy} asks how long chunks take, but its `sees` lacks chunk_profile"
+            )
+        return self._world.chunks
 
     def gang_gpus(self) -> IntArray:
         """(J,) milli-GPU of each whole gang, at least 1."""
@@ -215,6 +279,8 @@ class Policy(ABC):
     """Columns and observations it may read, out of `COLUMNS` and `OBSERVATIONS`."""
     slotted: ClassVar[bool] = False
     """Decide only at slot boundaries; occasions in between wait for the next one."""
+    chunked: ClassVar[bool] = False
+    """Whether it dispatches chunks: it runs in worlds of chunked jobs (truth=a_online) and no others."""
     uses_seed: ClassVar[bool] = False
     """Whether it draws from its streams."""
 

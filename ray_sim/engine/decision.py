@@ -16,12 +16,19 @@ NO_JOBS: IntArray = np.empty(0, dtype=np.int64)
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """Chunks put on the queues of workers; equal lengths. Smaller key is served first."""
+    """Chunks sent to workers, in the order given; equal lengths.
+
+    A worker serves the first uploaded chunk by (key, order of dispatch). Whole jobs that go to the
+    cloud at once, with no parameter server elsewhere, are trained there without communication.
+    """
 
     job: IntArray
     unit: IntArray
     worker: IntArray
+    """Numbers as in `WorkerSlots`; that of a cloud's server is a new worker for each chunk."""
     key: IntArray
+    overtake: bool = True
+    """Whether they take the worker from a chunk behind them in the order; else they wait for its end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ from typing import NoReturn
 from ray_sim.engine.world import World
 from ray_sim.kernels import check
 from ray_sim.model.errors import InfeasibleDecisionError
-from ray_sim.model.units import QUANTA_PER_UNIT, BoolArray, IntArray
+from ray_sim.model.units import BoolArray, IntArray
 
 
 def job_name(world: World, job: int) -> str:
     """How messages call a job, also one that does not exist."""
     known = 0 <= job < len(world.table)
-    return f"job {world.table.job_id[job]}" if known else f"job number {job}"
+    return f"job {world.table.job_id[int(job)]}" if known else f"job number {job}"
 
 
 def reject_decision(
@@ -47,9 +47,8 @@ def reject_decision(
 
 def _excess(world: World, server: int, after: IntArray) -> str:
     short = [
-        f"{-after[server, r] / QUANTA_PER_UNIT[name]:g} {name} too many of "
-        f"{world.shop.capacity[server, r] / QUANTA_PER_UNIT[name]:g}"
-        for r, name in enumerate(world.cluster.resources)
+        f"{-after[server, r] / quanta:g} {name} too many of {world.shop.capacity[server, r] / quanta:g}"
+        for r, (name, quanta) in enumerate(world.resources.items())
         if after[server, r] < 0
     ]
     return ", ".join(short)

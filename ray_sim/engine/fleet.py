@@ -8,25 +8,32 @@ from typing import Protocol
 
 import numpy as np
 
+from ray_sim.engine.asking import Query, join
 from ray_sim.engine.holdings import State, part
 from ray_sim.engine.routing import Routing
-from ray_sim.engine.site import Commands, Site
+from ray_sim.engine.site import Commands, Site, SiteFacts
 from ray_sim.engine.world import World
 from ray_sim.model.units import IntArray
 
 
 class Fleet(Protocol):
-    """Routes commands to sites and joins their answers in server order; idle sites are not asked."""
+    """Routes commands to sites and joins their answers in server order; idle sites are not stepped."""
 
     @property
     def next_us(self) -> int:
         """When a site next has something to report."""
 
     def collect(self, now_us: int) -> IntArray:
-        """(n, 2) rows job, unit of all chunks completed at ``now_us``, sorted."""
+        """(n, 4) rows event, job, unit, worker of all that happens to chunks at ``now_us``.
+
+        By (job, unit), a chunk's own events in their order; see `ray_sim.kernels.chunks`.
+        """
 
     def command(self, now_us: int, commands: Commands) -> None:
         """Pass new holdings and chunks on to the sites concerned."""
+
+    def ask(self, query: Query) -> State:
+        """The answers of all sites, joined in server order. Changes nothing."""
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
@@ -41,7 +48,8 @@ class LocalFleet:
     def __init__(self, world: World, sites: int = 1) -> None:
         self._routing = Routing(world, sites)
         bounds = self._routing.bounds.tolist()
-        self.sites = [Site(world, first, last) for first, last in pairwise(bounds)]
+        facts = SiteFacts.of(world)
+        self.sites = [Site(facts, first, last) for first, last in pairwise(bounds)]
         self._sequence = [0] * sites
         self._next = [site.step(0, 0, None)[1] for site in self.sites]
 
@@ -51,14 +59,19 @@ class LocalFleet:
         return min(self._next)
 
     def collect(self, now_us: int) -> IntArray:
-        """(n, 2) rows job, unit of all chunks completed at ``now_us``, sorted."""
+        """(n, 4) rows event, job, unit, worker of all that happens to chunks at ``now_us``."""
         due = [i for i, at in enumerate(self._next) if at <= now_us]
         return self._routing.join([self._step(i, now_us, None) for i in due])
 
     def command(self, now_us: int, commands: Commands) -> None:
         """Pass new holdings and chunks on to the sites concerned."""
         for i, mine in self._routing.split(commands):
-            self._step(i, now_us, mine)
+            events = self._step(i, now_us, mine)
+            assert len(events) == 0, "what has happened until now is collected before anything is commanded"
+
+    def ask(self, query: Query) -> State:
+        """The answers of all sites, joined in server order."""
+        return join([site.ask(query) for site in self.sites])
 
     def _step(self, i: int, now_us: int, commands: Commands | None) -> IntArray:
         self._sequence[i] += 1

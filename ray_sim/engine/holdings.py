@@ -20,6 +20,20 @@ def part(state: Mapping[str, np.ndarray], name: str) -> State:
     return {key.removeprefix(prefix): array for key, array in state.items() if key.startswith(prefix)}
 
 
+def nothing_for(jobs: IntArray) -> Changes:
+    """Changes by which the jobs, sorted, give up all they hold."""
+    nothing = np.zeros(0, dtype=np.int64)
+    return Changes(
+        job=jobs,
+        ptr=np.zeros(len(jobs) + 1, dtype=np.int64),
+        server=nothing,
+        role=nothing,
+        tasks=nothing,
+        order=np.arange(len(jobs)),
+        size=np.array([len(jobs)]),
+    )
+
+
 class Holdings:
     """Sorted integer rows (job, server, role, count) and the free capacity they leave."""
 

@@ -17,8 +17,8 @@ class Recording:
     """Events and timeline, in the order in which they happened."""
 
     def __init__(self, world: World) -> None:
-        n_jobs, n_resources = len(world.table), len(world.cluster.resources)
-        self.bound = events_per_instant(n_jobs, world.row_bound, len(world.outages.time))
+        n_jobs, n_resources = len(world.table), len(world.resources)
+        self.bound = events_per_instant(n_jobs, world.event_bound, outages=len(world.outages.time) > 0)
         """Room that an instant may need."""
         self._shape = (self.bound + max(3 * n_jobs, _FEWEST), max(2 * n_jobs, _FEWEST), n_resources)
         self._full: list[Recorder] = []

@@ -23,7 +23,7 @@ from ray_sim.kernels.arrays import (
 )
 from ray_sim.model.metrics import Trim, summarise
 from ray_sim.model.result import EVENT_SCHEMA, JOB_SCHEMA, JobStatus, RunResult
-from ray_sim.model.units import QUANTA_PER_UNIT, IntArray, us_to_seconds
+from ray_sim.model.units import BoolArray, IntArray, us_to_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,8 @@ class Outcome:
     """Reason by job, of rejected and evicted jobs other than `never_fits`."""
     loop: str
     loop_reason: str | None = None
+    stalled_us: IntArray | None = None
+    """(J,) time of chunked jobs without a parameter server."""
     decision_seconds: Sequence[float] = ()
 
 
@@ -46,23 +48,38 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
     certificate = certify(world, outcome.ledger, counted)  # before the frames, whose memory is the peak
     jobs = _jobs(world, outcome)
     timeline = _timeline(world, outcome.record)
-    capacity = world.cluster.capacity.sum(axis=0)
-    offered = {
-        name: float(total) / QUANTA_PER_UNIT[name]
-        for name, total in zip(world.cluster.resources, capacity, strict=True)
-    }
+    summary = replace(
+        summarise(jobs, timeline, _offered(world), trim, _absent(world), world.table.group),
+        certificate=certificate,
+        stalled_s=_stalled_s(outcome, counted),
+    )
     return RunResult(
         jobs=jobs,
-        events=_events(world, outcome.record),
+        events=_events(world, outcome.record),  # the largest, when nothing else needs room any more
         timeline=timeline,
-        summary=replace(
-            summarise(jobs, timeline, offered, trim, _absent(world), world.table.group),
-            certificate=certificate,
-        ),
+        summary=summary,
         loop=outcome.loop,
         loop_reason=outcome.loop_reason,
         decision_seconds=tuple(outcome.decision_seconds),
     )
+
+
+def _offered(world: World) -> dict[str, float]:
+    """Total of each resource; slots on demand do not count."""
+    capacity = world.shop.capacity
+    if world.chunks is not None:
+        capacity = capacity[~world.chunks.in_cloud]
+    totals = capacity.sum(axis=0).tolist()
+    return {
+        name: total / quanta for (name, quanta), total in zip(world.resources.items(), totals, strict=True)
+    }
+
+
+def _stalled_s(outcome: Outcome, counted: BoolArray | None) -> float | None:
+    if outcome.stalled_us is None:
+        return None
+    stalled_us = outcome.stalled_us if counted is None else outcome.stalled_us[counted]
+    return float(us_to_seconds(stalled_us.sum()))
 
 
 def _absent(world: World) -> pl.DataFrame | None:
@@ -74,16 +91,15 @@ def _absent(world: World) -> pl.DataFrame | None:
     first = (shop.capacity - world.first_capacity).sum(axis=0)
     quanta = np.cumsum(np.vstack([first, sign * shop.capacity[outages.server]]), axis=0)
     times_us = np.concatenate([[0], outages.time]) + world.table.origin_us
-    amounts = {name: quanta[:, r] / QUANTA_PER_UNIT[name] for r, name in enumerate(world.cluster.resources)}
+    amounts = {name: quanta[:, r] / unit for r, (name, unit) in enumerate(world.resources.items())}
     return pl.DataFrame({"time_s": us_to_seconds(times_us), **amounts})
 
 
 def _jobs(world: World, outcome: Outcome) -> pl.DataFrame:
     table, ledger = world.table, outcome.ledger
-    end_of_run = outcome.now_us if world.horizon_us >= NEVER - 1 else world.horizon_us
     completed = ledger.status == COMPLETED
     ended = ledger.end < NEVER
-    until = np.where(ended, ledger.end, np.maximum(end_of_run, table.submit_us))
+    until = np.where(ended, ledger.end, np.maximum(world.end_us(outcome.now_us), table.submit_us))
     running = ledger.status == RUNNING
     run_us = ledger.held + np.where(running, until - ledger.held_since, 0)
     finished = completed | (ledger.status == EVICTED)
@@ -143,6 +159,12 @@ def _named(names: Sequence[str], codes: np.ndarray) -> pl.Series:
     return series.gather(np.where(codes < 0, len(names), codes).astype(np.uint32))
 
 
+def _one_of(names: Sequence[str], codes: np.ndarray) -> pl.Series:
+    """An enum of the names, by code; -1 is null."""
+    series = pl.Series(codes.astype(np.int8))
+    return series.set(series < 0, None).cast(pl.UInt8).cat.to(pl.Enum(names))
+
+
 def _job_ids(world: World, jobs: np.ndarray) -> pl.Series:
     """Names of jobs; -1, which only servers have, is null."""
     if len(world.outages.time) == 0:
@@ -157,10 +179,10 @@ def _events(world: World, record: Recorder) -> pl.DataFrame:
     frame = pl.DataFrame(
         {
             "time_s": us_to_seconds(record.time[:n] + world.table.origin_us),
-            "event": _named(EVENT_NAMES, record.kind[:n]),
+            "event": _one_of(EVENT_NAMES, record.kind[:n]),
             "job_id": _job_ids(world, record.job[:n]),
             "server": _named(world.cluster.server_names, record.server[:n]),
-            "role": _named(ROLE_NAMES, record.role[:n]),
+            "role": _one_of(ROLE_NAMES, record.role[:n]),
             "count": record.value[:n].astype(np.int64),
         }
     )
@@ -170,8 +192,8 @@ def _events(world: World, record: Recorder) -> pl.DataFrame:
 def _timeline(world: World, record: Recorder) -> pl.DataFrame:
     n = int(record.size[1])
     used = {
-        f"used_{name}": record.line_used[:n, r] / QUANTA_PER_UNIT[name]
-        for r, name in enumerate(world.cluster.resources)
+        f"used_{name}": record.line_used[:n, r] / quanta
+        for r, (name, quanta) in enumerate(world.resources.items())
     }
     return pl.DataFrame(
         {

@@ -24,8 +24,10 @@ class Routing:
             raise InvalidScenarioError(f"sites: must be 1 to {servers}, the number of servers, got {sites}")
         self.bounds: IntArray = np.array([i * servers // sites for i in range(sites + 1)])
         """Site i has the servers bounds[i] .. bounds[i + 1]."""
+        self._worker_server = None if world.chunks is None else world.chunks.slots.server
         # One site concerns all jobs.
         self._holds: BoolArray = np.zeros((sites if sites > 1 else 0, jobs), dtype=np.bool_)
+        self._trains = np.zeros_like(self._holds if world.chunks is not None else self._holds[:, :0])
 
     def split(self, commands: Commands) -> list[tuple[int, Commands]]:
         """What each site concerned is to be told, in server order."""
@@ -35,12 +37,15 @@ class Routing:
         return [(i, mine) for i, mine in shares if not mine.empty]
 
     def _share(self, i: int, commands: Commands) -> Commands:
-        chunks, outages = commands.chunks, commands.outages
-        if chunks is not None:
-            # A server has one worker slot, which bears its number.
-            chunks = chunks[self._here(i, chunks[:, 0])]
+        chunks, ps, outages = commands.chunks, commands.ps, commands.outages
+        if chunks is not None and self._worker_server is not None:
+            chunks = chunks[self._here(i, self._worker_server[chunks[:, 0]])]
+            self._trains[i, chunks[:, 2]] = True
+        if ps is not None:
+            ps = ps[self._trains[i, ps[:, 0]]]
         return Commands(
             None if commands.changes is None else self._changes_on(i, commands.changes),
+            None if ps is None or len(ps) == 0 else ps,
             None if chunks is None or len(chunks) == 0 else chunks,
             None if outages is None else self._outages_on(i, outages),
         )
@@ -84,12 +89,13 @@ class Routing:
         if not events:
             return NO_EVENTS
         joined = np.concatenate(events)
-        return joined[np.lexsort((joined[:, 1], joined[:, 0]))]
+        return joined[np.lexsort((joined[:, 2], joined[:, 1]))]
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
-        return {"holds": self._holds.copy()}
+        return {"holds": self._holds.copy(), "trains": self._trains.copy()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
         self._holds[:] = state["holds"]
+        self._trains[:] = state["trains"]

@@ -5,8 +5,8 @@
         sim.apply(policy.decide(view))
     result = sim.result()
 
-Inside an instant: servers, completions, arrivals, slot, review; then job order. An instant repeats while
-events remain at it.
+Inside an instant: servers, completions (of chunks, then of jobs), arrivals, slot, review; then job order.
+An instant repeats while events remain at it.
 """
 
 from __future__ import annotations
@@ -15,19 +15,17 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ray_sim.engine.chunks import NO_EVENTS, DispatchRecord
+from ray_sim.engine.chunk_ledger import chunk_ledger_for
 from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake, read_only
-from ray_sim.engine.decision import NO_JOBS, Decision, Dispatch
+from ray_sim.engine.decision import NO_JOBS, Decision
 from ray_sim.engine.fleet import Fleet, LocalFleet
-from ray_sim.engine.holdings import Holdings, State, part
+from ray_sim.engine.holdings import Holdings, State, nothing_for, part
 from ray_sim.engine.recording import Recording
 from ray_sim.engine.result import Outcome, build_result
 from ray_sim.engine.site import Commands
 from ray_sim.engine.validation import check_decision
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import (
-    COMPLETED,
-    FINISH,
     LEVEL,
     NEVER,
     RUNNING,
@@ -63,6 +61,7 @@ class Simulation:
         self._name = policy.name or type(policy).__name__
         self.world = GrantedWorld(world, policy.sees, self._name)
         self.streams = Streams(seed)
+        self._chunked = chunk_ledger_for(world, self._name, chunked=policy.chunked)
         if (policy.slotted or Wake.SLOT in policy.wake_on) and world.slot_us is None:
             raise InvalidScenarioError(
                 f"policy {self._name} decides on slots: give their length, e.g. -w slot_s=3600"
@@ -85,8 +84,6 @@ class Simulation:
         self._returned: list[IntArray] = []
         self._completed: list[IntArray] = []
         self._changed_servers: list[IntArray] = []
-        self._chunks_left = None if world.chunks is None else world.chunks.copy()
-        self._dispatched = DispatchRecord(NO_JOBS if world.chunks is None else world.chunks)
         self._reasons: dict[int, str] = {}
         self._finished = np.empty(n_jobs, dtype=np.int64)
         self._after = np.empty_like(world.shop.capacity)
@@ -142,7 +139,7 @@ class Simulation:
                 self._now,
                 self._counts[0],
                 self._counts[1],
-                self._holdings.used,
+                self._holdings.used if self._chunked is None else self._chunked.used,
             )
 
     def _guard(self) -> None:
@@ -158,9 +155,8 @@ class Simulation:
     def _happen(self, now: int) -> View | None:
         """Let everything happen that happens now; the view if the policy wants to be asked."""
         self._recording.ensure_room()
-        wake = Wake(0)
-        if self._change_servers(now):
-            wake |= Wake.SERVER_CHANGE
+        wake = Wake.SERVER_CHANGE if self._change_servers(now) else Wake(0)
+        wake |= self._book_chunks(now)
         if self._complete(now):
             wake |= Wake.COMPLETION
         if self._arrive(now):
@@ -170,17 +166,18 @@ class Simulation:
         if reviewed:
             wake |= Wake.REVIEW
             self._review = NEVER
-        asked = bool(wake & (self._policy.wake_on | Wake.REVIEW)) and not self._policy.slotted
-        if not (asked or at_slot or (reviewed and self._policy.slotted)):
+        waits = self._policy.slotted and not (at_slot or reviewed)
+        prompt = Wake.ACTIVATION if waits else ~Wake(0)
+        if not (at_slot or wake & prompt & (self._policy.wake_on | Wake.REVIEW)):
             return None
         if at_slot and self._full_world.slot_us is not None:
             self._last_slot = now // self._full_world.slot_us
         view = View(
             now_us=now,
-            arrived=_joined(self._arrived),
-            returned=_joined(self._returned),
-            completed=_joined(self._completed),
-            changed_servers=np.unique(_joined(self._changed_servers)),
+            arrived=NO_JOBS if waits else _joined(self._arrived),
+            returned=NO_JOBS if waits else _joined(self._returned),
+            completed=NO_JOBS if waits else _joined(self._completed),
+            changed_servers=NO_JOBS if waits else np.unique(_joined(self._changed_servers)),
             available=read_only(self._available),
             reviewed=reviewed,
             at_slot=at_slot,
@@ -190,8 +187,11 @@ class Simulation:
             _ledger=self._ledger,
             _sees=self._policy.sees,
             _policy=self._name,
+            _fleet=self._fleet,
+            _chunked=self._chunked,
         )
-        self._arrived, self._returned, self._completed, self._changed_servers = [], [], [], []
+        if not waits:
+            self._arrived, self._returned, self._completed, self._changed_servers = [], [], [], []
         return view
 
     def _change_servers(self, now: int) -> bool:
@@ -203,7 +203,7 @@ class Simulation:
             happening = Outages(outages.time[first:last], outages.server[first:last], outages.up[first:last])
             changes = zip(happening.server.tolist(), happening.up.tolist(), strict=True)
             returned = [self._change_server(now, *change) for change in changes]
-            self._stop_at_sites(now, np.concatenate(returned), happening)
+            self._fleet.command(now, Commands(nothing_for(np.concatenate(returned)), outages=happening))
             self._changed_servers.append(np.unique(happening.server))
             for jobs in returned:
                 if len(jobs):
@@ -233,10 +233,24 @@ class Simulation:
         self._rate_touched(now, freed, NO_JOBS)
         return self._finished[:n].copy()
 
+    def _book_chunks(self, now: int) -> Wake:
+        """What has happened to chunks, and jobs that end with their last one."""
+        if self._fleet.next_us > now:
+            return Wake(0)
+        events = self._fleet.collect(now)
+        if self._chunked is None or len(events) == 0:
+            return Wake(0)
+        record = self._recording.current
+        done, changed = self._chunked.book(now, events, self._ledger, self._counts, record)
+        if len(done):
+            changes = nothing_for(done)
+            self._chunked.hold(now, changes, self._holdings)
+            self._fleet.command(now, Commands(changes))
+            self._completed.append(done)
+        return Wake.ACTIVATION if changed else Wake(0)
+
     def _complete(self, now: int) -> bool:
-        """Chunks, then jobs whose work is done now."""
-        if self._fleet.next_us <= now:
-            self._finish_chunks(now, self._fleet.collect(now))
+        """Jobs whose work is done now."""
         freed = self._servers_of_due(now)
         n = finish_due(
             now,
@@ -251,35 +265,10 @@ class Simulation:
         )
         if n:
             done = self._finished[:n].copy()
-            self._stop_at_sites(now, done)
+            self._fleet.command(now, Commands(nothing_for(done)))
             self._rate_touched(now, freed, NO_JOBS)
             self._completed.append(done)
         return bool(self._completed)
-
-    def _finish_chunks(self, now: int, events: IntArray) -> None:
-        for job, _unit in events.tolist():
-            assert self._chunks_left is not None
-            self._chunks_left[job] -= 1
-            if self._chunks_left[job] == 0:
-                self._ledger.status[job] = COMPLETED
-                self._ledger.end[job] = now
-                self._ledger.held[job] += now - self._ledger.held_since[job]
-                self._counts[1] -= 1
-                add_event(self._recording.current, now, FINISH, job, -1, -1, 0)
-                self._completed.append(np.array([job], dtype=np.int64))
-
-    def _stop_at_sites(self, now: int, jobs: IntArray, outages: Outages | None = None) -> None:
-        nothing = np.zeros(0, dtype=np.int64)
-        changes = Changes(
-            job=jobs,
-            ptr=np.zeros(len(jobs) + 1, dtype=np.int64),
-            server=nothing,
-            role=nothing,
-            tasks=nothing,
-            order=np.arange(len(jobs)),
-            size=np.array([len(jobs)]),
-        )
-        self._fleet.command(now, Commands(changes, outages=outages))
 
     def _arrive(self, now: int) -> bool:
         first = self._next_job
@@ -313,7 +302,7 @@ class Simulation:
             self._full_world,
             self._ledger,
             self._holdings.pool,
-            self._dispatched,
+            self._chunked,
             decision,
             self._available,
             self._after,
@@ -326,10 +315,12 @@ class Simulation:
             self._evict(now, job)
         for job, level in decision.levels.tolist():
             add_event(self._recording.current, now, LEVEL, job, -1, -1, level)
-        if decision.changes is not None:
+        if self._chunked is not None:
+            commands = self._chunked.carry_out(now, decision, self._holdings, self._recording.current)
+            if not commands.empty:
+                self._fleet.command(now, commands)
+        elif decision.changes is not None:
             self._change(now, decision.changes)
-        if decision.dispatch is not None:
-            self._dispatch(now, decision.dispatch)
         self._review = decision.review_us
 
     def _evict(self, now: int, job: int) -> None:
@@ -347,7 +338,7 @@ class Simulation:
             job,
         )
         if held:
-            self._stop_at_sites(now, np.array([job], dtype=np.int64))
+            self._fleet.command(now, Commands(nothing_for(np.array([job], dtype=np.int64))))
             self._rate_touched(now, freed, NO_JOBS)
 
     def _change(self, now: int, changes: Changes) -> None:
@@ -407,17 +398,6 @@ class Simulation:
         running = self._calendar.heap[: self._calendar.size[0]]
         return self._servers_of(running[self._ledger.finish[running] == now])
 
-    def _dispatch(self, now: int, dispatch: Dispatch) -> None:
-        work = self._full_world.table.work_us[dispatch.job]
-        rows = np.stack([dispatch.worker, dispatch.key, dispatch.job, dispatch.unit, work], axis=1)
-        for job in np.unique(dispatch.job).tolist():
-            if self._ledger.status[job] == WAITING:
-                self._ledger.status[job] = RUNNING
-                self._ledger.first_start[job] = self._ledger.held_since[job] = now
-                self._counts += (-1, 1)
-        self._dispatched.done[self._dispatched.number(dispatch.job, dispatch.unit)] = True
-        self._fleet.command(now, Commands(chunks=rows))
-
     def result(
         self,
         trim: Trim | None = None,
@@ -426,6 +406,7 @@ class Simulation:
         decision_seconds: Sequence[float] = (),
     ) -> RunResult:
         """The result; call it when `advance` has returned None. `trim` says which jobs it counts."""
+        end = self._full_world.end_us(max(self._now, 0))
         outcome = Outcome(
             self._ledger,
             self._recording.joined(),
@@ -433,6 +414,7 @@ class Simulation:
             self._reasons,
             "general",
             loop_reason,
+            None if self._chunked is None else self._chunked.stalled_us(end),
             decision_seconds,
         )
         return build_result(self._full_world, outcome, trim)
@@ -440,6 +422,7 @@ class Simulation:
     def state(self) -> State:
         """Everything that `restore` needs to go on alike, as arrays; valid between two instants."""
         groups = {"ledger": self._ledger._asdict(), "calendar": self._calendar._asdict()}
+        chunked = {} if self._chunked is None else self._chunked.state()
         scalars = [self._now, self._next_job, self._review, self._last_slot, self._repeats, self._next_outage]
         reasons = [[job, len(text)] for job, text in self._reasons.items()]
         return {
@@ -452,6 +435,7 @@ class Simulation:
             **{f"holdings.{name}": array for name, array in self._holdings.state().items()},
             **{f"fleet.{name}": array for name, array in self._fleet.state().items()},
             **{f"policy.{name}": array for name, array in self._policy.state().items()},
+            **{f"chunked.{name}": array for name, array in chunked.items()},
             "scalars": np.array(scalars),
             "counts": self._counts.copy(),
             "available": self._available.copy(),
@@ -459,8 +443,6 @@ class Simulation:
             "returned": _joined(self._returned),
             "completed": _joined(self._completed),
             "changed_servers": _joined(self._changed_servers),
-            "chunks_left": NO_EVENTS if self._chunks_left is None else self._chunks_left.copy(),
-            "dispatched": self._dispatched.done.copy(),
             "reasons": np.array(reasons, dtype=np.int64).reshape(-1, 2),
             "reason_texts": np.frombuffer("".join(self._reasons.values()).encode(), dtype=np.uint8),
         }
@@ -479,9 +461,8 @@ class Simulation:
         self._available = state["available"].copy()
         for name in ("arrived", "returned", "completed", "changed_servers"):
             setattr(self, f"_{name}", [state[name].copy()] if len(state[name]) else [])
-        if self._chunks_left is not None:
-            self._chunks_left = state["chunks_left"].copy()
-        self._dispatched.done[:] = state["dispatched"]
+        if self._chunked is not None:
+            self._chunked.restore(part(state, "chunked"))
         text = state["reason_texts"].tobytes().decode()
         self._reasons = {}
         for job, length in state["reasons"].tolist():

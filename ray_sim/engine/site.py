@@ -4,33 +4,64 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ray_sim.engine.asking import Query, Workers, answer
 from ray_sim.engine.chunks import NO_EVENTS, ChunkQueues
 from ray_sim.engine.holdings import Holdings, State, part
-from ray_sim.engine.world import World
-from ray_sim.kernels.arrays import Changes, Outages
+from ray_sim.engine.worker_slots import WorkerSlots
+from ray_sim.kernels.arrays import Changes, Outages, Shop
 from ray_sim.kernels.outages import set_capacity
 from ray_sim.model.errors import RunFailedError
 from ray_sim.model.units import IntArray
 
+if TYPE_CHECKING:
+    from ray_sim.engine.world import World
+
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """What the coordinator tells a site at one instant."""
+    """What the coordinator tells a site at one instant, carried out in this order."""
 
     changes: Changes | None = None
     """New holdings on the site's servers of every job that holds or held something there."""
+    ps: IntArray | None = None
+    """(n, 2) rows job, whether it holds a parameter server from now on, anywhere."""
     chunks: IntArray | None = None
-    """(n, 5) rows worker, key, job, unit, work in microseconds."""
+    """(n, 7) rows worker, key, job, unit, ready, work, overtakes: when the chunk's upload ends, and its
+    work, in microseconds; whether it takes the worker from a chunk with a larger key."""
     outages: Outages | None = None
     """Servers that go and come back; whoever held them is released in the same request."""
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        arrays = [*(self.changes or ()), self.ps, self.chunks, *(self.outages or ())]
+        return sum(array.nbytes for array in arrays if array is not None)
+
+    @property
     def empty(self) -> bool:
         """Whether there is nothing to carry out."""
-        return self.changes is None and self.chunks is None and self.outages is None
+        return all(part is None for part in (self.changes, self.ps, self.chunks, self.outages))
+
+
+class SiteFacts(NamedTuple):
+    """What sites know of their world: arrays alone, which actors on a node share."""
+
+    shop: Shop
+    first_capacity: IntArray
+    """(S, R) quanta that servers offer at time 0."""
+    rows: int
+    """No more rows of holdings than this exist at a time."""
+    slots: WorkerSlots
+
+    @classmethod
+    def of(cls, world: World) -> SiteFacts:
+        """The facts about a world."""
+        slots = WorkerSlots.none(len(world.cluster)) if world.chunks is None else world.chunks.slots
+        return cls(world.shop, world.first_capacity, world.row_bound, slots)
 
 
 class Site:
@@ -41,22 +72,29 @@ class Site:
     can be asked for anew.
     """
 
-    def __init__(self, world: World, first_server: int, last_server: int) -> None:
-        capacity = np.zeros_like(world.shop.capacity)
-        capacity[first_server:last_server] = world.first_capacity[first_server:last_server]
+    def __init__(self, facts: SiteFacts, first_server: int, last_server: int) -> None:
+        shop = facts.shop
+        capacity = np.zeros_like(shop.capacity)
+        capacity[first_server:last_server] = facts.first_capacity[first_server:last_server]
         self.servers = range(first_server, last_server)
-        self.holdings = Holdings(world.shop, capacity, world.row_bound)
-        self._shop = world.shop
-        self._chunks = ChunkQueues()
+        self.holdings = Holdings(shop, capacity, facts.rows)
+        self._shop = shop
+        mine = facts.slots.of_servers(first_server, last_server)
+        self._queues = ChunkQueues(mine.on_demand, len(shop.submit))
+        partition = np.where(mine.on_demand, -1, shop.server_part[mine.server])
+        self._workers = Workers(self._queues, mine.first_worker, partition)
         self._sequence = 0
-        self._answer: tuple[IntArray, int] = (NO_EVENTS, self._chunks.next_us())
+        self._answer: tuple[IntArray, int] = (NO_EVENTS, self._queues.next_us)
 
     def step(self, sequence: int, now_us: int, commands: Commands | None) -> tuple[IntArray, int]:
-        """Go on to ``now_us``, report the chunks completed there, then carry out commands.
+        """Go on to ``now_us``, report what happens to chunks there, then carry out commands.
+
+        What commands bring about at this instant is reported by the next step.
 
         Returns
         -------
-        (events, next) : (n, 2) rows job, unit; and when the site next has something to report
+        (events, next) : (n, 4) rows event, job, unit, worker, see `ray_sim.kernels.chunks`; and when the
+            site next has something to report
         """
         if sequence == self._sequence:
             return self._answer
@@ -64,16 +102,29 @@ class Site:
             raise RunFailedError(
                 f"site {self.servers}: request {sequence} follows {self._sequence}; a request was lost"
             )
-        events = self._chunks.advance(now_us)
-        if commands is not None and commands.changes is not None:
-            self._hold(now_us, commands.changes)
-        if commands is not None and commands.outages is not None:
-            set_capacity(self._shop, self.holdings.pool.free, commands.outages.server, commands.outages.up)
-        if commands is not None and commands.chunks is not None:
-            self._chunks.dispatch(now_us, commands.chunks)
+        events = self._queues.advance(now_us)
+        events[:, 3] += self._workers.first
+        if commands is not None:
+            self._carry_out(now_us, commands)
         self._sequence = sequence
-        self._answer = (events, self._chunks.next_us())
+        self._answer = (events, self._queues.next_us)
         return self._answer
+
+    def ask(self, query: Query) -> State:
+        """Answer a question at an instant until which the site has nothing to report."""
+        return answer(self._workers, query)
+
+    def _carry_out(self, now_us: int, commands: Commands) -> None:
+        if commands.changes is not None:
+            self._hold(now_us, commands.changes)
+        if commands.outages is not None:
+            set_capacity(self._shop, self.holdings.pool.free, commands.outages.server, commands.outages.up)
+        if commands.ps is not None:
+            self._queues.set_ps(commands.ps)
+        if commands.chunks is not None:
+            here = commands.chunks.copy()
+            here[:, 0] -= self._workers.first
+            self._queues.dispatch(here)
 
     def _hold(self, now_us: int, changes: Changes) -> None:
         self.holdings.change(changes)
@@ -85,7 +136,7 @@ class Site:
         """Arrays that `restore` takes."""
         return {
             **{f"holdings.{name}": array for name, array in self.holdings.state().items()},
-            **{f"chunks.{name}": array for name, array in self._chunks.state().items()},
+            **{f"chunks.{name}": array for name, array in self._queues.state().items()},
             "sequence": np.array([self._sequence]),
             "answer": self._answer[0].copy(),
         }
@@ -93,6 +144,6 @@ class Site:
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state; the last answer is kept for a repeated request."""
         self.holdings.restore(part(state, "holdings"))
-        self._chunks.restore(part(state, "chunks"))
+        self._queues.restore(part(state, "chunks"))
         self._sequence = int(state["sequence"][0])
-        self._answer = (state["answer"].copy(), self._chunks.next_us())
+        self._answer = (state["answer"].copy(), self._queues.next_us)

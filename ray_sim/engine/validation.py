@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ray_sim.engine.chunks import DispatchRecord
-from ray_sim.engine.decision import Decision, Dispatch
+from ray_sim.engine.chunk_ledger import ChunkLedger
+from ray_sim.engine.chunk_validation import check_chunks
+from ray_sim.engine.decision import Decision
 from ray_sim.engine.faults import job_name, reject_decision
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import RUNNING, WAITING, Ledger, Pool
@@ -22,7 +23,7 @@ def check_decision(
     world: World,
     ledger: Ledger,
     pool: Pool,
-    dispatched: DispatchRecord,
+    chunked: ChunkLedger | None,
     decision: Decision,
     available: BoolArray,
     after: IntArray,
@@ -46,8 +47,10 @@ def check_decision(
         )
         if fault != OK:
             reject_decision(where, world, fault, job, server, available, after)
-    if decision.dispatch is not None:
-        _check_dispatch(where, world, ledger, dispatched, decision.dispatch)
+    if chunked is not None:
+        check_chunks(where, now_us, world, ledger, chunked, decision)
+    elif decision.dispatch is not None:
+        raise InfeasibleDecisionError(f"at {where} dispatches chunks, but jobs of this world are not chunked")
 
 
 def _check_ends(where: str, world: World, ledger: Ledger, decision: Decision) -> None:
@@ -62,12 +65,6 @@ def _check_ends(where: str, world: World, ledger: Ledger, decision: Decision) ->
         if ledger.status[job] == RUNNING:
             raise InfeasibleDecisionError(
                 f"at {where} rejects {job_name(world, job)}, which runs; evict it instead"
-            )
-    for job in decision.evict.tolist() if world.chunks is not None else ():
-        if ledger.status[job] == RUNNING:
-            raise InfeasibleDecisionError(
-                f"at {where} evicts {job_name(world, job)}, whose chunks are on queues; they cannot be "
-                f"taken off"
             )
     twice = sorted(job for job in set(ends) if ends.count(job) > 1) if len(set(ends)) < len(ends) else []
     if twice:
@@ -99,43 +96,4 @@ def _check_levels(where: str, world: World, levels: IntArray) -> None:
             first = int(np.argmax(wrong))
             raise InfeasibleDecisionError(
                 f"at {where} sets level {level[first]} of {job_name(world, int(job[first]))} {text}"
-            )
-
-
-def _check_dispatch(
-    where: str, world: World, ledger: Ledger, dispatched: DispatchRecord, dispatch: Dispatch
-) -> None:
-    """Chunks that exist, of jobs in the system, to workers of their partition, each once."""
-    job, unit, worker = dispatch.job, dispatch.unit, dispatch.worker
-    sizes = [len(column) for column in (job, unit, worker, dispatch.key)]
-    if world.chunks is None:
-        raise InfeasibleDecisionError(f"at {where} dispatches chunks, but jobs of this world are not chunked")
-    if len(set(sizes)) > 1:
-        raise InfeasibleDecisionError(
-            f"at {where} dispatches {sizes[0]}, {sizes[1]}, {sizes[2]} and {sizes[3]} values of job, unit, "
-            f"worker and key; give one of each per chunk"
-        )
-    # What is out of range is replaced by 0, after it has been noted, so that the other tests can be made.
-    no_job = (job < 0) | (job >= len(world.table))
-    j = np.where(no_job, 0, job)
-    no_unit = (unit < 0) | (unit >= world.chunks[j])
-    no_worker = (worker < 0) | (worker >= len(world.cluster))
-    w = np.where(no_worker, 0, worker)
-    chunk = dispatched.number(j, np.where(no_unit, 0, unit))
-    again = np.ones(len(chunk), dtype=np.bool_)
-    again[np.unique(chunk, return_index=True)[1]] = False
-    faults = (
-        (no_job, "a job that does not exist"),
-        (~np.isin(ledger.status[j], (WAITING, RUNNING)), "the job is not in the system now"),
-        (no_unit, "the job does not have it"),
-        (no_worker, "there is no such worker"),
-        (world.shop.server_part[w] != world.shop.job_part[j], "the worker is outside the job's partition"),
-        (again | dispatched.done[chunk], "for the second time"),
-    )
-    for wrong, text in faults:
-        if wrong.any():
-            first = int(np.argmax(wrong))
-            raise InfeasibleDecisionError(
-                f"at {where} dispatches chunk {unit[first]} of {job_name(world, int(job[first]))} to worker "
-                f"{worker[first]}: {text}"
             )

@@ -8,6 +8,7 @@ from typing import Literal
 
 import numpy as np
 
+from ray_sim.engine.chunk_world import CHUNK_RESOURCES, ChunkWorld, chunk_world
 from ray_sim.kernels.arrays import Outages, Shop
 from ray_sim.kernels.shop import find_single_server_classes, judge_capacity
 from ray_sim.model.cluster import Cluster
@@ -15,7 +16,7 @@ from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import JobTable
 from ray_sim.model.parameters import Parameter, Value, resolve
 from ray_sim.model.truth import RigidTruth, Truth
-from ray_sim.model.units import NEVER_US, BoolArray, IntArray, scaled_down, seconds_to_us
+from ray_sim.model.units import NEVER_US, QUANTA_PER_UNIT, BoolArray, IntArray, scaled_down, seconds_to_us
 
 Partition = Literal["none", "vc"]
 
@@ -63,6 +64,23 @@ WORLD_PARAMETERS = (
         minimum=0.0,
         exclusive=True,
     ),
+    Parameter(
+        "truth",
+        "choice",
+        "rigid",
+        "how jobs progress. rigid: a job runs for its duration while all its tasks are placed; a_online: "
+        "its chunks are trained by workers, each for a time of its own, while it has a parameter server",
+        source="2.1",
+        choices=("rigid", "a_online"),
+    ),
+    Parameter(
+        "slot_fill",
+        "choice",
+        "whole",
+        "what chunk lengths and upload ends are rounded up to. whole: slots; fractional: microseconds",
+        source="2.5 C6",
+        choices=("whole", "fractional"),
+    ),
 )
 
 
@@ -87,9 +105,9 @@ class World:
     horizon_us: int = NEVER_US - 1
     slot_us: int | None = None
     elastic: bool = False
-    """Whether a job may hold any number of workers; else its whole gang or nothing."""
-    chunks: IntArray | None = None
-    """(J,) chunks of each job where jobs are chunked; a job's work is then that of one chunk."""
+    """Whether a job may hold anything that there is; else its whole gang or nothing."""
+    chunks: ChunkWorld | None = None
+    """Where jobs are chunked: the truth that counts for them, and slots, which are then the resources."""
 
     @property
     def rigid(self) -> bool:
@@ -101,6 +119,26 @@ class World:
         """(S, R) quanta that the servers offer at time 0; those that are not there offer none."""
         return self.shop.capacity * self.there[:, None]
 
+    @property
+    def event_bound(self) -> int:
+        """No more events of servers, holdings and chunks than this are recorded at a time."""
+        bound = self.row_bound + len(self.outages.time)
+        if self.chunks is None:
+            return bound
+        # A chunk may start, stop, start again and finish at one instant.
+        return bound + 4 * int(self.chunks.first_chunk[-1])
+
+    def end_us(self, now_us: int) -> int:
+        """When a run ends whose last instant is ``now_us``: at its horizon, if it has one."""
+        return now_us if self.horizon_us == NEVER_US - 1 else self.horizon_us
+
+    @property
+    def resources(self) -> dict[str, int]:
+        """Quanta in a unit of each resource, in the order of the shop's axis."""
+        if self.chunks is not None:
+            return dict.fromkeys(CHUNK_RESOURCES, 1)
+        return {name: QUANTA_PER_UNIT[name] for name in self.cluster.resources}
+
 
 def build_world(
     table: JobTable,
@@ -109,7 +147,7 @@ def build_world(
     partition: Partition = "none",
     params: Mapping[str, object] | None = None,
 ) -> World:
-    """A world of rigid jobs.
+    """A world of rigid or, with ``truth=a_online``, of chunked jobs.
 
     Parameters
     ----------
@@ -123,23 +161,30 @@ def build_world(
     InvalidScenarioError, UnknownNameError : a parameter or the partition is not possible
     """
     values = resolve("the world", WORLD_PARAMETERS, params or {})
+    slot_us = _us(values["slot_s"])
+    _check_truth(values, cluster)
     cluster = _overcommitted(cluster, values["overcommit"])
-    shop = _shop(table, cluster, partition)
+    shop, chunks = _shop(table, cluster, partition), None
+    if values["truth"] == "a_online":
+        chunks = chunk_world(table, cluster, slot_us, str(values["slot_fill"]))
+        shop = chunks.shop(shop)
     outages, there = _outages(cluster, table.origin_us)
     return World(
         table=table,
         cluster=cluster,
         partition=partition,
         shop=shop,
-        beyond_capacity=_beyond_capacity(shop),
+        beyond_capacity=_beyond_capacity(shop) if chunks is None else chunks.beyond_capacity(shop),
         truth=RigidTruth(shop.speed),
-        row_bound=_row_bound(shop),
+        row_bound=_row_bound(shop) if chunks is None else len(table) + 1,
         outages=outages,
         there=there,
         checkpoint_us=_us(values["checkpoint_s"]) or 0,
         restart_us=_us(values["restart_cost_s"]) or 0,
         horizon_us=_us(values["horizon_s"]) or NEVER_US - 1,
-        slot_us=_us(values["slot_s"]),
+        slot_us=slot_us,
+        elastic=chunks is not None,
+        chunks=chunks,
     )
 
 
@@ -149,6 +194,25 @@ def _overcommitted(cluster: Cluster, factor: Value) -> Cluster:
     if factor == 1:
         return cluster
     return replace(cluster, capacity=scaled_down(cluster.capacity, factor))
+
+
+def _check_truth(values: Mapping[str, Value], cluster: Cluster) -> None:
+    """Refuse facts that have no effect under the chosen truth."""
+    if values["truth"] == "rigid":
+        if values["slot_fill"] != "whole":
+            raise InvalidScenarioError("slot_fill is about chunks: set truth=a_online, or leave it out")
+        return
+    if values["overcommit"] != 1:
+        raise InvalidScenarioError(
+            "overcommit: with truth=a_online workers have slots of their own; leave it out"
+        )
+    for name in ("restart_cost_s", "checkpoint_s"):
+        if values[name]:
+            raise InvalidScenarioError(f"{name}: with truth=a_online chunks go on at no cost; leave it out")
+    if cluster.availability is not None:
+        raise InvalidScenarioError(
+            "availability: servers come and go in worlds of whole jobs only; leave it out, or use truth=rigid"
+        )
 
 
 def _outages(cluster: Cluster, origin_us: int) -> tuple[Outages, BoolArray]:

@@ -15,15 +15,19 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 import cluster_specs
 from ray_sim.experiments.availability_file import with_availability
 from ray_sim.experiments.documents import dotted_problems, parse_yaml, read_text
-from ray_sim.model.cluster import Cluster, ServerKind
+from ray_sim.model.cluster import Cluster, ServerKind, slots_per_gpu
 from ray_sim.model.errors import InvalidClusterError, UnknownNameError, problems_text
-from ray_sim.model.units import capacity_quanta
+from ray_sim.model.units import IntArray, capacity_quanta
+from workloads.sources import Source, beside, is_url, name_of
 
 MAX_SERVERS = 1_000_000
 """The largest cluster; more is a slip of the keyboard."""
 
 MAX_AMOUNT = 1e9
 """The most of a resource on one server. `MAX_SERVERS` of them still fit in int64 quanta."""
+
+MAX_SLOTS = 2**20
+"""The most workers or parameter servers on one server."""
 
 MAX_PROBLEMS = 100
 """Problems of one file that are printed; the rest is counted."""
@@ -44,6 +48,7 @@ def _printable(text: str) -> str:
 
 Label = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_printable)]
 Amount = Annotated[float, Field(ge=0, le=MAX_AMOUNT, allow_inf_nan=False)]
+Slots = Annotated[int, Field(ge=0, le=MAX_SLOTS)]
 Speed = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
 
 
@@ -70,6 +75,8 @@ class _Servers(_Entry):
     gpu_type: Label | None = None
     vc: Label | None = None
     kind: Annotated[ServerKind, Field(strict=False)] = ServerKind.PLAIN
+    workers: Slots | None = None
+    ps: Slots | None = None
 
     def server_names(self) -> list[str]:
         return [self.name] if self.count == 1 else [f"{self.name}-{i}" for i in range(self.count)]
@@ -100,12 +107,12 @@ class _Group:
     speed: float
 
 
-def load_cluster(ref: str | Path) -> Cluster:
+def load_cluster(ref: Source) -> Cluster:
     """Read a cluster from a YAML file, a CSV list of servers, or the bundled descriptions.
 
     Parameters
     ----------
-    ref : a path ending in .yaml, .yml or .csv, or the bare name of a bundled cluster; where both
+    ref : a path or URL ending in .yaml, .yml or .csv, or the bare name of a bundled cluster; where both
         exist, the file is read
 
     Raises
@@ -114,9 +121,9 @@ def load_cluster(ref: str | Path) -> Cluster:
     UnknownNameError : neither a file nor a bundled cluster
     """
     path = _find(ref)
-    if path.suffix in (".yaml", ".yml"):
+    if name_of(path).suffix in (".yaml", ".yml"):
         return _load_yaml(path)
-    if path.suffix == ".csv":
+    if name_of(path).suffix == ".csv":
         return _load_csv(path)
     raise InvalidClusterError(f"{path}: a cluster file must end in .yaml, .yml or .csv")
 
@@ -127,7 +134,9 @@ def bundled_clusters() -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 
-def _find(ref: str | Path) -> Path:
+def _find(ref: Source) -> Source:
+    if is_url(ref):
+        return ref
     path = Path(ref)
     try:
         exists, is_file = path.exists(), path.is_file()
@@ -145,7 +154,7 @@ def _find(ref: str | Path) -> Path:
     raise UnknownNameError("cluster", str(ref), bundled)
 
 
-def _load_yaml(path: Path) -> Cluster:
+def _load_yaml(path: Source) -> Cluster:
     data = parse_yaml(read_text(path, InvalidClusterError), str(path), InvalidClusterError)
     problems: list[str] = []
     head = None
@@ -173,10 +182,10 @@ def _load_yaml(path: Path) -> Cluster:
     cluster = _build(head.name if head else "", groups, problems, path)
     if head is None or head.availability is None:
         return cluster
-    return with_availability(cluster, str(path.parent / head.availability))
+    return with_availability(cluster, beside(path, head.availability))
 
 
-def _load_csv(path: Path) -> Cluster:
+def _load_csv(path: Source) -> Cluster:
     problems: list[str] = []
     groups = []
     for where, cells in _csv_rows(read_text(path, InvalidClusterError), path, problems):
@@ -186,10 +195,10 @@ def _load_csv(path: Path) -> Cluster:
             problems += dotted_problems(failure, _CsvServers.model_fields, where)
         else:
             groups.append(_Group(where, servers, servers.speed))
-    return _build(path.stem, groups, problems, path)
+    return _build(name_of(path).stem, groups, problems, path)
 
 
-def _csv_rows(text: str, path: Path, problems: list[str]) -> Iterator[tuple[str, dict[str, str]]]:
+def _csv_rows(text: str, path: Source, problems: list[str]) -> Iterator[tuple[str, dict[str, str]]]:
     """Each line's place and its filled cells by column; lines of the wrong length go to `problems`."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
@@ -206,7 +215,7 @@ def _csv_rows(text: str, path: Path, problems: list[str]) -> Iterator[tuple[str,
         raise InvalidClusterError(f"{path}: line {reader.line_num}: is not valid CSV: {failure}") from failure
 
 
-def _check_header(header: Sequence[str], path: Path) -> None:
+def _check_header(header: Sequence[str], path: Source) -> None:
     known = list(_CsvServers.model_fields)
     problems = [
         f"line 1: unknown column '{column}'; known: {', '.join(known)}"
@@ -220,10 +229,10 @@ def _check_header(header: Sequence[str], path: Path) -> None:
     _raise_if_any(problems, path)
 
 
-def _build(name: str, groups: Sequence[_Group], problems: list[str], path: Path) -> Cluster:
+def _build(name: str, groups: Sequence[_Group], problems: list[str], path: Source) -> Cluster:
     """The cluster of these groups; raises with all `problems` and those the groups have together."""
     resources = _declared_resources(groups)
-    problems = [*problems, *_gaps(groups, resources), *_name_problems(groups)]
+    problems = [*problems, *_gaps(groups, resources), *_slot_problems(groups), *_name_problems(groups)]
     _raise_if_any(problems, path)
     counts = np.array([group.servers.count for group in groups], dtype=np.int64)
     capacity = np.stack(
@@ -232,16 +241,28 @@ def _build(name: str, groups: Sequence[_Group], problems: list[str], path: Path)
     if not capacity.any():
         raise InvalidClusterError(f"{path}: no server offers anything; give one of them GPUs or CPUs")
     each = [group.servers for group in groups for _ in range(group.servers.count)]
+    capacity_of_each = np.repeat(capacity, counts, axis=0)
+    gpu = resources.index("gpu")
     return Cluster(
         name=name,
         server_names=tuple(name for group in groups for name in group.servers.server_names()),
         resources=resources,
-        capacity=np.repeat(capacity, counts, axis=0),
+        capacity=capacity_of_each,
         speed=np.repeat(np.array([group.speed for group in groups], dtype=np.float64), counts),
         vc=tuple(servers.vc for servers in each),
         kind=tuple(servers.kind for servers in each),
         gpu_type=tuple(servers.gpu_type for servers in each),
+        workers=_slots([servers.workers for servers in each], capacity_of_each[:, gpu]),
+        ps=_slots([servers.ps for servers in each], capacity_of_each[:, gpu]),
     )
+
+
+def _slots(declared: Sequence[int | None], milli_gpus: IntArray) -> IntArray | None:
+    """What each server declares, or one per whole GPU; None where none declares any."""
+    if all(slots is None for slots in declared):
+        return None
+    given = np.array([-1 if slots is None else slots for slots in declared], dtype=np.int64)
+    return np.where(given < 0, slots_per_gpu(milli_gpus), given)
 
 
 def _declared(group: _Group, resource: str) -> float | None:
@@ -267,6 +288,13 @@ def _gaps(groups: Sequence[_Group], resources: Iterable[str]) -> Iterator[str]:
                 yield f"{group.where}{field}: is missing, but other servers declare it; 0 means none"
 
 
+def _slot_problems(groups: Sequence[_Group]) -> Iterator[str]:
+    for group in groups:
+        for field in ("workers", "ps"):
+            if group.servers.kind == ServerKind.CLOUD and getattr(group.servers, field) is not None:
+                yield f"{group.where}{field}: a cloud offers as many as are asked for; leave it out"
+
+
 def _name_problems(groups: Sequence[_Group]) -> Iterator[str]:
     total = sum(group.servers.count for group in groups)
     if total > MAX_SERVERS:
@@ -281,7 +309,7 @@ def _name_problems(groups: Sequence[_Group]) -> Iterator[str]:
         owners.update(dict.fromkeys(group.servers.server_names(), group))
 
 
-def _raise_if_any(problems: Sequence[str], path: Path) -> None:
+def _raise_if_any(problems: Sequence[str], path: Source) -> None:
     if not problems:
         return
     lines = problems_text(str(path), problems).splitlines()

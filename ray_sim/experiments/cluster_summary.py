@@ -30,6 +30,9 @@ class ClusterSummary:
     gpus_by_vc: dict[str, float]
     slowest_speed: float
     fastest_speed: float
+    workers: int | None
+    """Slots for workers of chunked jobs; null where no server declares any."""
+    ps: int | None
 
     def rows(self) -> list[tuple[str, str]]:
         """Label and value of each line of a table for people."""
@@ -42,10 +45,12 @@ class ClusterSummary:
         ]
         slowest, fastest = _number(self.slowest_speed), _number(self.fastest_speed)
         speed = slowest if slowest == fastest else f"{slowest} to {fastest}"
+        slots = {"worker slots": self.workers, "parameter server slots": self.ps}
         return [
             ("cluster", self.name),
             ("servers", _number(self.servers)),
             *totals,
+            *((label, _number(count)) for label, count in slots.items() if count is not None),
             *((label, listing) for label, listing in parts if listing),
             ("speed", speed),
         ]
@@ -74,6 +79,8 @@ def describe_cluster(cluster: Cluster) -> ClusterSummary:
         gpus_by_vc=_gpus_by(cluster.vc, gpus),
         slowest_speed=float(cluster.speed.min()),
         fastest_speed=float(cluster.speed.max()),
+        workers=None if cluster.workers is None else int(cluster.worker_slots.sum()),
+        ps=None if cluster.ps is None else int(cluster.ps_slots.sum()),
     )
 
 

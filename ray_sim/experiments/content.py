@@ -106,8 +106,8 @@ class Inputs:
     def workload_sha256(self, path: str) -> str:
         """SHA-256 of a workload file's bytes."""
         if path not in self._workload_digests:
-            require_file(Path(path))
-            self._workload_digests[path] = sha256(Path(path))
+            require_file(path)
+            self._workload_digests[path] = sha256(path)
         return self._workload_digests[path]
 
     def cluster_sha256(self, ref: str, world: Mapping[str, Value]) -> str:
@@ -167,6 +167,8 @@ def _cluster_sha256(cluster: Cluster) -> str:
             "availability": None
             if cluster.availability is None
             else [column.tolist() for column in astuple(cluster.availability)],
+            "workers": cluster.worker_slots.tolist(),
+            "ps": cluster.ps_slots.tolist(),
         }
     )
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import difflib
 import reprlib
 from collections.abc import Hashable, Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
 from pydantic import ValidationError
 
 from ray_sim.model.errors import InvalidInputError
+from workloads.sources import Source, open_source
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -23,21 +23,20 @@ MAX_DEPTH = 32
 """The deepest nesting of lists and mappings in a YAML file."""
 
 
-def read_text(path: Path, error: type[InvalidInputError]) -> str:
-    """The whole file as text, without a byte-order mark.
+def read_text(path: Source, error: type[InvalidInputError]) -> str:
+    """The whole file, by path or URL, as text without a byte-order mark.
 
     Raises
     ------
     error : the file cannot be read, is empty, larger than `MAX_BYTES`, or not UTF-8
     """
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise error(
-                f"{path}: is larger than {MAX_BYTES // 2**20} MiB; this is not a file to describe things"
-            )
-        raw = path.read_bytes()
+        with open_source(path, error) as file:
+            raw = file.read(MAX_BYTES + 1)
     except OSError as failure:
-        raise error(f"{path}: cannot be read: {failure.strerror}") from failure
+        raise error(f"{path}: cannot be read: {failure.strerror or failure}") from failure
+    if len(raw) > MAX_BYTES:
+        raise error(f"{path}: is larger than {MAX_BYTES // 2**20} MiB; this is not a file to describe things")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as failure:

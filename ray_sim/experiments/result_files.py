@@ -19,7 +19,7 @@ import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
 from ray_sim.model.errors import InvalidInputError, RaySimError, RunFailedError
-from ray_sim.model.result import RunResult, Summary
+from ray_sim.model.result import EVENT_SCHEMA, RunResult, Summary
 from ray_sim.reports.tables import summary_rows
 from workloads.realise import Tally
 
@@ -33,6 +33,8 @@ _UUID_DIGITS = 32
 _SUMMARY_ADAPTER = TypeAdapter(Summary)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FRAMES = ("jobs", "events", "timeline")
+_UNPACKED = {"runtime_resources", "working_dir_files"}
+"""Folders in which Ray unpacks the working directory of a job, and which it clears."""
 _CHECKED = (*(f"{name}.parquet" for name in _FRAMES), SUMMARY)
 
 
@@ -143,6 +145,7 @@ def prepare_target(directory: Path) -> None:
     ------
     InvalidInputError : it is a file, a directory that holds no result, or its parent cannot be made
     """
+    refuse_fleeting(directory)
     if directory.exists() and not directory.is_dir():
         raise InvalidInputError(f"{directory}: is a file; -o wants a directory for the result")
     if directory.is_dir() and any(directory.iterdir()) and not is_result(directory):
@@ -154,6 +157,15 @@ def prepare_target(directory: Path) -> None:
         tempfile.TemporaryFile(dir=directory.parent).close()
     except OSError as error:
         raise unwritable(directory, error) from error
+
+
+def refuse_fleeting(directory: Path) -> None:
+    """Raise `InvalidInputError` for a place in the working directory that Ray unpacks for a job."""
+    if set(directory.absolute().parts) >= _UNPACKED:
+        raise InvalidInputError(
+            f"{directory}: would go with the working directory of this job; name a directory that stays, "
+            "best on a disk that all machines share: -o /shared/results"
+        )
 
 
 def unwritable(path: Path, error: OSError) -> RaySimError:
@@ -193,7 +205,7 @@ def read_result(directory: Path) -> RunResult:
     reason = manifest["loop_reason"]
     return RunResult(
         jobs=frames["jobs"],
-        events=frames["events"],
+        events=frames["events"].select(pl.col(name).cast(kind) for name, kind in EVENT_SCHEMA.items()),
         timeline=frames["timeline"],
         summary=summary_from_json(summary, str(directory / SUMMARY)),
         loop=str(manifest["loop"]),
@@ -296,7 +308,7 @@ def _checked_content(directory: Path, name: str, digests: object) -> bytes:
 
 def _parquet(frame: pl.DataFrame) -> bytes:
     buffer = io.BytesIO()
-    frame.write_parquet(buffer)
+    frame.with_columns(pl.col(pl.Enum).cast(pl.String)).write_parquet(buffer)
     return buffer.getvalue()
 
 

@@ -88,11 +88,11 @@ def simulate(
 
     Parameters
     ----------
-    workload : path of a Parquet workload, or its table
-    cluster : name of a bundled description, path of a YAML or CSV file, or the cluster
+    workload : path or URL of a Parquet workload, or its table
+    cluster : name of a bundled description, path or URL of a YAML or CSV file, or the cluster
     policy : registered name, ``module:Class``, or a policy object of your own
     params : parameters of a policy given by name
-    world : facts of the world: restart_cost_s, checkpoint_s, overcommit, availability, horizon_s, slot_s
+    world : facts of the world, as `-w`; see docs/engine.md
     partition : ``vc`` confines a job to the servers labelled with its vc
     trim : which jobs the summary counts; all without it
     sites : groups of servers simulated apart; any number gives the same result
@@ -105,7 +105,7 @@ def simulate(
     engine_world, availability = split_world(world or {})
     servers = cluster if isinstance(cluster, Cluster) else load_cluster(str(cluster))
     servers = with_availability(servers, availability)
-    jobs = workload if isinstance(workload, JobTable) else load_workload(Path(workload), servers.resources)
+    jobs = workload if isinstance(workload, JobTable) else load_workload(workload, servers.resources)
     if isinstance(policy, str):
         policy = create_policy(policy, params or {})
     elif params:
@@ -131,7 +131,7 @@ def run_scenario(
 
 def base_frame(spec: WorkloadSpec) -> pl.DataFrame | None:
     """The jobs a workload starts from, before any seed; null where all is drawn."""
-    return None if spec.path is None else read_frame(Path(spec.path))
+    return None if spec.path is None else read_frame(spec.path)
 
 
 def realise(spec: WorkloadSpec, seed: int, base: pl.DataFrame | None, resources: tuple[str, ...]) -> Replayed:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import (
@@ -21,6 +20,7 @@ from ray_sim.model.errors import InvalidScenarioError, problems_text
 from ray_sim.model.metrics import Trim
 from ray_sim.model.units import MAX_TIME_S
 from workloads.realise import Realisation, ResampleRule, UnsuccessfulRule, Window
+from workloads.sources import Source
 
 Scalar = bool | int | float | str | None
 Value = Scalar | list[Scalar]
@@ -145,8 +145,7 @@ class Scenario(Spec):
     params: dict[str, Value] = Field(default_factory=dict)
     """Choices of the scheduler."""
     world: dict[str, Value] = Field(default_factory=dict)
-    """Facts of the world: restart_cost_s, checkpoint_s, overcommit, availability, horizon_s,
-    slot_s."""
+    """Facts of the world, as `-w`; see docs/engine.md."""
     partition: Partition = "none"
     trim: TrimSpec | None = None
     """Null counts every job."""
@@ -167,12 +166,12 @@ def parse_scenario(content: object, source: str) -> Scenario:
         raise InvalidScenarioError(problems_text(source, problems)) from error
 
 
-def read_scenario(path: Path) -> Scenario:
+def read_scenario(path: Source) -> Scenario:
     """Scenario from a YAML file."""
     return parse_scenario(read_document(path), str(path))
 
 
-def read_document(path: Path) -> object:
+def read_document(path: Source) -> object:
     """What a scenario or sweep file in YAML says, unchecked."""
     return parse_yaml(read_text(path, InvalidScenarioError), str(path), InvalidScenarioError)
 

@@ -15,18 +15,20 @@ from pydantic import TypeAdapter, ValidationError
 
 from ray_sim.experiments.content import SHORT
 from ray_sim.experiments.result_files import (
+    MANIFEST,
     check_result,
     json_bytes,
     read_jobs,
     read_json,
     read_manifest,
     read_summary,
+    refuse_fleeting,
     remove_directory,
     remove_leftovers,
     replace_files,
     unwritable,
 )
-from ray_sim.experiments.sweep_file import Entry
+from ray_sim.experiments.sweep_file import Detail, Entry
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.units import FloatArray
 from ray_sim.reports.plots import completed_jct_s
@@ -43,6 +45,10 @@ _RUNS = "runs"
 _LOCK = ".lock"
 
 
+Stamp = tuple[int, int]
+"""Inode and time of a result's last file: another one means that the result was written anew."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """How one configuration ended: its result is in the store, or there is an error."""
@@ -51,6 +57,13 @@ class Outcome:
     error: str | None = None
     lost: tuple[str, ...] = ()
     """Why earlier attempts ended without a word from the run itself, e.g. its process was killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    name: str
+    entries: list[Entry]
+    log: Detail = "full"
 
 
 class ResultStore:
@@ -74,6 +87,14 @@ class ResultStore:
             return read_manifest(self.run_directory(content_hash))["content_hash"] == content_hash
         except InvalidInputError:
             return False
+
+    def stamp(self, content_hash: str) -> Stamp | None:
+        """Tells a result from an earlier or later one under the same hash; None where there is none."""
+        try:
+            status = (self.run_directory(content_hash) / MANIFEST).stat()
+        except OSError:
+            return None
+        return status.st_ino, status.st_mtime_ns
 
     def put(self, content_hash: str, files: Mapping[str, bytes]) -> None:
         """Keep a run's files, instead of older ones under the same hash."""
@@ -110,6 +131,7 @@ class ResultStore:
         ------
         InvalidInputError : it is in use, it is not the store of a sweep of this name, or unwritable
         """
+        refuse_fleeting(self.root)
         self._check_owner(name)
         try:
             self.root.mkdir(parents=True, exist_ok=True)
@@ -140,14 +162,21 @@ class ResultStore:
         if owner != name:
             raise InvalidInputError(f"{self.root}: holds the results of sweep '{owner}'; choose another -o")
 
-    def write_plan(self, name: str, entries: Iterable[Entry]) -> None:
-        """Note what the sweep consists of, before it runs."""
-        self._write(
-            PLAN, {"format": STORE_FORMAT, "name": name, "entries": [asdict(entry) for entry in entries]}
-        )
+    def write_plan(self, name: str, entries: Iterable[Entry], detail: Detail = "full") -> None:
+        """Note what the sweep consists of and what MLflow is given of it, before it runs."""
+        plan = {"name": name, "log": detail, "entries": [asdict(entry) for entry in entries]}
+        self._write(PLAN, {"format": STORE_FORMAT, **plan})
 
     def read_plan(self) -> tuple[str, list[Entry]]:
         """The sweep's name and its runs in order."""
+        plan = self._read_plan()
+        return plan.name, plan.entries
+
+    def read_detail(self) -> Detail:
+        """What MLflow is given of each run."""
+        return self._read_plan().log
+
+    def _read_plan(self) -> _Plan:
         content = read_json(self.root / PLAN, f"{self.root}: not the results of a sweep")
         try:
             assert isinstance(content, dict)
@@ -157,8 +186,8 @@ class ResultStore:
                     f"{content.get('format', 'unknown')}, this version has {STORE_FORMAT}); choose another "
                     "-o, or read it with the version that wrote it"
                 )
-            return str(content["name"]), TypeAdapter(list[Entry]).validate_python(content["entries"])
-        except (AssertionError, KeyError, ValidationError) as error:
+            return TypeAdapter(_Plan).validate_python(content)
+        except (AssertionError, ValidationError) as error:
             raise InvalidInputError(
                 f"{self.root / PLAN}: damaged; delete it and go on with --resume"
             ) from error

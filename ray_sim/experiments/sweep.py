@@ -19,6 +19,7 @@ from ray_sim.experiments.sweep_file import Entry, Sweep, read_sweep
 from ray_sim.experiments.tracking import Logged, log_sweep
 from ray_sim.model.errors import RaySimError
 from ray_sim.reports.tables import sweep_table
+from workloads.sources import Source
 
 INTERRUPTED = "interrupted"
 
@@ -77,7 +78,7 @@ class SweepReport:
 
 
 def run_sweep(
-    sweep: Path | Sweep,
+    sweep: Source | Sweep,
     directory: Path | None = None,
     *,
     address: str = "local",
@@ -104,13 +105,13 @@ def run_sweep(
     StoreFullError : there is no room even for the list of configurations
     """
     check_address(address)
-    if isinstance(sweep, Path):
+    if not isinstance(sweep, Sweep):
         sweep = read_sweep(sweep)
     entries = [configuration.entry for configuration in sweep.configurations]
     directory = directory or Path("results") / sweep.name
     store = ResultStore(directory)
     with store.writing(sweep.name):
-        store.write_plan(sweep.name, entries)
+        store.write_plan(sweep.name, entries, sweep.log)
         store.write_failures([])
         damaged = store.damaged(entries) if resume else []
         for outcome in damaged:
@@ -119,7 +120,7 @@ def run_sweep(
         resumed = {outcome.entry.content_hash for outcome in outcomes}
         todo = [each for each in sweep.configurations if each.entry.content_hash not in resumed]
         running = fan_out(todo, sweep.inputs, store, address, max_in_flight, stop)
-        with _Log(sweep.name, store, entries, outcomes) as log, closing(running):
+        with _Log(sweep, store, entries, outcomes) as log, closing(running):
             stopped = _gather(
                 running, outcomes, store, log, lambda done, failed: progress(done, failed, len(entries))
             )
@@ -150,18 +151,23 @@ def _gather(
 ) -> str | None:
     """Take the outcomes as they come; says why they stopped coming before the end."""
     failures: list[Outcome] = []
+    noted = 0
     try:
         for outcome in running:
             outcomes.append(outcome)
             log.put(outcome)
             if outcome.error is not None:
                 failures.append(outcome)
+            if len(failures) >= max(1, 2 * noted):  # seldom enough for thousands, though each writes them all
                 store.write_failures(failures)
+                noted = len(failures)
             progress(len(outcomes), len(failures))
     except KeyboardInterrupt:
         return INTERRUPTED
     except StoreFullError as error:
         return str(error)
+    finally:
+        store.write_failures(failures)
     return None
 
 
@@ -169,12 +175,12 @@ class _Log:
     """MLflow kept up with beside the runs: its calls wait on a database, not on a core."""
 
     def __init__(
-        self, name: str, store: ResultStore, entries: Sequence[Entry], outcomes: Iterable[Outcome]
+        self, sweep: Sweep, store: ResultStore, entries: Sequence[Entry], outcomes: Iterable[Outcome]
     ) -> None:
         self._queue: SimpleQueue[Outcome | None] = SimpleQueue()
         for outcome in outcomes:
             self._queue.put(outcome)
-        self._arguments = (name, store, entries, iter(self._queue.get, None))
+        self._arguments = (sweep.name, store, entries, iter(self._queue.get, None), sweep.log)
         self.logged: Logged | None = None
         self.error: str | None = None
 

@@ -8,8 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
 
@@ -32,9 +31,13 @@ from ray_sim.experiments.scenario import (
 from ray_sim.model.errors import InvalidScenarioError, RaySimError, problems_text
 from ray_sim.model.parameters import resolve
 from ray_sim.policies.registry import create_policy
+from workloads.sources import Source
 
 MAX_CONFIGURATIONS = 100_000
 """More than this is taken for a slip in an axis."""
+
+Detail = Literal["full", "numbers"]
+"""What MLflow is given of each run: ``numbers`` are parameters and metrics alone."""
 
 _Parsed = TypeVar("_Parsed")
 
@@ -81,6 +84,7 @@ class SweepFile(Spec):
     seeds: Annotated[
         list[Seed], BeforeValidator(_seed_list), Field(min_length=1), AfterValidator(_each_once)
     ] = Field(default=[0])
+    log: Detail = "full"
 
 
 class PolicySpec(Spec):
@@ -153,10 +157,12 @@ class Sweep:
     """Combinations left out because an earlier one is the same run under another label."""
     inputs: Inputs
     """The files it names."""
+    log: Detail
+    """What MLflow is given of each run."""
 
 
-def read_sweep(path: Path, inputs: Inputs | None = None) -> Sweep:
-    """Sweep from a YAML file; the error lists every problem of the file."""
+def read_sweep(path: Source, inputs: Inputs | None = None) -> Sweep:
+    """Sweep from a YAML file, by path or URL; the error lists every problem of the file."""
     return parse_sweep(read_document(path), str(path), inputs or Inputs())
 
 
@@ -186,7 +192,7 @@ def parse_sweep(content: object, source: str, inputs: Inputs) -> Sweep:
     for configuration in _combine(axes, shape, inputs):
         first = configurations.setdefault(configuration.entry.content_hash, configuration)
         repeated += first is not configuration
-    return Sweep(shape.name, tuple(configurations.values()), repeated, inputs)
+    return Sweep(shape.name, tuple(configurations.values()), repeated, inputs, shape.log)
 
 
 @dataclass(frozen=True, slots=True)

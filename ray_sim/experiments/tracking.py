@@ -17,19 +17,20 @@ import polars as pl
 from ray_sim.experiments.mlflow_template import new_database
 from ray_sim.experiments.result_files import check_result, read_jobs, read_manifest, read_summary
 from ray_sim.experiments.store import Outcome, ResultStore
-from ray_sim.experiments.sweep_file import Entry
+from ray_sim.experiments.sweep_file import Detail, Entry
 from ray_sim.model.errors import RunFailedError
 from ray_sim.reports.plots import JctCdfPngs, completed_jct_s, jct_cdf_png
 from ray_sim.reports.tables import place_title, sweep_table
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Metric, Param, Run
+    from mlflow.entities import Metric, Param, RunInfo
 
 HASH_TAG = "ray_sim.hash"
 SWEEP_TAG = "ray_sim.sweep"
 _ERROR_TAG = "ray_sim.error"
 _LOST_TAG = "ray_sim.lost_attempts"
+_DIRECTORY_TAG = "ray_sim.directory"
 _PARENT_TAG = "mlflow.parentRunId"
 
 MAX_TIMELINE_POINTS = 100
@@ -66,12 +67,19 @@ class Logged:
         return asdict(self)
 
 
-def log_sweep(name: str, store: ResultStore, entries: Sequence[Entry], outcomes: Iterable[Outcome]) -> Logged:
+def log_sweep(
+    name: str,
+    store: ResultStore,
+    entries: Sequence[Entry],
+    outcomes: Iterable[Outcome],
+    detail: Detail = "full",
+) -> Logged:
     """Log the outcomes of a sweep as they come: a parent run, and a child for each.
 
     Parameters
     ----------
     entries : the whole sweep; those with a result among the outcomes make the parent's table and pictures
+    detail : ``numbers`` leaves out timelines, files and pictures, which take most of the time
 
     Raises
     ------
@@ -82,12 +90,15 @@ def log_sweep(name: str, store: ResultStore, entries: Sequence[Entry], outcomes:
     with tracker.errors_named():
         parent, is_new = tracker.parent(name)
         for outcome in outcomes:
-            tracker.log_outcome(outcome, store, parent)
+            tracker.log_outcome(outcome, store, parent, detail)
             if outcome.error is None:
                 done.add(outcome.entry.content_hash)
         if is_new or tracker.created:
             finished = [entry for entry in entries if entry.content_hash in done]
-            tracker.log_comparison(parent, store, finished, whole=len(finished) == len(entries))
+            tracker.log_table(parent, store, finished)
+            if detail == "full":
+                tracker.log_curves(parent, store, finished)
+            tracker.end(parent, whole=len(finished) == len(entries))
     return tracker.logged()
 
 
@@ -99,7 +110,7 @@ def log_store(directory: Path) -> Logged:
         damaged = store.damaged(entries)
         left_out = {outcome.entry.content_hash for outcome in damaged}
         outcomes = [each for each in store.outcomes(entries) if each.entry.content_hash not in left_out]
-        logged = log_sweep(name, store, entries, outcomes)
+        logged = log_sweep(name, store, entries, outcomes, store.read_detail())
     return replace(logged, damaged=tuple(str(outcome.error) for outcome in damaged))
 
 
@@ -128,12 +139,28 @@ class _Tracker:
                 new_database(database, schema_revision(), migrate)
             self._client = MlflowClient(tracking_uri=self._uri)
             self._experiment_id = _experiment_id(self._client, experiment, directory)
-            runs = _all_runs(self._client, self._experiment_id)
-        self._by_hash = {run.data.tags[HASH_TAG]: run for run in runs if HASH_TAG in run.data.tags}
-        self._by_sweep = {run.data.tags[SWEEP_TAG]: run for run in runs if SWEEP_TAG in run.data.tags}
+        self._by_hash: dict[str, RunInfo] = {}
+        self._by_sweep: dict[str, RunInfo] = {}
+        with self.errors_named():
+            self._look_up()
         self._pictures = JctCdfPngs()
         self.created = 0
         self._present = 0
+
+    def _look_up(self) -> None:
+        """Find what the experiment has, a page at a time: the numbers of all its runs may be many."""
+        token = None
+        while True:
+            page = self._client.search_runs([self._experiment_id], max_results=1000, page_token=token)
+            for run in page:
+                tags = run.data.tags
+                if HASH_TAG in tags:
+                    self._by_hash[tags[HASH_TAG]] = run.info
+                if SWEEP_TAG in tags:
+                    self._by_sweep[tags[SWEEP_TAG]] = run.info
+            token = page.token
+            if not token:
+                return
 
     def logged(self) -> Logged:
         """The account so far."""
@@ -141,23 +168,28 @@ class _Tracker:
 
     def parent(self, name: str) -> tuple[str, bool]:
         """MLflow run id of the sweep of this name, and whether it is new or was left unfinished."""
-        run = self._by_sweep.get(name)
-        if run is None:
+        known = self._by_sweep.get(name)
+        if known is None:
             tags = {SWEEP_TAG: name}
-            run = self._client.create_run(self._experiment_id, tags=tags, run_name=name)
-        return str(run.info.run_id), run.info.status != "FINISHED"
+            known = self._client.create_run(self._experiment_id, tags=tags, run_name=name).info
+        return str(known.run_id), known.status != "FINISHED"
 
-    def log_outcome(self, outcome: Outcome, store: ResultStore, parent: str) -> None:
+    def log_outcome(self, outcome: Outcome, store: ResultStore, parent: str, detail: Detail) -> None:
         """Log how a configuration ended, unless that is logged already."""
         entry = outcome.entry
         if outcome.error is not None:
             self._log_failure(entry, outcome.error, parent)
         else:
             tags = {_LOST_TAG: "\n".join(outcome.lost)[:_MAX_TEXT]} if outcome.lost else {}
-            self.log_run(store.run_directory(entry.content_hash), entry, {_PARENT_TAG: parent} | tags)
+            directory = store.run_directory(entry.content_hash)
+            self.log_run(directory, entry, {_PARENT_TAG: parent} | tags, detail)
 
     def log_run(
-        self, directory: Path, entry: Entry | None = None, tags: Mapping[str, str] | None = None
+        self,
+        directory: Path,
+        entry: Entry | None = None,
+        tags: Mapping[str, str] | None = None,
+        detail: Detail = "full",
     ) -> None:
         """Log a result directory, unless its hash is logged already.
 
@@ -166,18 +198,19 @@ class _Tracker:
         entry : gives the workload the label it has in the sweep's tables
         """
         manifest = read_manifest(directory)
-        run_id = self._begin(str(manifest["content_hash"]), _run_name(manifest), "FINISHED", tags or {})
+        name = _run_name(manifest)
+        located = {_DIRECTORY_TAG: str(directory.absolute()), **(tags or {})}
+        run_id = self._begin(str(manifest["content_hash"]), name, "FINISHED", located)
         if run_id is None:
             return
-        timeline = pl.read_parquet(directory / "timeline.parquet")
-        self._client.log_batch(
-            run_id,
-            metrics=_metrics(read_summary(directory).flat(), timeline),
-            params=_params(manifest, entry),
-        )
-        self._client.log_artifacts(run_id, str(directory))
-        jct_s = completed_jct_s(read_jobs(directory))
-        self._log_bytes(run_id, "jct_cdf.png", self._pictures.draw(jct_s, f"JCT, {_run_name(manifest)}"))
+        metrics = _final(read_summary(directory).flat())
+        if detail == "full":
+            metrics += _series(pl.read_parquet(directory / "timeline.parquet"))
+        self._client.log_batch(run_id, metrics=metrics, params=_params(manifest, entry))
+        if detail == "full":
+            self._client.log_artifacts(run_id, str(directory))
+            jct_s = completed_jct_s(read_jobs(directory))
+            self._log_bytes(run_id, "jct_cdf.png", self._pictures.draw(jct_s, f"JCT, {name}"))
         self._client.set_terminated(run_id, "FINISHED")
 
     def _log_failure(self, entry: Entry, error: str, parent: str) -> None:
@@ -186,22 +219,27 @@ class _Tracker:
         if run_id is not None:
             self._client.set_terminated(run_id, "FAILED")
 
-    def log_comparison(self, parent: str, store: ResultStore, entries: Sequence[Entry], whole: bool) -> None:
-        """Give the parent its table and pictures, and end it: as finished if the sweep is `whole`."""
-        rows = store.rows(entries)
-        self._client.log_text(parent, sweep_table(rows).write_csv(), "comparison.csv")
+    def log_table(self, parent: str, store: ResultStore, entries: Sequence[Entry]) -> None:
+        """Give the parent the table of means over seeds."""
+        self._client.log_text(parent, sweep_table(store.rows(entries)).write_csv(), "comparison.csv")
+
+    def log_curves(self, parent: str, store: ResultStore, entries: Sequence[Entry]) -> None:
+        """Give the parent a picture per place, with a curve per policy."""
         for index, (place, curves) in enumerate(store.jct_curves(entries)):
             self._log_bytes(parent, f"jct_cdf_{index}.png", jct_cdf_png(curves, place_title(place)))
+
+    def end(self, parent: str, whole: bool) -> None:
+        """End the parent, as finished if the sweep is `whole`."""
         self._client.set_terminated(parent, "FINISHED" if whole else "FAILED")
 
     def _begin(self, content_hash: str, name: str, status: str, tags: Mapping[str, str]) -> str | None:
         """Open a run; None where one with this hash has ended with this status before."""
         known = self._by_hash.get(content_hash)
-        if known is not None and known.info.status == status:
+        if known is not None and known.status == status:
             self._present += 1
             return None
         if known is not None:  # cut off while it was logged, or it failed then and is finished now
-            self._client.delete_run(known.info.run_id)
+            self._client.delete_run(known.run_id)
         hashed = {HASH_TAG: content_hash, **tags}
         run = self._client.create_run(self._experiment_id, tags=hashed, run_name=name)
         self.created += 1
@@ -257,17 +295,6 @@ def _experiment_id(client: MlflowClient, name: str, directory: Path) -> str:
     return str(client.create_experiment(name, artifact_location=location))
 
 
-def _all_runs(client: MlflowClient, experiment_id: str) -> list[Run]:
-    runs: list[Run] = []
-    token = None
-    while True:
-        page = client.search_runs([experiment_id], max_results=1000, page_token=token)
-        runs.extend(page)
-        token = page.token
-        if not token:
-            return runs
-
-
 def _run_name(manifest: Mapping[str, object]) -> str:
     seed = "" if manifest["seed"] is None else f" seed {manifest['seed']}"
     return f"{manifest['policy']}{seed}"
@@ -293,13 +320,18 @@ def _params(manifest: Mapping[str, object], entry: Entry | None) -> list[Param]:
     return [Param(key, str(value)) for key, value in values.items()]
 
 
-def _metrics(flat: Mapping[str, float], timeline: pl.DataFrame) -> list[Metric]:
+def _final(flat: Mapping[str, float]) -> list[Metric]:
     from mlflow.entities import Metric
 
-    final = [Metric(key, value, timestamp=0, step=0) for key, value in flat.items()]
+    return [Metric(key, value, timestamp=0, step=0) for key, value in flat.items()]
+
+
+def _series(timeline: pl.DataFrame) -> list[Metric]:
+    from mlflow.entities import Metric
+
     series = [column for column in timeline.columns if column != "time_s"]
     points = thin_timeline(timeline, MAX_TIMELINE_POINTS // max(1, len(series)))
-    return final + [
+    return [
         Metric(
             f"timeline.{column}",
             float(row[column]),

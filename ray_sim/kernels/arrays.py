@@ -29,9 +29,9 @@ EVENT_NAMES = (
     *("lose", "server_down", "server_up"),
 )
 
-# Roles of a holding.
-WORKER, PARAMETER_SERVER = 0, 1
-ROLE_NAMES = ("worker", "ps")
+# Roles of a holding; in events also of a chunk on a worker, whose number is the event's value.
+WORKER, PARAMETER_SERVER, CHUNK = range(3)
+ROLE_NAMES = ("worker", "ps", "chunk")
 
 
 class Shop(NamedTuple):
@@ -313,12 +313,12 @@ def new_changes(n_jobs: int, rows: int) -> Changes:
     )
 
 
-def events_per_instant(n_jobs: int, rows: int, outages: int = 0) -> int:
+def events_per_instant(n_jobs: int, others: int, *, outages: bool = False) -> int:
     """No instant leaves more events: each job comes, is refused, moves down, stops and ends once.
 
-    With outages it may also lose a server once, and each outage is an event.
+    With outages it may also lose a server once. ``others`` are events of holdings, chunks and servers.
     """
-    return (6 if outages else 5) * n_jobs + rows + outages
+    return (6 if outages else 5) * n_jobs + others
 
 
 def new_recorder(events: int, lines: int, n_resources: int) -> Recorder:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+import numpy as np
+
 from ray_sim.model.availability import Availability
-from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.model.units import QUANTA_PER_UNIT, BoolArray, FloatArray, IntArray
 
 
 class ServerKind(StrEnum):
@@ -37,6 +39,35 @@ class Cluster:
     gpu_type: tuple[str | None, ...]
     availability: Availability | None = None
     """When servers go and come back; None where all are always there."""
+    workers: IntArray | None = None
+    """(S,) slots for workers that train chunks; None is one per whole GPU. A cloud needs none."""
+    ps: IntArray | None = None
+    """(S,) slots for parameter servers of chunked jobs; as `workers`."""
+
+    @property
+    def worker_slots(self) -> IntArray:
+        """(S,) see `workers`; 0 for a cloud, which has no slots."""
+        return self._slots(self.workers)
+
+    @property
+    def ps_slots(self) -> IntArray:
+        """(S,) see `ps`."""
+        return self._slots(self.ps)
+
+    def _slots(self, declared: IntArray | None) -> IntArray:
+        if declared is None:
+            declared = slots_per_gpu(self.capacity[:, self.resources.index("gpu")])
+        return np.where(self.in_cloud, 0, declared)
+
+    @property
+    def in_cloud(self) -> BoolArray:
+        """(S,) whether each server is the cloud's."""
+        return np.array([kind == ServerKind.CLOUD for kind in self.kind], dtype=np.bool_)
 
     def __len__(self) -> int:
         return len(self.server_names)
+
+
+def slots_per_gpu(milli_gpus: IntArray) -> IntArray:
+    """(S,) slots of servers that declare none: one per whole GPU."""
+    return milli_gpus // QUANTA_PER_UNIT["gpu"]

@@ -11,6 +11,29 @@ from ray_sim.model.units import FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)
+class ChunkProfile:
+    """How each job trains in chunks: (J,) each, NaN where the workload does not say.
+
+    The fields are columns of a workload, see docs/workloads.md.
+    """
+
+    chunks: FloatArray
+    """D, whole, >= 1."""
+    epochs: FloatArray
+    """E, whole, >= 1."""
+    minibatches_per_chunk: FloatArray
+    """M, whole, >= 1."""
+    minibatch_s: FloatArray
+    """m, of a worker of speed 1."""
+    gradient_mb: FloatArray
+    """q."""
+    bandwidth_mbps: FloatArray
+    """b, > 0."""
+    upload_edge_s: FloatArray
+    upload_cloud_s: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
 class JobTable:
     """All jobs of a run in (submit, trace order); the row index is the tie-break everywhere.
 
@@ -44,6 +67,8 @@ class JobTable:
     """(J,) position in the trace, unique within a vc."""
     origin_us: int = 0
     """The trace's own time of the first submission; printed times count from the trace's zero."""
+    chunk_profile: ChunkProfile | None = None
+    """None where the workload says nothing of chunks."""
 
     def __len__(self) -> int:
         return len(self.submit_us)

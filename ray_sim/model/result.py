@@ -8,6 +8,8 @@ from typing import Any
 
 import polars as pl
 
+from ray_sim.kernels.arrays import EVENT_NAMES, ROLE_NAMES
+
 
 class JobStatus(StrEnum):
     """How a job ended."""
@@ -48,18 +50,22 @@ included, so jct_s = queue_s + run_s for a completed job. Null where it never ha
 
 EVENT_SCHEMA: dict[str, pl.DataType] = {
     "time_s": pl.Float64(),
-    "event": pl.String(),
+    "event": pl.Enum(EVENT_NAMES),
     "job_id": pl.String(),
     "server": pl.String(),
-    "role": pl.String(),
+    "role": pl.Enum(ROLE_NAMES),
     "count": pl.Int64(),
 }
-"""Columns of events.parquet, in the order in which things happened.
+"""Columns of events.parquet, in the order in which things happened; in the file enums are strings.
 
 `submit`, `reject`, `stop`, `finish`, `evict` have no server. `start` (first holding, or the next one
 after a stop) and `move` (holding changed while held) have one row per server and role, with the
 complete new holding. `level` is a change of queue, `count` the new queue. `server_down` and `server_up`
 have a server and no job; `lose` is a job that waits again because it lost that server.
+
+Of a chunked job, `start`, `stop` and `finish` with the role chunk say when a chunk makes progress on a
+server; `count` is its number. With the role ps `start`, `move` and `stop` say which server it holds a
+parameter server on, until it finishes.
 """
 
 
@@ -131,6 +137,9 @@ class Summary:
     group_jct_s: Distribution | None = None
     """First submission to last completion of each group of rows, such as the tasks of a job of Google's;
     over groups of which all rows are counted and completed. Null where the workload has no groups."""
+    stalled_s: float | None = None
+    """Time that chunked jobs had a worker but no parameter server, and so stood still, added up over jobs;
+    null where jobs are not chunked."""
     trimmed_jobs: int | None = None
     """Jobs that were simulated and are not counted; null where nothing was trimmed."""
 

@@ -50,6 +50,14 @@ def tolerant_ceil(x: float) -> int:
     return math.ceil(x)
 
 
+def tolerant_ceils(x: npt.ArrayLike) -> IntArray:
+    """`tolerant_ceil` of every element."""
+    values = np.asarray(x, dtype=np.float64)
+    nearest = np.rint(values)
+    close = np.abs(values - nearest) <= _TOLERANCE * np.maximum(1.0, np.abs(values))
+    return np.where(close, nearest, np.ceil(values)).astype(np.int64)
+
+
 def seconds_to_us(seconds: npt.ArrayLike) -> IntArray:
     """Seconds to the nearest microsecond; values beyond +-`MAX_TIME_S` are the caller's to refuse."""
     return np.rint(np.asarray(seconds, dtype=np.float64) * US_PER_S).astype(np.int64)
@@ -62,10 +70,7 @@ def us_to_seconds(us: npt.NDArray[Any]) -> FloatArray:
 
 def demand_quanta(amount: npt.ArrayLike, resource: str) -> IntArray:
     """Amounts of a resource to quanta, rounded up (0.8101 GPU takes 811 milli-GPU)."""
-    scaled = np.asarray(amount, dtype=np.float64) * QUANTA_PER_UNIT[resource]
-    nearest = np.rint(scaled)
-    close = np.abs(scaled - nearest) <= _TOLERANCE * np.maximum(1.0, np.abs(scaled))
-    return np.where(close, nearest, np.ceil(scaled)).astype(np.int64)
+    return tolerant_ceils(np.asarray(amount, dtype=np.float64) * QUANTA_PER_UNIT[resource])
 
 
 def capacity_quanta(amount: npt.ArrayLike, resource: str) -> IntArray:

@@ -13,12 +13,14 @@ from typing import Any
 from ray_sim.engine.contract import Policy
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from ray_sim.model.parameters import Parameter, resolve
+from ray_sim.policies.chunk_fifo import ChunkFifo
+from ray_sim.policies.chunk_spt import ChunkSpt
 from ray_sim.policies.fifo import Fifo
 from ray_sim.policies.las import Las
 from ray_sim.policies.sjf import Sjf
 from ray_sim.policies.srtf import Srtf
 
-BUILT_IN: tuple[type[Policy], ...] = (Fifo, Sjf, Srtf, Las)
+BUILT_IN: tuple[type[Policy], ...] = (Fifo, Sjf, Srtf, Las, ChunkFifo, ChunkSpt)
 ENTRY_POINT_GROUP = "ray_sim.policies"
 
 
@@ -75,6 +77,9 @@ def policy_class(ref: str) -> type[Policy]:
     InvalidInputError : a `module:Class` that cannot be imported or is not a policy
     """
     if ":" not in ref:
+        built_in = {policy.name: policy for policy in BUILT_IN}
+        if ref in built_in:
+            return built_in[ref]  # looking through all installed packages takes milliseconds
         classes = policy_classes()
         if ref not in classes:
             raise UnknownNameError("policy", ref, classes)

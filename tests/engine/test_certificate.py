@@ -12,10 +12,10 @@ from ray_sim.engine.world import Partition, World, build_world
 from ray_sim.model.result import JctCertificate, Summary
 from ray_sim.model.streams import Streams
 from ray_sim.policies.contract_worlds import Job, busy_world, cluster, edge_cases, job_table
-from ray_sim.policies.registry import create_policy, policy_infos
+from ray_sim.policies.registry import create_policy, policy_classes
 from ray_sim.reports.tables import RunRow, run_table
 
-POLICIES = [info.name for info in policy_infos()]
+POLICIES = [name for name, policy in policy_classes().items() if not policy.chunked]
 ROUNDED = 2e-9
 """Bounds are rounded down by a relative 1e-9."""
 

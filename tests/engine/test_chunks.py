@@ -1,4 +1,4 @@
-"""Chunked jobs: queues on workers that go on by themselves, and what may be put on them."""
+"""Chunked jobs: queues on workers that go on by themselves, parameter servers, and who may do what."""
 
 from __future__ import annotations
 
@@ -7,38 +7,68 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from ray_sim.engine.chunks import ChunkQueues
 from ray_sim.engine.contract import View, Wake
 from ray_sim.engine.decision import Decision, Dispatch
 from ray_sim.engine.fleet import LocalFleet
+from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
-from ray_sim.model.errors import InfeasibleDecisionError, RunFailedError
+from ray_sim.kernels.arrays import PARAMETER_SERVER, WORKER
+from ray_sim.model.errors import (
+    BlindPolicyError,
+    InfeasibleDecisionError,
+    InvalidScenarioError,
+    RunFailedError,
+)
+from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
-from tests.scripted import at_times, scripted
-from tests.toys import Dealer, chunked
+from ray_sim.model.units import NEVER_US
+from tests.chunk_worlds import (
+    CLOUD,
+    PLAIN,
+    ChunkJob,
+    Row,
+    Script,
+    Server,
+    chunk_world,
+    dispatch_of,
+    first_idle_ps,
+    runs_of,
+)
+from tests.scripted import scripted
 from tests.worlds import Job, column_of, events_of, replay, times_of, world_of
 
-Row = tuple[int, int, int, int]
-"""Job, unit, worker, key."""
-
-J1, J2 = 0, 1
-
-
-def dispatch(*rows: Row) -> Dispatch:
-    columns = np.array(rows, dtype=np.int64).T
-    return Dispatch(columns[0], columns[1], columns[2], columns[3])
+J1, J2, J3 = 0, 1, 2
+TWO = (Server(), Server())
 
 
 def run(
-    jobs: Sequence[Job], chunks: Sequence[int], script: Mapping[float, Sequence[Row]], sites: int = 1
+    jobs: Sequence[ChunkJob],
+    script: Mapping[float, Sequence[Row]],
+    servers: Sequence[Server] = TWO,
+    *,
+    sites: int = 1,
+    slot_s: float | None = None,
+    overtake: bool = True,
 ) -> RunResult:
-    """Two workers; chunks dispatched at the seconds of the script."""
-    decisions = {time_s: Decision(dispatch=dispatch(*rows)) for time_s, rows in script.items()}
-    policy = scripted(at_times(decisions), wake=Wake.ARRIVAL | Wake.REVIEW)
-    return replay(chunked(jobs, chunks, [1, 1]), policy, sites=sites)
+    """Chunks dispatched at the seconds of the script, on two workers unless said otherwise."""
+    return replay(chunk_world(jobs, servers, slot_s=slot_s), Script(script, overtake=overtake), sites=sites)
+
+
+# --- order and preemption
+
+
+@pytest.mark.parametrize("slot_s", [1, None])
+def test_the_slots_of_the_papers_example(slot_s: float | None) -> None:
+    # Example 2.A, one worker, keys D p: chunk 1 (D=2, p=4, r=0) key 8, chunk 2 (D=1, p=2, r=2) key 2,
+    # chunk 3 (D=4, p=3, r=3) key 12; one slot of upload each. Slot t is [t, t + 1): chunk 1 in slots 1, 2,
+    # then 5, 6; chunk 2 in 3 and 4; chunk 3 in 7 to 9.
+    jobs = [ChunkJob(0, 2, 4, 1), ChunkJob(2, 1, 2, 1), ChunkJob(3, 4, 3, 1)]
+    script = {0.0: [(J1, 0, 0, 8)], 2.0: [(J2, 0, 0, 2)], 3.0: [(J3, 0, 0, 12)]}
+    result = run(jobs, script, [Server()], slot_s=slot_s)
+    assert runs_of(result, "J1", 0) == [(1, 3), (5, 7)]
+    assert runs_of(result, "J2", 0) == [(3, 5)]
+    assert runs_of(result, "J3", 0) == [(7, 10)]
 
 
 @pytest.mark.parametrize("sites", [1, 2])
@@ -46,81 +76,311 @@ def test_a_chunk_with_a_smaller_key_overtakes_the_running_one_which_keeps_its_pr
     # Worker 0: the first of J1's two chunks of 3 s runs 0-1; J2's (2 s, smaller key) 1-3; J1's first goes
     # on 3-5, its second 5-8.
     script = {0.0: [(J1, 0, 0, 5), (J1, 1, 0, 5)], 1.0: [(J2, 0, 0, 1)]}
-    result = run([Job(0, 1, 3), Job(1, 1, 2)], [2, 1], script, sites)
+    result = run([ChunkJob(0, 2, 3), ChunkJob(1, 1, 2)], script, sites=sites)
     assert result.loop_reason == "jobs are not rigid"
     assert times_of(result) == {"J1": (0, 8), "J2": (1, 3)}
     assert column_of(result, "jct_s") == {"J1": 8, "J2": 2}
-    assert [event[:2] for event in events_of(result, "J1")] == [(0, "submit"), (8, "finish")]
+    assert column_of(result, "preemptions") == {"J1": 1, "J2": 0}
+    # While J2 runs, no chunk of J1 does, and J1 has no use for its parameter server.
+    assert (column_of(result, "run_s")["J1"], column_of(result, "queue_s")["J1"]) == (6, 2)
+    # (time, event, server, number of the chunk or of parameter servers)
+    assert events_of(result, "J1") == [
+        (0, "submit", None, 0),
+        (0, "start", "s0", 1),
+        (0, "start", "s0", 0),
+        (1, "stop", "s0", 0),
+        (1, "stop", "s0", 1),
+        (3, "start", "s0", 1),
+        (3, "start", "s0", 0),
+        (5, "finish", "s0", 0),
+        (5, "start", "s0", 1),
+        (8, "finish", "s0", 1),
+        (8, "finish", None, 0),
+    ]
+
+
+def test_a_chunk_that_does_not_overtake_waits_for_the_end_of_the_running_one() -> None:
+    # J2's key is smaller, but J1's first chunk runs 0-3; then J2's 3-5, then J1's second 5-8.
+    script = {0.0: [(J1, 0, 0, 5), (J1, 1, 0, 5)], 1.0: [(J2, 0, 0, 1)]}
+    result = run([ChunkJob(0, 2, 3), ChunkJob(1, 1, 2)], script, overtake=False)
+    assert times_of(result) == {"J1": (0, 8), "J2": (3, 5)}
+    assert column_of(result, "preemptions") == {"J1": 0, "J2": 0}
 
 
 @pytest.mark.parametrize("sites", [1, 2])
 def test_chunks_with_equal_keys_are_served_in_the_order_of_dispatch(sites: int) -> None:
     # 0-3, 3-6 for J1, then 6-8 for J2.
     script = {0.0: [(J1, 0, 0, 5), (J1, 1, 0, 5)], 1.0: [(J2, 0, 0, 5)]}
-    assert times_of(run([Job(0, 1, 3), Job(1, 1, 2)], [2, 1], script, sites)) == {"J1": (0, 6), "J2": (1, 8)}
+    result = run([ChunkJob(0, 2, 3), ChunkJob(1, 1, 2)], script, sites=sites)
+    assert times_of(result) == {"J1": (0, 6), "J2": (6, 8)}
+
+
+def test_of_equal_keys_the_earlier_dispatched_overtakes_when_its_upload_ends_later() -> None:
+    # J1's upload takes 2 s, J2's none: J2 runs 0-2, J1 2-5, J2 5-7.
+    script = {0.0: [(J1, 0, 0, 5), (J2, 0, 0, 5)]}
+    result = run([ChunkJob(0, 1, 3, 2), ChunkJob(0, 1, 4)], script)
+    assert times_of(result) == {"J1": (2, 5), "J2": (0, 7)}
 
 
 @pytest.mark.parametrize("sites", [1, 2])
 def test_a_job_ends_with_its_last_chunk_wherever_it_is(sites: int) -> None:
     # Four chunks of 3 s: one on worker 0, three on worker 1, which ends at 9 s.
     script = {0.0: [(J1, 0, 0, 0), (J1, 1, 1, 0), (J1, 2, 1, 0), (J1, 3, 1, 0)]}
-    assert times_of(run([Job(0, 1, 3)], [4], script, sites)) == {"J1": (0, 9)}
+    result = run([ChunkJob(0, 4, 3)], script, sites=sites)
+    assert times_of(result) == {"J1": (0, 9)}
+    assert result.timeline.select("time_s", "used_worker", "used_ps").rows() == [
+        (0, 2, 1), (3, 1, 1), (6, 1, 1), (9, 0, 0),
+    ]  # fmt: skip
 
 
-def test_a_job_waits_until_its_first_dispatch_and_may_be_dispatched_in_parts() -> None:
-    # Submitted at 0, first chunk at 2-5, the other only from 9 s on: 9-12.
-    result = run([Job(0, 1, 3)], [2], {2.0: [(J1, 0, 0, 0)], 9.0: [(J1, 1, 1, 0)]})
+def test_a_job_waits_until_its_first_chunk_runs_and_may_be_dispatched_in_parts() -> None:
+    # Submitted at 0, first chunk at 2-5, the other only from 9 s on: 9-12; nothing runs in between.
+    result = run([ChunkJob(0, 2, 3)], {2.0: [(J1, 0, 0, 0)], 9.0: [(J1, 1, 1, 0)]})
     assert times_of(result) == {"J1": (2, 12)}
-    assert (column_of(result, "queue_s")["J1"], column_of(result, "run_s")["J1"]) == (2, 10)
+    assert (column_of(result, "queue_s")["J1"], column_of(result, "run_s")["J1"]) == (6, 6)
 
 
 def test_chunks_without_length_pass_in_an_instant() -> None:
-    result = run([Job(0, 1, 0)], [3], {1.0: [(J1, 0, 0, 0), (J1, 1, 0, 0), (J1, 2, 1, 0)]})
+    result = run([ChunkJob(0, 3, 0)], {1.0: [(J1, 0, 0, 0), (J1, 1, 0, 0), (J1, 2, 1, 0)]})
     assert times_of(result) == {"J1": (1, 1)}
 
 
-def naive_completions(dispatches: dict[int, list[tuple[int, int, int]]]) -> dict[int, int]:
-    """When each chunk is done on one worker, second by second; rows (key, chunk, seconds) by time."""
-    queue: list[list[int]] = []
-    done: dict[int, int] = {}
-    for now in range(200):
-        if queue and queue[0][2] == 0:
-            done[queue.pop(0)[1]] = now
-        queue += [[key, chunk, left] for key, chunk, left in dispatches.get(now, [])]
-        # Stable: equal keys stay in the order in which they came.
-        queue.sort(key=lambda entry: entry[0])
-        if queue:
-            queue[0][2] -= 1
-    return done
+# --- times
 
 
-@settings(max_examples=100)
-@given(chunks=st.lists(st.tuples(st.integers(0, 10), st.integers(-2, 2), st.integers(1, 6)), max_size=12))
-def test_a_queue_does_what_a_naive_one_does(chunks: list[tuple[int, int, int]]) -> None:
-    dispatches: dict[int, list[tuple[int, int, int]]] = {}
-    for number, (time, key, length) in enumerate(chunks):
-        dispatches.setdefault(time, []).append((key, number, length))
-    queues, done = ChunkQueues(), {}
-    times = sorted(dispatches)
-    while times or queues.next_us() < 10**9:
-        now = min([queues.next_us(), *times[:1]])
-        done.update({int(chunk): now for chunk, _ in queues.advance(now)})
-        if times and times[0] == now:
-            rows = [(0, key, chunk, 0, length) for key, chunk, length in dispatches[times.pop(0)]]
-            queues.dispatch(now, np.array(rows))
-    assert done == naive_completions(dispatches)
+def test_whole_slots_round_uploads_and_lengths_up_and_microseconds_do_not() -> None:
+    # Slots of 10 s. J2: submitted at 3 s, uploaded by 3 + 4 = 7 s, 12 s long. Whole: ready at 10, two
+    # slots, until 30 s. Fractional: 7-19. J1 fills slots 0 and 1 exactly.
+    jobs = [ChunkJob(0, 1, 20), ChunkJob(3, 1, 12, 4)]
+    script = {0.0: [(J1, 0, 0, 0)], 3.0: [(J2, 0, 1, 0)]}
+    assert times_of(run(jobs, script, slot_s=10)) == {"J1": (0, 20), "J2": (10, 30)}
+    assert times_of(run(jobs, script)) == {"J1": (0, 20), "J2": (7, 19)}
 
 
-@given(jobs=st.lists(st.tuples(st.integers(0, 9), st.integers(1, 5), st.integers(1, 4)), min_size=1))
-def test_workers_are_never_idle_while_they_have_chunks(jobs: list[tuple[int, int, int]]) -> None:
-    # One worker: the last chunk is done when a single server would have done all work.
-    jobs = sorted(jobs)
-    chunks = [n for _, _, n in jobs]
-    world = chunked([Job(a, 1, p) for a, p, _ in jobs], chunks, [1])
-    free_at = 0
-    for arrival, length, n in jobs:
-        free_at = max(free_at, arrival) + n * length
-    assert replay(world, Dealer(chunks)).jobs["finish_s"].max() == free_at
+def test_a_faster_server_takes_less_for_training_and_as_much_for_communication() -> None:
+    # 12 s of training at speed 1 and 2 s of exchange: 12 / 2 + 2 = 8 s on the fast server.
+    script = {0.0: [(J1, 0, 0, 0), (J2, 0, 1, 0)]}
+    servers = [Server(speed=2.0), Server()]
+    result = run([ChunkJob(0, 1, 12, exchange_s=2), ChunkJob(0, 1, 12, exchange_s=2)], script, servers)
+    assert times_of(result) == {"J1": (0, 8), "J2": (0, 14)}
+
+
+def test_workers_are_numbered_by_server_and_then_by_slot() -> None:
+    # Three workers on s0, two on s1: worker 3 is the first of s1. All run side by side.
+    script = {0.0: [(J1, unit, worker, 0) for unit, worker in enumerate([0, 2, 3, 4])]}
+    result = run([ChunkJob(0, 4, 5)], script, [Server(workers=3), Server(workers=2)])
+    chunks = [event for event in events_of(result, "J1") if event[1] == "start"][1:]
+    assert chunks == [
+        (0, "start", "s0", 0),
+        (0, "start", "s0", 1),
+        (0, "start", "s1", 2),
+        (0, "start", "s1", 3),
+    ]
+    assert times_of(result) == {"J1": (0, 5)}
+
+
+# --- the cloud
+
+
+def test_a_cloud_worker_is_a_new_one_for_each_chunk_and_never_queues() -> None:
+    # Fifty chunks of 5 s on the one number of the cloud, uploaded at 2 s: all run 2-7.
+    script = {0.0: [(J1, unit, 1, 0) for unit in range(50)]}
+    result = run([ChunkJob(0, 50, 5, 1, 2)], script, [Server(), Server(kind=CLOUD)])
+    assert times_of(result) == {"J1": (2, 7)}
+    # What is on demand is not in use of anything bounded.
+    assert result.timeline["used_worker"].max() == 0
+    assert result.summary.utilisation == {"worker": 0.0, "ps": 0.0}
+
+
+def test_a_job_trained_in_the_cloud_alone_has_no_communication() -> None:
+    # 3 s of training and 4 s of exchange. J1 is in the cloud whole: 3 s. J2 has one chunk on the edge: 7 s,
+    # also in the cloud. J3 goes to the cloud whole, but in two parts: nobody knew, 7 s.
+    jobs = [ChunkJob(0, 2, 3, exchange_s=4)] * 3
+    script = {
+        0.0: [(J1, 0, 1, 0), (J1, 1, 1, 0), (J2, 0, 0, 0), (J2, 1, 1, 0), (J3, 0, 1, 0)],
+        1.0: [(J3, 1, 1, 0)],
+    }
+    result = run(jobs, script, [Server(), Server(kind=CLOUD)])
+    assert times_of(result) == {"J1": (0, 3), "J2": (0, 7), "J3": (0, 8)}
+
+
+def test_a_job_in_the_cloud_alone_has_its_parameter_server_there() -> None:
+    world = chunk_world([ChunkJob(0, 1, 3)], [Server(), Server(kind=CLOUD)])
+    simulation = Simulation(world, Script({}))
+    assert simulation.advance() is not None
+    simulation.apply(Decision(dispatch=dispatch_of([(J1, 0, 1, 0)])))
+    assert simulation.advance() is not None
+    with pytest.raises(InfeasibleDecisionError, match="parameter server on s0, but all its workers are in"):
+        simulation.apply(Decision.of({J1: [(0, PARAMETER_SERVER, 1)]}))
+    simulation.apply(Decision.of({J1: [(1, PARAMETER_SERVER, 1)]}))
+
+
+# --- parameter servers
+
+
+def test_a_job_without_a_parameter_server_stands_still_until_it_gets_one() -> None:
+    # One parameter server, two workers: J1 (3 s) has it until 3 s, J2 (2 s) gets it then and runs 3-5.
+    script = {0.0: [(J1, 0, 0, 0), (J2, 0, 1, 0)]}
+    result = run([ChunkJob(0, 1, 3), ChunkJob(0, 1, 2)], script, [Server(ps=1), Server(ps=0)])
+    assert times_of(result) == {"J1": (0, 3), "J2": (3, 5)}
+    assert result.summary.stalled_s == 3
+    assert column_of(result, "queue_s") == {"J1": 0, "J2": 3}
+
+
+def test_jobs_without_any_parameter_server_are_stalled() -> None:
+    result = run([ChunkJob(0, 1, 3), ChunkJob(4, 1, 3)], {0.0: [(J1, 0, 0, 0)], 4.0: [(J2, 0, 0, 0)]},
+                 [Server(ps=0)])  # fmt: skip
+    assert column_of(result, "reason") == {"J1": "stalled", "J2": "stalled"}
+    # J1 has had the worker from 0 to the last instant, 4 s; J2 waits for the worker.
+    assert result.summary.stalled_s == 4
+
+
+def test_a_chunk_whose_job_loses_its_parameter_server_keeps_worker_and_progress() -> None:
+    # J1 runs 0-2 of 5 s, has no server 2-6, and is done at 6 + 3 = 9. J2 waits behind it all the time.
+    script: dict[int, Decision] = {
+        0: Decision(dispatch=dispatch_of([(J1, 0, 0, 0), (J2, 0, 0, 1)])),
+        2: Decision.of({J1: []}),
+        6: Decision.of({J1: [(0, PARAMETER_SERVER, 1)]}),
+    }
+
+    def decide(view: View) -> Decision:
+        now_s = view.now_us // 1_000_000
+        following = min((at * 1_000_000 for at in script if at > now_s), default=NEVER_US)
+        if view.reviewed or len(view.arrived):
+            return replace(script[now_s], review_us=following)
+        return Decision.of(first_idle_ps(view), review_us=following)
+
+    wake = Wake.ARRIVAL | Wake.REVIEW | Wake.ACTIVATION
+    policy = scripted(decide, wake=wake, chunks=True)
+    result = replay(chunk_world([ChunkJob(0, 1, 5), ChunkJob(0, 1, 1)]), policy)
+    assert runs_of(result, "J1", 0) == [(0, 2), (6, 9)]
+    assert times_of(result) == {"J1": (0, 9), "J2": (9, 10)}
+    assert column_of(result, "preemptions") == {"J1": 0, "J2": 0}
+    assert result.summary.stalled_s == 4
+
+
+def test_a_horizon_cuts_chunks_and_standing_still_off() -> None:
+    # One parameter server: at 7 s J1 has run for 7 of 10 s, J2 has had a worker and no server for 5.
+    world = chunk_world([ChunkJob(0, 1, 10), ChunkJob(2, 1, 1)], [Server(ps=1), Server(ps=0)], horizon_s=7)
+    result = replay(world, Script({0.0: [(J1, 0, 0, 0)], 2.0: [(J2, 0, 1, 0)]}))
+    assert column_of(result, "reason") == {"J1": "horizon", "J2": "horizon"}
+    assert column_of(result, "run_s") == {"J1": 7, "J2": 0}
+    assert column_of(result, "queue_s") == {"J1": 0, "J2": 5}
+    assert result.summary.stalled_s == 5
+
+
+def test_a_trimmed_summary_counts_the_standing_still_of_its_jobs_alone() -> None:
+    # Without parameter servers J1 stands still 0-4, J2 4-4 (the last instant).
+    world = chunk_world([ChunkJob(0, 1, 3), ChunkJob(4, 1, 3)], [Server(2, ps=0)])
+    policy = Script({0.0: [(J1, 0, 0, 0)], 4.0: [(J2, 0, 1, 0)]})
+    assert run_world(world, policy, trim=Trim(warm_up_s=1)).summary.stalled_s == 0
+
+
+def test_attained_service_is_the_time_in_which_any_chunk_ran_and_work_left_is_not_observed() -> None:
+    # Two chunks of 4 s side by side, from 1 s on: at 3 s they have run for 2 s.
+    seen: list[int] = []
+
+    def decide(view: View) -> Decision:
+        if view.reviewed:
+            seen.extend(view.executed_us(np.array([J1])).tolist())
+            with pytest.raises(BlindPolicyError, match="work_left, which jobs in chunks have not"):
+                view.work_left(np.array([J1]))
+        sent = dispatch_of([(J1, 0, 0, 0), (J1, 1, 1, 0)]) if len(view.arrived) else None
+        following = 3_000_000 if view.now_us < 3_000_000 else NEVER_US
+        return Decision.of(first_idle_ps(view), dispatch=sent, review_us=following)
+
+    sight = frozenset({"attained_service", "work_left"})
+    policy = scripted(decide, wake=Wake.ARRIVAL | Wake.ACTIVATION, sight=sight, chunks=True)
+    replay(chunk_world([ChunkJob(0, 2, 4, 1)], TWO), policy)
+    assert seen == [2_000_000]
+
+
+def test_a_parameter_server_may_move_without_a_pause() -> None:
+    moves = {0: [(0, PARAMETER_SERVER, 1)], 2: [(1, PARAMETER_SERVER, 1)]}
+
+    def decide(view: View) -> Decision:
+        now_s = view.now_us // 1_000_000
+        following = 2_000_000 if now_s < 2 else NEVER_US
+        sent = dispatch_of([(J1, 0, 0, 0)]) if len(view.arrived) else None
+        given = {J1: moves[now_s]} if len(view.active) else {}
+        return Decision.of(given, dispatch=sent, review_us=following)
+
+    policy = scripted(decide, wake=Wake.ARRIVAL | Wake.ACTIVATION, chunks=True)
+    result = replay(chunk_world([ChunkJob(0, 1, 5)], TWO), policy)
+    assert times_of(result) == {"J1": (0, 5)}
+    rows = [event for event in events_of(result, "J1") if event[2] is not None]
+    assert rows == [
+        (0, "start", "s0", 1),
+        (0, "start", "s0", 0),
+        (2, "move", "s1", 1),
+        (5, "finish", "s0", 0),
+    ]
+
+
+# --- when the policy is asked
+
+
+def test_slotted_policies_are_asked_at_once_about_active_jobs_and_at_slots_about_the_rest() -> None:
+    # Slots of 10 s; J1 comes at 0, is uploaded at 4 and asks for a server then; J2 comes at 3, J3 at 12: both
+    # wait for the next slot. J1 is done at 9 s, which frees its worker.
+    asked: list[tuple[float, list[int], list[int], list[int]]] = []
+
+    def decide(view: View) -> Decision:
+        asked.append(
+            (view.now_us / 1e6, view.arrived.tolist(), view.completed.tolist(), view.active.tolist())
+        )
+        sent = dispatch_of([(job, 0, 0, 0) for job in view.arrived.tolist()])
+        return Decision.of(first_idle_ps(view), dispatch=sent)
+
+    wake = Wake.ARRIVAL | Wake.COMPLETION | Wake.ACTIVATION
+    policy = scripted(decide, wake=wake, on_slots_only=True, chunks=True)
+    jobs = [ChunkJob(0, 1, 5, 4), ChunkJob(3, 1, 5, 4), ChunkJob(12, 1, 1, 0)]
+    world = chunk_world(jobs, slot_s=10, slot_fill="fractional")
+    result = replay(world, policy)
+    assert asked == [
+        (0, [J1], [], []),
+        (4, [], [], [J1]),
+        (9, [], [], []),
+        (10, [J2], [J1], []),
+        (14, [], [], [J2]),
+        (19, [], [], []),
+        (20, [J3], [J2], []),
+        (20, [], [], [J3]),
+        (21, [], [], []),
+        (30, [], [J3], []),
+    ]
+    assert times_of(result) == {"J1": (4, 9), "J2": (14, 19), "J3": (20, 21)}
+
+
+def test_what_is_asked_of_the_sites_are_the_least_loaded_workers_in_any_number_of_sites() -> None:
+    # Workers 0, 1 on s0, 2 on s1 (the cloud's, no slot), 3 on s2. At 2 s worker 0 has 5 - 2 and 5 left of J1,
+    # worker 1 still 4 that are not uploaded, worker 3 nothing.
+    answers: dict[int, list[list[int]]] = {}
+    for sites in (1, 2, 3):
+
+        def decide(view: View, sites: int = sites) -> Decision:
+            if view.reviewed:
+                rows = view.least_loaded(np.array([0]), np.array([2]))
+                answers[sites] = rows[np.lexsort((rows[:, 0], rows[:, 1]))][:2].tolist()
+                everyone = view.least_loaded(np.array([0]), np.array([9]))
+                assert everyone[np.argsort(everyone[:, 0])].tolist() == [
+                    [0, 8_000_000, 2], [1, 4_000_000, 1], [3, 0, 0],
+                ]  # fmt: skip
+                return Decision()
+            if len(view.arrived):
+                sent = dispatch_of([(J1, 0, 0, 0), (J1, 1, 0, 0), (J2, 0, 1, 0)])
+                return Decision(dispatch=sent, review_us=2_000_000)
+            following = 2_000_000 if view.now_us == 0 else NEVER_US
+            return Decision.of(first_idle_ps(view), review_us=following)
+
+        wake = Wake.ARRIVAL | Wake.ACTIVATION
+        policy = scripted(decide, wake=wake, sight=frozenset({"worker_load"}), chunks=True)
+        servers = [Server(workers=2), Server(kind=CLOUD), Server()]
+        replay(chunk_world([ChunkJob(0, 2, 5), ChunkJob(0, 1, 4, 3)], servers), policy, sites=sites)
+    assert answers == {sites: [[3, 0, 0], [1, 4_000_000, 1]] for sites in (1, 2, 3)}
+
+
+# --- rules
 
 
 @pytest.mark.parametrize(
@@ -131,48 +391,109 @@ def test_workers_are_never_idle_while_they_have_chunks(jobs: list[tuple[int, int
         ([(-1, 0, 0, 0)], ["job number -1", "a job that does not exist"]),
         ([(J1, 2, 0, 0)], ["chunk 2 of job J1", "does not have it"]),
         ([(J1, -1, 0, 0)], ["chunk -1 of job J1", "does not have it"]),
-        ([(J1, 0, 2, 0)], ["chunk 0 of job J1", "worker 2", "no such worker"]),
+        ([(J1, 0, 2, 0)], ["chunk 0 of job J1", "worker 2", "no such worker", "0 to 1"]),
         ([(J1, 0, -1, 0)], ["chunk 0 of job J1", "worker -1", "no such worker"]),
         ([(J2, 0, 0, 0)], ["chunk 0 of job J2", "worker 0", "outside the job's partition"]),
         ([(J1, 0, 0, 0), (J1, 0, 0, 0)], ["chunk 0 of job J1", "second time"]),
     ],
 )
 def test_a_dispatch_that_breaks_a_rule_is_refused_by_name(rows: Sequence[Row], words: Sequence[str]) -> None:
-    jobs = [Job(0, 1, 3, "a"), Job(0, 1, 3, "b"), Job(5, 1, 3, "a")]
-    world = replace(world_of(jobs, [1, 1], vc=["a", "b"]), chunks=np.array([2, 1, 1]))
-    simulation = Simulation(world, scripted(lambda view: Decision()))
+    jobs = [ChunkJob(0, 2, 3, vc="a"), ChunkJob(0, 1, 3, vc="b"), ChunkJob(5, 1, 3, vc="a")]
+    world = chunk_world(jobs, [Server(vc="a"), Server(vc="b")], partition="vc")
+    refused(world, Decision(dispatch=dispatch_of(rows)), words)
+
+
+def refused(world: object, decision: Decision, words: Sequence[str]) -> None:
+    """The first decision of a run is refused with these words, and nothing has changed by it."""
+    simulation = Simulation(world, Script({}))  # type: ignore[arg-type]
     assert simulation.advance() is not None
     before = simulation.state()
     with pytest.raises(InfeasibleDecisionError) as refusal:
-        simulation.apply(Decision(dispatch=dispatch(*rows)))
+        simulation.apply(decision)
     assert all(word in str(refusal.value) for word in words), str(refusal.value)
     after = simulation.state()
     assert all(np.array_equal(before[name], after[name]) for name in before)
 
 
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([(0, WORKER, 1)], ["J1 the role of a worker", "dispatch"]),
+        ([(0, PARAMETER_SERVER, 2)], ["J1 more than one parameter server"]),
+        ([(0, PARAMETER_SERVER, 1), (1, PARAMETER_SERVER, 1)], ["J1 more than one parameter server"]),
+        ([(2, PARAMETER_SERVER, 1)], ["exceeds capacity for job J1 on server s2", "1 ps too many of 0"]),
+        ([(3, PARAMETER_SERVER, 1)], ["J1 on server number 3, of 3"]),
+    ],
+)
+def test_a_job_holds_one_parameter_server_where_there_is_one(
+    rows: list[tuple[int, int, int]], words: Sequence[str]
+) -> None:
+    world = chunk_world([ChunkJob(0, 1, 3)], [Server(), Server(), Server(ps=0)])
+    refused(world, Decision.of({J1: rows}), words)
+
+
+def test_in_whole_slots_parameter_servers_change_between_slots() -> None:
+    world = chunk_world([ChunkJob(0, 1, 3), ChunkJob(1, 1, 3)], slot_s=2)
+    simulation = Simulation(world, Script({}))
+    assert simulation.advance() is not None
+    simulation.apply(Decision.of({J1: [(0, PARAMETER_SERVER, 1)]}))
+    assert simulation.advance() is not None
+    with pytest.raises(InfeasibleDecisionError, match=r"at 1 s: .* within a slot of 2 s"):
+        simulation.apply(Decision.of({J1: []}))
+
+
 def test_a_chunk_is_dispatched_once() -> None:
     with pytest.raises(InfeasibleDecisionError, match=r"^at 1 s: .* chunk 0 of job J1 .* second time$"):
-        run([Job(0, 1, 3)], [2], {0.0: [(J1, 0, 0, 0)], 1.0: [(J1, 0, 1, 0)]})
+        run([ChunkJob(0, 2, 3)], {0.0: [(J1, 0, 0, 0)], 1.0: [(J1, 0, 1, 0)]})
 
 
 def test_columns_of_a_dispatch_have_one_length() -> None:
     one, two = np.zeros(1, dtype=np.int64), np.zeros(2, dtype=np.int64)
-    policy = scripted(lambda view: Decision(dispatch=Dispatch(one, one, two, one)))
-    with pytest.raises(InfeasibleDecisionError, match="1, 1, 2 and 1 values"):
-        replay(chunked([Job(0, 1, 3)], [1], [1]), policy)
+    refused(
+        chunk_world([ChunkJob(0, 1, 3)]),
+        Decision(dispatch=Dispatch(one, one, two, one)),
+        ["1, 1, 2 and 1 values"],
+    )
 
 
 def test_only_chunked_jobs_have_chunks() -> None:
-    policy = scripted(lambda view: Decision(dispatch=dispatch((0, 0, 0, 0))))
+    policy = scripted(lambda view: Decision(dispatch=dispatch_of([(0, 0, 0, 0)])))
     with pytest.raises(InfeasibleDecisionError, match="not chunked"):
         replay(world_of([Job(0, 1, 3)], [1]), policy)
 
 
-def test_a_job_with_chunks_on_queues_cannot_be_evicted_yet() -> None:
-    script = {0.0: Decision(dispatch=dispatch((J1, 0, 0, 0))), 1.0: Decision(evict=np.array([J1]))}
-    policy = scripted(at_times(script), wake=Wake.ARRIVAL | Wake.REVIEW)
-    with pytest.raises(InfeasibleDecisionError, match="evicts job J1, whose chunks"):
-        replay(chunked([Job(0, 1, 3)], [1], [1]), policy)
+@pytest.mark.parametrize("ending", ["evict", "reject"])
+def test_a_job_with_chunks_on_workers_cannot_be_ended(ending: str) -> None:
+    simulation = Simulation(chunk_world([ChunkJob(0, 2, 3)]), Script({}))
+    assert simulation.advance() is not None
+    simulation.apply(Decision(dispatch=dispatch_of([(J1, 0, 0, 0)])))
+    assert simulation.advance() is not None
+    with pytest.raises(InfeasibleDecisionError, match="ends job J1, which has chunks"):
+        simulation.apply(Decision(**{ending: np.array([J1])}))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("ending", ["evict", "reject"])
+def test_a_job_without_chunks_on_workers_can_be_ended(ending: str) -> None:
+    policy = scripted(lambda view: Decision(**{ending: view.arrived}), chunks=True)  # type: ignore[arg-type]
+    result = replay(chunk_world([ChunkJob(0, 2, 3)]), policy)
+    assert column_of(result, "status") == {"J1": f"{ending}ed"}
+
+
+def test_policies_and_worlds_are_for_the_same_kind_of_jobs() -> None:
+    with pytest.raises(InvalidScenarioError, match=r"policy fifo places whole jobs, but truth=a_online"):
+        replay(chunk_world([ChunkJob(0, 1, 3)]), "fifo")
+    with pytest.raises(
+        InvalidScenarioError, match=r"policy chunk_spt dispatches chunks .* -w truth=a_online"
+    ):
+        replay(world_of([Job(0, 1, 3)], [1]), "chunk_spt")
+
+
+def test_a_job_whose_partition_has_no_worker_never_fits() -> None:
+    jobs = [ChunkJob(0, 1, 3, vc="a"), ChunkJob(0, 1, 3, vc="b"), ChunkJob(0, 1, 3, vc="c")]
+    servers = [Server(vc="a"), Server(workers=0, vc="b", kind=PLAIN)]
+    world = chunk_world(jobs, servers, slot_s=1, partition="vc")
+    result = replay(world, "chunk_fifo")
+    assert column_of(result, "reason") == {"J1": None, "J2": "never_fits", "J3": "never_fits"}
 
 
 class Standing(LocalFleet):

@@ -10,15 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ray_sim.engine.asking import Query
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.fleet import Fleet, LocalFleet
 from ray_sim.engine.holdings import State
 from ray_sim.engine.simulation import Simulation
-from ray_sim.engine.site import Commands, Site
+from ray_sim.engine.site import Commands, Site, SiteFacts
 from ray_sim.engine.world import World
+from ray_sim.kernels.chunks import COMPLETE, RUN, SERVE
 from ray_sim.model.errors import InvalidScenarioError, RunFailedError
 from ray_sim.model.result import RunResult
 from ray_sim.model.units import NEVER_US, IntArray
+from ray_sim.policies.registry import create_policy
+from tests.chunk_worlds import ChunkJob, Server, chunk_world
 from tests.random_worlds import job_lists, policies, worlds
 from tests.toys import Dealer, Turns, WorkersTruth, chunked, world_with
 from tests.worlds import Job, changes_of, fingerprint, replay, world_of
@@ -57,6 +61,9 @@ class Travelling:
 
     def command(self, now_us: int, commands: Commands) -> None:
         self._travel().command(now_us, commands)
+
+    def ask(self, query: Query) -> State:
+        return self._travel().ask(query)
 
     def state(self) -> State:
         return self._travel().state()
@@ -107,9 +114,9 @@ def other_worlds(draw: st.DrawFn) -> tuple[World, Callable[[], Policy]]:
         # Jobs that are always on the move may never end.
         params["horizon_s"] = 60
         return world_with(WorkersTruth, jobs, gpus, elastic=True, params=params), Turns
-    jobs = [job._replace(gpus=1) for job in jobs]
     chunks = draw(st.lists(st.integers(1, 5), min_size=len(jobs), max_size=len(jobs)))
-    return chunked(jobs, chunks, gpus), lambda: Dealer(chunks)
+    name = draw(st.sampled_from(["", "chunk_fifo", "chunk_spt"]))
+    return chunked(jobs, chunks, len(gpus)), (lambda: create_policy(name)) if name else Dealer
 
 
 @few
@@ -152,12 +159,19 @@ def test_a_site_has_at_least_one_server(sites: int) -> None:
 def small_site() -> Site:
     """Servers 1 and 2 of four servers of 2 GPUs; three jobs of one GPU may come."""
     world = world_of([Job(0, 1, 5)] * 3, [2, 2, 2, 2])
-    return Site(world, 1, 3)
+    return Site(SiteFacts.of(world), 1, 3)
+
+
+def chunk_site() -> Site:
+    """Servers 1 and 2, with workers 2 to 5, of four servers with two workers each."""
+    world = chunk_world([ChunkJob(0, 3, 5)] * 3, [Server(workers=2)] * 4)
+    return Site(SiteFacts.of(world), 1, 3)
 
 
 TWO_WORKERS = Commands(changes=changes_of([(0, [(1, 0, 1)]), (1, [(2, 0, 1)])]))
-ONE_CHUNK = Commands(chunks=np.array([[1, 0, 0, 0, 5]]))
-"""Worker 1, key 0, job 0, unit 0, 5 us of work."""
+ONE_CHUNK = Commands(ps=np.array([[0, 1]]), chunks=np.array([[3, 0, 0, 0, 12, 5, 1]]))
+"""Job 0 has a parameter server; to worker 3, key 0, its chunk 0, uploaded at 12 us, 5 us of work."""
+STARTED, DONE = [[SERVE, 0, 0, 3], [RUN, 0, 0, 3]], [[COMPLETE, 0, 0, 3]]
 
 
 def test_a_repeated_request_is_answered_again_and_not_carried_out_twice() -> None:
@@ -170,21 +184,25 @@ def test_a_repeated_request_is_answered_again_and_not_carried_out_twice() -> Non
     # Four GPUs on its servers, two of them held.
     assert site.holdings.free[:, 0].tolist() == [0, 1000, 1000, 0]
 
-    assert site.step(2, 10, ONE_CHUNK)[1] == 15
-    assert site.step(2, 10, ONE_CHUNK)[1] == 15
-    events, following = site.step(3, 15, None)
-    assert (events.tolist(), following) == ([[0, 0]], NEVER_US)
-    assert site.step(3, 15, None)[0].tolist() == [[0, 0]]
+    site = chunk_site()
+    assert site.step(1, 10, ONE_CHUNK)[1] == 12
+    assert site.step(1, 10, ONE_CHUNK)[1] == 12
+    for _ in range(2):
+        events, following = site.step(2, 12, None)
+        assert (events.tolist(), following) == (STARTED, 17)
+    for _ in range(2):
+        events, following = site.step(3, 17, None)
+        assert (events.tolist(), following) == (DONE, NEVER_US)
 
 
 def test_a_repeated_request_is_answered_again_by_a_restored_site() -> None:
-    site = small_site()
+    site = chunk_site()
     site.step(1, 10, ONE_CHUNK)
-    site.step(2, 15, None)
-    heir = small_site()
+    site.step(2, 12, None)
+    heir = chunk_site()
     heir.restore(through_bytes(site.state()))
-    events, following = heir.step(2, 15, None)
-    assert (events.tolist(), following) == ([[0, 0]], NEVER_US)
+    events, following = heir.step(2, 12, None)
+    assert (events.tolist(), following) == (STARTED, 17)
 
 
 @pytest.mark.parametrize("sequence", [3, 7, 0])

@@ -67,6 +67,20 @@ class DeadlyOnce(Fifo):
         return super().order(world)
 
 
+class DeadlyMidway(Lottery):
+    """Notes each run, and kills its process in the 25th."""
+
+    name = "deadly_midway"
+
+    def start(self, world, streams):
+        diary = Path(__file__).with_name("diary")
+        with diary.open("a") as file:
+            file.write("a run\\n")
+        if len(diary.read_text().splitlines()) == 25:
+            os.kill(os.getpid(), signal.SIGKILL)
+        super().start(world, streams)
+
+
 class Leaving(Fifo):
     """Ends its process by an exception that is none."""
 

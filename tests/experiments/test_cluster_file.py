@@ -90,6 +90,25 @@ def test_gpus_are_a_resource_even_where_no_server_has_one(tmp_path: Path) -> Non
     assert cluster.capacity.tolist() == [[0, 4000]]
 
 
+def test_a_server_has_a_worker_and_a_parameter_server_per_gpu_unless_it_says_otherwise(
+    tmp_path: Path,
+) -> None:
+    servers = "[{name: a, gpus: 2.5, workers: 6}, {name: b, gpus: 3, ps: 0}, {name: c, gpus: 8, kind: cloud}]"
+    cluster = load_text(tmp_path, f"name: slots\nservers: {servers}")
+    assert cluster.worker_slots.tolist() == [6, 3, 0]
+    assert cluster.ps_slots.tolist() == [2, 0, 0]
+    assert ("worker slots", "9") in describe_cluster(cluster).rows()
+    bare = load_text(tmp_path, "name: bare\nservers: [{name: a, gpus: 2.5}]")
+    assert (bare.workers, bare.worker_slots.tolist(), bare.ps_slots.tolist()) == (None, [2], [2])
+
+
+def test_a_cloud_does_not_count_its_slots(tmp_path: Path) -> None:
+    assert problems(tmp_path, "name: c\nservers: [{name: c, gpus: 8, kind: cloud, workers: 4, ps: 0}]") == [
+        "servers[0].workers: a cloud offers as many as are asked for; leave it out",
+        "servers[0].ps: a cloud offers as many as are asked for; leave it out",
+    ]
+
+
 def test_a_csv_list_says_the_same_as_yaml(tmp_path: Path) -> None:
     from_csv = load_text(
         tmp_path,
@@ -323,7 +342,7 @@ def test_csv_problems_name_their_line(tmp_path: Path) -> None:
 def test_a_csv_header_is_checked_first(tmp_path: Path) -> None:
     known = (
         "name, count, gpus, cpus, memory_gib, disk_gib, cpu_norm, memory_norm, disk_norm, gpu_type, vc, kind,"
-        " speed"
+        " workers, ps, speed"
     )
     assert problems(tmp_path, "name;gpus\na;8\n", "c.csv") == [
         f"line 1: unknown column 'name;gpus'; known: {known}",
@@ -384,7 +403,20 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
     max_leaves=6,
 )
-KEYS = ["name", "count", "gpus", "cpus", "memory_gib", "disk_gib", "gpu_type", "vc", "kind", "speed"]
+KEYS = [
+    "name",
+    "count",
+    "gpus",
+    "cpus",
+    "memory_gib",
+    "disk_gib",
+    "gpu_type",
+    "vc",
+    "kind",
+    "workers",
+    "ps",
+    "speed",
+]
 SERVERS = st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=8)
 FILES = st.fixed_dictionaries(
     {},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict
 from pathlib import Path
 
@@ -33,8 +34,8 @@ def _file(directory: Path, name: str, **changes: object) -> Path:
     return path
 
 
-def _children(experiment: str) -> list[Run]:
-    client = MlflowClient()
+def _children(experiment: str, client: MlflowClient | None = None) -> list[Run]:
+    client = client or MlflowClient()
     found = client.get_experiment_by_name(experiment)
     assert found is not None
     return [run for run in client.search_runs([found.experiment_id]) if HASH_TAG in run.data.tags]
@@ -111,6 +112,44 @@ def test_what_always_kills_its_process_fails_after_three_attempts_and_the_others
     assert "SystemExit: 3" in errors["mine:Leaving"]
     assert [len(outcome.lost) for outcome in report.retried] == [3]
     assert report.table["policy"].to_list() == ["fifo", "sjf"]
+
+
+def test_a_lost_task_costs_only_the_run_that_was_under_way(tmp_path: Path, at_desk: Path) -> None:
+    # A run takes milliseconds, so a task has many; of 60 runs the 25th kills it, and is made once more.
+    (at_desk / "diary").unlink(missing_ok=True)
+    sweep = _file(tmp_path, "midway", policies=["mine:DeadlyMidway"], seeds={"count": 60}, log="numbers")
+    report = run_sweep(sweep, tmp_path / "store")
+    assert (report.ok, report.table["seeds"].to_list()) == (True, [60])
+    (retried,) = report.retried
+    assert len(retried.lost) == 1
+    assert len((at_desk / "diary").read_text().splitlines()) == 60 + 1
+
+
+def test_a_lost_task_is_made_up_for_where_its_worker_saw_no_store(tmp_path: Path, at_desk: Path) -> None:
+    (at_desk / "diary").unlink(missing_ok=True)
+    file = _file(tmp_path, "far-midway", policies=["mine:DeadlyMidway"], seeds={"count": 60})
+    sweep = read_sweep(file)
+    store = ResultStore(tmp_path / "store")  # no sweep holds it
+    (tmp_path / "store" / "runs").mkdir(parents=True)
+    ended = list(fan_out(sweep.configurations, sweep.inputs, store))
+    assert len(ended) == 60
+    assert [outcome.error for outcome in ended if outcome.error] == []
+    assert [len(outcome.lost) for outcome in ended if outcome.lost] == [1]
+    assert all(store.has(outcome.entry.content_hash) for outcome in ended)
+
+
+def test_configurations_on_the_same_jobs_come_together_and_are_the_single_runs(tmp_path: Path) -> None:
+    # Seeds vary fastest in the file; two policies on the jobs of one seed are run one after the other.
+    sweep = read_sweep(_file(tmp_path, "together", workloads=[RESAMPLED], seeds={"count": 12}))
+    store = ResultStore(tmp_path / "store")
+    with store.writing("together"):
+        running = fan_out(sweep.configurations, sweep.inputs, store, max_in_flight=1)
+        ended = [outcome.entry.seed for outcome in running]
+    assert [each.entry.seed for each in sweep.configurations] == [*range(12), *range(12)]
+    assert ended == [seed for seed in range(12) for _policy in ("fifo", "sjf")]
+    for configuration in sweep.configurations[::5]:
+        stored = read_result(store.run_directory(configuration.entry.content_hash))
+        assert stored.jobs.equals(run_scenario(configuration.content.scenario).result.jobs)
 
 
 def test_results_come_back_from_workers_that_do_not_see_the_store(tmp_path: Path) -> None:
@@ -260,6 +299,26 @@ def test_a_run_in_mlflow_holds_parameters_metrics_and_files(tmp_path: Path) -> N
     assert 0 < points <= MAX_TIMELINE_POINTS
     files = {file.path for file in client.list_artifacts(run.info.run_id)}
     assert {"jobs.parquet", "events.parquet", "timeline.parquet", "summary.json", "jct_cdf.png"} <= files
+
+
+def test_a_sweep_logged_as_numbers_has_no_timelines_and_files_now_or_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = run_sweep(_file(tmp_path, "numbers", log="numbers"), tmp_path / "store")
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'later.db'}")
+        assert log_store(tmp_path / "store").created == 2
+        later = _children("numbers", MlflowClient(tracking_uri=os.environ["MLFLOW_TRACKING_URI"]))
+    for run in [*_children("numbers"), *later]:
+        directory = Path(run.data.tags["ray_sim.directory"])
+        assert run.data.metrics == read_result(directory).summary.flat()
+        assert run.data.params["hash"].startswith(directory.name)
+    client = MlflowClient()
+    runs = _children("numbers")
+    assert [client.list_artifacts(run.info.run_id) for run in runs] == [[], []]
+    (parent,) = {run.data.tags["mlflow.parentRunId"] for run in runs}
+    assert [file.path for file in client.list_artifacts(parent)] == ["comparison.csv"]
+    assert report.ok
 
 
 def test_the_sweep_in_mlflow_is_the_parent_with_the_comparison(tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.metrics import Trim, distribution
 from ray_sim.model.result import RunResult
 from ray_sim.policies.contract_worlds import Job, busy_world, cluster, edge_cases, job_table
-from ray_sim.policies.registry import create_policy, policy_infos
+from ray_sim.policies.registry import create_policy, policy_classes
 
-POLICIES = [info.name for info in policy_infos()]
+POLICIES = [name for name, policy in policy_classes().items() if not policy.chunked]
 
 
 def _fifo(world: World, trim: Trim | None = None) -> RunResult:

@@ -44,6 +44,18 @@ def test_columns_of_the_schemas_names_need_no_map_and_the_rest_is_named(trace: T
     assert (row["priority"], row["memory_gib_per_task"], row["vc"], row["attempts"]) == (-3, 1.5, None, None)
 
 
+def test_a_table_may_say_how_its_jobs_train_in_chunks(trace: Trace) -> None:
+    header = "submit_s,duration_s,num_gpus,chunks,epochs,minibatches_per_chunk,minibatch_s,gradient_mb,bw\n"
+    mapping = "columns: {bandwidth_mbps: bw}\nunits: {bandwidth_mbps: gbps, gradient_mb: gb}\n"
+    rows = "0,1,1,4,20,58,0.5,0.3,2.5\n1,1,1,,,,,,\n2,1,1,0,20,58,0.5,0.3,2.5\n"
+    report, frame = converted(trace(header + rows), mapping)
+    row = frame.row(0, named=True)
+    assert (row["chunks"], row["epochs"], row["minibatches_per_chunk"]) == (4, 20, 58)
+    assert row["minibatch_s"] == 0.5
+    assert (row["gradient_mb"], row["bandwidth_mbps"], row["upload_edge_s"]) == (300.0, 2500.0, None)
+    assert (frame["chunks"].to_list(), report.rejected) == ([4, None], {"too_small_chunks": 1})
+
+
 def test_jobs_without_name_and_order_are_numbered_by_row(trace: Trace) -> None:
     _, frame = converted(trace(TABLE))
     assert frame.select("job_id", "trace_order", "submit_s").rows() == [("1", 1, 5.0), ("0", 0, 10.0)]

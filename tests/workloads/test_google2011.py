@@ -79,9 +79,8 @@ def folder(tmp_path: Path) -> Folder:
 def test_a_task_is_a_row_with_its_wait_run_requests_and_end(folder: Folder) -> None:
     folder.write("task_events", *life(*FINISHED))
     frame = read_frame(folder.convert().out)
-    assert frame.drop("vc", "cpu_per_task", "memory_gib_per_task", "disk_gib_per_task").row(
-        0, named=True
-    ) == {
+    known = [column.name for column in frame if column.null_count() == 0]
+    assert frame.select(known).row(0, named=True) == {
         "job_id": "7-0",
         "group_id": "7",
         "trace_order": 0,

@@ -20,10 +20,18 @@ def test_names_are_unique_and_rows_are_ordered_by_columns_of_the_schema() -> Non
     assert set(SORT_KEY) <= set(SCHEMA)
 
 
-def test_every_number_has_a_range_and_a_trace_column_is_measured() -> None:
+def test_every_number_has_a_range() -> None:
     for column in COLUMNS:
         assert column.is_number == (column.minimum is not None and column.maximum is not None)
-        assert column.layer == Layer.TRACE
+
+
+def test_a_workload_need_not_say_how_its_jobs_train() -> None:
+    profile = [column for column in COLUMNS if column.layer == Layer.PROFILE]
+    assert [column.name for column in profile] == [
+        "chunks", "epochs", "minibatches_per_chunk", "minibatch_s", "gradient_mb", "bandwidth_mbps",
+        "upload_edge_s", "upload_cloud_s",
+    ]  # fmt: skip
+    assert all(column.null is not None for column in profile)
 
 
 def test_columns_that_a_trace_lacks_are_null() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from ray_sim.model.units import MAX_TIME_S
 from workloads.provenance import Counts, Provenance
-from workloads.schema import SCHEMA, with_all_columns
+from workloads.schema import COLUMNS, SCHEMA, Layer, with_all_columns
 from workloads.store import frame_to_table, load_workload, read_frame, read_provenance, write_workload
 
 Jobs = Callable[..., pl.DataFrame]
@@ -264,3 +264,18 @@ def test_the_arrays_have_the_types_of_the_job_table(jobs: Jobs) -> None:
         assert array.dtype == np.int64
         assert array.flags.writeable
     assert dict(jobs(3).schema) == SCHEMA
+
+
+def test_a_file_without_a_training_profile_is_a_workload(tmp_path: Path, jobs: Jobs) -> None:
+    bare = [column.name for column in COLUMNS if column.layer == Layer.TRACE]
+    jobs(2).select(bare).write_parquet(tmp_path / "own.parquet")
+    assert dict(read_frame(tmp_path / "own.parquet").schema) == SCHEMA
+    assert load_workload(tmp_path / "own.parquet").chunk_profile is None
+
+
+def test_the_training_profile_is_in_the_table_and_nan_where_a_job_has_none(jobs: Jobs) -> None:
+    profile = frame_to_table(jobs(2, chunks=[3, None], minibatch_s=[0.25, 0.5])).chunk_profile
+    assert profile is not None
+    np.testing.assert_array_equal(profile.chunks, [3, np.nan])
+    np.testing.assert_array_equal(profile.minibatch_s, [0.25, 0.5])
+    np.testing.assert_array_equal(profile.upload_cloud_s, [np.nan, np.nan])

@@ -1,0 +1,75 @@
+"""The report of a call of `ray-sim bench`, and its file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from benchmarks.machine import Machine
+from benchmarks.measurement import Findings
+from ray_sim.model.errors import InvalidInputError, problems_text
+from workloads.files import replacing
+
+
+@dataclass(frozen=True, slots=True)
+class BenchReport:
+    """Figures and their circumstances. It has no date: two of one machine differ in figures only."""
+
+    machine: Machine
+    versions: Mapping[str, str]
+    benchmarks: Mapping[str, Findings]
+    format: Literal[1] = 1
+    """Version of the file's meaning."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing failed and no budget was missed."""
+        return all(findings.ok for findings in self.benchmarks.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain nested dict for JSON."""
+        return {
+            "format": self.format,
+            "machine": self.machine.to_dict(),
+            "versions": dict(self.versions),
+            "benchmarks": {name: findings.to_dict() for name, findings in self.benchmarks.items()},
+        }
+
+
+_ADAPTER = TypeAdapter(BenchReport)
+
+
+def write_report(report: BenchReport, path: Path) -> None:
+    """Write a report as JSON, whole or not at all.
+
+    Raises
+    ------
+    InvalidInputError : it cannot be written there
+    """
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps(report.to_dict(), indent=2, ensure_ascii=False) + "\n")
+
+
+def read_report(path: Path) -> BenchReport:
+    """Read what `write_report` wrote.
+
+    Raises
+    ------
+    InvalidInputError : it cannot be read, or is something else; the message lists every problem
+    """
+    advice = "expected what `ray-sim bench -o FILE` writes; make it anew"
+    try:
+        return _ADAPTER.validate_json(path.read_bytes())
+    except OSError as error:
+        raise InvalidInputError(f"{path}: cannot be read: {error.strerror}; {advice}") from error
+    except ValidationError as error:
+        problems = [
+            f"{'.'.join(map(str, each['loc'])) or 'file'}: {each['msg']}"
+            for each in error.errors(include_url=False)
+        ]
+        raise InvalidInputError(f"{problems_text(str(path), problems)}\n  {advice}") from error

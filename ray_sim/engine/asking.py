@@ -1,0 +1,68 @@
+"""What a policy may ask the sites before it dispatches: arrays in, arrays out.
+
+A kind of question is a function in `ANSWERS`; neither fleet nor transport know which there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ray_sim.engine.chunks import ChunkQueues
+from ray_sim.engine.holdings import State
+from ray_sim.model.units import IntArray
+
+LEAST_LOADED = "least_loaded"
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A question to all sites at one instant. Asking changes nothing."""
+
+    kind: str
+    now_us: int
+    arrays: Mapping[str, np.ndarray]
+    """What the kind takes, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """The workers of a site, as answers see them."""
+
+    queues: ChunkQueues
+    first: int
+    """Number in the cluster of the site's first worker."""
+    partition: IntArray
+    """(W,) of each worker slot of the site; -1 for what is no slot, the cloud's workers on demand."""
+
+
+def answer(workers: Workers, query: Query) -> State:
+    """A site's answer: arrays by name, whose rows are joined over the sites in server order."""
+    return ANSWERS[query.kind](workers, query)
+
+
+def join(answers: Sequence[State]) -> State:
+    """The answers of all sites, in server order, as one."""
+    return {name: np.concatenate([one[name] for one in answers]) for name in answers[0]}
+
+
+def _least_loaded(workers: Workers, query: Query) -> State:
+    """The ``units`` least loaded worker slots of each of ``partitions``, or all if they are fewer.
+
+    Returns
+    -------
+    rows : (n, 3) worker, microseconds of work left on it, chunks on it that are not done; by load, ties
+        by worker, partition by partition
+    """
+    load, chunks = workers.queues.loads(query.now_us)
+    rows = []
+    for partition, units in zip(query.arrays["partitions"], query.arrays["units"], strict=True):
+        slots = np.flatnonzero(workers.partition == partition)
+        best = slots[np.argsort(load[slots], kind="stable")[:units]]
+        rows.append(np.stack([best + workers.first, load[best], chunks[best]], axis=1))
+    return {"rows": np.concatenate(rows)}
+
+
+ANSWERS: dict[str, Callable[[Workers, Query], State]] = {LEAST_LOADED: _least_loaded}

@@ -1,0 +1,171 @@
+"""The coordinator's record of chunked jobs: what is dispatched, active, running, and who holds a server.
+
+Sites let chunks progress; here their reports become the ledger, and decisions become commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ray_sim.engine.chunk_world import ChunkWorld
+from ray_sim.engine.decision import NO_JOBS, Decision, Dispatch
+from ray_sim.engine.holdings import Holdings, State, part
+from ray_sim.engine.site import Commands
+from ray_sim.engine.world import World
+from ray_sim.kernels.arrays import MOVE, NEVER, PARAMETER_SERVER, START, STOP, Changes, Ledger, Recorder
+from ray_sim.kernels.chunk_ledger import Chunked, book_events, new_chunked, note_stall
+from ray_sim.kernels.record import add_event
+from ray_sim.model.errors import InvalidScenarioError
+from ray_sim.model.units import BoolArray, IntArray
+
+
+def chunk_ledger_for(world: World, policy: str, *, chunked: bool) -> ChunkLedger | None:
+    """The record of chunked jobs, where the world has them; ``chunked`` is whether the policy expects it.
+
+    Raises
+    ------
+    InvalidScenarioError : the policy is for the other kind of world
+    """
+    if chunked and world.chunks is None:
+        raise InvalidScenarioError(
+            f"policy {policy} dispatches chunks of jobs, but truth=rigid has whole jobs: "
+            f"set -w truth=a_online, or choose a policy for whole jobs"
+        )
+    if not chunked and world.chunks is not None:
+        raise InvalidScenarioError(
+            f"policy {policy} places whole jobs, but truth=a_online has jobs in chunks: "
+            f"leave -w truth out, or choose a policy that dispatches chunks"
+        )
+    return None if world.chunks is None else ChunkLedger(world.chunks)
+
+
+class ChunkLedger:
+    """Chunked jobs of one run."""
+
+    def __init__(self, world: ChunkWorld) -> None:
+        self.world = world
+        self.jobs: Chunked = new_chunked(world.chunks)
+        self.dispatched: BoolArray = np.zeros(int(world.first_chunk[-1]), dtype=np.bool_)
+        """All chunks of the first job, then those of the second, and so on."""
+        self.used: IntArray = np.zeros(2, dtype=np.int64)
+        """Worker slots and parameter-server slots in use."""
+        self._finished = np.empty(len(world.chunks), dtype=np.int64)
+
+    @property
+    def stalled(self) -> IntArray:
+        """Active jobs without a parameter server, sorted."""
+        return np.flatnonzero(self.jobs.active & ~self.jobs.holds_ps)
+
+    @property
+    def idle_holders(self) -> IntArray:
+        """Jobs that hold a parameter server and are not active, sorted."""
+        return np.flatnonzero(self.jobs.holds_ps & ~self.jobs.active)
+
+    def number(self, jobs: IntArray, units: IntArray) -> IntArray:
+        """Places of chunks in `dispatched`."""
+        return self.world.first_chunk[jobs] + units
+
+    def book(
+        self, now_us: int, events: IntArray, ledger: Ledger, counts: IntArray, record: Recorder
+    ) -> tuple[IntArray, bool]:
+        """Book what sites report; returns the jobs completed, and whether other jobs are active now."""
+        slots = self.world.slots
+        n, changed = book_events(
+            now_us,
+            events,
+            slots.server,
+            slots.on_demand,
+            self.jobs,
+            ledger,
+            counts,
+            self.used,
+            record,
+            self._finished,
+        )
+        return self._finished[:n].copy(), changed
+
+    def carry_out(self, now_us: int, decision: Decision, holdings: Holdings, record: Recorder) -> Commands:
+        """Book a decision, which has been checked, and say what the sites are to be told."""
+        changes, dispatch = decision.changes, decision.dispatch
+        changes = None if changes is None or changes.size[0] == 0 else changes
+        jobs, chunks = NO_JOBS, None
+        if changes is not None:
+            jobs = changes.job[: changes.size[0]]
+            self.hold(now_us, changes, holdings, record)
+        if dispatch is not None:
+            chunks = self._dispatch(now_us, dispatch, holdings)
+            jobs = np.union1d(jobs, dispatch.job)
+        ps = np.stack([jobs, self.jobs.holds_ps[jobs]], axis=1).astype(np.int64) if len(jobs) else None
+        return Commands(changes, ps, chunks)
+
+    def hold(self, now_us: int, changes: Changes, holdings: Holdings, record: Recorder | None = None) -> None:
+        """Give and take parameter servers; without ``record`` the event that ends the job tells it."""
+        n = int(changes.size[0])
+        before = holdings.rows(changes.job[:n])
+        holdings.change(changes)
+        old: dict[int, int] = dict(before[:, :2].tolist())
+        new = _server_of(changes)
+        for job in changes.job[:n].tolist():
+            self.jobs.holds_ps[job] = job in new
+            note_stall(self.jobs, job, now_us)
+            self.used[1] += self._on_slot(new.get(job)) - self._on_slot(old.get(job))
+            if record is None or old.get(job) == new.get(job):
+                continue
+            kind = STOP if job not in new else MOVE if job in old else START
+            server = new[job] if job in new else old[job]
+            add_event(record, now_us, kind, job, server, PARAMETER_SERVER, 1)
+
+    def _on_slot(self, server: int | None) -> int:
+        return int(server is not None and not self.world.in_cloud[server])
+
+    def _dispatch(self, now_us: int, dispatch: Dispatch, holdings: Holdings) -> IntArray:
+        world, jobs, workers = self.world, dispatch.job, dispatch.worker
+        to_cloud = world.slots.on_demand[workers]
+        self._decide_zeta(jobs, to_cloud, holdings)
+        self.dispatched[self.number(jobs, dispatch.unit)] = True
+        np.subtract.at(self.jobs.undispatched, jobs, 1)
+        return np.stack(
+            [
+                workers,
+                dispatch.key,
+                jobs,
+                dispatch.unit,
+                world.truth.ready_us(now_us, jobs, to_cloud),
+                world.chunk_us(jobs, workers, self.jobs.in_cloud[jobs]),
+                np.full(len(jobs), dispatch.overtake, dtype=np.int64),
+            ],
+            axis=1,
+        ).astype(np.int64)
+
+    def _decide_zeta(self, jobs: IntArray, to_cloud: BoolArray, holdings: Holdings) -> None:
+        """A job that goes to the cloud whole and at once, and has no server elsewhere, is in the cloud."""
+        sent = np.unique(jobs[to_cloud], return_counts=True)
+        whole = sent[0][sent[1] == self.world.chunks[sent[0]]]
+        rows = holdings.rows(whole)
+        elsewhere = rows[~self.world.in_cloud[rows[:, 1]], 0]
+        self.jobs.in_cloud[np.setdiff1d(whole, elsewhere)] = True
+
+    def stalled_us(self, until_us: int) -> IntArray:
+        """(J,) time of each job as an active one without a parameter server."""
+        since = self.jobs.stalled_since
+        return self.jobs.stalled + np.where(since < NEVER, until_us - since, 0)
+
+    def state(self) -> State:
+        """Arrays that `restore` takes."""
+        jobs = {f"jobs.{name}": array.copy() for name, array in self.jobs._asdict().items()}
+        return {**jobs, "dispatched": self.dispatched.copy(), "used": self.used.copy()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from a state."""
+        self.jobs = Chunked(**{name: array.copy() for name, array in part(state, "jobs").items()})
+        self.dispatched[:] = state["dispatched"]
+        self.used[:] = state["used"]
+
+
+def _server_of(changes: Changes) -> dict[int, int]:
+    """Server of the one row of each changed job that has one."""
+    n = int(changes.size[0])
+    ptr, jobs = changes.ptr[: n + 1].tolist(), changes.job[:n].tolist()
+    return {jobs[i]: int(changes.server[ptr[i]]) for i in range(n) if ptr[i + 1] > ptr[i]}

@@ -1,0 +1,97 @@
+"""Exact validation of what a decision does to chunked jobs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ray_sim.engine.chunk_ledger import ChunkLedger
+from ray_sim.engine.decision import Decision, Dispatch
+from ray_sim.engine.faults import job_name
+from ray_sim.engine.world import World
+from ray_sim.kernels.arrays import PARAMETER_SERVER, RUNNING, WAITING, Changes, Ledger
+from ray_sim.model.errors import InfeasibleDecisionError
+from ray_sim.model.units import US_PER_S
+
+
+def check_chunks(
+    where: str, now_us: int, world: World, ledger: Ledger, chunked: ChunkLedger, decision: Decision
+) -> None:
+    """Refuse a decision that breaks a rule of chunked jobs; capacity and partitions are checked before.
+
+    Raises
+    ------
+    InfeasibleDecisionError : it names the first fault
+    """
+    for job in [*decision.reject.tolist(), *decision.evict.tolist()]:
+        if chunked.jobs.undispatched[job] < chunked.world.chunks[job] or chunked.jobs.holds_ps[job]:
+            raise InfeasibleDecisionError(
+                f"at {where} ends {job_name(world, job)}, which has chunks on workers or a parameter server; "
+                f"chunks cannot be taken off"
+            )
+    if decision.changes is not None:
+        _check_ps(where, now_us, world, chunked, decision.changes)
+    if decision.dispatch is not None:
+        _check_dispatch(where, world, ledger, chunked, decision.dispatch)
+
+
+def _check_ps(where: str, now_us: int, world: World, chunked: ChunkLedger, changes: Changes) -> None:
+    """A job holds one parameter server or none, and in whole slots it changes between slots."""
+    facts = chunked.world
+    for i in range(int(changes.size[0])):
+        job, begin, end = int(changes.job[i]), int(changes.ptr[i]), int(changes.ptr[i + 1])
+        if begin == end:
+            continue
+        server = int(changes.server[begin])
+        fault = None
+        if (changes.role[begin:end] != PARAMETER_SERVER).any():
+            fault = "the role of a worker; workers get chunks by dispatch"
+        elif end - begin > 1 or changes.tasks[begin] != 1:
+            fault = "more than one parameter server"
+        elif chunked.jobs.in_cloud[job] and not facts.in_cloud[server]:
+            name = world.cluster.server_names[server]
+            fault = f"a parameter server on {name}, but all its workers are in the cloud; give it one there"
+        if fault is not None:
+            raise InfeasibleDecisionError(f"at {where} gives {job_name(world, job)} {fault}")
+    if facts.whole_slots and changes.size[0] > 0 and now_us % facts.truth.grid_us:
+        raise InfeasibleDecisionError(
+            f"at {where} gives or takes parameter servers within a slot of "
+            f"{facts.truth.grid_us / US_PER_S:g} s; with slot_fill=whole they change between slots only"
+        )
+
+
+def _check_dispatch(
+    where: str, world: World, ledger: Ledger, chunked: ChunkLedger, dispatch: Dispatch
+) -> None:
+    """Chunks that exist, of jobs in the system, to workers of their partition, each once."""
+    job, unit, worker = dispatch.job, dispatch.unit, dispatch.worker
+    sizes = [len(column) for column in (job, unit, worker, dispatch.key)]
+    if len(set(sizes)) > 1:
+        raise InfeasibleDecisionError(
+            f"at {where} dispatches {sizes[0]}, {sizes[1]}, {sizes[2]} and {sizes[3]} values of job, unit, "
+            f"worker and key; give one of each per chunk"
+        )
+    facts, shop = chunked.world, world.shop
+    # What is out of range is replaced by 0, after it has been noted, so that the other tests can be made.
+    no_job = (job < 0) | (job >= len(world.table))
+    j = np.where(no_job, 0, job)
+    no_unit = (unit < 0) | (unit >= facts.chunks[j])
+    no_worker = (worker < 0) | (worker >= len(facts.slots))
+    server = facts.slots.server[np.where(no_worker, 0, worker)]
+    chunk = chunked.number(j, np.where(no_unit, 0, unit))
+    again = np.ones(len(chunk), dtype=np.bool_)
+    again[np.unique(chunk, return_index=True)[1]] = False
+    faults = (
+        (no_job, "a job that does not exist"),
+        (~np.isin(ledger.status[j], (WAITING, RUNNING)), "the job is not in the system now"),
+        (no_unit, "the job does not have it"),
+        (no_worker, f"there is no such worker, they are numbered 0 to {len(facts.slots) - 1}"),
+        (shop.server_part[server] != shop.job_part[j], "the worker is outside the job's partition"),
+        (again | chunked.dispatched[chunk], "for the second time"),
+    )
+    for wrong, text in faults:
+        if wrong.any():
+            first = int(np.argmax(wrong))
+            raise InfeasibleDecisionError(
+                f"at {where} dispatches chunk {unit[first]} of {job_name(world, int(job[first]))} to worker "
+                f"{worker[first]}: {text}"
+            )

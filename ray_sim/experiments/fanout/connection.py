@@ -1,0 +1,187 @@
+"""Joining a Ray cluster, or starting one for as long as it is needed."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import secrets
+import signal
+import socket
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from ray_sim.experiments.fanout.tasks import in_a_line, ready, root_cause
+from ray_sim.model.errors import InvalidInputError
+
+_ONE_THREAD = {
+    f"{library}_THREADS": "1" for library in ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "NUMBA_NUM", "POLARS_MAX")
+}
+"""A run is one task on one core; more threads than cores only get in each other's way."""
+
+_CLIENT_PORT = 10001
+"""Where Ray listens for clients, if the address does not say."""
+
+_KNOCK_S = 5.0
+"""For a machine to accept a connection."""
+
+_READY_S = 180.0
+"""For the first worker to fetch the code, start and import it."""
+
+_VERSIONS = re.compile(
+    r"started with:\s+Ray: (?P<ray>\S+)\s+Python: (?P<python>\S+)"
+    r".*started with:\s+Ray: (?P<own_ray>\S+)\s+Python: (?P<own_python>\S+)",
+    re.DOTALL,
+)
+"""In what Ray says where the versions of cluster and driver differ."""
+
+
+def check_address(address: str) -> None:
+    """Raise `InvalidInputError` unless the text can be the address of a Ray cluster."""
+    if address in ("local", "auto"):
+        return
+    if not address.startswith("ray://") or _server(address) is None:
+        raise InvalidInputError(f"--address {address}: must be local, auto or ray://HOST:PORT")
+
+
+def _server(address: str) -> tuple[str, int] | None:
+    """Host and port of ``ray://HOST:PORT`` or ``HOST:PORT``; None where they are not to be seen."""
+    try:
+        parts = urlsplit(address if "//" in address else f"//{address}")
+        port = parts.port or _CLIENT_PORT
+    except ValueError:  # the port is no number, or too large
+        return None
+    return (parts.hostname, port) if parts.hostname else None
+
+
+@contextmanager
+def cluster(address: str) -> Iterator[int]:
+    """Join or start Ray, and shut down only what was started here. Yields the number of cores.
+
+    Raises
+    ------
+    InvalidInputError : no cluster at the address, or none that this process can use
+    """
+    if address == "local" and "ray" not in sys.modules:  # Ray reads these when it is imported
+        # A private token: nobody else on this machine can hand our workers code, and Ray leaves
+        # no token file in the home directory, which would change how later `ray start`s behave.
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+        os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    import ray
+
+    if ray.is_initialized():
+        yield cores()
+        return
+    on_sigterm = signal.getsignal(signal.SIGTERM)
+    try:
+        _start() if address == "local" else _join(address)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise InvalidInputError(f"--address {address}: {refusal(error)}") from error
+    except SystemExit as ended:  # Ray's answer to SIGTERM while it starts
+        if not callable(on_sigterm):
+            raise
+        on_sigterm(signal.SIGTERM, None)
+        raise KeyboardInterrupt from ended
+    finally:
+        # Ray takes SIGTERM for itself; whoever handled it before still does.
+        if callable(on_sigterm) and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, on_sigterm)
+    try:
+        if address != "local":
+            _check_workers(address)
+        yield cores()
+    finally:
+        ray.shutdown()
+
+
+def _start() -> None:
+    import ray
+
+    # Workers here find the modules that this process finds, a user's own policies included.
+    modules = {"PYTHONPATH": os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)}
+    # Ray replaces 127.0.0.1 by the machine's outward address, but not another loopback address.
+    ray.init(
+        address="local",
+        include_dashboard=False,
+        _node_ip_address="127.0.0.2",
+        runtime_env={"env_vars": _ONE_THREAD | modules},
+        logging_level=logging.ERROR,
+        log_to_driver=False,
+    )
+
+
+def _join(address: str) -> None:
+    import ray
+
+    server = _server(os.environ.get("RAY_ADDRESS", "") if address == "auto" else address)
+    if server is not None:
+        _knock(*server)
+    # The environment of the job that this process may be is kept, apart from the number of threads.
+    os.environ.setdefault("RAY_OVERRIDE_JOB_RUNTIME_ENV", "1")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what they say is in the error too
+        ray.init(
+            address=address,
+            # The workers run the very code of this process, whatever is installed there.
+            runtime_env={"env_vars": _ONE_THREAD, "py_modules": [str(path) for path in _own_code()]},
+            logging_level=logging.ERROR,
+            log_to_driver=False,
+        )
+
+
+def _own_code() -> list[Path]:
+    root = Path(__file__).parents[3]
+    return [root / package for package in ("ray_sim", "workloads", "cluster_specs")]
+
+
+def _knock(host: str, port: int) -> None:
+    """Raise `ConnectionError` if nobody listens; Ray would try for minutes, and not say why."""
+    try:
+        socket.create_connection((host, port), timeout=_KNOCK_S).close()
+    except OSError as error:
+        raise ConnectionError(error.strerror or str(error)) from error
+
+
+def _check_workers(address: str) -> None:
+    """Raise `InvalidInputError` unless a worker can run what it will be given."""
+    import ray
+    from ray.exceptions import RayError
+
+    try:
+        ray.get(ray.remote(num_cpus=0)(ready).remote(), timeout=_READY_S)
+    except (RayError, ImportError) as error:
+        reason = in_a_line(root_cause(error))
+        raise InvalidInputError(
+            f"--address {address}: its workers cannot run ray_sim: {reason}; install the packages of "
+            "requirements.lock on every machine of the cluster"
+        ) from error
+
+
+def refusal(error: Exception) -> str:
+    """Why a cluster cannot be joined and what to do, in one line, from what Ray says of it."""
+    versions = _VERSIONS.search(str(error))
+    if versions is None:
+        return (
+            f"no Ray cluster there: {in_a_line(error)}; check the address, and that RAY_AUTH_MODE and the "
+            "token are the cluster's"
+        )
+    there = f"Ray {versions['ray']} on Python {versions['python']}"
+    here = f"Ray {versions['own_ray']} on Python {versions['own_python']}"
+    return (
+        f"the cluster runs {there}, this process {here}; they must be alike: use an environment with "
+        "the cluster's versions here, or start the cluster from one with these"
+    )
+
+
+def cores() -> int:
+    """Cores of all machines that are in the cluster now."""
+    import ray
+
+    resources = ray.cluster_resources()  # type: ignore[no-untyped-call]  # Ray ships it untyped
+    return max(1, int(resources.get("CPU", 1)))

@@ -1,0 +1,218 @@
+"""The driver of a fan-out: tasks of about a second, attempts counted, outcomes as they come."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ray_sim.experiments.content import Inputs
+from ray_sim.experiments.fanout.connection import cluster, cores
+from ray_sim.experiments.fanout.shared import Shared
+from ray_sim.experiments.fanout.tasks import TASK_S, Answer, Done, Failed, in_a_line, root_cause, run_items
+from ray_sim.experiments.result_files import StoreFullError
+from ray_sim.experiments.store import Outcome, ResultStore, Stamp
+from ray_sim.experiments.sweep_file import Configuration
+from ray_sim.model.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from ray import ObjectRef
+
+MAX_ATTEMPTS = 3
+"""Times a configuration is tried whose process dies: killed, out of memory, its machine lost."""
+
+MAX_ITEMS = 256
+"""Configurations in a task, however short they are."""
+
+_POLL_S = 0.5
+"""Between looks at whether to stop."""
+
+_COUNT_CORES_S = 5.0
+"""Between counts of the cores: machines join and leave a cluster."""
+
+
+def fan_out(
+    configurations: Sequence[Configuration],
+    inputs: Inputs,
+    store: ResultStore,
+    address: str = "local",
+    max_in_flight: int | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Generator[Outcome, None, None]:
+    """Run configurations on Ray, and yield each as it ends.
+
+    Those on the same jobs come together, otherwise in the order given. Short ones share a task.
+    Workers write results into the store where they see it, else the driver does. Closing the
+    iterator early leaves what has ended in the store.
+
+    Parameters
+    ----------
+    address : ``local`` starts Ray here and ends it afterwards, ``auto`` and ``ray://host:port`` join one
+    max_in_flight : configurations handed to Ray at a time; by default as many as keep each core busy for
+        about a second, and one core's worth in reserve
+    stop : asked twice a second; once it says so, nothing more is started
+
+    Raises
+    ------
+    StoreFullError : there is no room for a result
+    """
+    if not configurations:
+        return  # Ray takes seconds to start
+    with cluster(address) as count, redirect_stdout(sys.stderr):  # Ray prints what befalls workers
+        yield from _FanOut(configurations, inputs, store, max_in_flight, count).outcomes(stop)
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    configurations: list[Configuration]
+    stamps: list[Stamp | None]
+    """Of the results that the store had of them before."""
+
+
+class _FanOut:
+    def __init__(
+        self,
+        configurations: Sequence[Configuration],
+        inputs: Inputs,
+        store: ResultStore,
+        max_in_flight: int | None,
+        count: int,
+    ) -> None:
+        import ray
+
+        # Attempts are counted here, with their reasons.
+        self._run = ray.remote(num_cpus=1, max_retries=0, scheduling_strategy="SPREAD")(run_items)
+        self._store = store
+        self._shared = Shared(configurations, inputs)
+        self._todo = deque(self._shared.in_order(configurations))
+        self._pending: dict[ObjectRef[Done], _Task] = {}
+        self._lost: defaultdict[str, list[str]] = defaultdict(list)
+        self._alone: set[str] = set()
+        """Hashes of what runs in a task of its own, since a task with it was lost."""
+        self._max_in_flight = max_in_flight
+        self._cores = count
+        self._counted_at = time.monotonic()
+        self._mean_s = math.inf
+        """Of late, wall seconds that a configuration takes."""
+
+    def outcomes(self, stop: Callable[[], bool]) -> Iterator[Outcome]:
+        import ray
+
+        while (self._todo or self._pending) and not stop():
+            self._hand_out()
+            ended, _ = ray.wait(list(self._pending), num_returns=1, timeout=_POLL_S)
+            for task in ended:
+                yield from self._ended(task)
+        for cut_short in self._pending.values():
+            yield from map(self._outcome, self._stored(cut_short))
+
+    def _hand_out(self) -> None:
+        if time.monotonic() - self._counted_at > _COUNT_CORES_S:
+            self._cores, self._counted_at = cores(), time.monotonic()
+        tasks = self._max_in_flight or self._cores + 1
+        while self._todo and len(self._pending) < tasks:
+            in_flight = sum(len(task.configurations) for task in self._pending.values())
+            room = math.inf if self._max_in_flight is None else self._max_in_flight - in_flight
+            if room < 1:
+                return
+            task = self._next_task(min(room, self._fair_size()))
+            items, objects = self._shared.task(task.configurations)
+            self._pending[self._run.remote(items, self._store, *objects)] = task
+
+    def _fair_size(self) -> int:
+        """Configurations for one task: about a second's work, less when few are left to share."""
+        tasks = self._cores + 1
+        in_time = TASK_S / self._mean_s if self._mean_s > 0 else MAX_ITEMS
+        share = (self._max_in_flight or MAX_ITEMS * tasks) // tasks
+        return max(1, min(int(in_time), share, MAX_ITEMS, math.ceil(len(self._todo) / tasks)))
+
+    def _next_task(self, size: float) -> _Task:
+        taken = [self._todo.popleft()]
+        while self._todo and len(taken) < size and not self._alone & {_hash(taken[0]), _hash(self._todo[0])}:
+            taken.append(self._todo.popleft())
+        return _Task(taken, [self._store.stamp(_hash(each)) for each in taken])
+
+    def _ended(self, reference: ObjectRef[Done]) -> Iterator[Outcome]:
+        import ray
+        from ray.exceptions import (
+            NodeDiedError,
+            ObjectLostError,
+            OutOfMemoryError,
+            RayError,
+            WorkerCrashedError,
+        )
+
+        task = self._pending.pop(reference)
+        try:
+            done = ray.get(reference)
+        except (WorkerCrashedError, OutOfMemoryError, NodeDiedError, ObjectLostError) as error:
+            yield from self._after_loss(task, _ray_error(error))
+        except RayError as error:
+            yield from (self._outcome(each, _ray_error(error)) for each in task.configurations)
+        else:
+            spent_s = done.wall_s / len(done.answers)
+            self._mean_s = spent_s if math.isinf(self._mean_s) else (self._mean_s + spent_s) / 2
+            self._todo.extendleft(reversed(task.configurations[len(done.answers) :]))
+            for configuration, answer in zip(task.configurations, done.answers, strict=False):
+                yield self._outcome(configuration, self._keep(configuration, answer))
+
+    def _after_loss(self, task: _Task, reason: str) -> Iterator[Outcome]:
+        """Keep what the lost task had stored, and try the rest again, each in a task of its own.
+
+        The first without a result was running, so the attempt counts as one of its.
+        """
+        stored = self._stored(task)
+        yield from map(self._outcome, stored)
+        done = set(map(_hash, stored))
+        rest = [each for each in task.configurations if _hash(each) not in done]
+        if not rest:
+            return
+        for each in rest:
+            self._shared.renew(each)
+        self._alone.update(map(_hash, rest))
+        self._todo.extendleft(reversed(rest[1:]))
+        reasons = self._lost[_hash(rest[0])]
+        reasons.append(reason)
+        if len(reasons) < MAX_ATTEMPTS:
+            self._todo.append(rest[0])  # behind the others: it may be what kills the workers
+        else:
+            error = f"its process died in each of {MAX_ATTEMPTS} attempts; the last time: {reason}"
+            yield self._outcome(rest[0], error)
+
+    def _stored(self, task: _Task) -> list[Configuration]:
+        """Those of an unfinished task whose results its worker has stored."""
+        before = zip(task.configurations, task.stamps, strict=True)
+        new = [each for each, stamp in before if self._store.stamp(_hash(each)) not in (None, stamp)]
+        damaged = {found.entry.content_hash for found in self._store.damaged(each.entry for each in new)}
+        return [each for each in new if _hash(each) not in damaged]
+
+    def _keep(self, configuration: Configuration, answer: Answer) -> str | None:
+        """Error of a configuration; None once its result is in the store."""
+        if isinstance(answer, Failed):
+            if answer.store_full:
+                raise StoreFullError(answer.text)
+            return answer.text
+        try:
+            if answer is not None:
+                self._store.put(_hash(configuration), answer)
+        except InvalidInputError as error:
+            return str(error)
+        return None
+
+    def _outcome(self, configuration: Configuration, error: str | None = None) -> Outcome:
+        self._shared.release(configuration)
+        return Outcome(configuration.entry, error, tuple(self._lost[_hash(configuration)]))
+
+
+def _hash(configuration: Configuration) -> str:
+    return configuration.entry.content_hash
+
+
+def _ray_error(error: Exception) -> str:
+    cause = root_cause(error)
+    return f"{type(cause).__name__}: {in_a_line(cause)}"

@@ -1,0 +1,56 @@
+"""How long a chunk takes: the truth of Wang et al., Preemptive Scheduling for Distributed ML Jobs in
+Edge-Cloud Networks, JSAC 40(8), 2022 (A_online).
+
+A chunk is M mini-batches, trained E times by one worker. After each mini-batch the gradients go to the
+parameter server and the parameters come back, unless all workers of the job and its parameter server
+are in the cloud (zeta = 1), where that takes no time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ray_sim.model.job import ChunkProfile
+from ray_sim.model.units import US_PER_S, BoolArray, FloatArray, IntArray, seconds_to_us, tolerant_ceils
+
+BITS_PER_BYTE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class AOnlineTruth:
+    """Times of chunks, as whole multiples of a grid: the slot, or a microsecond."""
+
+    profile: ChunkProfile
+    """Of every job, without NaN."""
+    grid_us: int
+    """What upload ends and chunk lengths are rounded up to, > 0."""
+
+    def minibatch_s(self, jobs: IntArray, speed: FloatArray, in_cloud: BoolArray) -> FloatArray:
+        """Seconds per mini-batch, m / speed + (1 - zeta) 2 q / b: what the paper has as slot over n.
+
+        Parameters
+        ----------
+        jobs : any shape
+        speed : progress of the worker's server, > 0; divides the training, not the communication
+        in_cloud : zeta, whether all workers and the parameter server of the job are in the cloud
+        """
+        of = self.profile
+        exchange_s = 2 * BITS_PER_BYTE * of.gradient_mb[jobs] / of.bandwidth_mbps[jobs]
+        return of.minibatch_s[jobs] / speed + np.where(in_cloud, 0.0, exchange_s)
+
+    def chunk_us(self, jobs: IntArray, speed: FloatArray, in_cloud: BoolArray) -> IntArray:
+        """Microseconds that a worker needs for one chunk, ceil(E M / n) on the grid; see `minibatch_s`."""
+        minibatches = self.profile.epochs[jobs] * self.profile.minibatches_per_chunk[jobs]
+        seconds = minibatches * self.minibatch_s(jobs, speed, in_cloud)
+        return self.grid_us * tolerant_ceils(seconds * (US_PER_S / self.grid_us))
+
+    def upload_us(self, jobs: IntArray, to_cloud: BoolArray) -> IntArray:
+        """Microseconds until data sent to a worker are there."""
+        of = self.profile
+        return seconds_to_us(np.where(to_cloud, of.upload_cloud_s[jobs], of.upload_edge_s[jobs]))
+
+    def ready_us(self, now_us: int, jobs: IntArray, to_cloud: BoolArray) -> IntArray:
+        """When chunks that are sent off now can be trained, on the grid."""
+        return -(-(now_us + self.upload_us(jobs, to_cloud)) // self.grid_us) * self.grid_us

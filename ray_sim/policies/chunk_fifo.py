@@ -1,0 +1,23 @@
+"""First chunk come, first served."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ray_sim.policies.chunked import LeastLoaded
+
+
+class ChunkFifo(LeastLoaded):
+    """Workers train the chunks sent to them in the order of dispatch, each to its end."""
+
+    name: ClassVar[str] = "chunk_fifo"
+    section: ClassVar[str] = "2.3"
+    summary: ClassVar[str] = (
+        "chunked jobs: each chunk to the least loaded worker, served in order of dispatch"
+    )
+
+    overtake = False
+
+    def key(self, length_us: int) -> int:
+        """All alike, so that the order of dispatch decides."""
+        return 0

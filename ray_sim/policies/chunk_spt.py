@@ -1,0 +1,32 @@
+"""Shortest chunk first."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ray_sim.model.parameters import Parameter
+from ray_sim.policies.chunked import LeastLoaded
+
+
+class ChunkSpt(LeastLoaded):
+    """Workers train the shortest chunk sent to them first; ties by the order of dispatch."""
+
+    name: ClassVar[str] = "chunk_spt"
+    section: ClassVar[str] = "2.3"
+    summary: ClassVar[str] = "chunked jobs: each chunk to the least loaded worker, shortest first, preemptive"
+    parameters: ClassVar[tuple[Parameter, ...]] = (
+        Parameter(
+            "preempt",
+            "bool",
+            True,
+            "whether a shorter chunk takes the worker from a longer one, which goes on later; else it waits "
+            "for its end",
+        ),
+    )
+
+    def __init__(self, preempt: bool = True) -> None:
+        self.overtake = preempt
+
+    def key(self, length_us: int) -> int:
+        """The chunk's whole length on its worker, in microseconds."""
+        return length_us

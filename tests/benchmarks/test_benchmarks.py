@@ -1,0 +1,124 @@
+"""The benchmarks themselves, small: they find what they say, and the runner reports whatever comes."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from benchmarks import conversion, growth, overhead, phases, replay, scale, startup
+from benchmarks.children import python
+from benchmarks.measurement import Findings, SkippedError, Step
+from benchmarks.processes import peak_mb
+from benchmarks.runner import BENCHMARKS, Benchmark, choose, run_benchmarks
+from ray_sim.model.errors import RunFailedError, UnknownNameError
+
+SMALL_REPLAY = Benchmark("speed", 1, partial(replay.run, repetitions=1))
+
+
+def _skipped(step: Step) -> Findings:
+    raise SkippedError("needs a moon")
+
+
+def _failed(step: Step) -> Findings:
+    raise RunFailedError("the moon is gone")
+
+
+@pytest.mark.slow
+def test_a_benchmark_that_fails_or_is_skipped_takes_no_other_with_it() -> None:
+    lines: list[str] = []
+    chosen = {
+        "moon": Benchmark("", 1, _failed),
+        "tides": Benchmark("", 1, _skipped),
+        "replay": SMALL_REPLAY,
+    }
+    report = run_benchmarks(chosen, lines.append)
+    assert report.benchmarks["moon"].failed == "the moon is gone"
+    assert report.benchmarks["tides"].skipped == "needs a moon"
+    assert {row.case for row in report.benchmarks["replay"].rows} == {"fifo", "sjf", "srtf", "las", "own"}
+    assert (report.ok, report.benchmarks["tides"].ok) == (False, True)
+    assert [line for line in lines if "replay (3 of 3): las" in line]
+
+
+def test_benchmarks_run_in_their_own_order_and_an_unknown_one_gets_a_suggestion() -> None:
+    assert list(choose(["growth", "replay", "growth"])) == ["replay", "growth"]
+    assert choose([]) == BENCHMARKS
+    with pytest.raises(UnknownNameError, match="Did you mean 'replay'"):
+        choose(["reply"])
+
+
+@pytest.mark.slow
+def test_a_synthetic_week_stands_in_for_the_reference_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_SIM_SHARED", str(tmp_path))
+    assert "synthetic week" in startup.run(repetitions=1).input
+
+
+@pytest.mark.slow
+def test_the_phases_of_a_run_are_told_apart_from_the_start_of_its_process() -> None:
+    rows = {row.case: row.value for row in phases.run(repetitions=1).rows}
+    assert list(rows)[:2] == ["python", "imports"]
+    assert {"read", "realise", "load", "loop", "frames", "certificate", "encode", "write"} < set(rows)
+
+
+@pytest.mark.slow
+def test_growth_tells_the_slope_of_memory() -> None:
+    rows = {row.key: row.value for row in growth.run(sizes=(1000, 10_000), policies=["fifo"]).rows}
+    more_mb = rows["fifo-10000.peak_mb"] - rows["fifo-1000.peak_mb"]
+    assert rows["fifo.bytes_per_job"] == pytest.approx(more_mb * 1e6 / 9000)
+
+
+@pytest.mark.slow
+def test_conversion_compares_every_format_with_a_bare_scan() -> None:
+    rows = {row.key for row in conversion.run(sizes=(100, 1000), repetitions=1).rows}
+    assert {"csv.speed_of_bare_scan", "philly-csv.speed_of_bare_scan", "csv-1000.peak_mb"} < rows
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_the_cpu_time_of_a_sweep_is_that_of_its_driver_its_workers_and_ray() -> None:
+    rows = {row.key: row.value for row in overhead.run(runs=4, run_cpu_s=0.05).rows}
+    parts_ms = 4 * (rows["driver.cpu_ms_per_run"] + rows["worker.cpu_ms_per_run"])
+    ray_ms = rows["ray-services.cores"] * rows["sweep.wall_s"] * 1000
+    whole_ms = rows["sweep.times_simulation"] * 4 * rows["alone.cpu_ms_per_run"]
+    assert parts_ms + ray_ms == pytest.approx(whole_ms)
+    assert 0 < rows["sweep.cores_busy"] <= 1
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_a_sweep_of_short_runs_loses_none() -> None:
+    rows = {row.key: row.value for row in scale.run(sizes=[40]).rows}
+    assert (rows["40.lost_results"], rows["40.lost_in_mlflow"]) == (0, 0)
+    assert rows["40.driver_peak_mb"] > 100
+
+
+def test_the_peak_of_a_child_is_its_own_and_not_its_parents() -> None:
+    # 300 MB in the parent, written to; a child that only starts takes less than 100 MB.
+    programme = (
+        "held = bytearray(b'x') * 300_000_000\n"
+        "from benchmarks.children import python\n"
+        "from benchmarks.processes import peak_mb\n"
+        "told = python('-c', 'from benchmarks.processes import peak_mb; print(peak_mb())')[1]\n"
+        "print(peak_mb(), told)\n"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", programme],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[2],
+    )
+    parent, child = map(float, ended.stdout.split())
+    assert parent > 300
+    assert child < 100
+    assert peak_mb() > 10
+
+
+def test_a_child_that_fails_says_what_it_said() -> None:
+    with pytest.raises(RunFailedError, match="exit code 3: out of tune"):
+        python("-c", "import sys; sys.stderr.write('out of tune'); sys.exit(3)")

@@ -1,0 +1,169 @@
+"""Small worlds of chunked jobs, whose chunks take round times, and policies that are a script for them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake
+from ray_sim.engine.decision import Decision, Dispatch
+from ray_sim.engine.world import Partition, World, build_world
+from ray_sim.kernels.arrays import PARAMETER_SERVER
+from ray_sim.model.cluster import Cluster, ServerKind
+from ray_sim.model.result import RunResult
+from ray_sim.model.streams import Streams
+from ray_sim.model.units import NEVER_US
+from tests import worlds
+
+EDGE, CLOUD, PLAIN = ServerKind.EDGE, ServerKind.CLOUD, ServerKind.PLAIN
+
+
+class ChunkJob(NamedTuple):
+    """``chunks`` chunks of ``chunk_s`` seconds at speed 1, and ``exchange_s`` of communication each."""
+
+    submit_s: float
+    chunks: int
+    chunk_s: float
+    upload_s: float = 0.0
+    cloud_upload_s: float = 0.0
+    exchange_s: float = 0.0
+    vc: str | None = None
+
+
+class Server(NamedTuple):
+    """A server with so many workers and parameter servers."""
+
+    workers: int = 1
+    ps: int = 64
+    kind: ServerKind = EDGE
+    speed: float = 1.0
+    vc: str | None = None
+
+
+def chunk_columns(jobs: Sequence[ChunkJob]) -> dict[str, Sequence[object]]:
+    """Columns of one mini-batch per chunk; 2 x 8 q / b is the exchange with b = 16 Mbps."""
+    return {
+        "chunks": [job.chunks for job in jobs],
+        "epochs": [1] * len(jobs),
+        "minibatches_per_chunk": [1] * len(jobs),
+        "minibatch_s": [float(job.chunk_s) for job in jobs],
+        "gradient_mb": [float(job.exchange_s) for job in jobs],
+        "bandwidth_mbps": [16.0] * len(jobs),
+        "upload_edge_s": [float(job.upload_s) for job in jobs],
+        "upload_cloud_s": [float(job.cloud_upload_s) for job in jobs],
+    }
+
+
+def cluster_of(servers: Sequence[Server]) -> Cluster:
+    """Servers s0, s1, ... of one GPU each."""
+    bare = worlds.cluster_of(
+        [1] * len(servers),
+        vc=[server.vc for server in servers],
+        speed=[server.speed for server in servers],
+    )
+    return replace(
+        bare,
+        kind=tuple(server.kind for server in servers),
+        workers=np.array([server.workers for server in servers], dtype=np.int64),
+        ps=np.array([server.ps for server in servers], dtype=np.int64),
+    )
+
+
+def chunk_world(
+    jobs: Sequence[ChunkJob],
+    servers: Sequence[Server] = (Server(),),
+    *,
+    slot_s: float | None = None,
+    partition: Partition = "none",
+    **params: object,
+) -> World:
+    """Jobs J1, J2, ... in order of submission; in whole slots where ``slot_s`` is given."""
+    assert [job.submit_s for job in jobs] == sorted(job.submit_s for job in jobs)
+    rows = [worlds.Job(job.submit_s, 1, job.chunk_s, job.vc) for job in jobs]
+    fill = {"slot_fill": "fractional"} if slot_s is None else {"slot_s": slot_s}
+    return build_world(
+        worlds.job_table(rows, columns=chunk_columns(jobs)),
+        cluster_of(servers),
+        partition=partition,
+        params={"truth": "a_online", **fill, **params},
+    )
+
+
+Row = tuple[int, int, int, int]
+"""Job, unit, worker, key."""
+
+
+def dispatch_of(rows: Sequence[Row], *, overtake: bool = True) -> Dispatch:
+    """Chunks in the order listed."""
+    columns = np.array(rows, dtype=np.int64).reshape(-1, 4).T
+    return Dispatch(columns[0], columns[1], columns[2], columns[3], overtake=overtake)
+
+
+def first_idle_ps(
+    view: View, in_cloud: Collection[int] = (), cloud: Collection[int] = ()
+) -> dict[int, list[tuple[int, int, int]]]:
+    """Holdings that give each active job the idle parameter server of the lowest server, if there is one.
+
+    Jobs that are not active give theirs up. The servers of the ``cloud`` are for the jobs in it.
+    """
+    idle = dict(enumerate(view.free[:, PARAMETER_SERVER].tolist()))
+    holdings: dict[int, list[tuple[int, int, int]]] = {job: [] for job in view.idle_holders.tolist()}
+    for _, server, _, _ in view.holdings.rows(np.array(list(holdings), dtype=np.int64)).tolist():
+        idle[server] += 1
+    for job in view.stalled.tolist():
+        mine = (s for s, n in idle.items() if n > 0 and (s in cloud) == (job in in_cloud))
+        server = next(mine, None)
+        if server is not None:
+            idle[server] -= 1
+            holdings[job] = [(server, PARAMETER_SERVER, 1)]
+    return holdings
+
+
+class Script(Policy):
+    """Dispatches at the seconds written; parameter servers go to whoever is active, if it ``serves``."""
+
+    name: ClassVar[str] = "script"
+    wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.ACTIVATION | Wake.REVIEW
+    chunked: ClassVar[bool] = True
+
+    def __init__(
+        self, script: Mapping[float, Sequence[Row]], *, overtake: bool = True, serves: bool = True
+    ) -> None:
+        self._script = tuple((round(time_s * 1e6), tuple(rows)) for time_s, rows in sorted(script.items()))
+        self._overtake, self._serves = overtake, serves
+
+    def start(self, world: GrantedWorld, streams: Streams) -> None:
+        assert world.workers is not None
+        on_demand, server = world.workers.on_demand, world.workers.server
+        self._cloud = frozenset(server[on_demand].tolist())
+        self._in_cloud = frozenset(
+            job
+            for _, rows in self._script
+            for job in range(len(world.jobs.chunks))
+            if sum(row[0] == job and bool(on_demand[row[2]]) for row in rows) == world.jobs.chunks[job]
+        )
+        self._begun = 0
+
+    def decide(self, view: View) -> Decision:
+        dispatch = None
+        if self._begun < len(self._script) and self._script[self._begun][0] == view.now_us:
+            dispatch = dispatch_of(self._script[self._begun][1], overtake=self._overtake)
+            self._begun += 1
+        following = self._script[self._begun][0] if self._begun < len(self._script) else NEVER_US
+        holdings = first_idle_ps(view, self._in_cloud, self._cloud) if self._serves else {}
+        return Decision.of(holdings, dispatch=dispatch, review_us=following)
+
+
+def runs_of(result: RunResult, job: str, chunk: int) -> list[tuple[float, float]]:
+    """When a chunk made progress, as (from, to) in seconds."""
+    rows = result.events.filter(
+        (pl.col("job_id") == job) & (pl.col("role") == "chunk") & (pl.col("count") == chunk)
+    )
+    times = rows.select("time_s", "event").rows()
+    begins = [time for time, event in times if event == "start"]
+    ends = [time for time, event in times if event in ("stop", "finish")]
+    return list(zip(begins, ends, strict=True))

@@ -1,0 +1,106 @@
+"""The queues of a site alone: room, states that travel, and many chunks."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ray_sim.engine.chunks import ChunkQueues
+from ray_sim.kernels.chunks import COMPLETE, PAUSE, PREEMPT, RUN
+from ray_sim.model.units import NEVER_US, IntArray
+
+WORKERS, JOBS = 4, 3
+"""The last worker is a cloud's."""
+
+NO_CHUNKS: IntArray = np.empty((0, 7), dtype=np.int64)
+
+
+def queues() -> ChunkQueues:
+    return ChunkQueues(np.arange(WORKERS) == WORKERS - 1, JOBS)
+
+
+def until(q: ChunkQueues, now: int) -> list[list[int]]:
+    """All that happens until ``now``, as [time, event, job, unit, worker], in the order of the fleet."""
+    happened: list[list[int]] = []
+    while q.next_us <= now:
+        at = q.next_us
+        events = sorted(q.advance(at).tolist(), key=lambda event: (event[1], event[2]))
+        happened += [[at, *event] for event in events]
+    q.advance(now)
+    return happened
+
+
+Step = tuple[int, IntArray, IntArray]
+"""When, (n, 7) chunks, (m, 2) parameter servers."""
+
+
+@st.composite
+def steps(draw: st.DrawFn) -> list[Step]:
+    """Dispatches of many chunks, so that room must be made, and parameter servers that come and go."""
+    generator = np.random.default_rng(draw(st.integers(0, 2**16)))
+    found: list[Step] = []
+    dispatched = 0
+    for now in sorted(draw(st.lists(st.integers(0, 60), min_size=1, max_size=12))):
+        n = draw(st.sampled_from([0, 1, 5, 40]))
+        highest = [WORKERS, 5, JOBS, 1, 4, 5, 2]
+        chunks = generator.integers(0, highest, (n, len(highest)))
+        chunks[:, 3] = dispatched + np.arange(n)
+        chunks[:, 4] += now
+        dispatched += n
+        ps = generator.integers(0, [JOBS, 2], (draw(st.integers(0, 2)), 2))
+        found.append((now, chunks, ps))
+    return [*found, (10**6, NO_CHUNKS, np.array([[job, 1] for job in range(JOBS)]))]
+
+
+@settings(max_examples=100)
+@given(script=steps())
+def test_queues_go_on_alike_from_their_state_and_lose_no_work(script: list[Step]) -> None:
+    stays, travels = queues(), queues()
+    happened: list[list[int]] = []
+    work: dict[int, int] = {}
+    for now, chunks, ps in script:
+        events = until(stays, now)
+        assert until(travels, now) == events
+        state = travels.state()
+        travels = queues()
+        travels.restore(state)
+        for q in (stays, travels):
+            q.set_ps(ps)
+            q.dispatch(chunks)
+        happened += events
+        work.update({row[3]: row[5] for row in chunks.tolist()})
+        loads, rows = stays.loads(now)
+        np.testing.assert_array_equal(loads[:-1], travels.loads(now)[0][:-1])
+        np.testing.assert_array_equal(rows, travels.loads(now)[1])
+    happened += until(stays, 10**8)
+    assert stays.next_us == NEVER_US
+    assert stays.loads(10**8)[0][:-1].tolist() == [0] * (WORKERS - 1)
+    # Each chunk has run for exactly its work, and was done once.
+    ran = dict.fromkeys(work, 0)
+    since: dict[int, int] = {}
+    done = []
+    for at, event, _, unit, _ in happened:
+        if event == RUN:
+            since[unit] = at
+        elif event in (PAUSE, PREEMPT, COMPLETE):
+            ran[unit] += at - since[unit]
+        if event == COMPLETE:
+            done.append(unit)
+    assert ran == work
+    assert sorted(done) == sorted(work)
+
+
+def test_a_thousand_workers_with_a_hundred_chunks_each_finish_them_shortest_first() -> None:
+    n_workers, each = 1000, 100
+    q = ChunkQueues(np.zeros(n_workers, dtype=np.bool_), 1)
+    lengths = np.random.default_rng(0).integers(1, 10**6, (n_workers, each))
+    n = n_workers * each
+    worker, number = np.repeat(np.arange(n_workers), each), np.arange(n)
+    columns = [worker, lengths.ravel(), np.zeros(n), number, np.zeros(n), lengths.ravel(), np.ones(n)]
+    q.set_ps(np.array([[0, 1]]))
+    q.dispatch(np.stack(columns, axis=1).astype(np.int64))
+    finish = {unit: at for at, event, _, unit, _ in until(q, NEVER_US - 1) if event == COMPLETE}
+    # Shortest first on each worker: completions are the running sums of the sorted lengths.
+    ended = np.array([finish[unit] for unit in range(n)]).reshape(n_workers, each)
+    np.testing.assert_array_equal(np.sort(ended, axis=1), np.cumsum(np.sort(lengths, axis=1), axis=1))

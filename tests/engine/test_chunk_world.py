@@ -1,0 +1,105 @@
+"""Which worlds of chunked jobs there are, and which are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ray_sim.engine.world import World, build_world
+from ray_sim.model.availability import Availability
+from ray_sim.model.errors import InvalidScenarioError
+from tests.chunk_worlds import CLOUD, ChunkJob, Server, chunk_columns, chunk_world, cluster_of
+from tests.worlds import Job, job_table
+
+JOBS = [ChunkJob(0, 2, 5), ChunkJob(1, 3, 4)]
+
+
+def world_with(columns: Mapping[str, Sequence[object]], **params: object) -> World:
+    """Two jobs with these columns in a chunked world."""
+    table = job_table([Job(job.submit_s, 1, 1) for job in JOBS], columns=columns)
+    return build_world(table, cluster_of([Server()]), params={"truth": "a_online", **params})
+
+
+def refusal(columns: Mapping[str, Sequence[object]], **params: object) -> str:
+    with pytest.raises(InvalidScenarioError) as refused:
+        world_with(columns, **params)
+    return str(refused.value)
+
+
+def test_a_workload_that_does_not_say_how_its_jobs_train_is_refused_with_all_that_is_missing() -> None:
+    assert refusal({}, slot_s=10).splitlines() == [
+        "truth=a_online: the workload does not say how its jobs train: 8 problems",
+        "  chunks: is missing",
+        "  epochs: is missing",
+        "  minibatches_per_chunk: is missing",
+        "  minibatch_s: is missing",
+        "  gradient_mb: is missing",
+        "  bandwidth_mbps: is missing",
+        "  upload_edge_s: is missing",
+        "  upload_cloud_s: is missing",
+        "  give these columns in the table that you convert (docs/workloads.md), or use truth=rigid",
+    ]
+
+
+def test_a_column_must_be_there_for_every_job() -> None:
+    columns = {**chunk_columns(JOBS), "epochs": [3, None]}
+    assert "  epochs: is null for 1 of 2 jobs, first for J2" in refusal(columns, slot_s=10).splitlines()
+
+
+def test_whole_slots_have_a_length() -> None:
+    assert "slot_fill=whole rounds to slots: give their length, e.g. -w slot_s=3600" in refusal(
+        chunk_columns(JOBS)
+    )
+    assert world_with(chunk_columns(JOBS), slot_fill="fractional").chunks is not None
+
+
+def test_facts_without_effect_are_refused() -> None:
+    for name in ("restart_cost_s", "checkpoint_s"):
+        told = refusal(chunk_columns(JOBS), **{"slot_s": 10, name: 1})
+        assert f"{name}: with truth=a_online" in told
+    assert "set truth=a_online" in refusal({}, truth="rigid", slot_fill="fractional")
+
+
+def test_servers_do_not_come_and_go_in_chunked_worlds() -> None:
+    down = Availability(np.array([5_000_000]), np.array([0]), np.array([False]))
+    table = job_table([Job(0, 1, 1)], columns=chunk_columns([ChunkJob(0, 1, 1)]))
+    failing = replace(cluster_of([Server()]), availability=down)
+    with pytest.raises(InvalidScenarioError, match="availability: servers come and go in worlds of whole"):
+        build_world(table, failing, params={"truth": "a_online", "slot_s": 10})
+
+
+def test_more_than_the_clock_can_hold_is_refused_with_the_longest_job() -> None:
+    # 2^20 epochs x 2^20 mini-batches x 1000 s = 1.1e15 s each; the clock has 2^61 us = 2.3e12 s.
+    long: dict[str, Sequence[object]] = {
+        "epochs": [1, 2**20],
+        "minibatches_per_chunk": [1, 2**20],
+        "minibatch_s": [1.0, 1000.0],
+    }
+    text = refusal({**chunk_columns(JOBS), **long}, slot_s=10)
+    assert "more than can be simulated, job J2 alone 3.3e+15 s" in text
+
+
+def test_more_chunks_than_memory_can_hold_are_refused() -> None:
+    table = job_table([Job(0, 1, 1)] * 200, columns=chunk_columns([ChunkJob(0, 2**20, 1)] * 200))
+    with pytest.raises(InvalidScenarioError, match=r"has 2\.1e\+08 chunks in all, at most 134,217,728"):
+        build_world(table, cluster_of([Server()]), params={"truth": "a_online", "slot_s": 10})
+
+
+def test_slots_are_the_resources_of_a_chunked_world() -> None:
+    world = chunk_world(JOBS, [Server(3, 2), Server(kind=CLOUD), Server(0, 4)])
+    assert world.chunks is not None
+    assert world.resources == {"worker": 1, "ps": 1}
+    # A cloud has one worker number, and a parameter server for each of the two jobs.
+    assert world.shop.capacity.tolist() == [[3, 2], [1, 2], [0, 4]]
+    assert world.chunks.slots.server.tolist() == [0, 0, 0, 1]
+    assert world.chunks.slots.on_demand.tolist() == [False, False, False, True]
+    assert world.chunks.chunks.tolist() == [2, 3]
+
+
+def test_worlds_are_rigid_unless_they_are_asked_to_be_chunked() -> None:
+    table = job_table([Job(0, 1, 1)], columns=chunk_columns([ChunkJob(0, 1, 1)]))
+    assert build_world(table, cluster_of([Server()])).rigid
+    assert not build_world(table, cluster_of([Server()]), params={"truth": "a_online", "slot_s": 1}).rigid

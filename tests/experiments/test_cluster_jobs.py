@@ -1,0 +1,211 @@
+"""Jobs on a running Ray cluster, as `ray job submit` and `--address ray://` bring them there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from ray._private.utils import check_version_info
+
+from ray_sim.experiments.fanout.connection import refusal
+from ray_sim.experiments.result_files import read_result
+from ray_sim.experiments.run import run_scenario
+from ray_sim.experiments.scenario import parse_scenario
+from ray_sim.experiments.store import ResultStore
+from ray_sim.experiments.tracking import log_store
+from ray_sim.kernels.compile import source_digest
+from tests.ray_nodes import REPOSITORY, Cluster, environment, free_ports, head, kernel_cache, ray_command
+
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
+
+IP = "127.0.0.3"
+WORKLOAD = {"synth": {"profile": "philly", "jobs": 20}}
+SEEDS = 3
+LIMIT_BYTES = 8_000_000
+"""Of working directories on the cluster here; Ray's own limit is 512 MiB."""
+
+CODE = ("ray_sim", "workloads", "cluster_specs", "jobs")
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory that all sides see, with sweep.yaml of fifo and sjf on jobs of three seeds."""
+    directory = tmp_path_factory.mktemp("shared")
+    _write_sweep(directory, "sjf")
+    return directory
+
+
+def _write_sweep(directory: Path, policy: str) -> None:
+    content = {"name": "job", "workloads": [WORKLOAD], "clusters": ["edge-cloud"]}
+    choice = {"policies": ["fifo", policy], "seeds": {"count": SEEDS}}
+    (directory / "sweep.yaml").write_text(yaml.safe_dump({**content, **choice}))
+
+
+@pytest.fixture(scope="module")
+def cluster(desk: Path) -> Iterator[Cluster]:
+    """A head with a dashboard, which is given its code by those who come."""
+    limited = {"PYTHONPATH": "", "RAY_max_grpc_message_size": str(LIMIT_BYTES)}
+    with head(desk, IP, dashboard=True, variables=limited) as started:
+        yield started
+
+
+def _submit(cluster: Cluster, project: Path, *entrypoint: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*ray_command(), "job", "submit", "--working-dir", ".", "--", *entrypoint],
+        cwd=project,
+        env={**cluster.environment, "RAY_ADDRESS": cluster.dashboard},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def _ray_sim(directory: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """A command of `ray-sim` in a process of its own, without other clusters in its environment."""
+    return subprocess.run(
+        [sys.executable, "-m", "ray_sim.cli", *arguments],
+        cwd=directory,
+        env={**environment(directory / "token"), "PYTHONPATH": str(REPOSITORY), **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def _compiled() -> dict[str, int]:
+    """Files of this machine's compiled kernels, and when they were written."""
+    files = (kernel_cache() / "ray_sim-kernels" / source_digest()).iterdir()
+    return {path.name: path.stat().st_mtime_ns for path in files}
+
+
+def _check_results(store: ResultStore) -> None:
+    """All results of the sweep are there, and each is that of a run alone."""
+    _, entries = store.read_plan()
+    assert len(entries) == 2 * SEEDS
+    for entry in entries:
+        content = {"workload": WORKLOAD, "cluster": "edge-cloud", "policy": "fifo", "seed": entry.seed}
+        if entry.policy == "sjf":
+            content["policy"] = "sjf"
+        alone = run_scenario(parse_scenario(content, "alone")).result
+        assert read_result(store.run_directory(entry.content_hash)).jobs.equals(alone.jobs)
+
+
+def test_a_submitted_sweep_is_what_runs_alone_give_and_compiles_nothing(cluster: Cluster, desk: Path) -> None:
+    for policy in ("fifo", "sjf"):  # compiles what is not yet compiled on this machine
+        run_scenario(
+            parse_scenario({"workload": WORKLOAD, "cluster": "edge-cloud", "policy": policy}, "first")
+        )
+    compiled = _compiled()
+    arguments = [str(desk / "sweep.yaml"), "-o", str(desk / "submitted")]
+    ended = _submit(cluster, REPOSITORY, "python", "jobs/sweep.py", *arguments)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "6 of 6" in ended.stdout
+    _check_results(ResultStore(desk / "submitted"))
+    unpacked = cluster.directory.glob("session_2*/runtime_resources/working_dir_files/_ray_pkg_*/")
+    (project,) = unpacked
+    assert (
+        sum(path.stat().st_size for path in project.rglob("*")) < LIMIT_BYTES
+    )  # no environment, results, history
+    assert compiled
+    assert _compiled() == compiled
+
+
+def test_a_job_brings_policies_of_its_own_within_limits_and_loses_nothing_with_its_directory(
+    cluster: Cluster, desk: Path, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    for folder in CODE:
+        shutil.copytree(REPOSITORY / folder, project / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    (project / "mine.py").write_text(
+        "from ray_sim.policies.fifo import Fifo\n\n\nclass Mine(Fifo):\n    name = 'mine'\n"
+    )
+    _write_sweep(project, "mine:Mine")
+    deaf = f"MLFLOW_TRACKING_URI=http://127.0.0.1:{free_ports('127.0.0.1', 1)[0]}"
+    script = [
+        f"export {deaf} MLFLOW_HTTP_REQUEST_MAX_RETRIES=0",
+        "python jobs/sweep.py sweep.yaml",
+        f"python jobs/sweep.py sweep.yaml -o {desk / 'unlogged'}",
+        f"python jobs/run.py scenario.yaml -o {desk / 'run'}",
+        f"python jobs/run.py --cluster edge-cloud --workload none.parquet -o {desk / 'none'}",
+    ]
+    alone = {"workload": WORKLOAD, "cluster": "edge-cloud"}
+    (project / "scenario.yaml").write_text(yaml.safe_dump({**alone, "fleet": "actors", "sites": 2}))
+    (project / "all.sh").write_text("\n".join(script))
+    (project / "trace.raw").write_bytes(os.urandom(LIMIT_BYTES))
+    refused = _submit(cluster, project, "bash", "all.sh")
+    assert refused.returncode == 1
+    assert "exceeds the maximum size" in refused.stderr
+    assert ".rayignore" in refused.stderr
+    (project / ".rayignore").write_text("*.raw\n")
+    ended = _submit(cluster, project, "bash", "all.sh")
+    assert ended.returncode == 1
+    assert "Traceback" not in ended.stdout
+    assert "job: would go with the working directory of this job; name a directory that stays" in ended.stdout
+    assert "Connection refused" in ended.stdout
+    assert "the results are kept, log them later with `ray-sim log`" in ended.stdout
+    assert "none.parquet: no such file" in ended.stdout
+    expected = run_scenario(parse_scenario(alone, "alone")).result.jobs
+    assert read_result(desk / "run").jobs.equals(expected)
+    store = ResultStore(desk / "unlogged")
+    _check_results(store)
+    assert log_store(store.root).created == 2 * SEEDS
+
+
+def test_a_client_brings_its_code_to_a_cluster(cluster: Cluster, desk: Path) -> None:
+    ended = _ray_sim(desk, "sweep", "sweep.yaml", "-o", "by-client", "--address", cluster.client)
+    assert ended.returncode == 0, ended.stderr
+    _check_results(ResultStore(desk / "by-client"))
+
+
+@pytest.mark.parametrize("address", ["ray://127.0.0.1:{port}", "auto"])
+def test_no_cluster_at_the_address_is_said_in_a_line(desk: Path, address: str) -> None:
+    (port,) = free_ports("127.0.0.1", 1)
+    named = address.format(port=port)
+    ended = _ray_sim(
+        desk, "sweep", "sweep.yaml", "-o", "none", "--address", named, RAY_ADDRESS=f"127.0.0.1:{port}"
+    )
+    assert ended.returncode == 2
+    said = ended.stderr.splitlines()[-1]
+    assert said.startswith(f"error: --address {named}: no Ray cluster there: ")
+    assert "check the address, and that RAY_AUTH_MODE and the token are the cluster's" in said
+    assert "Traceback" not in ended.stderr
+
+
+def test_another_version_is_said_in_a_line(desk: Path, tmp_path: Path) -> None:
+    says_another = "import ray, sys; ray.__version__ = '2.1.0'; sys.argv[0] = 'ray'"
+    ray = [sys.executable, "-c", f"{says_another}; from ray.scripts.scripts import main; main()"]
+    with head(tmp_path, "127.0.0.4", ray=ray) as other:
+        ended = _sweep_at(desk, other)
+    python = ".".join(map(str, sys.version_info[:3]))
+    assert f"the cluster runs Ray 2.1.0 on Python {python}, this process Ray 2." in ended.stderr
+    assert (ended.returncode, len(ended.stderr.splitlines())) == (2, 1)
+
+
+def test_packages_that_workers_lack_are_said_in_a_line(desk: Path, tmp_path: Path) -> None:
+    (tmp_path / "polars.py").write_text("raise ModuleNotFoundError(\"No module named 'polars'\")\n")
+    with head(tmp_path, "127.0.0.4", variables={"PYTHONPATH": str(tmp_path)}) as other:
+        ended = _sweep_at(desk, other)
+    assert "its workers cannot run ray_sim: " in ended.stderr
+    assert "No module named 'polars'; install the packages of requirements.lock" in ended.stderr
+    assert (ended.returncode, len(ended.stderr.splitlines())) == (2, 1)
+
+
+def _sweep_at(desk: Path, cluster: Cluster) -> subprocess.CompletedProcess[str]:
+    variables = {**cluster.environment, "RAY_ADDRESS": cluster.address, "PYTHONPATH": str(REPOSITORY)}
+    return _ray_sim(desk, "sweep", "sweep.yaml", "-o", "none", "--address", "auto", **variables)
+
+
+def test_another_python_is_said_in_a_line() -> None:
+    # Two Pythons are not to be had in one environment; the words are those of Ray itself.
+    there = {"ray_version": "2.1.0", "python_version": "3.9.2"}
+    with pytest.raises(RuntimeError) as refused:
+        check_version_info(there, "Ray Client", python_version_match_level="minor")
+    said = refusal(refused.value)
+    assert said.startswith("the cluster runs Ray 2.1.0 on Python 3.9.2, this process Ray ")
+    assert "\n" not in said

@@ -1,0 +1,77 @@
+"""Closed forms of chunk times, worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ray_sim.model.a_online import AOnlineTruth
+from ray_sim.model.job import ChunkProfile
+from ray_sim.model.units import US_PER_S
+
+HOUR_US = 3600 * US_PER_S
+J1, J2 = np.array([0]), np.array([1])
+EDGE, CLOUD = np.array([False]), np.array([True])
+PLAIN_SPEED = np.array([1.0])
+
+
+def truth(grid_us: int, **columns: list[float]) -> AOnlineTruth:
+    """J1 trains 20 x 58 mini-batches of 3.6 s and exchanges 575 MB at 100 Mbps; J2 30 x 58 without."""
+    given = {
+        "chunks": [2.0, 1.0],
+        "epochs": [20.0, 30.0],
+        "minibatches_per_chunk": [58.0, 58.0],
+        "minibatch_s": [3.6, 180.0],
+        "gradient_mb": [575.0, 0.0],
+        "bandwidth_mbps": [100.0, 5120.0],
+        "upload_edge_s": [3600.0, 5400.0],
+        "upload_cloud_s": [36_000.0, 54_000.0],
+        **columns,
+    }
+    return AOnlineTruth(ChunkProfile(**{name: np.array(values) for name, values in given.items()}), grid_us)
+
+
+def test_a_minibatch_takes_its_training_and_the_exchange_of_gradients_and_parameters() -> None:
+    # 2 x 8 x 575 / 100 = 92 s for both ways; in the cloud nothing.
+    exact = truth(1)
+    np.testing.assert_allclose(exact.minibatch_s(J1, PLAIN_SPEED, EDGE), [3.6 + 92.0])
+    np.testing.assert_allclose(exact.minibatch_s(J1, PLAIN_SPEED, CLOUD), [3.6])
+
+
+def test_a_faster_server_trains_faster_but_does_not_communicate_faster() -> None:
+    np.testing.assert_allclose(truth(1).minibatch_s(J1, np.array([2.0]), EDGE), [1.8 + 92.0])
+
+
+def test_the_fastest_and_the_slowest_chunk_of_the_papers_ranges_without_communication() -> None:
+    # m = 0.001 h and 0.05 h: 20 x 58 x 0.001 = 1.16 slots of an hour, 60 x 58 x 0.05 = 174.
+    exact = truth(1, epochs=[20.0, 60.0], gradient_mb=[0.0, 0.0])  # m = 3.6 s and 180 s
+    lengths = exact.chunk_us(np.array([0, 1]), np.ones(2), np.zeros(2, dtype=np.bool_))
+    np.testing.assert_array_equal(lengths, [116 * HOUR_US // 100, 174 * HOUR_US])
+
+
+def test_whole_slots_round_a_chunk_up_and_microseconds_do_not() -> None:
+    # J1 in the cloud: 20 x 58 x 3.6 = 4176 s = 1.16 slots; J2: 30 x 58 x 180 = 313,200 s = 87 slots exactly.
+    assert truth(1).chunk_us(J1, PLAIN_SPEED, CLOUD).tolist() == [4176 * US_PER_S]
+    assert truth(HOUR_US).chunk_us(J1, PLAIN_SPEED, CLOUD).tolist() == [2 * HOUR_US]
+    assert truth(HOUR_US).chunk_us(J2, PLAIN_SPEED, EDGE).tolist() == [87 * HOUR_US]
+
+
+def test_a_chunk_of_a_whole_number_of_slots_keeps_it_through_floating_point() -> None:
+    # 100 x 1 x 0.07 s is 7.000000000000001 s in floating point, and means 7 slots of a second.
+    seven = truth(US_PER_S, epochs=[100.0, 1.0], minibatches_per_chunk=[1.0, 1.0], minibatch_s=[0.07, 0.0])
+    assert seven.chunk_us(J1, PLAIN_SPEED, CLOUD).tolist() == [7 * US_PER_S]
+    assert seven.chunk_us(J2, PLAIN_SPEED, EDGE).tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("grid_us", "ready_s"), [(1, [1.5 + 3600, 1.5 + 36_000]), (HOUR_US, [2 * 3600, 11 * 3600])]
+)
+def test_uploads_end_after_their_delay_on_the_grid(grid_us: int, ready_s: list[float]) -> None:
+    # Sent off at 1.5 s; the hour is up at 3601.5 s, within the second slot, so slot 2 is the first.
+    both = np.array([0, 0])
+    ready = truth(grid_us).ready_us(1_500_000, both, np.array([False, True]))
+    np.testing.assert_array_equal(ready, np.array(ready_s) * US_PER_S)
+
+
+def test_an_upload_that_ends_with_a_slot_waits_for_no_other() -> None:
+    assert truth(HOUR_US).ready_us(HOUR_US, J1, EDGE).tolist() == [2 * HOUR_US]
