@@ -162,14 +162,14 @@ def _records(jobs: int, seed: int, rates: Mapping[Oddity, float], truth: LogTrut
         if oddity in _SEVERAL and len(job.pieces) == 1:
             start_s, end_s = job.pieces[0]
             job.pieces.append((end_s + 60, end_s + 60 + max(1, end_s - start_s)))
-        _count(job, oddity, truth)
+        _count(job, oddity, truth, zone)
         record = _with(oddity, _record(job, zone), job)
         yield record
         if oddity == Oddity.REPEATED:
             yield record
 
 
-def _count(job: _Job, oddity: Oddity | None, truth: LogTruth) -> None:
+def _count(job: _Job, oddity: Oddity | None, truth: LogTruth, zone: ZoneInfo) -> None:
     """Note what the job with its oddity is to a converter."""
     times_s = [time_s for piece in job.pieces for time_s in piece]
     attempts = len(job.pieces)
@@ -185,12 +185,21 @@ def _count(job: _Job, oddity: Oddity | None, truth: LogTruth) -> None:
         written_s = [job.submit_s, *times_s]
         if oddity in lost:
             written_s.remove(lost[oddity])
-        truth.notes["ambiguous_local_times"] += sum(0 <= time_s - TWICE_FROM_S < 7200 for time_s in written_s)
+        truth.notes["ambiguous_local_times"] += sum(_came_twice(time_s, zone) for time_s in written_s)
         truth.notes["attempts_without_end"] += oddity == Oddity.NO_END_INSIDE
         truth.notes["attempts_without_start"] += oddity == Oddity.NO_START_INSIDE
         truth.notes["jobs_that_changed_size"] += oddity == Oddity.RESIZED
         full = oddity == Oddity.RESIZED and job.gpus % 8 == 0  # one GPU more is one machine more
         truth.notes["jobs_that_moved"] += oddity == Oddity.MOVED or full
+
+
+def _came_twice(epoch_s: int, zone: ZoneInfo) -> bool:
+    """Whether the clocks showed this instant's local time an hour before or after it, too."""
+    local = datetime.fromtimestamp(epoch_s, zone).replace(tzinfo=None)
+    return any(
+        datetime.fromtimestamp(epoch_s + other_s, zone).replace(tzinfo=None) == local
+        for other_s in (-3600, 3600)
+    )
 
 
 def _count_rejects(oddity: Oddity, attempts: int, truth: LogTruth) -> None:
