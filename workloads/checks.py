@@ -18,6 +18,10 @@ EPOCH_RANGE_S = 2**32
 """Instants given as a date must lie in 1970 .. 2106; others are broken."""
 
 
+class RowError(Exception):
+    """Why a row is rejected; its text is the reason."""
+
+
 def number(text: pl.Expr) -> pl.Expr:
     """Stripped text as Float64, null where it is none; ``nan`` and ``inf`` are read as such."""
     return text.cast(pl.Float64, strict=False)

@@ -12,9 +12,8 @@ import re
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import NamedTuple, TextIO
 
 from ray_sim.model.errors import InvalidWorkloadError
 from workloads.files import open_unpacked
@@ -32,8 +31,7 @@ _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str, 
 _NOT_BLANK = re.compile(r"[^ \t\r\n]")
 
 
-@dataclass(frozen=True, slots=True)
-class JsonRecord:
+class JsonRecord(NamedTuple):
     """One element of the array."""
 
     number: int

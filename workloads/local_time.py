@@ -3,49 +3,85 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from workloads.checks import EPOCH_RANGE_S
+from workloads.checks import EPOCH_RANGE_S, RowError
 
 MISSING = (None, "", "None", "null")
 """How logs write a time that they do not have."""
 
-_FORM = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", re.ASCII)
+_HOUR = len("2017-10-03 00")
+_HOUR_FORM = re.compile(r"\d{4}-\d\d-\d\d \d\d", re.ASCII)
+_LATE_S = {f":{late_s // 60:02}:{late_s % 60:02}": late_s for late_s in range(3600)}
+"""Seconds since the hour, by what stands behind it."""
+
+_HOURS_KEPT = 2**15
+"""A log of months has thousands of hours and hundreds of thousands of times."""
 
 
-@dataclass(frozen=True, slots=True)
-class Instant:
-    """A local time as seconds since 1970 in UTC; two of them in the hour that comes twice."""
+class _Hour(NamedTuple):
+    """Where an hour begins, in seconds since 1970 in UTC; twice if it came twice."""
 
     first_s: int
     second_s: int
 
-    @property
-    def ambiguous(self) -> bool:
-        """Whether the clocks showed this time twice."""
-        return self.first_s != self.second_s
 
-    def not_before(self, earlier_s: int | None) -> int:
-        """The first pass; the second where only that is not before ``earlier_s``."""
-        if earlier_s is not None and self.first_s < earlier_s <= self.second_s:
-            return self.second_s
-        return self.first_s
+class LocalClock:
+    """Reads times written ``YYYY-MM-DD HH:MM:SS`` in a zone whose clocks change at whole hours.
 
-
-def read_local(text: object, zone: ZoneInfo) -> Instant | str:
-    """A time written ``YYYY-MM-DD HH:MM:SS`` in a zone, or what is wrong with it.
-
-    Returns
-    -------
-    the instant, or a fault as in `workloads.checks`: `missing`, `invalid`, `absurd` (outside 1970 ..
-    2106), `skipped` (the clocks never showed it)
+    A time in an hour that came twice is in its first pass; in the second where only that is not before the
+    time read before it.
     """
-    text = text.strip() if isinstance(text, str) else text
-    if text in MISSING:
-        return "missing"
-    if not isinstance(text, str) or not _FORM.fullmatch(text):
+
+    def __init__(self, zone: ZoneInfo) -> None:
+        self.ambiguous = 0
+        """Times in an hour that came twice."""
+        self.second_pass = 0
+        """Those of them that were read as its second pass."""
+        self._last_s: int | None = None
+        self._hour = lru_cache(_HOURS_KEPT)(lambda text: _read_hour(text, zone))
+
+    def start_anew(self) -> None:
+        """The next time follows no other."""
+        self.ambiguous = self.second_pass = 0
+        self._last_s = None
+
+    def read(self, text: object, column: str) -> int | None:
+        """Seconds since 1970 in UTC; None where the log has no time.
+
+        Raises
+        ------
+        RowError : `invalid`, `absurd` (outside 1970 .. 2106), or `skipped` (the clocks never showed it)
+        """
+        text = text.strip() if isinstance(text, str) else text
+        if text in MISSING:
+            return None
+        late_s = _LATE_S.get(text[_HOUR:]) if isinstance(text, str) else None
+        if not isinstance(text, str) or late_s is None:
+            raise RowError(f"invalid_{column}")
+        hour = self._hour(text[:_HOUR])
+        if isinstance(hour, str):
+            raise RowError(f"{hour}_{column}")
+        time_s = hour.first_s + late_s
+        if hour.first_s != hour.second_s:
+            time_s = self._one_of(time_s, hour.second_s + late_s)
+        self._last_s = time_s
+        return time_s
+
+    def _one_of(self, first_s: int, second_s: int) -> int:
+        self.ambiguous += 1
+        if self._last_s is None or not first_s < self._last_s <= second_s:
+            return first_s
+        self.second_pass += 1
+        return second_s
+
+
+def _read_hour(text: str, zone: ZoneInfo) -> _Hour | str:
+    """An hour, or what is wrong with all times of it."""
+    if not _HOUR_FORM.fullmatch(text):
         return "invalid"
     try:
         naive = datetime.fromisoformat(text)
@@ -56,4 +92,4 @@ def read_local(text: object, zone: ZoneInfo) -> Instant | str:
     first_s = int(naive.replace(tzinfo=zone).timestamp())
     second_s = int(naive.replace(tzinfo=zone, fold=1).timestamp())
     assert 0 <= first_s < EPOCH_RANGE_S
-    return Instant(first_s, second_s) if first_s <= second_s else "skipped"
+    return _Hour(first_s, second_s) if first_s <= second_s else "skipped"

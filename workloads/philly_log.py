@@ -17,9 +17,11 @@ import polars as pl
 from pydantic import JsonValue
 
 from ray_sim.model.errors import InvalidWorkloadError
+from workloads.checks import RowError
 from workloads.json_records import JsonRecord, is_array, read_records
+from workloads.local_time import LocalClock
 from workloads.philly_csv import TIME_ZONE
-from workloads.philly_job import LoggedJob, RowError, parse_job
+from workloads.philly_job import LoggedJob, parse_job
 from workloads.philly_machines import Machines, read_machines
 from workloads.philly_runs import RULES, LoggedRun
 from workloads.text import TEXT_LIMIT
@@ -113,7 +115,7 @@ class _Log:
         self.rejects = _Columns(REJECT_SCHEMA)
         self._rule = RULES[rule]
         self._machines = machines
-        self._zone = ZoneInfo(TIME_ZONE)
+        self._clock = LocalClock(ZoneInfo(TIME_ZONE))
         self._names: set[str] = set()
         self._unknown_keys: dict[str, None] = {}
         self._counts: Counter[str] = Counter()
@@ -121,7 +123,7 @@ class _Log:
     def add(self, path: Path, record: JsonRecord) -> None:
         """Keep or reject the rows of one record."""
         try:
-            job = parse_job(record, self._zone)
+            job = parse_job(record, self._clock)
             kept = sum([self._add_run(path, record, job, run) for run in self._rule(job)])
         except RowError as error:
             self._reject(path, record, error)
@@ -183,15 +185,18 @@ class _Log:
         self.read += 1
 
     def _note(self, job: LoggedJob) -> None:
-        first = job.attempts[0]
+        first, *others = job.attempts
         counts = self._counts
         counts["ambiguous"] += job.ambiguous
         counts["second_pass"] += job.second_pass
-        counts["no_start"] += sum(attempt.start_s is None for attempt in job.attempts)
-        counts["no_end"] += sum(attempt.end_s is None for attempt in job.attempts)
-        counts["moved"] += any(attempt.gpus.keys() != first.gpus.keys() for attempt in job.attempts)
-        counts["resized"] += any(attempt.num_gpus != first.num_gpus for attempt in job.attempts)
-        self._unknown_keys |= dict.fromkeys(job.unknown_keys)
+        for attempt in job.attempts:
+            counts["no_start"] += attempt.start_s is None
+            counts["no_end"] += attempt.end_s is None
+        if others:
+            counts["moved"] += any(attempt.gpus.keys() != first.gpus.keys() for attempt in others)
+            counts["resized"] += any(attempt.num_gpus != first.num_gpus for attempt in others)
+        for key in job.unknown_keys:
+            self._unknown_keys[key] = None
         self._machines.check(job)
 
 

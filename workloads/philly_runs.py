@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from workloads.philly_job import Attempt, LoggedJob, RowError
+from workloads.checks import RowError
+from workloads.philly_job import Attempt, LoggedJob
 from workloads.schema import MAX_COUNT
 from workloads.trace_format import RunTime
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedRun:
+class LoggedRun(NamedTuple):
     """A row of the workload. Times are seconds since 1970 in UTC."""
 
     job_id: str
