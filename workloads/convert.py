@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import polars as pl
 from pydantic import JsonValue
@@ -16,8 +17,8 @@ from workloads import csv_table, google2011, philly_csv, philly_log
 from workloads.files import replacing, require_file, require_folder_of
 from workloads.provenance import Counts, Provenance, Source
 from workloads.realise import Window
-from workloads.schema import with_all_columns
-from workloads.store import write_workload
+from workloads.rows import height
+from workloads.store import write_rows
 from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
 
 FORMATS: dict[str, TraceFormat] = {
@@ -97,21 +98,22 @@ def convert(
     _check_paths(sources, [*named], out, rejects)
     hashed = tuple(Source.of(path, name) for path, name in named.items())
     _check_contents(hashed)
-    parsed = trace_format.read(sources, options)
-    jobs = parsed.jobs if window is None else parsed.jobs.filter(window.holds(pl.col("submit_s")))
-    counts = _count(parsed, kept=jobs.height)
-    if counts.kept == 0:
-        raise InvalidWorkloadError(_nothing_kept_text(sources, counts))
-    provenance = Provenance(
-        sources=hashed,
-        converter=trace_format.name,
-        converter_version=trace_format.version,
-        options=parsed.options | ({} if window is None else {"window_s": [window.from_s, window.to_s]}),
-        seed=parsed.seed,
-        counts=counts,
-        notes=parsed.notes,
-    )
-    write_workload(with_all_columns(jobs), provenance, out)
+    with TemporaryDirectory(prefix="ray-sim-") as folder:
+        parsed = trace_format.read(sources, options, Path(folder))
+        jobs = parsed.jobs if window is None else parsed.jobs.filter(window.holds(pl.col("submit_s")))
+        counts = _count(parsed, jobs)
+        if counts.kept == 0:
+            raise InvalidWorkloadError(_nothing_kept_text(sources, counts))
+        provenance = Provenance(
+            sources=hashed,
+            converter=trace_format.name,
+            converter_version=trace_format.version,
+            options=parsed.options | ({} if window is None else {"window_s": [window.from_s, window.to_s]}),
+            seed=parsed.seed,
+            counts=counts,
+            notes=parsed.notes,
+        )
+        write_rows(jobs, counts.kept, provenance, out)
     written = _write_rejects(parsed.rejects, rejects)
     return ConversionReport(
         format=trace_format.name,
@@ -165,9 +167,9 @@ def _check_contents(sources: Sequence[Source]) -> None:
         first[source.sha256] = source.name
 
 
-def _count(parsed: Parsed, kept: int) -> Counts:
+def _count(parsed: Parsed, jobs: pl.LazyFrame) -> Counts:
     tally = parsed.rejects["reason"].value_counts().sort("reason")
-    sound, rejected = parsed.jobs.height, parsed.rejects.height
+    sound, kept, rejected = height(parsed.jobs), height(jobs), parsed.rejects.height
     assert parsed.read == sound + rejected, f"read {parsed.read}, sound {sound}, rejected {rejected}"
     return Counts(read=parsed.read, kept=kept, rejected=dict(tally.iter_rows()), outside_window=sound - kept)
 

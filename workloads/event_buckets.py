@@ -11,15 +11,13 @@ from pathlib import Path
 import polars as pl
 
 from ray_sim.model.errors import InvalidInputError
+from workloads.files import text_bytes
 
 PLACES_PER_FILE = 2**40
 """An event's `place` is its file's number times this, plus its line: where it stands in the trace."""
 
 BUCKET_BYTES = 2**29
 """Size of text that goes into one bucket. A single one stays in memory."""
-
-PACKED = 12
-"""How much smaller a gzip file of events is, about."""
 
 
 def with_place(events: pl.LazyFrame, file: int) -> pl.LazyFrame:
@@ -29,8 +27,7 @@ def with_place(events: pl.LazyFrame, file: int) -> pl.LazyFrame:
 
 def bucket_count(paths: Sequence[Path]) -> int:
     """Buckets for files of this size; the result does not depend on it."""
-    size = sum(path.stat().st_size * (PACKED if path.suffix == ".gz" else 1) for path in paths)
-    return max(1, -(-size // BUCKET_BYTES))
+    return max(1, -(-text_bytes(paths) // BUCKET_BYTES))
 
 
 class EventBuckets:

@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
@@ -65,6 +65,15 @@ def sha256(source: Source) -> str:
 
 
 GZIP_MAGIC = b"\x1f\x8b"
+
+
+PACKED = 12
+"""How much smaller a gzip file of a trace is, about."""
+
+
+def text_bytes(paths: Iterable[Path]) -> int:
+    """About how much text files hold, plain or gzip."""
+    return sum(path.stat().st_size * (PACKED if path.suffix == ".gz" else 1) for path in paths)
 
 
 @contextmanager

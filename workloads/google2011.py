@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import polars as pl
 
@@ -30,7 +29,7 @@ def find(paths: Sequence[Path]) -> Mapping[Path, str]:
     return {part.path: part.label for part in find_parts(paths)}
 
 
-def read(paths: Sequence[Path], options: ConvertOptions) -> Parsed:
+def read(paths: Sequence[Path], options: ConvertOptions, folder: Path) -> Parsed:
     """Parse event tables: any parts of them, with task events or, for rows of jobs, job events.
 
     Raises
@@ -44,16 +43,15 @@ def read(paths: Sequence[Path], options: ConvertOptions) -> Parsed:
     if options.cluster:
         trace.require([MACHINE_EVENTS])
     verdicts = []
-    with TemporaryDirectory(prefix="ray-sim-") as folder:
-        for rows in _rows(trace, Path(folder), options.rows, rule):
-            verdicts.append(judge(rows, rule, options.censored))  # noqa: PERF401  (frees one frame after another)
+    for rows in _rows(trace, folder, options.rows, rule):
+        verdicts.append(judge(rows, rule, options.censored))  # noqa: PERF401  (frees one frame after another)
     sound, rejected = joined(verdicts)
     if options.censored == Censored.RESAMPLE:
         sound = resampled(sound, options.seed)
     machines = _machines(trace) if trace.has(MACHINE_EVENTS) else None
     rejects = trace.rejects(rejected)
     return Parsed(
-        jobs=workload_rows(sound),
+        jobs=workload_rows(sound).lazy(),
         rejects=rejects,
         read=sound.height + rejects.height,
         options={"rows": str(options.rows), "run_time": str(rule), "censored": str(options.censored)},

@@ -49,7 +49,7 @@ _RUN_SCHEMA: dict[str, pl.DataType] = {
 }
 
 
-def read(paths: Sequence[Path], options: ConvertOptions) -> Parsed:
+def read(paths: Sequence[Path], options: ConvertOptions, folder: Path) -> Parsed:
     """Parse job logs and machine lists, told apart by content.
 
     Raises
@@ -71,7 +71,7 @@ def read(paths: Sequence[Path], options: ConvertOptions) -> Parsed:
     zero_s = jobs["submit_s"].min() if jobs.height else 0.0
     assert isinstance(zero_s, float)
     return Parsed(
-        jobs=jobs.with_columns(pl.col("submit_s") - zero_s),
+        jobs=jobs.lazy().with_columns(pl.col("submit_s") - zero_s),
         rejects=log.rejects.frame(),
         read=log.read,
         options={"run_time": str(rule)},

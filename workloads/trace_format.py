@@ -94,8 +94,8 @@ class ConvertOptions:
 class Parsed:
     """A trace as a converter leaves it. ``read`` = rows of ``jobs`` + rows of ``rejects``."""
 
-    jobs: pl.DataFrame
-    """Columns of `SCHEMA` that the trace has, in any order."""
+    jobs: pl.LazyFrame
+    """Columns of `SCHEMA` that the trace has, in any order; no job_id and no place of a vc twice."""
     rejects: pl.DataFrame
     """Columns of `REJECT_SCHEMA`, in the order read."""
     read: int
@@ -120,7 +120,8 @@ class TraceFormat:
     name: str
     version: str
     """Changes when the converter makes other rows of the same file."""
-    read: Callable[[Sequence[Path], ConvertOptions], Parsed]
+    read: Callable[[Sequence[Path], ConvertOptions, Path], Parsed]
+    """From files, options, and a folder for what does not fit into memory, which outlives the rows."""
     options: frozenset[str] = frozenset()
     """Fields of `ConvertOptions` that the format takes."""
     find: Callable[[Sequence[Path]], Mapping[Path, str]] = _by_name
