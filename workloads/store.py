@@ -16,10 +16,11 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from ray_sim.model.errors import InvalidWorkloadError
-from ray_sim.model.job import ChunkProfile, JobTable
+from ray_sim.model.job import JobTable
 from ray_sim.model.units import FloatArray, IntArray, demand_quanta, seconds_to_us
 from workloads.checks import check_frame
 from workloads.files import replacing, require_file
+from workloads.job_profiles import job_profiles
 from workloads.provenance import Provenance
 from workloads.schema import COLUMNS, SCHEMA, SCHEMA_VERSION, SORT_KEY, Layer, with_all_columns
 from workloads.sources import Source, open_source
@@ -41,8 +42,8 @@ _PER_TASK = {"cpu": "cpu_per_task", "memory_gib": "memory_gib_per_task", "disk_g
 def write_workload(frame: pl.DataFrame, provenance: Provenance, path: Path) -> None:
     """Write jobs with the columns of `SCHEMA`, in any order, as a workload file.
 
-    Columns of the layer `PROFILE` may be absent; the file has them all the same. Same frame and
-    provenance, same bytes. The file appears whole or not at all.
+    Columns of the layer `PROFILE` may be absent, and the file lacks those without any value. Same frame
+    and provenance, same bytes. The file appears whole or not at all.
 
     Raises
     ------
@@ -51,6 +52,7 @@ def write_workload(frame: pl.DataFrame, provenance: Provenance, path: Path) -> N
     """
     check_frame(frame, str(path))
     ordered = with_all_columns(frame).sort(SORT_KEY, maintain_order=True)
+    ordered = ordered.drop(_valueless(ordered))
     table = ordered.to_arrow(compat_level=pl.CompatLevel.oldest())
     table = table.replace_schema_metadata({METADATA_KEY: provenance.model_dump_json()})
     with replacing(path) as temporary:
@@ -62,6 +64,12 @@ def write_workload(frame: pl.DataFrame, provenance: Provenance, path: Path) -> N
             use_dictionary=_REPEATING,
             write_page_checksum=True,
         )
+
+
+def _valueless(frame: pl.DataFrame) -> list[str]:
+    """Optional columns without any value: a million jobs would carry hundreds of megabytes of nulls."""
+    optional = (column.name for column in COLUMNS if column.layer == Layer.PROFILE)
+    return [name for name in optional if frame[name].null_count() == frame.height]
 
 
 def read_frame(path: Source) -> pl.DataFrame:
@@ -146,6 +154,7 @@ def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> 
     submit_us = seconds_to_us(ordered["submit_s"].to_numpy())
     origin_us = int(submit_us[0]) if len(submit_us) else 0
     vc_names = tuple(ordered["vc"].drop_nulls().unique().sort())
+    profiles = job_profiles(ordered, resources)
     vc = ordered["vc"].cast(pl.Enum(vc_names)).to_physical().cast(pl.Int64).fill_null(-1)
     return JobTable(
         job_id=ordered["job_id"],
@@ -161,17 +170,12 @@ def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> 
         priority=_priorities(ordered["priority"]),
         trace_order=ordered["trace_order"].to_numpy(writable=True),
         origin_us=origin_us,
-        chunk_profile=_chunk_profile(ordered),
+        chunk_profile=profiles.chunk_profile,
+        training=profiles.training,
+        utility=profiles.utility,
+        loss=profiles.loss,
+        gaps=profiles.gaps,
     )
-
-
-def _chunk_profile(frame: pl.DataFrame) -> ChunkProfile | None:
-    """How the jobs train in chunks; None where no job says anything of it."""
-    columns = frame.select(column.name for column in COLUMNS if column.layer == Layer.PROFILE)
-    if all(series.null_count() == len(series) for series in columns):
-        return None
-    floats = columns.cast(pl.Float64).fill_null(float("nan"))
-    return ChunkProfile(**{series.name: series.to_numpy(writable=True) for series in floats})
 
 
 def _gang_sizes(frame: pl.DataFrame) -> IntArray:
