@@ -102,6 +102,7 @@ def expected(case: Case) -> Naive:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(case=cases(), slot_s=st.sampled_from([1.0, None]))
 def test_chunks_run_in_the_slots_in_which_a_naive_simulator_runs_them(

@@ -77,6 +77,7 @@ def counts_or_error(name: str, content: bytes, folder: Path, rebase: bool = Fals
     assert rejected == sum(report.rejected.values())
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(mutation=mutations(), rebase=st.booleans())
 def test_a_damaged_file(
