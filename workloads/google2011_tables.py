@@ -16,9 +16,9 @@ import polars as pl
 
 from ray_sim.model.errors import InvalidWorkloadError
 from ray_sim.model.units import MAX_TIME_S, US_PER_S
+from workloads.column import MAX_NORM
 from workloads.event_lines import Field, Table
 from workloads.files import open_unpacked, require_file
-from workloads.schema import MAX_NORM
 
 AFTER_END_US = 2**63 - 1
 """The time of what happened after the trace ended."""

@@ -304,6 +304,8 @@ def _workload(entry: object, inputs: Inputs) -> WorkloadSpec:
     spec = _WORKLOAD.validate_python(entry)
     if spec.path is not None:
         inputs.workload_sha256(spec.path)
+    if spec.enrich is not None:
+        inputs.training_draws(spec.enrich.profile)
     return spec
 
 
