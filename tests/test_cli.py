@@ -90,6 +90,19 @@ def test_synth_and_info_agree_on_the_number_of_jobs(desk: Path, capsys: pytest.C
     assert _answer(capsys, "info", "drawn.parquet", "--cluster", "small.yaml")["jobs"] == 25
 
 
+def test_synth_fits_a_workload_and_says_how_well(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    like = ["synth", "--like", "week.parquet", "-n", "60", "-o", "like.parquet"]
+    told = _answer(capsys, *like, "--arrivals", "poisson", "--load-scale", "2")
+    assert (told["like"], told["arrivals"], told["jobs"]) == ("week.parquet", "poisson", 60)
+    assert set(told["ks"]) == {"num_gpus", "duration_s", "inter_arrival_s"}  # type: ignore[call-overload]  # JSON
+    assert main(like) == 0
+    assert "KS distance, duration_s" in capsys.readouterr().out
+    assert _answer(capsys, "info", "like.parquet")["jobs"] == 60
+    assert "either a PROFILE" in _complaint(capsys, *like, "philly")
+    assert "either a PROFILE" in _complaint(capsys, "synth", "-n", "5", "-o", "x.parquet")
+    assert "Did you mean 'poisson'" in _complaint(capsys, *like, "--arrivals", "posson")
+
+
 def test_info_knows_a_cluster_and_a_run(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _answer(capsys, "info", "small.yaml")["servers"] == 2
     _answer(capsys, "run", *WEEK, "-o", "fifo")

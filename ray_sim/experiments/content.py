@@ -123,9 +123,11 @@ class Inputs:
         policy = self._policy(scenario)
         world, _ = split_world(resolve("the world", WORLD, scenario.world))
         seed_free = not (scenario.workload.uses_seed or policy.uses_seed)
-        workload: dict[str, object] = scenario.workload.model_dump(exclude={"path"}, exclude_none=True)
-        if scenario.workload.path is not None:
-            workload["workload_sha256"] = self.workload_sha256(scenario.workload.path)
+        workload: dict[str, object] = scenario.workload.model_dump(
+            exclude={"path": True, "synth": {"like"}}, exclude_none=True
+        )
+        if scenario.workload.file is not None:
+            workload["workload_sha256"] = self.workload_sha256(scenario.workload.file)
         facts = {
             **workload,
             "cluster_sha256": self.cluster_sha256(scenario.cluster, scenario.world),
