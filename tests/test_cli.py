@@ -406,3 +406,24 @@ def test_bench_refuses_what_it_cannot_use_before_it_measures(
     assert "none.json: cannot be read" in _complaint(capsys, "bench", "phases", "--against", "none.json")
     assert "folder none does not exist" in _complaint(capsys, "bench", "phases", "-o", "none/b.json")
     assert "Did you mean 'phases'" in _complaint(capsys, "bench", "phase")
+
+
+def test_info_warns_of_a_queue_that_cannot_drain_and_draws_for_any_terminal(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("jobs.csv").write_text("submit_s,duration_s,num_gpus\n0,9000,8\n3600,9000,8\n7200,3600,16\n")
+    _answer(capsys, "convert", "csv", "jobs.csv", "-o", "jobs.parquet")
+    told = _answer(capsys, "info", "jobs.parquet", "-c", "small.yaml")
+    # 40 GPU-hours of the jobs that fit, on 8 GPUs in 2 h; the job of 16 never does.
+    assert told["load"]["whole"]["resources"]["gpu"]["offered_load"] == 2.5  # type: ignore[index]  # JSON
+    assert told["load"]["whole"]["never_fit"] == 1  # type: ignore[index]  # JSON
+    assert len(told["warnings"]) == 2  # type: ignore[arg-type]  # JSON
+    ended = subprocess.run(
+        [*RAY_SIM, "info", str(desk / "jobs.parquet"), "-c", str(desk / "small.yaml")],
+        capture_output=True,
+        check=True,
+        cwd=Path(__file__).parents[1],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert b"warning: cluster small: offered load 2.50 (gpu), so the queue cannot drain" in ended.stderr
+    assert b"########" in ended.stdout

@@ -9,11 +9,9 @@ from ray_sim.model.errors import InvalidWorkloadError
 from ray_sim.model.units import FloatArray
 from workloads.arrivals import fit_days, fit_diurnal
 from workloads.job_model import Factor, JobModel, RunTimes
-from workloads.schema import BY_NAME, SCHEMA
+from workloads.schema import DEMAND_COLUMNS, SCHEMA
 
-KIND_COLUMNS: tuple[str, ...] = tuple(
-    name for name in SCHEMA if name in ("num_gpus", "num_tasks", "vc") or name.endswith("_per_task")
-)
+KIND_COLUMNS: tuple[str, ...] = (*DEMAND_COLUMNS, "vc")
 """What a job demands, and of which vc: drawn together, as the source has them."""
 
 DRAWN = frozenset((*KIND_COLUMNS, "job_id", "trace_order", "submit_s", "duration_s"))
@@ -76,7 +74,7 @@ def goodness_of_fit(source: pl.DataFrame, sample: pl.DataFrame, load_scale: floa
     def distance(one: FloatArray, other: FloatArray) -> float:
         return float(ks_2samp(one, other, method="asymp").statistic)
 
-    columns = [name for name in (*KIND_COLUMNS, "duration_s") if BY_NAME[name].is_number]
+    columns = (*DEMAND_COLUMNS, "duration_s")
     pairs = {name: (source[name].drop_nulls(), sample[name].drop_nulls()) for name in columns}
     distances = {
         name: distance(of_source.to_numpy(), of_sample.to_numpy())
