@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -14,8 +15,8 @@ from ray_sim.model.result import JobStatus
 from ray_sim.model.units import NEVER_US
 from ray_sim.solvers.fluid import backlog_at, fluid_backlog
 from tests.history import History, Span
-from tests.random_worlds import PolicyChoice, policies, worlds
-from tests.worlds import replay
+from tests.random_worlds import WHOLE_S, PolicyChoice, policies, worlds
+from tests.worlds import Job, replay, world_of
 
 
 def test_backlog_of_three_jobs() -> None:
@@ -43,9 +44,32 @@ def test_it_is_lindleys_recursion(jobs: list[tuple[int, int]], rate: float) -> N
 @settings(max_examples=100)
 @given(world=worlds(), policy=policies())
 def test_no_policy_ever_has_less_unfinished_work(world: World, policy: PolicyChoice) -> None:
-    world = replace(world, horizon_us=NEVER_US - 1)
+    for left, bound, slack in backlogs(replace(world, horizon_us=NEVER_US - 1), policy):
+        assert left + slack >= bound
+
+
+GANGS = st.builds(Job, WHOLE_S, st.just(4.0), WHOLE_S)
+
+
+@settings(max_examples=60)
+@given(
+    jobs=st.lists(GANGS, min_size=1, max_size=14),
+    policy=policies(),
+    speed=st.sampled_from([0.5, 1.0, 2.0]),
+)
+def test_where_every_job_takes_the_whole_cluster_there_is_no_more_either(
+    jobs: list[Job], policy: PolicyChoice, speed: float
+) -> None:
+    for left, bound, slack in backlogs(world_of(jobs, [4], speed=[speed]), policy):
+        assert abs(left - bound) <= slack
+
+
+def backlogs(world: World, policy: PolicyChoice) -> Iterator[tuple[float, float, float]]:
+    """Unfinished work, its bound, and what rounding adds; by partition, at and soon after submissions.
+
+    A policy's placement rule may refuse jobs that would fit; the bound is about the others.
+    """
     result = replay(world, policy.create())
-    # A policy's placement rule may refuse jobs that would fit; the bound is about the others.
     completed = (result.jobs["status"] == JobStatus.COMPLETED).to_numpy()
     assert not (completed & never_fits(world)).any()
     spans, shop = History(result).spans, world.shop
@@ -58,12 +82,13 @@ def test_no_policy_ever_has_less_unfinished_work(world: World, policy: PolicyCho
         demand = (world.table.tasks * world.table.demand[:, 0])[jobs].astype(float)
         backlog = fluid_backlog(submit, demand * length, rate)
         of_jobs = [spans[world.table.job_id[int(job)]] for job in jobs]
+        # A job ends at the first microsecond at which its work is done.
+        slack = float(demand.sum()) * max(speed.values())
         for now in (*submit.tolist(), *(submit + 700_000).tolist()):
-            done = np.array([progress_us(own, now, world.restart_us, speed) for own in of_jobs])
+            traced_us = now + world.table.origin_us
+            done = np.array([progress_us(own, traced_us, world.restart_us, speed) for own in of_jobs])
             left = float((demand * (length - done))[submit <= now].sum())
-            # A microsecond of each job: it ends at the first one at which its work is done.
-            slack = float(demand.sum()) * max(speed.values())
-            assert left + slack >= backlog_at(submit, backlog, rate, np.array([now]))[0]
+            yield left, backlog_at(submit, backlog, rate, np.array([now]))[0], slack
 
 
 def progress_us(spans: list[Span], now: int, restart_us: int, speed: dict[str, float]) -> float:
