@@ -159,6 +159,11 @@ BY_NAME: dict[str, Column] = {column.name: column for column in COLUMNS}
 SCHEMA: dict[str, pl.DataType] = {column.name: column.dtype for column in COLUMNS}
 """What polars calls a schema: dtype by name, in file order."""
 
+DEMAND_COLUMNS: tuple[str, ...] = tuple(
+    name for name in SCHEMA if name in ("num_gpus", "num_tasks") or name.endswith("_per_task")
+)
+"""What a job demands."""
+
 SORT_KEY: tuple[str, ...] = ("submit_s", "trace_order", "vc")
 """Order of the rows; ties between vcs go by the vc's name."""
 
