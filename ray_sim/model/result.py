@@ -88,15 +88,17 @@ class JctCertificate:
     """
 
     b1_s: float
-    """Mean shortest run: nobody waits."""
-    b2_s: float
+    """Mean shortest run, with the upload before it where there is one: nobody waits."""
+    b2_s: float | None
     """Mean flow time of the best schedule on one machine as fast as the whole partition."""
-    b3_s: float
+    b3_s: float | None
     """Mean busy time on that machine plus half the shortest run."""
     bound_s: float
     """The best of the three in each partition: no schedule has a smaller mean JCT."""
     gap: float | None
     """Mean JCT / `bound_s` - 1, >= 0 up to rounding; null where only the bound is 0."""
+    only_b1: str | None = None
+    """Why B2 and B3 bound nothing and are null; null where they hold."""
 
 
 @dataclass(frozen=True, slots=True)
