@@ -154,12 +154,12 @@ def build_world(
     """
     values = resolve("the world", WORLD_PARAMETERS, params or {})
     slot_us = _us(values["slot_s"])
-    _check_truth(values, cluster)
+    _check_truth(values)
     shop, chunks = _shop(table, cluster, partition), None
     if values["truth"] == "a_online":
         chunks = chunk_world(table, cluster, slot_us, str(values["slot_fill"]))
         shop = chunks.shop(shop)
-    outages, there = _outages(cluster, table.origin_us)
+    outages, there = _outages(cluster, table.origin_us, 1 if chunks is None else chunks.truth.grid_us)
     return World(
         table=table,
         cluster=cluster,
@@ -179,23 +179,24 @@ def build_world(
     )
 
 
-def _check_truth(values: Mapping[str, Value], cluster: Cluster) -> None:
+def _check_truth(values: Mapping[str, Value]) -> None:
     """Refuse facts that have no effect under the chosen truth."""
     if values["truth"] == "rigid":
         if values["slot_fill"] != "whole":
             raise InvalidScenarioError("slot_fill is about chunks: set truth=a_online, or leave it out")
         return
-    for name in ("restart_cost_s", "checkpoint_s"):
-        if values[name]:
-            raise InvalidScenarioError(f"{name}: with truth=a_online chunks go on at no cost; leave it out")
-    if cluster.availability is not None:
+    if values["restart_cost_s"]:
         raise InvalidScenarioError(
-            "availability: servers come and go in worlds of whole jobs only; leave it out, or use truth=rigid"
+            "restart_cost_s: with truth=a_online chunks go on at no cost; leave it out"
+        )
+    if values["checkpoint_s"]:
+        raise InvalidScenarioError(
+            "checkpoint_s: with truth=a_online a chunk that loses its server begins anew; leave it out"
         )
 
 
-def _outages(cluster: Cluster, origin_us: int) -> tuple[Outages, BoolArray]:
-    """Changes from the first submission on, and who is there then."""
+def _outages(cluster: Cluster, origin_us: int, grid_us: int) -> tuple[Outages, BoolArray]:
+    """Changes from the first submission on, at the next instant on the grid, and who is there then."""
     availability = cluster.availability
     there = np.ones(len(cluster), dtype=np.bool_)
     if availability is None:
@@ -206,7 +207,7 @@ def _outages(cluster: Cluster, origin_us: int) -> tuple[Outages, BoolArray]:
     for server, up in zip(availability.server[:past], availability.up[:past], strict=True):
         there[server] = up
     return Outages(
-        time=availability.time_us[past:] - origin_us,
+        time=-(-(availability.time_us[past:] - origin_us) // grid_us) * grid_us,
         server=availability.server[past:].copy(),
         up=availability.up[past:].copy(),
     ), there

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 import pytest
@@ -23,11 +24,13 @@ from ray_sim.model.result import RunResult
 from ray_sim.model.units import NEVER_US, IntArray
 from ray_sim.policies.registry import create_policy
 from tests.chunk_worlds import ChunkJob, Server, chunk_world
-from tests.random_worlds import job_lists, policies, worlds
-from tests.toys import Dealer, Turns, WorkersTruth, chunked, world_with
+from tests.random_worlds import job_lists, policies, server_changes, worlds
+from tests.toys import Dealer, Impatient, Turns, WorkersTruth, chunked, world_with
 from tests.worlds import Job, changes_of, fingerprint, replay, world_of
 
-few = settings(max_examples=40)
+few = settings(max_examples=60)
+
+CHUNK_POLICIES = ("chunk_fifo", "chunk_spt")
 
 
 def through_bytes(state: Mapping[str, np.ndarray]) -> State:
@@ -56,8 +59,8 @@ class Travelling:
     def next_us(self) -> int:
         return self._travel().next_us
 
-    def collect(self, now_us: int) -> IntArray:
-        return self._travel().collect(now_us)
+    def collect(self, now_us: int, commands: Commands | None = None) -> IntArray:
+        return self._travel().collect(now_us, commands)
 
     def command(self, now_us: int, commands: Commands) -> None:
         self._travel().command(now_us, commands)
@@ -115,8 +118,10 @@ def other_worlds(draw: st.DrawFn) -> tuple[World, Callable[[], Policy]]:
         params["horizon_s"] = 60
         return world_with(WorkersTruth, jobs, gpus, elastic=True, params=params), Turns
     chunks = draw(st.lists(st.integers(1, 5), min_size=len(jobs), max_size=len(jobs)))
-    name = draw(st.sampled_from(["", "chunk_fifo", "chunk_spt"]))
-    return chunked(jobs, chunks, len(gpus)), (lambda: create_policy(name)) if name else Dealer
+    changes = draw(st.just([]) | server_changes(len(gpus)))
+    built_in = [partial(create_policy, name) for name in CHUNK_POLICIES]
+    makers: list[Callable[[], Policy]] = [Dealer, Impatient, *built_in]
+    return chunked(jobs, chunks, len(gpus), changes), draw(st.sampled_from(makers))
 
 
 @few
@@ -171,7 +176,7 @@ def chunk_site() -> Site:
 TWO_WORKERS = Commands(changes=changes_of([(0, [(1, 0, 1)]), (1, [(2, 0, 1)])]))
 ONE_CHUNK = Commands(ps=np.array([[0, 1]]), chunks=np.array([[3, 0, 0, 0, 12, 5, 1]]))
 """Job 0 has a parameter server; to worker 3, key 0, its chunk 0, uploaded at 12 us, 5 us of work."""
-STARTED, DONE = [[SERVE, 0, 0, 3], [RUN, 0, 0, 3]], [[COMPLETE, 0, 0, 3]]
+STARTED, DONE = [[SERVE, 0, 0, 3, 5], [RUN, 0, 0, 3, 5]], [[COMPLETE, 0, 0, 3, 0]]
 
 
 def test_a_repeated_request_is_answered_again_and_not_carried_out_twice() -> None:
