@@ -339,10 +339,11 @@ class Simulation:
             self._reasons[job] = decision.reject_reason
         for job in decision.evict.tolist():
             self._evict(now, job)
-        if self._chunked is not None and len(decision.evict):
-            # They may have returned within a slot, and the policy be asked before it hears of that.
-            self._arrived = [np.setdiff1d(jobs, decision.evict) for jobs in self._arrived]
-            self._returned = [np.setdiff1d(jobs, decision.evict) for jobs in self._returned]
+        if len(decision.reject) or len(decision.evict):
+            # Who came within a slot may end there, before the policy is told at the next one.
+            ended = np.union1d(decision.reject, decision.evict)
+            self._arrived = _without(ended, self._arrived)
+            self._returned = _without(ended, self._returned)
         for job, level in decision.levels.tolist():
             add_event(self._recording.current, now, LEVEL, job, -1, -1, level)
         if self._chunked is not None:
@@ -499,6 +500,12 @@ class Simulation:
         self._reasons = {}
         for job, length in state["reasons"].tolist():
             self._reasons[job], text = text[:length], text[length:]
+
+
+def _without(jobs: IntArray, arrays: list[IntArray]) -> list[IntArray]:
+    """The arrays without these jobs, and without those in which no other is."""
+    others = [np.setdiff1d(array, jobs) for array in arrays]
+    return [array for array in others if len(array)]
 
 
 def _joined(arrays: list[IntArray]) -> IntArray:

@@ -65,7 +65,8 @@ have a server and no job; `lose` is a job that waits again because it lost that 
 
 Of a chunked job, `start`, `stop` and `finish` with the role chunk say when a chunk makes progress on a
 server; `count` is its number. With the role ps `start`, `move` and `stop` say which server it holds a
-parameter server on, until it finishes.
+parameter server on, until it finishes or is evicted. `lose` with these roles is a chunk (after its `stop`, if
+it was making progress) or a parameter server that was lost with its server.
 """
 
 

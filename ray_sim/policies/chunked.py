@@ -70,7 +70,7 @@ class LeastLoaded(Policy):
 
     def _chunks(self, view: View) -> list[Chunk]:
         """Chunks that can be sent off, with their workers, in the order of dispatch."""
-        waiting = np.union1d(self._unsent, view.arrived)
+        waiting = np.union1d(self._unsent, view.arrived) if len(self._unsent) else view.arrived
         self._unsent = NO_JOBS
         partition = view.jobs.partition[waiting]
         chunks: list[Chunk] = []

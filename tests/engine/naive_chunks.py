@@ -95,17 +95,22 @@ class NaiveWorld:
         ps_of: dict[int, int] = {}
         serving: dict[int, Sent] = {}
         for now in range(slots):
-            self._change_servers(now, result, gone, ps_of, serving)
+            halted = self._change_servers(now, result, gone, ps_of, serving)
             due += plan.get(now, [])
             served: list[Sent] = []
+            overtaken: list[Sent] = []
             for arriving in (False, True):
                 if arriving:
                     self._send(now, result, due, gone, in_cloud)
                 served = self._choose(now, result.chunks, serving)
                 self._give_ps({chunk.job for chunk in served}, ps_of, gone, in_cloud)
-            for chunk in result.chunks:
-                interrupted = chunk.ran and chunk.ran[-1] == now - 1 and chunk.left > 0
-                result.preemptions += bool(interrupted and chunk not in served)
+                for chunk in result.chunks:
+                    ran = chunk.ran and chunk.ran[-1] == now - 1 and chunk.left > 0
+                    # In the second round who has lost a parameter server is in progress no more.
+                    ran = ran and not (arriving and chunk.job in halted)
+                    if ran and chunk not in served and chunk not in overtaken:
+                        overtaken.append(chunk)
+            result.preemptions += len(overtaken)
             result.stalled += len({chunk.job for chunk in served} - set(ps_of))
             for chunk in served:
                 if chunk.job in ps_of:
@@ -115,7 +120,8 @@ class NaiveWorld:
 
     def _change_servers(
         self, now: int, result: Naive, gone: set[int], ps_of: dict[int, int], serving: dict[int, Sent]
-    ) -> None:
+    ) -> list[int]:
+        """Returns the jobs that lose their parameter server, whose chunks are in progress no more."""
         went = {server for server, there in self.changes.get(now, []) if not there}
         for server, there in self.changes.get(now, []):
             (gone.discard if there else gone.add)(server)
@@ -134,6 +140,7 @@ class NaiveWorld:
             del ps_of[job]
         for job in {chunk.job for chunk in lost} | set(without_ps):
             result.interruptions[job] = result.interruptions.get(job, 0) + 1
+        return without_ps
 
     def _send(
         self, now: int, result: Naive, due: Sequence[Planned], gone: set[int], in_cloud: set[int]

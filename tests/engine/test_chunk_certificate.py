@@ -15,6 +15,7 @@ from ray_sim.model.streams import Streams
 from tests.chunk_worlds import CLOUD, ChunkJob, Script, Server, chunk_world
 from tests.engine.best_chunk_schedule import Parts, least_total_jct
 from tests.engine.test_chunk_oracle import Case, cases
+from tests.random_worlds import server_changes
 from tests.worlds import replay
 
 ROUNDED = 2e-9
@@ -119,6 +120,19 @@ def test_a_cloud_elsewhere_leaves_a_partition_its_own_bounds() -> None:
 def test_no_policy_beats_the_bound(policy: str, case: Case, whole: bool) -> None:
     world = chunk_world(case.jobs, case.servers, slot_s=1, slot_fill="whole" if whole else "fractional")
     assert_above_bound(world, policy)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@settings(max_examples=100)
+@given(data=st.data(), case=cases(), whole=st.booleans())
+def test_no_policy_beats_the_bound_where_servers_come_and_go(
+    policy: str, data: st.DataObject, case: Case, whole: bool
+) -> None:
+    fill = "whole" if whole else "fractional"
+    changes = data.draw(server_changes(len(case.servers)))
+    assert_above_bound(
+        chunk_world(case.jobs, case.servers, slot_s=1, slot_fill=fill, changes=changes), policy
+    )
 
 
 @settings(max_examples=300)
