@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 LINE_INTERVAL_S = 10.0
 """Between progress lines where there is no terminal to draw a bar on."""
 
-_PIPE_WIDTH = 1000
-"""Characters a table may take in a file or a pipe: as many as it wants."""
+_WIDEST = 10_000
+"""Characters that no line of a table exceeds."""
 
 
 class Report(Protocol):
@@ -44,8 +44,12 @@ def print_rows(rows: Iterable[tuple[str, object]]) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> None:
-    """A table; numbers stand to the right."""
+    """A table; numbers stand to the right.
+
+    It is as wide as it must be: a narrow terminal breaks its lines, which reads better than broken cells.
+    """
     from rich.console import Console
+    from rich.measure import Measurement
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
@@ -55,8 +59,10 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title:
         table.add_column(column, justify="right" if is_number else "left", overflow="fold")
     for line in lines:
         table.add_row(*(number(cell) for cell in line))
-    width = None if sys.stdout.isatty() else _PIPE_WIDTH
-    Console(width=width, markup=False, highlight=False).print(table)
+    console = Console(markup=False, highlight=False)
+    unlimited = console.options.update(max_width=_WIDEST)
+    console.width = max(console.width, Measurement.get(console, unlimited, table).maximum)
+    console.print(table)
 
 
 def print_frame(frame: pl.DataFrame, columns: Mapping[str, str], title: str | None = None) -> None:

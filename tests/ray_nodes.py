@@ -25,15 +25,17 @@ REPOSITORY = Path(__file__).parents[1]
 QUICK_TO_NOTICE = {
     "health_check_initial_delay_ms": 0,
     "health_check_period_ms": 500,
-    "health_check_timeout_ms": 500,
-    "health_check_failure_threshold": 3,
+    "health_check_timeout_ms": 1000,
+    "health_check_failure_threshold": 5,
 }
-"""Ray's settings for a cluster that gives up a silent node after 1.5 s instead of 15."""
+"""Ray's settings for a cluster that gives up a silent node after 2.5 to 7.5 s instead of 15 to 65.
+
+Less, and a busy machine gives up nodes that are alive."""
 
 KEEP_ALIVE = {
     f"RAY_grpc_{side}keepalive_{what}_ms": str(milliseconds)
     for side in ("", "client_")
-    for what, milliseconds in (("time", 1000), ("timeout", 2000))
+    for what, milliseconds in (("time", 1000), ("timeout", 5000))
 }
 """Variables with which Ray gives up a silent connection after seconds instead of minutes."""
 
@@ -179,15 +181,12 @@ def _node(
         assert process.poll() is None, log.read_text()
         yield process.pid
     finally:
-        end(process)
+        _end(process)
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
-    """End a process and all below it, the latter by force."""
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a node's first process and all below it by force: there is nothing that they should keep."""
     below = descendants(process.pid)
-    process.terminate()
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(20)
     process.kill()
     process.wait()
     kill(below)

@@ -100,7 +100,11 @@ def test_a_sweep_file_may_be_an_object_itself(bucket: tuple[Path, str]) -> None:
         ("s3://bucket/secret.parquet?{query}", "access denied; give credentials as the store's own tools"),
         ("s3://bucket/empty.parquet?{query}", "the file is empty"),
         ("s3://bucket/text.parquet?{query}", "not a readable Parquet file"),
-        ("s3://b/w.parquet?region=x&endpoint_override=http://127.0.0.1:1", "the store cannot be reached"),
+        pytest.param(
+            "s3://b/w.parquet?region=x&endpoint_override=http://127.0.0.1:1",
+            "the store cannot be reached",
+            marks=pytest.mark.slow,
+        ),
         ("http://127.0.0.1:1/w.parquet", "http:// is not known; give a path or one of file://, gs://"),
         ("file:///none/w.parquet", "there is no such object; check its name"),
         ("s3://key:hidden@bucket/w.parquet", "a URL is written into results, so it must hold no password"),

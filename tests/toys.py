@@ -115,8 +115,8 @@ class Impatient(Dealer):
         odd = present[present % 2 == 1]
         due_us = view.jobs.submit_us[odd] + 3 * US_PER_S
         evicted = odd[due_us <= view.now_us]
-        self._unsent = np.setdiff1d(self._unsent, evicted)
         dispatch = self._deal(view)
+        self._unsent = np.setdiff1d(self._unsent, evicted)
         if dispatch is not None:
             stays = ~np.isin(dispatch.job, evicted)
             columns = {name: getattr(dispatch, name)[stays] for name in ("job", "unit", "worker", "key")}

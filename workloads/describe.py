@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from pydantic import JsonValue
 
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.job import JobTable
-from ray_sim.model.units import QUANTA_PER_UNIT, BoolArray, IntArray
+from ray_sim.model.units import QUANTA_PER_UNIT, BoolArray, IntArray, us_to_seconds
 from workloads.provenance import Provenance
 from workloads.sources import Source
 from workloads.store import frame_to_table, read_frame, read_provenance
@@ -30,6 +31,9 @@ QUANTILES: dict[str, float] = {
 
 SIZES_SHOWN = 12
 """Sizes in the text; the JSON has all."""
+
+SOURCES_SHOWN = 5
+"""Source files in the text; the JSON has all."""
 
 _S_PER_H = 3600
 
@@ -53,6 +57,8 @@ class ClusterLoad:
     gpus: float
     offered_load: float | None
     """GPU-seconds of all jobs over GPUs x span; null where either is 0."""
+    offered_loads: dict[str, float]
+    """The same for each other resource that the cluster has."""
     never_fit: int
     """Jobs that the empty cluster cannot hold."""
     never_fit_vc: int | None
@@ -198,9 +204,24 @@ def _cluster_load(frame: pl.DataFrame, cluster: Cluster, gpu_hours: float, span_
         servers=len(cluster),
         gpus=gpus,
         offered_load=_load(gpu_hours, gpus, span_s),
+        offered_loads=_other_loads(table, cluster, span_s),
         never_fit=int(never_fits(table, cluster.capacity).sum()),
         never_fit_vc=never_fit_vc,
     )
+
+
+def _other_loads(table: JobTable, cluster: Cluster, span_s: float) -> dict[str, float]:
+    """Demand times run time of all jobs over capacity times span, of what is not GPUs."""
+    if span_s == 0:
+        return {}
+    run_s = us_to_seconds(table.work_us * table.tasks)
+    demanded = (table.demand * run_s[:, None]).sum(axis=0)
+    offered = cluster.capacity.sum(axis=0) * span_s
+    return {
+        name: float(demanded[r] / offered[r])
+        for r, name in enumerate(cluster.resources)
+        if name != "gpu" and offered[r] > 0
+    }
 
 
 def _servers_of(cluster: Cluster, vc: str | None) -> BoolArray:
@@ -233,6 +254,7 @@ def _load_rows(load: ClusterLoad | None) -> list[tuple[str, str]]:
     rows = [
         ("cluster", f"{load.cluster}: {load.servers:,} servers, {load.gpus:,.15g} GPUs"),
         ("offered load", offered),
+        *((f"offered load, {name}", f"{value:.3f}") for name, value in load.offered_loads.items()),
         ("jobs larger than the cluster", f"{load.never_fit:,}"),
     ]
     if load.never_fit_vc is not None:
@@ -244,13 +266,22 @@ def _provenance_rows(provenance: Provenance | None) -> list[tuple[str, str]]:
     if provenance is None:
         return [("made by", "unknown, the file does not say")]
     counts = provenance.counts
+    shown = provenance.sources[:SOURCES_SHOWN]
+    hidden = len(provenance.sources) - len(shown)
     rows = [
         ("made by", f"{provenance.converter} {provenance.converter_version}"),
-        *((f"source {source.name}", f"sha256 {source.sha256}") for source in provenance.sources),
+        *((f"source {source.name}", f"sha256 {source.sha256}") for source in shown),
+        *([("further sources", f"{hidden:,}")] if hidden else []),
         ("rows", f"{counts.read:,} read, {counts.kept:,} kept, {sum(counts.rejected.values()):,} rejected"),
         *([("rows outside the window", f"{counts.outside_window:,}")] if counts.outside_window else []),
         *((f"rejected as {reason}", f"{count:,}") for reason, count in counts.rejected.items()),
     ]
     if provenance.seed is not None:
         rows.append(("seed", str(provenance.seed)))
-    return [*rows, *((name, str(value)) for name, value in (provenance.options | provenance.notes).items())]
+    return [*rows, *((name, _text(value)) for name, value in (provenance.options | provenance.notes).items())]
+
+
+def _text(value: JsonValue) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_text(inner)}" for name, inner in value.items())
+    return str(value)

@@ -10,7 +10,7 @@ import polars as pl
 
 from ray_sim.model.units import MAX_TIME_S
 
-SCHEMA_VERSION = "2"
+SCHEMA_VERSION = "3"
 """Changes when a column appears, goes, or changes its meaning."""
 
 MAX_COUNT = 2**20
@@ -18,6 +18,9 @@ MAX_COUNT = 2**20
 
 MAX_GIB = 2**30
 """The most memory or disk a task may have."""
+
+MAX_NORM = 2**10
+"""The most of a resource measured in the trace's largest machines that a task may have."""
 
 MAX_MB = 2**30
 """The largest model; also the bandwidth, in Mbit/s, that nobody has."""
@@ -151,6 +154,52 @@ COLUMNS: tuple[Column, ...] = (
     ),
     Column(
         "group_id", pl.String(), "Job of the trace that this row is a part of.", null="the row is a whole job"
+    ),
+    *(
+        Column(
+            f"{resource}_norm_per_task",
+            pl.Float64(),
+            f"{what} of one task, as a part of the largest machine's in the trace.",
+            null="0",
+            unit="machine",
+            minimum=0,
+            maximum=MAX_NORM,
+        )
+        for resource, what in (("cpu", "CPU"), ("memory", "Memory"), ("disk", "Disk"))
+    ),
+    Column(
+        "scheduling_class",
+        pl.Int64(),
+        "How sensitive to latency the job is; Google's 0 to 3, the higher the more.",
+        null="the trace has none",
+        minimum=0,
+        maximum=MAX_COUNT,
+    ),
+    Column(
+        "different_machines",
+        pl.Int64(),
+        "1 where the trace demands that a job's tasks run on machines of their own.",
+        null="unknown",
+        minimum=0,
+        maximum=1,
+    ),
+    Column(
+        "wait_s",
+        pl.Float64(),
+        "From the submission to the first start in the trace.",
+        null="unknown",
+        unit="s",
+        minimum=0,
+        maximum=MAX_TIME_S,
+    ),
+    Column(
+        "span_s",
+        pl.Float64(),
+        "From the first start to the last end in the trace, pauses included.",
+        null="unknown",
+        unit="s",
+        minimum=0,
+        maximum=MAX_TIME_S,
     ),
     Column(
         "chunks",

@@ -164,8 +164,9 @@ def _cluster_sha256(cluster: Cluster) -> str:
             "vc": cluster.vc,
             "kind": [str(kind) for kind in cluster.kind],
             "gpu_type": cluster.gpu_type,
-            "availability": cluster.availability
-            and [column.tolist() for column in astuple(cluster.availability)],
+            "availability": None
+            if cluster.availability is None
+            else [column.tolist() for column in astuple(cluster.availability)],
             "workers": cluster.worker_slots.tolist(),
             "ps": cluster.ps_slots.tolist(),
         }

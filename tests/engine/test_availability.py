@@ -234,6 +234,7 @@ def failing_worlds(draw: st.DrawFn) -> World:
     return build_world(world.table, cluster, partition=world.partition, params=seconds)
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(world=failing_worlds(), policy=policies())
 def test_both_loops_agree_however_servers_come_and_go(world: World, policy: PolicyChoice) -> None:

@@ -114,6 +114,7 @@ def test_a_cloud_elsewhere_leaves_a_partition_its_own_bounds() -> None:
     assert (found.b2_s, found.b3_s) == (None, None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 @settings(max_examples=300)
 @given(case=cases(), whole=st.booleans())
@@ -135,6 +136,7 @@ def test_no_policy_beats_the_bound_where_servers_come_and_go(
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(case=cases(), slot_s=st.sampled_from([1.0, None]))
 def test_no_script_beats_the_bound(case: Case, slot_s: float | None) -> None:

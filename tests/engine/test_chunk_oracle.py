@@ -121,6 +121,7 @@ def assert_alike(case: Case, result: RunResult, naive: Naive) -> None:
         assert result.summary.stalled_s == naive.stalled
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(case=cases(), slot_s=st.sampled_from([1.0, None]))
 def test_chunks_run_in_the_slots_in_which_a_naive_simulator_runs_them(
@@ -142,6 +143,7 @@ def failing_cases(draw: st.DrawFn, *, whole_seconds: bool) -> tuple[Case, list[C
     return case, changes
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(failing=st.one_of(
     st.tuples(failing_cases(whole_seconds=False), st.just(1.0)),

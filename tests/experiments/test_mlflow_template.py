@@ -13,6 +13,8 @@ from mlflow import MlflowClient
 from ray_sim.experiments.mlflow_template import new_database, template_path
 from ray_sim.experiments.tracking import migrate, schema_revision
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -78,13 +78,14 @@ def bytes_of(directory: str) -> dict[str, bytes]:
 ACTORS = ("--fleet", "actors", "--sites", "2")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("desk")
 @pytest.mark.parametrize(
     ("number", "fleet"),
     [
         (signal.SIGINT, ()),
         (signal.SIGKILL, ()),
-        pytest.param(signal.SIGKILL, ACTORS, marks=[pytest.mark.ray, pytest.mark.slow]),
+        pytest.param(signal.SIGKILL, ACTORS, marks=pytest.mark.ray),
     ],
 )
 def test_a_run_that_was_stopped_or_killed_goes_on_with_the_same_bytes(

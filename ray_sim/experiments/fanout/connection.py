@@ -12,7 +12,8 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -32,6 +33,9 @@ _KNOCK_S = 5.0
 
 _READY_S = 180.0
 """For the first worker to fetch the code, start and import it."""
+
+_CLIENT_SERVER_GONE = "Starting Ray client server failed"
+"""What Ray says where its process for a client ended before it listened, as when its port was taken."""
 
 _VERSIONS = re.compile(
     r"started with:\s+Ray: (?P<ray>\S+)\s+Python: (?P<python>\S+)"
@@ -63,10 +67,19 @@ def _server(address: str) -> tuple[str, int] | None:
 def cluster(address: str) -> Iterator[int]:
     """Join or start Ray, and shut down only what was started here. Yields the number of cores.
 
+    What is printed meanwhile goes to stderr: Ray tells on stdout what became of its machines, and
+    stdout is for results.
+
     Raises
     ------
     InvalidInputError : no cluster at the address, or none that this process can use
     """
+    with redirect_stdout(sys.stderr), _connected(address) as number_of_cores:
+        yield number_of_cores
+
+
+@contextmanager
+def _connected(address: str) -> Iterator[int]:
     if address == "local" and "ray" not in sys.modules:  # Ray reads these when it is imported
         # A private token: nobody else on this machine can hand our workers code, and Ray leaves
         # no token file in the home directory, which would change how later `ray start`s behave.
@@ -124,15 +137,22 @@ def _join(address: str) -> None:
         _knock(*server)
     # The environment of the job that this process may be is kept, apart from the number of threads.
     os.environ.setdefault("RAY_OVERRIDE_JOB_RUNTIME_ENV", "1")
+    join = partial(
+        ray.init,
+        address=address,
+        # The workers run the very code of this process, whatever is installed there.
+        runtime_env={"env_vars": _ONE_THREAD, "py_modules": [str(path) for path in _own_code()]},
+        logging_level=logging.ERROR,
+        log_to_driver=False,
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what they say is in the error too
-        ray.init(
-            address=address,
-            # The workers run the very code of this process, whatever is installed there.
-            runtime_env={"env_vars": _ONE_THREAD, "py_modules": [str(path) for path in _own_code()]},
-            logging_level=logging.ERROR,
-            log_to_driver=False,
-        )
+        try:
+            join()
+        except (ConnectionError, RuntimeError) as error:
+            if _CLIENT_SERVER_GONE not in str(error):
+                raise
+            join()
 
 
 def _own_code() -> list[Path]:

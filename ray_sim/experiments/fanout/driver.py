@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import redirect_stdout
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -63,7 +61,7 @@ def fan_out(
     """
     if not configurations:
         return  # Ray takes seconds to start
-    with cluster(address) as count, redirect_stdout(sys.stderr):  # Ray prints what befalls workers
+    with cluster(address) as count:
         yield from _FanOut(configurations, inputs, store, max_in_flight, count).outcomes(stop)
 
 
