@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
+from ray_sim.reports.bars import ASCII
 from ray_sim.reports.text import number
 
 if TYPE_CHECKING:
@@ -40,7 +41,17 @@ def print_rows(rows: Iterable[tuple[str, object]]) -> None:
     listed = [(label, number(value)) for label, value in rows]
     width = max((len(label) for label, _ in listed), default=0)
     for label, value in listed:
-        sys.stdout.write(f"{label:<{width}}  {value}\n")
+        sys.stdout.write(_printable(f"{label:<{width}}  {value}\n"))
+
+
+def _printable(text: str) -> str:
+    """The text as the terminal's encoding can show it, bars by ASCII if need be."""
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(ASCII).encode(encoding, "replace").decode(encoding)
+    return text
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> None:

@@ -129,6 +129,19 @@ def test_enrich_lists_its_profiles_and_names_a_wrong_one(
     assert "columns.sample_s: must be a number from" in _complaint(capsys, *ENRICH, "--profile", "own.yaml")
 
 
+def test_synth_fits_a_workload_and_says_how_well(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    like = ["synth", "--like", "week.parquet", "-n", "60", "-o", "like.parquet"]
+    told = _answer(capsys, *like, "--arrivals", "poisson", "--load-scale", "2")
+    assert (told["like"], told["arrivals"], told["jobs"]) == ("week.parquet", "poisson", 60)
+    assert set(told["ks"]) == {"num_gpus", "duration_s", "inter_arrival_s"}  # type: ignore[call-overload]  # JSON
+    assert main(like) == 0
+    assert "KS distance, duration_s" in capsys.readouterr().out
+    assert _answer(capsys, "info", "like.parquet")["jobs"] == 60
+    assert "either a PROFILE" in _complaint(capsys, *like, "philly")
+    assert "either a PROFILE" in _complaint(capsys, "synth", "-n", "5", "-o", "x.parquet")
+    assert "Did you mean 'poisson'" in _complaint(capsys, *like, "--arrivals", "posson")
+
+
 def test_info_knows_a_cluster_and_a_run(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _answer(capsys, "info", "small.yaml")["servers"] == 2
     _answer(capsys, "run", *WEEK, "-o", "fifo")
@@ -432,3 +445,24 @@ def test_bench_refuses_what_it_cannot_use_before_it_measures(
     assert "none.json: cannot be read" in _complaint(capsys, "bench", "phases", "--against", "none.json")
     assert "folder none does not exist" in _complaint(capsys, "bench", "phases", "-o", "none/b.json")
     assert "Did you mean 'phases'" in _complaint(capsys, "bench", "phase")
+
+
+def test_info_warns_of_a_queue_that_cannot_drain_and_draws_for_any_terminal(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("jobs.csv").write_text("submit_s,duration_s,num_gpus\n0,9000,8\n3600,9000,8\n7200,3600,16\n")
+    _answer(capsys, "convert", "csv", "jobs.csv", "-o", "jobs.parquet")
+    told = _answer(capsys, "info", "jobs.parquet", "-c", "small.yaml")
+    # 40 GPU-hours of the jobs that fit, on 8 GPUs in 2 h; the job of 16 never does.
+    assert told["load"]["whole"]["resources"]["gpu"]["offered_load"] == 2.5  # type: ignore[index]  # JSON
+    assert told["load"]["whole"]["never_fit"] == 1  # type: ignore[index]  # JSON
+    assert len(told["warnings"]) == 2  # type: ignore[arg-type]  # JSON
+    ended = subprocess.run(
+        [*RAY_SIM, "info", str(desk / "jobs.parquet"), "-c", str(desk / "small.yaml")],
+        capture_output=True,
+        check=True,
+        cwd=Path(__file__).parents[1],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert b"warning: cluster small: offered load 2.50 (gpu), so the queue cannot drain" in ended.stderr
+    assert b"########" in ended.stdout

@@ -13,6 +13,9 @@ MAX_COUNT = 2**20
 MAX_GIB = 2**30
 """The most memory or disk a task may have."""
 
+MAX_NORM = 2**10
+"""The most of a resource measured in the trace's largest machines that a task may have."""
+
 MAX_MB = 2**30
 """The largest model; also the bandwidth, in Mbit/s, that nobody has."""
 

@@ -7,7 +7,7 @@ import math
 import polars as pl
 
 from ray_sim.model.units import MAX_TIME_S
-from workloads.column import MAX_COUNT, MAX_GIB, MAX_WHOLE
+from workloads.column import MAX_COUNT, MAX_GIB, MAX_NORM, MAX_WHOLE
 from workloads.column import Column as Column
 from workloads.column import Layer as Layer
 from workloads.training_columns import TRAINING_COLUMNS
@@ -105,6 +105,52 @@ COLUMNS: tuple[Column, ...] = (
     Column(
         "group_id", pl.String(), "Job of the trace that this row is a part of.", null="the row is a whole job"
     ),
+    *(
+        Column(
+            f"{resource}_norm_per_task",
+            pl.Float64(),
+            f"{what} of one task, as a part of the largest machine's in the trace.",
+            null="0",
+            unit="machine",
+            minimum=0,
+            maximum=MAX_NORM,
+        )
+        for resource, what in (("cpu", "CPU"), ("memory", "Memory"), ("disk", "Disk"))
+    ),
+    Column(
+        "scheduling_class",
+        pl.Int64(),
+        "How sensitive to latency the job is; Google's 0 to 3, the higher the more.",
+        null="the trace has none",
+        minimum=0,
+        maximum=MAX_COUNT,
+    ),
+    Column(
+        "different_machines",
+        pl.Int64(),
+        "1 where the trace demands that a job's tasks run on machines of their own.",
+        null="unknown",
+        minimum=0,
+        maximum=1,
+    ),
+    Column(
+        "wait_s",
+        pl.Float64(),
+        "From the submission to the first start in the trace.",
+        null="unknown",
+        unit="s",
+        minimum=0,
+        maximum=MAX_TIME_S,
+    ),
+    Column(
+        "span_s",
+        pl.Float64(),
+        "From the first start to the last end in the trace, pauses included.",
+        null="unknown",
+        unit="s",
+        minimum=0,
+        maximum=MAX_TIME_S,
+    ),
     *TRAINING_COLUMNS,
 )
 
@@ -112,6 +158,11 @@ BY_NAME: dict[str, Column] = {column.name: column for column in COLUMNS}
 
 SCHEMA: dict[str, pl.DataType] = {column.name: column.dtype for column in COLUMNS}
 """What polars calls a schema: dtype by name, in file order."""
+
+DEMAND_COLUMNS: tuple[str, ...] = tuple(
+    name for name in SCHEMA if name in ("num_gpus", "num_tasks") or name.endswith("_per_task")
+)
+"""What a job demands."""
 
 SORT_KEY: tuple[str, ...] = ("submit_s", "trace_order", "vc")
 """Order of the rows; ties between vcs go by the vc's name."""

@@ -134,9 +134,11 @@ class Inputs:
         world, _ = split_world(resolve("the world", WORLD, scenario.world))
         seed_free = not (scenario.workload.uses_seed or policy.uses_seed)
         spec = scenario.workload
-        workload: dict[str, object] = spec.model_dump(exclude={"path", "enrich"}, exclude_none=True)
-        if spec.path is not None:
-            workload["workload_sha256"] = self.workload_sha256(spec.path)
+        workload: dict[str, object] = spec.model_dump(
+            exclude={"path": True, "enrich": True, "synth": {"like"}}, exclude_none=True
+        )
+        if spec.file is not None:
+            workload["workload_sha256"] = self.workload_sha256(spec.file)
         if spec.enrich is not None:
             workload["enrich"] = spec.enrich.model_dump(exclude={"profile"})
             workload["training_sha256"] = self.training_draws(spec.enrich.profile).sha256
@@ -178,8 +180,9 @@ def _cluster_sha256(cluster: Cluster) -> str:
             "vc": cluster.vc,
             "kind": [str(kind) for kind in cluster.kind],
             "gpu_type": cluster.gpu_type,
-            "availability": cluster.availability
-            and [column.tolist() for column in astuple(cluster.availability)],
+            "availability": None
+            if cluster.availability is None
+            else [column.tolist() for column in astuple(cluster.availability)],
             "workers": cluster.worker_slots.tolist(),
             "ps": cluster.ps_slots.tolist(),
         }

@@ -20,7 +20,7 @@ from ray_sim.experiments.availability_file import split_world, with_availability
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.experiments.content import Content, Inputs
 from ray_sim.experiments.result_files import encode_result
-from ray_sim.experiments.scenario import Partition, Scenario, Value, WorkloadSpec
+from ray_sim.experiments.scenario import Partition, Scenario, SynthSpec, Value, WorkloadSpec
 from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, InvalidWorkloadError
@@ -30,10 +30,11 @@ from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy
 from ray_sim.reports.tables import summary_rows
 from workloads.enrich import enrich
+from workloads.fit import fit
 from workloads.realise import Tally
 from workloads.realise import realise as realise_frame
 from workloads.store import frame_to_table, load_workload, read_frame
-from workloads.synth import synth
+from workloads.synth import draw, profile_model
 from workloads.training_draws import TrainingDraws
 
 JobsProgress = Callable[[int, int], None]
@@ -143,9 +144,9 @@ def run_scenario(
 
 
 def read_base(spec: WorkloadSpec) -> Base:
-    """The files that a workload starts from."""
+    """The files that a workload starts from, before any seed."""
     return Base(
-        frame=None if spec.path is None else read_frame(spec.path),
+        frame=None if spec.file is None else read_frame(spec.file),
         draws=None if spec.enrich is None else load_training_draws(spec.enrich.profile),
     )
 
@@ -153,22 +154,32 @@ def read_base(spec: WorkloadSpec) -> Base:
 def realise(spec: WorkloadSpec, seed: int, base: Base, resources: tuple[str, ...]) -> Replayed:
     """The jobs of one seed: of a file or synthetic, realised as the workload says.
 
+    Parameters
+    ----------
+    base : see `read_base`
+
     Raises
     ------
     InvalidWorkloadError : nothing is left of the workload, or it cannot be realised so
     """
-    frame = base.frame
-    if spec.synth is not None:
-        frame, _ = synth(spec.synth.profile, spec.synth.jobs, seed, spec.synth.load_scale)
-    assert frame is not None, "a workload without `synth` has a `path`"
     try:
-        frame, tally = realise_frame(frame, spec.realisation, seed)
+        jobs = base.frame if spec.synth is None else _drawn(spec.synth, seed, base.frame)
+        assert jobs is not None, "a workload without `synth` has a `path`"
+        frame, tally = realise_frame(jobs, spec.realisation, seed)
         if spec.enrich is not None and base.draws is not None:
             frame, report = enrich(frame, base.draws, seed, spec.enrich.feasibility)
             tally = replace(tally, infeasible=report.read - report.kept, replayed=report.kept)
     except InvalidInputError as error:
         raise InvalidWorkloadError(f"{spec.path or spec.label}: {error}") from error
     return Replayed(frame_to_table(frame, resources), tally)
+
+
+def _drawn(spec: SynthSpec, seed: int, like: pl.DataFrame | None) -> pl.DataFrame:
+    """Synthetic jobs of one seed."""
+    if like is not None:
+        return draw(fit(like), spec.request, seed)
+    assert spec.profile is not None, "jobs are like a file's or have a profile"
+    return draw(profile_model(spec.profile), spec.request, seed)
 
 
 def carry_out(

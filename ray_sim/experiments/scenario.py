@@ -16,12 +16,14 @@ from pydantic import (
 )
 
 from ray_sim.experiments.documents import dotted_problems, parse_yaml, read_text
-from ray_sim.model.errors import InvalidScenarioError, problems_text
+from ray_sim.model.errors import InvalidScenarioError, UnknownNameError, problems_text
 from ray_sim.model.metrics import Trim
 from ray_sim.model.units import MAX_TIME_S
+from workloads.arrivals import ArrivalKind
 from workloads.enrich import Feasibility
 from workloads.realise import Realisation, ResampleRule, UnsuccessfulRule, Window
 from workloads.sources import Source
+from workloads.synth import Request, check_profile
 
 Scalar = bool | int | float | str | None
 Value = Scalar | list[Scalar]
@@ -40,6 +42,14 @@ def _pair(given: object) -> object:
     raise ValueError("must be [FROM, TO] in seconds; in a sweep, where a list is an axis, [[FROM, TO]]")
 
 
+def _profile(name: str) -> str:
+    try:
+        check_profile(name)
+    except UnknownNameError as error:
+        raise ValueError(str(error)) from error
+    return name
+
+
 def _rising(window: tuple[float, float]) -> tuple[float, float]:
     if not window[0] < window[1]:
         raise ValueError("FROM must be below TO")
@@ -53,11 +63,39 @@ class Spec(BaseModel):
 
 
 class SynthSpec(Spec):
-    """A workload drawn with the run's seed instead of read from a file."""
+    """A workload drawn with the run's seed: from published statistics, or like the jobs of a file."""
 
-    profile: str
+    profile: Annotated[str, AfterValidator(_profile)] | None = None
+    like: str | None = None
+    """A Parquet workload."""
     jobs: Annotated[int, Field(ge=1)]
     load_scale: LoadScale = 1.0
+    arrivals: Annotated[ArrivalKind, Field(strict=False)] | None = None
+    slot_s: Annotated[float, Field(gt=0, le=MAX_TIME_S, allow_inf_nan=False)] | None = None
+    """Of alternating arrivals."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if (self.profile is None) == (self.like is None):
+            raise ValueError("expected either a `profile`, or a workload to be `like`")
+        if self.slot_s is not None and self.arrivals is not ArrivalKind.ALTERNATING:
+            raise ValueError("`slot_s`: only with `arrivals: alternating`")
+        if self.like is None and self.arrivals is ArrivalKind.RESAMPLED:
+            raise ValueError("`arrivals: resampled`: only with `like`, whose days are drawn")
+        return self
+
+    @property
+    def request(self) -> Request:
+        """What is asked of the draw."""
+        return Request(self.jobs, self.load_scale, self.arrivals, self.slot_s)
+
+    @property
+    def label(self) -> str:
+        """Name for tables, e.g. ``synth:philly:5000x1.2:poisson``; another draw has another."""
+        source = self.profile or f"like-{(self.like or '').removesuffix('.parquet')}"
+        scale = "" if self.load_scale == 1 else f"x{self.load_scale}"
+        slot = "" if self.slot_s is None else f"{str(self.slot_s).removesuffix('.0')}s"
+        return ":".join(filter(None, ["synth", source, f"{self.jobs}{scale}", self.arrivals, slot]))
 
 
 class EnrichSpec(Spec):
@@ -113,6 +151,11 @@ class WorkloadSpec(Spec):
         return self
 
     @property
+    def file(self) -> str | None:
+        """The file that the workload is read from or fitted to; None where no file plays a part."""
+        return self.path if self.synth is None else self.synth.like
+
+    @property
     def realisation(self) -> Realisation:
         """What is made of the jobs of the file or of the draw."""
         return Realisation(
@@ -130,11 +173,7 @@ class WorkloadSpec(Spec):
     @property
     def label(self) -> str:
         """Name for tables, e.g. ``traces/philly/days/x1.2``; another workload has another."""
-        if self.synth:
-            scale = "" if self.synth.load_scale == 1 else f"x{self.synth.load_scale}"
-            name = f"synth:{self.synth.profile}:{self.synth.jobs}{scale}"
-        else:
-            name = (self.path or "").removesuffix(".parquet")
+        name = self.synth.label if self.synth else (self.path or "").removesuffix(".parquet")
         parts = [
             "" if self.unsuccessful == "keep" else f"{self.unsuccessful}-unsuccessful",
             "" if self.window is None else "-".join(str(at).removesuffix(".0") for at in self.window) + "s",
@@ -190,7 +229,11 @@ def parse_scenario(content: object, source: str) -> Scenario:
         return Scenario.model_validate(content)
     except ValidationError as error:
         known = [
-            name for spec in (Scenario, WorkloadSpec, EnrichSpec, TrimSpec) for name in spec.model_fields
+            *Scenario.model_fields,
+            *WorkloadSpec.model_fields,
+            *SynthSpec.model_fields,
+            *EnrichSpec.model_fields,
+            *TrimSpec.model_fields,
         ]
         problems = dotted_problems(error, known)
         raise InvalidScenarioError(problems_text(source, problems)) from error

@@ -16,9 +16,10 @@ from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.model.errors import InvalidScenarioError, InvalidWorkloadError
 from ray_sim.model.metrics import Trim
 from ray_sim.policies.fifo import Fifo
+from workloads.arrivals import ArrivalKind
 from workloads.enrich import enrich
 from workloads.store import load_workload, read_frame, write_workload
-from workloads.synth import synth
+from workloads.synth import Request, synth, synth_file
 
 
 def _scenario(**changes: object) -> Scenario:
@@ -52,6 +53,27 @@ def test_another_seed_draws_another_workload(at_desk: Path) -> None:
     synthetic = {"synth": {"profile": "philly", "jobs": 30}}
     first, second = (run_scenario(_scenario(workload=synthetic, seed=seed)).result.jobs for seed in (0, 1))
     assert first["submit_s"].to_list() != second["submit_s"].to_list()
+
+
+def test_jobs_like_those_of_a_file_are_the_ones_that_synth_draws(at_desk: Path) -> None:
+    drawn = synth_file("week.parquet", Request(25, arrivals=ArrivalKind.ALTERNATING), seed=3)
+    write_workload(drawn.frame, drawn.provenance, Path("like.parquet"))
+    given = {"like": "week.parquet", "jobs": 25, "arrivals": "alternating"}
+    finished = run_scenario(_scenario(workload={"synth": given}, seed=3))
+    assert finished.result.jobs.equals(simulate("like.parquet", "small.yaml").jobs)
+    manifest = json.loads(finished.files()["manifest.json"])
+    assert manifest["inputs"]["workload"] == {
+        "synth": {**given, "load_scale": 1.0},
+        "load_scale": 1.0,
+        "unsuccessful": "keep",
+    }
+
+
+def test_a_file_to_be_like_that_has_no_rate_is_named(at_desk: Path) -> None:
+    frame, provenance = synth("philly", 4, seed=1)
+    write_workload(frame.with_columns(submit_s=pl.lit(7.0)), provenance, Path("once.parquet"))
+    with pytest.raises(InvalidWorkloadError, match="synth:like-once:5: all 4 jobs are submitted at one"):
+        run_scenario(_scenario(workload={"synth": {"like": "once.parquet", "jobs": 5}}))
 
 
 def test_every_job_is_reported_to_the_progress(at_desk: Path) -> None:

@@ -13,6 +13,8 @@ from ray_sim.experiments.content import Inputs
 from ray_sim.experiments.scenario import Scenario, key_values, parse_scenario, read_scenario
 from ray_sim.experiments.training_file import bundled_training_profiles
 from ray_sim.model.errors import InvalidScenarioError, UnknownNameError
+from workloads.store import write_workload
+from workloads.synth import synth
 
 WEEK = {"workload": "week.parquet", "cluster": "small.yaml"}
 
@@ -80,6 +82,47 @@ def test_a_wrong_realisation_is_named(realisation: dict[str, object], problem: s
 
 
 @pytest.mark.parametrize(
+    ("draw", "problem"),
+    [
+        ({"jobs": 5}, "workload.synth: expected either a `profile`, or a workload to be `like`"),
+        ({"jobs": 5, "profile": "philly", "like": "week.parquet"}, "workload.synth: expected either"),
+        ({"jobs": 5, "profile": "phily"}, "workload.synth.profile: .*Did you mean 'philly'"),
+        ({"jobs": 5, "profile": "philly", "arivals": "poisson"}, "arivals: unknown key; .*'arrivals'"),
+        (
+            {"jobs": 5, "profile": "philly", "arrivals": "poison"},
+            "synth.arrivals: must be 'poisson'",
+        ),
+        ({"jobs": 5, "profile": "philly", "arrivals": "resampled"}, "resampled`: only with `like`"),
+        ({"jobs": 5, "profile": "philly", "slot_s": 60}, "`slot_s`: only with `arrivals: alternating`"),
+        (
+            {"jobs": 5, "profile": "philly", "arrivals": "alternating", "slot_s": 0},
+            "workload.synth.slot_s: must be > 0",
+        ),
+    ],
+)
+def test_a_wrong_draw_is_named(draw: dict[str, object], problem: str) -> None:
+    with pytest.raises(InvalidScenarioError, match=problem):
+        _scenario(workload={"synth": draw})
+
+
+def test_every_draw_has_a_label_of_its_own() -> None:
+    drawn: list[dict[str, object]] = [
+        {"profile": "philly"},
+        {"profile": "philly", "load_scale": 2},
+        {"profile": "philly", "arrivals": "poisson"},
+        {"profile": "philly", "arrivals": "alternating", "slot_s": 60},
+        {"like": "week.parquet", "arrivals": "resampled"},
+    ]
+    assert [_scenario(workload={"synth": {"jobs": 5, **given}}).workload.label for given in drawn] == [
+        "synth:philly:5",
+        "synth:philly:5x2.0",
+        "synth:philly:5:poisson",
+        "synth:philly:5:alternating:60s",
+        "synth:like-week:5:resampled",
+    ]
+
+
+@pytest.mark.parametrize(
     ("trim", "problem"),
     [
         ({"warm_up_s": -1}, "trim.warm_up_s: must be >= 0, got -1"),
@@ -135,6 +178,7 @@ def test_text_of_the_command_line_and_numbers_of_yaml_are_one_scenario(at_desk: 
         {"workload": {"path": "week.parquet", "load_scale": 2}},
         {"workload": {"path": "week.parquet", "unsuccessful": "drop"}},
         {"workload": {"path": "week.parquet", "enrich": "pd_ors"}},
+        {"workload": {"synth": {"like": "week.parquet", "jobs": 40}}},
         {"trim": {"warm_up_s": 3600}},
         {"trim": {}},
         {"cluster": "toy"},
@@ -165,6 +209,27 @@ def test_the_content_of_the_training_profile_is_in_the_hash_and_its_place_is_not
         enriched("pdors")
 
 
+def test_jobs_like_those_of_a_file_are_known_by_its_content(at_desk: Path) -> None:
+    def like(path: str, **given: object) -> str:
+        return _hash(workload={"synth": {"like": path, "jobs": 5, **given}})
+
+    shutil.copy("week.parquet", "copy.parquet")
+    write_workload(*synth("philly", 20, seed=9), Path("other.parquet"))
+    assert like("week.parquet") == like("copy.parquet")
+    different = {
+        like("week.parquet"),
+        like("other.parquet"),
+        like("week.parquet", arrivals="poisson"),
+        like("week.parquet", arrivals="alternating"),
+        like("week.parquet", arrivals="alternating", slot_s=60),
+    }
+    assert len(different) == 5
+    scenario = _scenario(workload={"synth": {"like": "week.parquet", "jobs": 5}})
+    manifest = json.loads(json.dumps(Inputs().content(scenario).manifest()))
+    digest = hashlib.sha256(Path("week.parquet").read_bytes()).hexdigest()
+    assert manifest["inputs"]["workload_sha256"] == digest
+
+
 def test_editing_a_policy_of_ones_own_makes_another_run(at_desk: Path) -> None:
     before = _hash(policy="mine:Lottery")
     source = Path("mine.py")
@@ -180,6 +245,7 @@ def test_editing_a_policy_of_ones_own_makes_another_run(at_desk: Path) -> None:
         ({}, True),
         ({"workload": {"path": "week.parquet", "resample": "days"}}, False),
         ({"workload": {"synth": {"profile": "philly", "jobs": 5}}}, False),
+        ({"workload": {"synth": {"like": "week.parquet", "jobs": 5}}}, False),
         ({"workload": {"path": "week.parquet", "window": [0, 9], "load_scale": 2}}, True),
         ({"workload": {"path": "week.parquet", "unsuccessful": "drop"}, "trim": {"warm_up_s": 1}}, True),
         ({"workload": {"path": "week.parquet", "window": [0, 9], "resample": "days"}}, False),
