@@ -25,7 +25,7 @@ from workloads.enrich_columns import drawn_columns
 from workloads.files import sha256
 from workloads.job_profiles import job_profiles, role_demand
 from workloads.provenance import Counts, Provenance, Source
-from workloads.schema import SCHEMA
+from workloads.schema import BY_NAME, SCHEMA
 from workloads.sources import name_of
 from workloads.store import read_frame, read_provenance, write_workload
 from workloads.training_draws import BY_ROW, FOLLOWING, GIVEN, SOLVED, TrainingDraws
@@ -88,7 +88,8 @@ def enrich(
 
     Raises
     ------
-    InvalidWorkloadError : a column to fill has values already, or no job is left
+    InvalidWorkloadError : a column to fill has values already, a job would train absurdly much, or no job
+        is left
     InvalidInputError : the profile has nothing by which to judge what is feasible as asked
     """
     _refuse_values(frame, draws)
@@ -96,6 +97,7 @@ def enrich(
     filled = frame.with_columns(drawn_columns(frame, draws, Streams(seed)).get_columns()).select(*SCHEMA)
     if SOLVED in draws.columns:
         filled = filled.with_columns(samples=_solved_samples(filled, draws))
+    _refuse_absurd(filled)
     against = _against(filled, draws, feasibility)
     never = _any(against, frame.height)
     kept = filled.filter(~never) if feasibility.only else filled
@@ -174,6 +176,18 @@ def _refuse_values(frame: pl.DataFrame, draws: TrainingDraws) -> None:
             f"the workload already says {', '.join(taken)}; drawn and other values must not mix, so enrich a "
             "workload without these columns"
         )
+
+
+def _refuse_absurd(filled: pl.DataFrame) -> None:
+    """Work that follows from the row and the draws, and that no workload may hold."""
+    for name in (SOLVED, "epochs"):
+        most = BY_NAME[name].maximum
+        beyond = filled.filter(pl.col(name) > most)
+        if beyond.height:
+            raise InvalidWorkloadError(
+                f"{name}: job {beyond['job_id'][0]} would have {beyond[name][0]:.3g}, at most {most:.3g} are "
+                f"possible ({beyond.height} such jobs); check its duration_s and num_gpus, and the profile"
+            )
 
 
 def _refuse_idle(draws: TrainingDraws, feasibility: Feasibility) -> None:

@@ -31,7 +31,8 @@ def drawn_columns(frame: pl.DataFrame, draws: TrainingDraws, streams: Streams) -
         keys = tuple(part[rows] for part in entity)
         uniform = {name: streams.uniforms(f"enrich-{name}", *keys) for name in family.columns}
         columns = _family_columns(frame[rows], family, uniform)
-        parts.append(pl.DataFrame({"row": rows, **columns}))
+        ordered = {name: columns[name] for name in SCHEMA if name in columns}
+        parts.append(pl.DataFrame({"row": rows, **ordered}))
     return pl.concat(parts).sort("row").drop("row")
 
 

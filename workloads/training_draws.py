@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ray_sim.model.errors import UnknownNameError
 from ray_sim.model.units import QUANTA_PER_UNIT
-from workloads.draws import Constant, Draw, Multiple, Uniform, parse_draw
+from workloads.draws import Constant, Draw, Multiple, Uniform, ends, parse_draw
 from workloads.job_profiles import CHUNK, LOSS, TRAINING, UTILITY
 from workloads.schema import BY_NAME
 from workloads.training_columns import TRAINING_COLUMNS
@@ -81,7 +81,7 @@ def family_problems(columns: Mapping[str, Draw], where: str) -> Iterator[str]:
         if name == "worker_gpu" and not _is_whole_range(draw):
             yield f"{where}.{name}: must be a whole number or a range of them, to divide a row's GPUs by"
         if isinstance(draw, Multiple):
-            yield from _multiple_problems(columns, f"{where}.{name}", draw)
+            yield from _multiple_problems(columns, name, where, draw)
 
 
 def _set_problems(columns: Mapping[str, Draw], where: str) -> Iterator[str]:
@@ -118,12 +118,20 @@ def _is_whole_range(draw: Draw) -> bool:
     return False
 
 
-def _multiple_problems(columns: Mapping[str, Draw], where: str, draw: Multiple) -> Iterator[str]:
-    of = columns.get(draw.column)
+def _multiple_problems(columns: Mapping[str, Draw], name: str, where: str, draw: Multiple) -> Iterator[str]:
+    of, column = columns.get(draw.column), BY_NAME[name]
     if of is None or draw.column in BY_ROW or not BY_NAME[draw.column].is_number:
-        yield f"{where}.column: must be a column of numbers drawn here, got '{draw.column}'"
-    elif isinstance(of, Multiple):
-        yield f"{where}.column: '{draw.column}' is a multiple itself; name what it is a multiple of"
+        yield f"{where}.{name}.column: must be a column of numbers drawn here, got '{draw.column}'"
+        return
+    if isinstance(of, Multiple):
+        yield f"{where}.{name}.column: '{draw.column}' is a multiple itself; name what it is a multiple of"
+        return
+    assert column.minimum is not None
+    assert column.maximum is not None
+    low, high = (draw.times * end for end in ends(of))
+    if low < column.minimum or high > column.maximum:
+        allowed = f"{column.minimum:.10g} to {column.maximum:.10g}"
+        yield f"{where}.{name}.times: gives {low:.10g} to {high:.10g}, outside the column's {allowed}"
 
 
 def reference_problems(

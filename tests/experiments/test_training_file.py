@@ -113,6 +113,22 @@ def test_families_draw_the_same_columns_under_names_of_their_own(tmp_path: Path)
     ]
 
 
+@pytest.mark.parametrize(
+    ("multiple", "problem"),
+    [
+        ("{times: 1000000, column: bandwidth_mbps}", "times: gives 100000000 to 1000000000, outside"),
+        ("{times: 1, column: bandwidth}", "column: must be a column of numbers drawn here, got 'bandwidth'"),
+        ("{times: 1, column: exchange}", "column: must be a column of numbers drawn here, got 'exchange'"),
+        ("{times: 1, column: internal_bandwidth_mbps}", "is a multiple itself"),
+    ],
+)
+def test_a_multiple_is_of_a_column_of_numbers_and_stays_in_its_own_range(
+    tmp_path: Path, multiple: str, problem: str
+) -> None:
+    lines = problems_of(tmp_path, GOOD + f"  worker_cpu: {multiple}\n")
+    assert any(line.startswith("  columns.worker_cpu.") and problem in line for line in lines)
+
+
 def test_epochs_are_drawn_or_follow_from_the_loss_and_not_both(tmp_path: Path) -> None:
     curve = "".join(f"  loss_{part}: 1\n" for part in ("b0", "b1", "b2", "noise", "threshold", "patience"))
     assert problems_of(tmp_path, GOOD + curve) == [

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import polars as pl
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +22,7 @@ from ray_sim.model.training_truth import placement_truth
 from tests.training import rows
 from tests.worlds import cluster_of
 from workloads.bundles import Bundles, fewest_servers, reasons_against
+from workloads.checks import check_frame
 from workloads.enrich import Feasibility, enrich, enrich_file
 from workloads.provenance import Counts, Provenance
 from workloads.realise import Window, cut_window
@@ -176,6 +179,22 @@ def test_what_the_row_decides_is_kept_and_counted_where_it_leaves_its_range(
     assert report.outside_range == {"batch above": 1, "worker_gpu below": 1, "samples below": 1}
 
 
+def test_families_may_tell_their_columns_in_any_order(tmp_path: Path, jobs: Jobs) -> None:
+    # sample_s and gradient_mb move from the common columns to those of the families, one way and the other.
+    common = SMALL.replace("  sample_s: 0.5\n  gradient_mb: 50\n", "")
+    families = """
+families:
+  - {name: a, columns: {sample_s: 0.5, gradient_mb: 50}}
+  - {name: b, columns: {gradient_mb: 70, sample_s: 0.7}}
+"""
+    frame, _ = enrich(jobs(50), of_yaml(tmp_path, common + families), 0)
+    by_model = dict(frame.group_by("model").agg(pl.struct("sample_s", "gradient_mb").unique()).iter_rows())
+    assert by_model == {
+        "a": [{"sample_s": 0.5, "gradient_mb": 50}],
+        "b": [{"sample_s": 0.7, "gradient_mb": 70}],
+    }
+
+
 def test_a_ring_has_no_parameter_servers(tmp_path: Path, jobs: Jobs) -> None:
     mixed = "exchange: {mix: [{weight: 1, value: sync}, {weight: 1, value: all_reduce}]}"
     frame, _ = enrich(
@@ -211,6 +230,49 @@ def test_chunked_jobs_have_a_chunk_for_each_worker() -> None:
     assert table.chunk_profile is not None
     assert not np.isnan(table.chunk_profile.upload_cloud_s).any()
     assert table.training is None
+
+
+JUNK = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-2, 2**70),
+    st.floats(),
+    st.text("abc.1", max_size=3),
+    st.lists(st.integers(-1, 500), max_size=3),
+    st.just({"times": 3.0, "column": "bandwidth_mbps"}),
+    st.dictionaries(st.sampled_from(["whole", "mix", "times", "weight"]), st.integers(-1, 9), max_size=2),
+    st.lists(st.fixed_dictionaries({"weight": st.floats(-1, 9), "value": st.just(2)}), max_size=3).map(
+        lambda parts: {"mix": parts}
+    ),
+)
+
+
+@given(
+    column=st.sampled_from([*yaml.safe_load(SMALL)["columns"], "chunks", "utility_max", "loss_b0", "x"]),
+    value=JUNK,
+    gpus=st.lists(st.sampled_from([0.0, 0.5, 1.0, 3.0, 64.0, 2.0**20]), min_size=1, max_size=5),
+    duration_s=st.sampled_from([0.0, 1.0, 1e5, 2.0**36]),
+)
+@settings(max_examples=200)
+def test_any_profile_is_drawn_from_or_refused_with_a_message(
+    column: str, value: object, gpus: list[float], duration_s: float
+) -> None:
+    content = yaml.safe_load(SMALL)
+    content["columns"][column] = value
+    columns = {
+        "job_id": [str(i) for i in range(len(gpus))],
+        "trace_order": list(range(len(gpus))),
+        "submit_s": [0.0] * len(gpus),
+        "num_gpus": gpus,
+        "duration_s": [duration_s] * len(gpus),
+    }
+    with TemporaryDirectory() as folder:
+        try:
+            draws = of_yaml(Path(folder), yaml.safe_dump(content))
+            filled, _ = enrich(with_all_columns(pl.DataFrame(columns)), draws, 0)
+        except InvalidInputError:
+            return
+    check_frame(filled, "enriched")
 
 
 def bundle(workers: int, ps: int, worker: list[int], server: list[int]) -> Bundles:
@@ -287,6 +349,17 @@ def test_options_that_would_do_nothing_are_refused(jobs: Jobs) -> None:
         enrich(jobs(), chunked, 0, Feasibility(only=True))
     with pytest.raises(InvalidInputError, match="no step time"):
         enrich(jobs(), chunked, 0, Feasibility(horizon_s=1.0))
+
+
+def test_work_beyond_what_a_workload_may_hold_is_refused_by_name(tmp_path: Path, jobs: Jobs) -> None:
+    # 2^36 s at 1e-7 s a sample are 6.87e17 samples, in 10 epochs.
+    draws = of_yaml(
+        tmp_path, SMALL.replace("sample_s: 0.5", "sample_s: 0.0000001").replace(": 50\n", ": 0\n")
+    )
+    with pytest.raises(
+        InvalidWorkloadError, match=r"samples: job job-1 would have 6.87e\+16, at most 4.5e\+15"
+    ):
+        enrich(jobs(2, duration_s=[1.0, 2.0**36]), draws, 0)
 
 
 def test_drawn_and_measured_values_never_mix(jobs: Jobs) -> None:
