@@ -48,6 +48,7 @@ def _complaint(capsys: pytest.CaptureFixture[str], *argv: str, code: int = 2) ->
     [
         "convert",
         "synth",
+        "enrich",
         "info",
         "policies",
         "run",
@@ -88,6 +89,44 @@ def test_convert_counts_rows_by_reason(desk: Path, capsys: pytest.CaptureFixture
 def test_synth_and_info_agree_on_the_number_of_jobs(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _answer(capsys, "synth", "philly", "-n", "25", "--seed", "3", "-o", "drawn.parquet")
     assert _answer(capsys, "info", "drawn.parquet", "--cluster", "small.yaml")["jobs"] == 25
+
+
+ENRICH = ["enrich", "week.parquet", "-o", "training.parquet", "--seed", "3"]
+
+
+def test_enrich_draws_how_jobs_train_and_says_so(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = _answer(capsys, *ENRICH, "--profile", "pd_ors")
+    assert (told["read"], told["kept"], told["infeasible"]) == (30, 30, {})
+    below = told["outside_range"]["samples below"]  # type: ignore[index]  # JSON
+    assert 0 < below <= 30
+    trained = pl.read_parquet("training.parquet")
+    assert trained["sample_s"].null_count() == 0
+    assert int((trained["samples"] < 20_000).sum()) == below
+    assert main([*ENRICH, "--profile", "pd_ors"]) == 0
+    assert f"outside the range, samples below  {below} (" in capsys.readouterr().out
+    assert _answer(capsys, "run", "--workload", "training.parquet", "--cluster", "small.yaml", "-o", "out")
+
+
+def test_enrich_leaves_out_what_fits_no_server(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("tiny.yaml").write_text("name: tiny\nservers: [{name: a, gpus: 2, cpus: 4}]\n")
+    feasible = ["--profile", "optimus_nine_models", "--cluster", "tiny.yaml", "--feasible-only"]
+    # A worker takes 2 cores, a parameter server 3 or 4: nobody's fit into 4 cores.
+    told = _complaint(capsys, *ENRICH, *feasible)
+    assert "none of 30 jobs is feasible" in told
+    assert not Path("training.parquet").exists()
+    told_all = _answer(capsys, *ENRICH, *feasible[:-1])
+    assert told_all["infeasible"] == {"the cluster is too small": 30}
+
+
+def test_enrich_lists_its_profiles_and_names_a_wrong_one(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["enrich", "--list"]) == 0
+    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert names == ["harmony_types", "jsac_edge_cloud", "optimus_nine_models", "pd_ors"]
+    assert "Did you mean 'pd_ors'" in _complaint(capsys, *ENRICH, "--profile", "pdors")
+    Path("own.yaml").write_text("name: own\ncolumns: {sample_s: -1}\n")
+    assert "columns.sample_s: must be a number from" in _complaint(capsys, *ENRICH, "--profile", "own.yaml")
 
 
 def test_synth_fits_a_workload_and_says_how_well(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:

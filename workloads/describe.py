@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from pydantic import JsonValue
 
 from ray_sim.model.units import FloatArray
 from workloads.provenance import Provenance
@@ -29,6 +30,9 @@ QUANTILES: dict[str, float] = {
 
 SIZES_SHOWN = 12
 """Sizes in the text; the JSON has all."""
+
+SOURCES_SHOWN = 5
+"""Source files in the text; the JSON has all."""
 
 DESCRIBED: tuple[str, ...] = (
     *DEMAND_COLUMNS,
@@ -191,13 +195,22 @@ def _provenance_rows(provenance: Provenance | None) -> list[tuple[str, str]]:
     if provenance is None:
         return [("made by", "unknown, the file does not say")]
     counts = provenance.counts
+    shown = provenance.sources[:SOURCES_SHOWN]
+    hidden = len(provenance.sources) - len(shown)
     rows = [
         ("made by", f"{provenance.converter} {provenance.converter_version}"),
-        *((f"source {source.name}", f"sha256 {source.sha256}") for source in provenance.sources),
+        *((f"source {source.name}", f"sha256 {source.sha256}") for source in shown),
+        *([("further sources", f"{hidden:,}")] if hidden else []),
         ("rows", f"{counts.read:,} read, {counts.kept:,} kept, {sum(counts.rejected.values()):,} rejected"),
         *([("rows outside the window", f"{counts.outside_window:,}")] if counts.outside_window else []),
         *((f"rejected as {reason}", f"{count:,}") for reason, count in counts.rejected.items()),
     ]
     if provenance.seed is not None:
         rows.append(("seed", str(provenance.seed)))
-    return [*rows, *((name, str(value)) for name, value in (provenance.options | provenance.notes).items())]
+    return [*rows, *((name, _text(value)) for name, value in (provenance.options | provenance.notes).items())]
+
+
+def _text(value: JsonValue) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_text(inner)}" for name, inner in value.items())
+    return str(value)

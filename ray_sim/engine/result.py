@@ -49,7 +49,7 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
     jobs = _jobs(world, outcome)
     timeline = _timeline(world, outcome.record)
     summary = replace(
-        summarise(jobs, timeline, _offered(world), trim, _absent(world)),
+        summarise(jobs, timeline, _offered(world), trim, _absent(world), world.table.group),
         certificate=certificate,
         stalled_s=_stalled_s(outcome, counted),
     )

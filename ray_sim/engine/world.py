@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -16,7 +16,7 @@ from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import JobTable
 from ray_sim.model.parameters import Parameter, Value, resolve
 from ray_sim.model.truth import RigidTruth, Truth
-from ray_sim.model.units import NEVER_US, QUANTA_PER_UNIT, BoolArray, IntArray, seconds_to_us
+from ray_sim.model.units import NEVER_US, QUANTA_PER_UNIT, BoolArray, IntArray, scaled_down, seconds_to_us
 
 Partition = Literal["none", "vc"]
 
@@ -37,6 +37,14 @@ WORLD_PARAMETERS = (
         "0 = nothing is lost",
         unit="s",
         minimum=0.0,
+    ),
+    Parameter(
+        "overcommit",
+        "float",
+        1.0,
+        "factor on what every server offers: above 1, more is promised than there is",
+        minimum=0.0,
+        exclusive=True,
     ),
     Parameter(
         "horizon_s",
@@ -155,6 +163,7 @@ def build_world(
     values = resolve("the world", WORLD_PARAMETERS, params or {})
     slot_us = _us(values["slot_s"])
     _check_truth(values, cluster)
+    cluster = _overcommitted(cluster, values["overcommit"])
     shop, chunks = _shop(table, cluster, partition), None
     if values["truth"] == "a_online":
         chunks = chunk_world(table, cluster, slot_us, str(values["slot_fill"]))
@@ -179,12 +188,24 @@ def build_world(
     )
 
 
+def _overcommitted(cluster: Cluster, factor: Value) -> Cluster:
+    """The cluster with its capacities times a factor, rounded down."""
+    assert isinstance(factor, float)
+    if factor == 1:
+        return cluster
+    return replace(cluster, capacity=scaled_down(cluster.capacity, factor))
+
+
 def _check_truth(values: Mapping[str, Value], cluster: Cluster) -> None:
     """Refuse facts that have no effect under the chosen truth."""
     if values["truth"] == "rigid":
         if values["slot_fill"] != "whole":
             raise InvalidScenarioError("slot_fill is about chunks: set truth=a_online, or leave it out")
         return
+    if values["overcommit"] != 1:
+        raise InvalidScenarioError(
+            "overcommit: with truth=a_online workers have slots of their own; leave it out"
+        )
     for name in ("restart_cost_s", "checkpoint_s"):
         if values[name]:
             raise InvalidScenarioError(f"{name}: with truth=a_online chunks go on at no cost; leave it out")

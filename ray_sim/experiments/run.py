@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypedDict
@@ -21,6 +21,7 @@ from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.experiments.content import Content, Inputs
 from ray_sim.experiments.result_files import encode_result
 from ray_sim.experiments.scenario import Partition, Scenario, SynthSpec, Value, WorkloadSpec
+from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, InvalidWorkloadError
 from ray_sim.model.job import JobTable
@@ -28,11 +29,13 @@ from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy
 from ray_sim.reports.tables import summary_rows
+from workloads.enrich import enrich
 from workloads.fit import fit
 from workloads.realise import Tally
 from workloads.realise import realise as realise_frame
 from workloads.store import frame_to_table, load_workload, read_frame
 from workloads.synth import draw, profile_model
+from workloads.training_draws import TrainingDraws
 
 JobsProgress = Callable[[int, int], None]
 """Called with (jobs ended, jobs)."""
@@ -71,6 +74,16 @@ class FinishedRun:
     def rows(self) -> list[tuple[str, object]]:
         """Label and value of each line of a table for people."""
         return [*self.tally.rows(), *summary_rows(self.result.summary)]
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What a workload starts from, before any seed."""
+
+    frame: pl.DataFrame | None
+    """Null where all jobs are drawn."""
+    draws: TrainingDraws | None
+    """Null where nothing is said of how they train, or by the frame itself."""
 
 
 def simulate(
@@ -126,30 +139,36 @@ def run_scenario(
     inputs = inputs or Inputs()
     content = inputs.content(scenario)
     cluster = inputs.servers(scenario.cluster, scenario.world)
-    jobs = realise(scenario.workload, scenario.seed, base_frame(scenario.workload), cluster.resources)
+    jobs = realise(scenario.workload, scenario.seed, read_base(scenario.workload), cluster.resources)
     return carry_out(content, jobs, cluster, progress, keeper, read_s=time.perf_counter() - began)
 
 
-def base_frame(spec: WorkloadSpec) -> pl.DataFrame | None:
-    """The jobs a workload starts from, before any seed; null where all is drawn."""
-    return None if spec.file is None else read_frame(spec.file)
+def read_base(spec: WorkloadSpec) -> Base:
+    """The files that a workload starts from, before any seed."""
+    return Base(
+        frame=None if spec.file is None else read_frame(spec.file),
+        draws=None if spec.enrich is None else load_training_draws(spec.enrich.profile),
+    )
 
 
-def realise(spec: WorkloadSpec, seed: int, base: pl.DataFrame | None, resources: tuple[str, ...]) -> Replayed:
+def realise(spec: WorkloadSpec, seed: int, base: Base, resources: tuple[str, ...]) -> Replayed:
     """The jobs of one seed: of a file or synthetic, realised as the workload says.
 
     Parameters
     ----------
-    base : see `base_frame`
+    base : see `read_base`
 
     Raises
     ------
     InvalidWorkloadError : nothing is left of the workload, or it cannot be realised so
     """
     try:
-        jobs = base if spec.synth is None else _drawn(spec.synth, seed, base)
+        jobs = base.frame if spec.synth is None else _drawn(spec.synth, seed, base.frame)
         assert jobs is not None, "a workload without `synth` has a `path`"
         frame, tally = realise_frame(jobs, spec.realisation, seed)
+        if spec.enrich is not None and base.draws is not None:
+            frame, report = enrich(frame, base.draws, seed, spec.enrich.feasibility)
+            tally = replace(tally, infeasible=report.read - report.kept, replayed=report.kept)
     except InvalidInputError as error:
         raise InvalidWorkloadError(f"{spec.path or spec.label}: {error}") from error
     return Replayed(frame_to_table(frame, resources), tally)

@@ -20,6 +20,7 @@ from ray_sim.model.errors import InvalidScenarioError, UnknownNameError, problem
 from ray_sim.model.metrics import Trim
 from ray_sim.model.units import MAX_TIME_S
 from workloads.arrivals import ArrivalKind
+from workloads.enrich import Feasibility
 from workloads.realise import Realisation, ResampleRule, UnsuccessfulRule, Window
 from workloads.sources import Source
 from workloads.synth import Request, check_profile
@@ -97,6 +98,31 @@ class SynthSpec(Spec):
         return ":".join(filter(None, ["synth", source, f"{self.jobs}{scale}", self.arrivals, slot]))
 
 
+class EnrichSpec(Spec):
+    """How jobs train, drawn with the run's seed; see docs/training.md."""
+
+    profile: str
+    """Bundled training profile, or a YAML file by path or URL."""
+    feasible_only: bool = False
+    horizon_s: Annotated[float, Field(gt=0, le=MAX_TIME_S, allow_inf_nan=False)] | None = None
+    """Jobs that cannot end so long after the first submission count as infeasible."""
+
+    @property
+    def feasibility(self) -> Feasibility:
+        """As the enrichment has it: the same jobs on any cluster."""
+        return Feasibility(horizon_s=self.horizon_s, only=self.feasible_only)
+
+    @property
+    def label(self) -> str:
+        """Name for tables."""
+        horizon = "" if self.horizon_s is None else f"-{self.horizon_s:.15g}s"
+        return self.profile + (f"/feasible{horizon}" if self.feasible_only else "")
+
+
+def _profile_alone(given: object) -> object:
+    return {"profile": given} if isinstance(given, str) else given
+
+
 class WorkloadSpec(Spec):
     """A Parquet workload or a synthetic one, and which realisation of it is replayed."""
 
@@ -106,6 +132,7 @@ class WorkloadSpec(Spec):
     window: Annotated[tuple[Seconds, Seconds], BeforeValidator(_pair), AfterValidator(_rising)] | None = None
     resample: ResampleRule | None = None
     load_scale: LoadScale = 1.0
+    enrich: Annotated[EnrichSpec, BeforeValidator(_profile_alone)] | None = None
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
@@ -141,7 +168,7 @@ class WorkloadSpec(Spec):
     @property
     def uses_seed(self) -> bool:
         """Whether another seed gives another workload."""
-        return self.synth is not None or self.resample is not None
+        return self.synth is not None or self.resample is not None or self.enrich is not None
 
     @property
     def label(self) -> str:
@@ -152,6 +179,7 @@ class WorkloadSpec(Spec):
             "" if self.window is None else "-".join(str(at).removesuffix(".0") for at in self.window) + "s",
             self.resample,
             "" if self.load_scale == 1 else f"x{self.load_scale}",
+            None if self.enrich is None else self.enrich.label,
         ]
         return "/".join([name, *filter(None, parts)])
 
@@ -204,6 +232,7 @@ def parse_scenario(content: object, source: str) -> Scenario:
             *Scenario.model_fields,
             *WorkloadSpec.model_fields,
             *SynthSpec.model_fields,
+            *EnrichSpec.model_fields,
             *TrimSpec.model_fields,
         ]
         problems = dotted_problems(error, known)

@@ -306,6 +306,8 @@ def _workload(entry: object, inputs: Inputs) -> WorkloadSpec:
     spec = _WORKLOAD.validate_python(entry)
     if spec.file is not None:
         inputs.workload_sha256(spec.file)
+    if spec.enrich is not None:
+        inputs.training_draws(spec.enrich.profile)
     return spec
 
 

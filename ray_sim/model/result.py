@@ -134,6 +134,9 @@ class Summary:
     """Sum over jobs that have a utility; null where none has."""
     certificate: JctCertificate | None = None
     """Null where no job completed, or where no bound is known for the kind of jobs."""
+    group_jct_s: Distribution | None = None
+    """First submission to last completion of each group of rows, such as the tasks of a job of Google's;
+    over groups of which all rows are counted and completed. Null where the workload has no groups."""
     stalled_s: float | None = None
     """Time that chunked jobs had a worker but no parameter server, and so stood still, added up over jobs;
     null where jobs are not chunked."""

@@ -11,6 +11,7 @@ import pytest
 
 from ray_sim.experiments.content import Inputs
 from ray_sim.experiments.scenario import Scenario, key_values, parse_scenario, read_scenario
+from ray_sim.experiments.training_file import bundled_training_profiles
 from ray_sim.model.errors import InvalidScenarioError, UnknownNameError
 from workloads.store import write_workload
 from workloads.synth import synth
@@ -69,6 +70,9 @@ def test_a_workload_has_one_origin(workload: object) -> None:
         ({"window": [0, "x"]}, r"workload.window\[1\]: must be a number"),
         ({"load_scale": 0}, "workload.load_scale: must be > 0"),
         ({"unsuccessful": "cut"}, "workload.unsuccessful: must be 'keep' or 'drop', got 'cut'"),
+        ({"enrich": 5}, "workload.enrich: must be a mapping, got 5"),
+        ({"enrich": {"feasible_only": True}}, "workload.enrich.profile: is missing"),
+        ({"enrich": {"profile": "pd_ors", "horizon": 5}}, "unknown key; did you mean 'horizon_s'"),
         ({"resample": "weeks"}, "workload.resample: must be 'days', got 'weeks'"),
     ],
 )
@@ -173,6 +177,7 @@ def test_text_of_the_command_line_and_numbers_of_yaml_are_one_scenario(at_desk: 
         {"workload": {"path": "week.parquet", "window": [0, 86400]}},
         {"workload": {"path": "week.parquet", "load_scale": 2}},
         {"workload": {"path": "week.parquet", "unsuccessful": "drop"}},
+        {"workload": {"path": "week.parquet", "enrich": "pd_ors"}},
         {"workload": {"synth": {"like": "week.parquet", "jobs": 40}}},
         {"trim": {"warm_up_s": 3600}},
         {"trim": {}},
@@ -188,6 +193,20 @@ def test_the_content_of_the_workload_file_is_in_the_hash(at_desk: Path) -> None:
     digest = hashlib.sha256(Path("week.parquet").read_bytes()).hexdigest()
     assert content.facts["workload_sha256"] == digest
     assert json.loads(json.dumps(content.manifest()))["inputs"]["workload_sha256"] == digest
+
+
+def test_the_content_of_the_training_profile_is_in_the_hash_and_its_place_is_not(at_desk: Path) -> None:
+    def enriched(profile: str) -> str:
+        return _hash(workload={"path": "week.parquet", "enrich": {"profile": profile}})
+
+    bundled = bundled_training_profiles()["pd_ors"].read_text()
+    Path("mine.yaml").write_text(bundled)
+    assert enriched("mine.yaml") == enriched("pd_ors")
+    Path("mine.yaml").write_text(bundled.replace("[50, 200]", "[50, 201]"))
+    assert enriched("mine.yaml") != enriched("pd_ors")
+    assert enriched("harmony_types") != enriched("pd_ors")
+    with pytest.raises(UnknownNameError, match="Did you mean 'pd_ors'"):
+        enriched("pdors")
 
 
 def test_jobs_like_those_of_a_file_are_known_by_its_content(at_desk: Path) -> None:
@@ -230,6 +249,7 @@ def test_editing_a_policy_of_ones_own_makes_another_run(at_desk: Path) -> None:
         ({"workload": {"path": "week.parquet", "window": [0, 9], "load_scale": 2}}, True),
         ({"workload": {"path": "week.parquet", "unsuccessful": "drop"}, "trim": {"warm_up_s": 1}}, True),
         ({"workload": {"path": "week.parquet", "window": [0, 9], "resample": "days"}}, False),
+        ({"workload": {"path": "week.parquet", "enrich": "pd_ors"}}, False),
         ({"policy": "mine:Lottery"}, False),
     ],
 )
