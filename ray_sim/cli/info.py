@@ -33,8 +33,8 @@ def info(
     facts, warnings = _facts_of(source, cluster)
     if json_output:
         print_json(facts.to_dict())
-    else:
-        print_rows(facts.rows())
+        return
+    print_rows(facts.rows())
     for warning in warnings:
         sys.stderr.write(f"warning: {warning}\n")
 

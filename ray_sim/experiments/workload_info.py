@@ -77,7 +77,7 @@ def _load_rows(load: ClusterLoad) -> Rows:
     ]
     every = "by day" if load.period_s == DAY_S else f"by {load.period_s // DAY_S} days"
     for name, resource in whole.resources.items():
-        if resource.work_h or name == "gpu":
+        if resource.work_h or (name == "gpu" and resource.capacity):
             rows += _resource_rows(name, resource, every)
     for name, vc in (load.vcs or {}).items():
         rows.append((f"load of vc {name}", _partition_text(vc)))

@@ -55,6 +55,15 @@ def test_what_can_be_done_in_time_brings_no_warning(tmp_path: Path) -> None:
     assert info(tmp_path, [2, 1], None, None).to_dict()["load"] is None
 
 
+def test_a_resource_that_nobody_asks_for_is_not_shown(tmp_path: Path) -> None:
+    def shown(gpus: Sequence[float], cluster: Cluster) -> list[str]:
+        labels = [label for label, _ in info(tmp_path, gpus, None, cluster).rows()]
+        return [label for label in labels if label.startswith("offered load")]
+
+    assert shown([1, 1], cluster_of([4], cpu=[8])) == ["offered load, gpu"]
+    assert shown([0, 0], cluster_of([0], cpu=[8])) == []
+
+
 def test_jobs_that_can_never_fit_are_warned_of(tmp_path: Path) -> None:
     found = info(tmp_path, [1, 1, 1, 9], None, cluster_of([4]))
     assert found.warnings == ["cluster small: 1 jobs (25.00%) can never fit; a replay refuses them"]
