@@ -33,7 +33,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "startup": Benchmark("wall time of whole commands: --help, and a run of a week", 15, startup.run),
     "phases": Benchmark("where the time of that run goes", 15, phases.run),
     "optimus": Benchmark("rounds of Optimus on up to 16,000 servers, and its fits", 20, optimus.run),
-    "conversion": Benchmark("converting a trace, beside a bare scan of the file", 20, conversion.run),
+    "conversion": Benchmark("converting a trace, beside a bare pass over the file", 90, conversion.run),
     "growth": Benchmark("time and memory of ten times the jobs, up to a million", 50, growth.run),
     "fleets": Benchmark("sites in Ray actors beside sites in one process", 180, fleets.run),
     "overhead": Benchmark("what a sweep costs beside its simulations", 150, overhead.run),
