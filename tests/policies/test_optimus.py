@@ -19,6 +19,7 @@ from ray_sim.engine.world import World
 from ray_sim.kernels.optimus_allocation import step_s
 from ray_sim.model.errors import BlindPolicyError, InvalidScenarioError
 from ray_sim.model.job import Exchange, TrainingProfile
+from ray_sim.model.loss import last_epoch
 from ray_sim.model.result import RunResult
 from ray_sim.model.streams import Streams
 from ray_sim.policies.optimus.knowledge import (
@@ -107,6 +108,17 @@ def test_a_job_stays_as_long_as_it_is_told_to() -> None:
     assert moves(later)[0] == 300.0
     assert at_once.jobs["start_s"].to_list() == [0.0, 60.0]
     assert later.jobs["start_s"].to_list() == [0.0, 300.0]
+
+
+def test_what_it_expects_can_be_recorded_and_comes_true() -> None:
+    """The drop 0.2 / (u (u - 0.2)), u = 1 + 0.2 k, is below 0.01 in epochs 18 and 19. Before 5, 20 more."""
+    b0, b1 = np.array(CURVE["loss_b0"]), np.array(CURVE["loss_b1"])
+    end = float(last_epoch(b0, b1, np.array(CURVE["loss_threshold"]), np.array(CURVE["loss_patience"])))
+    job = profile(epochs=end, samples=2000)
+    levels = run(world_of([job], [4.0]), record_epochs=True).events.filter(event="level")
+    assert levels["count"][0] == 20
+    assert levels["count"][-1] == end
+    assert len(run(world_of([job], [4.0])).events.filter(event="level")) == 0
 
 
 def test_it_needs_losses_slots_and_elastic_jobs() -> None:

@@ -70,6 +70,7 @@ class Optimus(Policy):
         slow_above: float = 2.0,
         speed_error: float = 0.0,
         convergence_error: float = 0.0,
+        record_epochs: bool = False,
     ) -> None:
         self._predicts = remaining == "predicted"
         if not self._predicts:
@@ -86,6 +87,7 @@ class Optimus(Policy):
         self._slow_above = slow_above
         self._speed_error = speed_error
         self._convergence_error = convergence_error
+        self._record_epochs = record_epochs and self._predicts
 
     def start(self, world: GrantedWorld, streams: Streams) -> None:
         """Nothing is known of any job."""
@@ -119,7 +121,17 @@ class Optimus(Policy):
         if changes is not None:
             at = np.searchsorted(jobs, changes.job)
             known.was_slow[at], known.changed_us[at] = False, view.now_us
-        return Decision(changes=changes)
+        return Decision(changes=changes, levels=self._news(view, jobs))
+
+    def _news(self, view: View, jobs: IntArray) -> IntArray:
+        """(n, 2) rows job, epochs that it is expected to take in all, where that has changed."""
+        if not self._record_epochs:
+            return NO_JOBS
+        told = self._known.told
+        expected = np.rint(self._known.epochs + self._epochs_left(view, jobs)).astype(np.int64)
+        news: IntArray = np.stack([jobs, expected], axis=1)[expected != told]
+        told[:] = expected
+        return news
 
     def _learn(self, view: View, jobs: IntArray, held: IntArray, useful: IntArray, slow: BoolArray) -> None:
         """Fit the speeds of new jobs and of those seen at another speed, and curves with new losses."""
@@ -141,9 +153,8 @@ class Optimus(Policy):
     def _claims(self, view: View, jobs: IntArray, useful: IntArray) -> Claims:
         """What each job has to gain; the costs are left to the partitions."""
         young = self._predicts & (self._known.epochs < LEAST_POINTS)
-        steps = self._samples_left(view, jobs) / view.jobs.batch[jobs]
         return Claims(
-            steps=steps * self._misjudged("convergence", self._convergence_error, jobs),
+            steps=self._samples_left(view, jobs) / view.jobs.batch[jobs],
             time=self._known.time / self._misjudged("speed", self._speed_error, jobs)[:, None],
             demand=view.jobs.role_demand[jobs],
             cost=np.zeros((len(jobs), 2)),
@@ -153,12 +164,15 @@ class Optimus(Policy):
         )
 
     def _samples_left(self, view: View, jobs: IntArray) -> FloatArray:
-        if not self._predicts:
-            return view.work_left(jobs)
+        if self._predicts:
+            return self._epochs_left(view, jobs) * view.jobs.samples[jobs]
+        return view.work_left(jobs) * self._misjudged("convergence", self._convergence_error, jobs)
+
+    def _epochs_left(self, view: View, jobs: IntArray) -> FloatArray:
         threshold, patience = view.jobs.loss_threshold[jobs], view.jobs.loss_patience[jobs]
         done = _floats(self._known.epochs)
         left = epochs_left(self._known.curve, done, _floats(threshold), _floats(patience), self._most_epochs)
-        return left * view.jobs.samples[jobs]
+        return left * self._misjudged("convergence", self._convergence_error, jobs)
 
     def _misjudged(self, what: str, error: float, jobs: IntArray) -> FloatArray:
         """1 + error or 1 - error for each job, drawn once and for all."""
