@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import conversion, growth, overhead, phases, replay, scale, startup
+from benchmarks import conversion, growth, optimus, overhead, phases, replay, scale, startup
 from benchmarks.children import python
 from benchmarks.measurement import Findings, SkippedError, Step
 from benchmarks.processes import peak_mb
@@ -123,3 +123,11 @@ def test_the_peak_of_a_child_is_its_own_and_not_its_parents() -> None:
 def test_a_child_that_fails_says_what_it_said() -> None:
     with pytest.raises(RunFailedError, match="exit code 3: out of tune"):
         python("-c", "import sys; sys.stderr.write('out of tune'); sys.exit(3)")
+
+
+@pytest.mark.slow
+def test_rounds_of_optimus_fill_the_servers() -> None:
+    """Ten cores a server, at least two for a pair: on 40 servers between 1 and 10 tasks each."""
+    rows = {row.key: row.value for row in optimus.run(servers=(8, 40), repetitions=1).rows}
+    assert 40 <= rows["40.tasks"] <= 400
+    assert {"40.first_round_cpu_s", "40.next_round_cpu_s", "40.refit_cpu_s"} < set(rows)

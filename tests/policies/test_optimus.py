@@ -16,6 +16,7 @@ from ray_sim.engine.contract import GrantedWorld
 from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.world import World
+from ray_sim.kernels.arrays import Outages
 from ray_sim.kernels.optimus_allocation import step_s
 from ray_sim.model.errors import BlindPolicyError, InvalidScenarioError
 from ray_sim.model.job import Exchange, TrainingProfile
@@ -260,13 +261,25 @@ def test_every_choice_lets_all_jobs_end(params: dict[str, object]) -> None:
     assert 0 < share < 0.2
 
 
+def test_a_run_without_servers_ends() -> None:
+    """The only server goes at 90 s for good: nothing happens any more after the next slot."""
+    world = world_of([profile(samples=5000)], [4.0])
+    world = replace(world, outages=_gone_at_90s())
+    result = run(world)
+    assert result.jobs.select("status", "reason").row(0) == ("unfinished", "stalled")
+    assert result.timeline["time_s"].max() == 120.0
+
+
+def _gone_at_90s() -> Outages:
+    """Server 0 goes and stays away."""
+    return Outages(np.array([90_000_000]), np.array([0]), np.array([False]))
+
+
 def test_tasks_that_take_nothing_leave_a_server_that_is_gone() -> None:
     """Parameter servers without demand, two servers of which the first goes at 90 s and stays away."""
     free_ps = replace(profile(samples=5000), ps_demand=np.array([[0]]))
     world = world_of([free_ps], [2.0, 1.0])
-    gone = np.array([90_000_000]), np.array([0]), np.array([False])
-    world = replace(world, outages=type(world.outages)(*gone))
-    result = run(world)
+    result = run(replace(world, outages=_gone_at_90s()))
     held = result.events.filter((pl.col("time_s") >= 120) & pl.col("event").is_in(["start", "move"]))
     assert set(held["server"].to_list()) == {"s1"}
     assert result.jobs["status"][0] == "completed"

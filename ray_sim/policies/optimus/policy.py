@@ -18,7 +18,14 @@ from ray_sim.model.job import Exchange
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
 from ray_sim.model.training_truth import rows_of
-from ray_sim.model.units import QUANTA_PER_UNIT, BoolArray, FloatArray, IntArray, seconds_to_us
+from ray_sim.model.units import (
+    NEVER_US,
+    QUANTA_PER_UNIT,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    seconds_to_us,
+)
 from ray_sim.policies.optimus.allocation import Normalise
 from ray_sim.policies.optimus.interval import Choices, Interval, part_of, targets, tasks_of
 from ray_sim.policies.optimus.knowledge import (
@@ -49,7 +56,7 @@ class Optimus(Policy):
     section: ClassVar[str] = "3"
     summary: ClassVar[str] = "elastic jobs: marginal gains by fitted loss and speed, even placement (Optimus)"
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
-    wake_on: ClassVar[Wake] = Wake.SLOT
+    wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.SERVER_CHANGE | Wake.REVIEW
     sees: ClassVar[frozenset[str]] = frozenset({"training_speed", "slow_workers", "losses"})
     slotted: ClassVar[bool] = True
     elastic: ClassVar[bool] = True
@@ -116,12 +123,19 @@ class Optimus(Policy):
         stays = (held[:, WORKER] > 0) & (view.now_us - known.changed_us < self._least_stay_us)
         asked = view.jobs.gang[jobs, WORKER]
         interval = Interval(self._claims(view, jobs, useful), asked, rows, held, stays)
-        changes = towards(view.holdings, jobs, self._target(view, jobs, interval), slow & known.was_slow)
+        target = self._target(view, jobs, interval)
+        changes = towards(view.holdings, jobs, target, slow & known.was_slow)
         known.was_slow[:] = slow
         if changes is not None:
             at = np.searchsorted(jobs, changes.job)
             known.was_slow[at], known.changed_us[at] = False, view.now_us
-        return Decision(changes=changes, levels=self._news(view, jobs))
+        return Decision(changes=changes, levels=self._news(view, jobs), review_us=self._next_us(view, target))
+
+    def _next_us(self, view: View, target: Rows) -> int:
+        """The next slot, while any job runs; else nothing changes until one comes, or a server does."""
+        slot_us = self._world.slot_us
+        assert slot_us is not None, "a slotted policy runs where there are slots"
+        return (view.now_us // slot_us + 1) * slot_us if len(target.server) else NEVER_US
 
     def _news(self, view: View, jobs: IntArray) -> IntArray:
         """(n, 2) rows job, epochs that it is expected to take in all, where that has changed."""
