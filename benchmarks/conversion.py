@@ -1,11 +1,14 @@
-"""Converting a trace, beside a bare scan of the same file: speed and memory by format."""
+"""Converting a trace, beside a bare pass over the same file: speed and memory by format."""
 
 from __future__ import annotations
 
+import json
 import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
@@ -14,6 +17,7 @@ from benchmarks.children import answer, call
 from benchmarks.measurement import Findings, Measurement, Step
 from benchmarks.processes import peak_mb, require_proc
 from workloads.convert import convert
+from workloads.philly_log_writer import Oddity, write_philly_log
 from workloads.philly_writer import write_philly_csv
 from workloads.synth import synth
 
@@ -21,9 +25,85 @@ SIZES = (100_000, 1_000_000)
 """Rows."""
 
 SPEED_BUDGET = 0.5
-"""Least speed, over that of the bare scan."""
+"""Least speed, over that of the bare pass."""
+
+ODDITY_RATE = 0.01
+"""Of each oddity of a job log."""
 
 _MEMORY_TOLERANCE = 0.1
+
+_EVENT_S = 0.001
+"""Between two events of a trace of tasks."""
+
+
+def _write_csv(rows: int, path: Path) -> None:
+    synth("philly", rows, seed=1)[0].select("job_id", "submit_s", "vc", "num_gpus", "duration_s").write_csv(
+        path
+    )
+
+
+def _write_philly_csv(rows: int, path: Path) -> None:
+    write_philly_csv(synth("philly", rows, seed=1)[0], path)
+
+
+def _write_philly_log(rows: int, path: Path) -> None:
+    write_philly_log(path, rows, 1, dict.fromkeys(Oddity, ODDITY_RATE))
+
+
+def _write_task_events(rows: int, path: Path) -> None:
+    """Tasks that are submitted, start and finish; a third as many as rows."""
+    tasks = pl.DataFrame({"task": range(rows // 3)})
+    time_us = (600 + pl.col("place") * _EVENT_S) * 1_000_000
+    events = pl.concat(
+        tasks.select("task", event=pl.lit(event), place=pl.col("task") + later)
+        for event, later in ((0, 0), (1, 100), (4, 10_000))
+    )
+    events.sort("place", "event").select(
+        time=time_us.cast(pl.Int64),
+        missing=pl.lit(None),
+        job=6_000_000_000 + pl.col("task") // 100,
+        task=pl.col("task") % 100,
+        machine=pl.when(pl.col("event") > 0).then(pl.col("task") % 12_583),
+        event="event",
+        user=pl.format("user{}=", pl.col("task") // 100 % 400),
+        scheduling_class=pl.col("task") % 4,
+        priority=pl.col("task") % 12,
+        cpu=pl.col("task") % 40 / 80,
+        memory=pl.col("task") % 97 / 100,
+        disk=pl.lit(0.000_4),
+        different_machines=pl.lit(0),
+    ).write_csv(path, include_header=False)
+
+
+def _scan_csv(path: Path) -> None:
+    pl.scan_csv(path).sink_parquet(path.with_suffix(".bare"))
+
+
+def _scan_events(path: Path) -> None:
+    pl.scan_csv(path, has_header=False).sink_parquet(path.with_suffix(".bare"))
+
+
+def _parse_json(path: Path) -> None:
+    json.loads(path.read_bytes())
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """A format, a writer of synthetic traces of it, and the least that a reader of them does."""
+
+    write: Callable[[int, Path], None]
+    bare: Callable[[Path], None]
+    file: str
+    share: float = 1.0
+    """Of the sizes; a record of a log is as much work as ten rows of a table."""
+
+
+_FORMS = {
+    "csv": _Form(_write_csv, _scan_csv, "jobs.csv"),
+    "philly-csv": _Form(_write_philly_csv, _scan_csv, "jobs.csv"),
+    "philly": _Form(_write_philly_log, _parse_json, "log.json", 0.1),
+    "google-2011": _Form(_write_task_events, _scan_events, "task_events.csv"),
+}
 
 
 def run(step: Step = lambda what: None, sizes: tuple[int, int] = SIZES, repetitions: int = 5) -> Findings:
@@ -31,28 +111,22 @@ def run(step: Step = lambda what: None, sizes: tuple[int, int] = SIZES, repetiti
     require_proc()
     rows: list[Measurement] = []
     with tempfile.TemporaryDirectory(prefix="ray_sim-conversion-") as folder:
-        for form in ("philly-csv", "csv"):
+        for name, form in _FORMS.items():
             runs = []
-            for size in sizes:
-                step(f"{form}, {size:,} rows")
-                source = Path(folder) / f"{form}-{size}.csv"
-                _write(form, size, source)
-                runs.append(call("benchmarks.conversion", form, str(source), str(repetitions))[1])
-            rows += _rows(form, sizes, runs)
-    return Findings("synthetic Philly jobs as CSV", tuple(rows))
-
-
-def _write(form: str, size: int, path: Path) -> None:
-    frame, _ = synth("philly", size, seed=1)
-    if form == "philly-csv":
-        write_philly_csv(frame, path)
-    else:
-        frame.select("job_id", "submit_s", "vc", "num_gpus", "duration_s").write_csv(path)
+            here = (int(sizes[0] * form.share), int(sizes[1] * form.share))
+            for size in here:
+                step(f"{name}, {size:,} rows")
+                source = Path(folder) / f"{name}-{size}-{form.file}"
+                form.write(size, source)
+                runs.append(call("benchmarks.conversion", name, str(source), str(repetitions))[1])
+                source.unlink()
+            rows += _rows(name, here, runs)
+    return Findings("synthetic traces", tuple(rows))
 
 
 def _rows(form: str, sizes: tuple[int, int], runs: list[dict[str, float]]) -> list[Measurement]:
     small, large = runs
-    slope = (large["peak_mb"] - small["peak_mb"]) * 1e6 / (sizes[1] - sizes[0])
+    slope = max(0.0, large["peak_mb"] - small["peak_mb"]) * 1e6 / (sizes[1] - sizes[0])
     return [
         Measurement(form, "speed_of_bare_scan", large["speed"], "x", "larger", SPEED_BUDGET),
         Measurement(form, "rows_per_s", sizes[1] / large["wall_s"], "rows/s", "larger"),
@@ -66,19 +140,19 @@ def _rows(form: str, sizes: tuple[int, int], runs: list[dict[str, float]]) -> li
     ]
 
 
-def _child(form: str, source: str, repetitions: str) -> None:
-    """Wall seconds, speed over that of the bare scan, and peak memory of the process."""
+def _child(name: str, source: str, repetitions: str) -> None:
+    """Wall seconds, speed over that of the bare pass, and peak memory of the process."""
     path = Path(source)
     ours: list[float] = []
     bare: list[float] = []
     for _ in range(int(repetitions)):  # in turn, so that what else the machine does falls on both
         began = time.perf_counter()
-        convert(form, [path], path.with_suffix(".parquet"))
+        convert(name, [path], path.with_suffix(".parquet"))
         ours.append(time.perf_counter() - began)
         if not bare:
-            peak = peak_mb()  # before the bare scan can have had its share in it
+            peak = peak_mb()  # before the bare pass can have had its share in it
         began = time.perf_counter()
-        pl.scan_csv(path).sink_parquet(path.with_suffix(".bare"))
+        _FORMS[name].bare(path)
         bare.append(time.perf_counter() - began)
     speed = statistics.median(b / a for a, b in zip(ours, bare, strict=True))
     answer({"wall_s": statistics.median(ours), "speed": speed, "peak_mb": peak})

@@ -32,7 +32,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "replay": Benchmark("jobs per CPU second in the engine, beside a bare loop", 10, replay.run),
     "startup": Benchmark("wall time of whole commands: --help, and a run of a week", 15, startup.run),
     "phases": Benchmark("where the time of that run goes", 15, phases.run),
-    "conversion": Benchmark("converting a trace, beside a bare scan of the file", 20, conversion.run),
+    "conversion": Benchmark("converting a trace, beside a bare pass over the file", 90, conversion.run),
     "shares": Benchmark("a round of drf and of tetris, 4,000 jobs on up to 16,000 servers", 10, shares.run),
     "growth": Benchmark("time and memory of ten times the jobs, up to a million", 50, growth.run),
     "fleets": Benchmark("sites in Ray actors beside sites in one process", 180, fleets.run),

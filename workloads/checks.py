@@ -7,15 +7,20 @@ minimum), `absurd` (above its maximum). A reject reason is the fault, an undersc
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import polars as pl
 
 from ray_sim.model.errors import InvalidWorkloadError, problems_text
+from workloads.rows import repeated
 from workloads.schema import COLUMNS, SCHEMA, Column, Layer
 
 EPOCH_RANGE_S = 2**32
 """Instants given as a date must lie in 1970 .. 2106; others are broken."""
+
+
+class RowError(Exception):
+    """Why a row is rejected; its text is the reason."""
 
 
 def number(text: pl.Expr) -> pl.Expr:
@@ -56,7 +61,14 @@ def number_reason(column: Column, text: pl.Expr, value: pl.Expr) -> pl.Expr:
 def text_reason(column: Column, text: pl.Expr) -> pl.Expr:
     """Why a row is rejected for its stripped ``text`` in a column of strings."""
     missing = text.is_null() & pl.lit(column.null is None)
-    return reason(pl.when(missing).then(pl.lit("missing")), column.name)
+    fault = pl.when(missing).then(pl.lit("missing")).otherwise(text_fault(column, text))
+    return reason(fault, column.name)
+
+
+def text_fault(column: Column, text: pl.Expr) -> pl.Expr:
+    """What is wrong with a non-null text of ``column``; null where it is null or right."""
+    wrong = ~text.is_in(column.choices) if column.choices else pl.lit(value=False)
+    return pl.when(wrong).then(pl.lit("invalid"))
 
 
 def reason(fault: pl.Expr, column: str) -> pl.Expr:
@@ -108,13 +120,23 @@ def check_frame(frame: pl.DataFrame, source: str) -> None:
     ------
     InvalidWorkloadError : names ``source`` and, for each column at fault, the first row (from 0) and value
     """
+    _check(frame, source, [_value_problems, _uniqueness_problems])
+
+
+def check_values(frame: pl.DataFrame, source: str) -> None:
+    """Raise unless the frame's rows, each for itself, are rows of a workload; see `check_frame`."""
+    _check(frame, source, [_value_problems])
+
+
+def _check(
+    frame: pl.DataFrame, source: str, looks: Sequence[Callable[[pl.DataFrame], Iterable[str]]]
+) -> None:
     if problems := _schema_problems(frame):
         advice = "  make the file with `ray-sim convert`, or add the columns by hand"
         raise InvalidWorkloadError("\n".join([problems_text(source, problems), advice]))
     if frame.is_empty():
         raise InvalidWorkloadError(f"{source}: the workload holds no jobs; convert a trace that has some")
-    problems = [*_value_problems(frame), *_uniqueness_problems(frame)]
-    if problems:
+    if problems := [problem for look in looks for problem in look(frame)]:
         advice = "  rows count from 0; correct them, or convert the trace again"
         raise InvalidWorkloadError("\n".join([problems_text(source, problems), advice]))
 
@@ -154,7 +176,7 @@ def _value_problems(frame: pl.DataFrame) -> Iterable[str]:
 
 def _frame_fault(column: Column) -> pl.Expr:
     value = pl.col(column.name)
-    fault = value_fault(column, value) if column.is_number else pl.lit(None, dtype=pl.String())
+    fault = value_fault(column, value) if column.is_number else text_fault(column, value)
     if column.null is None:
         fault = pl.when(value.is_null()).then(pl.lit("missing")).otherwise(fault)
     return fault
@@ -162,7 +184,7 @@ def _frame_fault(column: Column) -> pl.Expr:
 
 def _expectation(column: Column) -> str:
     if not column.is_number:
-        return "a text"
+        return f"one of {', '.join(column.choices)}" if column.choices else "a text"
     kind = "a whole number" if column.is_whole else "a number"
     return (
         f"{kind} in {column.minimum:.16g} .. {column.maximum:.16g}{f' {column.unit}' if column.unit else ''}"
@@ -177,10 +199,3 @@ def _uniqueness_problems(frame: pl.DataFrame) -> Iterable[str]:
             assert row is not None
             value = frame[row, keys[-1]]
             yield f"{keys[-1]}: row {row} repeats {value}, must be {what} ({again.sum()} repeated rows)"
-
-
-def repeated(frame: pl.DataFrame, keys: list[str]) -> pl.Series:
-    """Boolean per row: an earlier row has the same values of all ``keys``; null equals null."""
-    if frame[keys[-1]].n_unique() == frame.height:
-        return pl.repeat(False, frame.height, eager=True)
-    return frame.select(~pl.struct(keys).is_first_distinct()).to_series()

@@ -6,21 +6,24 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import polars as pl
 from pydantic import JsonValue
 
+from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError, UnknownNameError
-from workloads import csv_table, philly_csv
+from workloads import csv_table, google2011, philly_csv, philly_log
 from workloads.files import replacing, require_file, require_folder_of
 from workloads.provenance import Counts, Provenance, Source
 from workloads.realise import Window
-from workloads.schema import with_all_columns
-from workloads.store import write_workload
+from workloads.rows import height
+from workloads.store import write_rows
 from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
 
 FORMATS: dict[str, TraceFormat] = {
-    trace_format.name: trace_format for trace_format in (csv_table.FORMAT, philly_csv.FORMAT)
+    trace_format.name: trace_format
+    for trace_format in (csv_table.FORMAT, google2011.FORMAT, philly_log.FORMAT, philly_csv.FORMAT)
 }
 """Every trace format by its name."""
 
@@ -41,6 +44,8 @@ class ConversionReport:
     outside_window: int
     warnings: tuple[str, ...]
     notes: dict[str, JsonValue]
+    cluster: Cluster | None = None
+    """The trace's machines, if they were asked for."""
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Plain values, for JSON."""
@@ -87,21 +92,28 @@ def convert(
     options = options or ConvertOptions()
     rejects = rejects or out.with_name(f"{out.name}.rejects.parquet")
     _check_options(trace_format, options)
-    _check_paths(sources, out, rejects)
-    parsed = trace_format.read(sources, options)
-    jobs = parsed.jobs if window is None else parsed.jobs.filter(window.holds(pl.col("submit_s")))
-    counts = _count(parsed, kept=jobs.height)
-    if counts.kept == 0:
-        raise InvalidWorkloadError(_nothing_kept_text(sources, counts))
-    provenance = Provenance(
-        sources=tuple(Source.of(path) for path in sources),
-        converter=trace_format.name,
-        converter_version=trace_format.version,
-        options=parsed.options | ({} if window is None else {"window_s": [window.from_s, window.to_s]}),
-        counts=counts,
-        notes=parsed.notes,
-    )
-    write_workload(with_all_columns(jobs), provenance, out)
+    if not sources:
+        raise InvalidInputError("no source file given; name at least one trace file")
+    named = trace_format.find(sources)
+    _check_paths(sources, [*named], out, rejects)
+    hashed = tuple(Source.of(path, name) for path, name in named.items())
+    _check_contents(hashed)
+    with TemporaryDirectory(prefix="ray-sim-") as folder:
+        parsed = trace_format.read(sources, options, Path(folder))
+        jobs = parsed.jobs if window is None else parsed.jobs.filter(window.holds(pl.col("submit_s")))
+        counts = _count(parsed, jobs)
+        if counts.kept == 0:
+            raise InvalidWorkloadError(_nothing_kept_text(sources, counts))
+        provenance = Provenance(
+            sources=hashed,
+            converter=trace_format.name,
+            converter_version=trace_format.version,
+            options=parsed.options | ({} if window is None else {"window_s": [window.from_s, window.to_s]}),
+            seed=parsed.seed,
+            counts=counts,
+            notes=parsed.notes,
+        )
+        write_rows(jobs, counts.kept, provenance, out)
     written = _write_rejects(parsed.rejects, rejects)
     return ConversionReport(
         format=trace_format.name,
@@ -114,6 +126,7 @@ def convert(
         outside_window=counts.outside_window,
         warnings=parsed.warnings,
         notes=parsed.notes,
+        cluster=parsed.cluster,
     )
 
 
@@ -126,13 +139,13 @@ def _check_options(trace_format: TraceFormat, options: ConvertOptions) -> None:
             )
 
 
-def _check_paths(sources: Sequence[Path], out: Path, rejects: Path) -> None:
-    if not sources:
-        raise InvalidInputError("no source file given; name at least one trace file")
-    for path in sources:
+def _check_paths(sources: Sequence[Path], files: Sequence[Path], out: Path, rejects: Path) -> None:
+    """Raise unless the files can be read, and the outputs written without harm to them."""
+    for path in files:
         require_file(path)
-    seen = [path.resolve() for path in sources]
-    if len(set(seen)) < len(seen):
+    seen = [path.resolve() for path in files]
+    given = [path.resolve() for path in sources]
+    if len(set(given)) < len(given) or len(set(seen)) < len(seen):
         raise InvalidInputError("a source file is given twice; its jobs would be counted twice")
     for path in (out, rejects):
         require_folder_of(path)
@@ -142,9 +155,21 @@ def _check_paths(sources: Sequence[Path], out: Path, rejects: Path) -> None:
         raise InvalidInputError(f"{out}: named for both the workload and the rejects; choose another name")
 
 
-def _count(parsed: Parsed, kept: int) -> Counts:
+def _check_contents(sources: Sequence[Source]) -> None:
+    """Raise if two files have the same content."""
+    first: dict[str, str] = {}
+    for source in sources:
+        if source.sha256 in first:
+            raise InvalidInputError(
+                f"{first[source.sha256]} and {source.name} have the same content; their jobs would be"
+                " counted twice"
+            )
+        first[source.sha256] = source.name
+
+
+def _count(parsed: Parsed, jobs: pl.LazyFrame) -> Counts:
     tally = parsed.rejects["reason"].value_counts().sort("reason")
-    sound, rejected = parsed.jobs.height, parsed.rejects.height
+    sound, kept, rejected = height(parsed.jobs), height(jobs), parsed.rejects.height
     assert parsed.read == sound + rejected, f"read {parsed.read}, sound {sound}, rejected {rejected}"
     return Counts(read=parsed.read, kept=kept, rejected=dict(tally.iter_rows()), outside_window=sound - kept)
 

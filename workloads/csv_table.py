@@ -23,19 +23,22 @@ from workloads.checks import (
     number,
     number_reason,
     plausible,
-    repeated,
     text_reason,
     utc_from_local,
 )
 from workloads.mapping import Mapping, check_mapping, load_mapping
-from workloads.schema import COLUMNS, Column
+from workloads.rows import height, repeats
+from workloads.schema import COLUMNS, SCHEMA, Column
 from workloads.text import TextSource, open_text, read_rows, reject_frame
 from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
 
 REQUIRED = ("submit_s", "duration_s", "num_gpus")
 
+_ALWAYS = ("job_id", "trace_order", "vc")
+"""Columns by which rows are told apart."""
 
-def read(paths: Sequence[Path], options: ConvertOptions) -> Parsed:
+
+def read(paths: Sequence[Path], options: ConvertOptions, folder: Path) -> Parsed:
     """Parse tables; without a column for them, job_id and trace_order are the row's number.
 
     Raises
@@ -52,24 +55,27 @@ def read(paths: Sequence[Path], options: ConvertOptions) -> Parsed:
         check_mapping(mapping, options.mapping, sources)
     for source in sources:
         _require(source, mapping)
-    rows = read_rows(sources, partial(_query, mapping=mapping, rebase=options.rebase)).with_columns(
+    query = partial(_query, mapping=mapping, rebase=options.rebase)
+    rows = read_rows(sources, query, folder).with_columns(
         job_id=pl.coalesce("job_id", pl.col("row").cast(pl.String)),
         trace_order=pl.coalesce("trace_order", "row"),
     )
-    rows = _reject_repeats(rows, ["job_id"], "duplicate_job_id")
-    rows = _reject_repeats(rows, ["vc", "trace_order"], "duplicate_trace_order")
+    named = {name for source in sources for name in mapping.names(source)}
+    if "job_id" in named:
+        rows = _reject_repeats(rows, ["job_id"], "duplicate_job_id")
+    if "trace_order" in named:
+        rows = _reject_repeats(rows, ["vc", "trace_order"], "duplicate_trace_order")
     jobs = rows.filter(pl.col("reason").is_null())
     notes = _notes(mapping, jobs)
-    if options.rebase and jobs.height:
-        origin_s = jobs["submit_s"].min()
-        assert isinstance(origin_s, float)
+    if options.rebase:
+        origin_s = jobs.select(pl.col("submit_s").min().fill_null(0)).collect(engine="streaming").item()
         jobs = jobs.with_columns(pl.col("submit_s") - origin_s)
         notes |= _rebase_notes(mapping, origin_s)
     ignored = _ignored(sources, mapping)
     return Parsed(
         jobs=jobs,
-        rejects=reject_frame(sources, rows.filter(pl.col("reason").is_not_null())),
-        read=rows.height,
+        rejects=reject_frame(sources, rows),
+        read=height(rows),
         options={"rebase": options.rebase, "mapping": mapping.model_dump(exclude_defaults=True)},
         notes={**notes, "ignored_columns": list(ignored)},
         warnings=(f"ignored columns: {', '.join(ignored)}",) if ignored else (),
@@ -86,26 +92,36 @@ def _require(source: TextSource, mapping: Mapping) -> None:
 
 
 def _query(source: TextSource, mapping: Mapping, rebase: bool) -> pl.LazyFrame:
-    """All columns of the schema for one file, why a row is rejected, and whether its hour came twice."""
+    """Our columns of one file, why a row is rejected, and whether its hour came twice."""
     names = mapping.names(source)
+    rows = source.rows(names).rename({name: _text(name) for name in names})
     values: dict[str, pl.Expr] = {"ambiguous": pl.lit(False)}
     reasons: list[pl.Expr] = []
     for column in COLUMNS:
-        text = pl.col(column.name)
+        text, value = pl.col(_text(column.name)), pl.col(column.name)
         if column.name not in names:
-            values[column.name] = pl.lit(mapping.constants.get(column.name), dtype=column.dtype)
+            if column.name in mapping.constants or column.name in _ALWAYS:
+                values[column.name] = pl.lit(mapping.constants.get(column.name), dtype=column.dtype)
         elif column.name == "submit_s" and mapping.time_format is not None:
-            values |= _date(mapping, text)
-            reasons.append(date_reason(text, _naive(mapping, text), values["submit_s"]))
+            rows = rows.with_columns(naive=_naive(mapping, text))
+            values |= _date(mapping)
+            reasons.append(date_reason(text, pl.col("naive"), value))
         elif column.is_number:
             multiplier, divisor = mapping.scale(column)
-            value = number(text) * multiplier / divisor
-            values[column.name] = value.cast(column.dtype, strict=False)
+            values[column.name] = number(text) * multiplier / divisor
             reasons.append(number_reason(_bounds(column, rebase), text, value))
         else:
             values[column.name] = text
             reasons.append(text_reason(column, text))
-    return source.rows(names).select("line", reason=pl.coalesce("fault", *reasons), **values)
+    typed = [pl.col(name).cast(SCHEMA[name], strict=False) for name in values if name in SCHEMA]
+    # In two steps, so that no value is computed once per use.
+    valued = rows.with_columns(**values)
+    return valued.select("line", "ambiguous", *typed, reason=pl.coalesce("fault", *reasons))
+
+
+def _text(name: str) -> str:
+    """Where the text of one of our columns is while its value is looked at."""
+    return f"text of {name}"
 
 
 def _bounds(column: Column, rebase: bool) -> Column:
@@ -122,29 +138,30 @@ def _naive(mapping: Mapping, text: pl.Expr) -> pl.Expr:
     return parsed.dt.replace_time_zone(None) if mapping.has_offset else parsed
 
 
-def _date(mapping: Mapping, text: pl.Expr) -> dict[str, pl.Expr]:
-    naive = plausible(_naive(mapping, text))
+def _date(mapping: Mapping) -> dict[str, pl.Expr]:
+    naive = plausible(pl.col("naive"))
     zone = mapping.time_zone or "UTC"
     first, second = (epoch_seconds(utc_from_local(naive, zone, which)) for which in ("earliest", "latest"))
     return {"submit_s": first, "ambiguous": first != second}
 
 
-def _reject_repeats(rows: pl.DataFrame, keys: list[str], why: str) -> pl.DataFrame:
+def _reject_repeats(rows: pl.LazyFrame, keys: list[str], why: str) -> pl.LazyFrame:
     """Rows sound so far whose keys an earlier sound row has get the reason ``why``."""
-    sound = rows.filter(pl.col("reason").is_null())
-    again = sound.filter(repeated(sound, keys))["row"]
+    again = repeats(rows.filter(pl.col("reason").is_null()), keys)
+    if again.is_empty():
+        return rows
     return rows.with_columns(
         reason=pl.when(pl.col("row").is_in(again.implode())).then(pl.lit(why)).otherwise("reason")
     )
 
 
-def _notes(mapping: Mapping, jobs: pl.DataFrame) -> dict[str, JsonValue]:
+def _notes(mapping: Mapping, jobs: pl.LazyFrame) -> dict[str, JsonValue]:
     if mapping.time_format is None:
         return {}
     return {
         "epoch_utc": datetime.fromtimestamp(0, UTC).isoformat(),
         "time_zone": mapping.time_zone or "UTC",
-        "ambiguous_local_times": int(jobs["ambiguous"].sum()),
+        "ambiguous_local_times": height(jobs.filter("ambiguous")),
         "ambiguous_local_times_read_as": "earliest",
     }
 

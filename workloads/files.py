@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from workloads.sources import Source, is_url, open_source
@@ -59,6 +62,31 @@ def sha256(source: Source) -> str:
         while part := stream.read(_PART_BYTES):
             digest.update(part)
     return digest.hexdigest()
+
+
+GZIP_MAGIC = b"\x1f\x8b"
+
+
+PACKED = 12
+"""How much smaller a gzip file of a trace is, about."""
+
+
+def text_bytes(paths: Iterable[Path]) -> int:
+    """About how much text files hold, plain or gzip."""
+    return sum(path.stat().st_size * (PACKED if path.suffix == ".gz" else 1) for path in paths)
+
+
+@contextmanager
+def open_unpacked(path: Path) -> Iterator[TextIO]:
+    """The text of a plain or gzip file, told apart by content, without a byte order mark.
+
+    Line ends stay as they are; bytes that are no UTF-8 become lone surrogates.
+    """
+    with path.open("rb") as raw:
+        packed = raw.read(len(GZIP_MAGIC)) == GZIP_MAGIC
+        raw.seek(0)
+        with gzip.open(raw) if packed else raw as stream:
+            yield io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
 
 
 @contextmanager

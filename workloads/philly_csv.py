@@ -22,6 +22,7 @@ from workloads.checks import (
     plausible,
     utc_from_local,
 )
+from workloads.rows import height, repeats
 from workloads.schema import BY_NAME
 from workloads.text import TextSource, open_text, read_rows, reject_frame
 from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
@@ -34,7 +35,7 @@ _GPU_TIME_TOLERANCE = 1e-6
 """Relative; the column is printed with fewer digits than it was computed with."""
 
 
-def read(paths: Sequence[Path], options: ConvertOptions) -> Parsed:
+def read(paths: Sequence[Path], options: ConvertOptions, folder: Path) -> Parsed:
     """Parse Philly CSV files; jobs are named by the position of their row over all files.
 
     Raises
@@ -44,10 +45,14 @@ def read(paths: Sequence[Path], options: ConvertOptions) -> Parsed:
     sources = [open_text(path, ",") for path in paths]
     for source in sources:
         source.require(HEADER)
-    rows = read_rows(sources, _query)
+    rows = read_rows(sources, _query, folder)
     kept = rows.filter(pl.col("reason").is_null())
-    zero_s = kept["epoch_s"].min() if kept.height else 0.0
-    assert isinstance(zero_s, float)
+    facts = kept.select(
+        zero_s=pl.col("epoch_s").min().fill_null(0),
+        ambiguous=pl.col("ambiguous").sum(),
+        gpu_time_off=pl.col("gpu_time_off").sum(),
+    )
+    zero_s, ambiguous, off = facts.collect(engine="streaming").row(0)
     jobs = kept.select(
         job_id=pl.col("row").cast(pl.String),
         trace_order="row",
@@ -58,56 +63,56 @@ def read(paths: Sequence[Path], options: ConvertOptions) -> Parsed:
     )
     return Parsed(
         jobs=jobs,
-        rejects=reject_frame(sources, rows.filter(pl.col("reason").is_not_null())),
-        read=rows.height,
+        rejects=reject_frame(sources, rows),
+        read=height(rows),
         notes={
             "epoch_utc": datetime.fromtimestamp(zero_s, UTC).isoformat(),
             "time_zone": TIME_ZONE,
-            "ambiguous_local_times": int(kept["ambiguous"].sum()),
+            "ambiguous_local_times": ambiguous,
             "ambiguous_local_times_read_as": "earliest",
-            "duplicate_rows_kept": kept.height - kept.n_unique(["epoch_s", *HEADER[1:]]),
+            "duplicate_rows_kept": len(repeats(kept, ["epoch_s", "duration_s", "num_gpus", "cluster"])),
         },
-        warnings=_warnings(sources, kept),
+        warnings=_warnings(sources, off),
     )
 
 
 def _query(source: TextSource) -> pl.LazyFrame:
     """Parsed columns of one file, and why a row is rejected."""
-    text = {name: pl.col(name) for name in HEADER}
-    naive = text["timestamp"].str.to_datetime(TIME_FORMAT, time_unit="us", strict=False)
-    first, second = (
-        epoch_seconds(utc_from_local(plausible(pl.col("naive")), TIME_ZONE, which))
-        for which in ("earliest", "latest")
-    )
-    parsed = source.rows({name: name for name in HEADER}).with_columns(
-        naive=naive, duration_s=number(text["duration"]), gpus=number(text["num_gpus"])
+    naive = pl.col("timestamp").str.to_datetime(TIME_FORMAT, time_unit="us", strict=False)
+    numbers = {"duration_s": "duration", "gpus": "num_gpus", "gpu_s": "gpu_time"}
+    # Each step of its own, so that nothing is computed once per use.
+    parsed = (
+        source.rows({name: name for name in HEADER})
+        .with_columns(naive=naive, **{name: number(pl.col(theirs)) for name, theirs in numbers.items()})
+        .with_columns(
+            epoch_seconds(utc_from_local(plausible(pl.col("naive")), TIME_ZONE, which)).alias(which)
+            for which in ("earliest", "latest")
+        )
     )
     work = pl.col("duration_s") * pl.col("gpus")
-    off = (number(text["gpu_time"]) - work).abs() > _GPU_TIME_TOLERANCE * work.abs()
+    off = (pl.col("gpu_s") - work).abs() > _GPU_TIME_TOLERANCE * work.abs()
     reason = pl.coalesce(
         "fault",
-        date_reason(text["timestamp"], pl.col("naive"), first),
-        number_reason(BY_NAME["num_gpus"], text["num_gpus"], pl.col("gpus")),
-        number_reason(BY_NAME["duration_s"], text["duration"], pl.col("duration_s")),
-        pl.when(text["cluster"].is_null()).then(pl.lit("missing_vc")),
+        date_reason(pl.col("timestamp"), pl.col("naive"), pl.col("earliest")),
+        number_reason(BY_NAME["num_gpus"], pl.col("num_gpus"), pl.col("gpus")),
+        number_reason(BY_NAME["duration_s"], pl.col("duration"), pl.col("duration_s")),
+        pl.when(pl.col("cluster").is_null()).then(pl.lit("missing_vc")),
     )
     return parsed.select(
         "line",
         "cluster",
-        "duration",
-        "gpu_time",
         "duration_s",
         num_gpus="gpus",
-        epoch_s=first,
-        ambiguous=first != second,
+        epoch_s="earliest",
+        ambiguous=pl.col("earliest") != pl.col("latest"),
         gpu_time_off=off.fill_null(True),
         reason=reason,
     )
 
 
-def _warnings(sources: Sequence[TextSource], kept: pl.DataFrame) -> tuple[str, ...]:
+def _warnings(sources: Sequence[TextSource], off: int) -> tuple[str, ...]:
     found = []
-    if off := int(kept["gpu_time_off"].sum()):
+    if off:
         found.append(
             f"gpu_time is not duration x num_gpus on {off} kept rows; duration and num_gpus are used"
         )

@@ -18,13 +18,13 @@ class Source(_Record):
     """A file that rows were read from."""
 
     name: str
-    """File name without its folder, so that the folder does not change the workload's bytes."""
+    """Without the folders above the trace, so that they do not change the workload's bytes."""
     sha256: str
 
     @classmethod
-    def of(cls, path: Path) -> Source:
+    def of(cls, path: Path, name: str) -> Source:
         """The record of a file that exists."""
-        return cls(name=path.name, sha256=sha256(path))
+        return cls(name=name, sha256=sha256(path))
 
 
 class Counts(_Record):

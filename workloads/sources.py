@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePath, PurePosixPath
 from typing import IO, cast
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from ray_sim.model.errors import InvalidInputError
 
@@ -32,6 +32,14 @@ def name_of(source: Source) -> PurePath:
     return (
         PurePosixPath(urlsplit(source).path) if isinstance(source, str) and is_url(source) else Path(source)
     )
+
+
+def beside(source: Source, name: str) -> Source:
+    """What has this name, or relative path, in the same folder."""
+    if not isinstance(source, str) or not is_url(source):
+        return Path(source).parent / name
+    parts = urlsplit(source)
+    return urlunsplit(parts._replace(path=str(PurePosixPath(parts.path).parent / name)))
 
 
 @contextmanager

@@ -7,7 +7,8 @@ the line.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,15 +16,25 @@ from pathlib import Path
 import polars as pl
 
 from ray_sim.model.errors import InvalidWorkloadError
-from workloads.files import require_file
+from workloads.files import require_file, text_bytes
+from workloads.rows import height
 from workloads.trace_format import REJECT_SCHEMA
 
 TEXT_LIMIT = 500
 """Characters of a rejected line that are kept."""
 
+HELD_BYTES = 2**26
+"""Size of text whose rows are kept in memory."""
+
+SPILLED_ROWS = 2**16
+"""In a group, of whose times the file tells the range."""
+
+FIRST_LINE = 2
+"""The line after the header."""
+
 _FIELDS = pl.List(pl.String())
 
-_BLANKS = " \t\r"
+BLANKS = " \t\r"
 """White space that is no part of a field when it stands around it."""
 
 
@@ -58,7 +69,7 @@ class TextSource:
         split = pl.col("text").map_batches(
             partial(_split_lines, delimiter=self.delimiter), return_dtype=_FIELDS, is_elementwise=True
         )
-        blank = ~pl.col("text").str.contains(f'[^{_BLANKS}"{self.delimiter}]')
+        blank = ~pl.col("text").str.contains(f'[^{BLANKS}"{self.delimiter}]')
         fault = (
             pl.when(blank)
             .then(pl.lit("empty_row"))
@@ -86,7 +97,13 @@ class TextSource:
         ------
         InvalidWorkloadError : not UTF-8, or a truncated or damaged gzip file
         """
-        return _collect(self.path, lazy)
+        return collect_text(self.path, lazy)
+
+    def spill(self, lazy: pl.LazyFrame, path: Path) -> pl.LazyFrame:
+        """Run a query on this file, in batches, into another; see `collect`."""
+        with _naming(self.path, f"; or {path.parent} is full: name a folder with more room in TMPDIR"):
+            lazy.sink_parquet(path, compression="lz4", row_group_size=SPILLED_ROWS)
+        return pl.scan_parquet(path)
 
     def texts(self, lines: pl.Series) -> pl.DataFrame:
         """Columns `line` and `text` (cut at `TEXT_LIMIT`) of the given lines."""
@@ -106,7 +123,7 @@ def open_text(path: Path, delimiter: str) -> TextSource:
     InvalidWorkloadError : missing, empty, unreadable, or a header with repeated names
     """
     require_file(path)
-    first = _collect(path, pl.scan_lines(path, name="text", n_rows=1, glob=False))["text"]
+    first = collect_text(path, pl.scan_lines(path, name="text", n_rows=1, glob=False))["text"]
     fields = _split_lines(first.str.strip_prefix("\ufeff"), delimiter=delimiter).to_list()
     if not fields or fields[0] is None:
         raise InvalidWorkloadError(f"{path}: line 1 is no header of column names; check the file")
@@ -116,26 +133,35 @@ def open_text(path: Path, delimiter: str) -> TextSource:
     return TextSource(path, delimiter, header)
 
 
-def read_rows(sources: Sequence[TextSource], query: Callable[[TextSource], pl.LazyFrame]) -> pl.DataFrame:
-    """The rows of several files one after another.
+def read_rows(
+    sources: Sequence[TextSource], query: Callable[[TextSource], pl.LazyFrame], folder: Path
+) -> pl.LazyFrame:
+    """The rows of several files one after another; those of large files are in the folder.
 
     Parameters
     ----------
-    query : makes of a file a query with a column `line`
+    query : makes of a file a query with a column `line`; columns that one file lacks are null
 
     Returns
     -------
     the query's columns, `source` (index of the file) and `row` (from 0 over all files)
     """
-    frames = [
-        source.collect(query(source)).with_columns(source=pl.lit(index, pl.Int64))
-        for index, source in enumerate(sources)
-    ]
-    return pl.concat(frames).with_columns(row=pl.int_range(pl.len(), dtype=pl.Int64))
+    held = text_bytes(source.path for source in sources) <= HELD_BYTES
+    parts: list[pl.LazyFrame] = []
+    before = 0
+    for index, source in enumerate(sources):
+        place = {"source": pl.lit(index, pl.Int64), "row": pl.col("line") - FIRST_LINE + before}
+        rows = query(source).with_columns(**place)
+        part = source.collect(rows).lazy() if held else source.spill(rows, folder / f"{index}.parquet")
+        before += height(part)
+        parts.append(part)
+    return pl.concat(parts, how="diagonal")
 
 
-def reject_frame(sources: Sequence[TextSource], rejected: pl.DataFrame) -> pl.DataFrame:
-    """Rejected rows (`source`, `line`, `reason`) with their text, as `REJECT_SCHEMA`."""
+def reject_frame(sources: Sequence[TextSource], rows: pl.LazyFrame) -> pl.DataFrame:
+    """The rows (`source`, `line`, `reason`) with a reason, with their text, as `REJECT_SCHEMA`."""
+    faulty = rows.filter(pl.col("reason").is_not_null()).select("source", "line", "reason")
+    rejected = faulty.collect(engine="streaming")
     frames = [pl.DataFrame(schema=REJECT_SCHEMA)]
     for index, source in enumerate(sources):
         here = rejected.filter(pl.col("source") == index)
@@ -147,13 +173,27 @@ def reject_frame(sources: Sequence[TextSource], rejected: pl.DataFrame) -> pl.Da
     return pl.concat(frames)
 
 
-def _collect(path: Path, lazy: pl.LazyFrame) -> pl.DataFrame:
-    try:
+def collect_text(path: Path, lazy: pl.LazyFrame) -> pl.DataFrame:
+    """Run a query on a text file, in batches.
+
+    Raises
+    ------
+    InvalidWorkloadError : not UTF-8, or a truncated or damaged gzip file
+    """
+    with _naming(path):
         return lazy.collect(engine="streaming")
+
+
+@contextmanager
+def _naming(path: Path, advice: str = "") -> Iterator[None]:
+    """Turns what reading a file raises into an error that names the file."""
+    try:
+        yield
     except (pl.exceptions.PolarsError, OSError) as error:
         detail = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InvalidWorkloadError(
             f"{path}: cannot be read as UTF-8 text, plain or gzip ({detail}); fetch or write the file again"
+            f"{advice}"
         ) from error
 
 
@@ -169,8 +209,8 @@ def _split_lines(lines: pl.Series, delimiter: str) -> pl.Series:
         places = pl.concat([(~quoted).arg_true(), quoted.arg_true()])
         parts = pl.concat([fields.filter(~quoted), pl.Series(slow, dtype=_FIELDS)])
         fields = parts.gather(places.arg_sort())
-    if lines.str.contains(f"[{_BLANKS}]").any():
-        fields = fields.list.eval(pl.element().str.strip_chars(_BLANKS))
+    if lines.str.contains(f"[{BLANKS}]").any():
+        fields = fields.list.eval(pl.element().str.strip_chars(BLANKS))
     return fields
 
 

@@ -22,6 +22,20 @@ def convert(
     rebase: Annotated[
         bool, typer.Option("--rebase", help="Count submit_s from the first kept submission.")
     ] = False,
+    run_time: Annotated[
+        str | None,
+        typer.Option(metavar="RULE", help="Of a job started more than once: span, sum or attempts."),
+    ] = None,
+    rows: Annotated[
+        str, typer.Option(metavar="KIND", help="Of jobs that are many tasks: a row per task, or per job.")
+    ] = "task",
+    censored: Annotated[
+        str, typer.Option(metavar="RULE", help="Runs without an end in the trace: drop, cut or resample.")
+    ] = "drop",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of what --censored resample draws.")] = 0,
+    cluster_out: Annotated[
+        Path | None, typer.Option("--cluster-out", help="YAML for the trace's machines, where it has some.")
+    ] = None,
     window: Annotated[
         tuple[float, float] | None,
         typer.Option(metavar="FROM TO", help="Keep the jobs submitted in [FROM, TO) seconds."),
@@ -36,19 +50,32 @@ def convert(
     Example: ray-sim convert philly-csv philly.csv.gz -o philly.parquet
     """
     from ray_sim.console import print_json, print_rows
+    from ray_sim.experiments.cluster_writer import check_cluster_path, write_cluster
     from workloads.convert import convert as convert_trace
     from workloads.realise import Window
-    from workloads.trace_format import ConvertOptions
+    from workloads.trace_format import Censored, ConvertOptions, RowKind, RunTime, choose
 
+    if cluster_out is not None:
+        check_cluster_path(cluster_out)
     began = time.perf_counter()
     report = convert_trace(
         format_name,
         sources,
         out,
-        options=ConvertOptions(mapping=mapping, rebase=rebase),
+        options=ConvertOptions(
+            mapping=mapping,
+            rebase=rebase,
+            run_time=None if run_time is None else choose(RunTime, "--run-time", run_time),
+            rows=choose(RowKind, "--rows", rows),
+            censored=choose(Censored, "--censored", censored),
+            seed=seed,
+            cluster=cluster_out is not None,
+        ),
         window=None if window is None else Window(*window),
         rejects=rejects,
     )
+    if cluster_out is not None and report.cluster is not None:
+        write_cluster(report.cluster, cluster_out)
     seconds = time.perf_counter() - began
     if json_output:
         print_json({**report.to_dict(), "seconds": seconds})
@@ -63,6 +90,7 @@ def convert(
             *([("rows outside the window", report.outside_window)] if window else []),
             *((f"rejected, {reason}", count) for reason, count in report.rejected.items()),
             *([("rejects", report.rejects)] if report.rejects else []),
+            *([("cluster", cluster_out)] if cluster_out else []),
             ("seconds", round(seconds, 2)),
         ]
     )

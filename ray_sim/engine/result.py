@@ -52,7 +52,7 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
     jobs = _jobs(world, outcome)
     timeline = _timeline(world, outcome.record)
     summary = replace(
-        summarise(jobs, timeline, _offered(world), trim, _absent(world)),
+        summarise(jobs, timeline, _offered(world), trim, _absent(world), world.table.group),
         certificate=certificate,
         stalled_s=_stalled_s(outcome, counted),
         restart_share=_restart_share(jobs, outcome, counted),
@@ -111,12 +111,14 @@ def _cross_server_gb(outcome: Outcome, counted: BoolArray | None) -> float | Non
 
 def _absent(world: World) -> pl.DataFrame | None:
     """Amounts that servers which are not there would offer, from each time on."""
-    outages, shop = world.outages, world.shop
+    outages, capacity = world.outages, world.shop.capacity
     if len(outages.time) == 0 and world.there.all():
         return None
+    if world.chunks is not None:
+        capacity = np.where(world.chunks.in_cloud[:, None], 0, capacity)
     sign = np.where(outages.up, -1, 1)[:, None]
-    first = (shop.capacity - world.first_capacity).sum(axis=0)
-    quanta = np.cumsum(np.vstack([first, sign * shop.capacity[outages.server]]), axis=0)
+    first = capacity[~world.there].sum(axis=0)
+    quanta = np.cumsum(np.vstack([first, sign * capacity[outages.server]]), axis=0)
     times_us = np.concatenate([[0], outages.time]) + world.table.origin_us
     amounts = {name: quanta[:, r] / unit for r, (name, unit) in enumerate(world.resources.items())}
     return pl.DataFrame({"time_s": us_to_seconds(times_us), **amounts})

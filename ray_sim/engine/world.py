@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -24,7 +24,15 @@ from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import JobTable
 from ray_sim.model.parameters import Parameter, Value, resolve
 from ray_sim.model.truth import RigidTruth, Truth
-from ray_sim.model.units import NEVER_US, QUANTA_PER_UNIT, BoolArray, FloatArray, IntArray, seconds_to_us
+from ray_sim.model.units import (
+    NEVER_US,
+    QUANTA_PER_UNIT,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    scaled_down,
+    seconds_to_us,
+)
 
 Partition = Literal["none", "vc"]
 
@@ -45,6 +53,14 @@ WORLD_PARAMETERS = (
         "0 = nothing is lost",
         unit="s",
         minimum=0.0,
+    ),
+    Parameter(
+        "overcommit",
+        "float",
+        1.0,
+        "factor on what every server offers: above 1, more is promised than there is",
+        minimum=0.0,
+        exclusive=True,
     ),
     Parameter(
         "horizon_s",
@@ -133,12 +149,13 @@ WORLD_PARAMETERS = (
 )
 
 
-_WHOLE_JOBS = (("rigid", "placement", "pd_ors"), "chunks go on at no cost")
+_WHOLE_JOBS = ("rigid", "placement", "pd_ors")
 _ELASTIC = (("placement", "pd_ors"), "is about elastic jobs")
 _ONLY_UNDER: dict[str, tuple[tuple[str, ...], str]] = {
     "slot_fill": (("a_online",), "is about chunks"),
-    "restart_cost_s": _WHOLE_JOBS,
-    "checkpoint_s": _WHOLE_JOBS,
+    "overcommit": (_WHOLE_JOBS, "workers of chunks have slots of their own"),
+    "restart_cost_s": (_WHOLE_JOBS, "chunks go on at no cost"),
+    "checkpoint_s": (_WHOLE_JOBS, "a chunk that loses its server begins anew"),
     "nic": (("placement",), "is about the places of elastic jobs"),
     "straggler_probability": _ELASTIC,
     "straggler_slowdown": _ELASTIC,
@@ -233,7 +250,8 @@ def build_world(
     """
     values = resolve("the world", WORLD_PARAMETERS, params or {})
     slot_us = _us(values["slot_s"])
-    _check_truth(values, cluster)
+    _check_truth(values)
+    cluster = _overcommitted(cluster, values["overcommit"])
     chunks, training = None, _training_world(table, cluster, values)
     if training is None:
         shop = _shop(table, cluster, partition, table.tasks[:, None], table.demand[:, None, :])
@@ -244,7 +262,7 @@ def build_world(
         chunks = chunk_world(table, cluster, slot_us, str(values["slot_fill"]))
         shop = chunks.shop(shop)
         beyond, rows = chunks.beyond_capacity(shop), len(table) + 1
-    outages, there = _outages(cluster, table.origin_us)
+    outages, there = _outages(cluster, table.origin_us, 1 if chunks is None else chunks.truth.grid_us)
     return World(
         table=table,
         cluster=cluster,
@@ -285,20 +303,24 @@ def _training_world(table: JobTable, cluster: Cluster, values: Mapping[str, Valu
     )
 
 
-def _check_truth(values: Mapping[str, Value], cluster: Cluster) -> None:
+def _overcommitted(cluster: Cluster, factor: Value) -> Cluster:
+    """The cluster with its capacities times a factor, rounded down."""
+    assert isinstance(factor, float)
+    if factor == 1:
+        return cluster
+    return replace(cluster, capacity=scaled_down(cluster.capacity, factor))
+
+
+def _check_truth(values: Mapping[str, Value]) -> None:
     """Refuse facts that have no effect under the chosen truth."""
     defaults = {parameter.name: parameter.default for parameter in WORLD_PARAMETERS}
     for name, (truths, why) in _ONLY_UNDER.items():
         if values[name] != defaults[name] and values["truth"] not in truths:
             raise InvalidScenarioError(f"{name}: {why}; set truth={' or '.join(truths)}, or leave it out")
-    if values["truth"] == "a_online" and cluster.availability is not None:
-        raise InvalidScenarioError(
-            "availability: servers come and go in worlds of whole jobs only; leave it out, or use truth=rigid"
-        )
 
 
-def _outages(cluster: Cluster, origin_us: int) -> tuple[Outages, BoolArray]:
-    """Changes from the first submission on, and who is there then."""
+def _outages(cluster: Cluster, origin_us: int, grid_us: int) -> tuple[Outages, BoolArray]:
+    """Changes from the first submission on, at the next instant on the grid, and who is there then."""
     availability = cluster.availability
     there = np.ones(len(cluster), dtype=np.bool_)
     if availability is None:
@@ -309,7 +331,7 @@ def _outages(cluster: Cluster, origin_us: int) -> tuple[Outages, BoolArray]:
     for server, up in zip(availability.server[:past], availability.up[:past], strict=True):
         there[server] = up
     return Outages(
-        time=availability.time_us[past:] - origin_us,
+        time=-(-(availability.time_us[past:] - origin_us) // grid_us) * grid_us,
         server=availability.server[past:].copy(),
         up=availability.up[past:].copy(),
     ), there

@@ -21,6 +21,7 @@ from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import MAX_TIME_S, US_PER_S, seconds_to_us
 from workloads.files import replacing
+from workloads.sources import Source
 
 COLUMNS = ("time_s", "server", "event")
 
@@ -51,13 +52,13 @@ def split_world(world: Mapping[str, _Value]) -> tuple[dict[str, _Value], str | N
     return rest, None if path is None else str(path)
 
 
-def with_availability(cluster: Cluster, path: str | None) -> Cluster:
+def with_availability(cluster: Cluster, path: Source | None) -> Cluster:
     """The cluster, whose servers come and go as the file says, if one is given."""
-    return cluster if path is None else replace(cluster, availability=read_availability(Path(path), cluster))
+    return cluster if path is None else replace(cluster, availability=read_availability(path, cluster))
 
 
-def read_availability(path: Path, cluster: Cluster) -> Availability:
-    """Changes of a cluster's servers from a CSV file with the columns time_s, server and event.
+def read_availability(path: Source, cluster: Cluster) -> Availability:
+    """Changes of servers from a CSV file, by path or URL, with the columns time_s, server and event.
 
     Lines may be in any order; of one instant they happen in the order written. The events of a
     server alternate: what is there fails or is removed, what is not is repaired or added.
@@ -85,7 +86,7 @@ def read_availability(path: Path, cluster: Cluster) -> Availability:
     )
 
 
-def _rows(path: Path, cluster: Cluster, problems: list[str]) -> Iterator[tuple[int, int, int, bool]]:
+def _rows(path: Source, cluster: Cluster, problems: list[str]) -> Iterator[tuple[int, int, int, bool]]:
     """Line, microseconds, server and whether it is there after; what is wrong goes to `problems`."""
     index = {name: i for i, name in enumerate(cluster.server_names)}
     reader = csv.reader(io.StringIO(read_text(path, InvalidClusterError), newline=""), strict=True)
@@ -126,12 +127,19 @@ def _some(names: Mapping[str, int]) -> str:
     return ", ".join(first) + (", ..." if len(names) > len(first) else "")
 
 
-def write_failures(path: Path, cluster: Cluster, failures: Availability) -> None:
-    """Write failures and repairs as a CSV file that `read_availability` reads; whole or not at all."""
+def write_failures(
+    path: Path, cluster: Cluster, failures: Availability, words: tuple[str, str] = ("repair", "fail")
+) -> None:
+    """Write changes as a CSV file that `read_availability` reads; whole or not at all.
+
+    Parameters
+    ----------
+    words : of `EVENTS`, for a server that comes and one that goes
+    """
     lines = [",".join(COLUMNS)]
     for time_us, server, up in zip(failures.time_us.tolist(), failures.server, failures.up, strict=True):
         time_s = f"{time_us // US_PER_S}.{time_us % US_PER_S:06d}"
-        lines.append(f"{time_s},{_quoted(cluster.server_names[server])},{'repair' if up else 'fail'}")
+        lines.append(f"{time_s},{_quoted(cluster.server_names[server])},{words[0] if up else words[1]}")
     with replacing(path) as temporary:
         temporary.write_text("\n".join([*lines, ""]), encoding="utf-8")
 

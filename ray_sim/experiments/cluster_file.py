@@ -13,11 +13,12 @@ import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 import cluster_specs
+from ray_sim.experiments.availability_file import with_availability
 from ray_sim.experiments.documents import dotted_problems, parse_yaml, read_text
 from ray_sim.model.cluster import Cluster, ServerKind, slots_per_gpu
 from ray_sim.model.errors import InvalidClusterError, UnknownNameError, problems_text
 from ray_sim.model.units import IntArray, capacity_quanta
-from workloads.sources import Source, is_url, name_of
+from workloads.sources import Source, beside, is_url, name_of
 
 MAX_SERVERS = 1_000_000
 """The largest cluster; more is a slip of the keyboard."""
@@ -31,7 +32,11 @@ MAX_SLOTS = 2**20
 MAX_PROBLEMS = 100
 """Problems of one file that are printed; the rest is counted."""
 
-FIELD_OF_RESOURCE = {"gpu": "gpus", "cpu": "cpus", "memory_gib": "memory_gib", "disk_gib": "disk_gib"}
+FIELD_OF_RESOURCE = {
+    "gpu": "gpus",
+    "cpu": "cpus",
+    **{name: name for name in ("memory_gib", "disk_gib", "cpu_norm", "memory_norm", "disk_norm")},
+}
 """The file's key for each resource, in the order of a cluster's resource axis."""
 
 
@@ -64,6 +69,9 @@ class _Servers(_Entry):
     cpus: Amount | None = None
     memory_gib: Amount | None = None
     disk_gib: Amount | None = None
+    cpu_norm: Amount | None = None
+    memory_norm: Amount | None = None
+    disk_norm: Amount | None = None
     gpu_type: Label | None = None
     vc: Label | None = None
     kind: Annotated[ServerKind, Field(strict=False)] = ServerKind.PLAIN
@@ -85,6 +93,7 @@ class _ClusterFile(_Entry):
 
     name: Label
     gpu_types: dict[Label, _GpuType] = Field(default_factory=dict)
+    availability: Label | None = None
     servers: Annotated[list[object], Field(min_length=1)]
 
 
@@ -170,7 +179,10 @@ def _load_yaml(path: Source) -> Cluster:
                 unknown = UnknownNameError("GPU type", servers.gpu_type, head.gpu_types)
                 problems.append(f"{where}gpu_type: {unknown} (declared under gpu_types)")
         groups.append(_Group(where, servers, speed))
-    return _build(head.name if head else "", groups, problems, path)
+    cluster = _build(head.name if head else "", groups, problems, path)
+    if head is None or head.availability is None:
+        return cluster
+    return with_availability(cluster, beside(path, head.availability))
 
 
 def _load_csv(path: Source) -> Cluster:

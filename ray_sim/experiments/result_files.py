@@ -23,7 +23,7 @@ from ray_sim.model.result import EVENT_SCHEMA, RunResult, Summary
 from ray_sim.reports.tables import summary_rows
 from workloads.realise import Tally
 
-RESULT_FORMAT = 4
+RESULT_FORMAT = 5
 """Version of the files' meaning; part of every content hash."""
 
 MANIFEST = "manifest.json"

@@ -50,6 +50,6 @@ class AOnlineTruth:
         of = self.profile
         return seconds_to_us(np.where(to_cloud, of.upload_cloud_s[jobs], of.upload_edge_s[jobs]))
 
-    def ready_us(self, now_us: int, jobs: IntArray, to_cloud: BoolArray) -> IntArray:
-        """When chunks that are sent off now can be trained, on the grid."""
+    def ready_us(self, now_us: int | IntArray, jobs: IntArray, to_cloud: BoolArray) -> IntArray:
+        """When chunks that are sent off at ``now_us``, one time or one each, can be trained, on the grid."""
         return -(-(now_us + self.upload_us(jobs, to_cloud)) // self.grid_us) * self.grid_us

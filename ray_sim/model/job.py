@@ -155,6 +155,8 @@ class JobTable:
     vc_names: tuple[str, ...] = ()
     user: pl.Series | None = None
     priority: IntArray | None = None
+    group: pl.Series | None = None
+    """The trace's job that each row is a part of, null where the row is a whole job; None without any."""
     trace_order: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     """(J,) position in the trace, unique within a vc."""
     origin_us: int = 0

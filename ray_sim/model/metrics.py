@@ -76,6 +76,7 @@ def summarise(
     capacity: Mapping[str, float],
     trim: Trim | None = None,
     absent: pl.DataFrame | None = None,
+    groups: pl.Series | None = None,
 ) -> Summary:
     """Summary of a run, over all its jobs or over those that `trim` counts.
 
@@ -85,13 +86,15 @@ def summarise(
     capacity : offered amount of each resource, all servers together
     absent : what of it is not there from each `time_s` on, a column per resource; the first row is
         not later than the first instant. Without it all servers are always there.
+    groups : of each job, null where it is none's part
 
     Raises
     ------
     InvalidScenarioError : `trim` counts no job
     """
     submit_us = seconds_to_us(jobs["submit_s"].to_numpy())
-    counted = jobs if trim is None else jobs.filter(trim.counted(submit_us))
+    inside = np.ones(len(jobs), np.bool_) if trim is None else trim.counted(submit_us)
+    counted = jobs.filter(inside)
     done = counted.filter(pl.col("status") == JobStatus.COMPLETED)
     counts = dict(counted.group_by("status").len().iter_rows())
     reasons = counted.filter(pl.col("reason").is_not_null()).group_by("reason").len().sort("reason")
@@ -117,6 +120,7 @@ def summarise(
         interruptions=int(counted["interruptions"].sum()),
         lost_s=float(counted["lost_s"].sum()),
         utility=float(utility.sum()) if len(utility) else None,
+        group_jct_s=None if groups is None else distribution(group_jct_s(jobs, groups, inside)),
         trimmed_jobs=None if trim is None else len(jobs) - len(counted),
     )
 
@@ -126,6 +130,19 @@ def _first_to_last(submit_s: pl.Series, finish_s: pl.Series) -> FloatArray | Non
     if finish_s.is_empty():
         return None
     return np.array([submit_s.min(), finish_s.max()], dtype=np.float64)
+
+
+def group_jct_s(jobs: pl.DataFrame, groups: pl.Series, counted: BoolArray) -> FloatArray:
+    """First submission to last completion of the groups of which all jobs are counted and completed."""
+    done = pl.Series(counted) & (jobs["status"] == JobStatus.COMPLETED)
+    whole = (
+        jobs.select("submit_s", "finish_s", group=groups, done=done)
+        .filter(pl.col("group").is_not_null())
+        .group_by("group", maintain_order=True)
+        .agg(pl.col("submit_s").min(), pl.col("finish_s").max(), pl.col("done").all())
+        .filter("done")
+    )
+    return (whole["finish_s"] - whole["submit_s"]).to_numpy()
 
 
 def distribution(sample: FloatArray) -> Distribution:

@@ -1,6 +1,7 @@
 """Integer time and resources, and the only ways in and out of them.
 
-Simulated time is int64 microseconds. Resources are int64 quanta: milli-GPU, milli-CPU, MiB.
+Simulated time is int64 microseconds. Resources are int64 quanta: milli-GPU, milli-CPU, MiB, or
+millionths of a trace's largest machine where the trace tells no more (``_norm``).
 Demands round up and capacities down, once, at load, so a float never decides what fits.
 """
 
@@ -28,6 +29,9 @@ QUANTA_PER_UNIT: dict[str, int] = {
     "cpu": 1000,
     "memory_gib": 1024,
     "disk_gib": 1024,
+    "cpu_norm": 1_000_000,
+    "memory_norm": 1_000_000,
+    "disk_norm": 1_000_000,
 }
 """Quanta in one unit of each resource a cluster may offer."""
 
@@ -71,7 +75,12 @@ def demand_quanta(amount: npt.ArrayLike, resource: str) -> IntArray:
 
 def capacity_quanta(amount: npt.ArrayLike, resource: str) -> IntArray:
     """Amounts of a resource to quanta, rounded down."""
-    scaled = np.asarray(amount, dtype=np.float64) * QUANTA_PER_UNIT[resource]
+    return scaled_down(amount, QUANTA_PER_UNIT[resource])
+
+
+def scaled_down(amount: npt.ArrayLike, factor: float) -> IntArray:
+    """Amounts times a factor, rounded down, forgiving a relative lack of 1e-9."""
+    scaled = np.asarray(amount, dtype=np.float64) * factor
     nearest = np.rint(scaled)
     close = np.abs(scaled - nearest) <= _TOLERANCE * np.maximum(1.0, np.abs(scaled))
     return np.where(close, nearest, np.floor(scaled)).astype(np.int64)

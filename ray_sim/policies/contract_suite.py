@@ -23,6 +23,7 @@ from ray_sim.policies.contract_chunks import (
     EdgeCase,
     busy_chunks,
     chunk_edge_cases,
+    failing_chunks,
     with_other_chunk_lengths,
 )
 from ray_sim.policies.contract_elastic import (
@@ -102,7 +103,7 @@ class _Kind:
     """Worlds of one kind of jobs."""
 
     busy: _Busy
-    failing: Callable[[int], World] | None
+    failing: Callable[[int], World]
     edge_cases: Callable[[], dict[str, EdgeCase]]
     with_other_run_times: Callable[[World], World]
 
@@ -115,7 +116,7 @@ _WHOLE = _Kind(
 )
 _CHUNKED = _Kind(
     busy=busy_chunks,
-    failing=None,
+    failing=lambda seed: failing_chunks(seed=seed),
     edge_cases=chunk_edge_cases,
     with_other_run_times=with_other_chunk_lengths,
 )
@@ -146,8 +147,7 @@ def _busy(new: NewPolicy, seed: int = 0, *, partition: Partition = "none") -> Wo
 
 def _failing(new: NewPolicy, seed: int = 0) -> list[World]:
     """Worlds whose servers come and go, of the kind the policy is for."""
-    failing = _kind(new).failing
-    return [] if failing is None else [failing(seed)]
+    return [_kind(new).failing(seed)]
 
 
 def _run(new: NewPolicy, world: World, *, sites: int = 1, seed: int = 0) -> RunResult:

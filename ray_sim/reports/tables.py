@@ -100,13 +100,18 @@ def summary_rows(summary: Summary) -> list[tuple[str, object]]:
     if summary.trimmed_jobs is not None:
         rows.insert(0, ("simulated, not counted", summary.trimmed_jobs))
     rows += [(f"not completed, {reason}", count) for reason, count in summary.reasons.items()]
-    for label, sample in (("JCT s", summary.jct_s), ("queueing delay s", summary.queue_s)):
+    samples = [("JCT s", summary.jct_s), ("queueing delay s", summary.queue_s)]
+    if summary.group_jct_s is not None:
+        samples.insert(1, ("group JCT s", summary.group_jct_s))
+    for label, sample in samples:
         rows += [(f"{label}, {name}", value) for name, value in asdict(sample).items()]
     rows.append(("makespan s", summary.makespan_s))
     rows += [(f"utilisation, {name}", value) for name, value in summary.utilisation.items()]
     if summary.certificate is not None:
         rows.append(("lower bound on mean JCT s", summary.certificate.bound_s))
         rows.append(("gap to that bound", summary.certificate.gap))
+        if summary.certificate.only_b1 is not None:
+            rows.append(("nobody waits in that bound", summary.certificate.only_b1))
     rows += [("preemptions", summary.preemptions), ("restarts", summary.restarts)]
     if summary.interruptions:
         rows += [("servers lost by jobs", summary.interruptions), ("progress lost s", summary.lost_s)]

@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ray_sim.engine.world import World
+from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.metrics import distribution, jain_index
 from ray_sim.model.result import Distribution, JobStatus
 from tests.worlds import Job, column_of, replay, world_of
@@ -52,6 +57,46 @@ def test_utilisation_counts_jobs_still_running_at_the_last_completion() -> None:
     # Horizon 8 s: J1 done 0-4 on one of 2 GPUs, J2 unfinished from 2 s on: (4 + 2) / (2 x 4).
     world = world_of([Job(0, 1, 4), Job(2, 1, 100)], [2], params={"horizon_s": 8})
     assert replay(world, "fifo").summary.utilisation == {"gpu": 0.75}
+
+
+def grouped(groups: list[str | None], jobs: list[Job], gpus: int, **params: object) -> World:
+    world = world_of(jobs, [gpus], params=params)
+    return replace(world, table=replace(world.table, group=pl.Series(groups, dtype=pl.String)))
+
+
+def test_a_group_is_done_when_its_last_row_is() -> None:
+    # One GPU: 0-10, 10-15, 15-16, 16-20. Group a from 0 to 16, b from 3 to 20; the third row is in none.
+    jobs = [Job(0, 1, 10), Job(1, 1, 5), Job(3, 1, 1), Job(4, 1, 4)]
+    summary = replay(grouped(["a", None, "a", "b"], jobs, 1), "fifo").summary
+    assert summary.group_jct_s is not None
+    assert summary.group_jct_s.mean == (16 + 16) / 2
+    assert summary.jct_s.mean == (10 + 14 + 13 + 16) / 4
+    assert replay(world_of(jobs, [1]), "fifo").summary.group_jct_s is None
+
+
+def test_a_group_of_which_a_row_does_not_complete_has_no_completion_time() -> None:
+    # The horizon cuts the second row of a.
+    world = grouped(["a", "b", "a"], [Job(0, 1, 4), Job(0, 1, 5), Job(0, 1, 50)], 3, horizon_s=9)
+    assert replay(world, "fifo").summary.group_jct_s == Distribution(5, 5, 5, 5)
+
+
+def test_more_may_be_promised_than_there_is() -> None:
+    # Three jobs of one GPU on 1 GPU, and on 2.5 times as much: two of them at a time.
+    jobs = [Job(0, 1, 10)] * 3
+    assert column_of(replay(world_of(jobs, [1]), "fifo"), "finish_s") == {"J1": 10, "J2": 20, "J3": 30}
+    promised = replay(world_of(jobs, [1], params={"overcommit": 2.5}), "fifo")
+    assert column_of(promised, "finish_s") == {"J1": 10, "J2": 10, "J3": 20}
+    # 30 GPU-seconds of 2.5 x 20: use and bound are those of the servers so enlarged.
+    assert promised.summary.utilisation == {"gpu": 0.6}
+    assert promised.summary.certificate is not None
+    assert promised.summary.certificate.gap is not None
+    assert promised.summary.certificate.gap >= 0
+
+
+@pytest.mark.parametrize("factor", [0, -1, float("nan"), float("inf")])
+def test_a_factor_on_capacity_must_be_a_number_above_0(factor: float) -> None:
+    with pytest.raises(InvalidScenarioError, match="overcommit"):
+        world_of([Job(0, 1, 1)], [1], params={"overcommit": factor})
 
 
 def test_a_job_alone_on_its_fair_share_has_a_fairness_of_one() -> None:

@@ -194,6 +194,18 @@ def test_placement_is_optimus_where_near_and_far_are_alike(
     )
 
 
+@given(workers=st.integers(1, 8), ps=st.integers(1, 8))
+def test_placement_is_optimus_on_one_server(workers: int, ps: int) -> None:
+    # There only i = 0.4 s counts: the bottleneck is max(w, p) / p x 0.4 s, of Optimus's form where w >= p.
+    exchange_s = 2 * 0.4 * max(workers, ps) / ps
+    assert rate(profile(), [(workers, ps)]) == pytest.approx(100 / (10 / workers + exchange_s), rel=1e-12)
+
+
+@pytest.mark.parametrize("placement", [[(1, 1)], [(1, 0), (0, 1)]])
+def test_one_worker_and_one_server_take_equal_time_in_both_truths(placement: Placement) -> None:
+    assert rate(profile(), placement) == pytest.approx(pd_ors_rate(profile(), placement), rel=1e-12)
+
+
 @settings(max_examples=200)
 @given(
     where=PLACEMENTS,

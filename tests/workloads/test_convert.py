@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError, UnknownNameError
-from workloads.convert import FORMATS, convert
+from workloads.convert import convert
 from workloads.provenance import Counts
 from workloads.realise import Window
 from workloads.store import read_frame, read_provenance
@@ -104,7 +104,7 @@ def test_lines_end_as_the_writer_pleases_and_may_begin_with_a_byte_order_mark(
         assert read_frame(tmp_path / "w.parquet").equals(read_frame(tmp_path / "plain.parquet"))
 
 
-@pytest.mark.parametrize("format_name", sorted(FORMATS))
+@pytest.mark.parametrize("format_name", ["csv", "philly-csv"])
 @pytest.mark.parametrize(
     ("content", "told"),
     [

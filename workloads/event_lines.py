@@ -1,0 +1,139 @@
+"""Headerless CSV without quotes, one event per line: sound events as columns, the others as rejects.
+
+A file all of whose lines match a pattern is parsed by polars' own reader, at its speed. In another,
+each line is split and looked at, so that every line is either an event or counted under a reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from workloads.checks import number_reason
+from workloads.schema import Column
+from workloads.text import BLANKS, TEXT_LIMIT, collect_text
+
+_LINE = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One column of an event table: text, or a number that is at least 0."""
+
+    name: str
+    dtype: pl.DataType
+    maximum: int | None = None
+    """Of a number; None for text."""
+    required: bool = False
+    beyond: int | None = None
+    """A number above the maximum that is sound too."""
+
+    @property
+    def pattern(self) -> str:
+        """Texts that are surely right, as a regular expression; others are looked at closely."""
+        if self.maximum is None:
+            some = r'[^," \t\r]+'
+        elif self.dtype.is_float():
+            some = r"[0-9]{1,3}(?:\.[0-9]{1,20})?(?:[eE]-[0-9]{1,2})?"
+        elif self.maximum < 100:
+            some = f"(?:{'|'.join(map(str, range(self.maximum + 1)))})"
+        else:
+            some = f"[0-9]{{1,{len(str(self.maximum)) - 1}}}"
+        return some if self.required else f"(?:{some})?"
+
+    def reason(self, text: pl.Expr, value: pl.Expr) -> pl.Expr:
+        """Why a line is rejected for its stripped ``text``, read as ``value``."""
+        if self.maximum is None:
+            return pl.lit(None, pl.String())
+        null = None if self.required else "unknown"
+        column = Column(self.name, self.dtype, "", null=null, minimum=0, maximum=self.maximum)
+        why = number_reason(column, text, value)
+        return why if self.beyond is None else pl.when(value.ne_missing(self.beyond)).then(why)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A kind of event file."""
+
+    name: str
+    fields: tuple[Field, ...]
+
+    @property
+    def pattern(self) -> str:
+        """A line that is surely right, as a regular expression."""
+        return f"^{','.join(field.pattern for field in self.fields)}$"
+
+
+@dataclass(frozen=True, slots=True)
+class EventFile:
+    """The lines of one file, read."""
+
+    events: pl.LazyFrame
+    """`line` (from 1) and the wanted fields of the sound lines, in order."""
+    rejects: pl.DataFrame
+    """`line`, `reason` and `text`, cut at `TEXT_LIMIT`, of the others."""
+
+
+def read_events(path: Path, table: Table, wanted: Sequence[str]) -> EventFile:
+    """Read a file of events, plain or gzip.
+
+    Raises
+    ------
+    InvalidWorkloadError : not UTF-8, or a truncated or damaged gzip file
+    """
+    lines = pl.scan_lines(path, name=_LINE, row_index_name="line", row_index_offset=1, glob=False)
+    unsure = collect_text(path, lines.filter(~pl.col(_LINE).str.contains(table.pattern)).select(pl.len()))
+    if unsure.item() == 0:
+        rejects = pl.DataFrame(schema={"line": pl.Int64, "reason": pl.String, "text": pl.String})
+        return EventFile(_clean(path, table).select("line", *wanted), rejects)
+    checked = _checked(lines, table)
+    rejected = checked.filter(pl.col("reason").is_not_null())
+    rejects = collect_text(path, rejected.select("line", "reason", pl.col(_LINE).str.slice(0, TEXT_LIMIT)))
+    return EventFile(checked.filter(pl.col("reason").is_null()).select("line", *wanted), rejects)
+
+
+def _clean(path: Path, table: Table) -> pl.LazyFrame:
+    """Parse a file all of whose lines are right."""
+    return pl.scan_csv(
+        path,
+        has_header=False,
+        schema={field.name: field.dtype for field in table.fields},
+        quote_char=None,
+        glob=False,
+        row_index_name="line",
+        row_index_offset=1,
+    ).with_columns(pl.col("line").cast(pl.Int64))
+
+
+def _checked(lines: pl.LazyFrame, table: Table) -> pl.LazyFrame:
+    """Look at every line: its fields, and the reason why it is rejected, or null."""
+    raw = pl.col(_LINE)
+    unmarked = pl.when(pl.col("line") == 1).then(raw.str.strip_prefix("\ufeff")).otherwise(raw)
+    parts = pl.col("parts")
+    split = lines.with_columns(pl.col("line").cast(pl.Int64), unmarked.alias(_LINE)).with_columns(
+        parts=raw.str.split(",").list.eval(pl.element().str.strip_chars(BLANKS))
+    )
+    texts = {field.name: parts.list.get(i, null_on_oob=True) for i, field in enumerate(table.fields)}
+    filled = split.with_columns(pl.when(text != "").then(text).alias(name) for name, text in texts.items())
+    values = {
+        field.name: pl.col(field.name)
+        if field.maximum is None
+        else pl.col(field.name).cast(pl.Float64 if field.dtype.is_float() else pl.Int64, strict=False)
+        for field in table.fields
+    }
+    fault = (
+        pl.when(~raw.str.contains(f"[^{BLANKS},]"))
+        .then(pl.lit("empty_row"))
+        .when(raw.str.starts_with("#"))
+        .then(pl.lit("comment"))
+        .when(raw.str.contains('"', literal=True))
+        .then(pl.lit("unexpected_quotes"))
+        .when(parts.list.len() != len(table.fields))
+        .then(pl.lit("wrong_field_count"))
+    )
+    reasons = [field.reason(pl.col(field.name), values[field.name]) for field in table.fields]
+    typed = {field.name: values[field.name].cast(field.dtype, strict=False) for field in table.fields}
+    return filled.select("line", _LINE, reason=pl.coalesce(fault, *reasons), **typed)
