@@ -421,6 +421,10 @@ class Policy(ABC):
             elif isinstance(value, (np.generic, int, float)):
                 setattr(self, name, type(value)(state[name].item()))
 
+    def counts(self) -> Mapping[str, int]:
+        """What the policy has counted, for the summary; nothing unless it says otherwise."""
+        return {}
+
     def order(self, world: GrantedWorld) -> Order | None:
         """The order rule of the compiled loop, if the policy is nothing but one."""
         return None

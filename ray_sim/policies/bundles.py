@@ -21,6 +21,14 @@ NEVER_FITS = "bundle_never_fits"
 
 _UNLIMITED = 2**40
 
+CAP = Parameter(
+    "cap",
+    "choice",
+    "batch",
+    "most workers of a job. batch: one per sample of its batch; asked: as many as it asks for",
+    source="6.2: F workers",
+    choices=("batch", "asked"),
+)
 MOST_WORKERS = Parameter(
     "most_workers",
     "int",
@@ -29,6 +37,12 @@ MOST_WORKERS = Parameter(
     source="6.2: 16 in the authors' simulator of DL2",
     minimum=1,
 )
+
+
+def worker_limit(world: GrantedWorld, cap: str, most_workers: int | None) -> IntArray | FloatArray:
+    """(J,) workers that each job may have, by the parameters `CAP` and `MOST_WORKERS`."""
+    limit = world.jobs.batch if cap == "batch" else world.jobs.gang[:, WORKER]
+    return limit if most_workers is None else np.minimum(limit, most_workers)
 
 
 class Bundles(NamedTuple):

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import numpy as np
-
 from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake
 from ray_sim.engine.decision import Decision
-from ray_sim.kernels.arrays import WORKER
 from ray_sim.kernels.least_loaded import new_loads
 from ray_sim.kernels.server_tree import new_server_tree
 from ray_sim.kernels.shares import fill, new_filling
@@ -16,7 +13,7 @@ from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import IntArray
-from ray_sim.policies.bundles import MOST_WORKERS, bundle_bound, bundles, reallocate
+from ray_sim.policies.bundles import CAP, MOST_WORKERS, bundle_bound, bundles, reallocate, worker_limit
 
 
 class Drf(Policy):
@@ -39,14 +36,7 @@ class Drf(Policy):
             source="6.2",
             choices=("slot", "event"),
         ),
-        Parameter(
-            "cap",
-            "choice",
-            "batch",
-            "most workers of a job. batch: one per sample of its batch; asked: as many as it asks for",
-            source="6.2: F workers",
-            choices=("batch", "asked"),
-        ),
+        CAP,
         MOST_WORKERS,
         Parameter(
             "unplaced",
@@ -81,6 +71,7 @@ class Drf(Policy):
         self._most_workers = most_workers
         self._stop = unplaced == "stop"
         self._pooled = pooled
+        self._unplaced = 0
 
     def start(self, world: GrantedWorld, streams: Streams) -> None:
         """What the bundles are.
@@ -95,16 +86,17 @@ class Drf(Policy):
             )
         self._world = world
         self._slot_us = world.slot_us or 1 if self._when == "slot" else 1
-        limit = world.jobs.batch if self._cap == "batch" else world.jobs.gang[:, WORKER]
-        if self._most_workers is not None:
-            limit = np.minimum(limit, self._most_workers)
-        self._bundles = bundles(world, limit)
+        self._bundles = bundles(world, worker_limit(world, self._cap, self._most_workers))
 
     def decide(self, view: View) -> Decision:
         """Share all servers out among all jobs, from empty."""
         if view.now_us % self._slot_us:
             return Decision(review_us=(view.now_us // self._slot_us + 1) * self._slot_us)
         return reallocate(self._world, self._bundles, view, self._share)
+
+    def counts(self) -> dict[str, int]:
+        """Bundles that a pool gave and no server held, over all rounds."""
+        return {"unplaced_bundles": self._unplaced} if self._pooled else {}
 
     def _share(self, jobs: IntArray, servers: IntArray) -> tuple[IntArray, IntArray]:
         """Fill these empty servers with bundles of these jobs."""
@@ -114,4 +106,5 @@ class Drf(Policy):
         tree = new_server_tree(servers, capacity, capacity, demand.min(axis=0))
         filling = new_filling(demand, most, total, bundle_bound(demand, most, total))
         placed = fill(filling, new_loads(tree), self._pooled, self._stop)
+        self._unplaced += int(filling.got.sum()) - placed
         return filling.job[:placed], filling.server[:placed]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import conversion, growth, optimus, overhead, phases, replay, scale, startup
+from benchmarks import conversion, growth, optimus, overhead, phases, replay, scale, shares, startup
 from benchmarks.children import python
 from benchmarks.measurement import Findings, SkippedError, Step
 from benchmarks.processes import peak_mb
@@ -70,6 +70,14 @@ def test_growth_tells_the_slope_of_memory() -> None:
     rows = {row.key: row.value for row in growth.run(sizes=(1000, 10_000), policies=["fifo"]).rows}
     more_mb = rows["fifo-10000.peak_mb"] - rows["fifo-1000.peak_mb"]
     assert rows["fifo.bytes_per_job"] == pytest.approx(more_mb * 1e6 / 9000)
+
+
+def test_a_round_of_sharing_places_what_fits() -> None:
+    """Each of 4 jobs asks for 12 or 13 bundles of two tasks; a server of 8 GPUs holds few of them."""
+    rows = {row.key: row.value for row in shares.run(sizes=(1, 40), jobs=4, repetitions=1).rows}
+    for policy in shares.POLICIES:
+        assert rows[f"{policy}-40.tasks"] == 2 * (12 + 13 + 12 + 13)
+        assert 0 < rows[f"{policy}-1.tasks"] < 100
 
 
 @pytest.mark.slow

@@ -89,6 +89,8 @@ def test_a_pool_gives_what_no_server_holds() -> None:
     for result in (plain, pooled):
         assert held(result, "J1", 0) == [("s0", "worker", 1), ("s0", "ps", 1)]
         assert held(result, "J2", 0) == [("s1", "worker", 1), ("s1", "ps", 1)]
+    # Both end at once, so there is one round.
+    assert (plain.summary.policy_counts, pooled.summary.policy_counts) == (None, {"unplaced_bundles": 1})
 
 
 def test_slots_need_a_length() -> None:
