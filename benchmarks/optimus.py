@@ -71,7 +71,8 @@ def _rounds(
     asked = np.ones(n_jobs, dtype=np.int64)
     first = Interval(claims, asked, nothing, tasks_of(nothing, n_jobs), np.zeros(n_jobs, dtype=np.bool_))
     servers, capacity = np.arange(n_servers), np.tile(_SERVER, (n_servers, 1)).astype(np.int64)
-    first_s, rows = _median(lambda: targets(first, servers, capacity, _CHOICES), repetitions)
+    first_s, target = _median(lambda: targets(first, servers, capacity, _CHOICES), repetitions)
+    rows = target.rows
     rows = rows[np.lexsort((rows[:, 2], rows[:, 1], rows[:, 0]))]
     later = claims._replace(steps=claims.steps * Streams(1).generator("later").uniform(0.8, 1.0, n_jobs))
     following = Interval(later, asked, rows, tasks_of(rows, n_jobs), first.stays)

@@ -52,8 +52,8 @@ def found(
     interval: Interval, capacity: list[int], choices: Choices | None = None, servers: IntArray | None = None
 ) -> list[list[int]]:
     at = np.arange(len(capacity)) if servers is None else servers
-    rows = targets(interval, at, np.array(capacity)[:, None], choices or choose())
-    return sorted(rows.tolist())
+    target = targets(interval, at, np.array(capacity)[:, None], choices or choose())
+    return sorted(target.rows.tolist())
 
 
 ONE_EACH = [[1], [1]]
@@ -87,6 +87,19 @@ def test_tasks_on_a_server_that_is_gone_do_not_stay() -> None:
     for stays in ([0], []):
         gone = found(interval_of(claims, held, stays=stays), [4], servers=np.array([1]))
         assert gone == [[0, 1, W, 1], [0, 1, P, 1]]
+
+
+def test_jobs_for_whose_tasks_there_is_no_room_are_counted() -> None:
+    """Two workers of three quanta, a parameter server of one: all fit in 4 and 3, not in 4, 2 and 2."""
+    small = claims_of([[[3], [1]]], [9])._replace(most_workers=np.array([2]))
+    for rooms, shrunk, workers in (([4, 3], 0, 2), ([4, 2, 2], 1, 1)):
+        target = targets(interval_of(small), np.arange(len(rooms)), np.array(rooms)[:, None], choose())
+        assert (target.shrunk, target.without_room) == (shrunk, 0)
+        assert tasks_of(target.rows, 1).tolist() == [[workers, 1]]
+    # The pool of 16 holds a worker of five and its parameter server, but no server of 4 does.
+    large = claims_of([[[5], [1]]], [9])
+    target = targets(interval_of(large), np.arange(4), np.full((4, 1), 4), choose())
+    assert (target.shrunk, target.without_room, len(target.rows)) == (0, 1, 0)
 
 
 def test_a_part_of_the_jobs_is_numbered_anew() -> None:

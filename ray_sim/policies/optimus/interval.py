@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ray_sim.kernels.arrays import WORKER
 from ray_sim.kernels.optimus_allocation import Claims
 from ray_sim.model.units import BoolArray, IntArray
 from ray_sim.policies.optimus.allocation import Normalise, costs, marginal_gains
@@ -58,8 +59,19 @@ def part_of(interval: Interval, jobs: IntArray) -> Interval:
     return Interval(claims, interval.asked[jobs], mine, interval.held[jobs], interval.stays[jobs])
 
 
-def targets(interval: Interval, servers: IntArray, capacity: IntArray, choices: Choices) -> IntArray:
-    """(rows, 4) number of the job, server, role, count that are to be held, in no order.
+class Target(NamedTuple):
+    """What jobs are to hold."""
+
+    rows: IntArray
+    """(m, 4) number of the job, server, role, count, in no order."""
+    shrunk: int
+    """Jobs that get fewer tasks than their share, for want of room."""
+    without_room: int
+    """Jobs that get none of their share."""
+
+
+def targets(interval: Interval, servers: IntArray, capacity: IntArray, choices: Choices) -> Target:
+    """What the jobs are to hold on these servers.
 
     Jobs that stay keep what they hold; the rest of the servers is shared out among the others.
 
@@ -87,9 +99,11 @@ def targets(interval: Interval, servers: IntArray, capacity: IntArray, choices: 
     home = rows[same[rows[:, 0]]]
     resource = scarcest_resource(tasks, claims.demand, pool)
     placed = place(tasks, claims.demand, home, room, resource, rule=choices.placement, shrink=choices.shrink)
+    missing = (tasks_of(placed, len(tasks)) < tasks).any(axis=1)
+    without = (tasks[:, WORKER] > 0) & ~np.isin(np.arange(len(tasks)), placed[:, 0])
     found = np.concatenate([staying, placed])
     found[:, 1] = servers[found[:, 1]]
-    return found
+    return Target(found, int((missing & ~without).sum()), int(without.sum()))
 
 
 def _allocated(

@@ -41,6 +41,9 @@ from ray_sim.policies.optimus.parameters import PARAMETERS
 _MOST_WORKERS = 2**20
 """Of a job whose workers do not wait for each other."""
 
+_COUNTS = ("slow_workers_replaced", "shrunk_for_room", "without_room")
+_REPLACED, _SHRUNK, _WITHOUT_ROOM = range(3)
+
 
 class Optimus(Policy):
     """Lets all jobs together end soon, by their fitted losses and speeds.
@@ -101,6 +104,7 @@ class Optimus(Policy):
         self._world = world
         self._streams = streams
         self._known = nothing_known(NO_JOBS)
+        self._counts = np.zeros(len(_COUNTS), dtype=np.int64)
         quanta = [QUANTA_PER_UNIT[name] for name in world.cluster.resources]
         self._choices = Choices(
             allocation=self._allocation,
@@ -124,7 +128,9 @@ class Optimus(Policy):
         asked = view.jobs.gang[jobs, WORKER]
         interval = Interval(self._claims(view, jobs, useful), asked, rows, held, stays)
         target = self._target(view, jobs, interval)
-        changes = towards(view.holdings, jobs, target, slow & known.was_slow)
+        replaced = slow & known.was_slow
+        self._counts[_REPLACED] += replaced.sum()
+        changes = towards(view.holdings, jobs, target, replaced)
         known.was_slow[:] = slow
         if changes is not None:
             at = np.searchsorted(jobs, changes.job)
@@ -203,21 +209,29 @@ class Optimus(Policy):
             members = np.flatnonzero(partition == p)
             servers = np.flatnonzero((self._world.server_partition == p) & view.available)
             capacity = self._world.cluster.capacity[servers]
-            rows = targets(part_of(interval, members), servers, capacity, self._choices)
-            rows[:, 0] = members[rows[:, 0]]
-            found.append(rows)
+            target = targets(part_of(interval, members), servers, capacity, self._choices)
+            target.rows[:, 0] = members[target.rows[:, 0]]
+            found.append(target.rows)
+            self._counts[_SHRUNK] += target.shrunk
+            self._counts[_WITHOUT_ROOM] += target.without_room
         rows = np.concatenate(found)
         rows = rows[np.lexsort((rows[:, 2], rows[:, 1], rows[:, 0]))]
         ptr = np.searchsorted(rows[:, 0], np.arange(len(jobs) + 1))
         return Rows(ptr, *(np.ascontiguousarray(rows[:, column]) for column in (1, 2, 3)))
 
     def state(self) -> State:
-        """What is known of active jobs."""
-        return {name: array.copy() for name, array in self._known._asdict().items()}
+        """What is known of active jobs, and what was counted."""
+        known = {name: array.copy() for name, array in self._known._asdict().items()}
+        return {**known, "counts": self._counts.copy()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
         self._known = Knowledge(**{name: state[name].copy() for name in Knowledge._fields})
+        self._counts = state["counts"].copy()
+
+    def counts(self) -> dict[str, int]:
+        """Over all intervals: slow workers replaced, jobs with fewer tasks than their share, with none."""
+        return dict(zip(_COUNTS, self._counts.tolist(), strict=True))
 
 
 def _numbered(rows: Rows) -> IntArray:
