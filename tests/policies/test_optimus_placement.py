@@ -79,6 +79,17 @@ def test_no_placement_with_both_roles_on_each_of_k_servers_beats_the_even_one(p:
     assert bottleneck_mb([(w, p)]) == 0 < even
 
 
+def test_even_placement_moves_more_with_every_server_and_random_placement_as_much_as_with_all() -> None:
+    """B = 2 S w (1 - 1 / k), with 100 MB and six workers; all placements of two and two on three servers."""
+    even = [moved_mb([(6 // k, 6 // k)] * k) for k in (1, 2, 3, 6)]
+    assert even == pytest.approx([2 * 100 * 6 * (1 - 1 / k) for k in (1, 2, 3, 6)])
+    anywhere = []
+    for first, second, third, fourth in product(range(3), repeat=4):
+        here = [(int(first == s) + int(second == s), int(third == s) + int(fourth == s)) for s in range(3)]
+        anywhere.append(moved_mb(here))
+    assert np.mean(anywhere) == pytest.approx(2 * 100 * 2 * (1 - 1 / 3))
+
+
 def test_a_job_goes_evenly_to_the_freest_servers_and_as_few_as_hold_it() -> None:
     """Six tasks: server 1 has room for them all; without it servers 2 and 0 hold three each."""
     assert put([(4, 2)], [[3], [6], [4]]) == on(0, (1, 4, 2))
