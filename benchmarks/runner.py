@@ -7,7 +7,19 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from benchmarks import conversion, crash, fleets, growth, overhead, phases, replay, scale, startup
+from benchmarks import (
+    conversion,
+    crash,
+    fleets,
+    growth,
+    optimus,
+    overhead,
+    phases,
+    replay,
+    scale,
+    shares,
+    startup,
+)
 from benchmarks.machine import Machine
 from benchmarks.measurement import Findings, SkippedError, Step
 from benchmarks.report import BenchReport
@@ -32,7 +44,9 @@ BENCHMARKS: dict[str, Benchmark] = {
     "replay": Benchmark("jobs per CPU second in the engine, beside a bare loop", 10, replay.run),
     "startup": Benchmark("wall time of whole commands: --help, and a run of a week", 15, startup.run),
     "phases": Benchmark("where the time of that run goes", 15, phases.run),
+    "optimus": Benchmark("rounds of Optimus on up to 16,000 servers, and its fits", 20, optimus.run),
     "conversion": Benchmark("converting a trace, beside a bare pass over the file", 90, conversion.run),
+    "shares": Benchmark("a round of drf and of tetris, 4,000 jobs on up to 16,000 servers", 10, shares.run),
     "growth": Benchmark("time and memory of ten times the jobs, up to a million", 50, growth.run),
     "fleets": Benchmark("sites in Ray actors beside sites in one process", 180, fleets.run),
     "overhead": Benchmark("what a sweep costs beside its simulations", 150, overhead.run),

@@ -30,6 +30,7 @@ from ray_sim.model.errors import BlindPolicyError, RunFailedError
 from ray_sim.model.job import TrainingProfile, UtilityProfile
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
+from ray_sim.model.training_truth import PdOrsTruth, PlacementTruth, trial_speeds
 from ray_sim.model.units import US_PER_S, BoolArray, FloatArray, IntArray
 
 OBSERVATIONS = frozenset(
@@ -42,7 +43,8 @@ COLUMNS = frozenset(
 )
 """Columns of jobs a policy may declare in `sees`. Arrival, gang and demand are always seen, and the number
 of chunks; `chunk_profile` is all else that says how long chunks take, `training_profile` all that says how
-much elastic jobs train and how fast."""
+much elastic jobs train and how fast. With `losses` come the samples of an epoch, and the threshold and the
+patience by which the owner of a job lets it end."""
 
 
 class Wake(Flag):
@@ -102,6 +104,12 @@ class JobColumns:
                 "gang": read_only(world.training.gang),
                 "role_demand": read_only(world.training.demand),
             } | {name: read_only(getattr(profile, name)) for name in _OF_TRAINING}
+            if world.training.loss is not None:
+                columns["losses"] = {
+                    "samples": read_only(profile.samples),
+                    "loss_threshold": read_only(world.training.loss.loss_threshold),
+                    "loss_patience": read_only(world.training.loss.loss_patience),
+                }
             columns["training_profile"] = {
                 name: read_only(getattr(profile, name)) for name in _TRAINING if name not in self._granted
             } | {"work": read_only(profile.work)}
@@ -301,6 +309,7 @@ class GrantedWorld:
         self.server_partition: IntArray = read_only(world.shop.server_part)
         """(S,) partition of each server, as `jobs.partition`."""
         self._sees_profile = "chunk_profile" in sees
+        self._sees_speed = "training_speed" in sees
         self._policy = policy
 
     def service(self, placement: str, *, backfill: bool = False, preemptive: bool = False) -> Service:
@@ -322,6 +331,16 @@ class GrantedWorld:
                 f"policy {self._policy} asks how long chunks take, but its `sees` lacks chunk_profile"
             )
         return self._world.chunks
+
+    def trial_speed(self, jobs: IntArray, workers: IntArray, ps: IntArray) -> FloatArray:
+        """(n,) samples per second in trial runs of elastic jobs, without slow workers; see `trial_speeds`."""
+        truth = self._world.truth
+        assert isinstance(truth, PlacementTruth | PdOrsTruth), "only in worlds of elastic jobs"
+        if not self._sees_speed:
+            raise BlindPolicyError(
+                f"policy {self._policy} makes trial runs, but its `sees` lacks training_speed"
+            )
+        return trial_speeds(truth, jobs, workers, ps)
 
     def gang_gpus(self) -> IntArray:
         """(J,) milli-GPU of each whole gang, at least 1."""
@@ -401,6 +420,10 @@ class Policy(ABC):
                 setattr(self, name, state[name].copy())
             elif isinstance(value, (np.generic, int, float)):
                 setattr(self, name, type(value)(state[name].item()))
+
+    def counts(self) -> Mapping[str, int]:
+        """What the policy has counted, for the summary; nothing unless it says otherwise."""
+        return {}
 
     def order(self, world: GrantedWorld) -> Order | None:
         """The order rule of the compiled loop, if the policy is nothing but one."""

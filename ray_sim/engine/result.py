@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -42,6 +42,7 @@ class Outcome:
     moved_mb: FloatArray | None = None
     """(J,) what elastic jobs sent from server to server."""
     decision_seconds: Sequence[float] = ()
+    policy_counts: Mapping[str, int] | None = None
 
 
 def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> RunResult:
@@ -56,6 +57,7 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
         stalled_s=_stalled_s(outcome, counted),
         restart_share=_restart_share(jobs, outcome, counted),
         cross_server_gb=_cross_server_gb(outcome, counted),
+        policy_counts=dict(outcome.policy_counts) if outcome.policy_counts else None,
     )
     return RunResult(
         jobs=jobs,

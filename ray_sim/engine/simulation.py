@@ -470,6 +470,7 @@ class Simulation:
             None if self._chunked is None else self._chunked.stalled_us(end),
             None if self._elastic is None else self._elastic.moved_mb(end, self._ledger),
             decision_seconds,
+            dict(self._policy.counts()),
         )
         return build_result(self._full_world, outcome, trim)
 

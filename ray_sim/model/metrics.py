@@ -208,7 +208,7 @@ def finish_time_fairness(done: pl.DataFrame, timeline: pl.DataFrame, gpus: float
 
     Source: Mahajan et al., Themis, NSDI 2020 (finish-time fairness rho, rigid jobs).
     """
-    done = done.filter(pl.col("duration_s") > 0)
+    done = done.filter((pl.col("duration_s") > 0) & (pl.col("jct_s") > 0))
     if len(done) == 0 or gpus <= 0:
         return np.empty(0)
     time = timeline["time_s"].to_numpy()

@@ -147,6 +147,8 @@ class Summary:
     """Share of the time with servers that jobs spent in restart pauses; null where jobs are chunked."""
     cross_server_gb: float | None = None
     """What elastic jobs sent from server to server, 10^9 bytes; null where jobs are not elastic."""
+    policy_counts: dict[str, int] | None = None
+    """What the policy counted of its decisions, over the whole run; null where it counts nothing."""
     trimmed_jobs: int | None = None
     """Jobs that were simulated and are not counted; null where nothing was trimmed."""
 

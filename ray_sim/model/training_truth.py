@@ -8,12 +8,13 @@ placement. `PdOrsTruth` is the form of one paper, for its figures. Both give sam
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import ClassVar
 
 import numpy as np
 
+from ray_sim.kernels.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.kernels.step_time import (
     PER_LINK,
     PER_SERVER,
@@ -137,6 +138,25 @@ def pd_ors_truth(
             "has no form for jobs without parameter servers, use the placement truth"
         )
     return PdOrsTruth(_steps(profile, speed, straggling), speed)
+
+
+def trial_speeds(
+    truth: PlacementTruth | PdOrsTruth, jobs: IntArray, workers: IntArray, ps: IntArray
+) -> FloatArray:
+    """(n,) samples per second with each task alone on a server of speed 1.
+
+    Parameters
+    ----------
+    jobs : (n,), a job may come more than once
+    workers, ps : (n,) numbers of tasks, >= 0
+    """
+    counts = np.stack([workers, ps], axis=1)
+    tasks = counts.sum(axis=1)
+    ptr = np.concatenate([[0], np.cumsum(tasks)]).astype(np.int64)
+    role = np.repeat(np.tile([WORKER, PARAMETER_SERVER], len(jobs)), counts.ravel())
+    server = np.arange(len(role)) - np.repeat(ptr[:-1], tasks)
+    alone = replace(truth, speed=np.ones(int(tasks.max(initial=0))))
+    return alone.samples_per_s(jobs, Rows(ptr, server, role, np.ones(len(role), dtype=np.int64)))
 
 
 def rows_of(holdings: Holdings, jobs: IntArray) -> Rows:

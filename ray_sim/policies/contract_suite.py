@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
@@ -16,6 +16,7 @@ from ray_sim.engine.contract import COLUMNS, OBSERVATIONS, Policy
 from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.world import Partition, World
+from ray_sim.kernels.arrays import PARAMETER_SERVER, ROLE_NAMES, WORKER
 from ray_sim.model.errors import RaySimError
 from ray_sim.model.result import RunResult
 from ray_sim.policies.contract_chunks import (
@@ -24,6 +25,12 @@ from ray_sim.policies.contract_chunks import (
     chunk_edge_cases,
     failing_chunks,
     with_other_chunk_lengths,
+)
+from ray_sim.policies.contract_elastic import (
+    busy_elastic,
+    elastic_edge_cases,
+    failing_elastic,
+    with_other_training,
 )
 from ray_sim.policies.contract_worlds import (
     busy_world,
@@ -86,22 +93,61 @@ def _check(name: str, clause: Callable[[NewPolicy], str], new: NewPolicy) -> Che
         return CheckOutcome(name, False, f"{type(failure).__name__}: {failure}{line}")
 
 
+class _Busy(Protocol):
+    def __call__(self, *, seed: int, partition: Partition) -> World:
+        """A crowded world."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Worlds of one kind of jobs."""
+
+    busy: _Busy
+    failing: Callable[[int], World]
+    edge_cases: Callable[[], dict[str, EdgeCase]]
+    with_other_run_times: Callable[[World], World]
+
+
+_WHOLE = _Kind(
+    busy=busy_world,
+    failing=lambda seed: failing_world(seed=seed),
+    edge_cases=lambda: {name: (world, True) for name, world in edge_cases().items()},
+    with_other_run_times=with_other_durations,
+)
+_CHUNKED = _Kind(
+    busy=busy_chunks,
+    failing=lambda seed: failing_chunks(seed=seed),
+    edge_cases=chunk_edge_cases,
+    with_other_run_times=with_other_chunk_lengths,
+)
+_ELASTIC = _Kind(
+    busy=busy_elastic,
+    failing=lambda seed: failing_elastic(seed=seed),
+    edge_cases=lambda: {name: (world, True) for name, world in elastic_edge_cases().items()},
+    with_other_run_times=with_other_training,
+)
+_TELLS_RUN_TIMES = frozenset(
+    {"duration_s", "work_left", "chunk_profile", "worker_load"}
+    | {"training_profile", "training_speed", "losses"}
+)
+
+
+def _kind(new: NewPolicy) -> _Kind:
+    """The kind of jobs that the policy is for."""
+    policy = new()
+    if policy.chunked:
+        return _CHUNKED
+    return _ELASTIC if policy.elastic else _WHOLE
+
+
 def _busy(new: NewPolicy, seed: int = 0, *, partition: Partition = "none") -> World:
     """A crowded world of the kind of jobs that the policy is for."""
-    make = busy_chunks if new().chunked else busy_world
-    return make(seed=seed, partition=partition)
+    return _kind(new).busy(seed=seed, partition=partition)
 
 
 def _failing(new: NewPolicy, seed: int = 0) -> list[World]:
     """Worlds whose servers come and go, of the kind the policy is for."""
-    make = failing_chunks if new().chunked else failing_world
-    return [make(seed=seed)]
-
-
-def _edge_cases(new: NewPolicy) -> dict[str, EdgeCase]:
-    if new().chunked:
-        return chunk_edge_cases()
-    return {name: (world, True) for name, world in edge_cases().items()}
+    return [_kind(new).failing(seed)]
 
 
 def _run(new: NewPolicy, world: World, *, sites: int = 1, seed: int = 0) -> RunResult:
@@ -135,14 +181,18 @@ def _declarations(new: NewPolicy) -> str:
 
 
 def _feasible(new: NewPolicy) -> str:
-    jobs = 0
-    for seed in range(3):
-        for world in (_busy(new, seed), _busy(new, seed, partition="vc"), *_failing(new, seed)):
-            summary = _run(new, world).summary
-            if summary.unfinished:
-                raise _BrokenError(f"{summary.unfinished} of {summary.jobs} jobs were never finished")
-            jobs += summary.jobs
-    return f"{jobs} jobs in 9 crowded worlds, 3 with failing servers: all possible, every job ended"
+    jobs, seeds = 0, range(3)
+    crowded = [_busy(new, seed, partition=partition) for seed in seeds for partition in ("none", "vc")]
+    failing = [world for seed in seeds for world in _failing(new, seed)]
+    for world in (*crowded, *failing):
+        summary = _run(new, world).summary
+        if summary.unfinished:
+            raise _BrokenError(f"{summary.unfinished} of {summary.jobs} jobs were never finished")
+        jobs += summary.jobs
+    return (
+        f"{jobs} jobs in {len(crowded)} crowded worlds and {len(failing)} with failing servers: "
+        f"all possible, every job ended"
+    )
 
 
 def _deterministic(new: NewPolicy) -> str:
@@ -179,10 +229,10 @@ def _blind_to_columns(new: NewPolicy) -> str:
 
 
 def _blind_to_durations(new: NewPolicy) -> str:
-    if new().sees & {"duration_s", "work_left", "chunk_profile", "worker_load"}:
+    if new().sees & _TELLS_RUN_TIMES:
         return "not checked: it declares run times"
-    world, lengthen = _busy(new), with_other_chunk_lengths if new().chunked else with_other_durations
-    one, other = _run(new, world).events, _run(new, lengthen(world)).events
+    world = _busy(new)
+    one, other = (_run(new, each).events for each in (world, _kind(new).with_other_run_times(world)))
     first = min(events.filter(pl.col("event") == "finish")["time_s"].min() for events in (one, other))  # type: ignore[type-var]  # a time
     before = [events.filter(pl.col("time_s") < first) for events in (one, other)]
     if not before[0].equals(before[1]):
@@ -194,16 +244,23 @@ def _restorable(new: NewPolicy) -> str:
     for world in (_busy(new, partition="vc"), *_failing(new)):
         whole = _run(new, world)
         for stop in (1, 17, 50):
-            policy = new()
-            simulation = Simulation(world, policy)
-            policy.start(simulation.world, simulation.streams)
-            for _ in range(stop):
-                view = simulation.advance()
-                if view is None:
-                    break
-                simulation.apply(policy.decide(view))
-            _same(whole, _go_on(world, new(), simulation), f"restored after {stop} decisions")
+            stopped = _stopped(world, new(), stop)
+            if stopped is None:
+                break
+            _same(whole, _go_on(world, new(), stopped), f"restored after {stop} decisions")
     return "restored from state() after 1, 17 and 50 decisions it goes on alike"
+
+
+def _stopped(world: World, policy: Policy, decisions: int) -> Simulation | None:
+    """A run after so many decisions; None if it has fewer."""
+    simulation = Simulation(world, policy)
+    policy.start(simulation.world, simulation.streams)
+    for _ in range(decisions):
+        view = simulation.advance()
+        if view is None:
+            return None
+        simulation.apply(policy.decide(view))
+    return simulation
 
 
 def _go_on(world: World, policy: Policy, stopped: Simulation) -> RunResult:
@@ -230,7 +287,7 @@ def _same_on_actors(new: NewPolicy) -> str:
 
 
 def _survives_edge_cases(new: NewPolicy) -> str:
-    worlds = _edge_cases(new)
+    worlds = _kind(new).edge_cases()
     for name, (world, can_end) in worlds.items():
         try:
             summary = _run(new, world).summary
@@ -239,6 +296,31 @@ def _survives_edge_cases(new: NewPolicy) -> str:
         if summary.unfinished and can_end:
             raise _BrokenError(f"{name}: {summary.unfinished} of {summary.jobs} jobs were never finished")
     return f"{', '.join(worlds)}: every job ended that could"
+
+
+def _gives_what_is_asked_for(new: NewPolicy) -> str:
+    policy = new()
+    if policy.chunked or policy.elastic:
+        return "not checked: it is not for gangs"
+    world = busy_elastic(seed=0, partition="vc")
+    assert world.training is not None
+    result = _run(new, world)
+    if result.summary.unfinished:
+        raise _BrokenError(f"{result.summary.unfinished} of {result.summary.jobs} jobs were never finished")
+    starts = result.events.filter(pl.col("event").is_in(["start", "move"]))
+    held = starts.group_by("job_id", "time_s", "role").agg(pl.col("count").sum())
+    asked = pl.DataFrame(
+        {
+            "job_id": np.repeat(world.table.job_id.to_numpy(), len(_GANG_ROLES)),
+            "role": pl.Series(_GANG_ROLES * len(world.table), dtype=starts.schema["role"]),
+            "asked": world.training.gang.ravel(),
+        }
+    )
+    wrong = held.join(asked, on=["job_id", "role"]).filter(pl.col("count") != pl.col("asked"))
+    if len(wrong):
+        job, time_s, role, count, gang = wrong.sort("time_s", "job_id", "role").row(0)
+        raise _BrokenError(f"at {time_s:g} s job {job} gets {count} {role} and asks for {gang}")
+    return f"{result.summary.completed} elastic jobs got the workers and parameter servers they ask for"
 
 
 def _loops_agree(new: NewPolicy) -> str:
@@ -250,6 +332,8 @@ def _loops_agree(new: NewPolicy) -> str:
     return "the compiled and the general loop give the same result"
 
 
+_GANG_ROLES = [ROLE_NAMES[WORKER], ROLE_NAMES[PARAMETER_SERVER]]
+
 CLAUSES: dict[str, Callable[[NewPolicy], str]] = {
     "declarations": _declarations,
     "feasible": _feasible,
@@ -260,6 +344,7 @@ CLAUSES: dict[str, Callable[[NewPolicy], str]] = {
     "restorable": _restorable,
     "same on any sites": _same_on_sites,
     "edge cases": _survives_edge_cases,
+    "elastic jobs": _gives_what_is_asked_for,
     "loops agree": _loops_agree,
 }
 

@@ -15,12 +15,27 @@ from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from ray_sim.model.parameters import Parameter, resolve
 from ray_sim.policies.chunk_fifo import ChunkFifo
 from ray_sim.policies.chunk_spt import ChunkSpt
+from ray_sim.policies.dorm import Dorm
+from ray_sim.policies.drf import Drf
 from ray_sim.policies.fifo import Fifo
 from ray_sim.policies.las import Las
+from ray_sim.policies.optimus.policy import Optimus
 from ray_sim.policies.sjf import Sjf
 from ray_sim.policies.srtf import Srtf
+from ray_sim.policies.tetris import Tetris
 
-BUILT_IN: tuple[type[Policy], ...] = (Fifo, Sjf, Srtf, Las, ChunkFifo, ChunkSpt)
+BUILT_IN: tuple[type[Policy], ...] = (
+    Fifo,
+    Sjf,
+    Srtf,
+    Las,
+    ChunkFifo,
+    ChunkSpt,
+    Drf,
+    Tetris,
+    Dorm,
+    Optimus,
+)
 ENTRY_POINT_GROUP = "ray_sim.policies"
 
 

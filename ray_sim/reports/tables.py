@@ -115,7 +115,8 @@ def summary_rows(summary: Summary) -> list[tuple[str, object]]:
     rows += [("preemptions", summary.preemptions), ("restarts", summary.restarts)]
     if summary.interruptions:
         rows += [("servers lost by jobs", summary.interruptions), ("progress lost s", summary.lost_s)]
-    return rows
+    counts = summary.policy_counts or {}
+    return rows + [(f"policy, {name.replace('_', ' ')}", count) for name, count in counts.items()]
 
 
 def _numbers(summary: Summary) -> dict[str, float | None]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import conversion, growth, overhead, phases, replay, scale, startup
+from benchmarks import conversion, growth, optimus, overhead, phases, replay, scale, shares, startup
 from benchmarks.children import python
 from benchmarks.measurement import Findings, SkippedError, Step
 from benchmarks.processes import peak_mb
@@ -72,6 +72,14 @@ def test_growth_tells_the_slope_of_memory() -> None:
     assert rows["fifo.bytes_per_job"] == pytest.approx(more_mb * 1e6 / 9000)
 
 
+def test_a_round_of_sharing_places_what_fits() -> None:
+    """Each of 4 jobs asks for 12 or 13 bundles of two tasks; a server of 8 GPUs holds few of them."""
+    rows = {row.key: row.value for row in shares.run(sizes=(1, 40), jobs=4, repetitions=1).rows}
+    for policy in shares.POLICIES:
+        assert rows[f"{policy}-40.tasks"] == 2 * (12 + 13 + 12 + 13)
+        assert 0 < rows[f"{policy}-1.tasks"] < 100
+
+
 @pytest.mark.slow
 def test_conversion_compares_every_format_with_a_bare_scan() -> None:
     rows = {row.key for row in conversion.run(sizes=(100, 1000), repetitions=1).rows}
@@ -123,3 +131,11 @@ def test_the_peak_of_a_child_is_its_own_and_not_its_parents() -> None:
 def test_a_child_that_fails_says_what_it_said() -> None:
     with pytest.raises(RunFailedError, match="exit code 3: out of tune"):
         python("-c", "import sys; sys.stderr.write('out of tune'); sys.exit(3)")
+
+
+@pytest.mark.slow
+def test_rounds_of_optimus_fill_the_servers() -> None:
+    """Ten cores a server, at least two for a pair: on 40 servers between 1 and 10 tasks each."""
+    rows = {row.key: row.value for row in optimus.run(servers=(8, 40), repetitions=1).rows}
+    assert 40 <= rows["40.tasks"] <= 400
+    assert {"40.first_round_cpu_s", "40.next_round_cpu_s", "40.refit_cpu_s"} < set(rows)

@@ -15,7 +15,7 @@ from ray_sim.policies.contract_worlds import Job, busy_world, cluster, edge_case
 from ray_sim.policies.registry import create_policy, policy_classes
 from ray_sim.reports.tables import RunRow, run_table
 
-POLICIES = [name for name, policy in policy_classes().items() if not policy.chunked]
+POLICIES = [name for name, policy in policy_classes().items() if not (policy.chunked or policy.elastic)]
 ROUNDED = 2e-9
 """Bounds are rounded down by a relative 1e-9."""
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.job import Exchange, TrainingProfile
 from ray_sim.model.step_time import AsyncSpeed, SyncSpeed, pd_ors_sample_s
-from ray_sim.model.training_truth import Nic, pd_ors_truth, placement_truth
+from ray_sim.model.training_truth import Nic, pd_ors_truth, placement_truth, trial_speeds
 from tests.training import ONE, Placement, profile, rows, together
 
 ALIKE = np.ones(8)
@@ -45,6 +45,18 @@ def test_a_step_takes_training_and_twice_the_bottleneck_transfer() -> None:
     # 2 x 2 x 0.4 = 1.6 s.
     assert rate(profile(), SPLIT) == pytest.approx(100 / (5 + 16))
     assert rate(profile(), PACKED) == pytest.approx(100 / (5 + 1.6))
+
+
+def test_on_trial_each_task_stands_alone_on_a_server_of_speed_1() -> None:
+    """As apart above; with two servers each passes two slices of half the size."""
+    slow = placement_truth(profile(), np.full(2, 0.5), straggling=np.array([3.0]))
+    sound = placement_truth(profile(), np.full(2, 0.5))
+    jobs, workers, ps = np.array([0, 0, 0]), np.array([2, 1, 2]), np.array([1, 1, 2])
+    expected = [100 / (5 + 16), 100 / (10 + 8), 100 / (5 + 8)]
+    np.testing.assert_allclose(trial_speeds(sound, jobs, workers, ps), expected)
+    assert trial_speeds(slow, jobs, workers, ps)[1] == pytest.approx(100 / (30 + 8))
+    apart = trial_speeds(pd_ors_truth(profile(), ALIKE), ONE, np.array([1]), np.array([1]))
+    assert apart == pytest.approx(pd_ors_rate(profile(), [(1, 0), (0, 1)]))
 
 
 def test_overheads_grow_with_workers_and_servers() -> None:

@@ -16,7 +16,7 @@ from ray_sim.model.result import RunResult
 from ray_sim.policies.contract_worlds import Job, busy_world, cluster, edge_cases, job_table
 from ray_sim.policies.registry import create_policy, policy_classes
 
-POLICIES = [name for name, policy in policy_classes().items() if not policy.chunked]
+POLICIES = [name for name, policy in policy_classes().items() if not (policy.chunked or policy.elastic)]
 
 
 def _fifo(world: World, trim: Trim | None = None) -> RunResult:

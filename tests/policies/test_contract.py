@@ -76,6 +76,61 @@ class Hoards(InTurn):
         return []
 '''
 
+ONE_EACH = '''
+import numpy as np
+from ray_sim import Decision, Policy, Wake
+
+class OneEach(Policy):
+    """A worker and a parameter server for each job, wherever there is room, first come first served."""
+
+    elastic = True
+
+    def start(self, world, streams):
+        self.world = world
+
+    def decide(self, view):
+        free, given = view.free.copy(), {}
+        for job in self.queue(view):
+            rows = self.place(view, job, free)
+            if rows:
+                given[job] = rows
+        return Decision.of(given)
+
+    def queue(self, view):
+        return view.waiting.tolist()
+
+    def place(self, view, job, free):
+        mine = self.world.server_partition == view.jobs.partition[job]
+        demand, rows, left = view.jobs.role_demand[job], [], free.copy()
+        roles = (0, 1) if view.jobs.gang[job, 1] > 0 else (0,)
+        for first in np.flatnonzero(mine):
+            left, rows = free.copy(), []
+            for role in roles:
+                order = [first, *np.flatnonzero(mine)]
+                fits = [server for server in order if (left[server] >= demand[role]).all()]
+                if not fits:
+                    break
+                left[fits[0]] -= demand[role]
+                rows.append((int(fits[0]), role, 1))
+            if len(rows) == len(roles):
+                free[:] = left
+                return rows
+        return []
+
+class Peeks(OneEach):
+    """Looks at how much work is left."""
+
+    def queue(self, view):
+        view.work_left(view.waiting)
+        return super().queue(view)
+
+class Forgets(OneEach):
+    """Serves each job only when it comes."""
+
+    def queue(self, view):
+        return view.arrived.tolist()
+'''
+
 
 @pytest.mark.parametrize("name", list(policy_classes()))
 def test_every_policy_holds_its_contract(name: str) -> None:
@@ -98,3 +153,22 @@ def test_a_policy_for_chunks_of_ones_own_is_checked_on_chunks(
     # A job keeps its server while another, which has overtaken it, needs one: both stand still.
     hoards = {outcome.name: outcome for outcome in check_policy("careless_chunks:Hoards")}
     assert "jobs were never finished" in hoards["feasible"].detail
+
+
+def test_a_policy_for_elastic_jobs_of_ones_own_is_checked_on_elastic_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "careless_elastic.py").write_text(ONE_EACH)
+    outcomes = {outcome.name: outcome for outcome in check_policy("careless_elastic:OneEach")}
+    assert [outcome.detail for outcome in outcomes.values() if not outcome.passed] == []
+    assert outcomes["blind to run times"].detail.startswith("other run times change nothing")
+
+    def detail(policy: str, clause: str) -> str:
+        found = {outcome.name: outcome for outcome in check_policy(f"careless_elastic:{policy}")}
+        assert not found[clause].passed
+        return found[clause].detail
+
+    assert "`sees` does not declare" in detail("Peeks", "feasible")
+    assert "jobs were never finished" in detail("Forgets", "feasible")

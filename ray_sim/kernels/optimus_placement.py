@@ -1,0 +1,260 @@
+"""Where the tasks of elastic jobs go: evenly over few servers, and else one by one.
+
+Source: Peng et al., Optimus, EuroSys 2018, section 4.2.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ray_sim.kernels.arrays import I64, PARAMETER_SERVER, WORKER
+from ray_sim.kernels.compile import kernel, outlined
+from ray_sim.kernels.heap import push, rekey, remove
+
+EVEN, SPREAD, PACK = range(3)
+
+
+class Demands(NamedTuple):
+    """Jobs in the order in which they are placed, (n,) each."""
+
+    tasks: I64
+    """(n, 2) workers and parameter servers, no workers for jobs that are to wait."""
+    quanta: I64
+    """(n, 2, R) of one worker and of one parameter server."""
+    home: I64
+    """(n + 1,) rows ``home[i]`` to ``home[i + 1]``: where job i is with just these tasks; none: nowhere."""
+    home_server: I64
+    home_role: I64
+    home_tasks: I64
+
+
+class Floor(NamedTuple):
+    """The servers that may be used, (S,) each, by index."""
+
+    free: I64
+    """(S, R) quanta; where jobs are at home, without theirs."""
+    key: I64
+    """Minus the free quanta of the resource that servers are ordered by."""
+    heap: I64
+    """Servers by (key, index): the freest first. Those found to be without ``least`` are left out."""
+    position: I64
+    size: I64
+    """(1,)."""
+    least: I64
+    """(R,) quanta without which no job has room for one task of each role."""
+    chosen: I64
+    """(S,) working space: servers in turn; then, from the end, servers that are passed over."""
+
+
+class Placed(NamedTuple):
+    """A row for every task or several alike, job by job in the order of placement."""
+
+    job: I64
+    """Number of the job in `Demands`."""
+    server: I64
+    role: I64
+    tasks: I64
+    size: I64
+    """(1,) number of rows."""
+
+
+@kernel
+def holds(floor: Floor, server: int, quanta: I64, workers: int, ps: int) -> bool:
+    """Whether a server has room for so many tasks of a job."""
+    for r in range(quanta.shape[1]):
+        need = workers * quanta[WORKER, r] + ps * quanta[PARAMETER_SERVER, r]
+        if need > floor.free[server, r]:
+            return False
+    return True
+
+
+@kernel
+def _of_use(floor: Floor, server: int) -> bool:
+    for r in range(len(floor.least)):
+        if floor.free[server, r] < floor.least[r]:
+            return False
+    return True
+
+
+@kernel
+def _fill(floor: Floor, server: int, quanta: I64, workers: int, ps: int) -> None:
+    for r in range(quanta.shape[1]):
+        floor.free[server, r] -= workers * quanta[WORKER, r] + ps * quanta[PARAMETER_SERVER, r]
+
+
+@kernel
+def _add_row(placed: Placed, job: int, server: int, role: int, tasks: int) -> None:
+    if tasks > 0:
+        at = placed.size[0]
+        placed.job[at], placed.server[at], placed.role[at], placed.tasks[at] = job, server, role, tasks
+        placed.size[0] = at + 1
+
+
+@kernel
+def _order(floor: Floor, server: int, resource: int) -> None:
+    """Put a server, back, where its free quanta say."""
+    key = -floor.free[server, resource]
+    if floor.position[server] >= 0:
+        rekey(floor.heap, 0, floor.size[0], floor.position, floor.key, server, key)
+    else:
+        floor.key[server] = key
+        floor.size[0] = push(floor.heap, 0, floor.size[0], floor.position, floor.key, server)
+
+
+@kernel
+def turn(tasks: int, k: int, rank: int) -> int:
+    """How many of so many tasks fall to server ``rank`` of k, task i to server i mod k."""
+    return (tasks - rank + k - 1) // k
+
+
+@kernel
+def _fits_evenly(floor: Floor, quanta: I64, workers: int, ps: int, k: int) -> bool:
+    for rank in range(k):
+        if not holds(floor, floor.chosen[rank], quanta, turn(workers, k, rank), turn(ps, k, rank)):
+            return False
+    return True
+
+
+@kernel
+def _place_evenly(demands: Demands, job: int, most: int, resource: int, floor: Floor, placed: Placed) -> bool:
+    """Task i of each role to server i mod k, of the freest, for the least k <= ``most`` with which it fits.
+
+    Servers without room for one task of each role are passed over: they would stay ahead for ever where
+    something else than the resource that orders them is used up.
+    """
+    workers, ps = demands.tasks[job, WORKER], demands.tasks[job, PARAMETER_SERVER]
+    quanta = demands.quanta[job]
+    pair = quanta[WORKER, resource] + (quanta[PARAMETER_SERVER, resource] if ps > 0 else 0)
+    k, passed, fits = 0, len(floor.chosen), False
+    most = min(most, max(workers, ps))
+    while not fits and k < most and floor.size[0] > 0 and -floor.key[floor.heap[0]] >= pair:
+        server = floor.heap[0]
+        floor.size[0] = remove(floor.heap, 0, floor.size[0], floor.position, floor.key, server)
+        if holds(floor, server, quanta, 1, min(ps, 1)):
+            floor.chosen[k] = server
+            k += 1
+            fits = _fits_evenly(floor, quanta, workers, ps, k)
+        elif _of_use(floor, server):
+            passed -= 1
+            floor.chosen[passed] = server
+    for rank in range(k):
+        server = floor.chosen[rank]
+        if fits:
+            w_here, ps_here = turn(workers, k, rank), turn(ps, k, rank)
+            _fill(floor, server, quanta, w_here, ps_here)
+            _add_row(placed, job, server, WORKER, w_here)
+            _add_row(placed, job, server, PARAMETER_SERVER, ps_here)
+        _order(floor, server, resource)
+    for at in range(passed, len(floor.chosen)):
+        _order(floor, floor.chosen[at], resource)
+    return fits
+
+
+@kernel
+def _server_for(rule: int, floor: Floor, quanta: I64, role: int, resource: int, first: int) -> int:
+    """For one task the freest server (SPREAD), the fullest (PACK) or the first from ``first`` on; else -1."""
+    best, best_free = -1, 0
+    for server in range(first, len(floor.free)):
+        if not holds(floor, server, quanta, int(role == WORKER), int(role == PARAMETER_SERVER)):
+            continue
+        free = floor.free[server, resource]
+        if rule == EVEN:
+            return server
+        if best < 0 or (free > best_free if rule == SPREAD else free < best_free):
+            best, best_free = server, free
+    return best
+
+
+@kernel
+def _place_in_turn(
+    rule: int, demands: Demands, job: int, resource: int, shrink: bool, floor: Floor, placed: Placed
+) -> None:
+    """A parameter server and a worker in turn, each where the rule says, as many as fit.
+
+    What cannot be placed in full is placed in part, with ``shrink``, if a task of each role it needs is.
+    """
+    quanta, rows = demands.quanta[job], placed.size[0]
+    workers, ps = demands.tasks[job, WORKER], demands.tasks[job, PARAMETER_SERVER]
+    w_left, ps_left, w_from, ps_from = workers, ps, 0, 0
+    while w_left > 0 or ps_left > 0:
+        before = w_left + ps_left
+        if ps_left > 0:
+            server = _server_for(rule, floor, quanta, PARAMETER_SERVER, resource, ps_from)
+            if server >= 0:
+                _fill(floor, server, quanta, 0, 1)
+                _add_row(placed, job, server, PARAMETER_SERVER, 1)
+                ps_left -= 1
+            if rule == EVEN:
+                ps_from = server if server >= 0 else len(floor.free)
+        if w_left > 0:
+            server = _server_for(rule, floor, quanta, WORKER, resource, w_from)
+            if server >= 0:
+                _fill(floor, server, quanta, 1, 0)
+                _add_row(placed, job, server, WORKER, 1)
+                w_left -= 1
+            if rule == EVEN:
+                w_from = server if server >= 0 else len(floor.free)
+        if w_left + ps_left == before:
+            break
+    partly = w_left < workers and (ps_left < ps or ps == 0)
+    keeps = w_left + ps_left == 0 or (shrink and partly)
+    for row in range(rows, placed.size[0]):
+        server, role = placed.server[row], placed.role[row]
+        if not keeps:
+            _fill(floor, server, quanta, -int(role == WORKER), -int(role == PARAMETER_SERVER))
+        _order(floor, server, resource)
+    if not keeps:
+        placed.size[0] = rows
+
+
+@kernel
+def _move(demands: Demands, job: int, sign: int, resource: int, floor: Floor) -> int:
+    """Take a job from home (1) or put it back (-1); returns how many servers it has there."""
+    servers = 0
+    for row in range(demands.home[job], demands.home[job + 1]):
+        server, role, tasks = demands.home_server[row], demands.home_role[row], demands.home_tasks[row]
+        servers += row == demands.home[job] or demands.home_server[row - 1] != server
+        for r in range(floor.free.shape[1]):
+            floor.free[server, r] += sign * tasks * demands.quanta[job, role, r]
+        _order(floor, server, resource)
+    return servers
+
+
+@kernel
+def _stay_or_move(rule: int, demands: Demands, job: int, resource: int, floor: Floor, placed: Placed) -> None:
+    """A job at home stays there, unless it fits evenly on fewer servers."""
+    if rule == EVEN:
+        servers = _move(demands, job, 1, resource, floor)
+        if _place_evenly(demands, job, servers - 1, resource, floor, placed):
+            return
+        _move(demands, job, -1, resource, floor)
+    for row in range(demands.home[job], demands.home[job + 1]):
+        server, role = demands.home_server[row], demands.home_role[row]
+        _add_row(placed, job, server, role, demands.home_tasks[row])
+
+
+@outlined
+def place_all(rule: int, demands: Demands, resource: int, shrink: bool, floor: Floor, placed: Placed) -> None:
+    """Place the jobs one after the other; ``floor.free`` becomes what is left, ``placed`` who is where.
+
+    Ties between servers go to the lowest index. EVEN: O(k log S) for a job on k servers, O(S) for one that
+    has to be shrunk; SPREAD and PACK: O(S) for a task.
+
+    Parameters
+    ----------
+    rule : EVEN, SPREAD or PACK
+    resource : by whose free quanta servers are ordered
+    shrink : whether a job that does not fit is placed with fewer tasks; else it gets nothing
+    """
+    floor.size[0], placed.size[0] = 0, 0
+    for server in range(len(floor.free)):
+        floor.position[server] = -1
+    for server in range(len(floor.free)):
+        _order(floor, server, resource)
+    for job in range(len(demands.tasks)):
+        if demands.tasks[job, WORKER] == 0:
+            continue
+        if demands.home[job] < demands.home[job + 1]:
+            _stay_or_move(rule, demands, job, resource, floor, placed)
+        elif rule != EVEN or not _place_evenly(demands, job, len(floor.free), resource, floor, placed):
+            _place_in_turn(rule, demands, job, resource, shrink, floor, placed)

@@ -1,0 +1,169 @@
+"""Dorm: a partition of the servers by an optimum within bounds on unfairness and on changes."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import ClassVar
+
+import numpy as np
+
+from ray_sim.engine.contract import GrantedWorld, Policy, View
+from ray_sim.engine.decision import Decision
+from ray_sim.kernels.arrays import WORKER
+from ray_sim.model.parameters import Parameter
+from ray_sim.model.streams import Streams
+from ray_sim.model.training_truth import rows_of
+from ray_sim.model.units import IntArray
+from ray_sim.policies.bundles import CAP, MOST_WORKERS, bundles, reallocate, worker_limit
+from ray_sim.solvers.dorm import Applications, Limits, allocate
+from ray_sim.solvers.milp import Ending
+
+
+class _Count(IntEnum):
+    """What is counted for the summary."""
+
+    THETA1_RAISED = 0
+    """Decisions for which theta1 had to be 1."""
+    THETA2_RAISED = 1
+    """Decisions for which theta2 had to be 1 too."""
+    LEFT_OUT = 2
+    """Times an application waited so that earlier ones could have their containers."""
+    NODE_LIMIT = 3
+    """Searches that ended at the node limit."""
+    KEPT = 4
+    """Decisions that changed nothing because such a search had found nothing."""
+
+
+class Dorm(Policy):
+    """The bundles that use most of the servers, decided at every arrival and completion.
+
+    How far shares may be from dominant resource fairness is bounded by theta1, how many of the running jobs
+    may be changed by theta2. Where both cannot be met, theta1, then theta2 are raised to 1; where that
+    does not help, the newest jobs wait. Partitions are shared apart.
+
+    Source: Sun, Wen, Ta, Yan, Towards Distributed Machine Learning in Shared Clusters: A
+    Dynamically-Partitioned Approach, 2017.
+    """
+
+    name: ClassVar[str] = "dorm"
+    section: ClassVar[str] = "6.3"
+    summary: ClassVar[str] = "elastic jobs: most use within bounds on unfairness and changes, by MILP (Dorm)"
+    parameters: ClassVar[tuple[Parameter, ...]] = (
+        Parameter(
+            "theta1",
+            "float",
+            0.1,
+            "sum of the distances of dominant shares from fair ones, at most theta1 x 2 x resource types",
+            source="6.3; 0.2, 0.1, 0.1 in Dorm-1, 2, 3",
+            minimum=0.0,
+            maximum=1.0,
+        ),
+        Parameter(
+            "theta2",
+            "float",
+            0.1,
+            "share of the running jobs that may be changed at a time, rounded up to whole jobs",
+            source="6.3; 0.1, 0.1, 0.2 in Dorm-1, 2, 3",
+            minimum=0.0,
+            maximum=1.0,
+        ),
+        CAP,
+        MOST_WORKERS,
+        Parameter("gap", "float", 0.01, "relative to the best use, at which a search ends", minimum=0.0),
+        Parameter(
+            "node_limit",
+            "int",
+            100,
+            "nodes of the search tree after which the best found is taken, or nothing is changed",
+            minimum=1,
+        ),
+    )
+    elastic: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        theta1: float = 0.1,
+        theta2: float = 0.1,
+        cap: str = "batch",
+        most_workers: int | None = None,
+        gap: float = 0.01,
+        node_limit: int = 100,
+    ) -> None:
+        self._theta = (theta1, theta2)
+        self._cap = cap
+        self._most_workers = most_workers
+        self._gap = gap
+        self._nodes = node_limit
+        self._counts = np.zeros(len(_Count), dtype=np.int64)
+
+    def start(self, world: GrantedWorld, streams: Streams) -> None:
+        """What the bundles are."""
+        self._world = world
+        self._bundles = bundles(world, worker_limit(world, self._cap, self._most_workers))
+
+    def decide(self, view: View) -> Decision:
+        """Solve for the bundles of all jobs."""
+
+        def share(jobs: IntArray, servers: IntArray) -> tuple[IntArray, IntArray]:
+            containers = self._containers(self._applications(view, jobs, servers))
+            owner, where = np.nonzero(containers)
+            count = containers[owner, where]
+            return np.repeat(owner, count), servers[np.repeat(where, count)]
+
+        return reallocate(self._world, self._bundles, view, share)
+
+    def counts(self) -> dict[str, int]:
+        """Of decisions and searches, see `_Count`."""
+        return {count.name.lower(): int(self._counts[count]) for count in _Count}
+
+    def _applications(self, view: View, jobs: IntArray, servers: IntArray) -> Applications:
+        held = np.zeros((len(jobs), len(servers)), dtype=np.int64)
+        rows = rows_of(view.holdings, jobs)
+        workers = rows.role == WORKER
+        owner = np.repeat(np.arange(len(jobs)), np.diff(rows.ptr))[workers]
+        bundle = self._bundles.workers[jobs[owner]]
+        held[owner, np.searchsorted(servers, rows.server[workers])] = rows.tasks[workers] // bundle
+        return Applications(
+            demand=self._bundles.demand[jobs],
+            least=np.ones(len(jobs), dtype=np.int64),
+            most=self._bundles.most[jobs],
+            capacity=self._world.cluster.capacity[servers],
+            held=held,
+            old=np.diff(rows.ptr) > 0,
+        )
+
+    def _containers(self, everyone: Applications) -> IntArray:
+        """(n, S) bundles: of all applications, or of as many of the first as can have any."""
+        containers = np.zeros_like(everyone.held)
+        for n in range(len(everyone.most), 0, -1):
+            applications = everyone.first(n)
+            found = self._within_bounds(applications) if applications.may_fit() else None
+            if found is not None:
+                containers[:n] = found
+                break
+            self._counts[_Count.LEFT_OUT] += 1
+        return containers
+
+    def _within_bounds(self, applications: Applications) -> IntArray | None:
+        """(n, S) within the bounds, the first that have to be raised being raised; None if none is."""
+        theta1, theta2 = self._theta
+        tried = None
+        for theta, raised in (
+            ((theta1, theta2), None),
+            ((1.0, theta2), _Count.THETA1_RAISED),
+            ((1.0, 1.0), _Count.THETA2_RAISED),
+        ):
+            if theta == tried:
+                continue
+            tried = theta
+            ending, found = allocate(applications, Limits(*theta, self._gap, self._nodes))
+            if ending is Ending.LIMIT:
+                self._counts[_Count.NODE_LIMIT] += 1
+            if found is not None:
+                if raised is not None:
+                    self._counts[raised] += 1
+                return found
+            if ending is Ending.LIMIT and applications.old.any():
+                self._counts[_Count.KEPT] += 1
+                return applications.held
+        return None

@@ -1,0 +1,110 @@
+"""Dominant resource fairness."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake
+from ray_sim.engine.decision import Decision
+from ray_sim.kernels.least_loaded import new_loads
+from ray_sim.kernels.server_tree import new_server_tree
+from ray_sim.kernels.shares import fill, new_filling
+from ray_sim.model.errors import InvalidScenarioError
+from ray_sim.model.parameters import Parameter
+from ray_sim.model.streams import Streams
+from ray_sim.model.units import IntArray
+from ray_sim.policies.bundles import CAP, MOST_WORKERS, bundle_bound, bundles, reallocate, worker_limit
+
+
+class Drf(Policy):
+    """Bundles one after another to the job with the smallest dominant share, all anew each time.
+
+    A bundle goes to the least loaded server that holds it. Partitions are shared apart.
+
+    Source: Ghodsi et al., Dominant Resource Fairness, NSDI 2011.
+    """
+
+    name: ClassVar[str] = "drf"
+    section: ClassVar[str] = "6.2"
+    summary: ClassVar[str] = "elastic jobs: equal dominant shares by progressive filling (DRF)"
+    parameters: ClassVar[tuple[Parameter, ...]] = (
+        Parameter(
+            "when",
+            "choice",
+            "slot",
+            "slot: at the slot boundary after jobs came or ended, needs slot_s; event: at once",
+            source="6.2",
+            choices=("slot", "event"),
+        ),
+        CAP,
+        MOST_WORKERS,
+        Parameter(
+            "unplaced",
+            "choice",
+            "drop",
+            "when the bundle of a job fits nowhere. drop: the others go on; stop: nobody gets another",
+            source="6.2",
+            choices=("drop", "stop"),
+        ),
+        Parameter(
+            "pooled",
+            "bool",
+            False,
+            "whether a bundle is given where all servers together hold it; one that no server holds is then "
+            "given and not placed",
+            source="6.2",
+        ),
+    )
+    wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.SERVER_CHANGE | Wake.REVIEW
+    elastic: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        when: str = "slot",
+        cap: str = "batch",
+        most_workers: int | None = None,
+        unplaced: str = "drop",
+        pooled: bool = False,
+    ) -> None:
+        self._when = when
+        self._cap = cap
+        self._most_workers = most_workers
+        self._stop = unplaced == "stop"
+        self._pooled = pooled
+        self._unplaced = 0
+
+    def start(self, world: GrantedWorld, streams: Streams) -> None:
+        """What the bundles are.
+
+        Raises
+        ------
+        InvalidScenarioError : it decides at slots, of which the world has none
+        """
+        if self._when == "slot" and world.slot_us is None:
+            raise InvalidScenarioError(
+                "policy drf decides on slots: give their length, e.g. -w slot_s=600, or set -p when=event"
+            )
+        self._world = world
+        self._slot_us = world.slot_us or 1 if self._when == "slot" else 1
+        self._bundles = bundles(world, worker_limit(world, self._cap, self._most_workers))
+
+    def decide(self, view: View) -> Decision:
+        """Share all servers out among all jobs, from empty."""
+        if view.now_us % self._slot_us:
+            return Decision(review_us=(view.now_us // self._slot_us + 1) * self._slot_us)
+        return reallocate(self._world, self._bundles, view, self._share)
+
+    def counts(self) -> dict[str, int]:
+        """Bundles that a pool gave and no server held, over all rounds."""
+        return {"unplaced_bundles": self._unplaced} if self._pooled else {}
+
+    def _share(self, jobs: IntArray, servers: IntArray) -> tuple[IntArray, IntArray]:
+        """Fill these empty servers with bundles of these jobs."""
+        demand, most = self._bundles.demand[jobs], self._bundles.most[jobs]
+        capacity = self._world.cluster.capacity[servers]
+        total = capacity.sum(axis=0)
+        tree = new_server_tree(servers, capacity, capacity, demand.min(axis=0))
+        filling = new_filling(demand, most, total, bundle_bound(demand, most, total))
+        placed = fill(filling, new_loads(tree), self._pooled, self._stop)
+        self._unplaced += int(filling.got.sum()) - placed
+        return filling.job[:placed], filling.server[:placed]

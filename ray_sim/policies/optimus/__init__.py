@@ -1,0 +1,5 @@
+"""Optimus: models fitted online, marginal gains, even placement.
+
+Source: Peng, Bao, Chen, Wu, Guo: Optimus, an Efficient Dynamic Resource Scheduler for Deep Learning Clusters,
+EuroSys 2018.
+"""

@@ -1,0 +1,51 @@
+"""How many workers and parameter servers each job gets, by marginal gains.
+
+Source: Peng et al., Optimus, EuroSys 2018, section 4.1.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from ray_sim.kernels.optimus_allocation import Claims, GainHeap, allocate
+from ray_sim.model.units import FloatArray, IntArray
+
+Normalise = Literal["share", "amount"]
+
+
+def costs(demand: IntArray, pool: IntArray, quanta: IntArray, normalise: Normalise) -> FloatArray:
+    """(n, 2) what the gain of a task is divided by: its dominant resource, as a share or as an amount.
+
+    The paper has the amount. Amounts of several resources do not compare (8 GB against 2 GPUs), shares do;
+    with one resource both put tasks in the same order.
+
+    Parameters
+    ----------
+    demand : (n, 2, R) quanta of a worker and of a parameter server
+    pool : (R,) quanta of all servers together; a resource of which there is none dominates all others
+    quanta : (R,) in a unit of each resource
+    """
+    share = np.divide(demand, pool, out=np.where(demand > 0, np.inf, 0.0), where=pool > 0)
+    if normalise == "share":
+        largest: FloatArray = share.max(axis=2)
+        return largest
+    dominant = share.argmax(axis=2)[:, :, None]
+    amount: FloatArray = np.take_along_axis(demand / quanta, dominant, axis=2)[:, :, 0]
+    return amount
+
+
+def marginal_gains(claims: Claims, pool: IntArray, *, skip: bool) -> IntArray:
+    """(n, 2) workers and parameter servers of each job; 0 and 0 where the pool does not hold the least.
+
+    Parameters
+    ----------
+    pool : (R,) quanta to share out
+    skip : whether a job whose best task does not fit is left as it is, and the others go on; else all is over
+    """
+    n = len(claims.steps)
+    tasks = np.zeros((n, 2), dtype=np.int64)
+    heap = GainHeap(np.empty(n, np.int64), np.empty(n), np.empty(n, np.int64))
+    allocate(claims, skip, pool.copy(), tasks, np.empty(2, np.int64), heap)
+    return tasks

@@ -1,0 +1,48 @@
+"""When jobs will have converged, from their losses so far."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ray_sim.kernels.optimus_loss import fit_losses
+from ray_sim.model.loss import last_epoch
+from ray_sim.model.units import FloatArray, IntArray
+
+LEAST_POINTS = 5
+"""Fewer losses than this say nothing yet: a job is young."""
+MOST_POINTS = 100
+"""Longer runs are sampled evenly down to so many losses."""
+EPOCHS_UNKNOWN = 20.0
+"""Epochs that are left where the fit does not say; the value of the authors' scheduler."""
+
+
+def fitted_curves(ptr: IntArray, losses: FloatArray) -> FloatArray:
+    """(n, 3) b0, b1, b2 >= 0 of each job, b0 = 0 where no curve that falls fits.
+
+    Parameters
+    ----------
+    ptr : (n + 1,); losses after epochs 1, 2, ... of job i are ``losses[ptr[i]:ptr[i + 1]]``
+
+    Source: Peng et al., Optimus, EuroSys 2018, section 3.1.
+    """
+    curves = np.empty((len(ptr) - 1, 3))
+    fit_losses(ptr, losses, LEAST_POINTS, np.empty(MOST_POINTS), np.empty(MOST_POINTS), curves)
+    return curves
+
+
+def epochs_left(
+    curves: FloatArray, done: FloatArray, threshold: FloatArray, patience: FloatArray, most: float
+) -> FloatArray:
+    """(n,) epochs until each job has converged, at least 1.
+
+    Parameters
+    ----------
+    done : (n,) epochs that are over
+    threshold, patience : (n,) as in `ray_sim.model.job.LossProfile`
+    most : no job is expected to take more epochs in all
+    """
+    fits = curves[:, 0] > 0
+    b0, b1 = np.where(fits, curves[:, 0], 1.0), curves[:, 1]
+    end = np.where(fits, last_epoch(b0, b1, threshold, patience), done + EPOCHS_UNKNOWN)
+    left: FloatArray = np.maximum(np.minimum(end, most) - done, 1.0)
+    return left

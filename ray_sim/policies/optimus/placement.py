@@ -1,0 +1,108 @@
+"""Where the workers and parameter servers of jobs go.
+
+Source: Peng et al., Optimus, EuroSys 2018, section 4.2.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ray_sim.kernels.arrays import WORKER
+from ray_sim.kernels.optimus_placement import EVEN, PACK, SPREAD, Demands, Floor, Placed, place_all
+from ray_sim.model.units import IntArray
+
+_MOST = 2**60
+"""Quanta, more than any server has."""
+
+RULES = {"even": EVEN, "spread": SPREAD, "pack": PACK}
+"""Placement rules by name."""
+
+
+def scarcest_resource(tasks: IntArray, quanta: IntArray, pool: IntArray) -> int:
+    """The resource of which the jobs together take the largest share, to order servers by what is free of it.
+
+    The paper orders by CPU, of which its jobs take most. Where another resource runs out first, an order by
+    CPU has full servers ahead of those with room. Ties: the first resource.
+
+    Parameters
+    ----------
+    tasks, quanta : (n, 2) and (n, 2, R), as `place`
+    pool : (R,) quanta of all servers together
+    """
+    taken = np.einsum("jk,jkr->r", tasks, quanta).astype(np.float64)
+    return int(np.divide(taken, pool, out=np.zeros_like(taken), where=pool > 0).argmax())
+
+
+def place(
+    tasks: IntArray,
+    quanta: IntArray,
+    home: IntArray,
+    capacity: IntArray,
+    resource: int,
+    *,
+    rule: str,
+    shrink: bool,
+) -> IntArray:
+    """(rows, 4) job, server, role, count, sorted; jobs without rows are to wait.
+
+    Jobs are placed by their number of tasks, the smallest first, ties by their order. By the rule ``even``
+    task i of each role goes to server i mod k, of the k freest, for the least k with which all fit; where
+    there is none, parameter servers and workers go in turn to the first server with room. By ``spread`` and
+    ``pack`` they go in turn to the freest or to the fullest server with room. A job at home stays there, but
+    for fewer servers by the rule ``even``.
+
+    Parameters
+    ----------
+    tasks : (n, 2) workers and parameter servers of each job, 0 workers for those that are to wait
+    quanta : (n, 2, R) that one task of each role takes
+    home : (rows, 4) job, server, role, count, sorted, of jobs that are somewhere with just these tasks
+    capacity : (S, R) quanta of the servers that may be used
+    resource : by whose free quanta servers are ordered
+    shrink : whether a job that does not fit gets fewer tasks, at least one of each role; else it waits
+    """
+    order = np.argsort(tasks.sum(axis=1), kind="stable")
+    free = capacity.copy()
+    np.subtract.at(free, home[:, 1], home[:, 3:] * quanta[home[:, 0], home[:, 2]])
+    n_servers, rows = len(free), int(tasks.sum())
+    pairs = np.einsum("jk,jkr->jr", np.minimum(tasks, 1), quanta)[tasks[:, WORKER] > 0]
+    floor = Floor(
+        free=free,
+        key=np.empty(n_servers, np.int64),
+        heap=np.empty(n_servers, np.int64),
+        position=np.empty(n_servers, np.int64),
+        size=np.zeros(1, np.int64),
+        least=pairs.min(axis=0, initial=_MOST),
+        chosen=np.empty(n_servers, np.int64),
+    )
+    placed = Placed(
+        job=np.empty(rows, np.int64),
+        server=np.empty(rows, np.int64),
+        role=np.empty(rows, np.int64),
+        tasks=np.empty(rows, np.int64),
+        size=np.zeros(1, np.int64),
+    )
+    rank = np.argsort(order)
+    home = home[np.argsort(rank[home[:, 0]], kind="stable")]
+    demands = Demands(
+        tasks=np.ascontiguousarray(tasks[order]),
+        quanta=np.ascontiguousarray(quanta[order]),
+        home=np.searchsorted(rank[home[:, 0]], np.arange(len(tasks) + 1)),
+        home_server=home[:, 1].copy(),
+        home_role=home[:, 2].copy(),
+        home_tasks=home[:, 3].copy(),
+    )
+    place_all(RULES[rule], demands, resource, shrink, floor, placed)
+    n = int(placed.size[0])
+    return _merged(order[placed.job[:n]], placed.server[:n], placed.role[:n], placed.tasks[:n])
+
+
+def _merged(job: IntArray, server: IntArray, role: IntArray, count: IntArray) -> IntArray:
+    """Sorted rows, one for each job, server and role."""
+    order = np.lexsort((role, server, job))
+    rows = np.stack([job, server, role, count], axis=1)[order]
+    if len(rows) == 0:
+        return rows
+    first = np.concatenate([[True], (rows[1:, :3] != rows[:-1, :3]).any(axis=1)])
+    merged: IntArray = rows[first]
+    merged[:, 3] = np.add.reduceat(rows[:, 3], np.flatnonzero(first))
+    return merged

@@ -1,0 +1,256 @@
+"""Optimus: allocates and places anew in every interval, by fitted models of loss and speed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake
+from ray_sim.engine.decision import NO_JOBS, Decision
+from ray_sim.engine.holdings import State
+from ray_sim.engine.targets import towards
+from ray_sim.kernels.arrays import WORKER
+from ray_sim.kernels.optimus_allocation import Claims
+from ray_sim.kernels.step_time import Rows
+from ray_sim.model.job import Exchange
+from ray_sim.model.parameters import Parameter
+from ray_sim.model.streams import Streams
+from ray_sim.model.training_truth import rows_of
+from ray_sim.model.units import (
+    NEVER_US,
+    QUANTA_PER_UNIT,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    seconds_to_us,
+)
+from ray_sim.policies.optimus.allocation import Normalise
+from ray_sim.policies.optimus.interval import Choices, Interval, part_of, targets, tasks_of
+from ray_sim.policies.optimus.knowledge import (
+    Knowledge,
+    carried_over,
+    fit_speeds,
+    note_speeds,
+    nothing_known,
+)
+from ray_sim.policies.optimus.loss_fit import LEAST_POINTS, epochs_left, fitted_curves
+from ray_sim.policies.optimus.parameters import PARAMETERS
+
+_MOST_WORKERS = 2**20
+"""Of a job whose workers do not wait for each other."""
+
+_COUNTS = ("slow_workers_replaced", "shrunk_for_room", "without_room")
+_REPLACED, _SHRUNK, _WITHOUT_ROOM = range(3)
+
+
+class Optimus(Policy):
+    """Lets all jobs together end soon, by their fitted losses and speeds.
+
+    In every interval (slot) it fits each job's loss curve and speed to what was observed, gives workers and
+    parameter servers one by one to the job that gains most for what they take, and places them evenly over
+    few servers. Jobs that keep what they hold pay no restart. Slow workers are replaced.
+
+    Source: Peng et al., Optimus, EuroSys 2018.
+    """
+
+    name: ClassVar[str] = "optimus"
+    section: ClassVar[str] = "3"
+    summary: ClassVar[str] = "elastic jobs: marginal gains by fitted loss and speed, even placement (Optimus)"
+    parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
+    wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.SERVER_CHANGE | Wake.REVIEW
+    sees: ClassVar[frozenset[str]] = frozenset({"training_speed", "slow_workers", "losses"})
+    slotted: ClassVar[bool] = True
+    elastic: ClassVar[bool] = True
+    uses_seed: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        allocation: str = "optimus",
+        remaining: str = "predicted",
+        normalise: Normalise = "share",
+        when_full: str = "stop",
+        placement: str = "even",
+        misfit: str = "shrink",
+        keep_places: bool = True,
+        least_stay_s: float = 0.0,
+        young_factor: float = 0.95,
+        most_epochs: float = 100.0,
+        slow_above: float = 2.0,
+        speed_error: float = 0.0,
+        convergence_error: float = 0.0,
+        record_epochs: bool = False,
+    ) -> None:
+        self._predicts = remaining == "predicted"
+        if not self._predicts:
+            self.sees = (self.sees - {"losses"}) | {"work_left"}  # type: ignore[misc]  # what it sees is a choice
+        self._allocation = allocation
+        self._normalise: Normalise = normalise
+        self._skip = when_full == "skip"
+        self._placement = placement
+        self._shrink = misfit == "shrink"
+        self._keep_places = keep_places
+        self._least_stay_us = int(seconds_to_us(least_stay_s))
+        self._young_factor = young_factor
+        self._most_epochs = most_epochs
+        self._slow_above = slow_above
+        self._speed_error = speed_error
+        self._convergence_error = convergence_error
+        self._record_epochs = record_epochs and self._predicts
+
+    def start(self, world: GrantedWorld, streams: Streams) -> None:
+        """Nothing is known of any job."""
+        self._world = world
+        self._streams = streams
+        self._known = nothing_known(NO_JOBS)
+        self._counts = np.zeros(len(_COUNTS), dtype=np.int64)
+        quanta = [QUANTA_PER_UNIT[name] for name in world.cluster.resources]
+        self._choices = Choices(
+            allocation=self._allocation,
+            normalise=self._normalise,
+            quanta=np.array(quanta, dtype=np.int64),
+            skip=self._skip,
+            placement=self._placement,
+            shrink=self._shrink,
+            keep_places=self._keep_places,
+        )
+
+    def decide(self, view: View) -> Decision:
+        """Learn from the interval that is over, then say what each job is to hold."""
+        jobs = np.union1d(view.waiting, view.running)
+        rows = _numbered(rows_of(view.holdings, jobs))
+        held, useful = tasks_of(rows, len(jobs)), _useful_workers(view, jobs)
+        slow = view.slowdown(jobs) > self._slow_above
+        self._learn(view, jobs, held, useful, slow)
+        known = self._known
+        stays = (held[:, WORKER] > 0) & (view.now_us - known.changed_us < self._least_stay_us)
+        asked = view.jobs.gang[jobs, WORKER]
+        interval = Interval(self._claims(view, jobs, useful), asked, rows, held, stays)
+        target = self._target(view, jobs, interval)
+        replaced = slow & known.was_slow
+        self._counts[_REPLACED] += replaced.sum()
+        changes = towards(view.holdings, jobs, target, replaced)
+        known.was_slow[:] = slow
+        if changes is not None:
+            at = np.searchsorted(jobs, changes.job)
+            known.was_slow[at], known.changed_us[at] = False, view.now_us
+        return Decision(changes=changes, levels=self._news(view, jobs), review_us=self._next_us(view, target))
+
+    def _next_us(self, view: View, target: Rows) -> int:
+        """The next slot, while any job runs; else nothing changes until one comes, or a server does."""
+        slot_us = self._world.slot_us
+        assert slot_us is not None, "a slotted policy runs where there are slots"
+        return (view.now_us // slot_us + 1) * slot_us if len(target.server) else NEVER_US
+
+    def _news(self, view: View, jobs: IntArray) -> IntArray:
+        """(n, 2) rows job, epochs that it is expected to take in all, where that has changed."""
+        if not self._record_epochs:
+            return NO_JOBS
+        told = self._known.told
+        expected = np.rint(self._known.epochs + self._epochs_left(view, jobs)).astype(np.int64)
+        news: IntArray = np.stack([jobs, expected], axis=1)[expected != told]
+        told[:] = expected
+        return news
+
+    def _learn(self, view: View, jobs: IntArray, held: IntArray, useful: IntArray, slow: BoolArray) -> None:
+        """Fit the speeds of new jobs and of those seen at another speed, and curves with new losses."""
+        self._known, new = carried_over(self._known, jobs)
+        batch = _floats(view.jobs.batch[jobs])
+        steps_per_s = view.samples_per_s(jobs) / batch
+        at = np.flatnonzero((steps_per_s > 0) & ~slow)
+        learned = note_speeds(self._known, at, held[at], steps_per_s[at])
+        at = np.union1d(np.flatnonzero(new), learned)
+        exchange = view.jobs.exchange[jobs[at]]
+        fit_speeds(self._known, at, exchange, batch[at], useful[at], self._world.trial_speed)
+        if self._predicts:
+            losses = view.losses(jobs, np.ones(len(jobs), dtype=np.int64))
+            epochs = np.diff(losses.ptr)
+            if (epochs != self._known.epochs).any():
+                self._known.curve[:] = fitted_curves(losses.ptr, losses.value)
+                self._known.epochs[:] = epochs
+
+    def _claims(self, view: View, jobs: IntArray, useful: IntArray) -> Claims:
+        """What each job has to gain; the costs are left to the partitions."""
+        young = self._predicts & (self._known.epochs < LEAST_POINTS)
+        return Claims(
+            steps=self._samples_left(view, jobs) / view.jobs.batch[jobs],
+            time=self._known.time / self._misjudged("speed", self._speed_error, jobs)[:, None],
+            demand=view.jobs.role_demand[jobs],
+            cost=np.zeros((len(jobs), 2)),
+            most_workers=useful,
+            with_ps=view.jobs.exchange[jobs] != Exchange.ALL_REDUCE,
+            priority=np.where(young, self._young_factor, 1.0),
+        )
+
+    def _samples_left(self, view: View, jobs: IntArray) -> FloatArray:
+        if self._predicts:
+            return self._epochs_left(view, jobs) * view.jobs.samples[jobs]
+        return view.work_left(jobs) * self._misjudged("convergence", self._convergence_error, jobs)
+
+    def _epochs_left(self, view: View, jobs: IntArray) -> FloatArray:
+        threshold, patience = view.jobs.loss_threshold[jobs], view.jobs.loss_patience[jobs]
+        done = _floats(self._known.epochs)
+        left = epochs_left(self._known.curve, done, _floats(threshold), _floats(patience), self._most_epochs)
+        return left * self._misjudged("convergence", self._convergence_error, jobs)
+
+    def _misjudged(self, what: str, error: float, jobs: IntArray) -> FloatArray:
+        """1 + error or 1 - error for each job, drawn once and for all."""
+        if error == 0:
+            return np.ones(len(jobs))
+        draws = [self._streams.generator(f"optimus-{what}", job).random() for job in jobs.tolist()]
+        return np.where(np.array(draws) < 0.5, 1 - error, 1 + error)
+
+    def _target(self, view: View, jobs: IntArray, interval: Interval) -> Rows:
+        """What every job is to hold."""
+        partition = view.jobs.partition[jobs]
+        found = [np.empty((0, 4), dtype=np.int64)]
+        for p in np.unique(partition).tolist():
+            members = np.flatnonzero(partition == p)
+            servers = np.flatnonzero((self._world.server_partition == p) & view.available)
+            capacity = self._world.cluster.capacity[servers]
+            target = targets(part_of(interval, members), servers, capacity, self._choices)
+            target.rows[:, 0] = members[target.rows[:, 0]]
+            found.append(target.rows)
+            self._counts[_SHRUNK] += target.shrunk
+            self._counts[_WITHOUT_ROOM] += target.without_room
+        rows = np.concatenate(found)
+        rows = rows[np.lexsort((rows[:, 2], rows[:, 1], rows[:, 0]))]
+        ptr = np.searchsorted(rows[:, 0], np.arange(len(jobs) + 1))
+        return Rows(ptr, *(np.ascontiguousarray(rows[:, column]) for column in (1, 2, 3)))
+
+    def state(self) -> State:
+        """What is known of active jobs, and what was counted."""
+        known = {name: array.copy() for name, array in self._known._asdict().items()}
+        return {**known, "counts": self._counts.copy()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from a state."""
+        self._known = Knowledge(**{name: state[name].copy() for name in Knowledge._fields})
+        self._counts = state["counts"].copy()
+
+    def counts(self) -> dict[str, int]:
+        """Over all intervals: slow workers replaced, jobs with fewer tasks than their share, with none."""
+        return dict(zip(_COUNTS, self._counts.tolist(), strict=True))
+
+
+def _numbered(rows: Rows) -> IntArray:
+    """(rows, 4) number of the job, server, role, count."""
+    number = np.repeat(np.arange(len(rows.ptr) - 1), np.diff(rows.ptr))
+    return np.stack([number, rows.server, rows.role, rows.tasks], axis=1)
+
+
+def _useful_workers(view: View, jobs: IntArray) -> IntArray:
+    """(n,) no more workers are of use than a step has samples, where they wait for each other.
+
+    Workers that take nothing are as many as asked for.
+    """
+    in_step = view.jobs.exchange[jobs] != Exchange.ASYNC
+    useful = np.where(in_step, np.minimum(view.jobs.batch[jobs], _MOST_WORKERS), _MOST_WORKERS)
+    for_nothing = (view.jobs.role_demand[jobs, WORKER] == 0).all(axis=1)
+    asked = view.jobs.gang[jobs, WORKER]
+    return np.where(for_nothing, np.minimum(asked, useful), useful).astype(np.int64)
+
+
+def _floats(column: IntArray) -> FloatArray:
+    return column.astype(np.float64)

@@ -1,0 +1,71 @@
+"""Tetris: multi-resource packing that also prefers jobs with little work left."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake
+from ray_sim.engine.decision import Decision
+from ray_sim.kernels.alignment import balance, new_packing, pack
+from ray_sim.kernels.arrays import WORKER
+from ray_sim.kernels.server_tree import new_server_tree
+from ray_sim.model.parameters import Parameter
+from ray_sim.model.streams import Streams
+from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.policies.bundles import bundle_bound, bundles, reallocate
+
+
+class Tetris(Policy):
+    """Bundles one after another to the best pair of a job and a server, all anew in every slot.
+
+    Best is alignment - eps x remaining work, with eps = m x mean alignment / mean work over the pairs that
+    fit when the slot begins. A job gets at most what it asks for.
+
+    Source: Grandl et al., Multi-resource Packing for Cluster Schedulers, SIGCOMM 2014.
+    """
+
+    name: ClassVar[str] = "tetris"
+    section: ClassVar[str] = "6.5"
+    summary: ClassVar[str] = "elastic jobs: bundles where they fit best, short jobs first (Tetris)"
+    parameters: ClassVar[tuple[Parameter, ...]] = (
+        Parameter(
+            "work_weight",
+            "float",
+            1.0,
+            "m: weight of remaining work against alignment; 0 = alignment only",
+            source="6.5: about 1",
+            minimum=0.0,
+        ),
+    )
+    wake_on: ClassVar[Wake] = Wake.SLOT
+    sees: ClassVar[frozenset[str]] = frozenset({"duration_s", "work_left"})
+    elastic: ClassVar[bool] = True
+
+    def __init__(self, work_weight: float = 1.0) -> None:
+        self._work_weight = work_weight
+
+    def start(self, world: GrantedWorld, streams: Streams) -> None:
+        """What the bundles are."""
+        self._world = world
+        self._bundles = bundles(world, world.jobs.gang[:, WORKER])
+
+    def decide(self, view: View) -> Decision:
+        """Pack all jobs onto all servers, from empty."""
+
+        def share(jobs: IntArray, servers: IntArray) -> tuple[IntArray, IntArray]:
+            return self._packed(jobs, servers, view.time_left_us(jobs))
+
+        return reallocate(self._world, self._bundles, view, share)
+
+    def _packed(self, jobs: IntArray, servers: IntArray, left_us: FloatArray) -> tuple[IntArray, IntArray]:
+        demand, most = self._bundles.demand[jobs], self._bundles.most[jobs]
+        capacity = self._world.cluster.capacity
+        servers = servers[np.lexsort(capacity[servers].T)]  # equal ones side by side, in index order
+        offered = capacity[servers]
+        tree = new_server_tree(servers, offered, offered, demand.min(axis=0))
+        packing = new_packing(demand, most, left_us, tree, bundle_bound(demand, most, offered.sum(axis=0)))
+        _, first, alike = np.unique(offered, axis=0, return_index=True, return_counts=True)
+        placed = pack(packing, self._work_weight * balance(packing, first, alike))
+        return packing.job[:placed], packing.server[:placed]

@@ -1,0 +1,184 @@
+"""Dorm's allocation: the containers of applications that use most of the servers, within two bounds.
+
+One bounds how far the shares are from those of dominant resource fairness, the other how many of the
+applications that run already are changed.
+
+Source: Sun, Wen, Ta, Yan, Towards Distributed Machine Learning in Shared Clusters: A
+Dynamically-Partitioned Approach, 2017.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ray_sim.kernels.least_loaded import new_loads
+from ray_sim.kernels.server_tree import new_server_tree
+from ray_sim.kernels.shares import fill, new_filling
+from ray_sim.model.units import BoolArray, FloatArray, IntArray, tolerant_ceil
+from ray_sim.solvers.milp import Answer, Ending, Programme
+
+
+@dataclass(frozen=True, slots=True)
+class Applications:
+    """n applications in the order that breaks ties, and the S servers they share."""
+
+    demand: IntArray
+    """(n, R) quanta of a container."""
+    least: IntArray
+    """(n,) containers."""
+    most: IntArray
+    """(n,) containers."""
+    capacity: IntArray
+    """(S, R) quanta."""
+    held: IntArray
+    """(n, S) containers now."""
+    old: BoolArray
+    """(n,) whether it runs now: to change what it holds is an adjustment."""
+
+    def first(self, n: int) -> Applications:
+        """The first n of them."""
+        return Applications(
+            self.demand[:n], self.least[:n], self.most[:n], self.capacity, self.held[:n], self.old[:n]
+        )
+
+    @property
+    def total(self) -> IntArray:
+        """(R,) quanta."""
+        total: IntArray = self.capacity.sum(axis=0)
+        return total
+
+    @property
+    def shares(self) -> FloatArray:
+        """(n, R) of all there is, of one container; 0 of what there is not."""
+        return np.divide(self.demand, self.total, out=np.zeros(self.demand.shape), where=self.total > 0)
+
+    @property
+    def dominant(self) -> FloatArray:
+        """(n,) dominant share of one container."""
+        dominant: FloatArray = self.shares.max(axis=1, initial=0.0)
+        return dominant
+
+    @property
+    def room(self) -> IntArray:
+        """(n, S) containers that each empty server holds, at most as many as the application may have."""
+        fit = np.repeat(self.most[:, None], len(self.capacity), axis=1)
+        for r in range(len(self.total)):
+            some = self.demand[:, r] > 0
+            fit[some] = np.minimum(fit[some], self.capacity[:, r] // self.demand[some, r, None])
+        return fit
+
+    def may_fit(self) -> bool:
+        """False only if the servers together cannot hold the least containers of all."""
+        wanted = (self.least[:, None] * self.demand).sum(axis=0)
+        return bool((wanted <= self.total).all() and (self.room.sum(axis=1) >= self.least).all())
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What bounds an allocation, and the search for it."""
+
+    theta1: float
+    """Fairness loss at most theta1 x 2 m."""
+    theta2: float
+    """At most this share of the applications that run is changed, rounded up."""
+    gap: float
+    nodes: int
+    """See `Programme.maximise`."""
+
+
+def fair_containers(applications: Applications) -> IntArray:
+    """(n,) containers by progressive filling of all servers as one, shares compared exactly."""
+    filling = new_filling(applications.demand, applications.most, applications.total, 0)
+    nothing = applications.capacity[:0]
+    tree = new_server_tree(np.empty(0, dtype=np.int64), nothing, nothing, applications.total)
+    fill(filling, new_loads(tree), True, False)
+    return filling.got
+
+
+def utilisation(applications: Applications, containers: IntArray) -> float:
+    """Sum over resource types of the used share, which Dorm maximises; containers are (n, S)."""
+    return float((containers.sum(axis=1) @ applications.shares).sum())
+
+
+def fairness_loss(applications: Applications, containers: IntArray) -> float:
+    """Sum over applications of the distance between dominant share and fair share; containers are (n, S)."""
+    away = np.abs(containers.sum(axis=1) - fair_containers(applications))
+    return float((away * applications.dominant).sum())
+
+
+def allocate(applications: Applications, limits: Limits) -> tuple[Ending, IntArray | None]:
+    """How the search ended, and (n, S) containers if any were found.
+
+    An answer that breaks a capacity when rounded to whole containers counts as none at the limit.
+
+    Raises
+    ------
+    RunFailedError : the solver failed
+    """
+    programme = Programme()
+    room = applications.room
+    gain = np.repeat(applications.shares.sum(axis=1)[:, None], room.shape[1], axis=1)
+    x = programme.variables(room, gain=gain, whole=True)
+    for i in range(len(x)):
+        every = np.ones(x.shape[1])
+        programme.row(float(applications.least[i]), x[i], every, float(applications.most[i]))
+    _fit(programme, x, applications)
+    if limits.theta1 < 1:
+        _be_fair(programme, x, applications, limits.theta1)
+    changes = tolerant_ceil(limits.theta2 * int(applications.old.sum()))
+    if changes < applications.old.sum():
+        _keep(programme, x, applications, changes)
+    return _whole(programme.maximise(gap=limits.gap, nodes=limits.nodes), x, applications)
+
+
+def _fit(programme: Programme, x: IntArray, applications: Applications) -> None:
+    """Capacities, in units of the largest common divisor of all demands: small numbers, small errors."""
+    for r in range(len(applications.total)):
+        asked = applications.demand[:, r]
+        some = asked > 0
+        if some.any():
+            unit = np.gcd.reduce(asked[some])
+            for j, offered in enumerate((applications.capacity[:, r] // unit).tolist()):
+                programme.row(-np.inf, x[some, j], asked[some] // unit, offered)
+
+
+def _be_fair(programme: Programme, x: IntArray, applications: Applications, theta1: float) -> None:
+    """Losses no less than the distance from the fair share on either side, and a bound on their sum."""
+    fair, dominant = fair_containers(applications), applications.dominant
+    loss = programme.variables(np.full(len(x), np.inf), gain=np.zeros(len(x)), whole=False)
+    for i in range(len(x)):
+        columns, share = np.append(x[i], loss[i]), np.full(x.shape[1], dominant[i])
+        programme.row(-np.inf, columns, np.append(share, -1.0), fair[i] * dominant[i])
+        programme.row(fair[i] * dominant[i], columns, np.append(share, 1.0), np.inf)
+    kinds = int((applications.total > 0).sum())
+    programme.row(-np.inf, loss, np.ones(len(loss)), theta1 * 2 * kinds)
+
+
+def _keep(programme: Programme, x: IntArray, applications: Applications, changes: int) -> None:
+    """At most so many old applications hold anything else than now: only those whose switch is 1 may."""
+    old, room = np.flatnonzero(applications.old), applications.room
+    switch = programme.variables(np.ones(len(old)), gain=np.zeros(len(old)), whole=True)
+    for i, s in zip(old.tolist(), switch.tolist(), strict=True):
+        held = applications.held[i]
+        here = np.flatnonzero(held > 0)
+        for j in here.tolist():
+            pair = np.array([x[i, j], s])
+            programme.row(held[j], pair, np.array([1, held[j]]), np.inf)
+            programme.row(-np.inf, pair, np.array([1, held[j] - room[i, j]]), held[j])
+        elsewhere = np.append(np.delete(x[i], here), s)
+        ones = np.ones(len(elsewhere) - 1)
+        most = min(int(applications.most[i]), int(room[i].sum()))
+        programme.row(-np.inf, elsewhere, np.append(ones, -most), 0.0)
+    programme.row(-np.inf, switch, np.ones(len(switch)), changes)
+
+
+def _whole(answer: Answer, x: IntArray, applications: Applications) -> tuple[Ending, IntArray | None]:
+    if answer.values is None:
+        return answer.ending, None
+    containers = np.rint(answer.values[x]).astype(np.int64)
+    used = np.einsum("nr,ns->sr", applications.demand, containers)
+    if (used > applications.capacity).any():
+        return Ending.LIMIT, None
+    return answer.ending, containers

@@ -1,0 +1,116 @@
+"""Mixed-integer programmes, built row by row and solved by HiGHS so that equal ones have equal answers."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from enum import Enum, auto
+
+import numpy as np
+
+from ray_sim.model.errors import RunFailedError
+from ray_sim.model.units import FloatArray, IntArray
+
+
+class Ending(Enum):
+    """How a search ended."""
+
+    FOUND = auto()
+    """With an answer within the gap of the best."""
+    LIMIT = auto()
+    """At the node limit; the answer, if there is one, is the best found until then."""
+    INFEASIBLE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of a search."""
+
+    ending: Ending
+    values: FloatArray | None
+    """(variables,); None where none was found."""
+
+
+class Programme:
+    """Variables between 0 and a bound, rows that bound their sums, and a sum to be maximised."""
+
+    def __init__(self) -> None:
+        self._upper: list[FloatArray | IntArray] = []
+        self._whole: list[IntArray] = []
+        self._gain: list[FloatArray] = []
+        self._size = 0
+        self._columns: list[IntArray] = []
+        self._coefficients: list[FloatArray] = []
+        self._bounds: list[tuple[float, float]] = []
+
+    def variables(self, upper: FloatArray | IntArray, *, gain: FloatArray, whole: bool) -> IntArray:
+        """Numbers of new variables, in the shape of their upper bounds.
+
+        Parameters
+        ----------
+        gain : of the same shape, what a unit of each adds to the sum that is maximised
+        whole : whether they take whole values only
+        """
+        numbers = self._size + np.arange(upper.size).reshape(upper.shape)
+        self._size += upper.size
+        self._upper.append(upper.ravel())
+        self._gain.append(np.broadcast_to(gain, upper.shape).ravel())
+        self._whole.append(np.full(upper.size, int(whole)))
+        return numbers
+
+    def row(self, least: float, columns: IntArray, coefficients: FloatArray | IntArray, most: float) -> None:
+        """Bound the sum of some variables with coefficients, each at most once."""
+        self._columns.append(columns)
+        self._coefficients.append(coefficients.astype(np.float64))
+        self._bounds.append((least, most))
+
+    def maximise(self, *, gap: float, nodes: int) -> Answer:
+        """The best values, by one thread with a fixed seed, whatever else the machine does.
+
+        Parameters
+        ----------
+        gap : relative to the best, at which the search ends
+        nodes : of the search tree, at which it ends too
+
+        Raises
+        ------
+        RunFailedError : the solver failed
+        """
+        from scipy.optimize import Bounds, LinearConstraint, milp  # slow to import
+        from scipy.sparse import csr_array
+
+        pointer = np.cumsum([0, *(len(columns) for columns in self._columns)])
+        matrix = csr_array(
+            (np.concatenate(self._coefficients), np.concatenate(self._columns), pointer),
+            shape=(len(self._bounds), self._size),
+        )
+        least, most = np.array(self._bounds).T
+        options = {"mip_rel_gap": gap, "node_limit": nodes, "threads": 1, "random_seed": 0}
+        with warnings.catch_warnings():
+            # threads and random_seed go to HiGHS as they are, of which SciPy warns.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            result = milp(
+                -np.concatenate(self._gain),
+                integrality=np.concatenate(self._whole),
+                bounds=Bounds(0.0, np.concatenate(self._upper)),
+                constraints=LinearConstraint(matrix, least, most),
+                options=options,  # type: ignore[arg-type]  # its type lists SciPy's own only
+            )
+        return _answer(result.status, str(result.message), result.x)
+
+
+_FOUND, _INFEASIBLE = 0, 2
+"""Status codes of `scipy.optimize.milp`; it has none of its own for the node limit of HiGHS."""
+
+
+def _answer(status: int, message: str, values: FloatArray | None) -> Answer:
+    if status == _FOUND:
+        return Answer(Ending.FOUND, values)
+    if status == _INFEASIBLE or "nfeasible" in message:
+        return Answer(Ending.INFEASIBLE, None)
+    if "imit" in message:
+        return Answer(Ending.LIMIT, values)
+    raise RunFailedError(
+        f"the MILP solver HiGHS failed: {message}. It refuses to run on one thread where something else has "
+        f"made it use several before; if that may be so, run the simulation in a process of its own"
+    )

@@ -1,0 +1,158 @@
+"""Dorm's allocation: worked examples, and brute force over all allocations of tiny instances."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ray_sim.model.units import IntArray, tolerant_ceil
+from ray_sim.solvers.dorm import (
+    Applications,
+    Limits,
+    allocate,
+    fair_containers,
+    fairness_loss,
+    utilisation,
+)
+from ray_sim.solvers.milp import Ending
+
+Amounts = list[list[int]]
+
+
+def applications(
+    demand: Amounts, bounds: tuple[int, int], capacity: Amounts, held: Amounts | None = None
+) -> Applications:
+    n = len(demand)
+    now = np.zeros((n, len(capacity)), dtype=np.int64) if held is None else np.array(held, dtype=np.int64)
+    return Applications(
+        demand=np.array(demand, dtype=np.int64),
+        least=np.full(n, bounds[0]),
+        most=np.full(n, bounds[1]),
+        capacity=np.array(capacity, dtype=np.int64),
+        held=now,
+        old=now.sum(axis=1) > 0,
+    )
+
+
+def limits(theta1: float, theta2: float = 1.0, nodes: int = 1000) -> Limits:
+    return Limits(theta1, theta2, gap=0.0, nodes=nodes)
+
+
+TWO_ON_ONE = applications([[4, 2], [1, 1]], (1, 12), [[12, 12]])
+
+
+@pytest.mark.parametrize(
+    ("theta1", "containers", "use", "loss"),
+    # Use 1 x (4 + 2)/12 + 8 x (1 + 1)/12 and 2 x 6/12 + 4 x 2/12. Loss 4/12 + 4/12.
+    [(1.0, [1, 8], 22 / 12, 8 / 12), (0.1, [2, 4], 20 / 12, 0.0)],
+)
+def test_the_bound_on_unfairness_costs_use(
+    theta1: float, containers: list[int], use: float, loss: float
+) -> None:
+    assert fair_containers(TWO_ON_ONE).tolist() == [2, 4]  # shares 8/12 and 4/12
+    ending, found = allocate(TWO_ON_ONE, limits(theta1))
+    assert found is not None
+    assert (ending, found[:, 0].tolist()) == (Ending.FOUND, containers)
+    assert utilisation(TWO_ON_ONE, found) == pytest.approx(use)
+    assert fairness_loss(TWO_ON_ONE, found) == pytest.approx(loss)
+
+
+OLD_AND_NEW = applications([[2, 2], [1, 4]], (1, 8), [[8, 16], [8, 16]], held=[[4, 0], [0, 0]])
+
+
+def test_the_bound_on_adjustments_costs_use() -> None:
+    assert fair_containers(OLD_AND_NEW).tolist() == [5, 5]  # 10/16 and 20/32
+    _, free = allocate(OLD_AND_NEW, limits(1.0))
+    assert free is not None
+    assert utilisation(OLD_AND_NEW, free) == pytest.approx(1.875)  # several have that
+    _, frozen = allocate(OLD_AND_NEW, limits(1.0, theta2=0.0))
+    assert frozen is not None
+    assert frozen.tolist() == [[4, 0], [0, 4]]
+    assert utilisation(OLD_AND_NEW, frozen) == pytest.approx(1.5)
+    assert fairness_loss(OLD_AND_NEW, frozen) == pytest.approx(0.25)
+
+
+def test_bounds_that_cannot_be_met_together_are_infeasible() -> None:
+    """The loss is 0.25 where the old one is frozen; 0.05 x 2 x 2 = 0.2 allowed."""
+    assert allocate(OLD_AND_NEW, limits(0.05, theta2=0.0)) == (Ending.INFEASIBLE, None)
+    assert allocate(OLD_AND_NEW, limits(0.05, theta2=0.01))[0] is Ending.FOUND  # rounded up: one change
+
+
+def test_no_more_is_needed_than_fits() -> None:
+    assert TWO_ON_ONE.may_fit()
+    assert not applications([[7], [7]], (1, 2), [[10], [3]]).may_fit()  # 14 of 13
+    assert not applications([[7]], (1, 2), [[4], [4]]).may_fit()  # on no server
+
+
+def test_the_node_limit_ends_a_search_with_the_best_found_until_then() -> None:
+    draw = np.random.default_rng(0)
+    many = applications(draw.integers(1, 9, (30, 3)).tolist(), (1, 9), [[64] * 3] * 20)
+    ending, found = allocate(many, limits(1.0, nodes=1))
+    assert ending is Ending.LIMIT
+    assert found is not None
+    assert (np.einsum("nr,ns->sr", many.demand, found) <= many.capacity).all()
+    again = allocate(many, limits(1.0, nodes=1))[1]
+    assert again is not None
+    assert found.tolist() == again.tolist()
+
+
+def test_a_search_may_end_before_it_has_found_anything() -> None:
+    """Of 414 on four servers of 105 each, which no packing holds; one node does not tell."""
+    sizes = [50, 58, 21, 25, 52, 57, 29, 32, 54, 36]
+    tight = applications([[size] for size in sizes], (1, 1), [[105]] * 4)
+    assert tight.may_fit()
+    assert allocate(tight, limits(1.0, nodes=1)) == (Ending.LIMIT, None)
+    assert allocate(tight, limits(1.0)) == (Ending.INFEASIBLE, None)
+
+
+@st.composite
+def tiny(draw: st.DrawFn) -> tuple[Applications, float, float]:
+    """Up to three applications of at most two containers on up to two servers."""
+    n, servers = draw(st.integers(1, 3)), draw(st.integers(1, 2))
+    pair = st.lists(st.integers(0, 3), min_size=2, max_size=2)
+    demand = draw(st.lists(pair.filter(any), min_size=n, max_size=n))
+    sizes = st.lists(st.integers(1, 6), min_size=2, max_size=2)
+    capacity = draw(st.lists(sizes, min_size=servers, max_size=servers))
+    free, held = np.array(capacity), np.zeros((n, servers), dtype=np.int64)
+    for i, j in product(range(n), range(servers)):
+        if draw(st.booleans()) and (free[j] >= demand[i]).all() and held[i].sum() < 2:
+            held[i, j] += 1
+            free[j] -= demand[i]
+    theta = st.sampled_from([0.0, 0.05, 0.1, 0.3, 1.0])
+    return applications(demand, (1, 2), capacity, held.tolist()), draw(theta), draw(theta)
+
+
+def best_of_all(given: Applications, theta1: float, theta2: float) -> float | None:
+    """The largest use of all allocations within the bounds; None if there is none."""
+    n, servers = given.held.shape
+    used = []
+    for flat in product(range(3), repeat=n * servers):
+        x: IntArray = np.array(flat, dtype=np.int64).reshape(n, servers)
+        changed = (x != given.held).any(axis=1)[given.old].sum()
+        if (
+            (x.sum(axis=1) >= given.least).all()
+            and (x.sum(axis=1) <= given.most).all()
+            and (x.T @ given.demand <= given.capacity).all()
+            and fairness_loss(given, x) <= theta1 * 2 * 2 + 1e-9
+            and changed <= tolerant_ceil(theta2 * int(given.old.sum()))
+        ):
+            used.append(utilisation(given, x))
+    return max(used, default=None)
+
+
+@pytest.mark.slow
+@given(tiny())
+def test_no_allocation_within_the_bounds_uses_more(given: tuple[Applications, float, float]) -> None:
+    them, theta1, theta2 = given
+    best = best_of_all(them, theta1, theta2)
+    ending, found = allocate(them, limits(theta1, theta2))
+    if best is None:
+        assert (ending, found) == (Ending.INFEASIBLE, None)
+    else:
+        assert found is not None
+        assert utilisation(them, found) == pytest.approx(best)
+        assert fairness_loss(them, found) <= theta1 * 4 + 1e-6
