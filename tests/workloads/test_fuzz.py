@@ -22,6 +22,11 @@ GOOD = {
     + b"2017-11-05 01:30:00,66.0,1,66.0,11cb48\n2017-10-09 06:13:03,2951.0,8,23608.0,6214e9\n" * 4,
     "csv": b"job_id,vc,trace_order,submit_s,duration_s,num_gpus,priority,num_tasks\n"
     + b"".join(b"%d,v%d,%d,%d,%d,1,,\n" % (i, i % 2, i, 10 * i, i + 1) for i in range(8)),
+    "gpu-pods": b"name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,"
+    + b"deletion_time,scheduled_time\n"
+    + b"".join(
+        b"p%d,4000,2048,1,%d,,LS,Succeeded,%d,%d,%d\n" % (i, 100 + i, i, i + 9, i + 2) for i in range(8)
+    ),
     "google-2011": b"".join(
         b"%d,,%d,%d,,%d,user=,2,9,0.5,0.25,0.01,1\n" % (10**6 * (600 + time), job, task, event)
         for time, event in enumerate((0, 1, 4))
