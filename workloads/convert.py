@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError, UnknownNameError
-from workloads import csv_table, google2011, gpu_pods, philly_csv, philly_log
+from workloads import csv_table, google2011, google2019, gpu_pods, philly_csv, philly_log
 from workloads.files import replacing, require_file, require_folder_of
 from workloads.provenance import Counts, Provenance, Source
 from workloads.realise import Window
@@ -26,6 +26,7 @@ FORMATS: dict[str, TraceFormat] = {
     for trace_format in (
         csv_table.FORMAT,
         google2011.FORMAT,
+        google2019.FORMAT,
         gpu_pods.FORMAT,
         philly_log.FORMAT,
         philly_csv.FORMAT,

@@ -415,7 +415,7 @@ def test_a_file_is_of_the_table_that_its_folder_its_name_or_its_columns_say(
         assert read_frame(folder.convert(other).out).equals(whole)
     odd = tmp_path / "y.csv"
     odd.write_text("1,2,3\n")
-    with pytest.raises(InvalidWorkloadError, match=r"line 1 has 3 columns, expected 8 \(job_events\), 13"):
+    with pytest.raises(InvalidWorkloadError, match=r"columns as one of job_events \(8\), task_events \(13\)"):
         folder.convert(odd)
 
 
@@ -571,3 +571,9 @@ def test_jobs_of_the_published_part_are_all_there(real: Real, tmp_path: Path) ->
     rejected = sum(report.rejected.values())
     assert report.read == report.kept + rejected == 4_895
     assert frame["num_tasks"].to_numpy().max() == 20_010
+
+
+def test_a_task_with_nothing_but_updates_is_not_lost(folder: Folder) -> None:
+    folder.write("task_events", *life(*FINISHED), task_line(605, UPDATE, job=9), task_line(606, 7, job=9))
+    report = folder.convert()
+    assert (report.read, report.kept, report.rejected) == (2, 1, {"missing_submit_s": 1})

@@ -10,7 +10,7 @@ import polars as pl
 
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import US_PER_S
-from workloads.google2011_tables import STATUS, SUBMIT
+from workloads.google_events import STATUS, SUBMIT
 from workloads.trace_format import Censored, RunTime
 
 _SPENT = (
@@ -94,7 +94,7 @@ def judge(rows: pl.DataFrame, rule: RunTime, censored: Censored) -> Verdict:
     sums = rule != RunTime.SPAN
     unsized = pl.col("num_tasks").is_null() if "num_tasks" in rows.columns else pl.lit(value=False)
     reason = (
-        pl.when(pl.col("first_event") != SUBMIT)
+        pl.when((pl.col("first_event") != SUBMIT) & (pl.col("submit") > 0))
         .then(pl.lit("missing_submit_s"))
         .when(unsized)
         .then(pl.lit("no_task_events"))
@@ -130,7 +130,7 @@ def resampled(rows: pl.DataFrame, seed: int) -> pl.DataFrame:
     Where none is longer, the row ends with the trace.
     """
     order = rows["trace_order"].to_numpy()
-    uniform = Streams(seed).generator("google-2011-censored").random(int(order.max(initial=-1)) + 1)[order]
+    uniform = Streams(seed).generator("google-censored").random(int(order.max(initial=-1)) + 1)[order]
     run_us = rows["run_time"].to_numpy(writable=True)
     priority = (
         rows["priority"].fill_null(-1).to_numpy() if "priority" in rows.columns else np.zeros(len(run_us))

@@ -1,4 +1,4 @@
-"""The parts of Google's trace of 2011 as they are read: events, rejects and counts."""
+"""The parts of a Google trace as they are read: events, rejects and counts."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ from pydantic import JsonValue
 from ray_sim.model.errors import InvalidWorkloadError
 from ray_sim.model.units import US_PER_S
 from workloads.event_buckets import PLACES_PER_FILE, EventBuckets, bucket_count, with_place
-from workloads.event_lines import Table, read_events
-from workloads.google2011_tables import AFTER_END_US, EVENT_NAMES, TASK_EVENTS, Part
+from workloads.event_lines import Table
+from workloads.google_events import AFTER_END_US, Vocabulary
+from workloads.google_parts import Part
 from workloads.text import collect_text
 from workloads.trace_format import REJECT_SCHEMA
 
 
-class Google2011:
+class GoogleTrace:
     """A trace's parts, and what has been found in them so far."""
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[Part], words: Vocabulary) -> None:
         self.parts = parts
+        self.words = words
         self._facts: Counter[str] = Counter()
         self.warnings: list[str] = []
         self.machines_used: set[int] = set()
@@ -105,21 +107,22 @@ class Google2011:
 
     def _scan(self, table: Table, columns: Sequence[str]) -> Iterator[tuple[int, pl.LazyFrame]]:
         """The sound events of each part, and its number among all; the others become rejects."""
-        self._counts[table.name] = Counter(dict.fromkeys(EVENT_NAMES[table.name].values(), 0))
+        self._counts[table.name] = Counter(dict.fromkeys(self.words.event_names(table).values(), 0))
         for file, part in enumerate(self.parts):
             if part.table == table:
-                found = read_events(part.path, table, columns)
-                self._rejects.append(found.rejects.select(pl.lit(part.label).alias("source"), pl.all()))
-                yield file, found.events
+                for found in self.words.read(part.path, table, columns):
+                    self._rejects.append(found.rejects.select(pl.lit(part.label).alias("source"), pl.all()))
+                    self.add_facts(found.facts)
+                    yield file, found.events
 
     def _counted(self, table: Table, events: pl.DataFrame) -> pl.DataFrame:
         """The events before the trace's end, after all have been counted by kind."""
-        names = EVENT_NAMES[table.name]
+        names = self.words.event_names(table)
         for event, count in events["event"].value_counts().iter_rows():
             self._counts[table.name][names[event]] += count
         within = events.filter(pl.col("time") != AFTER_END_US)
         self._after_end += events.height - within.height
-        if table == TASK_EVENTS:
+        if table == self.words.tasks:
             self.machines_used |= set(within["machine"].drop_nulls().unique().to_list())
             within = within.drop("machine")
         return within
