@@ -3,73 +3,17 @@
 from __future__ import annotations
 
 import gzip
-import io
-import json
-from pathlib import Path
 
-import polars as pl
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ray_sim.model.errors import RaySimError
-from workloads.convert import ConversionReport, convert
-from workloads.store import load_workload, read_frame, write_workload
+from tests.damaged import GOOD, PIECES, counts_or_error
+from workloads.convert import convert
+from workloads.store import load_workload, write_workload
 from workloads.synth import synth
 from workloads.trace_format import ConvertOptions
-
-GOOD = {
-    "philly-csv": b"timestamp,duration,num_gpus,gpu_time,cluster\n"
-    + b"2017-11-05 01:30:00,66.0,1,66.0,11cb48\n2017-10-09 06:13:03,2951.0,8,23608.0,6214e9\n" * 4,
-    "csv": b"job_id,vc,trace_order,submit_s,duration_s,num_gpus,priority,num_tasks\n"
-    + b"".join(b"%d,v%d,%d,%d,%d,1,,\n" % (i, i % 2, i, 10 * i, i + 1) for i in range(8)),
-    "gpu-pods": b"name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,"
-    + b"deletion_time,scheduled_time\n"
-    + b"".join(
-        b"p%d,4000,2048,1,%d,,LS,Succeeded,%d,%d,%d\n" % (i, 100 + i, i, i + 9, i + 2) for i in range(8)
-    ),
-    "google-2011": b"".join(
-        b"%d,,%d,%d,,%d,user=,2,9,0.5,0.25,0.01,1\n" % (10**6 * (600 + time), job, task, event)
-        for time, event in enumerate((0, 1, 4))
-        for job, task in ((7, 0), (7, 1), (8, 0))
-    ),
-    "google-2019": b"".join(
-        b'{"time": "%d", "type": "%d", "collection_id": "%d", "instance_index": 0, "machine_id": "0",'
-        b' "resource_request": {"cpus": 0.5, "memory": 0.25}, "priority": 200, "collection_type": "%d"}\n'
-        % (10**6 * (600 + time), event, job, job == 9)
-        for time, event in enumerate((0, 1, 2, 3, 6))
-        for job in (7, 8, 9)
-    ),
-    "philly": b"["
-    + b",\n".join(
-        b'{"status": "Pass", "vc": "v", "jobid": "j%d", "attempts": [{"start_time": "2017-11-05 01:30:00",'
-        b' "end_time": "2017-11-05 02:30:00", "detail": [{"ip": "m1", "gpus": ["gpu0", "gpu1"]}]}],'
-        b' "submitted_time": "2017-11-05 01:00:0%d", "user": "u"}' % (i, i)
-        for i in range(4)
-    )
-    + b"]\n",
-}
-PIECES = [
-    *(
-        b",",
-        b"\n",
-        b"\r",
-        b'"',
-        b"\x00",
-        b"\xff",
-        b"-",
-        b"e",
-        b" ",
-        b"\t",
-        b"",
-        b"nan",
-        b"inf",
-        b"1e400",
-        b"0x1",
-    ),
-    *(b"[", b"]", b"{", b"}", b":", b"null", b"\\ud800", b"\\"),
-    *(b"9" * 30, b"-0", b"\xe2\x82\xac", b"1e-400", b"+1", b"1_0", b"None", b",,,,", b"2017-13-45 99:99:99"),
-]
 
 
 @st.composite
@@ -82,52 +26,6 @@ def mutations(draw: st.DrawFn) -> tuple[str, bytes]:
         end = draw(st.integers(start, min(len(content), start + 20)))
         content = content[:start] + draw(st.sampled_from(PIECES) | st.binary(max_size=4)) + content[end:]
     return name, gzip.compress(content) if draw(st.booleans()) else content
-
-
-def rows_in(name: str, content: bytes) -> int:
-    """Rows, records or lines that a conversion that succeeds must have read."""
-    text = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
-    if name == "philly":
-        return len(json.loads(text.decode("utf-8-sig", "surrogateescape"), parse_int=str, strict=False))
-    if name == "google-2019":
-        return sum(1 for _ in io.TextIOWrapper(io.BytesIO(text), "utf-8-sig", "surrogateescape", newline=""))
-    ended = text.endswith(b"\n")
-    return text.count(b"\n") + (not ended) - (name != "google-2011")
-
-
-def rows_read(report: ConversionReport) -> int:
-    """The same, as the report has it: tasks of Google's are several lines, each an event or rejected."""
-    if not report.format.startswith("google"):
-        return report.read
-    table = "task_events" if report.format == "google-2011" else "instance_events"
-    tasks, events = report.notes["tasks"], report.notes[table]
-    left_out = report.notes.get("alloc_set_instance_events", 0)
-    assert isinstance(tasks, int)
-    assert isinstance(left_out, int)
-    assert isinstance(events, dict)
-    return report.read - tasks + left_out + sum(count for count in events.values() if isinstance(count, int))
-
-
-def is_table_of_2019(name: str, content: bytes) -> bool:
-    """Whether the first brace of JSON lines is gone: then it is CSV, whose records may have several lines."""
-    text = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
-    return name == "google-2019" and text.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] != b"{"
-
-
-def counts_or_error(name: str, content: bytes, folder: Path, rebase: bool = False) -> None:
-    source, out = folder / "trace.csv", folder / "w.parquet"
-    source.write_bytes(content)
-    try:
-        report = convert(name, [source], out, options=ConvertOptions(rebase=rebase))
-    except RaySimError:
-        return
-    if not is_table_of_2019(name, content):
-        assert rows_read(report) == rows_in(name, content)
-    assert report.read == report.kept + sum(report.rejected.values())
-    assert read_frame(out).height == report.kept
-    assert len(load_workload(out)) == report.kept
-    rejected = 0 if report.rejects is None else pl.read_parquet(report.rejects).height
-    assert rejected == sum(report.rejected.values())
 
 
 @pytest.mark.slow
