@@ -12,6 +12,9 @@ DEMO_STORE := demo/results/mlflow.db
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-header pyproject.toml
 
+# Tests that start Ray run one after the other in one process, the others beside them, file by file.
+SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4 --dist loadgroup --no-loadscope-reorder
+
 export RAY_USAGE_STATS_ENABLED := 0
 export MLFLOW_SERVER_ENABLE_JOB_EXECUTION := false
 
@@ -43,10 +46,10 @@ ui: $(READY)
 		--artifacts-destination demo/results/mlartifacts --host 127.0.0.1 --port $(PORT) --workers 1
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
 test-quick: $(READY)
-	$(BIN)/python -m pytest -m "not slow and not ray"
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not ray"
 
 fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz

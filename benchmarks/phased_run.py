@@ -57,7 +57,7 @@ def main(workload: str, cluster_name: str, out: str) -> None:
         from ray_sim.engine.world import build_world
         from ray_sim.experiments.content import Inputs
         from ray_sim.experiments.result_files import encode_result, write_files
-        from ray_sim.experiments.run import base_frame, realise
+        from ray_sim.experiments.run import read_base, realise
         from ray_sim.experiments.scenario import parse_scenario
         from ray_sim.policies.registry import create_policy
     with clock.phase("identify"):
@@ -67,7 +67,7 @@ def main(workload: str, cluster_name: str, out: str) -> None:
         content = inputs.content(scenario)
         cluster = inputs.cluster(scenario.cluster)
     with clock.phase("read"):
-        frame = base_frame(scenario.workload)
+        frame = read_base(scenario.workload)
     with clock.phase("realise"):
         jobs = realise(scenario.workload, scenario.seed, frame, cluster.resources)
     world = clock.settled("world", lambda: build_world(jobs.table, cluster))

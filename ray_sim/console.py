@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
+from ray_sim.reports.bars import ASCII
 from ray_sim.reports.text import number
 
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 LINE_INTERVAL_S = 10.0
 """Between progress lines where there is no terminal to draw a bar on."""
 
-_PIPE_WIDTH = 1000
-"""Characters a table may take in a file or a pipe: as many as it wants."""
+_WIDEST = 10_000
+"""Characters that no line of a table exceeds."""
 
 
 class Report(Protocol):
@@ -40,12 +41,26 @@ def print_rows(rows: Iterable[tuple[str, object]]) -> None:
     listed = [(label, number(value)) for label, value in rows]
     width = max((len(label) for label, _ in listed), default=0)
     for label, value in listed:
-        sys.stdout.write(f"{label:<{width}}  {value}\n")
+        sys.stdout.write(_printable(f"{label:<{width}}  {value}\n"))
+
+
+def _printable(text: str) -> str:
+    """The text as the terminal's encoding can show it, bars by ASCII if need be."""
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(ASCII).encode(encoding, "replace").decode(encoding)
+    return text
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> None:
-    """A table; numbers stand to the right."""
+    """A table; numbers stand to the right.
+
+    It is as wide as it must be: a narrow terminal breaks its lines, which reads better than broken cells.
+    """
     from rich.console import Console
+    from rich.measure import Measurement
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
@@ -55,8 +70,10 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title:
         table.add_column(column, justify="right" if is_number else "left", overflow="fold")
     for line in lines:
         table.add_row(*(number(cell) for cell in line))
-    width = None if sys.stdout.isatty() else _PIPE_WIDTH
-    Console(width=width, markup=False, highlight=False).print(table)
+    console = Console(markup=False, highlight=False)
+    unlimited = console.options.update(max_width=_WIDEST)
+    console.width = max(console.width, Measurement.get(console, unlimited, table).maximum)
+    console.print(table)
 
 
 def print_frame(frame: pl.DataFrame, columns: Mapping[str, str], title: str | None = None) -> None:

@@ -79,15 +79,19 @@ def chunk_world(
     *,
     slot_s: float | None = None,
     partition: Partition = "none",
+    changes: Sequence[worlds.Change] = (),
     **params: object,
 ) -> World:
-    """Jobs J1, J2, ... in order of submission; in whole slots where ``slot_s`` is given."""
+    """Jobs J1, J2, ... in order of submission; in whole slots where ``slot_s`` is given.
+
+    ``changes`` are when servers go and come back.
+    """
     assert [job.submit_s for job in jobs] == sorted(job.submit_s for job in jobs)
     rows = [worlds.Job(job.submit_s, 1, job.chunk_s, job.vc) for job in jobs]
     fill = {"slot_fill": "fractional"} if slot_s is None else {"slot_s": slot_s}
     return build_world(
         worlds.job_table(rows, columns=chunk_columns(jobs)),
-        cluster_of(servers),
+        replace(cluster_of(servers), availability=worlds.availability(changes) if changes else None),
         partition=partition,
         params={"truth": "a_online", **fill, **params},
     )
@@ -103,9 +107,7 @@ def dispatch_of(rows: Sequence[Row], *, overtake: bool = True) -> Dispatch:
     return Dispatch(columns[0], columns[1], columns[2], columns[3], overtake=overtake)
 
 
-def first_idle_ps(
-    view: View, in_cloud: Collection[int] = (), cloud: Collection[int] = ()
-) -> dict[int, list[tuple[int, int, int]]]:
+def first_idle_ps(view: View, cloud: Collection[int] = ()) -> dict[int, list[tuple[int, int, int]]]:
     """Holdings that give each active job the idle parameter server of the lowest server, if there is one.
 
     Jobs that are not active give theirs up. The servers of the ``cloud`` are for the jobs in it.
@@ -115,7 +117,7 @@ def first_idle_ps(
     for _, server, _, _ in view.holdings.rows(np.array(list(holdings), dtype=np.int64)).tolist():
         idle[server] += 1
     for job in view.stalled.tolist():
-        mine = (s for s, n in idle.items() if n > 0 and (s in cloud) == (job in in_cloud))
+        mine = (s for s, n in idle.items() if n > 0 and (s in cloud) == bool(view.in_cloud[job]))
         server = next(mine, None)
         if server is not None:
             idle[server] -= 1
@@ -124,10 +126,16 @@ def first_idle_ps(
 
 
 class Script(Policy):
-    """Dispatches at the seconds written; parameter servers go to whoever is active, if it ``serves``."""
+    """Dispatches at the seconds written; parameter servers go to whoever is active, if it ``serves``.
+
+    A chunk whose server is not there goes to the first worker that is, or waits for one; so does a chunk
+    that was lost, whose own worker comes first.
+    """
 
     name: ClassVar[str] = "script"
-    wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.ACTIVATION | Wake.REVIEW
+    wake_on: ClassVar[Wake] = (
+        Wake.ARRIVAL | Wake.COMPLETION | Wake.ACTIVATION | Wake.REVIEW | Wake.SERVER_CHANGE
+    )
     chunked: ClassVar[bool] = True
 
     def __init__(
@@ -138,24 +146,32 @@ class Script(Policy):
 
     def start(self, world: GrantedWorld, streams: Streams) -> None:
         assert world.workers is not None
-        on_demand, server = world.workers.on_demand, world.workers.server
-        self._cloud = frozenset(server[on_demand].tolist())
-        self._in_cloud = frozenset(
-            job
-            for _, rows in self._script
-            for job in range(len(world.jobs.chunks))
-            if sum(row[0] == job and bool(on_demand[row[2]]) for row in rows) == world.jobs.chunks[job]
-        )
-        self._begun = 0
+        self._cloud = frozenset(world.workers.server[world.workers.on_demand].tolist())
+        self._server = world.workers.server
+        self._told = -1
 
     def decide(self, view: View) -> Decision:
-        dispatch = None
-        if self._begun < len(self._script) and self._script[self._begun][0] == view.now_us:
-            dispatch = dispatch_of(self._script[self._begun][1], overtake=self._overtake)
-            self._begun += 1
-        following = self._script[self._begun][0] if self._begun < len(self._script) else NEVER_US
-        holdings = first_idle_ps(view, self._in_cloud, self._cloud) if self._serves else {}
+        dispatch = self._dispatch(view) if len(view.returned) or self._anything_new(view) else None
+        following = next((at for at, _ in self._script if at > view.now_us), NEVER_US)
+        holdings = first_idle_ps(view, self._cloud) if self._serves else {}
         return Decision.of(holdings, dispatch=dispatch, review_us=following)
+
+    def _anything_new(self, view: View) -> bool:
+        written = [at for at, _ in self._script if self._told < at <= view.now_us]
+        return bool(written) or len(view.changed_servers) > 0
+
+    def _dispatch(self, view: View) -> Dispatch | None:
+        self._told = view.now_us
+        there = np.flatnonzero(view.available[self._server]).tolist()
+        due = [row for at, rows in self._script if at <= view.now_us for row in rows]
+        open_jobs = np.array(sorted({row[0] for row in due}), dtype=np.int64)
+        to_send = {(job, unit) for job, unit in view.undispatched(open_jobs).tolist()}
+        chosen = [
+            (job, unit, worker if worker in there else there[0], key)
+            for job, unit, worker, key in due
+            if (job, unit) in to_send and there
+        ]
+        return dispatch_of(chosen, overtake=self._overtake) if chosen else None
 
 
 def runs_of(result: RunResult, job: str, chunk: int) -> list[tuple[float, float]]:

@@ -15,6 +15,14 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where tests run in several processes, those that start Ray share one, and so do those of a file."""
+    items.sort(key=lambda item: item.get_closest_marker("ray") is None)  # the long ones first
+    for item in items:
+        together = "ray" if item.get_closest_marker("ray") else str(item.path)
+        item.add_marker(pytest.mark.xdist_group(together))
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder that holds real traces (`data/`) and other simulators' results (`reference/`).

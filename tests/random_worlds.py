@@ -11,7 +11,7 @@ from ray_sim.engine.contract import Policy
 from ray_sim.engine.world import World
 from ray_sim.kernels.placement import RULE_NAMES
 from ray_sim.policies.registry import create_policy
-from tests.worlds import Job, world_of
+from tests.worlds import UP, Change, Job, world_of
 
 WHOLE_S = st.integers(0, 12).map(float)
 SECONDS = WHOLE_S | st.sampled_from([0.000001, 0.5, 1.000001, 2.75])
@@ -63,3 +63,16 @@ def policies(draw: st.DrawFn, names: Sequence[str] = ("fifo", "sjf", "srtf", "la
     else:
         params["backfill"] = draw(st.booleans())
     return PolicyChoice(name, params)
+
+
+@st.composite
+def server_changes(draw: st.DrawFn, servers: int) -> list[Change]:
+    """Servers, of which some are not there at first, go and come back all the time, and come back at last."""
+    times = draw(st.lists(st.integers(0, 20).map(float) | st.sampled_from([0.5, 2.75]), max_size=12))
+    there = [draw(st.booleans()) for _ in range(servers)]
+    changes = []
+    for time_s in sorted(times):
+        server = draw(st.integers(0, servers - 1))
+        there[server] = not there[server]
+        changes.append((time_s, server, there[server]))
+    return changes + [(25.0, server, UP) for server in range(servers) if not there[server]]

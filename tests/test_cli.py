@@ -48,6 +48,7 @@ def _complaint(capsys: pytest.CaptureFixture[str], *argv: str, code: int = 2) ->
     [
         "convert",
         "synth",
+        "enrich",
         "info",
         "policies",
         "run",
@@ -88,6 +89,57 @@ def test_convert_counts_rows_by_reason(desk: Path, capsys: pytest.CaptureFixture
 def test_synth_and_info_agree_on_the_number_of_jobs(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _answer(capsys, "synth", "philly", "-n", "25", "--seed", "3", "-o", "drawn.parquet")
     assert _answer(capsys, "info", "drawn.parquet", "--cluster", "small.yaml")["jobs"] == 25
+
+
+ENRICH = ["enrich", "week.parquet", "-o", "training.parquet", "--seed", "3"]
+
+
+def test_enrich_draws_how_jobs_train_and_says_so(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = _answer(capsys, *ENRICH, "--profile", "pd_ors")
+    assert (told["read"], told["kept"], told["infeasible"]) == (30, 30, {})
+    below = told["outside_range"]["samples below"]  # type: ignore[index]  # JSON
+    assert 0 < below <= 30
+    trained = pl.read_parquet("training.parquet")
+    assert trained["sample_s"].null_count() == 0
+    assert int((trained["samples"] < 20_000).sum()) == below
+    assert main([*ENRICH, "--profile", "pd_ors"]) == 0
+    assert f"outside the range, samples below  {below} (" in capsys.readouterr().out
+    assert _answer(capsys, "run", "--workload", "training.parquet", "--cluster", "small.yaml", "-o", "out")
+
+
+def test_enrich_leaves_out_what_fits_no_server(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("tiny.yaml").write_text("name: tiny\nservers: [{name: a, gpus: 2, cpus: 4}]\n")
+    feasible = ["--profile", "optimus_nine_models", "--cluster", "tiny.yaml", "--feasible-only"]
+    # A worker takes 2 cores, a parameter server 3 or 4: nobody's fit into 4 cores.
+    told = _complaint(capsys, *ENRICH, *feasible)
+    assert "none of 30 jobs is feasible" in told
+    assert not Path("training.parquet").exists()
+    told_all = _answer(capsys, *ENRICH, *feasible[:-1])
+    assert told_all["infeasible"] == {"the cluster is too small": 30}
+
+
+def test_enrich_lists_its_profiles_and_names_a_wrong_one(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["enrich", "--list"]) == 0
+    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert names == ["harmony_types", "jsac_edge_cloud", "optimus_nine_models", "pd_ors"]
+    assert "Did you mean 'pd_ors'" in _complaint(capsys, *ENRICH, "--profile", "pdors")
+    Path("own.yaml").write_text("name: own\ncolumns: {sample_s: -1}\n")
+    assert "columns.sample_s: must be a number from" in _complaint(capsys, *ENRICH, "--profile", "own.yaml")
+
+
+def test_synth_fits_a_workload_and_says_how_well(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    like = ["synth", "--like", "week.parquet", "-n", "60", "-o", "like.parquet"]
+    told = _answer(capsys, *like, "--arrivals", "poisson", "--load-scale", "2")
+    assert (told["like"], told["arrivals"], told["jobs"]) == ("week.parquet", "poisson", 60)
+    assert set(told["ks"]) == {"num_gpus", "duration_s", "inter_arrival_s"}  # type: ignore[call-overload]  # JSON
+    assert main(like) == 0
+    assert "KS distance, duration_s" in capsys.readouterr().out
+    assert _answer(capsys, "info", "like.parquet")["jobs"] == 60
+    assert "either a PROFILE" in _complaint(capsys, *like, "philly")
+    assert "either a PROFILE" in _complaint(capsys, "synth", "-n", "5", "-o", "x.parquet")
+    assert "Did you mean 'poisson'" in _complaint(capsys, *like, "--arrivals", "posson")
 
 
 def test_info_knows_a_cluster_and_a_run(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -393,3 +445,24 @@ def test_bench_refuses_what_it_cannot_use_before_it_measures(
     assert "none.json: cannot be read" in _complaint(capsys, "bench", "phases", "--against", "none.json")
     assert "folder none does not exist" in _complaint(capsys, "bench", "phases", "-o", "none/b.json")
     assert "Did you mean 'phases'" in _complaint(capsys, "bench", "phase")
+
+
+def test_info_warns_of_a_queue_that_cannot_drain_and_draws_for_any_terminal(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("jobs.csv").write_text("submit_s,duration_s,num_gpus\n0,9000,8\n3600,9000,8\n7200,3600,16\n")
+    _answer(capsys, "convert", "csv", "jobs.csv", "-o", "jobs.parquet")
+    told = _answer(capsys, "info", "jobs.parquet", "-c", "small.yaml")
+    # 40 GPU-hours of the jobs that fit, on 8 GPUs in 2 h; the job of 16 never does.
+    assert told["load"]["whole"]["resources"]["gpu"]["offered_load"] == 2.5  # type: ignore[index]  # JSON
+    assert told["load"]["whole"]["never_fit"] == 1  # type: ignore[index]  # JSON
+    assert len(told["warnings"]) == 2  # type: ignore[arg-type]  # JSON
+    ended = subprocess.run(
+        [*RAY_SIM, "info", str(desk / "jobs.parquet"), "-c", str(desk / "small.yaml")],
+        capture_output=True,
+        check=True,
+        cwd=Path(__file__).parents[1],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+    )
+    assert b"warning: cluster small: offered load 2.50 (gpu), so the queue cannot drain" in ended.stderr
+    assert b"########" in ended.stdout

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from itertools import count
 
-from ray_sim.console import Pace
+import pytest
+
+from ray_sim.console import Pace, print_table
 
 
 def test_a_pace_counts_from_the_first_report_on() -> None:
@@ -21,3 +23,13 @@ def test_a_slow_pace_has_two_digits() -> None:
     pace = Pace(lambda: next(seconds))
     pace.text(0, 100)
     assert pace.text(1, 100) == "0.033/s, 0:49:30 left"
+
+
+def test_a_table_is_as_wide_as_its_cells_however_narrow_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    print_table(["cluster", "mean JCT s"], [("a-cluster-of-27-characters-", 1234567.0)])
+    heading, row = capsys.readouterr().out.splitlines()
+    assert heading.split("  ")[0] == "cluster"
+    assert row == "a-cluster-of-27-characters-   1,234,567"

@@ -9,13 +9,13 @@ from typing import ClassVar
 import numpy as np
 
 from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake
-from ray_sim.engine.decision import Decision, Dispatch
+from ray_sim.engine.decision import NO_JOBS, Decision, Dispatch
 from ray_sim.engine.world import World
 from ray_sim.model.streams import Streams
 from ray_sim.model.truth import Holdings, Truth
-from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.model.units import NEVER_US, US_PER_S, FloatArray, IntArray
 from tests.chunk_worlds import ChunkJob, Server, chunk_world, first_idle_ps
-from tests.worlds import Job, world_of
+from tests.worlds import Change, Job, world_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,9 @@ def world_with(
     return replace(world, truth=made, elastic=elastic, row_bound=len(jobs) * len(gpus) + 1)
 
 
-def chunked(jobs: Sequence[Job], chunks: Sequence[int], servers: int) -> World:
+def chunked(
+    jobs: Sequence[Job], chunks: Sequence[int], servers: int, changes: Sequence[Change] = ()
+) -> World:
     """Chunked jobs, in order of submission; a job's duration is that of one of its chunks.
 
     Servers have one worker each, and every second one two parameter servers: jobs may have to wait. Policies
@@ -72,28 +74,56 @@ def chunked(jobs: Sequence[Job], chunks: Sequence[int], servers: int) -> World:
     """
     rows = [ChunkJob(job.submit_s, n, job.duration_s) for job, n in zip(jobs, chunks, strict=True)]
     every_other = [Server(ps=2 * (1 - i % 2)) for i in range(servers)]
-    return chunk_world(rows, every_other, slot_s=1, slot_fill="fractional")
+    return chunk_world(rows, every_other, slot_s=1, slot_fill="fractional", changes=changes)
 
 
 class Dealer(Policy):
-    """Deals the chunks of arriving jobs to the workers in turn; short chunks overtake long ones."""
+    """Deals the chunks of arriving jobs to the workers there in turn; short chunks overtake long ones."""
 
     name: ClassVar[str] = "dealer"
-    wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.ACTIVATION
+    wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.ACTIVATION | Wake.SERVER_CHANGE
     sees: ClassVar[frozenset[str]] = frozenset({"duration_s"})
     chunked: ClassVar[bool] = True
 
     def start(self, world: GrantedWorld, streams: Streams) -> None:
-        self._servers = len(world.cluster)
+        self._unsent = NO_JOBS
         self._next = 0
 
     def decide(self, view: View) -> Decision:
-        jobs = np.repeat(view.arrived, view.jobs.chunks[view.arrived])
-        units = [np.arange(n) for n in view.jobs.chunks[view.arrived]]
-        workers = (self._next + np.arange(len(jobs))) % self._servers
-        self._next += len(jobs)
-        dispatch = Dispatch(jobs, np.concatenate(units), workers, view.jobs.work_us[jobs]) if units else None
-        return Decision.of(first_idle_ps(view), dispatch=dispatch)
+        return Decision.of(first_idle_ps(view), dispatch=self._deal(view))
+
+    def _deal(self, view: View) -> Dispatch | None:
+        jobs = np.union1d(self._unsent, view.arrived)
+        there = np.flatnonzero(view.available)
+        self._unsent = jobs if len(there) == 0 else NO_JOBS
+        chunks = view.undispatched(jobs)
+        if len(there) == 0 or len(chunks) == 0:
+            return None
+        workers = there[(self._next + np.arange(len(chunks))) % len(there)]
+        self._next += len(chunks)
+        return Dispatch(chunks[:, 0], chunks[:, 1], workers, view.jobs.work_us[chunks[:, 0]])
+
+
+class Impatient(Dealer):
+    """A dealer that evicts every other job 3 s after it came, wherever its chunks are by then."""
+
+    name: ClassVar[str] = "impatient"
+    wake_on: ClassVar[Wake] = Dealer.wake_on | Wake.REVIEW
+
+    def decide(self, view: View) -> Decision:
+        present = np.union1d(view.waiting, view.running)
+        odd = present[present % 2 == 1]
+        due_us = view.jobs.submit_us[odd] + 3 * US_PER_S
+        evicted = odd[due_us <= view.now_us]
+        dispatch = self._deal(view)
+        self._unsent = np.setdiff1d(self._unsent, evicted)
+        if dispatch is not None:
+            stays = ~np.isin(dispatch.job, evicted)
+            columns = {name: getattr(dispatch, name)[stays] for name in ("job", "unit", "worker", "key")}
+            dispatch = replace(dispatch, **columns)
+        holdings = {job: rows for job, rows in first_idle_ps(view).items() if job not in evicted}
+        review_us = min(due_us[due_us > view.now_us].tolist(), default=NEVER_US)
+        return Decision.of(holdings, dispatch=dispatch, evict=evicted, review_us=review_us)
 
 
 class Turns(Policy):

@@ -13,6 +13,7 @@ from ray_sim.engine.contract import Policy
 from ray_sim.engine.run import Loop, run_world
 from ray_sim.engine.world import World, build_world
 from ray_sim.kernels.arrays import Changes
+from ray_sim.model.availability import Availability
 from ray_sim.model.cluster import Cluster, ServerKind
 from ray_sim.model.job import JobTable
 from ray_sim.model.result import RunResult
@@ -87,6 +88,21 @@ def cluster_of(
         vc=tuple(vc or [None] * n),
         kind=(ServerKind.PLAIN,) * n,
         gpu_type=(None,) * n,
+    )
+
+
+Change = tuple[float, int, bool]
+"""Seconds, server, whether it is there from then on."""
+
+DOWN, UP = False, True
+
+
+def availability(changes: Sequence[Change]) -> Availability:
+    """When servers go and come back, in the workload's own time."""
+    return Availability(
+        time_us=np.array([round(time_s * 1e6) for time_s, _, _ in changes], dtype=np.int64),
+        server=np.array([server for _, server, _ in changes], dtype=np.int64),
+        up=np.array([up for _, _, up in changes], dtype=np.bool_),
     )
 
 

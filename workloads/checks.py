@@ -61,7 +61,14 @@ def number_reason(column: Column, text: pl.Expr, value: pl.Expr) -> pl.Expr:
 def text_reason(column: Column, text: pl.Expr) -> pl.Expr:
     """Why a row is rejected for its stripped ``text`` in a column of strings."""
     missing = text.is_null() & pl.lit(column.null is None)
-    return reason(pl.when(missing).then(pl.lit("missing")), column.name)
+    fault = pl.when(missing).then(pl.lit("missing")).otherwise(text_fault(column, text))
+    return reason(fault, column.name)
+
+
+def text_fault(column: Column, text: pl.Expr) -> pl.Expr:
+    """What is wrong with a non-null text of ``column``; null where it is null or right."""
+    wrong = ~text.is_in(column.choices) if column.choices else pl.lit(value=False)
+    return pl.when(wrong).then(pl.lit("invalid"))
 
 
 def reason(fault: pl.Expr, column: str) -> pl.Expr:
@@ -169,7 +176,7 @@ def _value_problems(frame: pl.DataFrame) -> Iterable[str]:
 
 def _frame_fault(column: Column) -> pl.Expr:
     value = pl.col(column.name)
-    fault = value_fault(column, value) if column.is_number else pl.lit(None, dtype=pl.String())
+    fault = value_fault(column, value) if column.is_number else text_fault(column, value)
     if column.null is None:
         fault = pl.when(value.is_null()).then(pl.lit("missing")).otherwise(fault)
     return fault
@@ -177,7 +184,7 @@ def _frame_fault(column: Column) -> pl.Expr:
 
 def _expectation(column: Column) -> str:
     if not column.is_number:
-        return "a text"
+        return f"one of {', '.join(column.choices)}" if column.choices else "a text"
     kind = "a whole number" if column.is_whole else "a number"
     return (
         f"{kind} in {column.minimum:.16g} .. {column.maximum:.16g}{f' {column.unit}' if column.unit else ''}"

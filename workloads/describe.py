@@ -1,20 +1,19 @@
-"""What is in a workload, and what load it is on a cluster."""
+"""What is in a workload."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import polars as pl
 from pydantic import JsonValue
 
-from ray_sim.model.cluster import Cluster
-from ray_sim.model.job import JobTable
-from ray_sim.model.units import QUANTA_PER_UNIT, BoolArray, IntArray, us_to_seconds
+from ray_sim.model.units import FloatArray
 from workloads.provenance import Provenance
-from workloads.sources import Source
-from workloads.store import frame_to_table, read_frame, read_provenance
+from workloads.schema import COLUMNS, DEMAND_COLUMNS, Layer
 
 QUANTILES: dict[str, float] = {
     "min": 0,
@@ -27,13 +26,21 @@ QUANTILES: dict[str, float] = {
     "p99": 0.99,
     "max": 1,
 }
-"""Nearest-rank quantiles: every one is a run time of the workload."""
+"""Nearest-rank quantiles: every one is a value of the workload."""
 
 SIZES_SHOWN = 12
 """Sizes in the text; the JSON has all."""
 
 SOURCES_SHOWN = 5
 """Source files in the text; the JSON has all."""
+
+DESCRIBED: tuple[str, ...] = (
+    *DEMAND_COLUMNS,
+    *(column.name for column in COLUMNS if column.layer == Layer.PROFILE and column.is_number),
+)
+"""Columns whose quantiles are shown: what a job demands, and how it trains."""
+
+DAY_S = 86_400
 
 _S_PER_H = 3600
 
@@ -44,25 +51,25 @@ class VcShare:
 
     jobs: int
     gpu_hours: float
-    offered_load: float | None = None
-    """Null without a cluster that has this vc."""
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterLoad:
-    """A workload on a cluster."""
+class Spread:
+    """The values of a column."""
 
-    cluster: str
-    servers: int
-    gpus: float
-    offered_load: float | None
-    """GPU-seconds of all jobs over GPUs x span; null where either is 0."""
-    offered_loads: dict[str, float]
-    """The same for each other resource that the cluster has."""
-    never_fit: int
-    """Jobs that the empty cluster cannot hold."""
-    never_fit_vc: int | None
-    """Jobs that the empty servers of their own vc cannot hold; null where either side has no vcs."""
+    jobs: int
+    """Those that have one."""
+    quantiles: dict[str, float]
+    """`QUANTILES` and the mean."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Jobs with a run time from `from_s` until below `to_s`."""
+
+    from_s: float
+    to_s: float
+    jobs: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +86,17 @@ class WorkloadDescription:
     """By rising number of GPUs."""
     duration_s: dict[str, float]
     """`QUANTILES` and the mean."""
+    duration_bins: list[Bin]
+    """Below 1 s, and then by powers of ten, as far as there are jobs."""
+    inter_arrival_s: dict[str, float] | None
+    """`QUANTILES` and the mean of the gaps between submissions; null with one job."""
+    columns: dict[str, Spread]
+    """Of the columns `DESCRIBED` that have values."""
     vcs: dict[str, VcShare]
     ties: int
     """Jobs submitted at the same instant as the one before."""
-    load: ClusterLoad | None
+    most_at_once: int
+    """The most jobs submitted at one instant."""
     provenance: Provenance | None
 
     def to_dict(self) -> dict[str, Any]:
@@ -96,148 +110,78 @@ class WorkloadDescription:
             ("workload", self.path),
             ("jobs", f"{self.jobs:,}"),
             ("first submission", f"{self.first_submit_s:,.15g} s"),
-            ("span", f"{self.span_s:,.15g} s ({self.span_s / 86_400:.1f} days)"),
+            ("span", f"{self.span_s:,.15g} s ({self.span_s / DAY_S:.1f} days)"),
             ("GPU-hours", f"{self.gpu_hours:,.1f}"),
             ("jobs by GPUs", _sizes_text(self.jobs_by_gpus)),
-            ("run time in s", ", ".join(f"{name} {value:,.10g}" for name, value in self.duration_s.items())),
-            ("submitted at the same instant", f"{self.ties:,}"),
+            ("run time in s", _quantiles_text(self.duration_s)),
+            ("submitted at the same instant", f"{self.ties:,}, at most {self.most_at_once:,} at once"),
         ]
+        if self.inter_arrival_s is not None:
+            rows.append(("between submissions in s", _quantiles_text(self.inter_arrival_s)))
+        for name, spread in self.columns.items():
+            some = "" if spread.jobs == self.jobs else f" ({spread.jobs:,} jobs)"
+            rows.append((name, _quantiles_text(spread.quantiles) + some))
         for name, share in self.vcs.items():
-            load = "" if share.offered_load is None else f", offered load {share.offered_load:.3f}"
             label = f"vc {name}" if name else "without a vc"
-            rows.append((label, f"{share.jobs:,} jobs, {share.gpu_hours:,.1f} GPU-hours{load}"))
-        return [*rows, *_load_rows(self.load), *_provenance_rows(self.provenance)]
-
-
-def describe_workload(path: Source, cluster: Cluster | None = None) -> WorkloadDescription:
-    """Describe a workload file, alone or on a cluster.
-
-    Raises
-    ------
-    InvalidWorkloadError : see `read_frame`
-    """
-    return describe_frame(read_frame(path), str(path), read_provenance(path), cluster)
+            rows.append((label, f"{share.jobs:,} jobs, {share.gpu_hours:,.1f} GPU-hours"))
+        return [*rows, *_provenance_rows(self.provenance)]
 
 
 def describe_frame(
-    frame: pl.DataFrame, name: str, provenance: Provenance | None = None, cluster: Cluster | None = None
+    frame: pl.DataFrame, name: str, provenance: Provenance | None = None
 ) -> WorkloadDescription:
     """Describe jobs with the columns of `SCHEMA`; at least one."""
-    submit_s = frame["submit_s"].to_numpy()
-    span_s = float(submit_s.max() - submit_s.min())
+    submit_s = frame["submit_s"].sort().to_numpy()
+    span_s = float(submit_s[-1] - submit_s[0])
     gpu_hours = float((frame["num_gpus"] * frame["duration_s"]).sum()) / _S_PER_H
     sizes = frame["num_gpus"].value_counts().sort("num_gpus")
-    durations = {label: _quantile(frame["duration_s"], at) for label, at in QUANTILES.items()}
+    present = {name: frame[name].drop_nulls() for name in DESCRIBED}
     return WorkloadDescription(
         path=name,
         jobs=frame.height,
-        first_submit_s=float(submit_s.min()),
+        first_submit_s=float(submit_s[0]),
         span_s=span_s,
         gpu_hours=gpu_hours,
         jobs_by_gpus={f"{gpus:.12g}": count for gpus, count in sizes.iter_rows()},
-        duration_s={**durations, "mean": float(frame["duration_s"].to_numpy().mean())},
-        vcs=_vc_shares(frame, span_s, cluster),
+        duration_s=_quantiles(frame["duration_s"]),
+        duration_bins=_duration_bins(frame["duration_s"].to_numpy()),
+        inter_arrival_s=None if frame.height == 1 else _quantiles(pl.Series(np.diff(submit_s))),
+        columns={
+            name: Spread(len(values), _quantiles(values)) for name, values in present.items() if len(values)
+        },
+        vcs=_vc_shares(frame),
         ties=frame.height - frame["submit_s"].n_unique(),
-        load=None if cluster is None else _cluster_load(frame, cluster, gpu_hours, span_s),
+        most_at_once=int(np.unique_counts(submit_s).counts.max()),
         provenance=provenance,
     )
 
 
-def never_fits(table: JobTable, capacity: IntArray) -> BoolArray:
-    """Whether each job's gang is larger than what these servers hold when empty.
-
-    Parameters
-    ----------
-    table : J jobs with R resources
-    capacity : shape (S, R), quanta
-
-    Returns
-    -------
-    shape (J,)
-    """
-    columns = {str(index): table.demand[:, index] for index in range(len(table.resources))}
-    gangs = pl.DataFrame({"tasks": table.tasks, **columns})
-    kinds = gangs.unique(maintain_order=True)
-    verdicts = [row[0] > _room(capacity, np.array(row[1:], np.int64), row[0]) for row in kinds.iter_rows()]
-    judged = kinds.with_columns(never=pl.Series(verdicts, dtype=pl.Boolean))
-    never: BoolArray = gangs.join(judged, on=gangs.columns, maintain_order="left")["never"].to_numpy()
-    return never
+def _quantiles(values: pl.Series) -> dict[str, float]:
+    """`QUANTILES` and the mean; at least one value, no nulls."""
+    ordered = values.sort().to_numpy()
+    ranks = [round(at * (len(ordered) - 1)) for at in QUANTILES.values()]
+    return {**dict(zip(QUANTILES, ordered[ranks].tolist(), strict=True)), "mean": float(ordered.mean())}
 
 
-def _room(capacity: IntArray, demand: IntArray, enough: int) -> int:
-    """Tasks that the empty servers hold, counting at most ``enough`` on each."""
-    needed = demand > 0
-    if not needed.any():
-        return enough * len(capacity)
-    per_server = (capacity[:, needed] // demand[needed]).min(axis=1, initial=enough)
-    return int(per_server.sum())
+def _duration_bins(duration_s: FloatArray) -> list[Bin]:
+    decades = math.ceil(math.log10(max(float(duration_s.max()), 1.0))) + 1
+    edges = [0.0, *(10.0**power for power in range(decades + 1))]
+    counts, _ = np.histogram(duration_s, edges)
+    bins = [Bin(*edge, int(jobs)) for edge, jobs in zip(pairwise(edges), counts, strict=True)]
+    used = [index for index, one in enumerate(bins) if one.jobs]
+    return bins[used[0] : used[-1] + 1]
 
 
-def _quantile(values: pl.Series, at: float) -> float:
-    quantile = values.quantile(at, "nearest")
-    assert quantile is not None
-    return quantile
+def _quantiles_text(quantiles: dict[str, float]) -> str:
+    return ", ".join(f"{name} {value:,.10g}" for name, value in quantiles.items())
 
 
-def _vc_shares(frame: pl.DataFrame, span_s: float, cluster: Cluster | None) -> dict[str, VcShare]:
+def _vc_shares(frame: pl.DataFrame) -> dict[str, VcShare]:
     if frame["vc"].null_count() == frame.height:
         return {}
     gpu_hours = (pl.col("num_gpus") * pl.col("duration_s")).sum() / _S_PER_H
     grouped = frame.group_by("vc", maintain_order=True).agg(jobs=pl.len(), gpu_hours=gpu_hours).sort("vc")
-    return {
-        vc or "": VcShare(jobs, hours, _load(hours, _gpus(cluster, vc), span_s) if vc else None)
-        for vc, jobs, hours in grouped.iter_rows()
-    }
-
-
-def _cluster_load(frame: pl.DataFrame, cluster: Cluster, gpu_hours: float, span_s: float) -> ClusterLoad:
-    table = frame_to_table(frame, cluster.resources)
-    never_fit_vc = None
-    if table.vc_names and any(vc is not None for vc in cluster.vc):
-        never_fit_vc = sum(
-            int((never_fits(table, cluster.capacity[_servers_of(cluster, vc)]) & (table.vc == index)).sum())
-            for index, vc in enumerate(table.vc_names)
-        )
-    gpus = sum(_gpus(cluster, vc) for vc in dict.fromkeys(cluster.vc))
-    return ClusterLoad(
-        cluster=cluster.name,
-        servers=len(cluster),
-        gpus=gpus,
-        offered_load=_load(gpu_hours, gpus, span_s),
-        offered_loads=_other_loads(table, cluster, span_s),
-        never_fit=int(never_fits(table, cluster.capacity).sum()),
-        never_fit_vc=never_fit_vc,
-    )
-
-
-def _other_loads(table: JobTable, cluster: Cluster, span_s: float) -> dict[str, float]:
-    """Demand times run time of all jobs over capacity times span, of what is not GPUs."""
-    if span_s == 0:
-        return {}
-    run_s = us_to_seconds(table.work_us * table.tasks)
-    demanded = (table.demand * run_s[:, None]).sum(axis=0)
-    offered = cluster.capacity.sum(axis=0) * span_s
-    return {
-        name: float(demanded[r] / offered[r])
-        for r, name in enumerate(cluster.resources)
-        if name != "gpu" and offered[r] > 0
-    }
-
-
-def _servers_of(cluster: Cluster, vc: str | None) -> BoolArray:
-    return np.array([server_vc == vc for server_vc in cluster.vc], np.bool_)
-
-
-def _gpus(cluster: Cluster | None, vc: str | None) -> float:
-    """GPUs of the servers of a vc; 0 without cluster."""
-    if cluster is None or "gpu" not in cluster.resources:
-        return 0.0
-    of_vc = cluster.capacity[_servers_of(cluster, vc), cluster.resources.index("gpu")]
-    return float(of_vc.sum()) / QUANTA_PER_UNIT["gpu"]
-
-
-def _load(gpu_hours: float, gpus: float, span_s: float) -> float | None:
-    return gpu_hours * _S_PER_H / (gpus * span_s) if gpus * span_s > 0 else None
+    return {vc or "": VcShare(jobs, hours) for vc, jobs, hours in grouped.iter_rows()}
 
 
 def _sizes_text(jobs_by_gpus: dict[str, int]) -> str:
@@ -245,21 +189,6 @@ def _sizes_text(jobs_by_gpus: dict[str, int]) -> str:
     shown = ", ".join(f"{size}: {count:,}" for size, count in jobs_by_gpus.items() if size in common)
     hidden = len(jobs_by_gpus) - len(common)
     return f"{shown}, {hidden} rarer sizes" if hidden else shown
-
-
-def _load_rows(load: ClusterLoad | None) -> list[tuple[str, str]]:
-    if load is None:
-        return []
-    offered = "undefined" if load.offered_load is None else f"{load.offered_load:.3f}"
-    rows = [
-        ("cluster", f"{load.cluster}: {load.servers:,} servers, {load.gpus:,.15g} GPUs"),
-        ("offered load", offered),
-        *((f"offered load, {name}", f"{value:.3f}") for name, value in load.offered_loads.items()),
-        ("jobs larger than the cluster", f"{load.never_fit:,}"),
-    ]
-    if load.never_fit_vc is not None:
-        rows.append(("jobs larger than their vc", f"{load.never_fit_vc:,}"))
-    return rows
 
 
 def _provenance_rows(provenance: Provenance | None) -> list[tuple[str, str]]:

@@ -14,7 +14,7 @@ from pathlib import Path
 import polars as pl
 
 from workloads.checks import number_reason
-from workloads.schema import Column
+from workloads.column import Column
 from workloads.text import BLANKS, TEXT_LIMIT, collect_text
 
 _LINE = "text"

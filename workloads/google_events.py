@@ -9,8 +9,8 @@ from pathlib import Path
 import polars as pl
 
 from ray_sim.model.units import MAX_TIME_S, US_PER_S
+from workloads.column import MAX_NORM
 from workloads.event_lines import EventFile, Field, Table
-from workloads.schema import MAX_NORM
 
 AFTER_END_US = 2**63 - 1
 """The time of what happened after the trace ended."""

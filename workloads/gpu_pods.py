@@ -15,9 +15,9 @@ import polars as pl
 from ray_sim.model.errors import InvalidWorkloadError
 from ray_sim.model.units import MAX_TIME_S
 from workloads.checks import number, number_reason
+from workloads.column import MAX_COUNT, MAX_GIB, Column
 from workloads.gpu_nodes import Nodes, is_node_list, read_nodes
 from workloads.rows import height, repeats
-from workloads.schema import MAX_COUNT, MAX_GIB, Column
 from workloads.text import TextSource, open_text, read_rows, reject_frame
 from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from workloads.checks import RowError
+from workloads.column import MAX_COUNT
 from workloads.philly_job import Attempt, LoggedJob
-from workloads.schema import MAX_COUNT
 from workloads.trace_format import RunTime
 
 

@@ -1,12 +1,21 @@
-"""What a synthetic workload is drawn from, and the Philly trace in these terms."""
+"""The published statistics of a trace as a job model, and those of the Philly trace."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-DAY_S = 86_400
-WEEK_S = 7 * DAY_S
+import numpy as np
+import polars as pl
+
+from ray_sim.model.units import FloatArray, IntArray
+from workloads.arrivals import DAY_S, WEEK_S, PeriodicPoisson
+from workloads.job_model import Factor, JobModel, RunTimes
+
+_STEP_S = 60
+"""The arrival rate's integral is exact at each minute and linear in between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +49,47 @@ class Profile:
     """From 0 to 1, rising."""
     durations: tuple[DurationClass, ...]
     """By rising `from_gpus`, the first 1."""
+
+    def model(self) -> JobModel:
+        """Size and VC of a job are independent, and its run time depends on its size; whole seconds."""
+        gpus, of_gpus = _shares({float(size): jobs for size, jobs in self.sizes.items()})
+        vcs, of_vcs = _shares(self.vcs)
+        week_s = np.arange(0, WEEK_S + _STEP_S, _STEP_S)
+        return JobModel(
+            factors=(
+                Factor("synth-sizes", gpus.to_frame("num_gpus"), of_gpus),
+                Factor("synth-vcs", vcs.to_frame("vc"), of_vcs),
+            ),
+            run_times=tuple(
+                RunTimes(members.from_gpus, np.array(self.probabilities), np.array(members.quantiles_s))
+                for members in self.durations
+            ),
+            arrivals_per_s=self.arrivals_per_s,
+            diurnal=PeriodicPoisson(
+                self.arrivals_per_s, week_s.astype(np.float64), _week_integral(self, week_s)
+            ),
+            days=None,
+            whole_seconds=True,
+        )
+
+
+def _shares(jobs: Mapping[float, int] | Mapping[str, int]) -> tuple[pl.Series, IntArray]:
+    return pl.Series(list(jobs)), np.fromiter(jobs.values(), np.int64)
+
+
+def _week_integral(profile: Profile, time_s: IntArray) -> FloatArray:
+    """Share of a week's arrivals before each time, from 0 to 1; `time_s` ends at the week's end."""
+    day = time_s // DAY_S
+    day_share = np.where(np.arange(8) % 7 >= 5, profile.weekend_rate, 1.0)
+    before = np.concatenate([[0.0], np.cumsum(day_share)])
+    turn = 2 * math.pi / DAY_S
+    peak_s = profile.daily_peak_h * 3600
+    in_day_s = time_s - day * DAY_S
+    wave = (np.sin(turn * (in_day_s - peak_s)) + math.sin(turn * peak_s)) / turn
+    within = (in_day_s + profile.daily_amplitude * wave) / DAY_S
+    integral: FloatArray = before[day] + day_share[day] * within
+    integral /= integral[-1]
+    return integral
 
 
 PHILLY = Profile(

@@ -55,7 +55,7 @@ class Realisation:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What became of a workload's jobs. Without resampling, replayed = read - the two left out."""
+    """What became of a workload's jobs. Without resampling, replayed = read - those left out."""
 
     read: int
     unsuccessful: int
@@ -65,12 +65,15 @@ class Tally:
     replayed: int
     unknown_status: int
     """Not left out as unsuccessful, though nobody knows how they ended; 0 where none were to be."""
+    infeasible: int = 0
+    """Left out, because what they ask for fits on no reference server of their training profile."""
 
     def rows(self) -> list[tuple[str, int]]:
         """Label and number of the jobs left out and of those in doubt, for people."""
         labels = {
             "left out, unsuccessful": self.unsuccessful,
             "left out, outside the window": self.outside_window,
+            "left out, infeasible": self.infeasible,
             "kept, of unknown status": self.unknown_status,
         }
         return [(label, count) for label, count in labels.items() if count]

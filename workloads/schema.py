@@ -3,67 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from enum import StrEnum
 
 import polars as pl
 
 from ray_sim.model.units import MAX_TIME_S
+from workloads.column import MAX_COUNT, MAX_GIB, MAX_NORM, MAX_WHOLE
+from workloads.column import Column as Column
+from workloads.column import Layer as Layer
+from workloads.training_columns import TRAINING_COLUMNS
 
 SCHEMA_VERSION = "3"
 """Changes when a column appears, goes, or changes its meaning."""
-
-MAX_COUNT = 2**20
-"""The most GPUs, cores, tasks or attempts a row may have; more is a broken trace."""
-
-MAX_GIB = 2**30
-"""The most memory or disk a task may have."""
-
-MAX_NORM = 2**10
-"""The most of a resource measured in the trace's largest machines that a task may have."""
-
-MAX_MB = 2**30
-"""The largest model; also the bandwidth, in Mbit/s, that nobody has."""
-
-MAX_WHOLE = 2**52
-"""The largest order or priority; whole numbers up to here survive a floating-point reader."""
-
-
-class Layer(StrEnum):
-    """Where a column's values come from."""
-
-    TRACE = "trace"
-    """Measured: the trace has it, or it is null."""
-    PROFILE = "profile"
-    """How the job trains, measured or drawn; a workload may lack these columns."""
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column, its meaning and the values it may hold."""
-
-    name: str
-    dtype: pl.DataType
-    meaning: str
-    null: str | None = None
-    """What a null means; None where the column has no nulls."""
-    unit: str = ""
-    minimum: float | None = None
-    maximum: float | None = None
-    layer: Layer = Layer.TRACE
-
-    @property
-    def is_number(self) -> bool:
-        """Whether the column holds numbers, within `minimum` and `maximum`."""
-        return self.dtype != pl.String()
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the numbers are whole."""
-        return self.dtype == pl.Int64()
-
-
-NOT_CHUNKED = "the job is not chunked"
 
 COLUMNS: tuple[Column, ...] = (
     Column("job_id", pl.String(), "Name of the job, unique in the workload."),
@@ -201,89 +151,18 @@ COLUMNS: tuple[Column, ...] = (
         minimum=0,
         maximum=MAX_TIME_S,
     ),
-    Column(
-        "chunks",
-        pl.Int64(),
-        "Equal parts of the job's data, each trained by one worker.",
-        null=NOT_CHUNKED,
-        minimum=1,
-        maximum=MAX_COUNT,
-        layer=Layer.PROFILE,
-    ),
-    Column(
-        "epochs",
-        pl.Int64(),
-        "Times that each chunk is trained through.",
-        null=NOT_CHUNKED,
-        minimum=1,
-        maximum=MAX_COUNT,
-        layer=Layer.PROFILE,
-    ),
-    Column(
-        "minibatches_per_chunk",
-        pl.Int64(),
-        "Mini-batches of one chunk.",
-        null=NOT_CHUNKED,
-        minimum=1,
-        maximum=MAX_COUNT,
-        layer=Layer.PROFILE,
-    ),
-    Column(
-        "minibatch_s",
-        pl.Float64(),
-        "Time of a worker of speed 1 to train one mini-batch, without communication.",
-        null=NOT_CHUNKED,
-        unit="s",
-        minimum=0,
-        maximum=MAX_TIME_S,
-        layer=Layer.PROFILE,
-    ),
-    Column(
-        "gradient_mb",
-        pl.Float64(),
-        "Size of the gradients, which is that of the parameters.",
-        null=NOT_CHUNKED,
-        unit="MB",
-        minimum=0,
-        maximum=MAX_MB,
-        layer=Layer.PROFILE,
-    ),
-    Column(
-        "bandwidth_mbps",
-        pl.Float64(),
-        "Bandwidth that is reserved for the job between a worker and its parameter server.",
-        null=NOT_CHUNKED,
-        unit="Mbps",
-        minimum=2**-10,
-        maximum=MAX_MB,
-        layer=Layer.PROFILE,
-    ),
-    Column(
-        "upload_edge_s",
-        pl.Float64(),
-        "Time until a chunk is at a worker of an edge or a plain server.",
-        null=NOT_CHUNKED,
-        unit="s",
-        minimum=0,
-        maximum=MAX_TIME_S,
-        layer=Layer.PROFILE,
-    ),
-    Column(
-        "upload_cloud_s",
-        pl.Float64(),
-        "Time until a chunk is at a worker of the cloud.",
-        null=NOT_CHUNKED,
-        unit="s",
-        minimum=0,
-        maximum=MAX_TIME_S,
-        layer=Layer.PROFILE,
-    ),
+    *TRAINING_COLUMNS,
 )
 
 BY_NAME: dict[str, Column] = {column.name: column for column in COLUMNS}
 
 SCHEMA: dict[str, pl.DataType] = {column.name: column.dtype for column in COLUMNS}
 """What polars calls a schema: dtype by name, in file order."""
+
+DEMAND_COLUMNS: tuple[str, ...] = tuple(
+    name for name in SCHEMA if name in ("num_gpus", "num_tasks") or name.endswith("_per_task")
+)
+"""What a job demands."""
 
 SORT_KEY: tuple[str, ...] = ("submit_s", "trace_order", "vc")
 """Order of the rows; ties between vcs go by the vc's name."""
@@ -319,7 +198,7 @@ def columns_markdown() -> str:
 
 def _range_text(column: Column) -> str:
     if column.minimum is None or column.maximum is None:
-        return "-"
+        return ", ".join(column.choices) or "-"
     return f"{_power_text(column.minimum)} .. {_power_text(column.maximum)}"
 
 

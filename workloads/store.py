@@ -16,10 +16,11 @@ import pyarrow.parquet as pq
 from pydantic import ValidationError
 
 from ray_sim.model.errors import InvalidWorkloadError
-from ray_sim.model.job import ChunkProfile, JobTable
+from ray_sim.model.job import JobTable
 from ray_sim.model.units import FloatArray, IntArray, demand_quanta, seconds_to_us
 from workloads.checks import check_frame, check_values
 from workloads.files import replacing, require_file
+from workloads.job_profiles import job_profiles
 from workloads.provenance import Provenance
 from workloads.rows import in_order
 from workloads.schema import COLUMNS, SCHEMA, SCHEMA_VERSION, SORT_KEY, Layer, with_all_columns
@@ -43,8 +44,8 @@ _PER_TASK = {name.removesuffix("_per_task"): name for name in SCHEMA if name.end
 def write_workload(frame: pl.DataFrame, provenance: Provenance, path: Path) -> None:
     """Write jobs with the columns of `SCHEMA`, in any order, as a workload file.
 
-    Columns of the layer `PROFILE` may be absent; the file has them all the same. Same frame and
-    provenance, same bytes. The file appears whole or not at all.
+    Columns of the layer `PROFILE` may be absent, and the file lacks those without any value. Same frame
+    and provenance, same bytes. The file appears whole or not at all.
 
     Raises
     ------
@@ -52,22 +53,25 @@ def write_workload(frame: pl.DataFrame, provenance: Provenance, path: Path) -> N
     InvalidInputError : the file cannot be written
     """
     check_frame(frame, str(path))
-    write_rows(frame.lazy(), frame.height, provenance, path)
+    write_rows(frame.drop(_valueless(frame)).lazy(), frame.height, provenance, path)
 
 
 def write_rows(rows: pl.LazyFrame, count: int, provenance: Provenance, path: Path) -> None:
     """Write more jobs than memory may hold: ``count`` rows with unique job_id and trace_order.
 
-    Other columns than those of `SCHEMA` are left out; see `write_workload` for the rest.
+    Other columns than those of `SCHEMA` are left out, and so are those of the profile that the rows lack;
+    see `write_workload` for the rest.
     """
-    wanted = [name for name in rows.collect_schema().names() if name in SCHEMA]
+    names = rows.collect_schema().names()
+    wanted = [name for name in names if name in SCHEMA]
+    absent = [column.name for column in COLUMNS if column.layer == Layer.PROFILE and column.name not in names]
     metadata = {METADATA_KEY: provenance.model_dump_json()}
-    schema = _table(pl.DataFrame(schema=SCHEMA)).schema.with_metadata(metadata)
+    schema = _table(pl.DataFrame(schema=SCHEMA).drop(absent)).schema.with_metadata(metadata)
     with replacing(path) as temporary, _writer(temporary, schema) as writer:
         for group in _row_groups(in_order(rows.select(wanted), count)):
             jobs = with_all_columns(group)
             check_values(jobs, str(path))
-            writer.write_table(_table(jobs).replace_schema_metadata(metadata))
+            writer.write_table(_table(jobs.drop(absent)).replace_schema_metadata(metadata))
 
 
 def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
@@ -90,6 +94,12 @@ def _row_groups(frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         rest = waiting[whole:]
     if rest is not None and not rest.is_empty():
         yield rest
+
+
+def _valueless(frame: pl.DataFrame) -> list[str]:
+    """Optional columns without any value: a million jobs would carry hundreds of megabytes of nulls."""
+    optional = (column.name for column in COLUMNS if column.layer == Layer.PROFILE)
+    return [name for name in optional if name in frame.columns and frame[name].null_count() == frame.height]
 
 
 def read_frame(path: Source) -> pl.DataFrame:
@@ -174,6 +184,7 @@ def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> 
     submit_us = seconds_to_us(ordered["submit_s"].to_numpy())
     origin_us = int(submit_us[0]) if len(submit_us) else 0
     vc_names = tuple(ordered["vc"].drop_nulls().unique().sort())
+    profiles = job_profiles(ordered, resources)
     vc = ordered["vc"].cast(pl.Enum(vc_names)).to_physical().cast(pl.Int64).fill_null(-1)
     return JobTable(
         job_id=ordered["job_id"],
@@ -190,17 +201,12 @@ def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> 
         group=_or_none(ordered["group_id"]),
         trace_order=ordered["trace_order"].to_numpy(writable=True),
         origin_us=origin_us,
-        chunk_profile=_chunk_profile(ordered),
+        chunk_profile=profiles.chunk_profile,
+        training=profiles.training,
+        utility=profiles.utility,
+        loss=profiles.loss,
+        gaps=profiles.gaps,
     )
-
-
-def _chunk_profile(frame: pl.DataFrame) -> ChunkProfile | None:
-    """How the jobs train in chunks; None where no job says anything of it."""
-    columns = frame.select(column.name for column in COLUMNS if column.layer == Layer.PROFILE)
-    if all(series.null_count() == len(series) for series in columns):
-        return None
-    floats = columns.cast(pl.Float64).fill_null(float("nan"))
-    return ChunkProfile(**{series.name: series.to_numpy(writable=True) for series in floats})
 
 
 def _gang_sizes(frame: pl.DataFrame) -> IntArray:

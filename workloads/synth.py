@@ -1,19 +1,26 @@
-"""Synthetic workloads: as many jobs as wanted, from the published statistics of a real trace."""
+"""Synthetic workloads: as many jobs as wanted, like those of a published or of any other workload."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from dataclasses import asdict, dataclass
 
-import numpy as np
 import polars as pl
+from pydantic import JsonValue
 
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from ray_sim.model.streams import Streams
-from ray_sim.model.units import MAX_TIME_S, FloatArray, IntArray
-from workloads.profile import DAY_S, PHILLY, WEEK_S, Profile
-from workloads.provenance import Counts, Provenance
+from ray_sim.model.units import MAX_TIME_S
+from workloads.arrivals import ArrivalKind
+from workloads.files import sha256
+from workloads.fit import chance_distance, fit, goodness_of_fit, left_out
+from workloads.job_model import JobModel
+from workloads.profile import PHILLY, Profile
+from workloads.provenance import Counts, Provenance, Source
 from workloads.schema import with_all_columns
+from workloads.sources import Source as File
+from workloads.sources import name_of
+from workloads.store import read_frame
 
 PROFILES: dict[str, Profile] = {PHILLY.name: PHILLY}
 """Every profile by its name."""
@@ -21,116 +28,195 @@ PROFILES: dict[str, Profile] = {PHILLY.name: PHILLY}
 VERSION = "1"
 """Changes when the same arguments draw other jobs."""
 
-_STEP_S = 60
-"""The arrival rate's integral is exact at each minute and linear in between."""
+SLOT_S = 3600.0
+"""Length of the slots of alternating arrivals unless another is asked for."""
 
 
-def synth(profile: str, jobs: int, seed: int, load_scale: float = 1.0) -> tuple[pl.DataFrame, Provenance]:
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of a draw.
+
+    Raises
+    ------
+    InvalidInputError : a number out of range
+    """
+
+    jobs: int
+    """>= 1."""
+    load_scale: float = 1.0
+    """> 0, factor on the arrival rate; 1 is the source's own."""
+    arrivals: ArrivalKind | None = None
+    """None takes the source's own: diurnal, or poisson where the source spans less than a day."""
+    slot_s: float | None = None
+    """> 0, length of the slots of alternating arrivals; None is `SLOT_S`."""
+
+    def __post_init__(self) -> None:
+        if self.jobs < 1:
+            raise InvalidInputError(f"jobs: must be at least 1, is {self.jobs}")
+        if not (math.isfinite(self.load_scale) and self.load_scale > 0):
+            raise InvalidInputError(f"load_scale: must be a number above 0, is {self.load_scale}")
+        if self.slot_s is None:
+            return
+        if self.arrivals is not ArrivalKind.ALTERNATING:
+            raise InvalidInputError("slot_s: only alternating arrivals have slots; leave it out")
+        if not 0 < self.slot_s <= MAX_TIME_S:
+            raise InvalidInputError(f"slot_s: must be above 0 and at most {MAX_TIME_S}, is {self.slot_s}")
+
+    def options(self) -> dict[str, JsonValue]:
+        """As the provenance has it: what was left to the source is left out."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """How like the jobs of a workload the jobs drawn are."""
+
+    ks: dict[str, float]
+    """See `goodness_of_fit`."""
+    ks_by_chance: float
+    """See `chance_distance`."""
+    left_out: list[str]
+    """Columns of the workload without a counterpart."""
+
+    def notes(self) -> dict[str, JsonValue]:
+        """As the provenance has it."""
+        missing: dict[str, JsonValue] = {"left_out": [*self.left_out]} if self.left_out else {}
+        return {**{f"ks {column}": distance for column, distance in self.ks.items()}, **missing}
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A synthetic workload."""
+
+    frame: pl.DataFrame
+    """Columns of `SCHEMA`."""
+    provenance: Provenance
+    fit: Fit | None = None
+    """None where the jobs are like no other workload's."""
+
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Plain nested values, for JSON."""
+        fitted = {} if self.fit is None else asdict(self.fit)
+        return {**self.provenance.options, "seed": self.provenance.seed, **fitted}
+
+    def rows(self) -> list[tuple[str, object]]:
+        """Label and value of each line of a table for people."""
+        rows: list[tuple[str, object]] = [*self.provenance.options.items(), ("seed", self.provenance.seed)]
+        if self.fit is None:
+            return rows
+        rows += [(f"KS distance, {name}", distance) for name, distance in self.fit.ks.items()]
+        rows.append(("KS distance of chance, 95 %", self.fit.ks_by_chance))
+        if self.fit.left_out:
+            rows.append(("columns left out", ", ".join(self.fit.left_out)))
+        return rows
+
+
+def synth(
+    profile: str,
+    jobs: int,
+    seed: int,
+    load_scale: float = 1.0,
+    arrivals: ArrivalKind | None = None,
+    slot_s: float | None = None,
+) -> tuple[pl.DataFrame, Provenance]:
     """Draw a workload with the columns of `SCHEMA`, and its provenance.
 
     Times are whole seconds; submit_s 0 is local midnight of a Monday. Arrivals, sizes, VCs and run
-    times come from streams of their own: another ``load_scale`` moves the arrivals and nothing else,
-    and more jobs begin with the same jobs.
+    times come from streams of their own: another ``load_scale`` or arrival process moves the arrivals
+    and nothing else, and more jobs begin with the same jobs.
 
     Parameters
     ----------
     profile : one of `PROFILES`
-    jobs : >= 1
     seed : >= 0
-    load_scale : > 0, factor on the arrival rate; 1 is the trace's own
+    jobs, load_scale, arrivals, slot_s : see `Request`
 
     Raises
     ------
     UnknownNameError : no such profile
     InvalidInputError : a number out of range
     """
-    if profile not in PROFILES:
-        raise UnknownNameError("workload profile", profile, PROFILES)
-    if jobs < 1:
-        raise InvalidInputError(f"jobs: must be at least 1, is {jobs}")
-    if seed < 0:
-        raise InvalidInputError(f"seed: must be at least 0, is {seed}")
-    if not (math.isfinite(load_scale) and load_scale > 0):
-        raise InvalidInputError(f"load_scale: must be a number above 0, is {load_scale}")
-    statistics, streams = PROFILES[profile], Streams(seed)
-    rate = statistics.arrivals_per_s * load_scale
-    if jobs / rate > MAX_TIME_S / 2:
-        raise InvalidInputError(f"load_scale: {load_scale} spreads {jobs} jobs over too long a time")
-    num_gpus = _sizes(statistics, streams, jobs)
-    frame = pl.DataFrame(
-        {
-            "job_id": pl.int_range(jobs, eager=True).cast(pl.String),
-            "trace_order": pl.int_range(jobs, dtype=pl.Int64, eager=True),
-            "submit_s": _arrivals_s(statistics, rate, streams, jobs),
-            "vc": _vcs(statistics, streams, jobs),
-            "num_gpus": num_gpus.astype(np.float64),
-            "duration_s": _durations_s(statistics, streams, num_gpus),
-        }
-    )
+    drawn = synth_profile(profile, Request(jobs, load_scale, arrivals, slot_s), seed)
+    return drawn.frame, drawn.provenance
+
+
+def synth_profile(profile: str, request: Request, seed: int) -> Drawn:
+    """Draw a workload from the published statistics of a trace, see `synth`."""
+    frame = draw(profile_model(profile), request, seed)
     provenance = Provenance(
         converter="synth",
         converter_version=VERSION,
-        options={"profile": profile, "jobs": jobs, "load_scale": load_scale},
+        options={"profile": profile, **request.options()},
         seed=seed,
-        counts=Counts(read=jobs, kept=jobs),
-        notes={"epoch_utc": statistics.monday_utc.isoformat()},
+        counts=Counts(read=request.jobs, kept=request.jobs),
+        notes={"epoch_utc": PROFILES[profile].monday_utc.isoformat()},
     )
-    return with_all_columns(frame), provenance
+    return Drawn(frame, provenance)
 
 
-def _arrivals_s(profile: Profile, rate: float, streams: Streams, jobs: int) -> FloatArray:
-    """Whole seconds of a Poisson process whose rate repeats every week, shape (J,), non-decreasing.
+def synth_file(like: File, request: Request, seed: int) -> Drawn:
+    """Draw a workload from the model that `fit` makes of another, given by path or URL.
 
-    Unit-rate arrivals are mapped through the inverse of the integrated rate.
+    What `synth` says of streams holds here too. Times have the source's own zero and resolution.
+
+    Raises
+    ------
+    InvalidInputError : the source cannot be read, see `read_frame`, or fitted, see `fit` and `draw`
     """
-    expected = np.cumsum(streams.generator("synth-arrivals").standard_exponential(jobs))
-    weeks, rest = np.divmod(expected, rate * WEEK_S)
-    grid_s = np.arange(0, WEEK_S + _STEP_S, _STEP_S)
-    within_s = np.interp(rest / (rate * WEEK_S), _week_integral(profile, grid_s), grid_s)
-    return np.floor(weeks * WEEK_S + within_s)
+    source = read_frame(like)
+    try:
+        model = fit(source)
+        frame = draw(model, request, seed)
+    except InvalidInputError as error:
+        raise InvalidInputError(f"{like}: {error}") from error
+    found = Fit(
+        ks=goodness_of_fit(source, frame, request.load_scale),
+        ks_by_chance=chance_distance(source.height, request.jobs),
+        left_out=left_out(source),
+    )
+    name = name_of(like).name
+    arrivals = request.arrivals or model.own_arrivals
+    provenance = Provenance(
+        sources=(Source(name=name, sha256=sha256(like)),),
+        converter="synth",
+        converter_version=VERSION,
+        options={"like": name, **request.options(), "arrivals": arrivals},
+        seed=seed,
+        counts=Counts(read=request.jobs, kept=request.jobs),
+        notes=found.notes(),
+    )
+    return Drawn(frame, provenance, found)
 
 
-def _week_integral(profile: Profile, time_s: IntArray) -> FloatArray:
-    """Share of a week's arrivals before each time, from 0 to 1; `time_s` ends at the week's end."""
-    day = time_s // DAY_S
-    day_share = np.where(np.arange(8) % 7 >= 5, profile.weekend_rate, 1.0)
-    before = np.concatenate([[0.0], np.cumsum(day_share)])
-    turn = 2 * math.pi / DAY_S
-    peak_s = profile.daily_peak_h * 3600
-    in_day_s = time_s - day * DAY_S
-    wave = (np.sin(turn * (in_day_s - peak_s)) + math.sin(turn * peak_s)) / turn
-    within = (in_day_s + profile.daily_amplitude * wave) / DAY_S
-    integral: FloatArray = before[day] + day_share[day] * within
-    integral /= integral[-1]
-    return integral
+def check_profile(name: str) -> None:
+    """Raise UnknownNameError unless there is a profile of this name."""
+    if name not in PROFILES:
+        raise UnknownNameError("workload profile", name, PROFILES)
 
 
-def _sizes(profile: Profile, streams: Streams, jobs: int) -> IntArray:
-    """GPUs of each job, shape (J,)."""
-    chosen = _categories(profile.sizes.values(), streams.generator("synth-sizes").random(jobs))
-    return np.array(list(profile.sizes), np.int64)[chosen]
+def profile_model(name: str) -> JobModel:
+    """The distributions of a profile.
+
+    Raises
+    ------
+    UnknownNameError : no such profile
+    """
+    check_profile(name)
+    return PROFILES[name].model()
 
 
-def _vcs(profile: Profile, streams: Streams, jobs: int) -> pl.Series:
-    """Virtual cluster of each job."""
-    chosen = _categories(profile.vcs.values(), streams.generator("synth-vcs").random(jobs))
-    return pl.Series(list(profile.vcs)).gather(chosen)
+def draw(model: JobModel, request: Request, seed: int) -> pl.DataFrame:
+    """Jobs of a model with the columns of `SCHEMA`, see `synth`.
 
-
-def _categories(weights: Collection[int], uniform: FloatArray) -> IntArray:
-    """Index of a category for each uniform number, with probabilities in proportion to the weights."""
-    upper = np.cumsum(np.fromiter(weights, np.int64))
-    chosen: IntArray = np.searchsorted(upper, np.floor(uniform * upper[-1]), side="right")
-    return chosen
-
-
-def _durations_s(profile: Profile, streams: Streams, num_gpus: IntArray) -> FloatArray:
-    """Run time of each job, shape (J,): the inverse of its size class's distribution; whole, >= 1."""
-    uniform = streams.generator("synth-durations").random(len(num_gpus))
-    durations_s = np.empty(len(num_gpus))
-    size_class = np.searchsorted([c.from_gpus for c in profile.durations], num_gpus, side="right") - 1
-    for index, members in enumerate(profile.durations):
-        of_class = size_class == index
-        log_s = np.interp(uniform[of_class], profile.probabilities, np.log(members.quantiles_s))
-        durations_s[of_class] = np.exp(log_s)
-    return np.maximum(1.0, np.rint(durations_s))
+    Raises
+    ------
+    InvalidInputError : a number out of range, or arrivals that the model does not know
+    """
+    if seed < 0:
+        raise InvalidInputError(f"seed: must be at least 0, is {seed}")
+    arrivals = model.arrivals(request.arrivals or model.own_arrivals, request.slot_s or SLOT_S)
+    if request.jobs / (arrivals.arrivals_per_s * request.load_scale) > MAX_TIME_S / 2:
+        raise InvalidInputError(
+            f"load_scale: {request.load_scale} spreads {request.jobs} jobs over too long a time"
+        )
+    return with_all_columns(model.draw(arrivals, request.jobs, Streams(seed), request.load_scale))

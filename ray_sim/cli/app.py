@@ -11,6 +11,7 @@ from ray_sim.cli.check_policy import check_policy
 from ray_sim.cli.compare import compare
 from ray_sim.cli.convert import convert
 from ray_sim.cli.diff import diff
+from ray_sim.cli.enrich import enrich
 from ray_sim.cli.failures import failures
 from ray_sim.cli.info import info
 from ray_sim.cli.log import log
@@ -33,6 +34,7 @@ app = typer.Typer(
 COMMANDS = (
     convert,
     synth,
+    enrich,
     failures,
     info,
     policies,

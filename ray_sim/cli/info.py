@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,7 @@ from ray_sim.model.errors import InvalidInputError
 if TYPE_CHECKING:
     from ray_sim.experiments.cluster_summary import ClusterSummary
     from ray_sim.experiments.result_files import StoredRun
-    from workloads.describe import WorkloadDescription
+    from ray_sim.experiments.workload_info import WorkloadInfo
 
 
 def info(
@@ -29,29 +30,35 @@ def info(
     """
     from ray_sim.console import print_json, print_rows
 
-    facts = _facts_of(source, cluster)
+    facts, warnings = _facts_of(source, cluster)
     if json_output:
         print_json(facts.to_dict())
-    else:
-        print_rows(facts.rows())
+        return
+    print_rows(facts.rows())
+    for warning in warnings:
+        sys.stderr.write(f"warning: {warning}\n")
 
 
-def _facts_of(source: str, cluster: str | None) -> WorkloadDescription | ClusterSummary | StoredRun:
+def _facts_of(
+    source: str, cluster: str | None
+) -> tuple[WorkloadInfo | ClusterSummary | StoredRun, list[str]]:
+    """What to show, and what to warn of."""
     from workloads.sources import name_of
 
     if name_of(source).suffix == ".parquet":
         from ray_sim.experiments.cluster_file import load_cluster
-        from workloads.describe import describe_workload
+        from ray_sim.experiments.workload_info import describe_workload
 
-        return describe_workload(source, load_cluster(cluster) if cluster else None)
+        found = describe_workload(source, load_cluster(cluster) if cluster else None)
+        return found, found.warnings
     if cluster:
         raise InvalidInputError(f"--cluster {cluster}: only with a workload, and {source} is none")
     path = Path(source)
     if path.is_dir():
         from ray_sim.experiments.result_files import StoredRun, read_manifest, read_summary
 
-        return StoredRun(read_manifest(path), read_summary(path))
+        return StoredRun(read_manifest(path), read_summary(path)), []
     from ray_sim.experiments.cluster_file import load_cluster
     from ray_sim.experiments.cluster_summary import describe_cluster
 
-    return describe_cluster(load_cluster(source))
+    return describe_cluster(load_cluster(source)), []

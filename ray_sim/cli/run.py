@@ -36,6 +36,9 @@ def run(
     load_scale: Annotated[
         float | None, typer.Option(help="Factor on the load: submissions come so many times as fast.")
     ] = None,
+    enrich: Annotated[
+        str | None, typer.Option(metavar="PROFILE", help="Draw how jobs train from a training profile.")
+    ] = None,
     cluster: Annotated[
         str | None, typer.Option("--cluster", help="Bundled cluster, or a YAML or CSV file by path or URL.")
     ] = None,
@@ -97,6 +100,7 @@ def run(
         "window": window,
         "resample": resample,
         "load_scale": load_scale,
+        "enrich": enrich,
     }
     options = {
         "workload": _given(realised) or None,

@@ -221,11 +221,12 @@ class RayFleet:
             self._early = {i: events for i, events in found if len(events)}
         return self._told_at if self._early else min(self._next)
 
-    def collect(self, now_us: int) -> IntArray:
-        """Of all sites that have something to report at ``now_us``, see `Fleet`."""
-        due = [i for i, at in enumerate(self._next) if at <= now_us and i not in self._early]
+    def collect(self, now_us: int, commands: Commands | None = None) -> IntArray:
+        """Of all sites that have something to report at ``now_us``, or are told something first."""
+        told = {} if commands is None else dict(self._routing.split(commands))
+        due = [i for i, at in enumerate(self._next) if (at <= now_us and i not in self._early) or i in told]
         for i in due:
-            self._links[i].add(now_us, None)
+            self._links[i].add(now_us, told.get(i))
         reports = dict(zip(due, self._exchange(due), strict=True)) | self._early
         self._early = {}
         return self._routing.join([reports[i] for i in sorted(reports)])

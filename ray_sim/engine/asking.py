@@ -35,7 +35,8 @@ class Workers:
     first: int
     """Number in the cluster of the site's first worker."""
     partition: IntArray
-    """(W,) of each worker slot of the site; -1 for what is no slot, the cloud's workers on demand."""
+    """(W,) of each worker slot of the site; -1 where there is none now: its server is away, or it stands for
+    a cloud's workers on demand."""
 
 
 def answer(workers: Workers, query: Query) -> State:

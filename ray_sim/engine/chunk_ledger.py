@@ -11,11 +11,12 @@ import numpy as np
 
 from ray_sim.engine.chunk_world import ChunkWorld
 from ray_sim.engine.decision import NO_JOBS, Decision, Dispatch
-from ray_sim.engine.holdings import Holdings, State, part
+from ray_sim.engine.holdings import Holdings, State, nothing_for, part
 from ray_sim.engine.site import Commands
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import MOVE, NEVER, PARAMETER_SERVER, START, STOP, Changes, Ledger, Recorder
 from ray_sim.kernels.chunk_ledger import Chunked, book_events, new_chunked, note_stall
+from ray_sim.kernels.chunks import LOST
 from ray_sim.kernels.record import add_event
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.units import BoolArray, IntArray
@@ -48,7 +49,7 @@ class ChunkLedger:
         self.world = world
         self.jobs: Chunked = new_chunked(world.chunks)
         self.dispatched: BoolArray = np.zeros(int(world.first_chunk[-1]), dtype=np.bool_)
-        """All chunks of the first job, then those of the second, and so on."""
+        """Chunks that are on a worker or done: all of the first job, then those of the second, and so on."""
         self.used: IntArray = np.zeros(2, dtype=np.int64)
         """Worker slots and parameter-server slots in use."""
         self._finished = np.empty(len(world.chunks), dtype=np.int64)
@@ -62,6 +63,20 @@ class ChunkLedger:
     def idle_holders(self) -> IntArray:
         """Jobs that hold a parameter server and are not active, sorted."""
         return np.flatnonzero(self.jobs.holds_ps & ~self.jobs.active)
+
+    def on_workers(self, jobs: IntArray) -> IntArray:
+        """How many chunks of each of these jobs have been sent to a worker and are not done."""
+        found: IntArray = self.jobs.left[jobs] - self.jobs.undispatched[jobs]
+        return found
+
+    def undispatched(self, jobs: IntArray) -> IntArray:
+        """(n, 2) rows job, unit of the chunks of these jobs that are neither on a worker nor done."""
+        chunks = self.world.chunks[jobs]
+        job = np.repeat(jobs, chunks)
+        unit = np.arange(len(job)) - np.repeat(np.cumsum(chunks) - chunks, chunks)
+        to_send = ~self.dispatched[self.number(job, unit)]
+        rows: IntArray = np.stack([job, unit], axis=1)[to_send]
+        return rows
 
     def number(self, jobs: IntArray, units: IntArray) -> IntArray:
         """Places of chunks in `dispatched`."""
@@ -86,11 +101,34 @@ class ChunkLedger:
         )
         return self._finished[:n].copy(), changed
 
+    def lose_ps(self, now_us: int, server: int, holdings: Holdings) -> IntArray:
+        """Whoever holds a parameter server on this server loses it; returns these jobs, sorted."""
+        rows = holdings.rows(np.flatnonzero(self.jobs.holds_ps))
+        jobs: IntArray = rows[rows[:, 1] == server, 0]
+        self.hold(now_us, nothing_for(jobs), holdings)
+        return jobs
+
+    def take_back(self, events: IntArray, without_ps: IntArray, ledger: Ledger) -> IntArray:
+        """Chunks that sites report as lost wait for dispatch again; returns their jobs, sorted.
+
+        A job has lost a server once, however many chunks and whatever parameter server (``without_ps``)
+        it has lost at this instant.
+        """
+        lost = events[events[:, 0] == LOST]
+        _, jobs, units, workers, left_us = lost.T
+        self.dispatched[self.number(jobs, units)] = False
+        work_us = self.world.chunk_us(jobs, workers, self.jobs.in_cloud[jobs])
+        np.add.at(ledger.lost, jobs, work_us - left_us)
+        ledger.interruptions[np.union1d(jobs, without_ps)] += 1
+        return np.unique(jobs)
+
     def carry_out(self, now_us: int, decision: Decision, holdings: Holdings, record: Recorder) -> Commands:
         """Book a decision, which has been checked, and say what the sites are to be told."""
         changes, dispatch = decision.changes, decision.dispatch
         changes = None if changes is None or changes.size[0] == 0 else changes
-        jobs, chunks = NO_JOBS, None
+        jobs, chunks, ended = NO_JOBS, None, None
+        if len(decision.evict):
+            ended = self._end(now_us, decision.evict, holdings)
         if changes is not None:
             jobs = changes.job[: changes.size[0]]
             self.hold(now_us, changes, holdings, record)
@@ -98,7 +136,14 @@ class ChunkLedger:
             chunks = self._dispatch(now_us, dispatch, holdings)
             jobs = np.union1d(jobs, dispatch.job)
         ps = np.stack([jobs, self.jobs.holds_ps[jobs]], axis=1).astype(np.int64) if len(jobs) else None
-        return Commands(changes, ps, chunks)
+        return Commands(ended=ended, changes=changes, ps=ps, chunks=chunks)
+
+    def _end(self, now_us: int, evicted: IntArray, holdings: Holdings) -> IntArray | None:
+        """Free what evicted jobs hold; returns those of which sites know, if there are any."""
+        holders = evicted[self.jobs.holds_ps[evicted]]
+        self.hold(now_us, nothing_for(holders), holdings)
+        known = np.union1d(holders, evicted[self.on_workers(evicted) > 0])
+        return known if len(known) else None
 
     def hold(self, now_us: int, changes: Changes, holdings: Holdings, record: Recorder | None = None) -> None:
         """Give and take parameter servers; without ``record`` the event that ends the job tells it."""
@@ -140,12 +185,20 @@ class ChunkLedger:
         ).astype(np.int64)
 
     def _decide_zeta(self, jobs: IntArray, to_cloud: BoolArray, holdings: Holdings) -> None:
-        """A job that goes to the cloud whole and at once, and has no server elsewhere, is in the cloud."""
-        sent = np.unique(jobs[to_cloud], return_counts=True)
-        whole = sent[0][sent[1] == self.world.chunks[sent[0]]]
+        """A job that goes to the cloud whole and at once, and has no server elsewhere, is in the cloud.
+
+        It may lose its chunks with the cloud's server. When none is left on a worker, those that are not
+        done count as the whole job.
+        """
+        facts, in_cloud = self.jobs, self.jobs.in_cloud
+        sent, n = np.unique(jobs[to_cloud], return_counts=True)
+        new = (facts.left[sent] == self.world.chunks[sent]) | in_cloud[sent]
+        whole = sent[new & (n == facts.left[sent])]
         rows = holdings.rows(whole)
         elsewhere = rows[~self.world.in_cloud[rows[:, 1]], 0]
-        self.jobs.in_cloud[np.setdiff1d(whole, elsewhere)] = True
+        back = jobs[in_cloud[jobs]]
+        in_cloud[back[self.on_workers(back) == 0]] = False
+        in_cloud[np.setdiff1d(whole, elsewhere)] = True
 
     def stalled_us(self, until_us: int) -> IntArray:
         """(J,) time of each job as an active one without a parameter server."""

@@ -10,28 +10,48 @@ from ray_sim.engine.faults import job_name
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import PARAMETER_SERVER, RUNNING, WAITING, Changes, Ledger
 from ray_sim.model.errors import InfeasibleDecisionError
-from ray_sim.model.units import US_PER_S
+from ray_sim.model.units import US_PER_S, BoolArray
 
 
 def check_chunks(
-    where: str, now_us: int, world: World, ledger: Ledger, chunked: ChunkLedger, decision: Decision
+    where: str,
+    now_us: int,
+    world: World,
+    ledger: Ledger,
+    chunked: ChunkLedger,
+    decision: Decision,
+    available: BoolArray,
 ) -> None:
     """Refuse a decision that breaks a rule of chunked jobs; capacity and partitions are checked before.
+
+    ``available`` is (S,), the servers that are there.
 
     Raises
     ------
     InfeasibleDecisionError : it names the first fault
     """
-    for job in [*decision.reject.tolist(), *decision.evict.tolist()]:
-        if chunked.jobs.undispatched[job] < chunked.world.chunks[job] or chunked.jobs.holds_ps[job]:
-            raise InfeasibleDecisionError(
-                f"at {where} ends {job_name(world, job)}, which has chunks on workers or a parameter server; "
-                f"chunks cannot be taken off"
-            )
+    _check_ends(where, now_us, world, chunked, decision)
     if decision.changes is not None:
         _check_ps(where, now_us, world, chunked, decision.changes)
     if decision.dispatch is not None:
-        _check_dispatch(where, world, ledger, chunked, decision.dispatch)
+        _check_dispatch(where, world, ledger, chunked, decision.dispatch, available)
+
+
+def _check_ends(where: str, now_us: int, world: World, chunked: ChunkLedger, decision: Decision) -> None:
+    """Who has chunks on workers or a parameter server can be evicted, in whole slots between slots."""
+    facts = chunked.world
+    for jobs, verb in ((decision.reject, "rejects"), (decision.evict, "evicts")):
+        there = jobs[(chunked.on_workers(jobs) > 0) | chunked.jobs.holds_ps[jobs]]
+        if len(there) == 0:
+            continue
+        name = f"{job_name(world, int(there[0]))}, which has chunks on workers or a parameter server"
+        if verb == "rejects":
+            raise InfeasibleDecisionError(f"at {where} rejects {name}; evict it instead")
+        if facts.whole_slots and now_us % facts.truth.grid_us:
+            raise InfeasibleDecisionError(
+                f"at {where} evicts {name}, within a slot of {facts.truth.grid_us / US_PER_S:g} s; with "
+                f"slot_fill=whole such jobs are evicted between slots only"
+            )
 
 
 def _check_ps(where: str, now_us: int, world: World, chunked: ChunkLedger, changes: Changes) -> None:
@@ -47,7 +67,11 @@ def _check_ps(where: str, now_us: int, world: World, chunked: ChunkLedger, chang
             fault = "the role of a worker; workers get chunks by dispatch"
         elif end - begin > 1 or changes.tasks[begin] != 1:
             fault = "more than one parameter server"
-        elif chunked.jobs.in_cloud[job] and not facts.in_cloud[server]:
+        elif (
+            chunked.jobs.in_cloud[job]
+            and chunked.on_workers(changes.job[i : i + 1])[0] > 0
+            and not facts.in_cloud[server]
+        ):
             name = world.cluster.server_names[server]
             fault = f"a parameter server on {name}, but all its workers are in the cloud; give it one there"
         if fault is not None:
@@ -60,7 +84,12 @@ def _check_ps(where: str, now_us: int, world: World, chunked: ChunkLedger, chang
 
 
 def _check_dispatch(
-    where: str, world: World, ledger: Ledger, chunked: ChunkLedger, dispatch: Dispatch
+    where: str,
+    world: World,
+    ledger: Ledger,
+    chunked: ChunkLedger,
+    dispatch: Dispatch,
+    available: BoolArray,
 ) -> None:
     """Chunks that exist, of jobs in the system, to workers of their partition, each once."""
     job, unit, worker = dispatch.job, dispatch.unit, dispatch.worker
@@ -87,6 +116,11 @@ def _check_dispatch(
         (no_worker, f"there is no such worker, they are numbered 0 to {len(facts.slots) - 1}"),
         (shop.server_part[server] != shop.job_part[j], "the worker is outside the job's partition"),
         (again | chunked.dispatched[chunk], "for the second time"),
+        (~available[server], "the worker's server is not there now"),
+        (
+            chunked.jobs.in_cloud[j] & (chunked.on_workers(j) > 0) & ~facts.in_cloud[server],
+            "its other chunks are trained in the cloud without communication; send it there too",
+        ),
     )
     for wrong, text in faults:
         if wrong.any():

@@ -9,11 +9,13 @@ import numpy as np
 from ray_sim.engine.holdings import State
 from ray_sim.kernels.chunks import (
     DONE,
+    EVENT_COLUMNS,
     EVENTS,
     ROWS,
     Queues,
     add_rows,
     advance,
+    drop_rows,
     loads_at,
     new_queues,
     resume,
@@ -21,12 +23,14 @@ from ray_sim.kernels.chunks import (
 )
 from ray_sim.model.units import NEVER_US, BoolArray, IntArray
 
-NO_EVENTS: IntArray = np.empty((0, 4), dtype=np.int64)
+NO_EVENTS: IntArray = np.empty((0, EVENT_COLUMNS), dtype=np.int64)
 
 CHUNK_COLUMNS = ("worker", "key", "job", "unit", "ready", "left", "overtakes")
 """Columns of a dispatched chunk."""
 
 _FEWEST = 64
+
+_NOTHING: IntArray = np.empty(0, dtype=np.int64)
 
 
 class ChunkQueues:
@@ -40,27 +44,46 @@ class ChunkQueues:
         self._n_jobs = n_jobs
         self._now_us = 0
         self._q: Queues = new_queues(_FEWEST, on_demand, n_jobs)
-        self.next_us: int = NEVER_US
+        self._gone, self._ended = _NOTHING, _NOTHING
+        """Workers and jobs whose chunks leave first of all that happens next."""
+        self._following = NEVER_US
+
+    @property
+    def next_us(self) -> int:
         """When something happens next."""
+        return self._now_us if len(self._gone) or len(self._ended) else self._following
 
     def dispatch(self, chunks: IntArray) -> None:
         """Add chunks, (n, 7) columns `CHUNK_COLUMNS`; work is microseconds on that worker."""
         self._make_room(chunks)
-        self.next_us = add_rows(self._q, self._now_us, np.ascontiguousarray(chunks))
+        self._following = add_rows(self._q, self._now_us, np.ascontiguousarray(chunks))
 
     def set_ps(self, holdings: IntArray) -> None:
         """Note who holds a parameter server from now on: (n, 2) rows job, 0 or 1."""
-        self.next_us = set_ps(self._q, self._now_us, np.ascontiguousarray(holdings))
+        self._following = set_ps(self._q, self._now_us, np.ascontiguousarray(holdings))
+
+    def lose(self, workers: IntArray) -> None:
+        """What is on these workers is lost."""
+        self._gone = workers
+
+    def withdraw(self, jobs: IntArray) -> None:
+        """These jobs have ended: their chunks leave."""
+        self._ended = jobs
 
     def advance(self, now_us: int) -> IntArray:
-        """Go on to ``now_us``; returns (n, 4) rows event, job, unit, worker of what happens there.
+        """Go on to ``now_us``; returns (n, EVENT_COLUMNS) rows of what happens there.
 
         Events are those of `ray_sim.kernels.chunks`, in order for each chunk.
         """
         self._now_us = now_us
         if self.next_us > now_us:
             return NO_EVENTS
-        self.next_us = advance(self._q, now_us)
+        if len(self._gone) or len(self._ended):
+            drop_rows(
+                self._q, now_us, _among(self._gone, len(self._on_demand)), _among(self._ended, self._n_jobs)
+            )
+            self._gone, self._ended = _NOTHING, _NOTHING
+        self._following = advance(self._q, now_us)
         events = self._q.event[: self._q.size[EVENTS]].copy()
         self._q.size[EVENTS] = 0
         return events
@@ -104,11 +127,14 @@ class ChunkQueues:
         return {
             "rows": np.stack(columns, axis=1).astype(np.int64),
             "holds_ps": np.flatnonzero(q.holds_ps),
+            "gone": self._gone.copy(),
+            "ended": self._ended.copy(),
             "clock": np.array([self._now_us]),
         }
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
+        self._gone, self._ended = state["gone"].copy(), state["ended"].copy()
         self._build(state, max(_FEWEST, 2 * len(state["rows"])))
 
     def _build(self, state: Mapping[str, np.ndarray], room: int) -> None:
@@ -119,4 +145,11 @@ class ChunkQueues:
         self._make_queues_longer(np.bincount(chunks[:, 0], minlength=len(self._on_demand)))
         add_rows(self._q, self._now_us, chunks)
         phase, anchor = (np.ascontiguousarray(column) for column in state["rows"][:, -2:].T)
-        self.next_us = resume(self._q, self._now_us, phase, anchor)
+        self._following = resume(self._q, self._now_us, phase, anchor)
+
+
+def _among(numbers: IntArray, n: int) -> BoolArray:
+    """(n,) which numbers are listed."""
+    listed = np.zeros(n, dtype=np.bool_)
+    listed[numbers] = True
+    return listed

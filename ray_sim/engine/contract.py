@@ -50,7 +50,8 @@ class Wake(Flag):
     SERVER_CHANGE = auto()
     """Servers go or come back."""
     ACTIVATION = auto()
-    """Chunked jobs begin or cease to have a worker; asked at once, also where decisions wait for slots."""
+    """Chunked jobs begin or cease to have a worker, or lose their parameter server with its server; asked at
+    once, also where decisions wait for slots."""
 
 
 class JobColumns:
@@ -111,7 +112,8 @@ class View:
     arrived: IntArray
     """Jobs that began to wait since the last decision, sorted: submitted, or returned."""
     returned: IntArray
-    """Those of them that ran and lost a server, sorted; they wait from their last checkpoint on."""
+    """Those of them that lost a server, sorted. Whole jobs ran, and wait from their last checkpoint on; of
+    chunked jobs the chunks that were there are `undispatched` again, others may run."""
     completed: IntArray
     """Jobs that ended since the last decision, sorted."""
     changed_servers: IntArray
@@ -146,6 +148,17 @@ class View:
     def idle_holders(self) -> IntArray:
         """Chunked jobs that hold a parameter server and are not active, sorted."""
         return NO_JOBS if self._chunked is None else self._chunked.idle_holders
+
+    @property
+    def in_cloud(self) -> BoolArray:
+        """(J,) chunked jobs that are trained in the cloud without communication (zeta)."""
+        assert self._chunked is not None, "only in worlds of chunked jobs, see Policy.chunked"
+        return read_only(self._chunked.jobs.in_cloud)
+
+    def undispatched(self, jobs: IntArray) -> IntArray:
+        """(n, 2) rows job, unit of all chunks of chunked jobs that are on no worker and not done."""
+        assert self._chunked is not None, "only in worlds of chunked jobs, see Policy.chunked"
+        return self._chunked.undispatched(jobs)
 
     def ask(self, kind: str, **arrays: np.ndarray) -> State:
         """Ask all sites, see `ray_sim.engine.asking`."""

@@ -23,10 +23,11 @@ class Fleet(Protocol):
     def next_us(self) -> int:
         """When a site next has something to report."""
 
-    def collect(self, now_us: int) -> IntArray:
-        """(n, 4) rows event, job, unit, worker of all that happens to chunks at ``now_us``.
+    def collect(self, now_us: int, commands: Commands | None = None) -> IntArray:
+        """(n, EVENT_COLUMNS) rows of all that happens to chunks at ``now_us``, after these commands.
 
-        By (job, unit), a chunk's own events in their order; see `ray_sim.kernels.chunks`.
+        By (job, unit), a chunk's own events in their order; see `ray_sim.kernels.chunks`. The commands
+        are to be `first`.
         """
 
     def command(self, now_us: int, commands: Commands) -> None:
@@ -58,10 +59,11 @@ class LocalFleet:
         """When a site next has something to report."""
         return min(self._next)
 
-    def collect(self, now_us: int) -> IntArray:
-        """(n, 4) rows event, job, unit, worker of all that happens to chunks at ``now_us``."""
-        due = [i for i, at in enumerate(self._next) if at <= now_us]
-        return self._routing.join([self._step(i, now_us, None) for i in due])
+    def collect(self, now_us: int, commands: Commands | None = None) -> IntArray:
+        """Of all sites that have something to report at ``now_us``, or are told something first."""
+        told = {} if commands is None else dict(self._routing.split(commands))
+        due = [i for i, at in enumerate(self._next) if at <= now_us or i in told]
+        return self._routing.join([self._step(i, now_us, told.get(i)) for i in due])
 
     def command(self, now_us: int, commands: Commands) -> None:
         """Pass new holdings and chunks on to the sites concerned."""

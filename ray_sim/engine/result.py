@@ -84,12 +84,14 @@ def _stalled_s(outcome: Outcome, counted: BoolArray | None) -> float | None:
 
 def _absent(world: World) -> pl.DataFrame | None:
     """Amounts that servers which are not there would offer, from each time on."""
-    outages, shop = world.outages, world.shop
+    outages, capacity = world.outages, world.shop.capacity
     if len(outages.time) == 0 and world.there.all():
         return None
+    if world.chunks is not None:
+        capacity = np.where(world.chunks.in_cloud[:, None], 0, capacity)
     sign = np.where(outages.up, -1, 1)[:, None]
-    first = (shop.capacity - world.first_capacity).sum(axis=0)
-    quanta = np.cumsum(np.vstack([first, sign * shop.capacity[outages.server]]), axis=0)
+    first = capacity[~world.there].sum(axis=0)
+    quanta = np.cumsum(np.vstack([first, sign * capacity[outages.server]]), axis=0)
     times_us = np.concatenate([[0], outages.time]) + world.table.origin_us
     amounts = {name: quanta[:, r] / unit for r, (name, unit) in enumerate(world.resources.items())}
     return pl.DataFrame({"time_s": us_to_seconds(times_us), **amounts})

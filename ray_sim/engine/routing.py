@@ -37,17 +37,21 @@ class Routing:
         return [(i, mine) for i, mine in shares if not mine.empty]
 
     def _share(self, i: int, commands: Commands) -> Commands:
-        chunks, ps, outages = commands.chunks, commands.ps, commands.outages
+        chunks, ps, outages, ended = commands.chunks, commands.ps, commands.outages, commands.ended
         if chunks is not None and self._worker_server is not None:
             chunks = chunks[self._here(i, self._worker_server[chunks[:, 0]])]
             self._trains[i, chunks[:, 2]] = True
         if ps is not None:
             ps = ps[self._trains[i, ps[:, 0]]]
+        if ended is not None:
+            ended = ended[self._trains[i, ended] | self._holds[i, ended]]
         return Commands(
-            None if commands.changes is None else self._changes_on(i, commands.changes),
-            None if ps is None or len(ps) == 0 else ps,
-            None if chunks is None or len(chunks) == 0 else chunks,
-            None if outages is None else self._outages_on(i, outages),
+            ended=None if ended is None or len(ended) == 0 else ended,
+            changes=None if commands.changes is None else self._changes_on(i, commands.changes),
+            outages=None if outages is None else self._outages_on(i, outages),
+            ps=None if ps is None or len(ps) == 0 else ps,
+            chunks=None if chunks is None or len(chunks) == 0 else chunks,
+            first=commands.first,
         )
 
     def _here(self, i: int, servers: IntArray) -> BoolArray:

@@ -12,6 +12,7 @@ An instant repeats while events remain at it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -27,7 +28,9 @@ from ray_sim.engine.validation import check_decision
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import (
     LEVEL,
+    LOSE,
     NEVER,
+    PARAMETER_SERVER,
     RUNNING,
     WAITING,
     Calendar,
@@ -37,6 +40,7 @@ from ray_sim.kernels.arrays import (
     new_calendar,
     new_ledger,
 )
+from ray_sim.kernels.chunk_ledger import rest
 from ray_sim.kernels.outages import lose_server, regain_server
 from ray_sim.kernels.progress import commit_holdings, evict, finish_due, reject, set_rates, submit_due
 from ray_sim.kernels.record import add_event, add_line
@@ -155,8 +159,9 @@ class Simulation:
     def _happen(self, now: int) -> View | None:
         """Let everything happen that happens now; the view if the policy wants to be asked."""
         self._recording.ensure_room()
-        wake = Wake.SERVER_CHANGE if self._change_servers(now) else Wake(0)
-        wake |= self._book_chunks(now)
+        first = self._change_servers(now)
+        wake = Wake.SERVER_CHANGE if self._changed_servers else Wake(0)
+        wake |= self._book_chunks(now, first)
         if self._complete(now):
             wake |= Wake.COMPLETION
         if self._arrive(now):
@@ -194,29 +199,42 @@ class Simulation:
             self._arrived, self._returned, self._completed, self._changed_servers = [], [], [], []
         return view
 
-    def _change_servers(self, now: int) -> bool:
-        """Servers go and come back, in the order listed; those who lose theirs wait again."""
+    def _change_servers(self, now: int) -> Commands | None:
+        """Servers go and come back, in the order listed; those who lose theirs wait again.
+
+        Returns what the sites of chunked jobs are to be told before anything else happens now.
+        """
         outages = self._full_world.outages
         first = self._next_outage
         self._next_outage = last = int(np.searchsorted(outages.time, now, side="right"))
-        if first < last:
-            happening = Outages(outages.time[first:last], outages.server[first:last], outages.up[first:last])
-            changes = zip(happening.server.tolist(), happening.up.tolist(), strict=True)
-            returned = [self._change_server(now, *change) for change in changes]
-            self._fleet.command(now, Commands(nothing_for(np.concatenate(returned)), outages=happening))
-            self._changed_servers.append(np.unique(happening.server))
-            for jobs in returned:
-                if len(jobs):
-                    self._arrived.append(jobs)
-                    self._returned.append(jobs)
-        return bool(self._changed_servers)
+        if first == last:
+            return None
+        happening = Outages(outages.time[first:last], outages.server[first:last], outages.up[first:last])
+        changes = zip(happening.server.tolist(), happening.up.tolist(), strict=True)
+        losers = [self._change_server(now, *change) for change in changes]
+        self._changed_servers.append(np.unique(happening.server))
+        jobs = np.concatenate(losers)
+        commands = Commands(changes=nothing_for(jobs), outages=happening)
+        if self._chunked is not None:
+            return replace(commands, ps=np.stack([jobs, np.zeros_like(jobs)], axis=1), first=True)
+        self._fleet.command(now, commands)
+        for returned in losers:
+            self._return(returned)
+        return None
+
+    def _return(self, jobs: IntArray) -> None:
+        """Jobs have lost what they had on a server, and are to be placed again."""
+        if len(jobs):
+            self._arrived.append(jobs)
+            self._returned.append(jobs)
 
     def _change_server(self, now: int, server: int, up: bool) -> IntArray:
-        """One server comes back, or goes; returns the jobs that lose it."""
+        """One server comes back, or goes; returns the jobs that lose what they hold there."""
         self._available[server] = up
         if up:
             regain_server(now, server, self._full_world.shop, self._holdings.pool, self._recording.current)
             return NO_JOBS
+        without_ps = None if self._chunked is None else self._chunked.lose_ps(now, server, self._holdings)
         freed = self._servers_of(self._holders(server))
         n = lose_server(
             now,
@@ -230,23 +248,31 @@ class Simulation:
             self._recording.current,
             self._finished,
         )
+        if without_ps is not None:
+            for job in without_ps.tolist():
+                add_event(self._recording.current, now, LOSE, job, server, PARAMETER_SERVER, 1)
+            return without_ps
         self._rate_touched(now, freed, NO_JOBS)
         return self._finished[:n].copy()
 
-    def _book_chunks(self, now: int) -> Wake:
-        """What has happened to chunks, and jobs that end with their last one."""
-        if self._fleet.next_us > now:
+    def _book_chunks(self, now: int, first: Commands | None) -> Wake:
+        """What has happened to chunks after these commands, and jobs that end with their last one."""
+        if first is None and self._fleet.next_us > now:
             return Wake(0)
-        events = self._fleet.collect(now)
-        if self._chunked is None or len(events) == 0:
+        events = self._fleet.collect(now, first)
+        if self._chunked is None or (first is None and len(events) == 0):
             return Wake(0)
         record = self._recording.current
         done, changed = self._chunked.book(now, events, self._ledger, self._counts, record)
         if len(done):
             changes = nothing_for(done)
             self._chunked.hold(now, changes, self._holdings)
-            self._fleet.command(now, Commands(changes))
+            self._fleet.command(now, Commands(changes=changes))
             self._completed.append(done)
+        if first is not None and first.ps is not None:
+            without_ps = first.ps[:, 0]
+            self._return(self._chunked.take_back(events, without_ps, self._ledger))
+            changed = changed or len(without_ps) > 0
         return Wake.ACTIVATION if changed else Wake(0)
 
     def _complete(self, now: int) -> bool:
@@ -265,7 +291,7 @@ class Simulation:
         )
         if n:
             done = self._finished[:n].copy()
-            self._fleet.command(now, Commands(nothing_for(done)))
+            self._fleet.command(now, Commands(changes=nothing_for(done)))
             self._rate_touched(now, freed, NO_JOBS)
             self._completed.append(done)
         return bool(self._completed)
@@ -313,6 +339,11 @@ class Simulation:
             self._reasons[job] = decision.reject_reason
         for job in decision.evict.tolist():
             self._evict(now, job)
+        if len(decision.reject) or len(decision.evict):
+            # Who came within a slot may end there, before the policy is told at the next one.
+            ended = np.union1d(decision.reject, decision.evict)
+            self._arrived = _without(ended, self._arrived)
+            self._returned = _without(ended, self._returned)
         for job, level in decision.levels.tolist():
             add_event(self._recording.current, now, LEVEL, job, -1, -1, level)
         if self._chunked is not None:
@@ -324,6 +355,8 @@ class Simulation:
         self._review = decision.review_us
 
     def _evict(self, now: int, job: int) -> None:
+        if self._chunked is not None:
+            rest(self._ledger, self._counts, job, now)
         held = self._ledger.status[job] == RUNNING
         freed = self._servers_of(np.array([job], dtype=np.int64))
         evict(
@@ -338,7 +371,7 @@ class Simulation:
             job,
         )
         if held:
-            self._fleet.command(now, Commands(nothing_for(np.array([job], dtype=np.int64))))
+            self._fleet.command(now, Commands(changes=nothing_for(np.array([job], dtype=np.int64))))
             self._rate_touched(now, freed, NO_JOBS)
 
     def _change(self, now: int, changes: Changes) -> None:
@@ -363,7 +396,7 @@ class Simulation:
         jobs, pauses = changes.job[:n][holding], pauses[holding]
         self._rate(now, jobs, pauses)
         self._rate_touched(now, servers, jobs)
-        self._fleet.command(now, Commands(changes))
+        self._fleet.command(now, Commands(changes=changes))
 
     def _rate(self, now: int, jobs: IntArray, pauses: IntArray) -> None:
         if len(jobs):
@@ -469,7 +502,13 @@ class Simulation:
             self._reasons[job], text = text[:length], text[length:]
 
 
+def _without(jobs: IntArray, arrays: list[IntArray]) -> list[IntArray]:
+    """The arrays without these jobs, and without those in which no other is."""
+    others = [np.setdiff1d(array, jobs) for array in arrays]
+    return [array for array in others if len(array)]
+
+
 def _joined(arrays: list[IntArray]) -> IntArray:
     if not arrays:
         return NO_JOBS
-    return arrays[0] if len(arrays) == 1 else np.sort(np.concatenate(arrays))
+    return arrays[0] if len(arrays) == 1 else np.unique(np.concatenate(arrays))

@@ -10,9 +10,9 @@ import numpy as np
 
 from ray_sim.engine.asking import Query, Workers, answer
 from ray_sim.engine.chunks import NO_EVENTS, ChunkQueues
-from ray_sim.engine.holdings import Holdings, State, part
+from ray_sim.engine.holdings import Holdings, State, nothing_for, part
 from ray_sim.engine.worker_slots import WorkerSlots
-from ray_sim.kernels.arrays import Changes, Outages, Shop
+from ray_sim.kernels.arrays import WORKER, Changes, Outages, Shop
 from ray_sim.kernels.outages import set_capacity
 from ray_sim.model.errors import RunFailedError
 from ray_sim.model.units import IntArray
@@ -25,26 +25,30 @@ if TYPE_CHECKING:
 class Commands:
     """What the coordinator tells a site at one instant, carried out in this order."""
 
+    ended: IntArray | None = None
+    """Jobs that are evicted, whose chunks and holdings are no more."""
     changes: Changes | None = None
     """New holdings on the site's servers of every job that holds or held something there."""
+    outages: Outages | None = None
+    """Servers that go and come back; whoever held them is released in the same request."""
     ps: IntArray | None = None
     """(n, 2) rows job, whether it holds a parameter server from now on, anywhere."""
     chunks: IntArray | None = None
     """(n, 7) rows worker, key, job, unit, ready, work, overtakes: when the chunk's upload ends, and its
     work, in microseconds; whether it takes the worker from a chunk with a larger key."""
-    outages: Outages | None = None
-    """Servers that go and come back; whoever held them is released in the same request."""
+    first: bool = False
+    """Whether they are carried out before what happens to chunks at their instant, not after it."""
 
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        arrays = [*(self.changes or ()), self.ps, self.chunks, *(self.outages or ())]
+        arrays = [self.ended, *(self.changes or ()), *(self.outages or ()), self.ps, self.chunks]
         return sum(array.nbytes for array in arrays if array is not None)
 
     @property
     def empty(self) -> bool:
         """Whether there is nothing to carry out."""
-        return all(part is None for part in (self.changes, self.ps, self.chunks, self.outages))
+        return all(part is None for part in (self.ended, self.changes, self.outages, self.ps, self.chunks))
 
 
 class SiteFacts(NamedTuple):
@@ -79,22 +83,21 @@ class Site:
         self.servers = range(first_server, last_server)
         self.holdings = Holdings(shop, capacity, facts.rows)
         self._shop = shop
-        mine = facts.slots.of_servers(first_server, last_server)
-        self._queues = ChunkQueues(mine.on_demand, len(shop.submit))
-        partition = np.where(mine.on_demand, -1, shop.server_part[mine.server])
-        self._workers = Workers(self._queues, mine.first_worker, partition)
+        self._slots = facts.slots.of_servers(first_server, last_server)
+        self._queues = ChunkQueues(self._slots.on_demand, len(shop.submit))
+        self._workers = self._workers_there()
         self._sequence = 0
         self._answer: tuple[IntArray, int] = (NO_EVENTS, self._queues.next_us)
 
     def step(self, sequence: int, now_us: int, commands: Commands | None) -> tuple[IntArray, int]:
         """Go on to ``now_us``, report what happens to chunks there, then carry out commands.
 
-        What commands bring about at this instant is reported by the next step.
+        What commands bring about at this instant is reported by the next step, unless they are `first`.
 
         Returns
         -------
-        (events, next) : (n, 4) rows event, job, unit, worker, see `ray_sim.kernels.chunks`; and when the
-            site next has something to report
+        (events, next) : (n, EVENT_COLUMNS) rows, see `ray_sim.kernels.chunks`; and when the site next has
+            something to report
         """
         if sequence == self._sequence:
             return self._answer
@@ -102,9 +105,11 @@ class Site:
             raise RunFailedError(
                 f"site {self.servers}: request {sequence} follows {self._sequence}; a request was lost"
             )
+        if commands is not None and commands.first:
+            self._carry_out(now_us, commands)
         events = self._queues.advance(now_us)
         events[:, 3] += self._workers.first
-        if commands is not None:
+        if commands is not None and not commands.first:
             self._carry_out(now_us, commands)
         self._sequence = sequence
         self._answer = (events, self._queues.next_us)
@@ -115,16 +120,31 @@ class Site:
         return answer(self._workers, query)
 
     def _carry_out(self, now_us: int, commands: Commands) -> None:
+        if commands.ended is not None:
+            self.holdings.change(nothing_for(commands.ended))
+            self._queues.withdraw(commands.ended)
         if commands.changes is not None:
             self._hold(now_us, commands.changes)
         if commands.outages is not None:
-            set_capacity(self._shop, self.holdings.pool.free, commands.outages.server, commands.outages.up)
+            self._change_servers(commands.outages)
         if commands.ps is not None:
             self._queues.set_ps(commands.ps)
         if commands.chunks is not None:
             here = commands.chunks.copy()
             here[:, 0] -= self._workers.first
             self._queues.dispatch(here)
+
+    def _change_servers(self, outages: Outages) -> None:
+        set_capacity(self._shop, self.holdings.pool.free, outages.server, outages.up)
+        self._queues.lose(np.flatnonzero(np.isin(self._slots.server, outages.server[~outages.up])))
+        self._workers = self._workers_there()
+
+    def _workers_there(self) -> Workers:
+        """The workers, of which those in slots of servers that are there can be asked for."""
+        slots = self._slots
+        there = ~slots.on_demand & (self.holdings.free[slots.server, WORKER] > 0)
+        partition = np.where(there, self._shop.server_part[slots.server], -1)
+        return Workers(self._queues, slots.first_worker, partition)
 
     def _hold(self, now_us: int, changes: Changes) -> None:
         self.holdings.change(changes)
@@ -145,5 +165,6 @@ class Site:
         """Continue from a state; the last answer is kept for a repeated request."""
         self.holdings.restore(part(state, "holdings"))
         self._queues.restore(part(state, "chunks"))
+        self._workers = self._workers_there()
         self._sequence = int(state["sequence"][0])
         self._answer = (state["answer"].copy(), self._queues.next_us)

@@ -48,7 +48,7 @@ def check_decision(
         if fault != OK:
             reject_decision(where, world, fault, job, server, available, after)
     if chunked is not None:
-        check_chunks(where, now_us, world, ledger, chunked, decision)
+        check_chunks(where, now_us, world, ledger, chunked, decision, available)
     elif decision.dispatch is not None:
         raise InfeasibleDecisionError(f"at {where} dispatches chunks, but jobs of this world are not chunked")
 

@@ -162,13 +162,13 @@ def build_world(
     """
     values = resolve("the world", WORLD_PARAMETERS, params or {})
     slot_us = _us(values["slot_s"])
-    _check_truth(values, cluster)
+    _check_truth(values)
     cluster = _overcommitted(cluster, values["overcommit"])
     shop, chunks = _shop(table, cluster, partition), None
     if values["truth"] == "a_online":
         chunks = chunk_world(table, cluster, slot_us, str(values["slot_fill"]))
         shop = chunks.shop(shop)
-    outages, there = _outages(cluster, table.origin_us)
+    outages, there = _outages(cluster, table.origin_us, 1 if chunks is None else chunks.truth.grid_us)
     return World(
         table=table,
         cluster=cluster,
@@ -196,7 +196,7 @@ def _overcommitted(cluster: Cluster, factor: Value) -> Cluster:
     return replace(cluster, capacity=scaled_down(cluster.capacity, factor))
 
 
-def _check_truth(values: Mapping[str, Value], cluster: Cluster) -> None:
+def _check_truth(values: Mapping[str, Value]) -> None:
     """Refuse facts that have no effect under the chosen truth."""
     if values["truth"] == "rigid":
         if values["slot_fill"] != "whole":
@@ -206,17 +206,18 @@ def _check_truth(values: Mapping[str, Value], cluster: Cluster) -> None:
         raise InvalidScenarioError(
             "overcommit: with truth=a_online workers have slots of their own; leave it out"
         )
-    for name in ("restart_cost_s", "checkpoint_s"):
-        if values[name]:
-            raise InvalidScenarioError(f"{name}: with truth=a_online chunks go on at no cost; leave it out")
-    if cluster.availability is not None:
+    if values["restart_cost_s"]:
         raise InvalidScenarioError(
-            "availability: servers come and go in worlds of whole jobs only; leave it out, or use truth=rigid"
+            "restart_cost_s: with truth=a_online chunks go on at no cost; leave it out"
+        )
+    if values["checkpoint_s"]:
+        raise InvalidScenarioError(
+            "checkpoint_s: with truth=a_online a chunk that loses its server begins anew; leave it out"
         )
 
 
-def _outages(cluster: Cluster, origin_us: int) -> tuple[Outages, BoolArray]:
-    """Changes from the first submission on, and who is there then."""
+def _outages(cluster: Cluster, origin_us: int, grid_us: int) -> tuple[Outages, BoolArray]:
+    """Changes from the first submission on, at the next instant on the grid, and who is there then."""
     availability = cluster.availability
     there = np.ones(len(cluster), dtype=np.bool_)
     if availability is None:
@@ -227,7 +228,7 @@ def _outages(cluster: Cluster, origin_us: int) -> tuple[Outages, BoolArray]:
     for server, up in zip(availability.server[:past], availability.up[:past], strict=True):
         there[server] = up
     return Outages(
-        time=availability.time_us[past:] - origin_us,
+        time=-(-(availability.time_us[past:] - origin_us) // grid_us) * grid_us,
         server=availability.server[past:].copy(),
         up=availability.up[past:].copy(),
     ), there

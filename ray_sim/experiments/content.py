@@ -17,14 +17,19 @@ from ray_sim.experiments.availability_file import WORLD, split_world, with_avail
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.experiments.result_files import RESULT_FORMAT
 from ray_sim.experiments.scenario import Scenario, Value
+from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.parameters import resolve
 from ray_sim.policies.registry import create_policy
 from workloads.files import require_file, sha256
 from workloads.schema import SCHEMA_VERSION
+from workloads.training_draws import TrainingDraws
 
 SHORT = 16
 """Characters of a content hash that name a directory: 64 bits, enough for any store."""
+
+
+_INPUT_DIGESTS = ("workload_sha256", "training_sha256", "cluster_sha256")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +60,7 @@ class Content:
             "inputs": {
                 "workload": scenario.workload.model_dump(exclude_none=True),
                 "cluster": scenario.cluster,
-                **{
-                    key: self.facts[key] for key in ("workload_sha256", "cluster_sha256") if key in self.facts
-                },
+                **{key: self.facts[key] for key in _INPUT_DIGESTS if key in self.facts},
             },
             "policy": scenario.policy,
             "parameters": dict(scenario.params),
@@ -85,6 +88,7 @@ class Inputs:
     def __init__(self) -> None:
         self._clusters: dict[str, Cluster] = {}
         self._servers: dict[tuple[str, str | None], Cluster] = {}
+        self._training_draws: dict[str, TrainingDraws] = {}
         self._workload_digests: dict[str, str] = {}
         self._cluster_digests: dict[tuple[str, str | None], str] = {}
         self._policies: dict[str, _PolicyFacts] = {}
@@ -94,6 +98,12 @@ class Inputs:
         if ref not in self._clusters:
             self._clusters[ref] = load_cluster(ref)
         return self._clusters[ref]
+
+    def training_draws(self, ref: str) -> TrainingDraws:
+        """The training profile behind a name or a path."""
+        if ref not in self._training_draws:
+            self._training_draws[ref] = load_training_draws(ref)
+        return self._training_draws[ref]
 
     def servers(self, ref: str, world: Mapping[str, Value]) -> Cluster:
         """The cluster behind a name or a path, whose servers come and go as the world says."""
@@ -123,9 +133,15 @@ class Inputs:
         policy = self._policy(scenario)
         world, _ = split_world(resolve("the world", WORLD, scenario.world))
         seed_free = not (scenario.workload.uses_seed or policy.uses_seed)
-        workload: dict[str, object] = scenario.workload.model_dump(exclude={"path"}, exclude_none=True)
-        if scenario.workload.path is not None:
-            workload["workload_sha256"] = self.workload_sha256(scenario.workload.path)
+        spec = scenario.workload
+        workload: dict[str, object] = spec.model_dump(
+            exclude={"path": True, "enrich": True, "synth": {"like"}}, exclude_none=True
+        )
+        if spec.file is not None:
+            workload["workload_sha256"] = self.workload_sha256(spec.file)
+        if spec.enrich is not None:
+            workload["enrich"] = spec.enrich.model_dump(exclude={"profile"})
+            workload["training_sha256"] = self.training_draws(spec.enrich.profile).sha256
         facts = {
             **workload,
             "cluster_sha256": self.cluster_sha256(scenario.cluster, scenario.world),

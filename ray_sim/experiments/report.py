@@ -71,6 +71,7 @@ class _Inputs(BaseModel):
     workload: WorkloadSpec
     cluster: str
     workload_sha256: str | None = None
+    training_sha256: str | None = None
     cluster_sha256: str
 
 
@@ -111,7 +112,11 @@ def _run_page(directory: Path) -> Page:
         ("seed", "none: any gives the same result" if manifest.seed is None else str(manifest.seed)),
         ("loop", f"{result.loop}{reason}"),
     ]
-    hashes = {"content": manifest.content_hash, "workload": inputs.workload_sha256}
+    hashes = {
+        "content": manifest.content_hash,
+        "workload": inputs.workload_sha256,
+        "training profile": inputs.training_sha256,
+    }
     hashes |= {"cluster": inputs.cluster_sha256, **dict(sorted(manifest.files.items()))}
     provenance = [*manifest.versions.items(), *((f"SHA-256, {k}", v) for k, v in hashes.items() if v)]
     return run_page(

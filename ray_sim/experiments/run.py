@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TypedDict
@@ -20,7 +20,8 @@ from ray_sim.experiments.availability_file import split_world, with_availability
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.experiments.content import Content, Inputs
 from ray_sim.experiments.result_files import encode_result
-from ray_sim.experiments.scenario import Partition, Scenario, Value, WorkloadSpec
+from ray_sim.experiments.scenario import Partition, Scenario, SynthSpec, Value, WorkloadSpec
+from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, InvalidWorkloadError
 from ray_sim.model.job import JobTable
@@ -28,10 +29,13 @@ from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy
 from ray_sim.reports.tables import summary_rows
+from workloads.enrich import enrich
+from workloads.fit import fit
 from workloads.realise import Tally
 from workloads.realise import realise as realise_frame
 from workloads.store import frame_to_table, load_workload, read_frame
-from workloads.synth import synth
+from workloads.synth import draw, profile_model
+from workloads.training_draws import TrainingDraws
 
 JobsProgress = Callable[[int, int], None]
 """Called with (jobs ended, jobs)."""
@@ -70,6 +74,16 @@ class FinishedRun:
     def rows(self) -> list[tuple[str, object]]:
         """Label and value of each line of a table for people."""
         return [*self.tally.rows(), *summary_rows(self.result.summary)]
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What a workload starts from, before any seed."""
+
+    frame: pl.DataFrame | None
+    """Null where all jobs are drawn."""
+    draws: TrainingDraws | None
+    """Null where nothing is said of how they train, or by the frame itself."""
 
 
 def simulate(
@@ -125,30 +139,47 @@ def run_scenario(
     inputs = inputs or Inputs()
     content = inputs.content(scenario)
     cluster = inputs.servers(scenario.cluster, scenario.world)
-    jobs = realise(scenario.workload, scenario.seed, base_frame(scenario.workload), cluster.resources)
+    jobs = realise(scenario.workload, scenario.seed, read_base(scenario.workload), cluster.resources)
     return carry_out(content, jobs, cluster, progress, keeper, read_s=time.perf_counter() - began)
 
 
-def base_frame(spec: WorkloadSpec) -> pl.DataFrame | None:
-    """The jobs a workload starts from, before any seed; null where all is drawn."""
-    return None if spec.path is None else read_frame(spec.path)
+def read_base(spec: WorkloadSpec) -> Base:
+    """The files that a workload starts from, before any seed."""
+    return Base(
+        frame=None if spec.file is None else read_frame(spec.file),
+        draws=None if spec.enrich is None else load_training_draws(spec.enrich.profile),
+    )
 
 
-def realise(spec: WorkloadSpec, seed: int, base: pl.DataFrame | None, resources: tuple[str, ...]) -> Replayed:
+def realise(spec: WorkloadSpec, seed: int, base: Base, resources: tuple[str, ...]) -> Replayed:
     """The jobs of one seed: of a file or synthetic, realised as the workload says.
+
+    Parameters
+    ----------
+    base : see `read_base`
 
     Raises
     ------
     InvalidWorkloadError : nothing is left of the workload, or it cannot be realised so
     """
-    if spec.synth is not None:
-        base, _ = synth(spec.synth.profile, spec.synth.jobs, seed, spec.synth.load_scale)
-    assert base is not None, "a workload without `synth` has a `path`"
     try:
-        frame, tally = realise_frame(base, spec.realisation, seed)
+        jobs = base.frame if spec.synth is None else _drawn(spec.synth, seed, base.frame)
+        assert jobs is not None, "a workload without `synth` has a `path`"
+        frame, tally = realise_frame(jobs, spec.realisation, seed)
+        if spec.enrich is not None and base.draws is not None:
+            frame, report = enrich(frame, base.draws, seed, spec.enrich.feasibility)
+            tally = replace(tally, infeasible=report.read - report.kept, replayed=report.kept)
     except InvalidInputError as error:
         raise InvalidWorkloadError(f"{spec.path or spec.label}: {error}") from error
     return Replayed(frame_to_table(frame, resources), tally)
+
+
+def _drawn(spec: SynthSpec, seed: int, like: pl.DataFrame | None) -> pl.DataFrame:
+    """Synthetic jobs of one seed."""
+    if like is not None:
+        return draw(fit(like), spec.request, seed)
+    assert spec.profile is not None, "jobs are like a file's or have a profile"
+    return draw(profile_model(spec.profile), spec.request, seed)
 
 
 def carry_out(

@@ -16,11 +16,14 @@ from pydantic import (
 )
 
 from ray_sim.experiments.documents import dotted_problems, parse_yaml, read_text
-from ray_sim.model.errors import InvalidScenarioError, problems_text
+from ray_sim.model.errors import InvalidScenarioError, UnknownNameError, problems_text
 from ray_sim.model.metrics import Trim
 from ray_sim.model.units import MAX_TIME_S
+from workloads.arrivals import ArrivalKind
+from workloads.enrich import Feasibility
 from workloads.realise import Realisation, ResampleRule, UnsuccessfulRule, Window
 from workloads.sources import Source
+from workloads.synth import Request, check_profile
 
 Scalar = bool | int | float | str | None
 Value = Scalar | list[Scalar]
@@ -39,6 +42,14 @@ def _pair(given: object) -> object:
     raise ValueError("must be [FROM, TO] in seconds; in a sweep, where a list is an axis, [[FROM, TO]]")
 
 
+def _profile(name: str) -> str:
+    try:
+        check_profile(name)
+    except UnknownNameError as error:
+        raise ValueError(str(error)) from error
+    return name
+
+
 def _rising(window: tuple[float, float]) -> tuple[float, float]:
     if not window[0] < window[1]:
         raise ValueError("FROM must be below TO")
@@ -52,11 +63,64 @@ class Spec(BaseModel):
 
 
 class SynthSpec(Spec):
-    """A workload drawn with the run's seed instead of read from a file."""
+    """A workload drawn with the run's seed: from published statistics, or like the jobs of a file."""
 
-    profile: str
+    profile: Annotated[str, AfterValidator(_profile)] | None = None
+    like: str | None = None
+    """A Parquet workload."""
     jobs: Annotated[int, Field(ge=1)]
     load_scale: LoadScale = 1.0
+    arrivals: Annotated[ArrivalKind, Field(strict=False)] | None = None
+    slot_s: Annotated[float, Field(gt=0, le=MAX_TIME_S, allow_inf_nan=False)] | None = None
+    """Of alternating arrivals."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if (self.profile is None) == (self.like is None):
+            raise ValueError("expected either a `profile`, or a workload to be `like`")
+        if self.slot_s is not None and self.arrivals is not ArrivalKind.ALTERNATING:
+            raise ValueError("`slot_s`: only with `arrivals: alternating`")
+        if self.like is None and self.arrivals is ArrivalKind.RESAMPLED:
+            raise ValueError("`arrivals: resampled`: only with `like`, whose days are drawn")
+        return self
+
+    @property
+    def request(self) -> Request:
+        """What is asked of the draw."""
+        return Request(self.jobs, self.load_scale, self.arrivals, self.slot_s)
+
+    @property
+    def label(self) -> str:
+        """Name for tables, e.g. ``synth:philly:5000x1.2:poisson``; another draw has another."""
+        source = self.profile or f"like-{(self.like or '').removesuffix('.parquet')}"
+        scale = "" if self.load_scale == 1 else f"x{self.load_scale}"
+        slot = "" if self.slot_s is None else f"{str(self.slot_s).removesuffix('.0')}s"
+        return ":".join(filter(None, ["synth", source, f"{self.jobs}{scale}", self.arrivals, slot]))
+
+
+class EnrichSpec(Spec):
+    """How jobs train, drawn with the run's seed; see docs/training.md."""
+
+    profile: str
+    """Bundled training profile, or a YAML file by path or URL."""
+    feasible_only: bool = False
+    horizon_s: Annotated[float, Field(gt=0, le=MAX_TIME_S, allow_inf_nan=False)] | None = None
+    """Jobs that cannot end so long after the first submission count as infeasible."""
+
+    @property
+    def feasibility(self) -> Feasibility:
+        """As the enrichment has it: the same jobs on any cluster."""
+        return Feasibility(horizon_s=self.horizon_s, only=self.feasible_only)
+
+    @property
+    def label(self) -> str:
+        """Name for tables."""
+        horizon = "" if self.horizon_s is None else f"-{self.horizon_s:.15g}s"
+        return self.profile + (f"/feasible{horizon}" if self.feasible_only else "")
+
+
+def _profile_alone(given: object) -> object:
+    return {"profile": given} if isinstance(given, str) else given
 
 
 class WorkloadSpec(Spec):
@@ -68,6 +132,7 @@ class WorkloadSpec(Spec):
     window: Annotated[tuple[Seconds, Seconds], BeforeValidator(_pair), AfterValidator(_rising)] | None = None
     resample: ResampleRule | None = None
     load_scale: LoadScale = 1.0
+    enrich: Annotated[EnrichSpec, BeforeValidator(_profile_alone)] | None = None
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
@@ -86,6 +151,11 @@ class WorkloadSpec(Spec):
         return self
 
     @property
+    def file(self) -> str | None:
+        """The file that the workload is read from or fitted to; None where no file plays a part."""
+        return self.path if self.synth is None else self.synth.like
+
+    @property
     def realisation(self) -> Realisation:
         """What is made of the jobs of the file or of the draw."""
         return Realisation(
@@ -98,21 +168,18 @@ class WorkloadSpec(Spec):
     @property
     def uses_seed(self) -> bool:
         """Whether another seed gives another workload."""
-        return self.synth is not None or self.resample is not None
+        return self.synth is not None or self.resample is not None or self.enrich is not None
 
     @property
     def label(self) -> str:
         """Name for tables, e.g. ``traces/philly/days/x1.2``; another workload has another."""
-        if self.synth:
-            scale = "" if self.synth.load_scale == 1 else f"x{self.synth.load_scale}"
-            name = f"synth:{self.synth.profile}:{self.synth.jobs}{scale}"
-        else:
-            name = (self.path or "").removesuffix(".parquet")
+        name = self.synth.label if self.synth else (self.path or "").removesuffix(".parquet")
         parts = [
             "" if self.unsuccessful == "keep" else f"{self.unsuccessful}-unsuccessful",
             "" if self.window is None else "-".join(str(at).removesuffix(".0") for at in self.window) + "s",
             self.resample,
             "" if self.load_scale == 1 else f"x{self.load_scale}",
+            None if self.enrich is None else self.enrich.label,
         ]
         return "/".join([name, *filter(None, parts)])
 
@@ -161,7 +228,13 @@ def parse_scenario(content: object, source: str) -> Scenario:
     try:
         return Scenario.model_validate(content)
     except ValidationError as error:
-        known = [*Scenario.model_fields, *WorkloadSpec.model_fields, *TrimSpec.model_fields]
+        known = [
+            *Scenario.model_fields,
+            *WorkloadSpec.model_fields,
+            *SynthSpec.model_fields,
+            *EnrichSpec.model_fields,
+            *TrimSpec.model_fields,
+        ]
         problems = dotted_problems(error, known)
         raise InvalidScenarioError(problems_text(source, problems)) from error
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -130,13 +131,19 @@ def _found(source: str, directory: Path, entry: Entry | None = None) -> FoundRun
         source=source,
         directory=directory,
         entry=entry or Entry.of(scenario, str(manifest["content_hash"]), seed),
-        workload=f"{inputs.get('workload_sha256', '')} {json.dumps(drawn, sort_keys=True)}",
+        workload=f"{_digest(inputs)} {json.dumps(drawn, sort_keys=True)}",
         cluster=cluster,
         setting=json.dumps([scenario.partition, world, manifest["trim"]], sort_keys=True),
         policy=PolicySpec(name=scenario.policy, params=dict(sorted(scenario.params.items()))).label,
         trim=None if scenario.trim is None else scenario.trim.trim,
         summary=read_summary(directory),
     )
+
+
+def _digest(inputs: Mapping[str, object]) -> str:
+    """Of the files that the jobs come from."""
+    workload, training = str(inputs.get("workload_sha256", "")), inputs.get("training_sha256")
+    return workload if training is None else hashlib.sha256(f"{workload} {training}".encode()).hexdigest()
 
 
 def _told_apart(runs: Sequence[FoundRun]) -> list[FoundRun]:

@@ -21,6 +21,7 @@ from ray_sim.experiments.scenario import (
     Scenario,
     Seed,
     Spec,
+    SynthSpec,
     TrimSpec,
     Value,
     Workload,
@@ -288,6 +289,7 @@ def _collect(problems: list[str], place: str, parse: Callable[[], _Parsed | None
             *SweepFile.model_fields,
             *PolicySpec.model_fields,
             *WorkloadSpec.model_fields,
+            *SynthSpec.model_fields,
             *TrimSpec.model_fields,
         ]
         problems.extend(dotted_problems(error, known, prefix=f"{place}." if place else ""))
@@ -302,8 +304,10 @@ _WORKLOAD: TypeAdapter[WorkloadSpec] = TypeAdapter(Workload)
 
 def _workload(entry: object, inputs: Inputs) -> WorkloadSpec:
     spec = _WORKLOAD.validate_python(entry)
-    if spec.path is not None:
-        inputs.workload_sha256(spec.path)
+    if spec.file is not None:
+        inputs.workload_sha256(spec.file)
+    if spec.enrich is not None:
+        inputs.training_draws(spec.enrich.profile)
     return spec
 
 

@@ -33,6 +33,9 @@ EVENT_NAMES = (
 WORKER, PARAMETER_SERVER, CHUNK = range(3)
 ROLE_NAMES = ("worker", "ps", "chunk")
 
+# How the workers of a job exchange gradients and parameters.
+SYNC, ASYNC, ALL_REDUCE = range(3)
+
 
 class Shop(NamedTuple):
     """What never changes in a run: servers, partitions, gangs and their classes.

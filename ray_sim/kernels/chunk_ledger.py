@@ -11,6 +11,7 @@ from ray_sim.kernels.arrays import (
     COMPLETED,
     FINISH,
     I64,
+    LOSE,
     NEVER,
     RUNNING,
     START,
@@ -21,7 +22,7 @@ from ray_sim.kernels.arrays import (
     Recorder,
     empty,
 )
-from ray_sim.kernels.chunks import COMPLETE, DISPLACE, PAUSE, PREEMPT, RUN, SERVE
+from ray_sim.kernels.chunks import COMPLETE, DISPLACE, LOST, PAUSE, PREEMPT, RUN, SERVE
 from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.record import add_event
 
@@ -32,6 +33,7 @@ class Chunked(NamedTuple):
     left: I64
     """Chunks not done."""
     undispatched: I64
+    """Chunks that are neither done nor on a worker."""
     served: I64
     """Chunks that have a worker; a job with any is active."""
     running: I64
@@ -85,8 +87,10 @@ def _run(ledger: Ledger, counts: I64, job: int, now: int) -> None:
 
 
 @kernel
-def _rest(ledger: Ledger, counts: I64, job: int, now: int) -> None:
-    """No chunk of a job runs any more."""
+def rest(ledger: Ledger, counts: I64, job: int, now: int) -> None:
+    """No chunk of a job runs any more, if one did and it has not been evicted."""
+    if ledger.status[job] != RUNNING:
+        return
     ledger.status[job] = WAITING
     ledger.held[job] += now - ledger.held_since[job]
     ledger.ran[job] += now - ledger.anchor[job]
@@ -141,12 +145,15 @@ def book_events(
         if kind == PAUSE or kind == PREEMPT or kind == COMPLETE:
             jobs.running[job] -= 1
             if jobs.running[job] == 0:
-                _rest(ledger, counts, job, now)
+                rest(ledger, counts, job, now)
             used[0] -= not on_demand[worker]
             ended = FINISH if kind == COMPLETE else STOP
             add_event(record, now, ended, job, worker_server[worker], CHUNK, unit)
         if kind == PREEMPT:
             ledger.preemptions[job] += 1
+        if kind == LOST:
+            jobs.undispatched[job] += 1
+            add_event(record, now, LOSE, job, worker_server[worker], CHUNK, unit)
         if kind == COMPLETE:
             jobs.left[job] -= 1
             if jobs.left[job] == 0:

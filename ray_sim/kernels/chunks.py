@@ -21,15 +21,18 @@ from ray_sim.kernels.heap import precedes, push, remove
 UPLOADING, QUEUED, SERVED, RUNNING, DONE = range(5)
 
 # What a site reports of a chunk, the first column of `Queues.event`.
-SERVE, RUN, PAUSE, PREEMPT, DISPLACE, COMPLETE = range(6)
+SERVE, RUN, PAUSE, PREEMPT, DISPLACE, COMPLETE, LOST = range(7)
 """It gets the worker; it begins or ceases to make progress there; it loses the worker to another, in
-the midst of progress or not; it is done and leaves the worker."""
+the midst of progress or not; it is done and leaves the worker; it is lost with its worker's server."""
 
 # Entries of `Queues.size`.
 ROWS, UPLOADS, CALENDAR, FRESH, MARKED, DIRTY, EVENTS = range(7)
 
 EVENTS_PER_ROW = 6
 """No row has more events at one instant: it may lose the worker, get it back, run and be done."""
+
+EVENT_COLUMNS = 5
+"""Event, job, unit, worker, microseconds of work left."""
 
 
 class Queues(NamedTuple):
@@ -83,7 +86,7 @@ class Queues(NamedTuple):
     """(J,) jobs that got or lost their parameter server and have served rows."""
     is_dirty: Bool
     event: I64
-    """(EVENTS_PER_ROW N, 4) event, job, unit, worker."""
+    """(EVENTS_PER_ROW N, EVENT_COLUMNS)."""
     size: I64
 
 
@@ -117,7 +120,7 @@ def new_queues(rows: int, on_demand: Bool, n_jobs: int) -> Queues:
         holds_ps=np.zeros(n_jobs, np.bool_),
         dirty=np.empty(n_jobs, np.int64),
         is_dirty=np.zeros(n_jobs, np.bool_),
-        event=np.empty((EVENTS_PER_ROW * rows, 4), np.int64),
+        event=np.empty((EVENTS_PER_ROW * rows, EVENT_COLUMNS), np.int64),
         size=empty(7),
     )
 
@@ -129,6 +132,7 @@ def _report(q: Queues, event: int, row: int) -> None:
     q.event[n, 1] = q.job[row]
     q.event[n, 2] = q.unit[row]
     q.event[n, 3] = q.worker[row]
+    q.event[n, 4] = q.left[row]
     q.size[EVENTS] = n + 1
 
 
@@ -275,6 +279,39 @@ def _heed_ps(q: Queues, now: int) -> None:
                 _report(q, PAUSE, row)
             row = q.after[row]
     q.size[DIRTY] = 0
+
+
+@kernel
+def _drop(q: Queues, row: int, now: int) -> None:
+    """Take a row off its worker, wherever it stands; others may be served there in this instant."""
+    worker = q.worker[row]
+    if q.phase[row] == UPLOADING:
+        q.size[UPLOADS] = remove(q.uploads, 0, q.size[UPLOADS], q.position, q.ready, row)
+    elif q.phase[row] == QUEUED:
+        q.waiting[worker] = remove(q.queue, q.base[worker], q.waiting[worker], q.position, q.key, row)
+    else:
+        if q.phase[row] == RUNNING:
+            _halt(q, row, now)
+            _report(q, PAUSE, row)
+        _leave(q, row)
+        _report(q, DISPLACE, row)
+    q.load[worker] -= q.left[row]
+    q.rows[worker] -= 1
+    q.phase[row] = DONE
+    _mark(q, worker)
+
+
+@kernel
+def drop_rows(q: Queues, now: int, gone: Bool, ended: Bool) -> None:
+    """Drop the chunks on workers that are ``gone``, (W,), which are lost, and those of ``ended`` jobs, (J,).
+
+    O(rows); `advance` must follow at once.
+    """
+    for row in range(q.size[ROWS]):
+        if q.phase[row] != DONE and (gone[q.worker[row]] or ended[q.job[row]]):
+            _drop(q, row, now)
+            if gone[q.worker[row]]:
+                _report(q, LOST, row)
 
 
 @kernel

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ray_sim.model.job import ChunkProfile
+from ray_sim.model.step_time import transfer_s
 from ray_sim.model.units import US_PER_S, BoolArray, FloatArray, IntArray, seconds_to_us, tolerant_ceils
-
-BITS_PER_BYTE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ class AOnlineTruth:
         in_cloud : zeta, whether all workers and the parameter server of the job are in the cloud
         """
         of = self.profile
-        exchange_s = 2 * BITS_PER_BYTE * of.gradient_mb[jobs] / of.bandwidth_mbps[jobs]
+        exchange_s = 2 * transfer_s(of.gradient_mb[jobs], of.bandwidth_mbps[jobs])
         return of.minibatch_s[jobs] / speed + np.where(in_cloud, 0.0, exchange_s)
 
     def chunk_us(self, jobs: IntArray, speed: FloatArray, in_cloud: BoolArray) -> IntArray:
@@ -51,6 +50,6 @@ class AOnlineTruth:
         of = self.profile
         return seconds_to_us(np.where(to_cloud, of.upload_cloud_s[jobs], of.upload_edge_s[jobs]))
 
-    def ready_us(self, now_us: int, jobs: IntArray, to_cloud: BoolArray) -> IntArray:
-        """When chunks that are sent off now can be trained, on the grid."""
+    def ready_us(self, now_us: int | IntArray, jobs: IntArray, to_cloud: BoolArray) -> IntArray:
+        """When chunks that are sent off at ``now_us``, one time or one each, can be trained, on the grid."""
         return -(-(now_us + self.upload_us(jobs, to_cloud)) // self.grid_us) * self.grid_us

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum
 
 import numpy as np
 import polars as pl
 
+from ray_sim.kernels.arrays import ALL_REDUCE, ASYNC, SYNC
 from ray_sim.model.units import FloatArray, IntArray
+
+
+class Exchange(IntEnum):
+    """How the workers of a job exchange gradients and parameters."""
+
+    SYNC = SYNC
+    """Through parameter servers, all workers in step."""
+    ASYNC = ASYNC
+    """Through parameter servers, each worker by itself."""
+    ALL_REDUCE = ALL_REDUCE
+    """Among themselves in a ring, all in step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +45,86 @@ class ChunkProfile:
     """b, > 0."""
     upload_edge_s: FloatArray
     upload_cloud_s: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingProfile:
+    """How each job trains with workers and parameter servers: (J,) each, without NaN.
+
+    The fields are columns of a workload, see docs/training.md.
+    """
+
+    exchange: IntArray
+    """`Exchange`."""
+    epochs: FloatArray
+    """E, whole, >= 1."""
+    samples: FloatArray
+    """K, of one epoch, >= 0."""
+    batch: FloatArray
+    """F, samples of one step: of all workers together, of each worker where they do not wait; >= 1."""
+    sample_s: FloatArray
+    """tau, of a worker of speed 1, > 0."""
+    gradient_mb: FloatArray
+    """g."""
+    bandwidth_mbps: FloatArray
+    """b of tasks on two servers, > 0."""
+    internal_bandwidth_mbps: FloatArray
+    """b of tasks on one server, > 0."""
+    step_s: FloatArray
+    """Overhead of a step, and what each worker and each parameter server add to it."""
+    step_s_per_worker: FloatArray
+    step_s_per_ps: FloatArray
+    workers_per_ps: FloatArray
+    """gamma, whole, >= 1."""
+    num_workers: IntArray
+    """Asked for, >= 1."""
+    num_ps: IntArray
+    """Asked for; 0 where there are none."""
+    worker_demand: IntArray
+    """(J, R) quanta of each resource that one worker holds."""
+    ps_demand: IntArray
+    """(J, R) as `worker_demand`, of a parameter server."""
+    model: IntArray
+    """Index into `model_names`, -1 where the workload does not say."""
+    model_names: tuple[str, ...]
+
+    @property
+    def work(self) -> FloatArray:
+        """(J,) samples to train in all, V = E K."""
+        return self.epochs * self.samples
+
+
+@dataclass(frozen=True, slots=True)
+class UtilityProfile:
+    """What a job is worth d after its arrival, max / (1 + exp(decay (d - due))): (J,) each, without NaN."""
+
+    utility_max: FloatArray
+    """theta1."""
+    utility_decay_per_s: FloatArray
+    """theta2."""
+    utility_due_s: FloatArray
+    """theta3."""
+
+
+@dataclass(frozen=True, slots=True)
+class LossProfile:
+    """The curve that the loss of each job follows, see `ray_sim.model.loss`: (J,) each, without NaN.
+
+    It is true and hidden: a policy sees the noisy points up to now.
+    """
+
+    loss_b0: FloatArray
+    """Per epoch, > 0."""
+    loss_b1: FloatArray
+    """> 0."""
+    loss_b2: FloatArray
+    """What the loss tends to, >= 0."""
+    loss_noise: FloatArray
+    """Standard deviation of a point about the curve."""
+    loss_threshold: FloatArray
+    """Drop per epoch below which the job is as good as converged, > 0."""
+    loss_patience: FloatArray
+    """Epochs in a row below the threshold after which it ends, whole, >= 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +163,12 @@ class JobTable:
     """The trace's own time of the first submission; printed times count from the trace's zero."""
     chunk_profile: ChunkProfile | None = None
     """None where the workload says nothing of chunks."""
+    training: TrainingProfile | None = None
+    """None where the workload does not say it of every job; `gaps` then tells what is missing."""
+    utility: UtilityProfile | None = None
+    loss: LossProfile | None = None
+    gaps: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By the name of a profile that is None, a line for each column that is missing."""
 
     def __len__(self) -> int:
         return len(self.submit_us)

@@ -65,7 +65,8 @@ have a server and no job; `lose` is a job that waits again because it lost that 
 
 Of a chunked job, `start`, `stop` and `finish` with the role chunk say when a chunk makes progress on a
 server; `count` is its number. With the role ps `start`, `move` and `stop` say which server it holds a
-parameter server on, until it finishes.
+parameter server on, until it finishes or is evicted. `lose` with these roles is a chunk (after its `stop`, if
+it was making progress) or a parameter server that was lost with its server.
 """
 
 
@@ -88,15 +89,17 @@ class JctCertificate:
     """
 
     b1_s: float
-    """Mean shortest run: nobody waits."""
-    b2_s: float
+    """Mean shortest run, with the upload before it where there is one: nobody waits."""
+    b2_s: float | None
     """Mean flow time of the best schedule on one machine as fast as the whole partition."""
-    b3_s: float
+    b3_s: float | None
     """Mean busy time on that machine plus half the shortest run."""
     bound_s: float
     """The best of the three in each partition: no schedule has a smaller mean JCT."""
     gap: float | None
     """Mean JCT / `bound_s` - 1, >= 0 up to rounding; null where only the bound is 0."""
+    only_b1: str | None = None
+    """Why B2 and B3 bound nothing and are null; null where they hold."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,9 @@ import zlib
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
+
+from ray_sim.model.units import FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,3 +24,32 @@ class Streams:
         """
         key = (zlib.crc32(purpose.encode()), *entity)
         return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=key))
+
+    def uniforms(self, purpose: str, *entities: IntArray) -> FloatArray:
+        """The first number in [0, 1) of the streams of many entities: a million take milliseconds.
+
+        Parameters
+        ----------
+        entities : arrays of one length, that together name an entity per element
+
+        Returns
+        -------
+        one number per entity, which depends on no other; multiples of 2^-53
+        """
+        sequence = np.random.SeedSequence(self.seed, spawn_key=(zlib.crc32(purpose.encode()),))
+        state = np.full(len(entities[0]), sequence.generate_state(1, np.uint64)[0])
+        for part in entities:
+            state = _mixed(state ^ _mixed(part.astype(np.uint64) + _GOLDEN))
+        numbers: FloatArray = (state >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return numbers
+
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def _mixed(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """The finaliser of SplitMix64 (Steele, Lea and Flood 2014): every bit depends on every bit."""
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: npt.NDArray[np.uint64] = bits ^ (bits >> np.uint64(31))
+    return mixed

@@ -12,7 +12,7 @@ from ray_sim.model.cluster import Cluster, ServerKind
 from ray_sim.model.job import ChunkProfile, JobTable
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray
-from ray_sim.policies.contract_worlds import SLOT_S, Job, cluster, job_table
+from ray_sim.policies.contract_worlds import SLOT_S, Job, cluster, failing, job_table
 
 PLAIN, EDGE, CLOUD = ServerKind.PLAIN, ServerKind.EDGE, ServerKind.CLOUD
 
@@ -72,6 +72,13 @@ def busy_chunks(n: int = 60, seed: int = 0, *, partition: Partition = "none") ->
     jobs: list[Job] = [(float(s), 1, 100.0, str(draw.choice(["a", "b"]))) for s in submit]
     fill = "whole" if seed % 2 == 0 else "fractional"
     return _world(_chunked(job_table(jobs), seed), servers, partition, {"slot_fill": fill})
+
+
+def failing_chunks(n: int = 60, seed: int = 0) -> World:
+    """The busy world, whose servers and cloud go every few minutes and come back without their chunks."""
+    world = busy_chunks(n, seed)
+    fill = "whole" if seed % 2 == 0 else "fractional"
+    return _world(world.table, failing(world.cluster, seed), params={"slot_fill": fill})
 
 
 def chunk_edge_cases() -> dict[str, EdgeCase]:

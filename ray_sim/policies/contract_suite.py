@@ -22,6 +22,7 @@ from ray_sim.policies.contract_chunks import (
     EdgeCase,
     busy_chunks,
     chunk_edge_cases,
+    failing_chunks,
     with_other_chunk_lengths,
 )
 from ray_sim.policies.contract_worlds import (
@@ -93,7 +94,8 @@ def _busy(new: NewPolicy, seed: int = 0, *, partition: Partition = "none") -> Wo
 
 def _failing(new: NewPolicy, seed: int = 0) -> list[World]:
     """Worlds whose servers come and go, of the kind the policy is for."""
-    return [] if new().chunked else [failing_world(seed=seed)]
+    make = failing_chunks if new().chunked else failing_world
+    return [make(seed=seed)]
 
 
 def _edge_cases(new: NewPolicy) -> dict[str, EdgeCase]:

@@ -80,21 +80,24 @@ def busy_world(n: int = 60, seed: int = 0, *, partition: Partition = "none") -> 
 
 def failing_world(n: int = 60, seed: int = 0) -> World:
     """The busy world, whose servers go every few minutes, come back, and leave jobs at a checkpoint."""
-    draw = Streams(seed).generator("contract-outages")
     world = busy_world(n, seed)
-    servers = len(world.cluster)
+    params = {"slot_s": SLOT_S, "restart_cost_s": 7.0, "checkpoint_s": 60.0}
+    return build_world(world.table, failing(world.cluster, seed), params=params)
+
+
+def failing(servers: Cluster, seed: int) -> Cluster:
+    """The cluster, each of whose servers goes now and then, and comes back."""
+    draw = Streams(seed).generator("contract-outages")
     down_us = np.cumsum(draw.integers(20, 200, 40)) * US_PER_S
     spans = draw.integers(1, 400, 40) * US_PER_S
     changes: list[tuple[int, int, bool]] = []
-    back_us = np.zeros(servers, dtype=np.int64)
-    for time_us, span_us, server in zip(down_us, spans, draw.integers(0, servers, 40), strict=True):
+    back_us = np.zeros(len(servers), dtype=np.int64)
+    for time_us, span_us, server in zip(down_us, spans, draw.integers(0, len(servers), 40), strict=True):
         if time_us > back_us[server]:
             back_us[server] = time_us + span_us
             changes += [(int(time_us), int(server), False), (int(back_us[server]), int(server), True)]
     columns = [np.array(column) for column in zip(*sorted(changes), strict=True)]
-    failing = replace(world.cluster, availability=Availability(*columns))
-    params = {"slot_s": SLOT_S, "restart_cost_s": 7.0, "checkpoint_s": 60.0}
-    return build_world(world.table, failing, params=params)
+    return replace(servers, availability=Availability(*columns))
 
 
 def edge_cases() -> dict[str, World]:

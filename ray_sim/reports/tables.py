@@ -110,6 +110,8 @@ def summary_rows(summary: Summary) -> list[tuple[str, object]]:
     if summary.certificate is not None:
         rows.append(("lower bound on mean JCT s", summary.certificate.bound_s))
         rows.append(("gap to that bound", summary.certificate.gap))
+        if summary.certificate.only_b1 is not None:
+            rows.append(("nobody waits in that bound", summary.certificate.only_b1))
     rows += [("preemptions", summary.preemptions), ("restarts", summary.restarts)]
     if summary.interruptions:
         rows += [("servers lost by jobs", summary.interruptions), ("progress lost s", summary.lost_s)]

@@ -36,7 +36,13 @@ class JctBounds:
 
 
 def jct_bounds(
-    release: IntArray, shortest: FloatArray, area: FloatArray, capacity: FloatArray, partition: IntArray
+    release: IntArray,
+    shortest: FloatArray,
+    area: FloatArray,
+    capacity: FloatArray,
+    partition: IntArray,
+    *,
+    busy: FloatArray | None = None,
 ) -> JctBounds | None:
     """Bounds on the mean of completion minus release over the given jobs; None if there are none.
 
@@ -49,6 +55,8 @@ def jct_bounds(
     area : (J, R) least resource x time a job takes, >= 0
     capacity : (P, R) what a partition offers of each resource, may be infinite
     partition : (J,) in [0, P)
+    busy : (J,) a job's work over the largest rate at which it is ever done, at most ``shortest``, which
+        it is without it: a job cannot always be done at that rate from start to end
 
     Raises
     ------
@@ -64,13 +72,14 @@ def jct_bounds(
     ends = np.cumsum(np.bincount(partition, minlength=len(capacity)))
     for p, jobs in enumerate(np.split(by_partition, ends[:-1])):
         if len(jobs):
-            total += len(jobs) * _bounds_of_pool(release[jobs], shortest[jobs], area[jobs], capacity[p])
+            spans = shortest[jobs], (shortest if busy is None else busy)[jobs]
+            total += len(jobs) * _bounds_of_pool(release[jobs], *spans, area[jobs], capacity[p])
     b1, b2, b3, bound = (float(value) for value in total / n * _ROUND_DOWN)
     return JctBounds(b1, b2, b3, bound)
 
 
 def _bounds_of_pool(
-    release: IntArray, shortest: FloatArray, area: FloatArray, capacity: FloatArray
+    release: IntArray, shortest: FloatArray, busy: FloatArray, area: FloatArray, capacity: FloatArray
 ) -> FloatArray:
     """(4,) B1, B2, B3 and their maximum, with the best resource for each."""
     b1, b2, b3 = float(shortest.mean()), 0.0, 0.0
@@ -78,12 +87,14 @@ def _bounds_of_pool(
         if amount == 0 and area[:, r].any():
             raise ValueError(f"jobs need resource {r}, of which their partition has none")
         size = np.divide(area[:, r], amount, out=np.zeros(len(area)), where=area[:, r] > 0)
-        squashed, busy = _squashed_bounds(release, shortest, size)
-        b2, b3 = max(b2, squashed), max(b3, busy)
+        squashed, averaged = _squashed_bounds(release, shortest, busy, size)
+        b2, b3 = max(b2, squashed), max(b3, averaged)
     return np.array([b1, b2, b3, max(b1, b2, b3)])
 
 
-def _squashed_bounds(release: IntArray, shortest: FloatArray, size: FloatArray) -> tuple[float, float]:
+def _squashed_bounds(
+    release: IntArray, shortest: FloatArray, busy: FloatArray, size: FloatArray
+) -> tuple[float, float]:
     """B2 and B3 on one machine on which the jobs take ``size`` time.
 
     The machine runs in integer ticks, the finest power of two for which its clock fits, and sizes round
@@ -99,8 +110,8 @@ def _squashed_bounds(release: IntArray, shortest: FloatArray, size: FloatArray) 
     flow, _ = _serve(start, key=remaining, left=remaining)
     _, moment = _serve(start, key=work, left=work.copy())
     b2 = np.ldexp(float(flow.sum(dtype=np.float64)), -bits)
-    busy = np.ldexp(float((moment / work).sum()), -bits)
-    b3 = busy + 0.5 * float(shortest[served].sum()) + float(shortest[~served].sum())
+    averaged = np.ldexp(float((moment / work).sum()), -bits)
+    b3 = averaged + 0.5 * float(busy[served].sum()) + float(shortest[~served].sum())
     return float(b2) / n, b3 / n
 
 

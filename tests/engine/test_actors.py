@@ -13,7 +13,7 @@ from hypothesis import given, settings
 
 from benchmarks.processes import descendants
 from ray_sim.engine.actors import MAX_DEATHS, RayFleet, run_on_actors
-from ray_sim.engine.contract import View
+from ray_sim.engine.contract import Policy, View
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.fleet import LocalFleet
 from ray_sim.engine.holdings import State
@@ -21,12 +21,13 @@ from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.world import World
 from ray_sim.experiments.fanout import cluster
 from ray_sim.model.errors import InvalidScenarioError, RunFailedError, RunStoppedError
+from ray_sim.policies.contract_chunks import failing_chunks
 from ray_sim.policies.contract_suite import ACTOR_CLAUSES
 from ray_sim.policies.contract_worlds import busy_world, failing_world
 from ray_sim.policies.fifo import Fifo
 from ray_sim.policies.registry import create_policy, policy_infos
 from tests.engine.test_availability import failing_worlds
-from tests.engine.test_sites import run_with, through_bytes
+from tests.engine.test_sites import Case, chunk_cases, run_with, through_bytes
 from tests.random_worlds import PolicyChoice, policies
 from tests.worlds import fingerprint, replay
 
@@ -85,6 +86,7 @@ class Album:
 
 
 FIFO = partial(create_policy, "fifo", {"backfill": True})
+CHUNK_SPT = partial(create_policy, "chunk_spt")
 
 
 @pytest.mark.parametrize("policy", [info.name for info in policy_infos()])
@@ -110,12 +112,25 @@ def test_random_worlds_are_the_same_on_actors(world: World, policy: PolicyChoice
     assert fingerprint(result) == fingerprint(replay(world, policy.create(), loop="general"))
 
 
+@settings(max_examples=10)
+@given(case=chunk_cases())
+def test_chunks_that_are_lost_and_withdrawn_are_the_same_on_actors(case: Case) -> None:
+    world, new = case
+    fleet = RayFleet(world, len(world.cluster))
+    result = run_with(world, new(), fleet)
+    fleet.close()
+    assert fingerprint(result) == fingerprint(replay(world, new()))
+
+
 @pytest.mark.parametrize("kind", ["SiteActor", "SchedulerActor"])
-def test_nothing_changes_when_an_actor_is_killed(kind: str) -> None:
-    world = failing_world()
+@pytest.mark.parametrize(("make", "new"), [(failing_world, FIFO), (failing_chunks, CHUNK_SPT)])
+def test_nothing_changes_when_an_actor_is_killed(
+    make: Callable[[], World], new: Callable[[], Policy], kind: str
+) -> None:
+    world = make()
     keeper = Album(every=25)
-    result = run_on_actors(world, FIFO, sites=2, progress=killer(kind, {10, 60}), keeper=keeper, spell_s=0)
-    assert fingerprint(result) == fingerprint(replay(world, FIFO(), loop="general"))
+    result = run_on_actors(world, new, sites=2, progress=killer(kind, {10, 60}), keeper=keeper, spell_s=0)
+    assert fingerprint(result) == fingerprint(replay(world, new(), loop="general"))
     assert result.recoveries == 2
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,14 +14,17 @@ from ray_sim.engine.contract import Policy, View, Wake
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.run import Loop
 from ray_sim.engine.world import World, build_world
-from ray_sim.model.availability import Availability
 from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.result import RunResult
-from tests.random_worlds import PolicyChoice, policies, worlds
+from tests.random_worlds import PolicyChoice, policies, server_changes, worlds
 from tests.scripted import at_times, scripted
 from tests.toys import WorkersTruth, world_with
 from tests.worlds import (
+    DOWN,
+    UP,
+    Change,
     Job,
+    availability,
     cluster_of,
     column_of,
     events_of,
@@ -33,19 +35,6 @@ from tests.worlds import (
 )
 
 LOOPS: tuple[Loop, ...] = ("auto", "general")
-
-Change = tuple[float, int, bool]
-"""Seconds, server, whether it is there from then on."""
-
-DOWN, UP = False, True
-
-
-def availability(changes: Sequence[Change]) -> Availability:
-    return Availability(
-        time_us=np.array([round(time_s * 1e6) for time_s, _, _ in changes], dtype=np.int64),
-        server=np.array([server for _, server, _ in changes], dtype=np.int64),
-        up=np.array([up for _, _, up in changes], dtype=np.bool_),
-    )
 
 
 def world_of(
@@ -235,16 +224,7 @@ def test_a_policy_sees_which_servers_changed_and_which_jobs_returned() -> None:
 def failing_worlds(draw: st.DrawFn) -> World:
     """Small worlds full of ties, whose servers go and come back all the time."""
     world = draw(worlds(max_servers=4))
-    n = len(world.cluster)
-    times = draw(st.lists(st.integers(0, 20).map(float) | st.sampled_from([0.5, 2.75]), max_size=12))
-    state = [draw(st.booleans()) for _ in range(n)]
-    changes = []
-    for time_s in sorted(times):
-        server = draw(st.integers(0, n - 1))
-        state[server] = not state[server]
-        changes.append((time_s, server, state[server]))
-    changes += [(25.0, server, UP) for server in range(n) if not state[server]]
-    cluster = replace(world.cluster, availability=availability(changes))
+    cluster = replace(world.cluster, availability=availability(draw(server_changes(len(world.cluster)))))
     seconds = {
         "checkpoint_s": draw(st.sampled_from([0, 1.5, 4, 100])),
         "restart_cost_s": world.restart_us / 1e6,

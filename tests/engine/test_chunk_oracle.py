@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from ray_sim.model.result import RunResult
 from tests.chunk_worlds import CLOUD, ChunkJob, Row, Script, Server, chunk_world, runs_of
-from tests.engine.naive_chunks import ALWAYS, Naive, Sent, simulate
-from tests.worlds import fingerprint, replay
+from tests.engine.naive_chunks import ALWAYS, Naive, NaiveWorld, Planned, Times
+from tests.random_worlds import server_changes
+from tests.worlds import Change, fingerprint, replay
 
 SLOTS = 400
 """More than any case below takes."""
@@ -68,38 +71,54 @@ def cases(draw: st.DrawFn) -> Case:
     return Case(jobs, servers, dict(sorted(script.items())), draw(st.booleans()))
 
 
-def expected(case: Case) -> Naive:
+def expected(case: Case, changes: Sequence[Change] = ()) -> Naive:
     """The naive simulation; lengths and upload ends from their definition."""
-    worker_server = [
+    server_of = [
         s
         for s, server in enumerate(case.servers)
         for _ in range(1 if server.kind == CLOUD else server.workers)
     ]
-    clouds = {w for w, s in enumerate(worker_server) if case.servers[s].kind == CLOUD}
-    in_cloud = {
-        job
-        for rows in case.script.values()
-        for job in range(len(case.jobs))
-        if sum(row[0] == job and row[2] in clouds for row in rows) == case.jobs[job].chunks
-    }
-    dispatches: dict[int, list[Sent]] = {}
-    for at, rows in case.script.items():
-        for job, unit, worker, key in rows:
-            of, server = case.jobs[job], case.servers[worker_server[worker]]
-            exchange_s = 0 if job in in_cloud else of.exchange_s
-            ready = at + (of.cloud_upload_s if worker in clouds else of.upload_s)
-            length = math.ceil(of.chunk_s / server.speed + exchange_s)
-            order = sum(len(sent) for sent in dispatches.values())
-            dispatches.setdefault(int(at), []).append(Sent(job, unit, worker, key, order, int(ready), length))
-    ps = [ALWAYS if server.kind == CLOUD else server.ps for server in case.servers]
-    return simulate(
-        dispatches,
-        ps,
+    clouds = frozenset(w for w, s in enumerate(server_of) if case.servers[s].kind == CLOUD)
+    speed = [case.servers[s].speed for s in server_of]
+    jobs = [
+        Times(
+            chunks=job.chunks,
+            uploads=[int(job.cloud_upload_s if w in clouds else job.upload_s) for w in range(len(speed))],
+            lengths=[math.ceil(job.chunk_s / v + job.exchange_s) for v in speed],
+            lengths_in_cloud=[math.ceil(job.chunk_s / v) for v in speed],
+        )
+        for job in case.jobs
+    ]
+    at_slot: dict[int, list[tuple[int, bool]]] = {}
+    for at, server, up in changes:
+        at_slot.setdefault(math.ceil(at), []).append((server, up))
+    first_up = {server: up for _, server, up in reversed(changes)}
+    world = NaiveWorld(
+        jobs=jobs,
+        ps=[ALWAYS if server.kind == CLOUD else server.ps for server in case.servers],
+        server_of=server_of,
+        on_demand=clouds,
         overtake=case.overtake,
-        in_cloud=frozenset(in_cloud),
-        on_demand=frozenset(clouds),
-        slots=SLOTS,
+        changes=at_slot,
     )
+    plan = {int(at): [Planned(*row) for row in rows] for at, rows in case.script.items()}
+    return world.simulate(plan, SLOTS, away=[server for server, up in first_up.items() if up])
+
+
+def assert_alike(case: Case, result: RunResult, naive: Naive) -> None:
+    """Every chunk ran in the same slots, and all counts agree."""
+    for number, job in enumerate(case.jobs):
+        for unit in range(job.chunks):
+            runs = runs_of(result, f"J{number + 1}", unit)
+            assert [slot for begin, end in runs for slot in range(int(begin), int(end))] == naive.ran(
+                number, unit
+            )
+    done = [naive.finish(number, job.chunks) for number, job in enumerate(case.jobs)]
+    assert result.jobs["finish_s"].to_list() == done
+    assert result.summary.preemptions == naive.preemptions
+    # The naive one goes on for ever where jobs stand still for ever.
+    if None not in done:
+        assert result.summary.stalled_s == naive.stalled
 
 
 @pytest.mark.slow
@@ -108,25 +127,46 @@ def expected(case: Case) -> Naive:
 def test_chunks_run_in_the_slots_in_which_a_naive_simulator_runs_them(
     case: Case, slot_s: float | None
 ) -> None:
-    naive = expected(case)
     world = chunk_world(case.jobs, case.servers, slot_s=slot_s)
+    assert_alike(case, replay(world, Script(case.script, overtake=case.overtake)), expected(case))
+
+
+@st.composite
+def failing_cases(draw: st.DrawFn, *, whole_seconds: bool) -> tuple[Case, list[Change]]:
+    """Cases with one cloud at most, and servers that come and go."""
+    case = draw(cases())
+    clouds = [i for i, server in enumerate(case.servers) if server.kind == CLOUD]
+    assume(len(clouds) <= 1)
+    changes = draw(server_changes(len(case.servers)))
+    if whole_seconds:
+        changes = [(float(math.ceil(at)), server, up) for at, server, up in changes]
+    return case, changes
+
+
+@pytest.mark.slow
+@settings(max_examples=400)
+@given(failing=st.one_of(
+    st.tuples(failing_cases(whole_seconds=False), st.just(1.0)),
+    st.tuples(failing_cases(whole_seconds=True), st.none()),
+))  # fmt: skip
+def test_what_is_lost_with_a_server_is_done_again_as_in_the_naive_simulator(
+    failing: tuple[tuple[Case, list[Change]], float | None],
+) -> None:
+    (case, changes), slot_s = failing
+    naive = expected(case, changes)
+    world = chunk_world(case.jobs, case.servers, slot_s=slot_s, changes=changes)
     result = replay(world, Script(case.script, overtake=case.overtake))
-    for chunk in naive.chunks:
-        runs = runs_of(result, f"J{chunk.job + 1}", chunk.unit)
-        ran = [slot for begin, end in runs for slot in range(int(begin), int(end))]
-        assert ran == chunk.ran
-    done = [max(c.ran[-1] + 1 for c in naive.chunks if c.job == job) if finished(naive, job) else None
-            for job in range(len(case.jobs))]  # fmt: skip
-    assert result.jobs["finish_s"].to_list() == done
-    assert result.summary.preemptions == naive.preemptions
-    # The naive one goes on for ever where jobs stand still for ever.
-    if None not in done:
-        assert result.summary.stalled_s == naive.stalled
-
-
-def finished(naive: Naive, job: int) -> bool:
-    """Whether all chunks of a job are done."""
-    return all(chunk.left == 0 for chunk in naive.chunks if chunk.job == job)
+    assert_alike(case, result, naive)
+    if result.summary.unfinished:
+        return  # then the naive one may go on longer
+    jobs = range(len(case.jobs))
+    assert result.jobs["interruptions"].to_list() == [naive.interruptions.get(job, 0) for job in jobs]
+    lost = [sum(len(chunk.ran) for chunk in naive.lost if chunk.job == job) for job in jobs]
+    assert result.jobs["lost_s"].to_list() == lost
+    for sites in range(2, len(case.servers) + 1):
+        assert fingerprint(replay(world, Script(case.script, overtake=case.overtake), sites=sites)) == (
+            fingerprint(result)
+        )
 
 
 @settings(max_examples=60)

@@ -21,7 +21,7 @@ def queues() -> ChunkQueues:
 
 
 def until(q: ChunkQueues, now: int) -> list[list[int]]:
-    """All that happens until ``now``, as [time, event, job, unit, worker], in the order of the fleet."""
+    """All that happens until ``now``, as [time, event, job, unit, worker, left], as a fleet orders it."""
     happened: list[list[int]] = []
     while q.next_us <= now:
         at = q.next_us
@@ -80,7 +80,7 @@ def test_queues_go_on_alike_from_their_state_and_lose_no_work(script: list[Step]
     ran = dict.fromkeys(work, 0)
     since: dict[int, int] = {}
     done = []
-    for at, event, _, unit, _ in happened:
+    for at, event, _, unit, *_ in happened:
         if event == RUN:
             since[unit] = at
         elif event in (PAUSE, PREEMPT, COMPLETE):
@@ -100,7 +100,7 @@ def test_a_thousand_workers_with_a_hundred_chunks_each_finish_them_shortest_firs
     columns = [worker, lengths.ravel(), np.zeros(n), number, np.zeros(n), lengths.ravel(), np.ones(n)]
     q.set_ps(np.array([[0, 1]]))
     q.dispatch(np.stack(columns, axis=1).astype(np.int64))
-    finish = {unit: at for at, event, _, unit, _ in until(q, NEVER_US - 1) if event == COMPLETE}
+    finish = {unit: at for at, event, _, unit, *_ in until(q, NEVER_US - 1) if event == COMPLETE}
     # Shortest first on each worker: completions are the running sums of the sorted lengths.
     ended = np.array([finish[unit] for unit in range(n)]).reshape(n_workers, each)
     np.testing.assert_array_equal(np.sort(ended, axis=1), np.cumsum(np.sort(lengths, axis=1), axis=1))

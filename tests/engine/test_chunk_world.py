@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from ray_sim.engine.world import World, build_world
-from ray_sim.model.availability import Availability
 from ray_sim.model.errors import InvalidScenarioError
 from tests.chunk_worlds import CLOUD, ChunkJob, Server, chunk_columns, chunk_world, cluster_of
-from tests.worlds import Job, job_table
+from tests.worlds import DOWN, UP, Job, job_table
 
 JOBS = [ChunkJob(0, 2, 5), ChunkJob(1, 3, 4)]
 
@@ -57,18 +54,22 @@ def test_whole_slots_have_a_length() -> None:
 
 
 def test_facts_without_effect_are_refused() -> None:
-    for name in ("restart_cost_s", "checkpoint_s"):
-        told = refusal(chunk_columns(JOBS), **{"slot_s": 10, name: 1})
-        assert f"{name}: with truth=a_online" in told
+    told = refusal(chunk_columns(JOBS), slot_s=10, restart_cost_s=1)
+    assert "restart_cost_s: with truth=a_online chunks go on at no cost" in told
+    told = refusal(chunk_columns(JOBS), slot_s=10, checkpoint_s=1)
+    assert "checkpoint_s: with truth=a_online a chunk that loses its server begins anew" in told
     assert "set truth=a_online" in refusal({}, truth="rigid", slot_fill="fractional")
 
 
-def test_servers_do_not_come_and_go_in_chunked_worlds() -> None:
-    down = Availability(np.array([5_000_000]), np.array([0]), np.array([False]))
-    table = job_table([Job(0, 1, 1)], columns=chunk_columns([ChunkJob(0, 1, 1)]))
-    failing = replace(cluster_of([Server()]), availability=down)
-    with pytest.raises(InvalidScenarioError, match="availability: servers come and go in worlds of whole"):
-        build_world(table, failing, params={"truth": "a_online", "slot_s": 10})
+def test_in_whole_slots_servers_come_and_go_between_slots() -> None:
+    # Slots of 10 s from the first submission at 3 s: 5, 13 and 14 s are 2, 10 and 11 s later.
+    changes = [(5.0, 0, DOWN), (13.0, 0, UP), (14.0, 0, DOWN)]
+    jobs = [job._replace(submit_s=job.submit_s + 3) for job in JOBS]
+    assert chunk_world(jobs, slot_s=10, changes=changes).outages.time.tolist() == [
+        10_000_000, 10_000_000, 20_000_000
+    ]  # fmt: skip
+    in_microseconds = chunk_world(jobs, changes=changes).outages.time.tolist()
+    assert in_microseconds == [2_000_000, 10_000_000, 11_000_000]
 
 
 def test_more_than_the_clock_can_hold_is_refused_with_the_longest_job() -> None:

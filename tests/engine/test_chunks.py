@@ -35,7 +35,7 @@ from tests.chunk_worlds import (
     first_idle_ps,
     runs_of,
 )
-from tests.scripted import scripted
+from tests.scripted import at_times, scripted
 from tests.worlds import Job, column_of, events_of, replay, times_of, world_of
 
 J1, J2, J3 = 0, 1, 2
@@ -443,8 +443,13 @@ def test_in_whole_slots_parameter_servers_change_between_slots() -> None:
 
 
 def test_a_chunk_is_dispatched_once() -> None:
+    twice = {
+        0.0: Decision(dispatch=dispatch_of([(J1, 0, 0, 0)])),
+        1.0: Decision(dispatch=dispatch_of([(J1, 0, 1, 0)])),
+    }
+    policy = scripted(at_times(twice), wake=Wake.ARRIVAL | Wake.REVIEW, chunks=True)
     with pytest.raises(InfeasibleDecisionError, match=r"^at 1 s: .* chunk 0 of job J1 .* second time$"):
-        run([ChunkJob(0, 2, 3)], {0.0: [(J1, 0, 0, 0)], 1.0: [(J1, 0, 1, 0)]})
+        replay(chunk_world([ChunkJob(0, 2, 3)], TWO), policy)
 
 
 def test_columns_of_a_dispatch_have_one_length() -> None:
@@ -462,13 +467,23 @@ def test_only_chunked_jobs_have_chunks() -> None:
         replay(world_of([Job(0, 1, 3)], [1]), policy)
 
 
-@pytest.mark.parametrize("ending", ["evict", "reject"])
-def test_a_job_with_chunks_on_workers_cannot_be_ended(ending: str) -> None:
-    simulation = Simulation(chunk_world([ChunkJob(0, 2, 3)]), Script({}))
+@pytest.mark.parametrize(
+    ("ending", "slot_s", "words"),
+    [
+        ("reject", None, "rejects job J1, which has chunks on workers .*; evict it instead"),
+        ("evict", 2, "evicts job J1, which has chunks on workers .* within a slot of 2 s"),
+    ],
+)
+def test_a_job_with_chunks_on_workers_is_evicted_and_in_whole_slots_between_slots(
+    ending: str, slot_s: float | None, words: str
+) -> None:
+    simulation = Simulation(chunk_world([ChunkJob(0, 2, 3), ChunkJob(1, 1, 1)], slot_s=slot_s), Script({}))
     assert simulation.advance() is not None
     simulation.apply(Decision(dispatch=dispatch_of([(J1, 0, 0, 0)])))
     assert simulation.advance() is not None
-    with pytest.raises(InfeasibleDecisionError, match="ends job J1, which has chunks"):
+    simulation.apply(Decision())
+    assert simulation.advance() is not None
+    with pytest.raises(InfeasibleDecisionError, match=words):
         simulation.apply(Decision(**{ending: np.array([J1])}))  # type: ignore[arg-type]
 
 

@@ -2,71 +2,17 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, field
-from itertools import groupby
-from typing import NamedTuple
-
 import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ray_sim.engine.world import World, build_world
-from ray_sim.model.result import JobStatus, RunResult
+from ray_sim.model.result import JobStatus
+from tests.history import History
 from tests.random_worlds import PolicyChoice, job_lists, policies, worlds
 from tests.worlds import Job, cluster_of, fingerprint, job_table, replay, times_of, world_of
 
 few = settings(max_examples=60)
-
-Holding = dict[str, int]
-"""Tasks by server."""
-
-
-class Event(NamedTuple):
-    time_us: int
-    event: str
-    job: str
-    server: str | None
-    tasks: int
-
-
-class Span(NamedTuple):
-    """A job held the same servers for a time."""
-
-    begin_us: int
-    end_us: int
-    holding: Holding
-    pauses: bool
-    """Whether the job had run before, and so pays the restart cost."""
-
-
-@dataclass(slots=True)
-class History:
-    """A run replayed from its events alone."""
-
-    result: RunResult
-    spans: dict[str, list[Span]] = field(default_factory=lambda: defaultdict(list))
-    held: list[tuple[int, dict[str, Holding]]] = field(default_factory=list)
-    """After each instant: what every job holds."""
-
-    def __post_init__(self) -> None:
-        now: dict[str, Holding] = {}
-        since: dict[str, int] = {}
-        ran: set[str] = set()
-        columns = self.result.events.select("time_s", "event", "job_id", "server", "count")
-        events = [Event(round(row[0] * 1e6), *row[1:]) for row in columns.iter_rows()]
-        for time_us, instant in groupby(events, key=lambda event: event.time_us):
-            for (kind, job), rows in groupby(instant, key=lambda event: (event.event, event.job)):
-                if kind in ("submit", "reject", "level"):
-                    continue
-                if job in now:
-                    pauses = job in ran
-                    self.spans[job].append(Span(since[job], time_us, now.pop(job), pauses))
-                    ran.add(job)
-                if kind in ("start", "move"):
-                    now[job] = {str(row.server): row.tasks for row in rows}
-                    since[job] = time_us
-            self.held.append((time_us, dict(now)))
 
 
 def task_demand(world: World) -> dict[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 import pytest
@@ -23,11 +24,13 @@ from ray_sim.model.result import RunResult
 from ray_sim.model.units import NEVER_US, IntArray
 from ray_sim.policies.registry import create_policy
 from tests.chunk_worlds import ChunkJob, Server, chunk_world
-from tests.random_worlds import job_lists, policies, worlds
-from tests.toys import Dealer, Turns, WorkersTruth, chunked, world_with
+from tests.random_worlds import job_lists, policies, server_changes, worlds
+from tests.toys import Dealer, Impatient, Turns, WorkersTruth, chunked, world_with
 from tests.worlds import Job, changes_of, fingerprint, replay, world_of
 
-few = settings(max_examples=40)
+few = settings(max_examples=60)
+
+CHUNK_POLICIES = ("chunk_fifo", "chunk_spt")
 
 
 def through_bytes(state: Mapping[str, np.ndarray]) -> State:
@@ -56,8 +59,8 @@ class Travelling:
     def next_us(self) -> int:
         return self._travel().next_us
 
-    def collect(self, now_us: int) -> IntArray:
-        return self._travel().collect(now_us)
+    def collect(self, now_us: int, commands: Commands | None = None) -> IntArray:
+        return self._travel().collect(now_us, commands)
 
     def command(self, now_us: int, commands: Commands) -> None:
         self._travel().command(now_us, commands)
@@ -100,28 +103,42 @@ def run_in_two(world: World, new: Callable[[], Policy], sites: int, stop: int) -
     return continued.result()
 
 
+Case = tuple[World, Callable[[], Policy]]
+"""A world and a way to make a policy for it."""
+
+
 @st.composite
-def other_worlds(draw: st.DrawFn) -> tuple[World, Callable[[], Policy]]:
-    """Worlds of all kinds on up to 7 servers, each with a way to make a policy for it."""
+def chunk_cases(draw: st.DrawFn) -> Case:
+    """Chunked jobs on up to 7 servers, which may come and go; some policies evict jobs."""
+    jobs = sorted(draw(job_lists(min_size=1, max_size=8)))
+    servers = draw(st.integers(1, 7))
+    chunks = draw(st.lists(st.integers(1, 5), min_size=len(jobs), max_size=len(jobs)))
+    changes = draw(st.just([]) | server_changes(servers))
+    built_in = [partial(create_policy, name) for name in CHUNK_POLICIES]
+    makers: list[Callable[[], Policy]] = [Dealer, Impatient, *built_in]
+    return chunked(jobs, chunks, servers, changes), draw(st.sampled_from(makers))
+
+
+@st.composite
+def other_worlds(draw: st.DrawFn) -> Case:
+    """Worlds of all kinds on up to 7 servers."""
     kind = draw(st.sampled_from(["rigid", "chunked", "elastic"]))
+    if kind == "chunked":
+        return draw(chunk_cases())
     if kind == "rigid":
         return draw(worlds(max_servers=7)), draw(policies()).create
     jobs = sorted(draw(job_lists(min_size=1, max_size=8)))
     gpus = [float(n) for n in draw(st.lists(st.integers(1, 3), min_size=1, max_size=7))]
-    if kind == "elastic":
-        jobs = [job._replace(gpus=1) for job in jobs]
-        params = {"slot_s": draw(st.sampled_from([0.5, 3])), "restart_cost_s": draw(st.sampled_from([0, 1]))}
-        # Jobs that are always on the move may never end.
-        params["horizon_s"] = 60
-        return world_with(WorkersTruth, jobs, gpus, elastic=True, params=params), Turns
-    chunks = draw(st.lists(st.integers(1, 5), min_size=len(jobs), max_size=len(jobs)))
-    name = draw(st.sampled_from(["", "chunk_fifo", "chunk_spt"]))
-    return chunked(jobs, chunks, len(gpus)), (lambda: create_policy(name)) if name else Dealer
+    jobs = [job._replace(gpus=1) for job in jobs]
+    params = {"slot_s": draw(st.sampled_from([0.5, 3])), "restart_cost_s": draw(st.sampled_from([0, 1]))}
+    # Jobs that are always on the move may never end.
+    params["horizon_s"] = 60
+    return world_with(WorkersTruth, jobs, gpus, elastic=True, params=params), Turns
 
 
 @few
 @given(case=other_worlds())
-def test_any_number_of_sites_gives_the_same_run(case: tuple[World, Callable[[], Policy]]) -> None:
+def test_any_number_of_sites_gives_the_same_run(case: Case) -> None:
     world, new = case
     one = fingerprint(run_with(world, new(), LocalFleet(world, 1)))
     for sites in {min(2, len(world.cluster)), len(world.cluster)}:
@@ -130,9 +147,7 @@ def test_any_number_of_sites_gives_the_same_run(case: tuple[World, Callable[[], 
 
 @few
 @given(case=other_worlds(), stop=st.integers(0, 25), sites=st.integers(1, 3))
-def test_a_run_stopped_anywhere_goes_on_alike_from_its_state(
-    case: tuple[World, Callable[[], Policy]], stop: int, sites: int
-) -> None:
+def test_a_run_stopped_anywhere_goes_on_alike_from_its_state(case: Case, stop: int, sites: int) -> None:
     world, new = case
     sites = min(sites, len(world.cluster))
     whole = fingerprint(run_with(world, new(), LocalFleet(world, sites)))
@@ -141,9 +156,7 @@ def test_a_run_stopped_anywhere_goes_on_alike_from_its_state(
 
 @settings(max_examples=20)
 @given(case=other_worlds(), sites=st.integers(1, 3))
-def test_sites_that_travel_as_bytes_between_any_two_requests_change_nothing(
-    case: tuple[World, Callable[[], Policy]], sites: int
-) -> None:
+def test_sites_that_travel_as_bytes_between_any_two_requests_change_nothing(case: Case, sites: int) -> None:
     world, new = case
     sites = min(sites, len(world.cluster))
     stays = fingerprint(run_with(world, new(), LocalFleet(world, sites)))
@@ -171,7 +184,7 @@ def chunk_site() -> Site:
 TWO_WORKERS = Commands(changes=changes_of([(0, [(1, 0, 1)]), (1, [(2, 0, 1)])]))
 ONE_CHUNK = Commands(ps=np.array([[0, 1]]), chunks=np.array([[3, 0, 0, 0, 12, 5, 1]]))
 """Job 0 has a parameter server; to worker 3, key 0, its chunk 0, uploaded at 12 us, 5 us of work."""
-STARTED, DONE = [[SERVE, 0, 0, 3], [RUN, 0, 0, 3]], [[COMPLETE, 0, 0, 3]]
+STARTED, DONE = [[SERVE, 0, 0, 3, 5], [RUN, 0, 0, 3, 5]], [[COMPLETE, 0, 0, 3, 0]]
 
 
 def test_a_repeated_request_is_answered_again_and_not_carried_out_twice() -> None:

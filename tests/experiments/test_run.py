@@ -10,13 +10,16 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from ray_sim.experiments.cluster_file import load_cluster
-from ray_sim.experiments.run import run_scenario, simulate
+from ray_sim.experiments.run import read_base, realise, run_scenario, simulate
 from ray_sim.experiments.scenario import Scenario, parse_scenario
+from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.model.errors import InvalidScenarioError, InvalidWorkloadError
 from ray_sim.model.metrics import Trim
 from ray_sim.policies.fifo import Fifo
+from workloads.arrivals import ArrivalKind
+from workloads.enrich import enrich
 from workloads.store import load_workload, read_frame, write_workload
-from workloads.synth import synth
+from workloads.synth import Request, synth, synth_file
 
 
 def _scenario(**changes: object) -> Scenario:
@@ -52,6 +55,27 @@ def test_another_seed_draws_another_workload(at_desk: Path) -> None:
     assert first["submit_s"].to_list() != second["submit_s"].to_list()
 
 
+def test_jobs_like_those_of_a_file_are_the_ones_that_synth_draws(at_desk: Path) -> None:
+    drawn = synth_file("week.parquet", Request(25, arrivals=ArrivalKind.ALTERNATING), seed=3)
+    write_workload(drawn.frame, drawn.provenance, Path("like.parquet"))
+    given = {"like": "week.parquet", "jobs": 25, "arrivals": "alternating"}
+    finished = run_scenario(_scenario(workload={"synth": given}, seed=3))
+    assert finished.result.jobs.equals(simulate("like.parquet", "small.yaml").jobs)
+    manifest = json.loads(finished.files()["manifest.json"])
+    assert manifest["inputs"]["workload"] == {
+        "synth": {**given, "load_scale": 1.0},
+        "load_scale": 1.0,
+        "unsuccessful": "keep",
+    }
+
+
+def test_a_file_to_be_like_that_has_no_rate_is_named(at_desk: Path) -> None:
+    frame, provenance = synth("philly", 4, seed=1)
+    write_workload(frame.with_columns(submit_s=pl.lit(7.0)), provenance, Path("once.parquet"))
+    with pytest.raises(InvalidWorkloadError, match="synth:like-once:5: all 4 jobs are submitted at one"):
+        run_scenario(_scenario(workload={"synth": {"like": "once.parquet", "jobs": 5}}))
+
+
 def test_every_job_is_reported_to_the_progress(at_desk: Path) -> None:
     reports: list[tuple[int, int]] = []
     run_scenario(_scenario(), progress=lambda ended, jobs: reports.append((ended, jobs)))
@@ -73,6 +97,7 @@ def test_a_realised_workload_runs_and_the_manifest_counts_what_was_left_out(at_d
         "outside_window": 15,
         "replayed": 15,
         "unknown_status": 10,
+        "infeasible": 0,
     }
     assert manifest["inputs"]["workload"] == {**workload, "window": [0.0, end_s], "load_scale": 2.0}
     assert len(finished.result.jobs) == 15
@@ -84,6 +109,46 @@ def test_a_window_of_a_synthetic_workload_is_cut_from_the_draw(at_desk: Path) ->
     whole = run_scenario(_scenario(workload=synthetic)).result.jobs
     early = run_scenario(_scenario(workload={**synthetic, "window": [0, 3000]})).result.jobs
     assert early["job_id"].to_list() == whole.filter(pl.col("submit_s") < 3000)["job_id"].to_list()
+
+
+def test_how_jobs_train_is_drawn_with_the_seed_last_of_all(at_desk: Path) -> None:
+    # The jobs of the window as they are with the whole file enriched: a job's draws are its own.
+    end_s = float(read_frame("week.parquet")["submit_s"].to_numpy()[20])
+    spec = _scenario(workload={"path": "week.parquet", "window": [0, end_s], "enrich": "pd_ors"}).workload
+    jobs = realise(spec, 4, read_base(spec), ("gpu", "cpu")).table
+    whole, _ = enrich(read_frame("week.parquet"), load_training_draws("pd_ors"), 4)
+    assert jobs.training is not None
+    assert jobs.training.samples.tolist() == whole["samples"].to_list()[: len(jobs)]
+    assert len(jobs) == 20
+
+
+def test_infeasible_jobs_are_left_out_and_counted(at_desk: Path) -> None:
+    enriched = {"profile": "pd_ors", "feasible_only": True, "horizon_s": 1e5}
+    finished = run_scenario(_scenario(workload={"path": "week.parquet", "enrich": enriched}))
+    tally = json.loads(finished.files()["manifest.json"])["jobs"]
+    assert tally["read"] == 40
+    assert 0 < tally["infeasible"] < 40
+    assert tally["replayed"] == len(finished.result.jobs) == 40 - tally["infeasible"]
+    assert ("left out, infeasible", tally["infeasible"]) in finished.rows()
+    inputs = json.loads(finished.files()["manifest.json"])["inputs"]
+    assert inputs["training_sha256"] == load_training_draws("pd_ors").sha256
+
+
+def test_a_synthetic_workload_can_be_enriched_and_trained_in_chunks(at_desk: Path) -> None:
+    workload = {"synth": {"profile": "philly", "jobs": 5}, "enrich": "jsac_edge_cloud"}
+    world = {"truth": "a_online", "slot_s": 3600}
+    once, again = (
+        run_scenario(_scenario(workload=workload, policy="chunk_fifo", world=world, seed=2)) for _ in range(2)
+    )
+    assert once.result.summary.completed == 5
+    assert_frame_equal(once.result.jobs, again.result.jobs)
+
+
+def test_a_workload_that_says_how_it_trains_is_not_enriched_again(at_desk: Path) -> None:
+    frame, _ = enrich(read_frame("week.parquet"), load_training_draws("pd_ors"), 0)
+    write_workload(frame, synth("philly", 1, 0)[1], Path("trained.parquet"))
+    with pytest.raises(InvalidWorkloadError, match=r"trained.parquet: the workload already says epochs, "):
+        run_scenario(_scenario(workload={"path": "trained.parquet", "enrich": "pd_ors"}))
 
 
 def test_a_window_without_jobs_is_the_users_mistake(at_desk: Path) -> None:

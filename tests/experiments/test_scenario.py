@@ -11,7 +11,10 @@ import pytest
 
 from ray_sim.experiments.content import Inputs
 from ray_sim.experiments.scenario import Scenario, key_values, parse_scenario, read_scenario
+from ray_sim.experiments.training_file import bundled_training_profiles
 from ray_sim.model.errors import InvalidScenarioError, UnknownNameError
+from workloads.store import write_workload
+from workloads.synth import synth
 
 WEEK = {"workload": "week.parquet", "cluster": "small.yaml"}
 
@@ -67,12 +70,56 @@ def test_a_workload_has_one_origin(workload: object) -> None:
         ({"window": [0, "x"]}, r"workload.window\[1\]: must be a number"),
         ({"load_scale": 0}, "workload.load_scale: must be > 0"),
         ({"unsuccessful": "cut"}, "workload.unsuccessful: must be 'keep' or 'drop', got 'cut'"),
+        ({"enrich": 5}, "workload.enrich: must be a mapping, got 5"),
+        ({"enrich": {"feasible_only": True}}, "workload.enrich.profile: is missing"),
+        ({"enrich": {"profile": "pd_ors", "horizon": 5}}, "unknown key; did you mean 'horizon_s'"),
         ({"resample": "weeks"}, "workload.resample: must be 'days', got 'weeks'"),
     ],
 )
 def test_a_wrong_realisation_is_named(realisation: dict[str, object], problem: str) -> None:
     with pytest.raises(InvalidScenarioError, match=problem):
         _scenario(workload={"path": "week.parquet", **realisation})
+
+
+@pytest.mark.parametrize(
+    ("draw", "problem"),
+    [
+        ({"jobs": 5}, "workload.synth: expected either a `profile`, or a workload to be `like`"),
+        ({"jobs": 5, "profile": "philly", "like": "week.parquet"}, "workload.synth: expected either"),
+        ({"jobs": 5, "profile": "phily"}, "workload.synth.profile: .*Did you mean 'philly'"),
+        ({"jobs": 5, "profile": "philly", "arivals": "poisson"}, "arivals: unknown key; .*'arrivals'"),
+        (
+            {"jobs": 5, "profile": "philly", "arrivals": "poison"},
+            "synth.arrivals: must be 'poisson'",
+        ),
+        ({"jobs": 5, "profile": "philly", "arrivals": "resampled"}, "resampled`: only with `like`"),
+        ({"jobs": 5, "profile": "philly", "slot_s": 60}, "`slot_s`: only with `arrivals: alternating`"),
+        (
+            {"jobs": 5, "profile": "philly", "arrivals": "alternating", "slot_s": 0},
+            "workload.synth.slot_s: must be > 0",
+        ),
+    ],
+)
+def test_a_wrong_draw_is_named(draw: dict[str, object], problem: str) -> None:
+    with pytest.raises(InvalidScenarioError, match=problem):
+        _scenario(workload={"synth": draw})
+
+
+def test_every_draw_has_a_label_of_its_own() -> None:
+    drawn: list[dict[str, object]] = [
+        {"profile": "philly"},
+        {"profile": "philly", "load_scale": 2},
+        {"profile": "philly", "arrivals": "poisson"},
+        {"profile": "philly", "arrivals": "alternating", "slot_s": 60},
+        {"like": "week.parquet", "arrivals": "resampled"},
+    ]
+    assert [_scenario(workload={"synth": {"jobs": 5, **given}}).workload.label for given in drawn] == [
+        "synth:philly:5",
+        "synth:philly:5x2.0",
+        "synth:philly:5:poisson",
+        "synth:philly:5:alternating:60s",
+        "synth:like-week:5:resampled",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -130,6 +177,8 @@ def test_text_of_the_command_line_and_numbers_of_yaml_are_one_scenario(at_desk: 
         {"workload": {"path": "week.parquet", "window": [0, 86400]}},
         {"workload": {"path": "week.parquet", "load_scale": 2}},
         {"workload": {"path": "week.parquet", "unsuccessful": "drop"}},
+        {"workload": {"path": "week.parquet", "enrich": "pd_ors"}},
+        {"workload": {"synth": {"like": "week.parquet", "jobs": 40}}},
         {"trim": {"warm_up_s": 3600}},
         {"trim": {}},
         {"cluster": "toy"},
@@ -144,6 +193,41 @@ def test_the_content_of_the_workload_file_is_in_the_hash(at_desk: Path) -> None:
     digest = hashlib.sha256(Path("week.parquet").read_bytes()).hexdigest()
     assert content.facts["workload_sha256"] == digest
     assert json.loads(json.dumps(content.manifest()))["inputs"]["workload_sha256"] == digest
+
+
+def test_the_content_of_the_training_profile_is_in_the_hash_and_its_place_is_not(at_desk: Path) -> None:
+    def enriched(profile: str) -> str:
+        return _hash(workload={"path": "week.parquet", "enrich": {"profile": profile}})
+
+    bundled = bundled_training_profiles()["pd_ors"].read_text()
+    Path("mine.yaml").write_text(bundled)
+    assert enriched("mine.yaml") == enriched("pd_ors")
+    Path("mine.yaml").write_text(bundled.replace("[50, 200]", "[50, 201]"))
+    assert enriched("mine.yaml") != enriched("pd_ors")
+    assert enriched("harmony_types") != enriched("pd_ors")
+    with pytest.raises(UnknownNameError, match="Did you mean 'pd_ors'"):
+        enriched("pdors")
+
+
+def test_jobs_like_those_of_a_file_are_known_by_its_content(at_desk: Path) -> None:
+    def like(path: str, **given: object) -> str:
+        return _hash(workload={"synth": {"like": path, "jobs": 5, **given}})
+
+    shutil.copy("week.parquet", "copy.parquet")
+    write_workload(*synth("philly", 20, seed=9), Path("other.parquet"))
+    assert like("week.parquet") == like("copy.parquet")
+    different = {
+        like("week.parquet"),
+        like("other.parquet"),
+        like("week.parquet", arrivals="poisson"),
+        like("week.parquet", arrivals="alternating"),
+        like("week.parquet", arrivals="alternating", slot_s=60),
+    }
+    assert len(different) == 5
+    scenario = _scenario(workload={"synth": {"like": "week.parquet", "jobs": 5}})
+    manifest = json.loads(json.dumps(Inputs().content(scenario).manifest()))
+    digest = hashlib.sha256(Path("week.parquet").read_bytes()).hexdigest()
+    assert manifest["inputs"]["workload_sha256"] == digest
 
 
 def test_editing_a_policy_of_ones_own_makes_another_run(at_desk: Path) -> None:
@@ -161,9 +245,11 @@ def test_editing_a_policy_of_ones_own_makes_another_run(at_desk: Path) -> None:
         ({}, True),
         ({"workload": {"path": "week.parquet", "resample": "days"}}, False),
         ({"workload": {"synth": {"profile": "philly", "jobs": 5}}}, False),
+        ({"workload": {"synth": {"like": "week.parquet", "jobs": 5}}}, False),
         ({"workload": {"path": "week.parquet", "window": [0, 9], "load_scale": 2}}, True),
         ({"workload": {"path": "week.parquet", "unsuccessful": "drop"}, "trim": {"warm_up_s": 1}}, True),
         ({"workload": {"path": "week.parquet", "window": [0, 9], "resample": "days"}}, False),
+        ({"workload": {"path": "week.parquet", "enrich": "pd_ors"}}, False),
         ({"policy": "mine:Lottery"}, False),
     ],
 )

@@ -27,6 +27,7 @@ def manifest(
     trim: Mapping[str, object] | None = None,
     workload: str = "week.parquet",
     workload_sha256: str = "a1" * 32,
+    training_sha256: str | None = None,
     cluster_sha256: str = "c1" * 32,
     version: str = "1",
 ) -> dict[str, object]:
@@ -36,6 +37,7 @@ def manifest(
             "workload": {"path": workload, "resample": "days"},
             "cluster": "small.yaml",
             "workload_sha256": workload_sha256,
+            "training_sha256": training_sha256,
             "cluster_sha256": cluster_sha256,
         },
         "policy": policy,
@@ -101,6 +103,12 @@ def test_one_name_for_two_workloads_is_told_apart_by_content(tmp_path: Path) -> 
     runs, _ = find_runs([_run(tmp_path / "a", manifest()), _run(tmp_path / "b", other)])
     assert [run.entry.workload for run in runs] == ["week/days [a1a1a1a1]", "week/days [b2b2b2b2]"]
     assert len({run.place for run in runs}) == 2
+
+
+def test_one_name_for_two_training_profiles_is_told_apart_by_content(tmp_path: Path) -> None:
+    abouts = [manifest(training_sha256=digit * 64) for digit in "ab"]
+    runs, _ = find_runs([_run(tmp_path / str(i), about) for i, about in enumerate(abouts)])
+    assert len({run.entry.workload for run in runs}) == len({run.place for run in runs}) == 2
 
 
 def test_one_name_for_two_clusters_is_told_apart_by_content(tmp_path: Path) -> None:

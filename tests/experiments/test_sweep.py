@@ -65,7 +65,8 @@ def test_a_resampled_workload_gives_one_run_per_seed_and_the_table_their_mean(tm
 
 def test_realised_and_trimmed_runs_of_a_sweep_are_those_of_single_scenarios(tmp_path: Path) -> None:
     workload = {**RESAMPLED, "window": [[0, 200_000]], "load_scale": [1, 2]}
-    sweep = _file(tmp_path, "realised", workloads=[workload], trim={"warm_up_s": 3600}, seeds=[3])
+    like = {"synth": {"like": "week.parquet", "jobs": 30, "arrivals": "alternating"}}
+    sweep = _file(tmp_path, "realised", workloads=[workload, like], trim={"warm_up_s": 3600}, seeds=[3])
     assert run_sweep(sweep, tmp_path / "store").ok
     store = ResultStore(tmp_path / "store")
     for configuration in read_sweep(sweep, Inputs()).configurations:
@@ -75,7 +76,11 @@ def test_realised_and_trimmed_runs_of_a_sweep_are_those_of_single_scenarios(tmp_
         assert stored.summary.trimmed_jobs
     params = [run.data.params for run in _children("realised")]
     assert {each["trim.warm_up_s"] for each in params} == {"3600.0"}
-    assert {each["workload"] for each in params} == {"week/0-200000s/days", "week/0-200000s/days/x2.0"}
+    assert {each["workload"] for each in params} == {
+        "week/0-200000s/days",
+        "week/0-200000s/days/x2.0",
+        "synth:like-week:30:alternating",
+    }
 
 
 def test_one_failing_configuration_is_reported_and_takes_no_other_with_it(tmp_path: Path) -> None:

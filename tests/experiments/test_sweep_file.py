@@ -90,6 +90,21 @@ def test_lists_inside_a_synthetic_workload_and_of_partitions_are_axes(at_desk: P
     assert sweep.repeated == 4
 
 
+def test_jobs_like_those_of_a_file_take_axes_too_and_a_missing_file_is_told(at_desk: Path) -> None:
+    drawn = {"like": "week.parquet", "jobs": 5, "arrivals": ["poisson", "resampled"]}
+    sweep = _sweep(workloads=[{"synth": drawn}], seeds=[0, 1])
+    assert [(label, seed) for label, _, _, seed in _labels(sweep)] == [
+        (f"synth:like-week:5:{arrivals}", seed) for arrivals in ("poisson", "resampled") for seed in (0, 1)
+    ]
+    missing = {"synth": {"like": ["week.parquet", "nowhere.parquet"], "jobs": 5}}
+    wrong = {"synth": {"profile": "philly", "jobs": 5, "arrival": "poisson"}}
+    lines = _problems(workloads=["week.parquet", missing, wrong])
+    assert lines[1:] == [
+        "  workloads[1]: nowhere.parquet: no such file; check the path",
+        "  workloads[2].synth.arrival: unknown key; did you mean 'arrivals'?",
+    ]
+
+
 def test_a_list_inside_an_axis_is_one_value(at_desk: Path) -> None:
     sweep = _sweep(policies=[{"name": "las", "params": {"limits_gpu_s": [[60, 600], [60]]}}])
     assert [policy for _, _, policy, _ in _labels(sweep)] == [

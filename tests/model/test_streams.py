@@ -36,3 +36,33 @@ def test_a_stream_is_keyed_by_the_purposes_checksum_in_every_process() -> None:
     assert zlib.crc32(b"a") == 0xE8B7BE43
     expected = np.random.default_rng(np.random.SeedSequence(7, spawn_key=(0xE8B7BE43, 4)))
     assert draws(Streams(7), "a", 4) == list(expected.random(8))
+
+
+def test_numbers_of_many_entities_depend_on_no_other_entity() -> None:
+    streams = Streams(3)
+    whole = streams.uniforms("a", np.arange(1000), np.full(1000, 7))
+    some = np.array([999, 3, 500])
+    np.testing.assert_array_equal(streams.uniforms("a", some, np.full(3, 7)), whole[some])
+
+
+def test_numbers_of_many_entities_differ_by_seed_purpose_and_entity() -> None:
+    one, two = np.arange(500), np.arange(500) + 500
+    seen = [
+        streams.uniforms(purpose, *entity)
+        for streams in (Streams(0), Streams(1))
+        for purpose in ("a", "b")
+        for entity in ((one,), (two,), (one, two), (two, one))
+    ]
+    assert len(np.unique(np.concatenate(seen))) == 2 * 2 * 4 * 500
+
+
+def test_numbers_of_many_entities_are_even_and_independent() -> None:
+    # 100,000 in 100 cells: chi-square of 99 degrees, below 148.2 with probability 0.999. Correlations of
+    # independent numbers are about 1 / sqrt(100,000) = 0.003.
+    entities = np.arange(100_000)
+    a, b = Streams(0).uniforms("a", entities), Streams(0).uniforms("b", entities)
+    assert 0 <= a.min() < a.max() < 1
+    cells = np.bincount((a * 100).astype(np.int64), minlength=100)
+    assert ((cells - 1000) ** 2 / 1000).sum() < 148.2
+    assert abs(np.corrcoef(a, b)[0, 1]) < 0.015
+    assert abs(np.corrcoef(a[1:], a[:-1])[0, 1]) < 0.015

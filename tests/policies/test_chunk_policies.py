@@ -9,15 +9,21 @@ import pytest
 from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy
 from tests.chunk_worlds import CLOUD, EDGE, PLAIN, ChunkJob, Server, chunk_world, runs_of
-from tests.worlds import Times, column_of, events_of, replay, times_of
+from tests.worlds import DOWN, UP, Change, Times, column_of, events_of, replay, times_of
 
 JOBS = [ChunkJob(0, 3, 4), ChunkJob(1, 2, 1)]
 """J1's chunks of 4 s to workers 0, 1 and, at equal loads, 0 again. At 1 s they have 7 and 3 s left: both of
 J2's (1 s) to worker 1."""
 
 
-def run(policy: str, jobs: Sequence[ChunkJob], servers: Sequence[Server], **params: object) -> RunResult:
-    return replay(chunk_world(jobs, servers, slot_s=1), create_policy(policy, params))
+def run(
+    policy: str,
+    jobs: Sequence[ChunkJob],
+    servers: Sequence[Server],
+    changes: Sequence[Change] = (),
+    **params: object,
+) -> RunResult:
+    return replay(chunk_world(jobs, servers, slot_s=1, changes=changes), create_policy(policy, params))
 
 
 @pytest.mark.parametrize(
@@ -33,7 +39,7 @@ def run(policy: str, jobs: Sequence[ChunkJob], servers: Sequence[Server], **para
 def test_chunks_go_to_the_least_loaded_worker(
     policy: str, params: dict[str, object], times: Times, preemptions: int
 ) -> None:
-    result = run(policy, JOBS, [Server(workers=2)], **params)
+    result = replay(chunk_world(JOBS, [Server(workers=2)], slot_s=1), create_policy(policy, params))
     assert times_of(result) == times
     assert result.summary.preemptions == preemptions
     assert result.summary.utilisation["worker"] == (3 * 4 + 2 * 1) / (2 * 8)
@@ -89,3 +95,33 @@ def test_a_parameter_server_is_kept_while_the_job_is_active_and_idle_ones_go_in_
     assert given.rows() == [(0, "start", "J1", "s0"), (0, "start", "J2", "s1"), (2, "start", "J3", "s1")]
     assert result.summary.stalled_s == 2
     assert column_of(result, "queue_s") == {"J1": 0, "J2": 0, "J3": 2}
+
+
+@pytest.mark.parametrize("policy", ["chunk_fifo", "chunk_spt"])
+def test_lost_chunks_go_to_the_least_loaded_workers_that_are_left(policy: str) -> None:
+    # J1's chunks of 4 s to workers 0, 1, 2 and again 0. s0 goes at 2: worker 1 and 2 have 2 s left each, so
+    # chunk 0 goes to worker 1 and chunk 3 to worker 2, where they run 4-8. Lost: 2 s.
+    result = run(policy, [ChunkJob(0, 4, 4)], [Server(ps=0), Server(), Server()], [(2, 0, DOWN)])
+    assert [runs_of(result, "J1", unit) for unit in range(4)] == [
+        [(0, 2), (4, 8)], [(0, 4)], [(0, 4)], [(4, 8)]
+    ]  # fmt: skip
+    assert column_of(result, "lost_s") == {"J1": 2}
+
+
+@pytest.mark.parametrize("policy", ["chunk_fifo", "chunk_spt"])
+def test_jobs_for_which_no_server_is_there_wait_for_one_that_comes_back(policy: str) -> None:
+    # The edge is away from 1 to 5; the cloud is for jobs without edge slots. J1 (lost at 1) goes first.
+    servers = [Server(), Server(kind=CLOUD)]
+    jobs = [ChunkJob(0, 1, 4), ChunkJob(2, 1, 4)]
+    result = run(policy, jobs, servers, [(1, 0, DOWN), (5, 0, UP)])
+    assert times_of(result) == {"J1": (0, 9), "J2": (9, 13)}
+
+
+@pytest.mark.parametrize("policy", ["chunk_fifo", "chunk_spt"])
+def test_where_the_cloud_goes_jobs_go_to_another_or_wait_for_it(policy: str) -> None:
+    # s0 goes at 2: J1 to s1, uploaded by 3, 3-7; that goes at 4, both are away until s0 is back at 6: 7-11.
+    servers = [Server(kind=CLOUD), Server(kind=CLOUD)]
+    changes = [(2, 0, DOWN), (4, 1, DOWN), (6, 0, UP)]
+    result = run(policy, [ChunkJob(0, 2, 4, 0, 1)], servers, changes)
+    assert [runs_of(result, "J1", unit) for unit in (0, 1)] == [[(1, 2), (3, 4), (7, 11)]] * 2
+    assert column_of(result, "interruptions") == {"J1": 2}

@@ -15,23 +15,24 @@ import numpy as np
 from ray_sim import Decision, Dispatch, Policy, Wake
 
 class InTurn(Policy):
-    """Chunks of each job to the workers of its partition in turn; servers to whoever is active."""
+    """Chunks of each job to the workers there of its partition in turn; servers to whoever is active."""
 
     chunked = True
-    wake_on = Wake.ARRIVAL | Wake.COMPLETION | Wake.ACTIVATION
+    wake_on = Wake.ARRIVAL | Wake.COMPLETION | Wake.ACTIVATION | Wake.SERVER_CHANGE
 
     def start(self, world, streams):
         self.world = world
 
     def decide(self, view):
         rows = []
-        for job in view.arrived.tolist():
+        for job, u in view.undispatched(np.union1d(view.waiting, view.running)).tolist():
             workers = self.world.workers
             mine = np.flatnonzero(self.world.server_partition[workers.server] == view.jobs.partition[job])
             edge = mine[~workers.on_demand[mine]]
             mine = edge if len(edge) else mine
-            chunks = range(view.jobs.chunks[job])
-            rows += [(job, u, mine[(job + u) % len(mine)], self.key(job)) for u in chunks]
+            mine = mine[view.available[workers.server[mine]]]
+            if len(mine):
+                rows.append((job, u, mine[(job + u) % len(mine)], self.key(job)))
         columns = np.array(rows, dtype=np.int64).reshape(-1, 4).T
         return Decision.of(self.servers(view), dispatch=Dispatch(*columns))
 

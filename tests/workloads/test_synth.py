@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError, UnknownNameError
+from workloads.arrivals import DAY_S, WEEK_S
 from workloads.checks import check_frame
 from workloads.convert import convert
 from workloads.philly_writer import (
@@ -20,7 +21,7 @@ from workloads.philly_writer import (
     philly_csv_text,
     write_philly_csv,
 )
-from workloads.profile import DAY_S, PHILLY, WEEK_S
+from workloads.profile import PHILLY
 from workloads.store import read_frame
 from workloads.synth import synth
 

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, TypeAlias
 from ray_sim.experiments.availability_file import split_world
 from ray_sim.experiments.content import Inputs
 from ray_sim.experiments.fanout.tasks import Drawn, Item, draw
-from ray_sim.experiments.run import base_frame
+from ray_sim.experiments.run import Base, read_base
 from ray_sim.experiments.sweep_file import Configuration
 from ray_sim.model.cluster import Cluster
 
 if TYPE_CHECKING:
-    import polars as pl
     from ray import ObjectRef
 
-Reference: TypeAlias = "ObjectRef[Drawn] | ObjectRef[pl.DataFrame | None] | ObjectRef[Cluster]"
+Reference: TypeAlias = "ObjectRef[Drawn] | ObjectRef[Base] | ObjectRef[Cluster]"
 """Of what a task is given beside its items."""
 
 
@@ -30,7 +29,7 @@ class Shared:
         self._draw = ray.remote(num_cpus=1, max_retries=0, scheduling_strategy="SPREAD")(draw)
         self._inputs = inputs
         self._uses = Counter(key for each in configurations for key in self._keys(each))
-        self._frames: dict[str, ObjectRef[pl.DataFrame | None]] = {}
+        self._frames: dict[str, ObjectRef[Base]] = {}
         self._jobs: dict[str, ObjectRef[Drawn]] = {}
         self._servers: dict[str, ObjectRef[Cluster]] = {}
 
@@ -74,7 +73,7 @@ class Shared:
         scenario = configuration.content.scenario
         frame, jobs, _ = self._keys(configuration)
         if frame not in self._frames:
-            self._frames[frame] = ray.put(base_frame(scenario.workload))
+            self._frames[frame] = ray.put(read_base(scenario.workload))
         if jobs not in self._jobs:
             if only_here:
                 return self._frames[frame]
@@ -100,7 +99,7 @@ class Shared:
         seed = scenario.seed if workload.uses_seed else "any"
         resources = ",".join(self._inputs.cluster(scenario.cluster).resources)
         return (
-            f"frame {workload.path}",
+            f"frame {workload.file}, {workload.enrich and workload.enrich.profile}",
             f"jobs {workload.model_dump_json()} seed {seed} for {resources}",
             f"cluster {scenario.cluster}, {split_world(scenario.world)[1]}",
         )

@@ -7,18 +7,15 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from ray_sim.experiments.content import Content
 from ray_sim.experiments.result_files import StoreFullError
-from ray_sim.experiments.run import Replayed, carry_out, realise
+from ray_sim.experiments.run import Base, Replayed, carry_out, realise
 from ray_sim.experiments.scenario import WorkloadSpec
 from ray_sim.experiments.store import ResultStore
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import RaySimError
-
-if TYPE_CHECKING:
-    import polars as pl
 
 TASK_S = 1.0
 """What a task should take: handing it out costs milliseconds, and at the end cores wait for the last one."""
@@ -38,8 +35,8 @@ Answer = Failed | dict[str, bytes] | None
 Drawn = Replayed | Failed
 """The jobs of a configuration, or why there are none."""
 
-Object: TypeAlias = "Drawn | pl.DataFrame | Cluster | None"
-"""What items share: jobs, a frame to draw jobs from (null where all is drawn), a cluster."""
+Object: TypeAlias = Drawn | Base | Cluster
+"""What items share: jobs, what to draw jobs from, a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +47,7 @@ class Item:
     jobs_key: str
     """Items with the same one run on the same jobs."""
     jobs: int
-    """Index of the jobs, or of the frame to draw them from, among the task's objects."""
+    """Index of the jobs, or of what to draw them from, among the task's objects."""
     servers: int
     """Index of the cluster among the task's objects."""
 
@@ -85,7 +82,7 @@ def run_items(items: Sequence[Item], store: ResultStore, *objects: Object) -> Do
     return Done(answers, time.perf_counter() - began)
 
 
-def draw(spec: WorkloadSpec, seed: int, base: pl.DataFrame | None, resources: tuple[str, ...]) -> Drawn:
+def draw(spec: WorkloadSpec, seed: int, base: Base, resources: tuple[str, ...]) -> Drawn:
     """The jobs of one seed, see `realise`."""
     with _failures() as failed:
         return realise(spec, seed, base, resources)

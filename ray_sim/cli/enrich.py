@@ -1,0 +1,62 @@
+"""`ray-sim enrich`: how the jobs of a workload train, drawn from a profile."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from ray_sim.cli.options import Json, Out
+
+
+def _list_profiles(asked: bool) -> None:
+    if not asked:
+        return
+    from ray_sim.console import print_rows
+    from ray_sim.experiments.training_file import bundled_training_profiles, load_training_draws
+
+    print_rows((name, load_training_draws(name).title) for name in bundled_training_profiles())
+    raise typer.Exit
+
+
+def enrich(
+    source: Annotated[str, typer.Argument(metavar="IN", help="Parquet workload, by path or URL.")],
+    out: Out,
+    profile: Annotated[str, typer.Option("--profile", help="Bundled profile, or a YAML file by path.")],
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
+    feasible_only: Annotated[
+        bool, typer.Option("--feasible-only", help="Leave out infeasible jobs, which are counted anyway.")
+    ] = False,
+    cluster: Annotated[
+        str | None,
+        typer.Option("--cluster", help="What must hold a bundle [reference servers]."),
+    ] = None,
+    horizon: Annotated[
+        float | None, typer.Option(min=0, metavar="S", help="Time by which a job must be able to end.")
+    ] = None,
+    list_profiles: Annotated[
+        bool,
+        typer.Option("--list", help="List the bundled profiles.", is_eager=True, callback=_list_profiles),
+    ] = False,
+    json_output: Json = False,
+) -> None:
+    """Draw how the jobs of a workload train, consistent with their GPUs and run times.
+
+    Example: ray-sim enrich philly.parquet -o training.parquet --profile pd_ors --seed 1
+    """
+    from ray_sim.console import print_json, print_rows
+    from ray_sim.experiments.cluster_file import load_cluster
+    from ray_sim.experiments.training_file import load_training_draws
+    from workloads.enrich import Feasibility, enrich_file
+
+    began = time.perf_counter()
+    servers = None if cluster is None else load_cluster(cluster)
+    draws = load_training_draws(profile)
+    report = enrich_file(source, out, draws, seed, Feasibility(servers, horizon, feasible_only))
+    seconds = time.perf_counter() - began
+    if json_output:
+        facts = {"workload": str(out), "profile": draws.name, "profile_sha256": draws.sha256, "seed": seed}
+        print_json({**facts, **report.to_dict(), "seconds": seconds})
+    else:
+        print_rows([("workload", out), *report.rows(), ("seconds", round(seconds, 2))])

@@ -1,0 +1,203 @@
+"""The load that a workload is on a cluster: per resource, per vc, over time; and what it cannot finish."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ray_sim.engine.world import World, build_world
+from ray_sim.kernels.shop import FITS
+from ray_sim.model.cluster import Cluster
+from ray_sim.model.job import JobTable
+from ray_sim.model.units import US_PER_S, BoolArray, FloatArray, IntArray
+from ray_sim.solvers.fluid import backlog_at, fluid_backlog
+
+DAY_US = 86_400 * US_PER_S
+HOUR_US = 3_600 * US_PER_S
+
+MAX_PERIODS = 1_000
+"""Of more days than this, so many are put together that no more periods are left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """Least unfinished work of a resource, in its unit x hours, whatever the policy (`fluid_backlog`).
+
+    True of rigid jobs under every policy that refuses none and is promised no more than there is.
+    """
+
+    at_last_submission_h: float
+    drain_h: float
+    """Hours that the servers take for that at least."""
+    most_h: float
+    most_at_s: float
+    """Since the first submission."""
+    by_period_h: list[float]
+    """At the end of each period; of the last one, at the last submission."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceLoad:
+    """What the jobs that fit ask of one resource, and what the servers offer of it.
+
+    Servers of speed v do the work of v traced seconds in a second. A load is work over what they can do in
+    the time: of the whole span, of a period, of an hour.
+    """
+
+    capacity: float
+    """Times speed, in the resource's unit."""
+    work_h: float
+    """Demand x traced run time, in the unit x hours."""
+    offered_load: float | None
+    """Over the span; null where that is 0, or there is none of the resource."""
+    by_period: list[float]
+    """By period of submission."""
+    peak_hour_load: float
+    peak_hour_s: float
+    """When the hour begins that brings the most work, since the first submission."""
+    backlog: Backlog
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLoad:
+    """The jobs of a partition on its servers."""
+
+    servers: int
+    jobs: int
+    never_fit: int
+    """Jobs that the empty partition cannot hold; a replay refuses them, and they are no load."""
+    resources: dict[str, ResourceLoad]
+
+    @property
+    def worst(self) -> tuple[str, ResourceLoad] | None:
+        """The resource with the highest offered load; None where none has one."""
+        loads = [(name, load) for name, load in self.resources.items() if load.offered_load is not None]
+        return max(loads, key=lambda pair: pair[1].offered_load or 0.0, default=None)
+
+    @property
+    def overload(self) -> tuple[str, ResourceLoad] | None:
+        """That resource, where more of it is asked for than there is."""
+        return self.worst if self.worst and (self.worst[1].offered_load or 0.0) > 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterLoad:
+    """A workload on a cluster."""
+
+    cluster: str
+    period_s: int
+    """Length of a period: a day, or some where the span has very many."""
+    whole: PartitionLoad
+    """Every job may use every server."""
+    vcs: dict[str, PartitionLoad] | None
+    """Every job keeps to the servers of its vc; null unless all servers bear one, and some jobs."""
+    outside_vcs: int
+    """Jobs without a vc, or of one without servers; 0 where `vcs` is null."""
+
+
+def offered_load(table: JobTable, cluster: Cluster) -> ClusterLoad:
+    """The load of rigid jobs on a cluster whose servers are all there all the time.
+
+    Parameters
+    ----------
+    table : at least one job, with demands in the cluster's resources
+    """
+    span_us = int(table.submit_us[-1])
+    days = -(-max(span_us, 1) // DAY_US)
+    period_us = DAY_US * -(-days // MAX_PERIODS)
+    world = build_world(table, cluster)
+    whole = _partition_load(world, 0, period_us)
+    vcs, outside = None, 0
+    if table.vc_names and all(vc is not None for vc in cluster.vc):
+        divided = build_world(table, cluster, partition="vc")
+        names = [str(vc) for vc in dict.fromkeys(cluster.vc)]
+        vcs = {name: _partition_load(divided, p, period_us) for p, name in enumerate(names)}
+        outside = int((divided.shop.job_part < 0).sum())
+    return ClusterLoad(cluster.name, period_us // US_PER_S, whole, vcs, outside)
+
+
+def never_fits(world: World) -> BoolArray:
+    """(J,) jobs that the empty servers of their partition cannot hold, however they are placed."""
+    never: BoolArray = (world.beyond_capacity != FITS)[world.shop.job_class]
+    return never
+
+
+def _partition_load(world: World, part: int, period_us: int) -> PartitionLoad:
+    shop, table = world.shop, world.table
+    members = shop.job_part == part
+    fit = np.flatnonzero(members & ~never_fits(world))
+    servers = shop.part_servers[shop.part_ptr[part] : shop.part_ptr[part + 1]]
+    rate = (shop.capacity[servers] * shop.speed[servers][:, None]).sum(axis=0)
+    run_us = table.tasks[fit] * table.work_us[fit].astype(np.float64)
+    arrivals = _Arrivals(table.submit_us[fit], int(table.submit_us[-1]), period_us)
+    return PartitionLoad(
+        servers=len(servers),
+        jobs=int(members.sum()),
+        never_fit=int(members.sum()) - len(fit),
+        resources={
+            name: _resource_load(arrivals, table.demand[fit, r] * run_us, float(rate[r]), quanta)
+            for r, (name, quanta) in enumerate(world.resources.items())
+        },
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrivals:
+    """When the jobs of a partition come, in a workload of which this is a part."""
+
+    submit_us: IntArray
+    span_us: int
+    period_us: int
+
+    def by_period(self, work: FloatArray) -> FloatArray:
+        """Work submitted in each period of the span."""
+        periods = self.span_us // self.period_us + 1
+        of_period = self.submit_us // self.period_us
+        return np.bincount(of_period, weights=work, minlength=periods).astype(np.float64)
+
+    def peak_hour(self, work: FloatArray) -> tuple[int, float]:
+        """The first hour with the most work, and that work; hour 0 without jobs."""
+        hours, at = np.unique(self.submit_us // HOUR_US, return_inverse=True)
+        if not len(hours):
+            return 0, 0.0
+        by_hour = np.bincount(at, weights=work)
+        return int(hours[by_hour.argmax()]), float(by_hour.max())
+
+    def period_ends(self) -> IntArray:
+        """The last one is the last submission."""
+        ends = np.arange(1, self.span_us // self.period_us + 2, dtype=np.int64) * self.period_us
+        return np.minimum(ends, self.span_us)
+
+
+def _resource_load(arrivals: _Arrivals, work: FloatArray, rate: float, quanta: int) -> ResourceLoad:
+    """Work and rate in quanta x microseconds; a resource of which there is none has no work either."""
+    hours = 1 / (quanta * HOUR_US)
+    able = rate or 1.0
+    peak_hour, peak_work = arrivals.peak_hour(work)
+    return ResourceLoad(
+        capacity=rate / quanta,
+        work_h=float(work.sum()) * hours,
+        offered_load=float(work.sum()) / (rate * arrivals.span_us) if rate * arrivals.span_us else None,
+        by_period=(arrivals.by_period(work) / (able * arrivals.period_us)).tolist(),
+        peak_hour_load=peak_work / (able * HOUR_US),
+        peak_hour_s=float(peak_hour * 3_600),
+        backlog=_backlog(arrivals, work, able, hours),
+    )
+
+
+def _backlog(arrivals: _Arrivals, work: FloatArray, rate: float, hours: float) -> Backlog:
+    if not len(work):
+        work, submit_us = np.zeros(1), np.zeros(1, np.int64)
+    else:
+        submit_us = arrivals.submit_us
+    backlog = fluid_backlog(submit_us, work, rate)
+    by_period = backlog_at(submit_us, backlog, rate, arrivals.period_ends())
+    most = int(backlog.argmax())
+    return Backlog(
+        at_last_submission_h=float(by_period[-1]) * hours,
+        drain_h=float(by_period[-1]) / rate / HOUR_US,
+        most_h=float(backlog[most]) * hours,
+        most_at_s=float(submit_us[most]) / US_PER_S,
+        by_period_h=(by_period * hours).tolist(),
+    )

@@ -1,0 +1,127 @@
+"""Training profiles: a YAML file, or the name of a bundled one."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+import workloads
+from ray_sim.experiments.documents import dotted_problems, parse_yaml, read_text
+from ray_sim.model.errors import InvalidInputError, UnknownNameError, problems_text
+from workloads.draws import Draw
+from workloads.sources import Source, is_url, name_of
+from workloads.training_draws import (
+    DRAWABLE,
+    Family,
+    TrainingDraws,
+    family_problems,
+    parse_draws,
+    reference_problems,
+)
+
+Label = Annotated[str, Field(min_length=1, max_length=200)]
+Amount = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class _Family(_Entry):
+    name: Label
+    weight: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    columns: dict[str, object] = Field(default_factory=dict)
+
+
+class _ProfileFile(_Entry):
+    """A YAML file. Its draws are checked one by one, so that each problem is found."""
+
+    name: Label
+    title: str = ""
+    reference_server: dict[str, Amount] = Field(default_factory=dict)
+    columns: dict[str, object] = Field(default_factory=dict)
+    families: list[_Family] = Field(default_factory=list)
+
+
+def load_training_draws(ref: Source) -> TrainingDraws:
+    """Read a training profile from a YAML file or the bundled ones.
+
+    Parameters
+    ----------
+    ref : a path or URL ending in .yaml or .yml, or the bare name of a bundled profile
+
+    Raises
+    ------
+    InvalidInputError : the file cannot be read or breaks its rules; every problem is listed
+    UnknownNameError : neither a file nor a bundled profile
+    """
+    path = _find(ref)
+    text = read_text(path, InvalidInputError)
+    content = parse_yaml(text, str(path), InvalidInputError)
+    problems: list[str] = []
+    head = None
+    try:
+        head = _ProfileFile.model_validate(content)
+    except ValidationError as failure:
+        problems += dotted_problems(failure, [*_ProfileFile.model_fields, *_Family.model_fields])
+    raw = content if isinstance(content, dict) else {}
+    common = parse_draws(raw.get("columns"), "columns", problems)
+    own = [
+        parse_draws(
+            entry.get("columns") if isinstance(entry, dict) else None, f"families[{i}].columns", problems
+        )
+        for i, entry in enumerate(_list(raw.get("families")))
+    ]
+    if problems or head is None:
+        raise InvalidInputError(problems_text(str(path), problems))
+    families = _families(head, common, own)
+    if problems := _joint_problems(head, families):
+        raise InvalidInputError(problems_text(str(path), problems))
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return TrainingDraws(head.name, head.title, digest, families, head.reference_server)
+
+
+def bundled_training_profiles() -> dict[str, Path]:
+    """The bundled profiles by name."""
+    folder = Path(next(iter(workloads.__path__))) / "training_profiles"
+    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+
+
+def _find(ref: Source) -> Source:
+    if is_url(ref) or name_of(ref).suffix in (".yaml", ".yml"):
+        return ref
+    bundled = bundled_training_profiles()
+    if str(ref) not in bundled:
+        raise UnknownNameError("training profile", str(ref), bundled)
+    return bundled[str(ref)]
+
+
+def _list(entries: object) -> list[object]:
+    return entries if isinstance(entries, list) else []
+
+
+def _families(head: _ProfileFile, common: dict[str, Draw], own: list[dict[str, Draw]]) -> tuple[Family, ...]:
+    if not head.families:
+        return (Family(columns=common),)
+    return tuple(
+        Family(family.name, family.weight, {**common, **columns})
+        for family, columns in zip(head.families, own, strict=True)
+    )
+
+
+def _joint_problems(head: _ProfileFile, families: tuple[Family, ...]) -> list[str]:
+    """What is wrong with draws that are sound by themselves."""
+    problems: list[str] = []
+    first = set(families[0].columns)
+    names = [family.name for family in families]
+    for i, family in enumerate(families):
+        where = "columns" if family.name is None else f"families[{i}].columns"
+        problems += family_problems(family.columns, where)
+        if missing := [name for name in DRAWABLE if name in first.symmetric_difference(family.columns)]:
+            problems.append(f"{where}: all families must draw the same columns; compare {', '.join(missing)}")
+        if family.name is not None and names.index(family.name) < i:
+            problems.append(f"families[{i}].name: '{family.name}' appears twice")
+    return [*problems, *reference_problems(head.reference_server, [f.columns for f in families])]

@@ -1,0 +1,140 @@
+"""What `ray-sim info` says of a workload, alone or on a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+from ray_sim.experiments.offered_load import ClusterLoad, PartitionLoad, ResourceLoad, offered_load
+from ray_sim.model.cluster import Cluster
+from ray_sim.reports.bars import bar, sparkline
+from workloads.describe import DAY_S, Bin, WorkloadDescription, describe_frame
+from workloads.sources import Source
+from workloads.store import frame_to_table, read_frame, read_provenance
+
+BAR_WIDTH = 40
+"""Characters of the longest bar, and of a line over time at most."""
+
+VCS_NAMED = 8
+"""Overloaded vcs named in a warning; the rest is counted."""
+
+Rows = list[tuple[str, object]]
+"""Label and value of each line of a table for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadInfo:
+    """A workload, and the load that it is on a cluster, if one is given."""
+
+    description: WorkloadDescription
+    load: ClusterLoad | None
+
+    @property
+    def warnings(self) -> list[str]:
+        """What makes a replay of all jobs on this cluster doubtful."""
+        return [] if self.load is None else list(_warnings(self.load))
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain nested values, for JSON."""
+        load = None if self.load is None else asdict(self.load)
+        return {**self.description.to_dict(), "load": load, "warnings": self.warnings}
+
+    def rows(self) -> Rows:
+        """What is shown of them."""
+        load = [] if self.load is None else _load_rows(self.load)
+        return [*self.description.rows(), *_histogram(self.description.duration_bins), *load]
+
+
+def describe_workload(path: Source, cluster: Cluster | None = None) -> WorkloadInfo:
+    """Describe a workload file, alone or on a cluster.
+
+    Raises
+    ------
+    InvalidWorkloadError : see `read_frame`
+    """
+    frame = read_frame(path)
+    load = None if cluster is None else offered_load(frame_to_table(frame, cluster.resources), cluster)
+    return WorkloadInfo(describe_frame(frame, str(path), read_provenance(path)), load)
+
+
+def _histogram(bins: list[Bin]) -> Rows:
+    most = max(one.jobs for one in bins)
+    return [
+        (f"run time {one.from_s:,.0f} .. {one.to_s:,.0f} s", _bar_text(one.jobs, one.jobs / most))
+        for one in bins
+    ]
+
+
+def _bar_text(count: int, share: float) -> str:
+    return f"{bar(share, BAR_WIDTH)} {count:,}"
+
+
+def _load_rows(load: ClusterLoad) -> Rows:
+    whole = load.whole
+    rows: Rows = [
+        ("cluster", f"{load.cluster}: {whole.servers:,} servers"),
+        ("jobs that can never fit", f"{whole.never_fit:,} ({whole.never_fit / whole.jobs:.2%})"),
+    ]
+    every = "by day" if load.period_s == DAY_S else f"by {load.period_s // DAY_S} days"
+    for name, resource in whole.resources.items():
+        if resource.work_h or (name == "gpu" and resource.capacity):
+            rows += _resource_rows(name, resource, every)
+    for name, vc in (load.vcs or {}).items():
+        rows.append((f"load of vc {name}", _partition_text(vc)))
+    if load.outside_vcs:
+        rows.append(("jobs of no vc of the cluster", load.outside_vcs))
+    return rows
+
+
+def _resource_rows(name: str, load: ResourceLoad, every: str) -> Rows:
+    backlog = load.backlog
+    offered = "undefined" if load.offered_load is None else f"{load.offered_load:.3f}"
+    by_period = f"{sparkline(load.by_period, BAR_WIDTH)} at most {max(load.by_period):.3g}"
+    rows: Rows = [
+        (f"offered load, {name}", offered),
+        (f"  {every}", by_period),
+        ("  in the peak hour", f"{load.peak_hour_load:.3g}, from {load.peak_hour_s:,.0f} s"),
+    ]
+    if not backlog.most_h:
+        return rows
+    most = f"at least {backlog.most_h:,.1f} {name} hours at {backlog.most_at_s:,.0f} s, whatever the policy"
+    at_last = f"at least {backlog.at_last_submission_h:,.1f} {name} hours"
+    return [
+        *rows,
+        (f"  unfinished, {every}", f"{sparkline(backlog.by_period_h, BAR_WIDTH)} {most}"),
+        ("  at the last submission", f"{at_last}, {backlog.drain_h:,.1f} h of all servers"),
+    ]
+
+
+def _partition_text(partition: PartitionLoad) -> str:
+    never = f" ({partition.never_fit:,} can never fit)" if partition.never_fit else ""
+    jobs = f"{partition.jobs:,} jobs{never} on {partition.servers:,} servers"
+    worst = partition.worst
+    if worst is None:
+        return jobs
+    name, load = worst
+    drain = f", {load.backlog.drain_h:,.1f} h behind at the end" if load.backlog.drain_h else ""
+    return f"{load.offered_load:.3f} ({name}){drain}; {jobs}"
+
+
+def _warnings(load: ClusterLoad) -> Iterator[str]:
+    whole = load.whole
+    if whole.never_fit:
+        jobs = f"{whole.never_fit:,} jobs ({whole.never_fit / whole.jobs:.2%})"
+        yield f"cluster {load.cluster}: {jobs} can never fit; a replay refuses them"
+    if whole.overload:
+        yield f"cluster {load.cluster}: {_overload_text(*whole.overload)}"
+    vcs = [(name, vc.overload) for name, vc in (load.vcs or {}).items()]
+    over = [f"vc {name}: {_overload_text(*overload)}" for name, overload in vcs if overload]
+    if over:
+        hidden = [f"and {len(over) - VCS_NAMED} more vcs"] if len(over) > VCS_NAMED else []
+        yield "\n  ".join(["with partition vc", *over[:VCS_NAMED], *hidden])
+
+
+def _overload_text(name: str, load: ResourceLoad) -> str:
+    backlog = load.backlog
+    return (
+        f"offered load {load.offered_load:.2f} ({name}), so the queue cannot drain: at the last submission at"
+        f" least {backlog.at_last_submission_h:,.0f} {name} hours are unfinished whatever the policy,"
+        f" {backlog.drain_h:,.1f} h of all servers"
+    )

@@ -1,0 +1,34 @@
+"""How soon equal pieces of work can be done on workers of several speeds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ray_sim.model.units import IntArray
+
+
+def least_makespan(pieces: IntArray, lengths: IntArray, workers: IntArray) -> IntArray:
+    """Least time in which each job alone gets all its pieces done, each from start to end on one worker.
+
+    In a time T a worker completes floor(T / length) pieces, whatever the order; so it is the least T
+    with enough of them. O(J K log T).
+
+    Parameters
+    ----------
+    pieces : (J,) of each job, >= 1
+    lengths : (J, K) time of a piece on a worker of each kind, >= 0; all 0 if one is
+    workers : (K,) of each kind, >= 1
+
+    Returns
+    -------
+    (J,) in the unit of the lengths
+    """
+    impossible = np.full(len(pieces), -1, dtype=np.int64)
+    possible: IntArray = pieces * lengths.min(axis=1)
+    divisors = np.maximum(lengths, 1)  # for pieces of no length 0 is the least time that is tried
+    while (possible - impossible > 1).any():
+        middle = impossible + (possible - impossible) // 2
+        enough = (middle[:, None] // divisors) @ workers >= pieces
+        possible = np.where(enough, middle, possible)
+        impossible = np.where(enough, impossible, middle)
+    return possible

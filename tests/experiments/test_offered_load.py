@@ -1,0 +1,130 @@
+"""The load of a workload on a cluster: by hand, and by the engine's own rules."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from ray_sim.engine.world import World
+from ray_sim.experiments.offered_load import MAX_PERIODS, never_fits, offered_load
+from tests.random_worlds import worlds
+from tests.worlds import HOUR, Job, cluster_of, job_table, replay
+
+DAY = 24 * HOUR
+
+
+def test_load_and_backlog_of_four_jobs() -> None:
+    # Two servers of 4 GPUs and 8 cores: 8 GPUs, 16 cores. Four jobs in 30 h:
+    #   0 h   4 GPUs for 10 h = 40 GPU-hours, 4 tasks of 2 cores: 80 core-hours
+    #   1 h   8 GPUs for 20 h = 160,          8 tasks of 1 core: 160
+    #   25 h  2 GPUs for 1 h = 2,             no cores
+    #   30 h  1 GPU for 40 h = 40,            no cores
+    jobs = [
+        Job(0, 4, 10 * HOUR),
+        Job(HOUR, 8, 20 * HOUR),
+        Job(25 * HOUR, 2, HOUR),
+        Job(30 * HOUR, 1, 40 * HOUR),
+    ]
+    table = job_table(jobs, ("gpu", "cpu"), {"cpu_per_task": [2.0, 1.0, None, None]})
+    found = offered_load(table, cluster_of([4, 4], cpu=[8, 8]))
+    assert (found.cluster, found.period_s, found.vcs, found.outside_vcs) == ("small", DAY, None, 0)
+    whole = found.whole
+    assert (whole.servers, whole.jobs, whole.never_fit) == (2, 4, 0)
+    gpu, cpu = whole.resources["gpu"], whole.resources["cpu"]
+    assert (gpu.capacity, cpu.capacity) == (8, 16)
+    assert (gpu.work_h, cpu.work_h) == pytest.approx((242, 240))
+    # In 30 h the servers have 8 x 30 = 240 GPU-hours and 480 core-hours.
+    assert gpu.offered_load == pytest.approx(242 / 240)
+    assert cpu.offered_load == pytest.approx(240 / 480)
+    # A day has 192 GPU-hours: 200 are submitted on the first, 42 on the second.
+    assert gpu.by_period == pytest.approx([200 / 192, 42 / 192])
+    # The hour from 1 h on brings 160 GPU-hours and has 8; cores: 160 and 16.
+    assert (gpu.peak_hour_s, gpu.peak_hour_load) == pytest.approx((HOUR, 20))
+    assert (cpu.peak_hour_s, cpu.peak_hour_load) == pytest.approx((HOUR, 10))
+    # Unfinished: 40 at 0 h; 32 + 160 = 192 at 1 h; 0 at 25 h, plus 2; 0 at 30 h, plus 40.
+    assert gpu.backlog.most_h == pytest.approx(192)
+    assert gpu.backlog.most_at_s == HOUR
+    assert gpu.backlog.at_last_submission_h == pytest.approx(40)
+    assert gpu.backlog.drain_h == pytest.approx(5)
+    # At 24 h: 192 - 23 x 8 = 8.
+    assert gpu.backlog.by_period_h == pytest.approx([8, 40])
+    assert whole.worst == ("gpu", gpu)
+    assert whole.overload == ("gpu", gpu)
+
+
+def test_jobs_that_never_fit_are_counted_and_are_no_load() -> None:
+    # 5 GPUs fit on two servers of 4 as tasks of one; 9 do not, nor does one task of 4.5.
+    jobs = [Job(0, 5, 100), Job(50, 9, 100), Job(100, 4.5, 100)]
+    found = offered_load(job_table(jobs), cluster_of([4, 4])).whole
+    assert (found.jobs, found.never_fit) == (3, 2)
+    assert found.resources["gpu"].offered_load == pytest.approx(5 * 100 / (8 * 100))
+    assert found.overload is None
+
+
+@settings(max_examples=100)
+@given(world=worlds())
+def test_what_never_fits_is_what_the_engine_refuses_under_pooled_placement(world: World) -> None:
+    # Pooled placement refuses nothing that the empty servers could hold.
+    result = replay(world, "fifo", placement="pooled")
+    refused = (result.jobs["reason"] == "never_fits").fill_null(value=False).to_numpy()
+    submitted = world.table.submit_us <= world.horizon_us
+    np.testing.assert_array_equal(never_fits(world) & submitted, refused)
+
+
+def test_every_vc_has_its_own_jobs_servers_and_load() -> None:
+    jobs = [Job(0, 1, 100, "a"), Job(0, 3, 50, "b"), Job(0, 1, 50), Job(100, 2, 50, "a"), Job(100, 1, 9, "c")]
+    found = offered_load(job_table(jobs), cluster_of([1, 2, 3], vc=["a", "b", "b"]))
+    assert found.vcs is not None
+    assert list(found.vcs) == ["a", "b"]
+    a, b = found.vcs.values()
+    # vc a: 100 GPU-seconds on 1 GPU in the 100 s of the whole workload; the job of 2 GPUs never fits.
+    assert (a.servers, a.jobs, a.never_fit, a.resources["gpu"].offered_load) == (1, 2, 1, 1)
+    assert a.overload is None
+    # vc b: 150 GPU-seconds on 5 GPUs. It has no job at the end.
+    assert (b.servers, b.jobs, b.never_fit) == (2, 1, 0)
+    assert b.resources["gpu"].offered_load == pytest.approx(0.3)
+    assert b.resources["gpu"].backlog.at_last_submission_h == 0
+    assert found.outside_vcs == 2
+    assert found.whole.never_fit == 0
+
+
+def test_vcs_count_only_where_a_replay_can_be_divided_by_them() -> None:
+    table = job_table([Job(0, 1, 10, "a"), Job(10, 1, 10, "b")])
+    assert offered_load(table, cluster_of([1, 1], vc=["a", None])).vcs is None
+    assert offered_load(job_table([Job(0, 1, 10)]), cluster_of([1], vc=["a"])).vcs is None
+    divided = offered_load(table, cluster_of([1, 1, 1], vc=["a", "b", "idle"])).vcs
+    assert divided is not None
+    idle = divided["idle"]
+    assert (idle.jobs, idle.resources["gpu"].offered_load, idle.resources["gpu"].backlog.most_h) == (0, 0, 0)
+
+
+def test_a_fast_server_does_more_in_the_same_time() -> None:
+    # One GPU of speed 1 and one of speed 3 do 4 x 100 GPU-seconds in 100 s.
+    found = offered_load(job_table([Job(0, 2, 100), Job(100, 1, 0)]), cluster_of([1, 1], speed=[1.0, 3.0]))
+    gpu = found.whole.resources["gpu"]
+    assert gpu.capacity == 4
+    assert gpu.offered_load == pytest.approx(200 / 400)
+
+
+def test_without_span_or_resource_there_is_no_load() -> None:
+    at_once = offered_load(job_table([Job(0, 1, HOUR), Job(0, 2, HOUR)]), cluster_of([4])).whole
+    gpu = at_once.resources["gpu"]
+    assert gpu.offered_load is None
+    assert gpu.backlog.at_last_submission_h == pytest.approx(3)
+    assert gpu.by_period == pytest.approx([3 / 96])
+    assert at_once.worst is None
+    none = offered_load(job_table([Job(0, 1, 10), Job(10, 0, 10)]), cluster_of([0])).whole
+    assert (none.never_fit, none.resources["gpu"].offered_load) == (1, None)
+
+
+def test_a_long_span_is_told_in_periods_of_several_days() -> None:
+    jobs = [Job(0, 1, 10), Job(2_500 * DAY, 1, 10)]
+    found = offered_load(job_table(jobs), cluster_of([1]))
+    # 2,500 days in at most 1,000 periods: three days each.
+    assert found.period_s == 3 * DAY
+    assert len(found.whole.resources["gpu"].by_period) <= MAX_PERIODS
+    # The longest times and largest gangs that a workload may have do not overflow.
+    huge = offered_load(job_table([Job(0, 2.0**20, 2.0**36), Job(2.0**36, 1, 1)]), cluster_of([2.0**20]))
+    assert huge.whole.resources["gpu"].offered_load == pytest.approx(1)
+    assert len(huge.whole.resources["gpu"].by_period) <= MAX_PERIODS

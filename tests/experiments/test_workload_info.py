@@ -1,0 +1,92 @@
+"""What `ray-sim info` shows and warns of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+
+from ray_sim.experiments.workload_info import WorkloadInfo, describe_workload
+from ray_sim.model.cluster import Cluster
+from tests.worlds import HOUR, cluster_of
+from workloads.provenance import Provenance
+from workloads.schema import with_all_columns
+from workloads.store import write_workload
+
+
+def info(
+    directory: Path, gpus: Sequence[float], vcs: Sequence[str] | None, cluster: Cluster | None
+) -> WorkloadInfo:
+    """Jobs of an hour each, one an hour."""
+    n = len(gpus)
+    frame = pl.DataFrame(
+        {
+            "job_id": [str(i) for i in range(n)],
+            "trace_order": list(range(n)),
+            "submit_s": [HOUR * i for i in range(n)],
+            "num_gpus": [float(size) for size in gpus],
+            "duration_s": [HOUR] * n,
+            "vc": pl.Series(vcs, dtype=pl.String) if vcs else pl.Series([None] * n, dtype=pl.String),
+        }
+    )
+    made = Provenance(converter="hand", converter_version="1", counts={"read": n, "kept": n})
+    write_workload(with_all_columns(frame), made, directory / "w.parquet")
+    return describe_workload(directory / "w.parquet", cluster)
+
+
+def test_a_queue_that_cannot_drain_is_warned_of(tmp_path: Path) -> None:
+    found = info(tmp_path, [4, 4, 4, 4], None, cluster_of([2, 2], speed=[0.5, 0.5]))
+    # 16 GPU-hours in 3 h, of which the servers do 2 an hour: 16 / 6. At 3 h, 16 - 6 = 10 are left, 5 h.
+    assert found.warnings == [
+        "cluster small: offered load 2.67 (gpu), so the queue cannot drain: at the last submission at least"
+        " 10 gpu hours are unfinished whatever the policy, 5.0 h of all servers"
+    ]
+    rows = dict(found.rows())
+    assert rows["offered load, gpu"] == "2.667"
+    assert rows["  at the last submission"] == "at least 10.0 gpu hours, 5.0 h of all servers"
+
+
+def test_what_can_be_done_in_time_brings_no_warning(tmp_path: Path) -> None:
+    found = info(tmp_path, [2, 1, 1, 1], None, cluster_of([2]))
+    assert found.warnings == []
+    assert json.loads(json.dumps(found.to_dict()))["load"]["whole"]["resources"]["gpu"]["offered_load"] < 1
+    assert info(tmp_path, [2, 1], None, None).to_dict()["load"] is None
+
+
+def test_a_resource_that_nobody_asks_for_is_not_shown(tmp_path: Path) -> None:
+    def shown(gpus: Sequence[float], cluster: Cluster) -> list[str]:
+        labels = [label for label, _ in info(tmp_path, gpus, None, cluster).rows()]
+        return [label for label in labels if label.startswith("offered load")]
+
+    assert shown([1, 1], cluster_of([4], cpu=[8])) == ["offered load, gpu"]
+    assert shown([0, 0], cluster_of([0], cpu=[8])) == []
+
+
+def test_jobs_that_can_never_fit_are_warned_of(tmp_path: Path) -> None:
+    found = info(tmp_path, [1, 1, 1, 9], None, cluster_of([4]))
+    assert found.warnings == ["cluster small: 1 jobs (25.00%) can never fit; a replay refuses them"]
+    assert dict(found.rows())["jobs that can never fit"] == "1 (25.00%)"
+
+
+def test_a_vc_that_cannot_drain_is_warned_of_by_name(tmp_path: Path) -> None:
+    servers = cluster_of([1] * 12, vc=["idle", *(f"v{i}" for i in range(11))])
+    # Every vc gets a job of one GPU and an hour, and v0 five of them within 15 h; only v0 can be late.
+    vcs = [f"v{i}" for i in range(11)] + ["v0"] * 5
+    found = info(tmp_path, [1.0] * 11 + [4.0] * 5, vcs, servers)
+    assert found.warnings == []  # the jobs of four GPUs can never fit into v0
+    found = info(tmp_path, [1.0] * 4, ["v0"] * 4, servers)
+    # Four GPU-hours in 3 h on the one GPU of v0: 4 / 3, and one hour is left.
+    assert found.warnings == [
+        "with partition vc\n  vc v0: offered load 1.33 (gpu), so the queue cannot drain: at the last"
+        " submission at least 1 gpu hours are unfinished whatever the policy, 1.0 h of all servers"
+    ]
+    assert dict(found.rows())["load of vc v0"] == "1.333 (gpu), 1.0 h behind at the end; 4 jobs on 1 servers"
+
+
+def test_bars_are_drawn_of_run_times_and_of_days(tmp_path: Path) -> None:
+    rows = dict(info(tmp_path, [2.0] * 30, None, cluster_of([4])).rows())
+    assert rows["run time 1,000 .. 10,000 s"] == "█" * 40 + " 30"
+    # 24 jobs of 2 GPU-hours on the first day of 96 GPU-hours, 6 on the second.
+    assert rows["  by day"] == "█▃ at most 0.5"

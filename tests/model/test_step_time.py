@@ -1,0 +1,68 @@
+"""The papers' own forms of speed and loss, worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ray_sim.model.loss import last_epoch, loss
+from ray_sim.model.step_time import AsyncSpeed, SyncSpeed, pd_ors_sample_s, transfer_s
+from tests.training import ONE, profile
+
+
+def test_a_megabyte_has_eight_megabits() -> None:
+    assert transfer_s(np.array([575.0]), np.array([100.0])) == [46.0]
+
+
+def test_pd_ors_amortises_the_exchange_of_a_step_over_its_samples() -> None:
+    # tau + (gamma / F) 2 g / b = 0.1 + (4 / 100) 2 x 4 = 0.42 s between servers, 0.1 + 0.032 on one.
+    job = profile(workers_per_ps=4)
+    np.testing.assert_allclose(pd_ors_sample_s(job, ONE, internal=False), [0.42])
+    np.testing.assert_allclose(pd_ors_sample_s(job, ONE, internal=True), [0.132])
+    both = pd_ors_sample_s(job, np.array([0, 0]), np.array([False, True]))
+    np.testing.assert_allclose(both, [0.42, 0.132])
+
+
+def test_the_speeds_of_optimus_in_example_3_a() -> None:
+    # f_A(1,1) = 1 / (2.56 + 0.5 + 0.3 + 0.01 + 0.02) = 1 / 3.39.
+    job = SyncSpeed(np.array(128.0), np.array([0.02, 0.5, 0.3, 0.01, 0.02]))
+    ps, workers = np.array([1.0, 1.0, 2.0]), np.array([1.0, 2.0, 1.0])
+    expected = [0.294985, 0.413223, 0.306748]
+    np.testing.assert_allclose(job.steps_per_s(workers, ps), expected, atol=5e-7)
+    # Gains of the example, Q = 100: (339 - 242) / (2/20) = 970 for a worker.
+    q = 100 / job.steps_per_s(workers, ps)
+    assert (q[0] - q[1]) / (2 / 20) == pytest.approx(970)
+
+
+def test_asynchronous_workers_add_their_steps() -> None:
+    # 3 / (1 + 0.5 x 3/2 + 0.1 x 3 + 0.2 x 2) = 3 / 2.45.
+    job = AsyncSpeed(np.array([1.0, 0.5, 0.1, 0.2]))
+    assert job.steps_per_s(np.array(3.0), np.array(2.0)) == pytest.approx(3 / 2.45)
+
+
+def test_the_drop_of_example_3_d_falls_below_a_thousandth_at_epoch_118() -> None:
+    # l(116) - l(117) = 0.001013, l(117) - l(118) = 0.000999.
+    b0, b1, b2 = np.array(0.05), np.array(1.2), np.array(0.1)
+    values = loss(b0, b1, b2, np.array([0.0, 116.0, 117.0, 118.0]))
+    assert values[0] == pytest.approx(1 / 1.2 + 0.1)
+    np.testing.assert_allclose(-np.diff(values[1:]), [0.001013, 0.000999], atol=5e-7)
+    threshold = np.array(1e-3)
+    assert last_epoch(b0, b1, threshold, np.array(1.0)) == 118
+    assert last_epoch(b0, b1, threshold, np.array(10.0)) == 127
+
+
+@given(
+    b0=st.floats(1e-3, 10),
+    b1=st.floats(1e-3, 10),
+    threshold=st.floats(1e-4, 0.5),
+)
+def test_a_job_ends_at_the_first_epoch_that_drops_by_less_than_the_threshold(
+    b0: float, b1: float, threshold: float
+) -> None:
+    first = last_epoch(np.array(b0), np.array(b1), np.array(threshold), np.array(1.0))
+    epochs = np.maximum(first + np.array([-2.0, -1.0, 0.0, 1.0]), 0)
+    at = loss(np.array(b0), np.array(b1), np.array(0.0), epochs)
+    assert at[1] - at[2] <= threshold * (1 + 1e-9)
+    assert first == 1 or at[0] - at[1] >= threshold * (1 - 1e-9)

@@ -1,0 +1,59 @@
+"""What a column of a workload is, and the limits that many of them share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import polars as pl
+
+MAX_COUNT = 2**20
+"""The most GPUs, cores, tasks or attempts a row may have; more is a broken trace."""
+
+MAX_GIB = 2**30
+"""The most memory or disk a task may have."""
+
+MAX_NORM = 2**10
+"""The most of a resource measured in the trace's largest machines that a task may have."""
+
+MAX_MB = 2**30
+"""The largest model; also the bandwidth, in Mbit/s, that nobody has."""
+
+MAX_WHOLE = 2**52
+"""The largest order or priority; whole numbers up to here survive a floating-point reader."""
+
+
+class Layer(StrEnum):
+    """Where a column's values come from."""
+
+    TRACE = "trace"
+    """Measured: the trace has it, or it is null."""
+    PROFILE = "profile"
+    """How the job trains, measured or drawn; a workload may lack these columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column, its meaning and the values it may hold."""
+
+    name: str
+    dtype: pl.DataType
+    meaning: str
+    null: str | None = None
+    """What a null means; None where the column has no nulls."""
+    unit: str = ""
+    minimum: float | None = None
+    maximum: float | None = None
+    layer: Layer = Layer.TRACE
+    choices: tuple[str, ...] = ()
+    """The only texts that the column may hold, where it may not hold any."""
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the column holds numbers, within `minimum` and `maximum`."""
+        return self.dtype != pl.String()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the numbers are whole."""
+        return self.dtype == pl.Int64()

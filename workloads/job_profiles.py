@@ -1,0 +1,105 @@
+"""How jobs train, from the columns of a workload to the records that the model works with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import polars as pl
+
+from ray_sim.model.job import ChunkProfile, LossProfile, TrainingProfile, UtilityProfile
+from ray_sim.model.units import QUANTA_PER_UNIT, FloatArray, IntArray, demand_quanta
+from workloads.schema import BY_NAME
+from workloads.training_columns import EXCHANGES
+
+CHUNK = tuple(field.name for field in fields(ChunkProfile))
+UTILITY = tuple(field.name for field in fields(UtilityProfile))
+LOSS = tuple(field.name for field in fields(LossProfile))
+TRAINING = (
+    *("exchange", "epochs", "samples", "batch", "sample_s", "gradient_mb", "bandwidth_mbps"),
+    *("internal_bandwidth_mbps", "workers_per_ps", "num_workers", "num_ps", "worker_gpu"),
+)
+"""Columns that a step time needs of every job; the others of `TrainingProfile` are 0 where null."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobProfiles:
+    """What a workload says of how its jobs train; see `JobTable`."""
+
+    chunk_profile: ChunkProfile | None
+    training: TrainingProfile | None
+    utility: UtilityProfile | None
+    loss: LossProfile | None
+    gaps: Mapping[str, tuple[str, ...]]
+
+
+def job_profiles(frame: pl.DataFrame, resources: Sequence[str]) -> JobProfiles:
+    """The records of a frame with the columns of `SCHEMA`, assumed sound, in the order of its rows."""
+    gaps = {
+        name: missing
+        for name, columns in (("training", TRAINING), ("utility", UTILITY), ("loss", LOSS))
+        if (missing := tuple(_gaps(frame, columns)))
+    }
+    utility = None if "utility" in gaps else UtilityProfile(**_floats(frame, UTILITY))
+    loss = None if "loss" in gaps else LossProfile(**_floats(frame, LOSS))
+    return JobProfiles(
+        chunk_profile=_chunk_profile(frame),
+        training=None if "training" in gaps else _training_profile(frame, resources),
+        utility=utility,
+        loss=loss,
+        gaps=gaps,
+    )
+
+
+def _gaps(frame: pl.DataFrame, columns: Iterable[str]) -> Iterable[str]:
+    """A line for each column that some job has no value of."""
+    for name in columns:
+        nulls = frame[name].null_count()
+        if nulls == frame.height:
+            yield f"{name}: is missing"
+        elif nulls:
+            first = frame["job_id"][int(frame[name].is_null().arg_max() or 0)]
+            yield f"{name}: is null for {nulls} of {frame.height} jobs, first for {first}"
+
+
+def _chunk_profile(frame: pl.DataFrame) -> ChunkProfile | None:
+    """How the jobs train in chunks; None where no job says anything of it."""
+    if all(frame[name].null_count() == frame.height for name in CHUNK):
+        return None
+    floats = frame.select(CHUNK).cast(pl.Float64).fill_null(float("nan"))
+    return ChunkProfile(**{series.name: series.to_numpy(writable=True) for series in floats})
+
+
+def _training_profile(frame: pl.DataFrame, resources: Sequence[str]) -> TrainingProfile:
+    names = tuple(frame["model"].drop_nulls().unique().sort())
+    model = frame["model"].cast(pl.Enum(names)).to_physical().cast(pl.Int64).fill_null(-1)
+    exchange = frame["exchange"].replace_strict(EXCHANGES, return_dtype=pl.Int64)
+    of_steps = [field.name for field in fields(TrainingProfile) if field.name in BY_NAME]
+    whole = ("exchange", "model", "num_workers", "num_ps")
+    return TrainingProfile(
+        **_floats(frame, [name for name in of_steps if name not in whole]),
+        exchange=exchange.to_numpy(writable=True),
+        num_workers=frame["num_workers"].to_numpy(writable=True),
+        num_ps=frame["num_ps"].to_numpy(writable=True),
+        worker_demand=role_demand(frame, "worker", resources),
+        ps_demand=role_demand(frame, "ps", resources),
+        model=model.to_numpy(writable=True),
+        model_names=names,
+    )
+
+
+def role_demand(frame: pl.DataFrame, role: str, resources: Sequence[str]) -> IntArray:
+    """(J, R) quanta that one task of a role holds."""
+    amounts = [
+        demand_quanta(frame[f"{role}_{resource}"].fill_null(0).to_numpy(), resource)
+        if resource in QUANTA_PER_UNIT
+        else np.zeros(frame.height, np.int64)
+        for resource in resources
+    ]
+    return np.stack(amounts, axis=1) if amounts else np.zeros((frame.height, 0), np.int64)
+
+
+def _floats(frame: pl.DataFrame, columns: Iterable[str]) -> dict[str, FloatArray]:
+    """Columns without nulls, or in which a null means 0."""
+    return {name: frame[name].cast(pl.Float64).fill_null(0.0).to_numpy(writable=True) for name in columns}

@@ -1,0 +1,100 @@
+"""The columns that say how jobs train. A workload may lack them."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from ray_sim.model.job import Exchange
+from ray_sim.model.units import MAX_TIME_S
+from workloads.column import MAX_COUNT, MAX_GIB, MAX_MB, MAX_WHOLE, Column, Layer
+
+EXCHANGES: dict[str, Exchange] = {exchange.name.lower(): exchange for exchange in Exchange}
+"""What the column `exchange` may hold."""
+
+LEAST = 2**-40
+"""The smallest positive number of a column that must not hold zero."""
+
+_UNKNOWN = "the workload does not say"
+_NOT_CHUNKED = "the job is not chunked"
+
+
+def _whole(name: str, meaning: str, *, minimum: int = 1, null: str = _UNKNOWN) -> Column:
+    return Column(name, pl.Int64(), meaning, null, "", minimum, MAX_COUNT, Layer.PROFILE)
+
+
+def _real(
+    name: str, meaning: str, unit: str = "", *, minimum: float = 0, maximum: float, null: str = _UNKNOWN
+) -> Column:
+    return Column(name, pl.Float64(), meaning, null, unit, minimum, maximum, Layer.PROFILE)
+
+
+def _seconds(name: str, meaning: str, *, minimum: float = 0, null: str = _UNKNOWN) -> Column:
+    return _real(name, meaning, "s", minimum=minimum, maximum=MAX_TIME_S, null=null)
+
+
+def _mbps(name: str, meaning: str) -> Column:
+    return _real(name, meaning, "Mbps", minimum=2**-10, maximum=MAX_MB)
+
+
+def _demands(role: str, who: str, gpu_null: str) -> tuple[Column, ...]:
+    return (
+        _real(f"{role}_gpu", f"GPUs of one {who}.", "GPU", maximum=MAX_COUNT, null=gpu_null),
+        _real(f"{role}_cpu", f"CPU cores of one {who}.", "core", maximum=MAX_COUNT, null="0"),
+        _real(f"{role}_memory_gib", f"Memory of one {who}.", "GiB", maximum=MAX_GIB, null="0"),
+        _real(f"{role}_disk_gib", f"Disk of one {who}.", "GiB", maximum=MAX_GIB, null="0"),
+    )
+
+
+TRAINING_COLUMNS: tuple[Column, ...] = (
+    _whole("chunks", "Equal parts of the job's data, each trained by one worker.", null=_NOT_CHUNKED),
+    _whole("epochs", "Times that the job's data, or each of its chunks, is trained through."),
+    _whole("minibatches_per_chunk", "Mini-batches of one chunk.", null=_NOT_CHUNKED),
+    _seconds(
+        "minibatch_s",
+        "Time of a worker of speed 1 to train one mini-batch, without communication.",
+        null=_NOT_CHUNKED,
+    ),
+    _real("gradient_mb", "Size of the gradients, which is that of the parameters.", "MB", maximum=MAX_MB),
+    _mbps("bandwidth_mbps", "Bandwidth of the job between a worker and its parameter server."),
+    _seconds(
+        "upload_edge_s", "Time until a chunk is at a worker of an edge or a plain server.", null=_NOT_CHUNKED
+    ),
+    _seconds("upload_cloud_s", "Time until a chunk is at a worker of the cloud.", null=_NOT_CHUNKED),
+    Column("model", pl.String(), "Family of the model that is trained.", "unknown", layer=Layer.PROFILE),
+    Column(
+        "exchange",
+        pl.String(),
+        "How workers exchange gradients: through parameter servers in step, or each by itself; or in a ring.",
+        _UNKNOWN,
+        layer=Layer.PROFILE,
+        choices=tuple(EXCHANGES),
+    ),
+    _real("samples", "Samples of an epoch; where solved for, not whole.", maximum=MAX_WHOLE),
+    _whole("batch", "Samples of a step: of all workers together; of each where `exchange` is async."),
+    _seconds("sample_s", "Time of a worker of speed 1 to train one sample.", minimum=LEAST),
+    _mbps("internal_bandwidth_mbps", "As `bandwidth_mbps`, within a server."),
+    _seconds("step_s", "Time of each step beside training and exchange.", null="0"),
+    _seconds("step_s_per_worker", "What each worker adds to it.", null="0"),
+    _seconds("step_s_per_ps", "What each parameter server adds to it.", null="0"),
+    _whole("workers_per_ps", "Workers that one parameter server serves."),
+    _whole("num_workers", "Workers asked for."),
+    _whole("num_ps", "Parameter servers asked for.", minimum=0),
+    *_demands("worker", "worker", _UNKNOWN),
+    *_demands("ps", "parameter server", "0"),
+    _real("utility_max", "What the job is worth if done at once.", maximum=MAX_WHOLE),
+    _real(
+        "utility_decay_per_s", "How sharply its worth falls about `utility_due_s`.", "1/s", maximum=MAX_COUNT
+    ),
+    _seconds("utility_due_s", "Time after submission at which half of its worth is left."),
+    _real("loss_b0", "The loss after k epochs is 1 / (b0 k + b1) + b2.", minimum=LEAST, maximum=MAX_COUNT),
+    _real("loss_b1", "See `loss_b0`.", minimum=LEAST, maximum=MAX_COUNT),
+    _real("loss_b2", "See `loss_b0`.", maximum=MAX_COUNT),
+    _real("loss_noise", "Standard deviation of an observed loss.", maximum=MAX_COUNT),
+    _real(
+        "loss_threshold",
+        "Fall of the loss in an epoch below which the job counts as converged.",
+        minimum=LEAST,
+        maximum=MAX_COUNT,
+    ),
+    _whole("loss_patience", "Epochs in a row below the threshold after which the job ends."),
+)

@@ -1,0 +1,154 @@
+"""What the training of jobs is drawn from, and whether it makes sense."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ray_sim.model.errors import UnknownNameError
+from ray_sim.model.units import QUANTA_PER_UNIT
+from workloads.draws import Constant, Draw, Multiple, Uniform, ends, parse_draw
+from workloads.job_profiles import CHUNK, LOSS, TRAINING, UTILITY
+from workloads.schema import BY_NAME
+from workloads.training_columns import TRAINING_COLUMNS
+
+FOLLOWING = ("model", "num_workers", "num_ps")
+"""Columns that follow from the others: a family's name, the row's GPUs, the ratio."""
+
+SOLVED = "samples"
+"""The column that is solved for; its draw is a range, to count what leaves it."""
+
+GIVEN = ("chunks",)
+"""Columns that the row gives, one chunk for each worker; likewise a range."""
+
+BY_ROW = (*GIVEN, SOLVED, "batch", "worker_gpu")
+"""Columns that the row bounds or decides."""
+
+DRAWABLE = tuple(column.name for column in TRAINING_COLUMNS if column.name not in FOLLOWING)
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One kind of model: how often it comes, and its draws, which go before the common ones."""
+
+    name: str | None = None
+    weight: float = 1.0
+    columns: Mapping[str, Draw] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingDraws:
+    """A training profile: where the numbers of each column come from."""
+
+    name: str
+    title: str
+    sha256: str
+    """Of the file."""
+    families: tuple[Family, ...]
+    """At least one; each has all its columns."""
+    reference_server: Mapping[str, float] = field(default_factory=dict)
+    """What the servers offer on which the traced run took place, by resource; empty where K is not solved."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What is drawn, in the schema's order."""
+        return tuple(name for name in DRAWABLE if name in self.families[0].columns)
+
+
+def parse_draws(columns: object, prefix: str, problems: list[str]) -> dict[str, Draw]:
+    """Draws by column, as a file has them; what is wrong goes to ``problems`` with its dotted path."""
+    found: dict[str, Draw] = {}
+    for name, given in columns.items() if isinstance(columns, Mapping) else ():
+        where = f"{prefix}.{name}"
+        if name in FOLLOWING:
+            problems.append(f"{where}: follows from the row and the other columns; leave it out")
+        elif name not in DRAWABLE:
+            problems.append(f"{where}: {UnknownNameError('column to draw', str(name), DRAWABLE)}")
+        else:
+            try:
+                found[name] = parse_draw(given, BY_NAME[name])
+            except ValueError as error:
+                problems.append(f"{where}: {error}")
+    return found
+
+
+def family_problems(columns: Mapping[str, Draw], where: str) -> Iterator[str]:
+    """What is wrong with all the draws of a family together."""
+    yield from _set_problems(columns, where)
+    for name, draw in columns.items():
+        if name in (*GIVEN, SOLVED) and not isinstance(draw, Uniform):
+            yield f"{where}.{name}: follows from the row; must be [LOW, HIGH], the range to count by"
+        if name == "worker_gpu" and not _is_whole_range(draw):
+            yield f"{where}.{name}: must be a whole number or a range of them, to divide a row's GPUs by"
+        if isinstance(draw, Multiple):
+            yield from _multiple_problems(columns, name, where, draw)
+
+
+def _set_problems(columns: Mapping[str, Draw], where: str) -> Iterator[str]:
+    """Columns that make sense together only."""
+    converges = "loss_b0" in columns
+    training = [name for name in TRAINING if name not in FOLLOWING]
+    sets = {
+        "chunks": ("a chunk", [*CHUNK, "worker_gpu"]),
+        "sample_s": ("a step time", training),
+        "samples": ("a step time", training),
+        "utility_max": ("a utility", list(UTILITY)),
+        "loss_b0": ("a loss curve", [*LOSS, "sample_s"]),
+    }
+    lacking: dict[str, str] = {}
+    for key, (what, needed) in sets.items():
+        if key in columns:
+            lacking.update({name: what for name in needed if name not in columns})
+    if converges:
+        lacking.pop("epochs", None)
+        if "epochs" in columns:
+            yield f"{where}.epochs: follows from the loss curve; leave out one of the two"
+    for name, what in lacking.items():
+        yield f"{where}.{name}: is missing; {what} needs it"
+    if not {"chunks", "sample_s"} & columns.keys():
+        yield f"{where}: must say how jobs train: by `sample_s` and what belongs to it, or by `chunks`"
+
+
+def _is_whole_range(draw: Draw) -> bool:
+    match draw:
+        case Constant(float() as value):
+            return value == int(value)
+        case Uniform(low, high):
+            return low == int(low) and high == int(high)
+    return False
+
+
+def _multiple_problems(columns: Mapping[str, Draw], name: str, where: str, draw: Multiple) -> Iterator[str]:
+    of, column = columns.get(draw.column), BY_NAME[name]
+    if of is None or draw.column in BY_ROW or not BY_NAME[draw.column].is_number:
+        yield f"{where}.{name}.column: must be a column of numbers drawn here, got '{draw.column}'"
+        return
+    if isinstance(of, Multiple):
+        yield f"{where}.{name}.column: '{draw.column}' is a multiple itself; name what it is a multiple of"
+        return
+    assert column.minimum is not None
+    assert column.maximum is not None
+    low, high = (draw.times * end for end in ends(of))
+    if low < column.minimum or high > column.maximum:
+        allowed = f"{column.minimum:.10g} to {column.maximum:.10g}"
+        yield f"{where}.{name}.times: gives {low:.10g} to {high:.10g}, outside the column's {allowed}"
+
+
+def reference_problems(
+    reference: Mapping[str, float], families: Iterable[Mapping[str, Draw]]
+) -> Iterator[str]:
+    """What is wrong with the reference server."""
+    for name in reference:
+        if name not in QUANTA_PER_UNIT:
+            yield f"reference_server.{name}: {UnknownNameError('resource', name, QUANTA_PER_UNIT)}"
+    for columns in families:
+        solved = SOLVED in columns or "sample_s" in columns
+        lacking = [r for r in QUANTA_PER_UNIT if _demands(columns, r) and r not in reference]
+        if solved and lacking:
+            yield f"reference_server: must offer {', '.join(lacking)}, which workers or servers demand"
+            return
+
+
+def _demands(columns: Mapping[str, Draw], resource: str) -> bool:
+    draws = [columns[name] for name in (f"worker_{resource}", f"ps_{resource}") if name in columns]
+    return any(draw != Constant(0.0) for draw in draws)
