@@ -76,7 +76,7 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path) -> Parsed
     ignored = _ignored(sources, mapping)
     return Parsed(
         jobs=jobs,
-        rejects=reject_frame(sources, rows),
+        rejects=reject_frame(sources, rows).lazy(),
         read=height(rows),
         options={"rebase": options.rebase, "mapping": mapping.model_dump(exclude_defaults=True)},
         notes={**notes, "ignored_columns": list(ignored)},

@@ -16,8 +16,16 @@ from workloads.google_events import Vocabulary
 from workloads.google_lives import REQUESTS, attempts, gangs, in_order, lives, with_neighbours
 from workloads.google_machines import Machines, machines_of
 from workloads.google_parts import find_parts
-from workloads.google_runs import by_job_events, facts_of_tasks, joined, judge, resampled, workload_rows
+from workloads.google_runs import (
+    by_job_events,
+    facts_of_tasks,
+    in_trace_order,
+    judge,
+    resampled,
+    workload_rows,
+)
 from workloads.google_trace import GoogleTrace
+from workloads.rows import Rows, computed, height
 from workloads.trace_format import Censored, ConvertOptions, Parsed, RowKind, RunTime, TraceFormat
 
 _JOB_COLUMNS = ("time", "job", "event", "user", "scheduling_class")
@@ -39,22 +47,24 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, words: Vo
     InvalidInputError : the options contradict each other
     """
     rule = _rule(options)
-    trace = GoogleTrace(find_parts(paths, words), words)
+    trace = GoogleTrace(find_parts(paths, words), words, folder)
     trace.require([words.tasks] if options.rows == RowKind.TASK else [words.tasks, words.jobs])
     if options.cluster:
         trace.require([words.machines])
-    verdicts = []
+    sound, rejected = Rows(folder, "sound"), Rows(folder, "rejected")
     for rows in _rows(trace, folder, options.rows, rule):
-        verdicts.append(judge(rows, rule, options.censored))  # noqa: PERF401  (frees one frame after another)
-    sound, rejected = joined(verdicts)
+        verdict = judge(rows, rule, options.censored)
+        sound.add(verdict.sound)
+        rejected.add(verdict.rejected)
+    kept = in_trace_order(sound.scan(), rejected.scan())
     if options.censored == Censored.RESAMPLE:
-        sound = resampled(sound, options.seed)
+        kept = resampled(kept, options.seed)
     machines = _machines(trace) if trace.has(words.machines) else None
-    rejects = trace.rejects(rejected)
+    rejects, count = trace.rejects(rejected.scan()), height(kept)
     return Parsed(
-        jobs=workload_rows(sound).lazy(),
+        jobs=computed(workload_rows(kept), count, folder / "jobs.parquet"),
         rejects=rejects,
-        read=sound.height + rejects.height,
+        read=count + height(rejects),
         options={"rows": str(options.rows), "run_time": str(rule), "censored": str(options.censored)},
         notes=trace.notes(),
         warnings=tuple(trace.warnings),

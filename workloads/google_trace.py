@@ -15,6 +15,7 @@ from workloads.event_buckets import PLACES_PER_FILE, EventBuckets, bucket_count,
 from workloads.event_lines import Table
 from workloads.google_events import AFTER_END_US, Vocabulary
 from workloads.google_parts import Part
+from workloads.rows import Rows, height, in_order
 from workloads.text import collect_text
 from workloads.trace_format import REJECT_SCHEMA
 
@@ -22,7 +23,7 @@ from workloads.trace_format import REJECT_SCHEMA
 class GoogleTrace:
     """A trace's parts, and what has been found in them so far."""
 
-    def __init__(self, parts: Sequence[Part], words: Vocabulary) -> None:
+    def __init__(self, parts: Sequence[Part], words: Vocabulary, folder: Path) -> None:
         self.parts = parts
         self.words = words
         self._facts: Counter[str] = Counter()
@@ -31,7 +32,8 @@ class GoogleTrace:
         self._counts: dict[str, Counter[str]] = {}
         self._last_us: dict[str, int] = {}
         self._after_end = 0
-        self._rejects = [pl.DataFrame(schema=REJECT_SCHEMA)]
+        self._rejects = Rows(folder, "rejects")
+        self._rejects.add(pl.DataFrame(schema=REJECT_SCHEMA))
 
     def has(self, table: Table) -> bool:
         """Whether there is a part of the table."""
@@ -81,22 +83,20 @@ class GoogleTrace:
             if stored is not None:
                 yield self._counted(table, stored)
 
-    def rejects(self, rows: pl.DataFrame) -> pl.DataFrame:
+    def rejects(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The lines that are no events, and the rows with a `reason`, as `REJECT_SCHEMA`."""
         labels = pl.Series([part.label for part in self.parts], dtype=pl.String)
-        names = [name for name in ("task", "job") if name in rows.columns]
+        names = [name for name in ("task", "job") if name in rows.collect_schema().names()]
         what = pl.format("task {} of job {}" if "task" in names else "job {}", *names)
-        named = (
-            rows.select("place", "reason", *names)
-            .sort("place")
-            .select(
+        for ordered in in_order(rows, height(rows), ["place"]):
+            named = ordered.select(
                 source=pl.lit(labels).gather(pl.col("place") // PLACES_PER_FILE),
                 line=pl.col("place") % PLACES_PER_FILE,
                 reason="reason",
                 text=what,
             )
-        )
-        return pl.concat([*self._rejects, named])
+            self._rejects.add(named)
+        return self._rejects.scan()
 
     def notes(self) -> dict[str, JsonValue]:
         """Facts and counts of what was read."""
@@ -111,7 +111,7 @@ class GoogleTrace:
         for file, part in enumerate(self.parts):
             if part.table == table:
                 for found in self.words.read(part.path, table, columns):
-                    self._rejects.append(found.rejects.select(pl.lit(part.label).alias("source"), pl.all()))
+                    self._rejects.add(found.rejects.select(pl.lit(part.label).alias("source"), pl.all()))
                     self.add_facts(found.facts)
                     yield file, found.events
 

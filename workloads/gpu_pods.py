@@ -74,7 +74,7 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path) -> Parsed
     notes = counts.collect(engine="streaming").row(0, named=True)
     return Parsed(
         jobs=kept.with_columns(wait_s=pl.when(pl.col("wait_s") >= 0).then("wait_s")),
-        rejects=reject_frame(pods, rows),
+        rejects=reject_frame(pods, rows).lazy(),
         read=height(rows),
         notes={name: int(count) for name, count in notes.items()},
         warnings=_warnings(pods, nodes),

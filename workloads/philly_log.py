@@ -72,7 +72,7 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path) -> Parsed
     assert isinstance(zero_s, float)
     return Parsed(
         jobs=jobs.lazy().with_columns(pl.col("submit_s") - zero_s),
-        rejects=log.rejects.frame(),
+        rejects=log.rejects.frame().lazy(),
         read=log.read,
         options={"run_time": str(rule)},
         notes={

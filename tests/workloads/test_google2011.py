@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
-from workloads import event_buckets
+from workloads import event_buckets, rows
 from workloads.convert import ConversionReport, convert
 from workloads.google2011 import FORMAT
 from workloads.store import load_workload, read_frame, read_provenance
@@ -327,7 +327,7 @@ def test_a_rule_for_tasks_does_not_fit_a_job(folder: Folder) -> None:
         folder.convert(rows=RowKind.JOB, run_time=RunTime.SUM)
 
 
-def test_buckets_make_no_difference(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_buckets_and_parts_make_no_difference(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     events = sorted(
         (float(time_s), int(event), int(job), int(task))
@@ -341,10 +341,15 @@ def test_buckets_make_no_difference(folder: Folder, monkeypatch: pytest.MonkeyPa
     )
     folder.write("task_events", *[task_line(t, e, job=j, task=k) for t, e, j, k in events])
     for rule in RunTime:
-        one = folder.convert(run_time=rule, censored=Censored.RESAMPLE).out.read_bytes()
+        one = folder.convert(run_time=rule, censored=Censored.RESAMPLE)
+        assert one.rejects is not None
+        jobs, rejects = one.out.read_bytes(), pl.read_parquet(one.rejects)
         with monkeypatch.context() as patched:
             patched.setattr(event_buckets, "BUCKET_BYTES", 10_000)
-            assert folder.convert(run_time=rule, censored=Censored.RESAMPLE).out.read_bytes() == one
+            patched.setattr(rows, "PART_ROWS", 20)
+            folder.convert(run_time=rule, censored=Censored.RESAMPLE)
+        assert one.out.read_bytes() == jobs
+        assert pl.read_parquet(one.rejects).equals(rejects)
 
 
 LINE = task_line(601, SUBMIT)
