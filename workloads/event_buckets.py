@@ -63,7 +63,9 @@ class EventBuckets:
         if self.is_empty():
             return 0
         files = sorted(self._folder.glob("*/bucket=*/*"))
-        events = [frame.lazy() for frame in self._held] or [pl.scan_ipc(files, hive_partitioning=False)]
+        events = [frame.lazy() for frame in self._held] or [
+            pl.scan_ipc(files, glob=False, hive_partitioning=False)
+        ]
         last = pl.concat([lazy.select("time") for lazy in events]).filter(pl.col("time") < end_us)
         time: int = last.select(pl.col("time").max().fill_null(0)).collect(engine="streaming").item()
         return time
@@ -77,4 +79,4 @@ class EventBuckets:
         if self._held:
             return pl.concat(self._held)
         files = sorted(self._folder.glob(f"*/bucket={bucket}/*"))
-        return pl.scan_ipc(files, hive_partitioning=False).collect() if files else None
+        return pl.scan_ipc(files, glob=False, hive_partitioning=False).collect() if files else None

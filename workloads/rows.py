@@ -50,7 +50,7 @@ class Rows:
     def scan(self) -> pl.LazyFrame:
         """All rows, of at least one frame."""
         held = [pl.concat(self._held).lazy()] if self._held else []
-        return pl.concat([*map(pl.scan_parquet, self._files), *held])
+        return pl.concat([*(pl.scan_parquet(path, glob=False) for path in self._files), *held])
 
 
 def computed(rows: pl.LazyFrame, count: int, path: Path) -> pl.LazyFrame:
@@ -66,7 +66,7 @@ def computed(rows: pl.LazyFrame, count: int, path: Path) -> pl.LazyFrame:
         rows.sink_parquet(path, compression="lz4", row_group_size=GROUP_ROWS)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise no_room(path.parent, error) from error
-    return pl.scan_parquet(path)
+    return pl.scan_parquet(path, glob=False)
 
 
 def no_room(folder: Path, error: Exception) -> InvalidInputError:

@@ -100,7 +100,7 @@ class TextSource:
         """Run a query on this file, in batches, into another; see `collect`."""
         with _naming(self.path, f"; or {path.parent} is full: name a folder with more room in TMPDIR"):
             lazy.sink_parquet(path, compression="lz4", row_group_size=GROUP_ROWS)
-        return pl.scan_parquet(path)
+        return pl.scan_parquet(path, glob=False)
 
     def texts(self, lines: pl.Series) -> pl.DataFrame:
         """Columns `line` and `text` (cut at `TEXT_LIMIT`) of the given lines."""

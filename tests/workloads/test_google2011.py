@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -350,6 +351,19 @@ def test_buckets_and_parts_make_no_difference(folder: Folder, monkeypatch: pytes
             folder.convert(run_time=rule, censored=Censored.RESAMPLE)
         assert one.out.read_bytes() == jobs
         assert pl.read_parquet(one.rejects).equals(rejects)
+
+
+def test_the_folder_for_temporary_files_may_have_any_name(
+    folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = tmp_path / "[a] *b"
+    odd.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(odd))
+    monkeypatch.setattr(event_buckets, "BUCKET_BYTES", 100)
+    monkeypatch.setattr(rows, "PART_ROWS", 1)
+    folder.write("task_events", *life(*FINISHED), *life(*FINISHED, job=8))
+    assert folder.convert().kept == 2
+    assert [*odd.iterdir()] == []
 
 
 LINE = task_line(601, SUBMIT)
