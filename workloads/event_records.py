@@ -10,11 +10,10 @@ from __future__ import annotations
 import csv
 import json
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import NamedTuple, TextIO, TypeVar
 
 import polars as pl
 
@@ -26,9 +25,14 @@ MAX_LINE = 2**26
 """The longest line in characters; a longer one is a file of another kind."""
 
 BATCH_RECORDS = 2**14
-"""Records looked at together."""
+"""Records looked at together, at most."""
+
+BATCH_CHARACTERS = 2**26
+"""Characters looked at together, about: records of any length fit into memory."""
 
 _BLANKS = " \t\r\n"
+
+_T = TypeVar("_T")
 
 
 class _Record(NamedTuple):
@@ -115,9 +119,22 @@ class _Lines:
         return line
 
 
+def _batches(records: Iterator[_T], size: Callable[[_T], int]) -> Iterator[list[_T]]:
+    """Records together, as many as fit; at least one batch, which may be empty."""
+    batch: list[_T] = []
+    characters = 0
+    for record in records:
+        batch.append(record)
+        characters += size(record)
+        if len(batch) == BATCH_RECORDS or characters >= BATCH_CHARACTERS:
+            yield batch
+            batch, characters = [], 0
+    yield batch
+
+
 def _json(lines: _Lines, names: Sequence[str]) -> Iterator[pl.DataFrame]:
     dtype = _struct(names)
-    while batch := list(islice(lines, BATCH_RECORDS)):
+    for batch in _batches(lines, len):
         first = lines.number - len(batch) + 1
         decoded = _decoded(batch, dtype)
         if decoded is None:
@@ -180,8 +197,10 @@ def _parsed(number: int, line: str) -> _Record:
 
 
 def _csv(lines: _Lines, names: Sequence[str]) -> Iterator[pl.DataFrame]:
-    records = _csv_records(lines)
-    while batch := list(islice(records, BATCH_RECORDS)):
+    def size(record: _Record) -> int:
+        return sum(len(cell) for cell in record.values.values() if isinstance(cell, str))
+
+    for batch in _batches(_csv_records(lines), size):
         yield _frame(batch, names)
 
 

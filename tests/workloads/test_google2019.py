@@ -262,6 +262,20 @@ def test_batches_make_no_difference(trace: Trace, monkeypatch: pytest.MonkeyPatc
     assert trace.convert().out.read_bytes() == whole
 
 
+def test_long_records_are_looked_at_a_few_at_a_time(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace.write("instance_events", *[instance(t, e, task=k) for t, e in FINISHED for k in range(9)], "{\n")
+    whole = trace.convert().out.read_bytes()
+    monkeypatch.setattr(event_records, "BATCH_CHARACTERS", 600)
+    assert trace.convert().out.read_bytes() == whole
+
+
+def test_a_table_without_a_record_is_no_table_of_machines(trace: Trace) -> None:
+    trace.write("instance_events", *GOOD)
+    trace.write("machine_events", "time,machine_id,type\n", name="000.csv")
+    with pytest.raises(InvalidWorkloadError, match="no machine has a capacity"):
+        trace.convert(cluster=True)
+
+
 def test_the_table_is_told_by_the_first_line(trace: Trace, tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in GOOD))
