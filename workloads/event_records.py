@@ -27,7 +27,7 @@ MAX_LINE = 2**26
 BATCH_RECORDS = 2**14
 """Records looked at together, at most."""
 
-BATCH_CHARACTERS = 2**26
+BATCH_CHARACTERS = 2**24
 """Characters looked at together, about: records of any length fit into memory."""
 
 _BLANKS = " \t\r\n"
