@@ -7,6 +7,7 @@ the trace and which rule answers to it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -21,6 +22,9 @@ ALLOC_SET = 1
 """The collection type of a reservation, in which jobs run."""
 
 MAX_PRIORITY = 1000
+
+EVENTS_TOGETHER = 2**20
+"""Events that go into buckets together, about."""
 
 _LIFE_CODES = {0: 0, 1: 9, 2: 10, 3: 1, 4: 2, 5: 3, 6: 4, 7: 5, 8: 6, 9: 7, 10: 8}
 _MACHINE_CODES = {1: 0, 2: 1, 3: 2}
@@ -76,9 +80,25 @@ def _read(path: Path, table: Table, columns: Sequence[str]) -> Iterator[EventFil
     theirs = {field.name: _THEIRS.get(field.name, ()) for field in table.fields}
     names = [name for several in theirs.values() for name in several]
     values = {name: pl.coalesce(*several, pl.lit(None, pl.String)) for name, several in theirs.items()}
+    pieces: list[EventFile] = []
+    count = 0
     for records in read_records(path, names):
-        texts = records.select("line", "text", "fault", **values)
-        yield _events(texts, table, columns)
+        pieces.append(_events(records.select("line", "text", "fault", **values), table, columns))
+        count += records.height
+        if count >= EVENTS_TOGETHER:
+            yield _joined(pieces)
+            pieces, count = [], 0
+    if pieces:
+        yield _joined(pieces)
+
+
+def _joined(pieces: Sequence[EventFile]) -> EventFile:
+    facts: Counter[str] = Counter()
+    for piece in pieces:
+        facts.update(piece.facts)
+    return EventFile(
+        pl.concat([piece.events for piece in pieces]), pl.concat([piece.rejects for piece in pieces]), facts
+    )
 
 
 def _events(texts: pl.DataFrame, table: Table, columns: Sequence[str]) -> EventFile:

@@ -12,7 +12,7 @@ import pytest
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.experiments.cluster_writer import write_cluster
 from ray_sim.model.errors import InvalidWorkloadError
-from workloads import event_records, google2019
+from workloads import event_buckets, event_records, google2019
 from workloads.convert import ConversionReport, convert
 from workloads.store import read_frame
 from workloads.trace_format import Censored, ConvertOptions, RowKind
@@ -259,6 +259,8 @@ def test_batches_make_no_difference(trace: Trace, monkeypatch: pytest.MonkeyPatc
     trace.write("instance_events", *[instance(t, e, task=k) for t, e in FINISHED for k in range(9)], "{\n")
     whole = trace.convert().out.read_bytes()
     monkeypatch.setattr(event_records, "BATCH_RECORDS", 7)
+    monkeypatch.setattr(google2019, "EVENTS_TOGETHER", 20)
+    monkeypatch.setattr(event_buckets, "BUCKET_BYTES", 1000)
     assert trace.convert().out.read_bytes() == whole
 
 
