@@ -143,6 +143,7 @@ def run_format(name: str, records: int, seed: int, keep: Path) -> dict[str, obje
                 report = counts_or_error(name, content, Path(folder))
             except BaseException:  # also what Rust panics with
                 totals["failed"] += 1
+                keep.mkdir(parents=True, exist_ok=True)
                 (keep / f"{name}-{totals['files']}").write_bytes(content)
                 traceback.print_exc()
                 continue
@@ -172,7 +173,6 @@ def main() -> int:
     )
     parser.add_argument("--format", choices=sorted(GOOD))
     asked = parser.parse_args()
-    asked.keep.mkdir(parents=True, exist_ok=True)
     if asked.format is not None:
         json.dump(run_format(asked.format, asked.records, asked.seed, asked.keep), sys.stdout)
         return 0

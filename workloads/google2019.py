@@ -118,7 +118,7 @@ def _events(texts: pl.DataFrame, table: Table, columns: Sequence[str]) -> EventF
         facts[f"alloc_set_{table.name}"] = sound.height - jobs.height
         sound = jobs
     rejects = judged.filter(pl.col("reason").is_not_null()).select("line", "reason", "text")
-    return EventFile(sound.lazy().select("line", *columns), rejects, facts)
+    return EventFile(sound.select("line", *columns).lazy(), rejects, facts)
 
 
 def _as_integer(text: pl.Expr) -> pl.Expr:
