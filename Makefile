@@ -13,7 +13,7 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --genera
 	--no-emit-index-url --no-emit-find-links --no-header pyproject.toml
 
 # Tests that start Ray run one after the other in one process, the others beside them, file by file.
-SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4 --dist loadgroup --no-loadscope-reorder
+SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder
 
 export RAY_USAGE_STATS_ENABLED := 0
 export MLFLOW_SERVER_ENABLE_JOB_EXECUTION := false

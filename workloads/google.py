@@ -62,7 +62,7 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, words: Vo
     machines = _machines(trace) if trace.has(words.machines) else None
     rejects, count = trace.rejects(rejected.scan()), height(kept)
     return Parsed(
-        jobs=computed(workload_rows(kept), count, folder / "jobs.parquet"),
+        jobs=computed(workload_rows(kept), count, folder, "jobs"),
         rejects=rejects,
         read=count + height(rejects),
         options={"rows": str(options.rows), "run_time": str(rule), "censored": str(options.censored)},

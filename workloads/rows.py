@@ -10,7 +10,7 @@ import polars as pl
 from ray_sim.model.errors import InvalidInputError
 from workloads.schema import SORT_KEY
 
-PART_ROWS = 2**20
+PART_ROWS = 2**18
 """Rows in memory at a time, about."""
 
 GROUP_ROWS = 2**16
@@ -53,20 +53,17 @@ class Rows:
         return pl.concat([*(pl.scan_parquet(path, glob=False) for path in self._files), *held])
 
 
-def computed(rows: pl.LazyFrame, count: int, path: Path) -> pl.LazyFrame:
-    """The ``count`` rows, computed once: in memory if they are few, else in a file.
+def computed(rows: pl.LazyFrame, count: int, folder: Path, name: str) -> pl.LazyFrame:
+    """The ``count`` rows, computed once and part by part; see `Rows`.
 
     Raises
     ------
-    InvalidInputError : there is no room for it
+    InvalidInputError : there is no room for them
     """
-    if count <= PART_ROWS:
-        return rows.collect(engine="streaming").lazy()
-    try:
-        rows.sink_parquet(path, compression="lz4", row_group_size=GROUP_ROWS)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise no_room(path.parent, error) from error
-    return pl.scan_parquet(path, glob=False)
+    done = Rows(folder, name)
+    for first in range(0, max(count, 1), PART_ROWS):
+        done.add(rows.slice(first, PART_ROWS).collect(engine="streaming"))
+    return done.scan()
 
 
 def no_room(folder: Path, error: Exception) -> InvalidInputError:
