@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 REPOSITORY = Path(__file__).parents[1]
 
@@ -16,11 +18,26 @@ settings.load_profile("repeatable")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests run in several processes, those that start Ray share one, and so do those of a file."""
-    items.sort(key=lambda item: item.get_closest_marker("ray") is None)  # the long ones first
-    for item in items:
-        together = "ray" if item.get_closest_marker("ray") else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(together))
+    """Tests that start Ray come first: where tests run side by side, they take longest."""
+    items.sort(key=lambda item: item.get_closest_marker("ray") is None)
+
+
+class _RayApart(LoadScopeScheduling):  # type: ignore[misc]  # xdist ships it untyped
+    """Files with tests that start Ray go to one process, the others wherever there is room, each to one."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return "ray" if _starts_ray(file) else file
+
+
+@cache
+def _starts_ray(file: str) -> bool:
+    return "mark.ray" in (REPOSITORY / file).read_text()
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling:
+    """How xdist deals out tests."""
+    return _RayApart(config, log)
 
 
 @pytest.fixture(scope="session")
