@@ -18,11 +18,12 @@ def elastic_world(
     jobs: Sequence[TrainingProfile],
     gpus: Sequence[float],
     params: Mapping[str, object] | None = None,
-    duration_s: float = 100.0,
+    duration_s: float | Sequence[float] = 100.0,
     loss: Mapping[str, float] | None = None,
 ) -> World:
     """Jobs of `tests.training.profile`, whose workers and parameter servers take one GPU each."""
-    table = job_table([Job(second, 1, duration_s) for second in submit_s])
+    lengths = [duration_s] * len(submit_s) if isinstance(duration_s, float) else duration_s
+    table = job_table([Job(*times) for times in zip(submit_s, [1] * len(lengths), lengths, strict=True)])
     table = replace(table, training=together(*jobs), loss=None if loss is None else _losses(len(jobs), loss))
     return build_world(table, cluster_of(gpus), params={"truth": "placement", **(params or {})})
 

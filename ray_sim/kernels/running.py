@@ -109,18 +109,19 @@ def claim_place(running: Running, slot: int, shop: Shop, pool: Pool, claimable: 
             return False
         claimable[running.server[slot], 0] -= running.quanta[slot]
         return True
-    job = running.job[slot]
+    job, kept = running.job[slot], True
     row = pool.head[job]
-    while row >= 0:
+    while row >= 0 and kept:  # two roles on one server must fit together
+        server, role = pool.row_server[row], pool.row_role[row]
         for r in range(claimable.shape[1]):
-            held = pool.row_count[row] * shop.demand[job, pool.row_role[row], r]
-            if claimable[pool.row_server[row], r] < held:
-                return False
+            claimable[server, r] -= pool.row_count[row] * shop.demand[job, role, r]
+            kept = kept and claimable[server, r] >= 0
         row = pool.row_next[row]
-    row = pool.head[job]
-    while row >= 0:
-        for r in range(claimable.shape[1]):
-            held = pool.row_count[row] * shop.demand[job, pool.row_role[row], r]
-            claimable[pool.row_server[row], r] -= held
-        row = pool.row_next[row]
-    return True
+    if not kept:
+        untouched, row = row, pool.head[job]
+        while row != untouched:
+            server, role = pool.row_server[row], pool.row_role[row]
+            for r in range(claimable.shape[1]):
+                claimable[server, r] += pool.row_count[row] * shop.demand[job, role, r]
+            row = pool.row_next[row]
+    return kept

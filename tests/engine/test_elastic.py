@@ -108,6 +108,15 @@ def test_policies_for_gangs_give_every_job_what_it_asks_for(name: str) -> None:
     assert result.timeline["used_gpu"].max() == 3.0
 
 
+def test_a_gang_keeps_its_place_only_if_all_its_roles_on_a_server_do() -> None:
+    """Two and two of five GPUs; a shorter job claims two: two are left for each role, but not for both."""
+    jobs = [profile(num_workers=2, num_ps=2), profile()]
+    world = elastic_world([0, 1], jobs, [5], duration_s=[100.0, 10.0])
+    result = run_world(world, create_policy("srtf", {"placement": "pooled"}))
+    stops = result.events.filter(event="stop").select("time_s", "job_id").rows()
+    assert stops == [(1.0, "J1")]
+
+
 @pytest.mark.parametrize(
     ("placement", "rows"),
     [
