@@ -18,7 +18,7 @@ SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4 --dist loadgroup --no-loads
 export RAY_USAGE_STATS_ENABLED := 0
 export MLFLOW_SERVER_ENABLE_JOB_EXECUTION := false
 
-.PHONY: help demo ui test test-quick lint bench lock clean
+.PHONY: help demo ui test test-quick fuzz lint bench lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -26,6 +26,7 @@ help:
 	@echo "make ui          browse the demo's runs in MLflow on 127.0.0.1:$(PORT)"
 	@echo "make test        all tests"
 	@echo "make test-quick  the tests that are neither slow nor start Ray"
+	@echo "make fuzz        damaged traces of every format: none may end in a traceback, a hang or a lost row"
 	@echo "make lint        ruff, mypy, import contracts"
 	@echo "make bench       the benchmarks"
 	@echo "make lock        renew the lock files from pyproject.toml"
@@ -49,6 +50,9 @@ test: $(READY)
 
 test-quick: $(READY)
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not ray"
+
+fuzz: $(READY)
+	$(BIN)/python -m tests.fuzz
 
 lint: $(READY)
 	$(BIN)/ruff check .

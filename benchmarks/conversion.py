@@ -75,6 +75,28 @@ def _write_task_events(rows: int, path: Path) -> None:
     ).write_csv(path, include_header=False)
 
 
+def _write_instance_events(rows: int, path: Path) -> None:
+    """Instances that are submitted, wait, start and finish; a fifth as many as rows."""
+    steps = ((0, 0), (1, 1), (2, 2), (3, 100), (6, 10_000))
+    events = sorted((task + later, task, event) for task in range(rows // 5) for event, later in steps)
+    with path.open("w", encoding="utf-8") as stream:
+        for place, task, event in events:
+            record = {
+                "time": str(600_000_000 + 1000 * place),
+                "type": str(event),
+                "collection_id": str(6_000_000_000 + task // 100),
+                "scheduling_class": "2",
+                "collection_type": "0",
+                "priority": "200",
+                "alloc_collection_id": "0",
+                "instance_index": str(task % 100),
+                "machine_id": str(task % 12_583),
+                "resource_request": {"cpus": 0.02062988, "memory": 0.0144},
+                "constraint": [],
+            }
+            stream.write(json.dumps(record) + "\n")
+
+
 def _scan_csv(path: Path) -> None:
     pl.scan_csv(path).sink_parquet(path.with_suffix(".bare"))
 
@@ -85,6 +107,12 @@ def _scan_events(path: Path) -> None:
 
 def _parse_json(path: Path) -> None:
     json.loads(path.read_bytes())
+
+
+def _parse_lines(path: Path) -> None:
+    with path.open("rb") as stream:
+        for line in stream:
+            json.loads(line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +131,7 @@ _FORMS = {
     "philly-csv": _Form(_write_philly_csv, _scan_csv, "jobs.csv"),
     "philly": _Form(_write_philly_log, _parse_json, "log.json", 0.1),
     "google-2011": _Form(_write_task_events, _scan_events, "task_events.csv"),
+    "google-2019": _Form(_write_instance_events, _parse_lines, "instance_events.json", 0.3),
 }
 
 

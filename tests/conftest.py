@@ -15,6 +15,7 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where tests run in several processes, those that start Ray share one, and so do those of a file."""
     items.sort(key=lambda item: item.get_closest_marker("ray") is None)  # the long ones first

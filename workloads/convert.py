@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError, UnknownNameError
-from workloads import csv_table, google2011, philly_csv, philly_log
+from workloads import csv_table, google2011, google2019, gpu_pods, philly_csv, philly_log
 from workloads.files import replacing, require_file, require_folder_of
 from workloads.provenance import Counts, Provenance, Source
 from workloads.realise import Window
@@ -23,7 +23,14 @@ from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
 
 FORMATS: dict[str, TraceFormat] = {
     trace_format.name: trace_format
-    for trace_format in (csv_table.FORMAT, google2011.FORMAT, philly_log.FORMAT, philly_csv.FORMAT)
+    for trace_format in (
+        csv_table.FORMAT,
+        google2011.FORMAT,
+        google2019.FORMAT,
+        gpu_pods.FORMAT,
+        philly_log.FORMAT,
+        philly_csv.FORMAT,
+    )
 }
 """Every trace format by its name."""
 
@@ -114,7 +121,7 @@ def convert(
             notes=parsed.notes,
         )
         write_rows(jobs, counts.kept, provenance, out)
-    written = _write_rejects(parsed.rejects, rejects)
+        written = _write_rejects(parsed.rejects, counts, rejects)
     return ConversionReport(
         format=trace_format.name,
         sources=tuple(sources),
@@ -168,10 +175,11 @@ def _check_contents(sources: Sequence[Source]) -> None:
 
 
 def _count(parsed: Parsed, jobs: pl.LazyFrame) -> Counts:
-    tally = parsed.rejects["reason"].value_counts().sort("reason")
-    sound, kept, rejected = height(parsed.jobs), height(jobs), parsed.rejects.height
+    by_reason = parsed.rejects.group_by("reason").agg(pl.len()).sort("reason").collect(engine="streaming")
+    tally = dict(by_reason.iter_rows())
+    sound, kept, rejected = height(parsed.jobs), height(jobs), sum(tally.values())
     assert parsed.read == sound + rejected, f"read {parsed.read}, sound {sound}, rejected {rejected}"
-    return Counts(read=parsed.read, kept=kept, rejected=dict(tally.iter_rows()), outside_window=sound - kept)
+    return Counts(read=parsed.read, kept=kept, rejected=tally, outside_window=sound - kept)
 
 
 def _nothing_kept_text(sources: Sequence[Path], counts: Counts) -> str:
@@ -184,11 +192,11 @@ def _nothing_kept_text(sources: Sequence[Path], counts: Counts) -> str:
     return f"{names}: none of {counts.read} rows can be kept ({reasons}); {advice}"
 
 
-def _write_rejects(rejects: pl.DataFrame, path: Path) -> Path | None:
+def _write_rejects(rejects: pl.LazyFrame, counts: Counts, path: Path) -> Path | None:
     """Write the rejected rows if there are any; a file of an earlier conversion never stays."""
-    if rejects.is_empty():
+    if not counts.rejected:
         path.unlink(missing_ok=True)
         return None
     with replacing(path) as temporary:
-        rejects.write_parquet(temporary)
+        rejects.sink_parquet(temporary)
     return path

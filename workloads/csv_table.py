@@ -23,9 +23,11 @@ from workloads.checks import (
     number,
     number_reason,
     plausible,
+    reason,
     text_reason,
     utc_from_local,
 )
+from workloads.derived import part_of_name
 from workloads.mapping import Mapping, check_mapping, load_mapping
 from workloads.rows import height, repeats
 from workloads.schema import COLUMNS, SCHEMA, Column
@@ -74,7 +76,7 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path) -> Parsed
     ignored = _ignored(sources, mapping)
     return Parsed(
         jobs=jobs,
-        rejects=reject_frame(sources, rows),
+        rejects=reject_frame(sources, rows).lazy(),
         read=height(rows),
         options={"rebase": options.rebase, "mapping": mapping.model_dump(exclude_defaults=True)},
         notes={**notes, "ignored_columns": list(ignored)},
@@ -94,7 +96,7 @@ def _require(source: TextSource, mapping: Mapping) -> None:
 def _query(source: TextSource, mapping: Mapping, rebase: bool) -> pl.LazyFrame:
     """Our columns of one file, why a row is rejected, and whether its hour came twice."""
     names = mapping.names(source)
-    rows = source.rows(names).rename({name: _text(name) for name in names})
+    rows = _texts(source, mapping)
     values: dict[str, pl.Expr] = {"ambiguous": pl.lit(False)}
     reasons: list[pl.Expr] = []
     for column in COLUMNS:
@@ -108,7 +110,12 @@ def _query(source: TextSource, mapping: Mapping, rebase: bool) -> pl.LazyFrame:
             reasons.append(date_reason(text, pl.col("naive"), value))
         elif column.is_number:
             multiplier, divisor = mapping.scale(column)
-            values[column.name] = number(text) * multiplier / divisor
+            value_here = number(text) * multiplier / divisor
+            if rule := mapping.derived.get(column.name):
+                entry = rule.lookup.find([pl.col(_their_text(by)) for by in rule.lookup.by])
+                reasons.append(reason(pl.when(entry.is_null()).then(pl.lit("no_entry")), column.name))
+                value_here = rule.value(value_here, entry)
+            values[column.name] = value_here
             reasons.append(number_reason(_bounds(column, rebase), text, value))
         else:
             values[column.name] = text
@@ -117,6 +124,20 @@ def _query(source: TextSource, mapping: Mapping, rebase: bool) -> pl.LazyFrame:
     # In two steps, so that no value is computed once per use.
     valued = rows.with_columns(**values)
     return valued.select("line", "ambiguous", *typed, reason=pl.coalesce("fault", *reasons))
+
+
+def _texts(source: TextSource, mapping: Mapping) -> pl.LazyFrame:
+    """The texts that our columns are read from, and those that are looked up in a table."""
+    used = mapping.used(source)
+    rows = source.rows({_their_text(name): name for name in source.header if name in used})
+    parts = {_their_text(name): part_of_name(form, source) for name, form in mapping.file_name.items()}
+    rows = rows.with_columns(pl.lit(part).alias(name) for name, part in parts.items())
+    ours = {_text(name): pl.col(_their_text(theirs)) for name, theirs in mapping.names(source).items()}
+    return rows.with_columns(**ours)
+
+
+def _their_text(name: str) -> str:
+    return f"their {name}"
 
 
 def _text(name: str) -> str:
@@ -174,9 +195,7 @@ def _rebase_notes(mapping: Mapping, origin_s: float) -> dict[str, JsonValue]:
 
 def _ignored(sources: Sequence[TextSource], mapping: Mapping) -> tuple[str, ...]:
     """Columns of the files that no column of ours is read from, in file order."""
-    unused = (
-        name for source in sources for name in source.header if name not in mapping.names(source).values()
-    )
+    unused = (name for source in sources for name in source.header if name not in mapping.used(source))
     return tuple(dict.fromkeys(unused))
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import polars as pl
 
-from ray_sim.model.errors import InvalidInputError
 from workloads.files import text_bytes
+from workloads.rows import no_room
 
 PLACES_PER_FILE = 2**40
 """An event's `place` is its file's number times this, plus its line: where it stands in the trace."""
 
-BUCKET_BYTES = 2**29
+BUCKET_BYTES = 2**27
 """Size of text that goes into one bucket. A single one stays in memory."""
 
 
@@ -56,17 +56,16 @@ class EventBuckets:
         try:
             placed.sink_ipc(target, mkdir=True, compression="lz4")
         except (pl.exceptions.PolarsError, OSError) as error:
-            raise InvalidInputError(
-                f"{self._folder.parent}: events cannot be written there ({error}); free some room, or name"
-                " another folder for temporary files in TMPDIR"
-            ) from error
+            raise no_room(self._folder.parent, error) from error
 
     def last_us(self, end_us: int) -> int:
         """The time of the last event before ``end_us``; 0 without any."""
         if self.is_empty():
             return 0
         files = sorted(self._folder.glob("*/bucket=*/*"))
-        events = [frame.lazy() for frame in self._held] or [pl.scan_ipc(files, hive_partitioning=False)]
+        events = [frame.lazy() for frame in self._held] or [
+            pl.scan_ipc(files, glob=False, hive_partitioning=False)
+        ]
         last = pl.concat([lazy.select("time") for lazy in events]).filter(pl.col("time") < end_us)
         time: int = last.select(pl.col("time").max().fill_null(0)).collect(engine="streaming").item()
         return time
@@ -80,4 +79,4 @@ class EventBuckets:
         if self._held:
             return pl.concat(self._held)
         files = sorted(self._folder.glob(f"*/bucket={bucket}/*"))
-        return pl.scan_ipc(files, hive_partitioning=False).collect() if files else None
+        return pl.scan_ipc(files, glob=False, hive_partitioning=False).collect() if files else None

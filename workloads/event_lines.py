@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from pathlib import Path
 
 import polars as pl
 
 from workloads.checks import number_reason
-from workloads.schema import Column
+from workloads.column import Column
 from workloads.text import BLANKS, TEXT_LIMIT, collect_text
 
 _LINE = "text"
@@ -75,6 +76,8 @@ class EventFile:
     """`line` (from 1) and the wanted fields of the sound lines, in order."""
     rejects: pl.DataFrame
     """`line`, `reason` and `text`, cut at `TEXT_LIMIT`, of the others."""
+    facts: dict[str, int] = dataclass_field(default_factory=dict)
+    """Counts of what else is in the file."""
 
 
 def read_events(path: Path, table: Table, wanted: Sequence[str]) -> EventFile:
@@ -118,12 +121,6 @@ def _checked(lines: pl.LazyFrame, table: Table) -> pl.LazyFrame:
     )
     texts = {field.name: parts.list.get(i, null_on_oob=True) for i, field in enumerate(table.fields)}
     filled = split.with_columns(pl.when(text != "").then(text).alias(name) for name, text in texts.items())
-    values = {
-        field.name: pl.col(field.name)
-        if field.maximum is None
-        else pl.col(field.name).cast(pl.Float64 if field.dtype.is_float() else pl.Int64, strict=False)
-        for field in table.fields
-    }
     fault = (
         pl.when(~raw.str.contains(f"[^{BLANKS},]"))
         .then(pl.lit("empty_row"))
@@ -134,6 +131,23 @@ def _checked(lines: pl.LazyFrame, table: Table) -> pl.LazyFrame:
         .when(parts.list.len() != len(table.fields))
         .then(pl.lit("wrong_field_count"))
     )
+    return typed_events(filled, table, fault)
+
+
+def typed_events(texts: pl.LazyFrame, table: Table, fault: pl.Expr) -> pl.LazyFrame:
+    """`line`, `text`, and the fields with their types; `reason` is why the event is none, or null.
+
+    Parameters
+    ----------
+    texts : `line`, `text`, and the fields as stripped texts, null where blank
+    fault : why there is nothing to look at, or null
+    """
+    values = {
+        field.name: pl.col(field.name)
+        if field.maximum is None
+        else pl.col(field.name).cast(pl.Float64 if field.dtype.is_float() else pl.Int64, strict=False)
+        for field in table.fields
+    }
     reasons = [field.reason(pl.col(field.name), values[field.name]) for field in table.fields]
     typed = {field.name: values[field.name].cast(field.dtype, strict=False) for field in table.fields}
-    return filled.select("line", _LINE, reason=pl.coalesce(fault, *reasons), **typed)
+    return texts.select("line", _LINE, reason=pl.coalesce(fault, *reasons), **typed)

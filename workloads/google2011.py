@@ -1,126 +1,72 @@
-"""Google's cluster trace of 2011: task, job and machine events of one cluster over 29 days.
+"""Google's cluster trace of 2011: headerless CSV in parts, plain or gzip; one cluster over 29 days.
 
-J. Wilkes, C. Reiss: clusterdata-2011-2, https://github.com/google/cluster-data (CC-BY 4.0). The page
+J. Wilkes, C. Reiss: clusterdata-2011-2, https://github.com/google/cluster-data (CC-BY 4.0). C. Reiss,
+J. Wilkes, J. Hellerstein, Google cluster-usage traces: format and schema, version 2. The page
 docs/traces/google-2011.md says what is odd about the trace and which rule answers to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import polars as pl
 
-from ray_sim.model.errors import InvalidInputError
-from workloads.google2011_lives import REQUESTS, attempts, gangs, in_order, lives, with_neighbours
-from workloads.google2011_machines import Machines, machines_of
-from workloads.google2011_runs import by_job_events, facts_of_tasks, joined, judge, resampled, workload_rows
-from workloads.google2011_tables import JOB_EVENTS, MACHINE_EVENTS, TASK_EVENTS, find_parts
-from workloads.google2011_trace import Google2011
-from workloads.trace_format import Censored, ConvertOptions, Parsed, RowKind, RunTime, TraceFormat
+from workloads.event_lines import EventFile, Field, Table, read_events
+from workloads.google import trace_format
+from workloads.google_events import JOB, LIFE_EVENTS, MAX_ID, TASK, TIME, Vocabulary, code, norm
 
-_JOB_COLUMNS = ("time", "job", "event", "user", "scheduling_class")
-_TASK_COLUMNS = (*_JOB_COLUMNS, "task", "machine", "priority", *REQUESTS)
-_MACHINE_COLUMNS = ("time", "machine", "event", "cpu", "memory")
+_USER = Field("user", pl.String())
+_MISSING = code("missing_info", 2)
+_EVENT = code("event", 8, required=True)
+_CLASS = code("scheduling_class", 3)
 
+JOB_EVENTS = Table(
+    "job_events",
+    (
+        *(TIME, _MISSING, JOB, _EVENT, _USER, _CLASS),
+        *(Field("job_name", pl.String()), Field("logical_job_name", pl.String())),
+    ),
+)
+TASK_EVENTS = Table(
+    "task_events",
+    (
+        *(TIME, _MISSING, JOB, TASK, Field("machine", pl.Int64(), MAX_ID), _EVENT, _USER, _CLASS),
+        *(code("priority", 11), norm("cpu"), norm("memory"), norm("disk"), code("different_machines", 1)),
+    ),
+)
+MACHINE_EVENTS = Table(
+    "machine_events",
+    (
+        *(TIME, Field("machine", pl.Int64(), MAX_ID, required=True), code("event", 2, required=True)),
+        *(Field("platform", pl.String()), norm("cpu"), norm("memory")),
+    ),
+)
 
-def find(paths: Sequence[Path]) -> Mapping[Path, str]:
-    """The parts that files and folders hold, with their names in the provenance."""
-    return {part.path: part.label for part in find_parts(paths)}
-
-
-def read(paths: Sequence[Path], options: ConvertOptions, folder: Path) -> Parsed:
-    """Parse event tables: any parts of them, with task events or, for rows of jobs, job events.
-
-    Raises
-    ------
-    InvalidWorkloadError : a file is unreadable, or the table that the rows come from is missing
-    InvalidInputError : the options contradict each other
-    """
-    rule = _rule(options)
-    trace = Google2011(find_parts(paths))
-    trace.require([TASK_EVENTS] if options.rows == RowKind.TASK else [TASK_EVENTS, JOB_EVENTS])
-    if options.cluster:
-        trace.require([MACHINE_EVENTS])
-    verdicts = []
-    for rows in _rows(trace, folder, options.rows, rule):
-        verdicts.append(judge(rows, rule, options.censored))  # noqa: PERF401  (frees one frame after another)
-    sound, rejected = joined(verdicts)
-    if options.censored == Censored.RESAMPLE:
-        sound = resampled(sound, options.seed)
-    machines = _machines(trace) if trace.has(MACHINE_EVENTS) else None
-    rejects = trace.rejects(rejected)
-    return Parsed(
-        jobs=workload_rows(sound).lazy(),
-        rejects=rejects,
-        read=sound.height + rejects.height,
-        options={"rows": str(options.rows), "run_time": str(rule), "censored": str(options.censored)},
-        notes=trace.notes(),
-        warnings=tuple(trace.warnings),
-        seed=options.seed if options.censored == Censored.RESAMPLE else None,
-        cluster=machines.cluster if machines and options.cluster else None,
-    )
+_TABLES = (JOB_EVENTS, TASK_EVENTS, MACHINE_EVENTS)
 
 
-def _rule(options: ConvertOptions) -> RunTime:
-    if options.rows == RowKind.TASK:
-        return options.run_time or RunTime.SUM
-    if options.run_time not in (None, RunTime.SPAN):
-        raise InvalidInputError(
-            f"--run-time {options.run_time}: a job of many tasks runs from its first start to its last end;"
-            " leave the option out, or take --rows task"
-        )
-    return RunTime.SPAN
+def _read(path: Path, table: Table, columns: Sequence[str]) -> Iterator[EventFile]:
+    yield read_events(path, table, columns)
 
 
-def _rows(trace: Google2011, folder: Path, kind: RowKind, rule: RunTime) -> Iterator[pl.DataFrame]:
-    """Lives or attempts, bucket by bucket; or all gangs."""
-    jobs = _jobs(trace, folder)
-    if kind == RowKind.TASK:
-        yield from _tasks(trace, folder, rule)
-        return
-    frames = [gangs(tasks) for tasks in _tasks(trace, folder, rule)]
-    sized = pl.concat(frames) if frames else None
-    if jobs is not None:
-        yield by_job_events(jobs, sized)
-    elif sized is not None:
-        yield sized
+def _guess(line: str) -> Table | None:
+    columns = line.count(",") + 1
+    return next((table for table in _TABLES if len(table.fields) == columns), None)
 
 
-def _tasks(trace: Google2011, folder: Path, rule: RunTime) -> Iterator[pl.DataFrame]:
-    """Lives of tasks, or their attempts, bucket by bucket."""
-    for events in trace.buckets(TASK_EVENTS, _TASK_COLUMNS, folder):
-        near = with_neighbours(in_order(events, ["job", "task"]))
-        tasks = lives(near, ["job", "task"])
-        trace.add_facts(facts_of_tasks(tasks))
-        rows = attempts(near) if rule == RunTime.ATTEMPTS else tasks
-        yield rows.with_columns(until=trace.last_us(TASK_EVENTS))
-
-
-def _jobs(trace: Google2011, folder: Path) -> pl.DataFrame | None:
-    """Lives of jobs; None without job events."""
-    frames = [
-        lives(with_neighbours(in_order(events, ["job"])), ["job"])
-        for events in trace.buckets(JOB_EVENTS, _JOB_COLUMNS, folder)
-    ]
-    if not frames:
-        return None
-    jobs = pl.concat(frames).with_columns(until=trace.last_us(JOB_EVENTS))
-    trace.add_facts({"job_ids_used_again": int((jobs["submits"] > 1).sum())})
-    return jobs
-
-
-def _machines(trace: Google2011) -> Machines:
-    machines = machines_of(trace.collect(MACHINE_EVENTS, _MACHINE_COLUMNS), trace.machines_used)
-    trace.add_facts(machines.facts)
-    trace.warnings += machines.warnings
-    return machines
-
-
-FORMAT = TraceFormat(
-    name="google-2011",
-    version="1",
-    read=read,
-    options=frozenset({"run_time", "rows", "censored", "seed", "cluster"}),
-    find=find,
+FORMAT = trace_format(
+    "1",
+    Vocabulary(
+        trace="google-2011",
+        tasks=TASK_EVENTS,
+        jobs=JOB_EVENTS,
+        machines=MACHINE_EVENTS,
+        names=LIFE_EVENTS,
+        read=_read,
+        suffixes=(".csv.gz", ".csv"),
+        guess=_guess,
+        guessed_by="line 1 should have as many columns as one of "
+        + ", ".join(f"{table.name} ({len(table.fields)})" for table in _TABLES),
+    ),
 )

@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from ray_sim.model.errors import InvalidInputError, UnknownNameError, problems_text
 from workloads.checks import value_fault
-from workloads.schema import BY_NAME, Column
+from workloads.derived import Derived, derived_problems, name_problems
+from workloads.schema import BY_NAME, COLUMNS, Column
 from workloads.text import TextSource
 
 UNITS: dict[str, dict[str, tuple[int, int]]] = {
@@ -41,6 +42,10 @@ class Mapping(BaseModel):
 
     columns: dict[str, str] = {}
     """Their column by our name."""
+    derived: dict[str, Derived] = {}
+    """How a column is computed, by our name."""
+    file_name: dict[str, str] = {}
+    """By the name of a column a pattern of file names; the column is what its star stands for."""
     constants: dict[str, JsonValue] = {}
     """One value for all rows, by our name."""
     units: dict[str, str] = {}
@@ -56,9 +61,19 @@ class Mapping(BaseModel):
         return self.time_format is not None and any(code in self.time_format for code in ("%z", "%:z", "%#z"))
 
     def names(self, source: TextSource) -> dict[str, str]:
-        """Their column for each of our columns that the file has."""
-        same = {name: name for name in source.header if name in BY_NAME and name not in self.constants}
-        return {**same, **self.columns}
+        """Their column for each of our columns that the file has; for a computed one what it is made of."""
+        same = {name: name for name in self.header(source) if name in BY_NAME and name not in self.constants}
+        derived = {name: rule.column for name, rule in self.derived.items()}
+        return {**same, **self.columns, **derived}
+
+    def header(self, source: TextSource) -> tuple[str, ...]:
+        """The columns of a file, and those that its name stands for."""
+        return (*source.header, *self.file_name)
+
+    def used(self, source: TextSource) -> set[str]:
+        """Their columns that something is read from."""
+        looked_up = {column for rule in self.derived.values() for column in rule.lookup.by}
+        return {*self.names(source).values(), *looked_up}
 
     def scale(self, column: Column) -> tuple[int, int]:
         """Multiplier and divisor from the file's unit to ours."""
@@ -91,6 +106,12 @@ def check_mapping(mapping: Mapping, path: Path, sources: Sequence[TextSource]) -
     """Raise unless the mapping makes sense for these files, naming every problem by its dotted path."""
     problems = [
         *_column_problems(mapping, sources),
+        *name_problems(mapping.file_name, sources),
+        *derived_problems(
+            mapping.derived,
+            {source.path.name: mapping.header(source) for source in sources},
+            [column.name for column in COLUMNS if column.is_number],
+        ),
         *_constant_problems(mapping),
         *_unit_problems(mapping, sources),
         *_time_problems(mapping),
@@ -118,12 +139,15 @@ def _unknown(section: str, names: Sequence[str]) -> Iterator[str]:
 
 def _column_problems(mapping: Mapping, sources: Sequence[TextSource]) -> Iterator[str]:
     yield from _unknown("columns", list(mapping.columns))
+    for name in mapping.derived:
+        if name in mapping.columns or name in mapping.constants:
+            yield f"derived.{name}: also a column or a constant; keep one of them"
     for name, theirs in mapping.columns.items():
         if name in mapping.constants:
             yield f"columns.{name}: also a constant; keep one of the two"
         for source in sources:
-            if theirs not in source.header:
-                found = ", ".join(source.header)
+            if theirs not in mapping.header(source):
+                found = ", ".join(mapping.header(source))
                 yield f"columns.{name}: {source.path.name} has no column '{theirs}'; found: {found}"
 
 
@@ -168,6 +192,8 @@ def _time_problems(mapping: Mapping) -> Iterator[str]:
         return
     if "submit_s" in mapping.units:
         yield "units.submit_s: a date has no unit; drop it or time_format"
+    if "submit_s" in mapping.derived:
+        yield "derived.submit_s: a date cannot be computed with; drop it or time_format"
     if "submit_s" in mapping.constants:
         yield "constants.submit_s: a constant is a number of seconds; drop it or time_format"
     if mapping.has_offset and mapping.time_zone is not None:

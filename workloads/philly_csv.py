@@ -63,7 +63,7 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path) -> Parsed
     )
     return Parsed(
         jobs=jobs,
-        rejects=reject_frame(sources, rows),
+        rejects=reject_frame(sources, rows).lazy(),
         read=height(rows),
         notes={
             "epoch_utc": datetime.fromtimestamp(zero_s, UTC).isoformat(),

@@ -24,6 +24,7 @@ from workloads.philly_csv import TIME_ZONE
 from workloads.philly_job import LoggedJob, parse_job
 from workloads.philly_machines import Machines, read_machines
 from workloads.philly_runs import RULES, LoggedRun
+from workloads.rows import Rows
 from workloads.text import TEXT_LIMIT
 from workloads.trace_format import REJECT_SCHEMA, ConvertOptions, Parsed, RunTime, TraceFormat
 
@@ -63,16 +64,15 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path) -> Parsed
         )
     machines = read_machines([path for path in paths if path not in logs])
     rule = options.run_time or RunTime.SPAN
-    log = _Log(rule, machines)
+    log = _Log(rule, machines, folder)
     for path in logs:
         for record in read_records(path):
             log.add(path, record)
-    jobs = log.runs.frame()
-    zero_s = jobs["submit_s"].min() if jobs.height else 0.0
-    assert isinstance(zero_s, float)
+    jobs = log.runs.scan()
+    zero_s = jobs.select(pl.col("submit_s").min().fill_null(0)).collect(engine="streaming").item()
     return Parsed(
-        jobs=jobs.lazy().with_columns(pl.col("submit_s") - zero_s),
-        rejects=log.rejects.frame(),
+        jobs=jobs.with_columns(pl.col("submit_s") - zero_s),
+        rejects=log.rejects.scan(),
         read=log.read,
         options={"run_time": str(rule)},
         notes={
@@ -85,34 +85,34 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path) -> Parsed
 
 
 class _Columns:
-    """A growing frame, of whose rows only the last are Python objects."""
+    """Growing columns, of whose rows only the last are Python objects."""
 
-    def __init__(self, schema: dict[str, pl.DataType]) -> None:
+    def __init__(self, schema: dict[str, pl.DataType], rows: Rows) -> None:
         self._schema = schema
-        self._rows: list[tuple[object, ...]] = []
-        self._frames = [pl.DataFrame(schema=schema)]
+        self._last: list[tuple[object, ...]] = []
+        self._rows = rows
 
     def append(self, *row: object) -> None:
-        self._rows.append(row)
-        if len(self._rows) == BATCH_ROWS:
+        self._last.append(row)
+        if len(self._last) == BATCH_ROWS:
             self._flush()
 
-    def frame(self) -> pl.DataFrame:
+    def scan(self) -> pl.LazyFrame:
         self._flush()
-        return pl.concat(self._frames)
+        return self._rows.scan()
 
     def _flush(self) -> None:
-        self._frames.append(pl.DataFrame(self._rows, self._schema, orient="row"))
-        self._rows = []
+        self._rows.add(pl.DataFrame(self._last, self._schema, orient="row"))
+        self._last = []
 
 
 class _Log:
     """What has been read of the job logs so far."""
 
-    def __init__(self, rule: RunTime, machines: Machines) -> None:
+    def __init__(self, rule: RunTime, machines: Machines, folder: Path) -> None:
         self.read = 0
-        self.runs = _Columns(_RUN_SCHEMA)
-        self.rejects = _Columns(REJECT_SCHEMA)
+        self.runs = _Columns(_RUN_SCHEMA, Rows(folder, "runs"))
+        self.rejects = _Columns(REJECT_SCHEMA, Rows(folder, "rejects"))
         self._rule = RULES[rule]
         self._machines = machines
         self._clock = LocalClock(ZoneInfo(TIME_ZONE))

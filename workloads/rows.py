@@ -3,16 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import polars as pl
 
+from ray_sim.model.errors import InvalidInputError
 from workloads.schema import SORT_KEY
 
 PART_ROWS = 2**20
 """Rows in memory at a time, about."""
 
+GROUP_ROWS = 2**16
+"""Rows of a temporary file of whose values it tells the range."""
+
 _SAMPLED = 2**16
-"""Times that tell where to cut rows into parts."""
+"""Values that tell where to cut rows into parts."""
+
+
+class Rows:
+    """Frames of rows one after another: in memory while they are few, else in files of a folder."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._folder = folder
+        self._name = name
+        self._held: list[pl.DataFrame] = []
+        self._files: list[Path] = []
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """Add rows with the columns of those before.
+
+        Raises
+        ------
+        InvalidInputError : there is no room for them
+        """
+        self._held.append(frame)
+        if sum(held.height for held in self._held) < PART_ROWS:
+            return
+        path = self._folder / f"{self._name}-{len(self._files)}.parquet"
+        try:
+            pl.concat(self._held).write_parquet(path, compression="lz4", row_group_size=GROUP_ROWS)
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise no_room(self._folder, error) from error
+        self._files.append(path)
+        self._held = []
+
+    def scan(self) -> pl.LazyFrame:
+        """All rows, of at least one frame."""
+        held = [pl.concat(self._held).lazy()] if self._held else []
+        return pl.concat([*(pl.scan_parquet(path, glob=False) for path in self._files), *held])
+
+
+def computed(rows: pl.LazyFrame, count: int, path: Path) -> pl.LazyFrame:
+    """The ``count`` rows, computed once: in memory if they are few, else in a file.
+
+    Raises
+    ------
+    InvalidInputError : there is no room for it
+    """
+    if count <= PART_ROWS:
+        return rows.collect(engine="streaming").lazy()
+    try:
+        rows.sink_parquet(path, compression="lz4", row_group_size=GROUP_ROWS)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise no_room(path.parent, error) from error
+    return pl.scan_parquet(path, glob=False)
+
+
+def no_room(folder: Path, error: Exception) -> InvalidInputError:
+    """The error of a temporary file that cannot be written."""
+    return InvalidInputError(
+        f"{folder}: rows cannot be kept there ({error}); make some room, or name another folder for"
+        " temporary files in TMPDIR"
+    )
 
 
 def height(rows: pl.LazyFrame) -> int:
@@ -44,22 +106,25 @@ def repeats(rows: pl.LazyFrame, keys: Sequence[str]) -> pl.Series:
     return pl.concat(found)
 
 
-def in_order(rows: pl.LazyFrame, count: int) -> Iterator[pl.DataFrame]:
-    """All ``count`` rows in order of `SORT_KEY`, part by part. Ties are within a part."""
-    cuts = _cuts(rows, count)
+def in_order(rows: pl.LazyFrame, count: int, key: Sequence[str] = SORT_KEY) -> Iterator[pl.DataFrame]:
+    """All ``count`` rows in order of those columns of the key that they have, part by part.
+
+    Rows with the same first column, which is a number, are within a part.
+    """
+    cuts = _cuts(rows, count, key[0])
     for since, until in zip([None, *cuts], [*cuts, None], strict=True):
-        here = rows if since is None else rows.filter(pl.col("submit_s") >= since)
-        here = here if until is None else here.filter(pl.col("submit_s") < until)
+        here = rows if since is None else rows.filter(pl.col(key[0]) >= since)
+        here = here if until is None else here.filter(pl.col(key[0]) < until)
         frame = here.collect(engine="streaming")
-        yield frame.sort([name for name in SORT_KEY if name in frame.columns], maintain_order=True)
+        yield frame.sort([name for name in key if name in frame.columns], maintain_order=True)
 
 
-def _cuts(rows: pl.LazyFrame, count: int) -> list[float]:
-    """Times between parts of about equal size."""
+def _cuts(rows: pl.LazyFrame, count: int, name: str) -> list[float]:
+    """Values of a column between parts of about equal size."""
     parts = -(-count // PART_ROWS)
-    if parts == 1:
+    if parts <= 1:
         return []
-    sample = rows.select(pl.col("submit_s").gather_every(max(1, count // _SAMPLED)))
-    times = sample.collect(engine="streaming")["submit_s"].sort()
-    cuts = {times[len(times) * part // parts] for part in range(1, parts)}
+    sample = rows.select(pl.col(name).gather_every(max(1, count // _SAMPLED)))
+    values = sample.collect(engine="streaming")[name].sort()
+    cuts = {values[len(values) * part // parts] for part in range(1, parts)}
     return sorted(cuts)

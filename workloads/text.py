@@ -17,7 +17,7 @@ import polars as pl
 
 from ray_sim.model.errors import InvalidWorkloadError
 from workloads.files import require_file, text_bytes
-from workloads.rows import height
+from workloads.rows import GROUP_ROWS, height
 from workloads.trace_format import REJECT_SCHEMA
 
 TEXT_LIMIT = 500
@@ -25,9 +25,6 @@ TEXT_LIMIT = 500
 
 HELD_BYTES = 2**26
 """Size of text whose rows are kept in memory."""
-
-SPILLED_ROWS = 2**16
-"""In a group, of whose times the file tells the range."""
 
 FIRST_LINE = 2
 """The line after the header."""
@@ -102,8 +99,8 @@ class TextSource:
     def spill(self, lazy: pl.LazyFrame, path: Path) -> pl.LazyFrame:
         """Run a query on this file, in batches, into another; see `collect`."""
         with _naming(self.path, f"; or {path.parent} is full: name a folder with more room in TMPDIR"):
-            lazy.sink_parquet(path, compression="lz4", row_group_size=SPILLED_ROWS)
-        return pl.scan_parquet(path)
+            lazy.sink_parquet(path, compression="lz4", row_group_size=GROUP_ROWS)
+        return pl.scan_parquet(path, glob=False)
 
     def texts(self, lines: pl.Series) -> pl.DataFrame:
         """Columns `line` and `text` (cut at `TEXT_LIMIT`) of the given lines."""

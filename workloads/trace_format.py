@@ -96,7 +96,7 @@ class Parsed:
 
     jobs: pl.LazyFrame
     """Columns of `SCHEMA` that the trace has, in any order; no job_id and no place of a vc twice."""
-    rejects: pl.DataFrame
+    rejects: pl.LazyFrame
     """Columns of `REJECT_SCHEMA`, in the order read."""
     read: int
     options: dict[str, JsonValue] = field(default_factory=dict)

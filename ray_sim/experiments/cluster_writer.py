@@ -27,9 +27,9 @@ def check_cluster_path(path: Path) -> None:
 
 
 def write_cluster(cluster: Cluster, path: Path) -> None:
-    """Write servers of no GPU type, one by one; beside it `availability_path`, if they come and go.
+    """Write servers one by one; beside it `availability_path`, if they come and go.
 
-    Each file appears whole or not at all.
+    GPU types have a speed of 1. Each file appears whole or not at all.
 
     Raises
     ------
@@ -41,6 +41,8 @@ def write_cluster(cluster: Cluster, path: Path) -> None:
         table = availability_path(path)
         write_failures(table, cluster, cluster.availability, ("add", "remove"))
         lines.append(f"availability: {json.dumps(table.name)}")
+    if types := sorted({gpu_type for gpu_type in cluster.gpu_type if gpu_type is not None}):
+        lines += ["gpu_types:", *(f"  {json.dumps(gpu_type)}: {{speed: 1}}" for gpu_type in types)]
     with replacing(path) as temporary:
         text = "\n".join([*lines, "servers:", *_servers(cluster), ""])
         temporary.write_text(text, encoding="utf-8", newline="\n")
@@ -53,8 +55,12 @@ def availability_path(path: Path) -> Path:
 
 def _servers(cluster: Cluster) -> Iterator[str]:
     fields = [(FIELD_OF_RESOURCE[name], QUANTA_PER_UNIT[name]) for name in cluster.resources]
-    for name, quanta in zip(cluster.server_names, cluster.capacity.tolist(), strict=True):
-        amounts = (
-            f"{field}: {count / unit:.15g}" for (field, unit), count in zip(fields, quanta, strict=True)
-        )
-        yield f"  - {{name: {json.dumps(name)}, {', '.join(amounts)}}}"
+    for name, gpu_type, quanta in zip(
+        cluster.server_names, cluster.gpu_type, cluster.capacity.tolist(), strict=True
+    ):
+        entries = [f"name: {json.dumps(name)}"]
+        if gpu_type is not None:
+            entries.append(f"gpu_type: {json.dumps(gpu_type)}")
+        for (field, unit), count in zip(fields, quanta, strict=True):
+            entries.append(f"{field}: {count / unit:.15g}")
+        yield f"  - {{{', '.join(entries)}}}"

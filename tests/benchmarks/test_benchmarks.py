@@ -83,7 +83,7 @@ def test_a_round_of_sharing_places_what_fits() -> None:
 @pytest.mark.slow
 def test_conversion_compares_every_format_with_a_bare_scan() -> None:
     rows = {row.key for row in conversion.run(sizes=(100, 1000), repetitions=1).rows}
-    forms = ("csv", "philly-csv", "philly", "google-2011")
+    forms = ("csv", "philly-csv", "philly", "google-2011", "google-2019")
     assert {f"{form}.speed_of_bare_scan" for form in forms} | {"csv-1000.peak_mb"} < rows
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import polars as pl
 import pytest
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
-from workloads import event_buckets
+from workloads import event_buckets, rows
 from workloads.convert import ConversionReport, convert
 from workloads.google2011 import FORMAT
 from workloads.store import load_workload, read_frame, read_provenance
@@ -59,7 +60,7 @@ class Folder:
         folder = self.path / table
         folder.mkdir(exist_ok=True)
         file = folder / f"part-{number:05}-of-{total:05}.csv.gz"
-        file.write_bytes(gzip.compress("".join(lines).encode()))
+        file.write_bytes(gzip.compress("".join(lines).encode(), mtime=0))
         return file
 
     def convert(self, *sources: Path, **options: object) -> ConversionReport:
@@ -327,7 +328,7 @@ def test_a_rule_for_tasks_does_not_fit_a_job(folder: Folder) -> None:
         folder.convert(rows=RowKind.JOB, run_time=RunTime.SUM)
 
 
-def test_buckets_make_no_difference(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_buckets_and_parts_make_no_difference(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     events = sorted(
         (float(time_s), int(event), int(job), int(task))
@@ -341,10 +342,28 @@ def test_buckets_make_no_difference(folder: Folder, monkeypatch: pytest.MonkeyPa
     )
     folder.write("task_events", *[task_line(t, e, job=j, task=k) for t, e, j, k in events])
     for rule in RunTime:
-        one = folder.convert(run_time=rule, censored=Censored.RESAMPLE).out.read_bytes()
+        one = folder.convert(run_time=rule, censored=Censored.RESAMPLE)
+        assert one.rejects is not None
+        jobs, rejects = one.out.read_bytes(), pl.read_parquet(one.rejects)
         with monkeypatch.context() as patched:
             patched.setattr(event_buckets, "BUCKET_BYTES", 10_000)
-            assert folder.convert(run_time=rule, censored=Censored.RESAMPLE).out.read_bytes() == one
+            patched.setattr(rows, "PART_ROWS", 20)
+            folder.convert(run_time=rule, censored=Censored.RESAMPLE)
+        assert one.out.read_bytes() == jobs
+        assert pl.read_parquet(one.rejects).equals(rejects)
+
+
+def test_the_folder_for_temporary_files_may_have_any_name(
+    folder: Folder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = tmp_path / "[a] *b"
+    odd.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(odd))
+    monkeypatch.setattr(event_buckets, "BUCKET_BYTES", 100)
+    monkeypatch.setattr(rows, "PART_ROWS", 1)
+    folder.write("task_events", *life(*FINISHED), *life(*FINISHED, job=8))
+    assert folder.convert().kept == 2
+    assert [*odd.iterdir()] == []
 
 
 LINE = task_line(601, SUBMIT)
@@ -415,7 +434,7 @@ def test_a_file_is_of_the_table_that_its_folder_its_name_or_its_columns_say(
         assert read_frame(folder.convert(other).out).equals(whole)
     odd = tmp_path / "y.csv"
     odd.write_text("1,2,3\n")
-    with pytest.raises(InvalidWorkloadError, match=r"line 1 has 3 columns, expected 8 \(job_events\), 13"):
+    with pytest.raises(InvalidWorkloadError, match=r"columns as one of job_events \(8\), task_events \(13\)"):
         folder.convert(odd)
 
 
@@ -424,8 +443,8 @@ def test_a_file_is_of_the_table_that_its_folder_its_name_or_its_columns_say(
     [
         (b"", "file is empty"),
         (b"\xff\xfe1,2,3", "UTF-8"),
-        (gzip.compress("".join(life(*FINISHED)).encode())[:-9], "UTF-8 text, plain or gzip"),
-        (gzip.compress("".join(life(*FINISHED) * 5000).encode())[:100], "UTF-8 text, plain or gzip"),
+        (gzip.compress("".join(life(*FINISHED)).encode(), mtime=0)[:-9], "UTF-8 text, plain or gzip"),
+        (gzip.compress("".join(life(*FINISHED) * 5000).encode(), mtime=0)[:100], "UTF-8 text, plain or gzip"),
         (b"\n\n", r"none of 2 rows can be kept \(empty_row 2\)"),
     ],
 )
@@ -571,3 +590,9 @@ def test_jobs_of_the_published_part_are_all_there(real: Real, tmp_path: Path) ->
     rejected = sum(report.rejected.values())
     assert report.read == report.kept + rejected == 4_895
     assert frame["num_tasks"].to_numpy().max() == 20_010
+
+
+def test_a_task_with_nothing_but_updates_is_not_lost(folder: Folder) -> None:
+    folder.write("task_events", *life(*FINISHED), task_line(605, UPDATE, job=9), task_line(606, 7, job=9))
+    report = folder.convert()
+    assert (report.read, report.kept, report.rejected) == (2, 1, {"missing_submit_s": 1})

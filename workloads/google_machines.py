@@ -1,4 +1,4 @@
-"""The machines of Google's trace of 2011: a cluster whose servers come and go."""
+"""The machines of a Google trace: a cluster whose servers come and go."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from ray_sim.model.availability import Availability
 from ray_sim.model.cluster import Cluster, ServerKind
 from ray_sim.model.errors import InvalidWorkloadError
 from ray_sim.model.units import capacity_quanta
-
-ADD, REMOVE = 0, 1
+from workloads.google_events import ADD, REMOVE
 
 RESOURCES = {"cpu": "cpu_norm", "memory": "memory_norm"}
 """Our resource for each capacity of the table; a machine's disk is not in it."""
@@ -28,7 +27,7 @@ class Machines:
     warnings: tuple[str, ...]
 
 
-def machines_of(events: pl.DataFrame, used: Collection[int]) -> Machines:
+def machines_of(name: str, events: pl.DataFrame, used: Collection[int]) -> Machines:
     """The cluster that machine events describe, in the order of their first events.
 
     A machine has the largest capacity that it ever has. It is there from an ADD to a REMOVE; what
@@ -65,7 +64,7 @@ def machines_of(events: pl.DataFrame, used: Collection[int]) -> Machines:
         "machines_that_ran_tasks_and_have_no_capacity": unlisted,
     }
     warning = f"{unlisted} machines ran tasks and have no capacity in machine_events; they are left out"
-    return Machines(_cluster(sized, changes), facts, (warning,) if unlisted else ())
+    return Machines(_cluster(name, sized, changes), facts, (warning,) if unlisted else ())
 
 
 def _changes(ordered: pl.DataFrame) -> tuple[pl.DataFrame, int]:
@@ -77,14 +76,16 @@ def _changes(ordered: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     return real.filter(~at_first), moves.height - real.height
 
 
-def _cluster(machines: pl.DataFrame, changes: pl.DataFrame) -> Cluster:
+def _cluster(name: str, machines: pl.DataFrame, changes: pl.DataFrame) -> Cluster:
     names = tuple(machines["machine"].cast(pl.String))
     index = machines.select("machine", server=pl.int_range(pl.len(), dtype=pl.Int64))
     rows = changes.sort("time", "place").join(index, on="machine", maintain_order="left")
     nothing = np.zeros(len(names), dtype=np.int64)
-    capacities = [capacity_quanta(machines[column].to_numpy(), name) for column, name in RESOURCES.items()]
+    capacities = [
+        capacity_quanta(machines[column].to_numpy(), resource) for column, resource in RESOURCES.items()
+    ]
     return Cluster(
-        name="google-2011",
+        name=name,
         server_names=names,
         resources=("gpu", *RESOURCES.values()),
         capacity=np.column_stack([nothing, *capacities]),

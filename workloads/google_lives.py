@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from ray_sim.model.units import NEVER_US, IntArray
-from workloads.google2011_tables import FINISH, SCHEDULE, STATUS, SUBMIT
+from workloads.google_events import FINISH, SCHEDULE, STATUS, SUBMIT
 
 REQUESTS = ("cpu", "memory", "disk", "different_machines")
 """What a task asks for. It may change with every event."""
@@ -23,7 +23,11 @@ def in_order(events: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
         events = events.sort("time", "place")
     ordered = events.sort(*keys, maintain_order=True)
     first = ~pl.all_horizontal(pl.col(key) == pl.col(key).shift(1) for key in keys).fill_null(value=False)
-    numbered = ordered.with_columns(first=first, life=first.cum_sum())
+    # What was so before the trace began had been submitted, whichever event says so.
+    before = first & (pl.col("time") == 0) & (pl.col("event") > max(STATUS))
+    numbered = ordered.with_columns(
+        first=first, life=first.cum_sum(), event=pl.when(before).then(SUBMIT).otherwise("event")
+    )
     requests = [name for name in REQUESTS if name in events.columns]
     unknown = pl.any_horizontal(pl.lit(value=False), *(pl.col(name).is_null() for name in requests))
     if not numbered.select((unknown & (pl.col("event") == SCHEDULE)).any()).item():
@@ -51,11 +55,19 @@ def with_neighbours(events: pl.DataFrame) -> pl.DataFrame:
     starts = pl.col("event") == SCHEDULE
     ends = pl.col("next_event").is_between(min(STATUS), max(STATUS)).fill_null(value=False)
     return (
-        events.filter(pl.col("event") <= max(STATUS))
+        _of_state(events)
         .with_columns(**neighbours, starts=starts)
         .with_columns(closed=starts & ends)
         .with_columns(run=pl.when("closed").then(pl.col("next_time") - pl.col("time")).otherwise(0))
     )
+
+
+def _of_state(events: pl.DataFrame) -> pl.DataFrame:
+    """The events that change a life's state; of a life without any the first one, so that it is not lost."""
+    changes = pl.col("event") <= max(STATUS)
+    states, others = events.filter(changes), events.filter(~changes)
+    lost = others.join(states, on="life", how="anti").unique("life", keep="first", maintain_order=True)
+    return states if lost.is_empty() else pl.concat([states, lost]).sort("life", maintain_order=True)
 
 
 def lives(events: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:

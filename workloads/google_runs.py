@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +9,7 @@ import polars as pl
 
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import US_PER_S
-from workloads.google2011_tables import STATUS, SUBMIT
+from workloads.google_events import STATUS, SUBMIT
 from workloads.trace_format import Censored, RunTime
 
 _SPENT = (
@@ -94,7 +93,7 @@ def judge(rows: pl.DataFrame, rule: RunTime, censored: Censored) -> Verdict:
     sums = rule != RunTime.SPAN
     unsized = pl.col("num_tasks").is_null() if "num_tasks" in rows.columns else pl.lit(value=False)
     reason = (
-        pl.when(pl.col("first_event") != SUBMIT)
+        pl.when((pl.col("first_event") != SUBMIT) & (pl.col("submit") > 0))
         .then(pl.lit("missing_submit_s"))
         .when(unsized)
         .then(pl.lit("no_task_events"))
@@ -107,7 +106,9 @@ def judge(rows: pl.DataFrame, rule: RunTime, censored: Censored) -> Verdict:
         .when(~_ENDED & (censored == Censored.DROP))
         .then(pl.lit("censored"))
     )
-    known = rows.with_columns(run_time=pl.when(_ENDED).then(closed).otherwise(cut), reason=reason)
+    known = rows.with_columns(
+        pl.col("user").cast(pl.String), run_time=pl.when(_ENDED).then(closed).otherwise(cut), reason=reason
+    )
     wanted = [name for name in ("place", "job", "task", "reason") if name in known.columns]
     return Verdict(
         sound=known.filter(pl.col("reason").is_null()).drop(_SPENT, strict=False),
@@ -115,44 +116,54 @@ def judge(rows: pl.DataFrame, rule: RunTime, censored: Censored) -> Verdict:
     )
 
 
-def joined(verdicts: Sequence[Verdict]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Kept rows with their `trace_order`, the position among all rows, and the others in that order."""
-    sound = pl.concat([verdict.sound for verdict in verdicts])
-    rejected = pl.concat([verdict.rejected for verdict in verdicts]).sort("place")
-    before = rejected["place"].search_sorted(sound["place"]).cast(pl.Int64)
-    order = pl.col("place").rank("ordinal").cast(pl.Int64) - 1 + before
-    return sound.with_columns(trace_order=order), rejected
+def in_trace_order(sound: pl.LazyFrame, rejected: pl.LazyFrame) -> pl.LazyFrame:
+    """Kept rows with their `trace_order`, the position among all rows."""
+    both = pl.concat([sound.select("place"), rejected.select("place")])
+    places = np.sort(both.collect(engine="streaming")["place"].to_numpy())
+
+    def order(here: pl.Series) -> pl.Series:
+        return pl.Series(np.searchsorted(places, here.to_numpy()))
+
+    found = pl.col("place").map_batches(order, return_dtype=pl.Int64(), is_elementwise=True)
+    return sound.with_columns(trace_order=found)
 
 
-def resampled(rows: pl.DataFrame, seed: int) -> pl.DataFrame:
+def resampled(rows: pl.LazyFrame, seed: int) -> pl.LazyFrame:
     """Draw the run time of each censored row from the known ones of its priority that are longer.
 
     Where none is longer, the row ends with the trace.
     """
-    order = rows["trace_order"].to_numpy()
-    uniform = Streams(seed).generator("google-2011-censored").random(int(order.max(initial=-1)) + 1)[order]
-    run_us = rows["run_time"].to_numpy(writable=True)
-    priority = (
-        rows["priority"].fill_null(-1).to_numpy() if "priority" in rows.columns else np.zeros(len(run_us))
-    )
-    ended, open_end = (rows.select(state).to_series().to_numpy() for state in (_ENDED, ~_ENDED))
-    for level in np.unique(priority[open_end]):
+    names = [name for name in rows.collect_schema().names() if name == "priority"]
+    known = rows.select("trace_order", "run_time", *names, ended=_ENDED).collect(engine="streaming")
+    order, run_us = known["trace_order"].to_numpy(), known["run_time"].to_numpy(writable=True)
+    ended = known["ended"].to_numpy()
+    priority = known["priority"].fill_null(-1).to_numpy() if names else np.zeros(len(run_us))
+    uniform = Streams(seed).generator("google-censored").random(int(order.max(initial=-1)) + 1)[order]
+    for level in np.unique(priority[~ended]):
         pool = np.sort(run_us[ended & (priority == level)])
-        drawn = np.flatnonzero(open_end & (priority == level))
+        drawn = np.flatnonzero(~ended & (priority == level))
         longer = np.searchsorted(pool, run_us[drawn], side="right")
         drawn, longer = drawn[longer < len(pool)], longer[longer < len(pool)]
         picked = longer + np.floor(uniform[drawn] * (len(pool) - longer)).astype(np.int64)
         run_us[drawn] = pool[picked]
-    return rows.with_columns(run_time=pl.Series(run_us))
+    by_order = np.zeros(int(order.max(initial=-1)) + 1, np.int64)
+    by_order[order] = run_us
+
+    def run_time(here: pl.Series) -> pl.Series:
+        return pl.Series(by_order[here.to_numpy()])
+
+    drawn_us = pl.col("trace_order").map_batches(run_time, return_dtype=pl.Int64(), is_elementwise=True)
+    return rows.with_columns(run_time=drawn_us)
 
 
-def workload_rows(rows: pl.DataFrame) -> pl.DataFrame:
+def workload_rows(rows: pl.LazyFrame) -> pl.LazyFrame:
     """Kept rows as columns of the workload's schema."""
+    names = rows.collect_schema().names()
     columns = {
         "job_id": pl.col("job").cast(pl.String),
         "trace_order": pl.col("trace_order"),
         "submit_s": pl.col("submit") / US_PER_S,
-        "user": pl.col("user").cast(pl.String),
+        "user": pl.col("user"),
         "status": pl.col("last_event").replace_strict(STATUS, default=None, return_dtype=pl.String),
         "num_gpus": pl.lit(0.0),
         "duration_s": pl.col("run_time") / US_PER_S,
@@ -161,15 +172,15 @@ def workload_rows(rows: pl.DataFrame) -> pl.DataFrame:
         "wait_s": (pl.col("start") - pl.col("submit")) / US_PER_S,
         "span_s": pl.when(_ENDED).then(pl.col("end") - pl.col("start")) / US_PER_S,
     }
-    if "task" in rows.columns:
-        number = "/{}" if "number" in rows.columns else ""
-        names = ("job", "task", "number") if number else ("job", "task")
+    if "task" in names:
+        number = "/{}" if "number" in names else ""
+        parts = ("job", "task", "number") if number else ("job", "task")
         columns["group_id"] = columns["job_id"]
-        columns["job_id"] = pl.format("{}-{}" + number, *names)
+        columns["job_id"] = pl.format("{}-{}" + number, *parts)
         columns["num_tasks"] = pl.lit(1, pl.Int64)
     else:
         columns["num_tasks"] = pl.col("num_tasks")
-    if "cpu" in rows.columns:
+    if "cpu" in names:
         columns |= {f"{name}_norm_per_task": pl.col(name) for name in ("cpu", "memory", "disk")}
         columns |= {name: pl.col(name).cast(pl.Int64) for name in ("priority", "different_machines")}
     return rows.select(**columns)

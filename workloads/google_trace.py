@@ -1,4 +1,4 @@
-"""The parts of Google's trace of 2011 as they are read: events, rejects and counts."""
+"""The parts of a Google trace as they are read: events, rejects and counts."""
 
 from __future__ import annotations
 
@@ -12,24 +12,28 @@ from pydantic import JsonValue
 from ray_sim.model.errors import InvalidWorkloadError
 from ray_sim.model.units import US_PER_S
 from workloads.event_buckets import PLACES_PER_FILE, EventBuckets, bucket_count, with_place
-from workloads.event_lines import Table, read_events
-from workloads.google2011_tables import AFTER_END_US, EVENT_NAMES, TASK_EVENTS, Part
+from workloads.event_lines import Table
+from workloads.google_events import AFTER_END_US, Vocabulary
+from workloads.google_parts import Part
+from workloads.rows import Rows, height, in_order
 from workloads.text import collect_text
 from workloads.trace_format import REJECT_SCHEMA
 
 
-class Google2011:
+class GoogleTrace:
     """A trace's parts, and what has been found in them so far."""
 
-    def __init__(self, parts: Sequence[Part]) -> None:
+    def __init__(self, parts: Sequence[Part], words: Vocabulary, folder: Path) -> None:
         self.parts = parts
+        self.words = words
         self._facts: Counter[str] = Counter()
         self.warnings: list[str] = []
         self.machines_used: set[int] = set()
         self._counts: dict[str, Counter[str]] = {}
         self._last_us: dict[str, int] = {}
         self._after_end = 0
-        self._rejects = [pl.DataFrame(schema=REJECT_SCHEMA)]
+        self._rejects = Rows(folder, "rejects")
+        self._rejects.add(pl.DataFrame(schema=REJECT_SCHEMA))
 
     def has(self, table: Table) -> bool:
         """Whether there is a part of the table."""
@@ -79,22 +83,20 @@ class Google2011:
             if stored is not None:
                 yield self._counted(table, stored)
 
-    def rejects(self, rows: pl.DataFrame) -> pl.DataFrame:
+    def rejects(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """The lines that are no events, and the rows with a `reason`, as `REJECT_SCHEMA`."""
         labels = pl.Series([part.label for part in self.parts], dtype=pl.String)
-        names = [name for name in ("task", "job") if name in rows.columns]
+        names = [name for name in ("task", "job") if name in rows.collect_schema().names()]
         what = pl.format("task {} of job {}" if "task" in names else "job {}", *names)
-        named = (
-            rows.select("place", "reason", *names)
-            .sort("place")
-            .select(
+        for ordered in in_order(rows, height(rows), ["place"]):
+            named = ordered.select(
                 source=pl.lit(labels).gather(pl.col("place") // PLACES_PER_FILE),
                 line=pl.col("place") % PLACES_PER_FILE,
                 reason="reason",
                 text=what,
             )
-        )
-        return pl.concat([*self._rejects, named])
+            self._rejects.add(named)
+        return self._rejects.scan()
 
     def notes(self) -> dict[str, JsonValue]:
         """Facts and counts of what was read."""
@@ -105,21 +107,22 @@ class Google2011:
 
     def _scan(self, table: Table, columns: Sequence[str]) -> Iterator[tuple[int, pl.LazyFrame]]:
         """The sound events of each part, and its number among all; the others become rejects."""
-        self._counts[table.name] = Counter(dict.fromkeys(EVENT_NAMES[table.name].values(), 0))
+        self._counts[table.name] = Counter(dict.fromkeys(self.words.event_names(table).values(), 0))
         for file, part in enumerate(self.parts):
             if part.table == table:
-                found = read_events(part.path, table, columns)
-                self._rejects.append(found.rejects.select(pl.lit(part.label).alias("source"), pl.all()))
-                yield file, found.events
+                for found in self.words.read(part.path, table, columns):
+                    self._rejects.add(found.rejects.select(pl.lit(part.label).alias("source"), pl.all()))
+                    self.add_facts(found.facts)
+                    yield file, found.events
 
     def _counted(self, table: Table, events: pl.DataFrame) -> pl.DataFrame:
         """The events before the trace's end, after all have been counted by kind."""
-        names = EVENT_NAMES[table.name]
+        names = self.words.event_names(table)
         for event, count in events["event"].value_counts().iter_rows():
             self._counts[table.name][names[event]] += count
         within = events.filter(pl.col("time") != AFTER_END_US)
         self._after_end += events.height - within.height
-        if table == TASK_EVENTS:
+        if table == self.words.tasks:
             self.machines_used |= set(within["machine"].drop_nulls().unique().to_list())
             within = within.drop("machine")
         return within
