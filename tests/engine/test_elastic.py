@@ -150,6 +150,14 @@ def test_the_least_that_a_job_needs_is_a_place_for_one_task_of_each_role(
     assert result.jobs["status"][0] == ("completed" if fits else "rejected")
 
 
+def test_a_job_without_samples_ends_at_once_and_leaves_fairness_to_the_others() -> None:
+    """Traced to take 100 s, it takes none: its JCT over its fair run time says nothing."""
+    world = elastic_world([0, 0], [profile(samples=0), profile()], [4])
+    summary = run_world(world, create_policy("fifo")).summary
+    assert summary.jct_s.mean == pytest.approx(216 / 2, abs=1e-5)
+    assert summary.finish_time_fairness.mean == pytest.approx(216 / 100)
+
+
 def test_losses_are_seen_epoch_by_epoch() -> None:
     seen: list[list[float]] = []
 
