@@ -14,7 +14,7 @@ from ray_sim.kernels.arrays import ALL_REDUCE, PARAMETER_SERVER, WORKER
 from ray_sim.kernels.check import MOST_TASKS
 from ray_sim.kernels.step_time import Rows
 from ray_sim.model.parameters import Parameter
-from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.model.units import NEVER_US, FloatArray, IntArray
 
 NEVER_FITS = "bundle_never_fits"
 """Why jobs are rejected of which no server, were it empty, holds a bundle."""
@@ -134,10 +134,13 @@ Share = Callable[[IntArray, IntArray], tuple[IntArray, IntArray]]
 """From jobs and empty servers to the bundles placed: of each the job's place in ``jobs``, and the server."""
 
 
-def reallocate(world: GrantedWorld, bundles: Bundles, view: View, share: Share) -> Decision:
+def reallocate(
+    world: GrantedWorld, bundles: Bundles, view: View, share: Share, review_us: int = NEVER_US
+) -> Decision:
     """Share all servers out among all jobs anew, partition by partition.
 
-    Jobs are rejected that no server can ever hold a bundle of.
+    Jobs are rejected that no server can ever hold a bundle of. While any job runs the policy is asked
+    again at ``review_us``; else nothing changes until one comes, or a server does.
     """
     jobs = np.union1d(view.waiting, view.running)
     fit = bundles.most[jobs] > 0
@@ -150,4 +153,9 @@ def reallocate(world: GrantedWorld, bundles: Bundles, view: View, share: Share) 
         of_job.append(mine[owner])
         server.append(where)
     target = bundles.rows(jobs, np.concatenate(of_job), np.concatenate(server), len(view.available))
-    return Decision(changes=towards(view.holdings, jobs, target), reject=refused, reject_reason=NEVER_FITS)
+    return Decision(
+        changes=towards(view.holdings, jobs, target),
+        reject=refused,
+        reject_reason=NEVER_FITS,
+        review_us=review_us if len(target.server) else NEVER_US,
+    )

@@ -39,9 +39,10 @@ class Tetris(Policy):
             minimum=0.0,
         ),
     )
-    wake_on: ClassVar[Wake] = Wake.SLOT
+    wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.SERVER_CHANGE | Wake.REVIEW
     sees: ClassVar[frozenset[str]] = frozenset({"duration_s", "work_left"})
     elastic: ClassVar[bool] = True
+    slotted: ClassVar[bool] = True
 
     def __init__(self, work_weight: float = 1.0) -> None:
         self._work_weight = work_weight
@@ -57,7 +58,9 @@ class Tetris(Policy):
         def share(jobs: IntArray, servers: IntArray) -> tuple[IntArray, IntArray]:
             return self._packed(jobs, servers, view.time_left_us(jobs))
 
-        return reallocate(self._world, self._bundles, view, share)
+        slot_us = self._world.slot_us
+        assert slot_us is not None, "a slotted policy runs where there are slots"
+        return reallocate(self._world, self._bundles, view, share, (view.now_us // slot_us + 1) * slot_us)
 
     def _packed(self, jobs: IntArray, servers: IntArray, left_us: FloatArray) -> tuple[IntArray, IntArray]:
         demand, most = self._bundles.demand[jobs], self._bundles.most[jobs]

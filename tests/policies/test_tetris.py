@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from ray_sim.engine.run import run_world
+from ray_sim.engine.world import build_world
+from ray_sim.model.availability import Availability
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import TrainingProfile
 from ray_sim.model.result import RunResult
@@ -55,3 +60,13 @@ def test_slots_need_a_length() -> None:
     world = elastic_world([0], [profile()], [4])
     with pytest.raises(InvalidScenarioError, match="slot_s"):
         run_world(world, create_policy("tetris"))
+
+
+def test_a_run_ends_where_a_job_waits_for_a_server_that_never_comes_back() -> None:
+    world = elastic_world([0], [profile()], [4], {"slot_s": 60})
+    gone = Availability(time_us=np.array([1]), server=np.array([0]), up=np.array([False]))
+    world = build_world(
+        world.table, replace(world.cluster, availability=gone), params={"truth": "placement", "slot_s": 60}
+    )
+    result = run_world(world, create_policy("tetris"))
+    assert result.jobs.select("status", "reason").row(0) == ("unfinished", "stalled")
