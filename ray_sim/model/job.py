@@ -132,7 +132,7 @@ class BlockProfile:
     """The parameter blocks of the model that each job trains; see `ray_sim.model.parameter_blocks`."""
 
     lists: tuple[tuple[int, ...], ...]
-    """Parameters in each block, in the order of layers; each list once."""
+    """Parameters in each block, in the order of layers."""
     of_job: IntArray
     """(J,) index into `lists`; -1 where a job has no parameter servers by its nature."""
 
