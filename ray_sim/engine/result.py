@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from ray_sim.engine.certificate import certify
+from ray_sim.engine.elastic import ElasticOutcome
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import (
     COMPLETED,
@@ -23,7 +24,7 @@ from ray_sim.kernels.arrays import (
 )
 from ray_sim.model.metrics import Trim, summarise
 from ray_sim.model.result import EVENT_SCHEMA, JOB_SCHEMA, JobStatus, RunResult
-from ray_sim.model.units import BoolArray, FloatArray, IntArray, seconds_to_us, us_to_seconds
+from ray_sim.model.units import BoolArray, IntArray, seconds_to_us, us_to_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,7 @@ class Outcome:
     loop_reason: str | None = None
     stalled_us: IntArray | None = None
     """(J,) time of chunked jobs without a parameter server."""
-    moved_mb: FloatArray | None = None
-    """(J,) what elastic jobs sent from server to server."""
+    elastic: ElasticOutcome | None = None
     decision_seconds: Sequence[float] = ()
     policy_counts: Mapping[str, int] | None = None
 
@@ -56,7 +56,8 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
         certificate=certificate,
         stalled_s=_stalled_s(outcome, counted),
         restart_share=_restart_share(jobs, outcome, counted),
-        cross_server_gb=_cross_server_gb(outcome, counted),
+        cross_server_gb=_cross_server_gb(outcome.elastic, counted),
+        ps_imbalance=_ps_imbalance(outcome.elastic, counted),
         policy_counts=dict(outcome.policy_counts) if outcome.policy_counts else None,
     )
     return RunResult(
@@ -102,11 +103,21 @@ def _restart_share(jobs: pl.DataFrame, outcome: Outcome, counted: BoolArray | No
     return 1.0 - int(ran_us.sum()) / held if held else None
 
 
-def _cross_server_gb(outcome: Outcome, counted: BoolArray | None) -> float | None:
-    if outcome.moved_mb is None:
+def _cross_server_gb(elastic: ElasticOutcome | None, counted: BoolArray | None) -> float | None:
+    if elastic is None:
         return None
-    moved_mb = outcome.moved_mb if counted is None else outcome.moved_mb[counted]
+    moved_mb = elastic.moved_mb if counted is None else elastic.moved_mb[counted]
     return float(moved_mb.sum()) / 1000
+
+
+def _ps_imbalance(elastic: ElasticOutcome | None, counted: BoolArray | None) -> float | None:
+    if elastic is None:
+        return None
+    with_ps_us, skewed_us = elastic.with_ps_us, elastic.skewed_us
+    if counted is not None:
+        with_ps_us, skewed_us = with_ps_us[counted], skewed_us[counted]
+    total_us = int(with_ps_us.sum())
+    return float(skewed_us.sum()) / total_us if total_us else None
 
 
 def _absent(world: World) -> pl.DataFrame | None:

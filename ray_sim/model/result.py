@@ -147,6 +147,9 @@ class Summary:
     """Share of the time with servers that jobs spent in restart pauses; null where jobs are chunked."""
     cross_server_gb: float | None = None
     """What elastic jobs sent from server to server, 10^9 bytes; null where jobs are not elastic."""
+    ps_imbalance: float | None = None
+    """Parameters on a job's fullest parameter server over the average, averaged over the time that elastic
+    jobs trained with parameter servers; null where none did."""
     policy_counts: dict[str, int] | None = None
     """What the policy counted of its decisions, over the whole run; null where it counts nothing."""
     trimmed_jobs: int | None = None
