@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ray_sim.engine.decision import NO_JOBS
-from ray_sim.engine.holdings import Holdings, State
+from ray_sim.engine.decision import NO_JOBS, Estimates
+from ray_sim.engine.estimates import EstimateErrors
+from ray_sim.engine.holdings import Holdings, State, part
 from ray_sim.engine.training_world import TrainingWorld
 from ray_sim.engine.world import World
-from ray_sim.kernels.arrays import Ledger
+from ray_sim.kernels.arrays import RUNNING, Ledger
 from ray_sim.kernels.progress import work_left_of
 from ray_sim.kernels.step_time import count_workers, cross_mb_per_sample
 from ray_sim.model.errors import InvalidScenarioError
@@ -20,7 +21,7 @@ from ray_sim.model.loss import loss
 from ray_sim.model.streams import Streams
 from ray_sim.model.training_truth import rows_of
 from ray_sim.model.truth import Truth
-from ray_sim.model.units import NEVER_US, FloatArray, IntArray
+from ray_sim.model.units import NEVER_US, US_PER_S, FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,7 @@ class ElasticRun:
         self._mb_per_sample: FloatArray = np.zeros(jobs)
         self._booked_left: FloatArray = world.profile.work.copy()
         self._moved_mb: FloatArray = np.zeros(jobs)
+        self.estimate_errors = EstimateErrors()
 
     @property
     def next_us(self) -> int:
@@ -114,6 +116,13 @@ class ElasticRun:
         """(J,) megabytes that each job has sent from server to server so far."""
         self.book(now_us, ledger, np.arange(len(self._workers)))
         return self._moved_mb.copy()
+
+    def compare(self, now_us: int, ledger: Ledger, estimates: Estimates) -> None:
+        """Compare what a policy believes with the truth; call it when its decision is carried out."""
+        jobs, left = estimates.job, np.empty(len(estimates.job))
+        work_left_of(ledger, jobs, now_us, left)
+        speed = np.where(ledger.status[jobs] == RUNNING, ledger.rate[jobs] * US_PER_S, 0.0)
+        self.estimate_errors.add(now_us, estimates, speed, left)
 
     def losses(self, jobs: IntArray, first: IntArray, left: FloatArray) -> Losses:
         """Losses at the ends of epochs ``first``, ``first`` + 1, ... that the jobs have trained.
@@ -161,6 +170,7 @@ class ElasticRun:
             "mb_per_sample": self._mb_per_sample.copy(),
             "booked_left": self._booked_left.copy(),
             "moved_mb": self._moved_mb.copy(),
+            **{f"estimate_errors.{name}": array for name, array in self.estimate_errors.state().items()},
         }
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
@@ -169,3 +179,4 @@ class ElasticRun:
         self.straggling[:] = state["straggling"]  # the truth reads this very array
         for name in ("workers", "mb_per_sample", "booked_left", "moved_mb"):
             getattr(self, f"_{name}")[:] = state[name]
+        self.estimate_errors.restore(part(state, "estimate_errors"))

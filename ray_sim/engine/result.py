@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from ray_sim.engine.certificate import certify
+from ray_sim.engine.estimates import SPEED, WORK_LEFT, EstimateErrors
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import (
     COMPLETED,
@@ -41,6 +42,8 @@ class Outcome:
     """(J,) time of chunked jobs without a parameter server."""
     moved_mb: FloatArray | None = None
     """(J,) what elastic jobs sent from server to server."""
+    estimate_errors: EstimateErrors | None = None
+    """Of what the policy told of elastic jobs."""
     decision_seconds: Sequence[float] = ()
     policy_counts: Mapping[str, int] | None = None
 
@@ -50,13 +53,15 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
     counted = None if trim is None else trim.counted(world.table.submit_us)
     certificate = certify(world, outcome.ledger, counted)  # before the frames, whose memory is the peak
     jobs = _jobs(world, outcome)
-    timeline = _timeline(world, outcome.record)
+    timeline = _timeline(world, outcome)
     summary = replace(
         summarise(jobs, timeline, _offered(world), trim, _absent(world), world.table.group),
         certificate=certificate,
         stalled_s=_stalled_s(outcome, counted),
         restart_share=_restart_share(jobs, outcome, counted),
         cross_server_gb=_cross_server_gb(outcome, counted),
+        speed_error=_mean_error(outcome, SPEED),
+        convergence_error=_mean_error(outcome, WORK_LEFT),
         policy_counts=dict(outcome.policy_counts) if outcome.policy_counts else None,
     )
     return RunResult(
@@ -107,6 +112,13 @@ def _cross_server_gb(outcome: Outcome, counted: BoolArray | None) -> float | Non
         return None
     moved_mb = outcome.moved_mb if counted is None else outcome.moved_mb[counted]
     return float(moved_mb.sum()) / 1000
+
+
+def _mean_error(outcome: Outcome, what: int) -> float | None:
+    if outcome.estimate_errors is None:
+        return None
+    mean = float(outcome.estimate_errors.means()[what])
+    return None if np.isnan(mean) else mean
 
 
 def _absent(world: World) -> pl.DataFrame | None:
@@ -218,17 +230,23 @@ def _events(world: World, record: Recorder) -> pl.DataFrame:
     return frame.select(pl.col(name).cast(kind) for name, kind in EVENT_SCHEMA.items())
 
 
-def _timeline(world: World, record: Recorder) -> pl.DataFrame:
-    n = int(record.size[1])
+def _timeline(world: World, outcome: Outcome) -> pl.DataFrame:
+    record, n = outcome.record, int(outcome.record.size[1])
     used = {
         f"used_{name}": record.line_used[:n, r] / quanta
         for r, (name, quanta) in enumerate(world.resources.items())
     }
+    errors: dict[str, pl.Series] = {}
+    if outcome.estimate_errors is not None:
+        of_instant = outcome.estimate_errors.means_at(record.line_time[:n])
+        errors["speed_error"] = pl.Series(of_instant[:, SPEED]).fill_nan(None)
+        errors["convergence_error"] = pl.Series(of_instant[:, WORK_LEFT]).fill_nan(None)
     return pl.DataFrame(
         {
             "time_s": us_to_seconds(record.line_time[:n] + world.table.origin_us),
             "waiting": record.line_waiting[:n].astype(np.int64),
             "running": record.line_running[:n].astype(np.int64),
             **used,
+            **errors,
         }
     )

@@ -330,7 +330,10 @@ def _series(timeline: pl.DataFrame) -> list[Metric]:
     from mlflow.entities import Metric
 
     series = [column for column in timeline.columns if column != "time_s"]
-    points = thin_timeline(timeline, MAX_TIMELINE_POINTS // max(1, len(series)))
+    # What was told at an instant is believed until something else is told.
+    points = thin_timeline(
+        timeline.with_columns(pl.all().forward_fill()), MAX_TIMELINE_POINTS // max(1, len(series))
+    )
     return [
         Metric(
             f"timeline.{column}",
@@ -340,6 +343,7 @@ def _series(timeline: pl.DataFrame) -> list[Metric]:
         )
         for row in points.iter_rows(named=True)
         for column in series
+        if row[column] is not None
     ]
 
 
