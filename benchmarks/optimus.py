@@ -203,4 +203,6 @@ def _losses(n: int) -> LossProfile:
         loss_noise=np.full(n, 0.01),
         loss_threshold=draw.uniform(0.005, 0.05, n),
         loss_patience=np.full(n, 10.0),
+        loss_drop=np.zeros(n),
+        loss_drop_epoch=np.zeros(n),
     )

@@ -29,5 +29,6 @@ def elastic_world(
 
 
 def _losses(n: int, given: Mapping[str, float]) -> LossProfile:
-    values = {"loss_noise": 0.0, "loss_threshold": 0.01, "loss_patience": 1.0, **given}
+    smooth = {"loss_drop": 0.0, "loss_drop_epoch": 0.0}
+    values = {"loss_noise": 0.0, "loss_threshold": 0.01, "loss_patience": 1.0, **smooth, **given}
     return LossProfile(**{name: np.full(n, value) for name, value in values.items()})

@@ -12,10 +12,11 @@ import numpy as np
 import polars as pl
 
 from ray_sim.model.job import Exchange
-from ray_sim.model.loss import last_epoch
+from ray_sim.model.loss import last_epoch_with_drop
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray, IntArray
 from workloads.draws import Draw, Multiple, Uniform, choose, ends, numbers, texts
+from workloads.job_profiles import SMOOTH
 from workloads.schema import BY_NAME, SCHEMA
 from workloads.training_draws import BY_ROW, GIVEN, Family, TrainingDraws
 
@@ -64,13 +65,20 @@ def _family_columns(
         values["batch"] = _batch(family, uniform["batch"], workers)
     values.update({name: workers for name in GIVEN if name in family.columns})
     if "loss_b0" in values:
-        curve = (values[name] for name in ("loss_b0", "loss_b1", "loss_threshold", "loss_patience"))
-        values["epochs"] = last_epoch(*curve)
+        values["epochs"] = _epochs(values)
     columns = {name: pl.Series(found).cast(SCHEMA[name]) for name, found in values.items()}
     columns.update({name: pl.Series(found, dtype=pl.String) for name, found in words.items()})
     if family.name is not None:
         columns["model"] = pl.repeat(family.name, frame.height, dtype=pl.String(), eager=True)
     return columns
+
+
+def _epochs(values: Mapping[str, FloatArray]) -> FloatArray:
+    """Those to convergence, or as many as are trained of them; at least one."""
+    curve = [values[name] for name in ("loss_b0", "loss_b1", "loss_threshold", "loss_patience")]
+    nothing = np.zeros(len(curve[0]))
+    converged = last_epoch_with_drop(*curve, *(values.get(name, nothing) for name in SMOOTH))
+    return np.ceil(converged * values.get("trained_share", 1.0))
 
 
 def _is_multiple(family: Family, name: str) -> bool:

@@ -15,7 +15,10 @@ from workloads.training_columns import EXCHANGES
 
 CHUNK = tuple(field.name for field in fields(ChunkProfile))
 UTILITY = tuple(field.name for field in fields(UtilityProfile))
-LOSS = tuple(field.name for field in fields(LossProfile))
+CURVE = tuple(field.name for field in fields(LossProfile))
+SMOOTH = ("loss_drop", "loss_drop_epoch")
+"""Columns of a loss curve that mean a smooth one where they are null."""
+LOSS = tuple(name for name in CURVE if name not in SMOOTH)
 TRAINING = (
     *("exchange", "epochs", "samples", "batch", "sample_s", "gradient_mb", "bandwidth_mbps"),
     *("internal_bandwidth_mbps", "workers_per_ps", "num_workers", "num_ps", "worker_gpu"),
@@ -42,7 +45,7 @@ def job_profiles(frame: pl.DataFrame, resources: Sequence[str]) -> JobProfiles:
         if (missing := tuple(_gaps(frame, columns)))
     }
     utility = None if "utility" in gaps else UtilityProfile(**_floats(frame, UTILITY))
-    loss = None if "loss" in gaps else LossProfile(**_floats(frame, LOSS))
+    loss = None if "loss" in gaps else LossProfile(**_floats(frame, CURVE))
     return JobProfiles(
         chunk_profile=_chunk_profile(frame),
         training=None if "training" in gaps else _training_profile(frame, resources),

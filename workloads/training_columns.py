@@ -97,4 +97,18 @@ TRAINING_COLUMNS: tuple[Column, ...] = (
         maximum=MAX_COUNT,
     ),
     _whole("loss_patience", "Epochs in a row below the threshold after which the job ends."),
+    _real(
+        "loss_drop",
+        "Share by which what is above `loss_b2` falls at once, as where the learning rate is lowered.",
+        maximum=1 - LEAST,
+        null="0",
+    ),
+    _whole("loss_drop_epoch", "The epoch in which it does.", null="1"),
+    _real(
+        "trained_share",
+        "Share of the epochs to convergence after which the job ends, as if it were killed.",
+        minimum=LEAST,
+        maximum=1,
+        null="1",
+    ),
 )

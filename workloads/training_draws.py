@@ -94,6 +94,9 @@ def _set_problems(columns: Mapping[str, Draw], where: str) -> Iterator[str]:
         "samples": ("a step time", training),
         "utility_max": ("a utility", list(UTILITY)),
         "loss_b0": ("a loss curve", [*LOSS, "sample_s"]),
+        "loss_drop": ("a drop of the loss", ["loss_b0", "loss_drop_epoch"]),
+        "loss_drop_epoch": ("a drop of the loss", ["loss_b0", "loss_drop"]),
+        "trained_share": ("a share of the epochs to convergence", ["loss_b0"]),
     }
     lacking: dict[str, str] = {}
     for key, (what, needed) in sets.items():

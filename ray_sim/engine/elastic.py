@@ -154,7 +154,14 @@ class ElasticRun:
 
     def _noisy(self, curves: LossProfile, job: int, first: int, count: int) -> FloatArray:
         epochs = np.arange(first, first + count, dtype=np.float64)
-        exact = loss(curves.loss_b0[job], curves.loss_b1[job], curves.loss_b2[job], epochs)
+        exact = loss(
+            curves.loss_b0[job],
+            curves.loss_b1[job],
+            curves.loss_b2[job],
+            epochs,
+            curves.loss_drop[job],
+            curves.loss_drop_epoch[job],
+        )
         if curves.loss_noise[job] == 0.0 or count == 0:
             return exact
         draws = self._streams.generator("loss", job).standard_normal(first + count - 1)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -41,6 +43,7 @@ class _ProfileFile(_Entry):
 
     name: Label
     title: str = ""
+    base: Label | None = None
     reference_server: dict[str, Amount] = Field(default_factory=dict)
     columns: dict[str, object] = Field(default_factory=dict)
     families: list[_Family] = Field(default_factory=list)
@@ -48,6 +51,8 @@ class _ProfileFile(_Entry):
 
 def load_training_draws(ref: Source) -> TrainingDraws:
     """Read a training profile from a YAML file or the bundled ones.
+
+    With `base`, it is that profile with other draws: those of its columns, in all families.
 
     Parameters
     ----------
@@ -77,11 +82,17 @@ def load_training_draws(ref: Source) -> TrainingDraws:
     ]
     if problems or head is None:
         raise InvalidInputError(problems_text(str(path), problems))
-    families = _families(head, common, own)
-    if problems := _joint_problems(head, families):
+    digest = hashlib.sha256(text.encode())
+    if head.base is None:
+        families, reference = _families(head, common, own), head.reference_server
+    else:
+        base = _base(head, path)
+        digest.update(base.sha256.encode())
+        families = tuple(replace(each, columns={**each.columns, **common}) for each in base.families)
+        reference = {**base.reference_server, **head.reference_server}
+    if problems := _joint_problems(families, reference):
         raise InvalidInputError(problems_text(str(path), problems))
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    return TrainingDraws(head.name, head.title, digest, families, head.reference_server)
+    return TrainingDraws(head.name, head.title, digest.hexdigest(), families, reference)
 
 
 def bundled_training_profiles() -> dict[str, Path]:
@@ -99,6 +110,17 @@ def _find(ref: Source) -> Source:
     return bundled[str(ref)]
 
 
+def _base(head: _ProfileFile, path: Source) -> TrainingDraws:
+    """The bundled profile that another one changes."""
+    bundled = bundled_training_profiles()
+    problems = ["families: a profile with a base has the families of the base"] if head.families else []
+    if head.base not in bundled:
+        problems.append(f"base: {UnknownNameError('bundled training profile', str(head.base), bundled)}")
+    if problems:
+        raise InvalidInputError(problems_text(str(path), problems))
+    return load_training_draws(str(head.base))
+
+
 def _list(entries: object) -> list[object]:
     return entries if isinstance(entries, list) else []
 
@@ -112,7 +134,7 @@ def _families(head: _ProfileFile, common: dict[str, Draw], own: list[dict[str, D
     )
 
 
-def _joint_problems(head: _ProfileFile, families: tuple[Family, ...]) -> list[str]:
+def _joint_problems(families: tuple[Family, ...], reference_server: Mapping[str, float]) -> list[str]:
     """What is wrong with draws that are sound by themselves."""
     problems: list[str] = []
     first = set(families[0].columns)
@@ -124,4 +146,4 @@ def _joint_problems(head: _ProfileFile, families: tuple[Family, ...]) -> list[st
             problems.append(f"{where}: all families must draw the same columns; compare {', '.join(missing)}")
         if family.name is not None and names.index(family.name) < i:
             problems.append(f"families[{i}].name: '{family.name}' appears twice")
-    return [*problems, *reference_problems(head.reference_server, [f.columns for f in families])]
+    return [*problems, *reference_problems(reference_server, [f.columns for f in families])]

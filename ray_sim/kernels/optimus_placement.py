@@ -208,26 +208,64 @@ def _place_in_turn(
 
 
 @kernel
-def _move(demands: Demands, job: int, sign: int, resource: int, floor: Floor) -> int:
-    """Take a job from home (1) or put it back (-1); returns how many servers it has there."""
-    servers = 0
+def _move(demands: Demands, job: int, sign: int, resource: int, floor: Floor) -> None:
+    """Take a job from home (1) or put it back (-1)."""
     for row in range(demands.home[job], demands.home[job + 1]):
         server, role, tasks = demands.home_server[row], demands.home_role[row], demands.home_tasks[row]
-        servers += row == demands.home[job] or demands.home_server[row - 1] != server
         for r in range(floor.free.shape[1]):
             floor.free[server, r] += sign * tasks * demands.quanta[job, role, r]
         _order(floor, server, resource)
-    return servers
+
+
+@kernel
+def _peers_apart(workers: int, ps: int, w_here: int, ps_here: int) -> int:
+    """Most peers on other servers that a task of a server has; in a ring all servers are a worker's peers."""
+    if ps == 0:
+        return workers - w_here if w_here > 0 else 0
+    of_ps = workers - w_here if ps_here > 0 else 0
+    of_worker = ps - ps_here if w_here > 0 else 0
+    return max(of_ps, of_worker)
+
+
+@kernel
+def peers_apart_at_home(demands: Demands, job: int) -> int:
+    """The bottleneck of a step's transfers where a job is, in peers on other servers."""
+    workers, ps = demands.tasks[job, WORKER], demands.tasks[job, PARAMETER_SERVER]
+    most, row, end = 0, demands.home[job], demands.home[job + 1]
+    while row < end:
+        server, w_here, ps_here = demands.home_server[row], 0, 0
+        while row < end and demands.home_server[row] == server:
+            if demands.home_role[row] == WORKER:
+                w_here += demands.home_tasks[row]
+            else:
+                ps_here += demands.home_tasks[row]
+            row += 1
+        most = max(most, _peers_apart(workers, ps, w_here, ps_here))
+    return most
+
+
+@kernel
+def peers_apart_evenly(workers: int, ps: int, k: int) -> int:
+    """The same if task i of each role is on server i mod k; it grows with k."""
+    most = 0
+    for rank in range(min(k, max(workers, ps))):
+        most = max(most, _peers_apart(workers, ps, turn(workers, k, rank), turn(ps, k, rank)))
+    return most
 
 
 @kernel
 def _stay_or_move(rule: int, demands: Demands, job: int, resource: int, floor: Floor, placed: Placed) -> None:
-    """A job at home stays there, unless it fits evenly on fewer servers."""
+    """A job at home stays there, unless it fits evenly somewhere with a smaller bottleneck."""
     if rule == EVEN:
-        servers = _move(demands, job, 1, resource, floor)
-        if _place_evenly(demands, job, servers - 1, resource, floor, placed):
-            return
-        _move(demands, job, -1, resource, floor)
+        workers, ps = demands.tasks[job, WORKER], demands.tasks[job, PARAMETER_SERVER]
+        apart, most = peers_apart_at_home(demands, job), 0
+        while most < max(workers, ps) and peers_apart_evenly(workers, ps, most + 1) < apart:
+            most += 1
+        if most > 0:
+            _move(demands, job, 1, resource, floor)
+            if _place_evenly(demands, job, most, resource, floor, placed):
+                return
+            _move(demands, job, -1, resource, floor)
     for row in range(demands.home[job], demands.home[job + 1]):
         server, role = demands.home_server[row], demands.home_role[row]
         _add_row(placed, job, server, role, demands.home_tasks[row])

@@ -125,6 +125,10 @@ class LossProfile:
     """Drop per epoch below which the job is as good as converged, > 0."""
     loss_patience: FloatArray
     """Epochs in a row below the threshold after which it ends, whole, >= 1."""
+    loss_drop: FloatArray
+    """Share by which what is above ``loss_b2`` falls at once, in [0, 1)."""
+    loss_drop_epoch: FloatArray
+    """The epoch in which it does, whole."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,8 @@ def _losses(n: int) -> LossProfile:
         "loss_noise": 0.005,
         "loss_threshold": 0.01,
         "loss_patience": 2.0,
+        "loss_drop": 0.5,
+        "loss_drop_epoch": 3.0,
     }
     return LossProfile(**{name: np.full(n, value) for name, value in values.items()})
 

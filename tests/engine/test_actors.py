@@ -28,6 +28,7 @@ from ray_sim.policies.fifo import Fifo
 from ray_sim.policies.registry import create_policy, policy_infos
 from tests.engine.test_availability import failing_worlds
 from tests.engine.test_sites import Case, chunk_cases, run_with, through_bytes
+from tests.patience import until
 from tests.random_worlds import PolicyChoice, policies
 from tests.worlds import fingerprint, replay
 
@@ -58,6 +59,7 @@ def killer(kind: str, moments: set[int]) -> Callable[[int, int], None]:
 
     def progress(ended: int, jobs: int) -> None:
         if next(decisions) in moments:
+            until(lambda: bool(pids_of(kind)), f"a {kind} has started")  # nobody waits for rigid jobs' sites
             os.kill(pids_of(kind)[-1], signal.SIGKILL)
 
     return progress

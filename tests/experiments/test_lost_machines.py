@@ -58,7 +58,7 @@ class Patient(Fifo):
 
 
 class Halfway(Fifo):
-    """FIFO that waits for the word when half of the jobs have come."""
+    """FIFO that waits for the word when half of the thousand jobs have come."""
 
     name = "halfway"
 
@@ -67,7 +67,7 @@ class Halfway(Fifo):
 
     def decide(self, view):
         here = Path(__file__).parent
-        while view.arrivals > 100 and not (here / "go").exists():
+        while view.arrivals > 500 and not (here / "go").exists():
             (here / "running" / "half").touch()
             time.sleep(0.01)
         return super().decide(view)
@@ -132,8 +132,12 @@ def _lose_in_the_middle(
 def _lose_a_fleet(
     desk: Path, cluster: Cluster, lose: Callable[[], None], node: int, inside: Sequence[str] = ()
 ) -> None:
-    """Run on actors, lose the machine whose first process is `node`; it is the run of one process."""
-    assert main(["synth", "philly", "-n", "200", "-o", str(desk / "week.parquet")]) == 0
+    """Run on actors, lose the machine whose first process is `node`; it is the run of one process.
+
+    Of the two sites on each machine one gets over 250 requests after the first half of the jobs. With fewer
+    than 128, two messages, nobody need ever notice that a site which has nothing to report is gone.
+    """
+    assert main(["synth", "philly", "-n", "1000", "-o", str(desk / "week.parquet")]) == 0
     command = ["run", "--workload", "week.parquet", "--cluster", "edge-cloud", "--policy", "patient:Halfway"]
     on_actors = ["--fleet", "actors", "--sites", "4", "--address", "auto", "-o", "actors"]
     driver = subprocess.Popen(

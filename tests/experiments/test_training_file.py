@@ -64,6 +64,25 @@ def test_a_familys_own_columns_go_before_the_common_ones(tmp_path: Path) -> None
     assert batches == [Constant(128.0), Constant(64.0)]
 
 
+def test_a_profile_with_a_base_is_the_base_with_other_draws_in_all_families(tmp_path: Path) -> None:
+    path = tmp_path / "in_step.yaml"
+    path.write_text("{name: in_step, base: optimus_nine_models, columns: {exchange: sync, batch: 64}}")
+    base, draws = load_training_draws("optimus_nine_models"), load_training_draws(path)
+    changed = {"exchange": Constant("sync"), "batch": Constant(64.0)}
+    assert [dict(f.columns) for f in draws.families] == [{**f.columns, **changed} for f in base.families]
+    assert (draws.name, draws.reference_server) == ("in_step", base.reference_server)
+    assert draws.sha256 != base.sha256
+
+
+def test_a_base_is_bundled_and_brings_the_families(tmp_path: Path) -> None:
+    text = "{name: x, base: optimus, families: [{name: a}]}"
+    families, base = problems_of(tmp_path, text)[1:]
+    assert "families: a profile with a base has the families of the base" in families
+    assert "base: unknown bundled training profile 'optimus'" in base
+    wrong = "{name: x, base: optimus_nine_models, columns: {epochs: 5}}"
+    assert any("columns.epochs: follows from the loss curve" in line for line in problems_of(tmp_path, wrong))
+
+
 def test_all_problems_of_the_parts_are_told_at_once(tmp_path: Path) -> None:
     content = yaml.safe_load(GOOD)
     content["reference_server"]["gpu"] = -1

@@ -139,6 +139,18 @@ def test_spread_takes_the_freest_server_for_each_task_and_pack_the_fullest() -> 
     assert put([(9, 9)], free, rule="pack", shrink=False) == []
 
 
+def test_a_job_that_was_placed_one_by_one_moves_once_it_fits_evenly() -> None:
+    # Two workers apart from six parameter servers have six peers elsewhere each; evenly on two servers three.
+    home = on(0, (0, 0, 3), (1, 0, 3), (2, 1, 0), (3, 1, 0))
+    evenly = on(0, (4, 1, 3), (5, 1, 3))
+    assert put([(2, 6)], [[3], [3], [1], [1]], home=home) == home
+    assert put([(2, 6)], [[3], [3], [1], [1], [4], [4]], home=home) == evenly
+    # A worker beside two of its four parameter servers has two elsewhere; so it has evenly on two servers.
+    half = on(0, (0, 1, 2), (1, 0, 2))
+    assert put([(1, 4)], [[3], [2], [3], [3]], home=half) == half
+    assert put([(1, 4)], [[3], [2], [5], [3]], home=half) == on(0, (2, 1, 4))
+
+
 def test_a_job_stays_at_home_but_for_fewer_servers() -> None:
     """Two and two on servers 0 and 1; all on one only if it has room for them, its own counted."""
     home = on(0, (0, 1, 1), (1, 1, 1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -220,6 +221,26 @@ def test_optimus_jobs_end_where_their_curve_has_converged() -> None:
     assert table.loss is not None
     assert table.utility is None
     assert table.gaps["utility"][0] == "utility_max: is missing"
+
+
+def test_jobs_whose_owners_kill_them_end_before_they_converge(tmp_path: Path) -> None:
+    half = of_yaml(tmp_path, "{name: half, base: optimus_nine_models, columns: {trained_share: 0.5}}")
+    whole, _ = enrich(philly(200), load_training_draws("optimus_nine_models"), seed=1)
+    killed, _ = enrich(philly(200), half, seed=1)
+    assert killed["epochs"].to_list() == [math.ceil(epochs / 2) for epochs in whole["epochs"]]
+
+
+def test_a_learning_rate_that_is_lowered_keeps_jobs_going(tmp_path: Path) -> None:
+    columns = "{loss_drop: 0.02, loss_drop_epoch: 8}"
+    drops = of_yaml(tmp_path, f"{{name: drops, base: optimus_nine_models, columns: {columns}}}")
+    smooth, _ = enrich(philly(200), load_training_draws("optimus_nine_models"), seed=1)
+    frame, _ = enrich(philly(200), drops, seed=1)
+    at_8 = 1 / (8 * frame["loss_b0"] + frame["loss_b1"])
+    at_7 = 1 / (7 * frame["loss_b0"] + frame["loss_b1"])
+    noticed = at_7 - at_8 * 0.98 >= frame["loss_threshold"]
+    assert 0 < noticed.sum() < 200
+    assert (frame["epochs"].filter(noticed) >= 8 + 10).all()
+    assert frame["epochs"].filter(~noticed).equals(smooth["epochs"].filter(~noticed))
 
 
 def test_chunked_jobs_have_a_chunk_for_each_worker() -> None:

@@ -48,8 +48,8 @@ def place(
     Jobs are placed by their number of tasks, the smallest first, ties by their order. By the rule ``even``
     task i of each role goes to server i mod k, of the k freest, for the least k with which all fit; where
     there is none, parameter servers and workers go in turn to the first server with room. By ``spread`` and
-    ``pack`` they go in turn to the freest or to the fullest server with room. A job at home stays there, but
-    for fewer servers by the rule ``even``.
+    ``pack`` they go in turn to the freest or to the fullest server with room. By the rule ``even`` a job
+    at home moves where its slowest task has fewer peers on other servers; else it stays there.
 
     Parameters
     ----------
