@@ -205,7 +205,7 @@ class _Tracker:
             return
         metrics = _final(read_summary(directory).flat())
         if detail == "full":
-            metrics += _series(pl.read_parquet(directory / "timeline.parquet"))
+            metrics += timeline_metrics(pl.read_parquet(directory / "timeline.parquet"))
         self._client.log_batch(run_id, metrics=metrics, params=_params(manifest, entry))
         if detail == "full":
             self._client.log_artifacts(run_id, str(directory))
@@ -326,7 +326,8 @@ def _final(flat: Mapping[str, float]) -> list[Metric]:
     return [Metric(key, value, timestamp=0, step=0) for key, value in flat.items()]
 
 
-def _series(timeline: pl.DataFrame) -> list[Metric]:
+def timeline_metrics(timeline: pl.DataFrame) -> list[Metric]:
+    """At most `MAX_TIMELINE_POINTS` points of all columns together."""
     from mlflow.entities import Metric
 
     series = [column for column in timeline.columns if column != "time_s"]

@@ -21,6 +21,7 @@ from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.result import RunResult
+from ray_sim.reports.tables import summary_rows
 from tests.elastic_worlds import elastic_world
 from tests.scripted import EVENTS, scripted
 from tests.training import profile
@@ -88,6 +89,9 @@ def test_the_mean_is_over_all_that_was_told() -> None:
     assert second == pytest.approx((54, 0, 0))
     assert result.summary.speed_error == pytest.approx(1 / 2)
     assert result.summary.convergence_error == pytest.approx(4 / 3)
+    shown = dict(summary_rows(result.summary))
+    assert shown["relative error of expected speeds"] == result.summary.speed_error
+    assert shown["relative error of expected work left"] == result.summary.convergence_error
 
 
 NOTHING = estimates([], [], [])
