@@ -6,10 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import Flag, auto
+from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from ray_sim.engine.alike import kinds_of_servers
 from ray_sim.engine.asking import LEAST_LOADED, Query
 from ray_sim.engine.chunk_ledger import ChunkLedger
 from ray_sim.engine.chunk_world import ChunkWorld
@@ -318,6 +320,11 @@ class GrantedWorld:
         self._sees_profile = "chunk_profile" in sees
         self._sees_speed = "training_speed" in sees
         self._policy = policy
+
+    @cached_property
+    def server_kind(self) -> IntArray:
+        """(S,) the same number for servers that are interchangeable, see `kinds_of_servers`."""
+        return read_only(kinds_of_servers(self.cluster, self.server_partition))
 
     def service(self, placement: str, *, backfill: bool = False, preemptive: bool = False) -> Service:
         """A queue of waiting jobs that is served by key, see `ray_sim.engine.service.Service`."""

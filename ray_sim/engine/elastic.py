@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ray_sim.engine.decision import NO_JOBS
+from ray_sim.engine.decision import NO_JOBS, Estimates
+from ray_sim.engine.estimates import EstimateErrors
 from ray_sim.engine.holdings import Holdings, State, part
 from ray_sim.engine.imbalance import Imbalance
 from ray_sim.engine.training_world import TrainingWorld
 from ray_sim.engine.world import World
-from ray_sim.kernels.arrays import PARAMETER_SERVER, WORKER, Ledger
+from ray_sim.kernels.arrays import PARAMETER_SERVER, RUNNING, WORKER, Ledger
 from ray_sim.kernels.progress import work_left_of
 from ray_sim.kernels.step_time import cross_mb_per_sample
 from ray_sim.model.errors import InvalidScenarioError
@@ -20,12 +21,12 @@ from ray_sim.model.job import LossProfile
 from ray_sim.model.loss import loss
 from ray_sim.model.streams import Streams
 from ray_sim.model.training_truth import rows_of, tasks_of
-from ray_sim.model.units import NEVER_US, FloatArray, IntArray
+from ray_sim.model.units import NEVER_US, US_PER_S, FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)
 class ElasticOutcome:
-    """What elastic jobs did in a run, (J,) each."""
+    """What there is to tell of the elastic jobs of a run, arrays (J,) each."""
 
     moved_mb: FloatArray
     """Sent from server to server."""
@@ -33,6 +34,8 @@ class ElasticOutcome:
     """Time of training with parameter servers."""
     skewed_us: FloatArray
     """The same, each microsecond times the skew of the job's parameter servers in it."""
+    estimate_errors: EstimateErrors
+    """Of what the policy told of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,7 @@ class ElasticRun:
         self._mb_per_sample: FloatArray = np.zeros(jobs)
         self._booked_left: FloatArray = world.profile.work.copy()
         self._moved_mb: FloatArray = np.zeros(jobs)
+        self.estimate_errors = EstimateErrors()
 
     @property
     def next_us(self) -> int:
@@ -131,7 +135,14 @@ class ElasticRun:
         """What there is to say of the run so far."""
         self.book(now_us, ledger, np.arange(len(self._workers)))
         with_ps_us, skewed_us = self.imbalance.with_ps_us.copy(), self.imbalance.skewed_us.copy()
-        return ElasticOutcome(self._moved_mb.copy(), with_ps_us, skewed_us)
+        return ElasticOutcome(self._moved_mb.copy(), with_ps_us, skewed_us, self.estimate_errors)
+
+    def compare(self, now_us: int, ledger: Ledger, estimates: Estimates) -> None:
+        """Compare what a policy believes with the truth; call it when its decision is carried out."""
+        jobs, left = estimates.job, np.empty(len(estimates.job))
+        work_left_of(ledger, jobs, now_us, left)
+        speed = np.where(ledger.status[jobs] == RUNNING, ledger.rate[jobs] * US_PER_S, 0.0)
+        self.estimate_errors.add(now_us, estimates, speed, left)
 
     def losses(self, jobs: IntArray, first: IntArray, left: FloatArray) -> Losses:
         """Losses at the ends of epochs ``first``, ``first`` + 1, ... that the jobs have trained.
@@ -187,6 +198,7 @@ class ElasticRun:
             "booked_left": self._booked_left.copy(),
             "moved_mb": self._moved_mb.copy(),
             **{f"imbalance.{name}": array for name, array in self.imbalance.state().items()},
+            **{f"estimate_errors.{name}": array for name, array in self.estimate_errors.state().items()},
         }
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
@@ -196,3 +208,4 @@ class ElasticRun:
         for name in ("workers", "mb_per_sample", "booked_left", "moved_mb"):
             getattr(self, f"_{name}")[:] = state[name]
         self.imbalance.restore(part(state, "imbalance"))
+        self.estimate_errors.restore(part(state, "estimate_errors"))
