@@ -10,14 +10,14 @@ import numpy as np
 from ray_sim.engine.decision import NO_JOBS, Estimates
 from ray_sim.engine.estimates import EstimateErrors
 from ray_sim.engine.holdings import Holdings, State, part
-from ray_sim.engine.imbalance import Imbalance
+from ray_sim.engine.imbalance import Imbalance, trained_us
 from ray_sim.engine.training_world import TrainingWorld
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import PARAMETER_SERVER, RUNNING, WORKER, Ledger
 from ray_sim.kernels.progress import work_left_of
 from ray_sim.kernels.step_time import cross_mb_per_sample
 from ray_sim.model.errors import InvalidScenarioError
-from ray_sim.model.job import LossProfile
+from ray_sim.model.job import Exchange, LossProfile
 from ray_sim.model.loss import loss
 from ray_sim.model.streams import Streams
 from ray_sim.model.training_truth import rows_of, tasks_of
@@ -32,8 +32,8 @@ class ElasticOutcome:
     """Sent from server to server."""
     with_ps_us: IntArray
     """Time of training with parameter servers."""
-    skewed_us: FloatArray
-    """The same, each microsecond times the skew of the job's parameter servers in it."""
+    beyond_us: FloatArray
+    """The same, each microsecond times what the skew of the job's parameter servers was beyond 1 in it."""
     estimate_errors: EstimateErrors
     """Of what the policy told of them."""
 
@@ -82,7 +82,7 @@ class ElasticRun:
         self.truth = world.truth(self.straggling, skew)
         self.trial_truth = world.truth(np.ones(jobs), skew)
         """Of trial runs, in which nobody is slow."""
-        self.imbalance = Imbalance(jobs, skew)
+        self._imbalance = None if skew is None else Imbalance(jobs, skew)
         self._strikes = 0
         self._workers: IntArray = np.zeros(jobs, dtype=np.int64)
         """(J,) at the last placement; 0 before the first."""
@@ -116,7 +116,8 @@ class ElasticRun:
         work_left_of(ledger, jobs, now_us, left)
         self._moved_mb[jobs] += self._mb_per_sample[jobs] * (self._booked_left[jobs] - left)
         self._booked_left[jobs] = left
-        self.imbalance.book(now_us, ledger, jobs)
+        if self._imbalance is not None:
+            self._imbalance.book(now_us, ledger, jobs)
 
     def replace(self, holdings: Holdings, jobs: IntArray) -> IntArray:
         """The jobs hold new, sound workers; returns microseconds until their data are there."""
@@ -128,14 +129,19 @@ class ElasticRun:
         profile, mb = self.world.profile, np.empty(len(jobs))
         cross_mb_per_sample(profile.exchange, profile.batch, profile.gradient_mb, jobs, rows, mb)
         self._mb_per_sample[jobs] = mb
-        self.imbalance.replace(jobs, tasks_of(rows, PARAMETER_SERVER))
+        if self._imbalance is not None:
+            self._imbalance.replace(jobs, tasks_of(rows, PARAMETER_SERVER))
         return move_us
 
     def done(self, now_us: int, ledger: Ledger) -> ElasticOutcome:
         """What there is to say of the run so far."""
-        self.book(now_us, ledger, np.arange(len(self._workers)))
-        with_ps_us, skewed_us = self.imbalance.with_ps_us.copy(), self.imbalance.skewed_us.copy()
-        return ElasticOutcome(self._moved_mb.copy(), with_ps_us, skewed_us, self.estimate_errors)
+        everybody = np.arange(len(self._workers))
+        self.book(now_us, ledger, everybody)
+        # Who exchanges through parameter servers trains with them or not at all.
+        with_ps = self.world.profile.exchange != Exchange.ALL_REDUCE
+        with_ps_us = np.where(with_ps, trained_us(ledger, everybody, now_us), 0)
+        beyond_us = np.zeros(len(everybody)) if self._imbalance is None else self._imbalance.beyond_us.copy()
+        return ElasticOutcome(self._moved_mb.copy(), with_ps_us, beyond_us, self.estimate_errors)
 
     def compare(self, now_us: int, ledger: Ledger, estimates: Estimates) -> None:
         """Compare what a policy believes with the truth; call it when its decision is carried out."""
@@ -190,6 +196,7 @@ class ElasticRun:
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
+        imbalance = {} if self._imbalance is None else self._imbalance.state()
         return {
             "straggling": self.straggling.copy(),
             "strikes": np.array([self._strikes]),
@@ -197,7 +204,7 @@ class ElasticRun:
             "mb_per_sample": self._mb_per_sample.copy(),
             "booked_left": self._booked_left.copy(),
             "moved_mb": self._moved_mb.copy(),
-            **{f"imbalance.{name}": array for name, array in self.imbalance.state().items()},
+            **{f"imbalance.{name}": array for name, array in imbalance.items()},
             **{f"estimate_errors.{name}": array for name, array in self.estimate_errors.state().items()},
         }
 
@@ -207,5 +214,6 @@ class ElasticRun:
         self.straggling[:] = state["straggling"]  # the truth reads this very array
         for name in ("workers", "mb_per_sample", "booked_left", "moved_mb"):
             getattr(self, f"_{name}")[:] = state[name]
-        self.imbalance.restore(part(state, "imbalance"))
+        if self._imbalance is not None:
+            self._imbalance.restore(part(state, "imbalance"))
         self.estimate_errors.restore(part(state, "estimate_errors"))

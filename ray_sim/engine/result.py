@@ -116,11 +116,11 @@ def _cross_server_gb(elastic: ElasticOutcome | None, counted: BoolArray | None) 
 def _ps_imbalance(elastic: ElasticOutcome | None, counted: BoolArray | None) -> float | None:
     if elastic is None:
         return None
-    with_ps_us, skewed_us = elastic.with_ps_us, elastic.skewed_us
+    with_ps_us, beyond_us = elastic.with_ps_us, elastic.beyond_us
     if counted is not None:
-        with_ps_us, skewed_us = with_ps_us[counted], skewed_us[counted]
+        with_ps_us, beyond_us = with_ps_us[counted], beyond_us[counted]
     total_us = int(with_ps_us.sum())
-    return float(skewed_us.sum()) / total_us if total_us else None
+    return 1.0 + float(beyond_us.sum()) / total_us if total_us else None
 
 
 def _mean_error(elastic: ElasticOutcome | None, what: int) -> float | None:

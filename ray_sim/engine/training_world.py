@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from ray_sim.kernels.arrays import PARAMETER_SERVER, Shop
 from ray_sim.kernels.shop import judge_smallest
 from ray_sim.model.errors import InvalidScenarioError, problems_text
-from ray_sim.model.job import BlockProfile, JobTable, LossProfile, TrainingProfile
+from ray_sim.model.job import BlockProfile, Exchange, JobTable, LossProfile, TrainingProfile
 from ray_sim.model.parameter_blocks import BlockRule, ServerSkew
 from ray_sim.model.streams import Streams
 from ray_sim.model.training_truth import Nic, PdOrsTruth, PlacementTruth, pd_ors_truth, placement_truth
@@ -132,13 +132,14 @@ def training_world(
         speed=speed,
         stragglers=stragglers,
         data_move_us=data_move_us,
-        blocks=None if block_rule is None else DealtBlocks(_blocks(table, block_rule), block_rule),
+        blocks=None if block_rule is None else _dealt(table, table.training, block_rule),
     )
     world.truth(np.ones(len(table)), None)  # complains now, not when the first job starts
     return world
 
 
-def _blocks(table: JobTable, rule: BlockRule) -> BlockProfile:
+def _dealt(table: JobTable, training: TrainingProfile, rule: BlockRule) -> DealtBlocks:
+    """The blocks of jobs with parameter servers, dealt out by a rule."""
     if table.blocks is None:
         gaps = table.gaps.get("blocks", ("it has no column blocks",))
         text = problems_text(
@@ -148,7 +149,8 @@ def _blocks(table: JobTable, rule: BlockRule) -> BlockProfile:
             f"{text}\n  draw them by `ray-sim enrich` with a profile that has them, or use "
             "parameter_blocks=even"
         )
-    return table.blocks
+    ring = training.exchange == Exchange.ALL_REDUCE
+    return DealtBlocks(replace(table.blocks, of_job=np.where(ring, -1, table.blocks.of_job)), rule)
 
 
 def beyond_capacity(shop: Shop) -> IntArray:

@@ -173,8 +173,7 @@ def test_where_blocks_divide_evenly_every_rule_but_chance_gives_the_run_of_equal
 
 def test_jobs_without_parameter_servers_are_not_touched() -> None:
     ring = [profile(exchange=Exchange.ALL_REDUCE, num_workers=2, num_ps=0)] * 3
-    nobody = BlockProfile((), np.full(3, -1))
-    dealt, even = (run_world(uneven(ring, rule, nobody), create_policy("srtf")) for rule in ("paa", "even"))
+    dealt, even = (run_world(uneven(ring, rule), create_policy("srtf")) for rule in ("tensorflow", "even"))
     assert fingerprint(dealt) == fingerprint(even)
     assert dealt.summary.ps_imbalance is None
 
