@@ -300,8 +300,15 @@ class View:
 class GrantedWorld:
     """What a policy may know of the world before anything happens."""
 
-    def __init__(self, world: World, sees: frozenset[str], policy: str) -> None:
+    def __init__(
+        self,
+        world: World,
+        sees: frozenset[str],
+        policy: str,
+        trial_truth: PlacementTruth | PdOrsTruth | None = None,
+    ) -> None:
         self._world = world
+        self._trial_truth = trial_truth
         self.cluster: Cluster = world.cluster
         self.restart_us: int = world.restart_us
         self.slot_us: int | None = world.slot_us
@@ -341,13 +348,12 @@ class GrantedWorld:
 
     def trial_speed(self, jobs: IntArray, workers: IntArray, ps: IntArray) -> FloatArray:
         """(n,) samples per second in trial runs of elastic jobs, without slow workers; see `trial_speeds`."""
-        truth = self._world.truth
-        assert isinstance(truth, PlacementTruth | PdOrsTruth), "only in worlds of elastic jobs"
         if not self._sees_speed:
             raise BlindPolicyError(
                 f"policy {self._policy} makes trial runs, but its `sees` lacks training_speed"
             )
-        return trial_speeds(truth, jobs, workers, ps)
+        assert self._trial_truth is not None, "only in runs of elastic jobs"
+        return trial_speeds(self._trial_truth, jobs, workers, ps)
 
     def gang_gpus(self) -> IntArray:
         """(J,) milli-GPU of each whole gang, at least 1."""

@@ -10,18 +10,32 @@ import numpy as np
 from ray_sim.engine.decision import NO_JOBS, Estimates
 from ray_sim.engine.estimates import EstimateErrors
 from ray_sim.engine.holdings import Holdings, State, part
+from ray_sim.engine.imbalance import Imbalance
 from ray_sim.engine.training_world import TrainingWorld
 from ray_sim.engine.world import World
-from ray_sim.kernels.arrays import RUNNING, Ledger
+from ray_sim.kernels.arrays import PARAMETER_SERVER, RUNNING, WORKER, Ledger
 from ray_sim.kernels.progress import work_left_of
-from ray_sim.kernels.step_time import count_workers, cross_mb_per_sample
+from ray_sim.kernels.step_time import cross_mb_per_sample
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import LossProfile
 from ray_sim.model.loss import loss
 from ray_sim.model.streams import Streams
-from ray_sim.model.training_truth import rows_of
-from ray_sim.model.truth import Truth
+from ray_sim.model.training_truth import rows_of, tasks_of
 from ray_sim.model.units import NEVER_US, US_PER_S, FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class ElasticOutcome:
+    """What elastic jobs did in a run, (J,) each; and how well it was foreseen."""
+
+    moved_mb: FloatArray
+    """Sent from server to server."""
+    with_ps_us: IntArray
+    """Time of training with parameter servers."""
+    skewed_us: FloatArray
+    """The same, each microsecond times the skew of the job's parameter servers in it."""
+    estimate_errors: EstimateErrors
+    """Of what the policy told of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +78,11 @@ class ElasticRun:
         self._streams = streams
         self.straggling: FloatArray = np.ones(jobs)
         """(J,) how many times as long the slowest worker takes."""
-        self.truth: Truth = world.truth(self.straggling)
+        skew = None if world.blocks is None else world.blocks.skew(streams)
+        self.truth = world.truth(self.straggling, skew)
+        self.trial_truth = world.truth(np.ones(jobs), skew)
+        """Of trial runs, in which nobody is slow."""
+        self.imbalance = Imbalance(jobs, skew)
         self._strikes = 0
         self._workers: IntArray = np.zeros(jobs, dtype=np.int64)
         """(J,) at the last placement; 0 before the first."""
@@ -93,29 +111,31 @@ class ElasticRun:
         return struck
 
     def book(self, now_us: int, ledger: Ledger, jobs: IntArray) -> None:
-        """Book what the jobs have sent from server to server; call it before their holdings change."""
+        """Book what the jobs have done so far; call it before their holdings change."""
         left = np.empty(len(jobs))
         work_left_of(ledger, jobs, now_us, left)
         self._moved_mb[jobs] += self._mb_per_sample[jobs] * (self._booked_left[jobs] - left)
         self._booked_left[jobs] = left
+        self.imbalance.book(now_us, ledger, jobs)
 
     def replace(self, holdings: Holdings, jobs: IntArray) -> IntArray:
         """The jobs hold new, sound workers; returns microseconds until their data are there."""
         rows = rows_of(holdings, jobs)
-        workers = np.empty(len(jobs), dtype=np.int64)
-        count_workers(rows, workers)
+        workers = tasks_of(rows, WORKER)
         move_us = np.where(workers > 0, self.world.move_us(self._workers[jobs], workers), 0)
         self._workers[jobs] = np.where(workers > 0, workers, self._workers[jobs])
         self.straggling[jobs] = 1.0
         profile, mb = self.world.profile, np.empty(len(jobs))
         cross_mb_per_sample(profile.exchange, profile.batch, profile.gradient_mb, jobs, rows, mb)
         self._mb_per_sample[jobs] = mb
+        self.imbalance.replace(jobs, tasks_of(rows, PARAMETER_SERVER))
         return move_us
 
-    def moved_mb(self, now_us: int, ledger: Ledger) -> FloatArray:
-        """(J,) megabytes that each job has sent from server to server so far."""
+    def done(self, now_us: int, ledger: Ledger) -> ElasticOutcome:
+        """What there is to say of the run so far."""
         self.book(now_us, ledger, np.arange(len(self._workers)))
-        return self._moved_mb.copy()
+        with_ps_us, skewed_us = self.imbalance.with_ps_us.copy(), self.imbalance.skewed_us.copy()
+        return ElasticOutcome(self._moved_mb.copy(), with_ps_us, skewed_us, self.estimate_errors)
 
     def compare(self, now_us: int, ledger: Ledger, estimates: Estimates) -> None:
         """Compare what a policy believes with the truth; call it when its decision is carried out."""
@@ -178,6 +198,7 @@ class ElasticRun:
             "booked_left": self._booked_left.copy(),
             "moved_mb": self._moved_mb.copy(),
             **{f"estimate_errors.{name}": array for name, array in self.estimate_errors.state().items()},
+            **{f"imbalance.{name}": array for name, array in self.imbalance.state().items()},
         }
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
@@ -187,3 +208,4 @@ class ElasticRun:
         for name in ("workers", "mb_per_sample", "booked_left", "moved_mb"):
             getattr(self, f"_{name}")[:] = state[name]
         self.estimate_errors.restore(part(state, "estimate_errors"))
+        self.imbalance.restore(part(state, "imbalance"))

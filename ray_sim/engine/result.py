@@ -9,7 +9,8 @@ import numpy as np
 import polars as pl
 
 from ray_sim.engine.certificate import certify
-from ray_sim.engine.estimates import SPEED, WORK_LEFT, EstimateErrors
+from ray_sim.engine.elastic import ElasticOutcome
+from ray_sim.engine.estimates import SPEED, WORK_LEFT
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import (
     COMPLETED,
@@ -24,7 +25,7 @@ from ray_sim.kernels.arrays import (
 )
 from ray_sim.model.metrics import Trim, summarise
 from ray_sim.model.result import EVENT_SCHEMA, JOB_SCHEMA, JobStatus, RunResult
-from ray_sim.model.units import BoolArray, FloatArray, IntArray, seconds_to_us, us_to_seconds
+from ray_sim.model.units import BoolArray, IntArray, seconds_to_us, us_to_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +41,7 @@ class Outcome:
     loop_reason: str | None = None
     stalled_us: IntArray | None = None
     """(J,) time of chunked jobs without a parameter server."""
-    moved_mb: FloatArray | None = None
-    """(J,) what elastic jobs sent from server to server."""
-    estimate_errors: EstimateErrors | None = None
-    """Of what the policy told of elastic jobs."""
+    elastic: ElasticOutcome | None = None
     decision_seconds: Sequence[float] = ()
     policy_counts: Mapping[str, int] | None = None
 
@@ -59,9 +57,10 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
         certificate=certificate,
         stalled_s=_stalled_s(outcome, counted),
         restart_share=_restart_share(jobs, outcome, counted),
-        cross_server_gb=_cross_server_gb(outcome, counted),
-        speed_error=_mean_error(outcome, SPEED),
-        convergence_error=_mean_error(outcome, WORK_LEFT),
+        cross_server_gb=_cross_server_gb(outcome.elastic, counted),
+        ps_imbalance=_ps_imbalance(outcome.elastic, counted),
+        speed_error=_mean_error(outcome.elastic, SPEED),
+        convergence_error=_mean_error(outcome.elastic, WORK_LEFT),
         policy_counts=dict(outcome.policy_counts) if outcome.policy_counts else None,
     )
     return RunResult(
@@ -107,17 +106,27 @@ def _restart_share(jobs: pl.DataFrame, outcome: Outcome, counted: BoolArray | No
     return 1.0 - int(ran_us.sum()) / held if held else None
 
 
-def _cross_server_gb(outcome: Outcome, counted: BoolArray | None) -> float | None:
-    if outcome.moved_mb is None:
+def _cross_server_gb(elastic: ElasticOutcome | None, counted: BoolArray | None) -> float | None:
+    if elastic is None:
         return None
-    moved_mb = outcome.moved_mb if counted is None else outcome.moved_mb[counted]
+    moved_mb = elastic.moved_mb if counted is None else elastic.moved_mb[counted]
     return float(moved_mb.sum()) / 1000
 
 
-def _mean_error(outcome: Outcome, what: int) -> float | None:
-    if outcome.estimate_errors is None:
+def _ps_imbalance(elastic: ElasticOutcome | None, counted: BoolArray | None) -> float | None:
+    if elastic is None:
         return None
-    mean = float(outcome.estimate_errors.means()[what])
+    with_ps_us, skewed_us = elastic.with_ps_us, elastic.skewed_us
+    if counted is not None:
+        with_ps_us, skewed_us = with_ps_us[counted], skewed_us[counted]
+    total_us = int(with_ps_us.sum())
+    return float(skewed_us.sum()) / total_us if total_us else None
+
+
+def _mean_error(elastic: ElasticOutcome | None, what: int) -> float | None:
+    if elastic is None:
+        return None
+    mean = float(elastic.estimate_errors.means()[what])
     return None if np.isnan(mean) else mean
 
 
@@ -237,8 +246,8 @@ def _timeline(world: World, outcome: Outcome) -> pl.DataFrame:
         for r, (name, quanta) in enumerate(world.resources.items())
     }
     errors: dict[str, pl.Series] = {}
-    if outcome.estimate_errors is not None:
-        of_instant = outcome.estimate_errors.means_at(record.line_time[:n])
+    if outcome.elastic is not None:
+        of_instant = outcome.elastic.estimate_errors.means_at(record.line_time[:n])
         errors["speed_error"] = pl.Series(of_instant[:, SPEED]).fill_nan(None)
         errors["convergence_error"] = pl.Series(of_instant[:, WORK_LEFT]).fill_nan(None)
     return pl.DataFrame(

@@ -50,6 +50,7 @@ from ray_sim.model.errors import InvalidScenarioError, RunFailedError
 from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
 from ray_sim.model.streams import Streams
+from ray_sim.model.truth import Truth
 from ray_sim.model.units import US_PER_S, IntArray
 
 _MOST_REPEATS = 10_000
@@ -64,11 +65,12 @@ class Simulation:
         self._full_world = world
         self._policy = policy
         self._name = policy.name or type(policy).__name__
-        self.world = GrantedWorld(world, policy.sees, self._name)
         self.streams = Streams(seed)
         self._chunked = chunk_ledger_for(world, self._name, chunked=policy.chunked)
         self._elastic = elastic_run_for(world, self.streams, self._name, elastic=policy.elastic)
-        self._truth = world.truth if self._elastic is None else self._elastic.truth
+        self._truth: Truth = world.truth if self._elastic is None else self._elastic.truth
+        trial_truth = None if self._elastic is None else self._elastic.trial_truth
+        self.world = GrantedWorld(world, policy.sees, self._name, trial_truth)
         if (policy.slotted or Wake.SLOT in policy.wake_on) and world.slot_us is None:
             raise InvalidScenarioError(
                 f"policy {self._name} decides on slots: give their length, e.g. -w slot_s=3600"
@@ -468,8 +470,7 @@ class Simulation:
             "general",
             loop_reason,
             None if self._chunked is None else self._chunked.stalled_us(end),
-            None if self._elastic is None else self._elastic.moved_mb(end, self._ledger),
-            None if self._elastic is None else self._elastic.estimate_errors,
+            None if self._elastic is None else self._elastic.done(end, self._ledger),
             decision_seconds,
             dict(self._policy.counts()),
         )

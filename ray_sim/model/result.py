@@ -152,6 +152,9 @@ class Summary:
     all that it told in the whole run; null where it told none."""
     convergence_error: float | None = None
     """The same of what it believed that jobs had left to train."""
+    ps_imbalance: float | None = None
+    """Parameters on a job's fullest parameter server over the average, averaged over the time that elastic
+    jobs trained with parameter servers; null where none did."""
     policy_counts: dict[str, int] | None = None
     """What the policy counted of its decisions, over the whole run; null where it counts nothing."""
     trimmed_jobs: int | None = None

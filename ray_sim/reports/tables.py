@@ -113,6 +113,8 @@ def summary_rows(summary: Summary) -> list[tuple[str, object]]:
         if summary.certificate.only_b1 is not None:
             rows.append(("nobody waits in that bound", summary.certificate.only_b1))
     rows += [("preemptions", summary.preemptions), ("restarts", summary.restarts)]
+    if summary.ps_imbalance is not None:
+        rows.append(("fullest parameter server over the average", summary.ps_imbalance))
     if summary.interruptions:
         rows += [("servers lost by jobs", summary.interruptions), ("progress lost s", summary.lost_s)]
     for label, error in (("speeds", summary.speed_error), ("work left", summary.convergence_error)):

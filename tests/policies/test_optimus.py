@@ -164,7 +164,9 @@ def test_what_it_sees_depends_on_what_it_predicts() -> None:
 
 def test_losses_come_with_the_owners_terms_and_trial_runs_with_speeds() -> None:
     world = world_of([profile()], [4.0])
-    granted = GrantedWorld(world, frozenset({"losses", "training_speed"}), "p")
+    assert world.training is not None
+    nobody_slow = world.training.truth(np.ones(1), None)
+    granted = GrantedWorld(world, frozenset({"losses", "training_speed"}), "p", nobody_slow)
     assert granted.jobs.samples.tolist() == [1000]
     assert granted.jobs.loss_threshold.tolist() == [0.01]
     assert granted.jobs.loss_patience.tolist() == [2]
