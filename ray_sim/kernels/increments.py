@@ -28,6 +28,8 @@ from ray_sim.kernels.heap import precedes, push, rekey, remove
 class Plans(NamedTuple):
     """What is known of sorted queues, and room for the plan of one worker. N rows, K places of queues."""
 
+    key: I64
+    """(K,) of the row at a place of a sorted queue; looking for a place reads memory in a row."""
     work_behind: I64
     weight_behind: F64
     """(K,) work left, and that over the key, of the row at a place of a sorted queue and all behind it."""
@@ -69,6 +71,7 @@ class Plan(NamedTuple):
 def new_plans(rows: int, places: int) -> Plans:
     """Room for so many rows, and places in queues."""
     return Plans(
+        key=np.empty(places, np.int64),
         work_behind=np.empty(places, np.int64),
         weight_behind=np.empty(places, np.float64),
         left=np.empty(rows, np.int64),
@@ -98,6 +101,7 @@ def _sort(q: Queues, plans: Plans, worker: int) -> None:
     for place in range(n - 1, -1, -1):
         row = plans.touched[place]
         q.queue[base + place], q.position[row] = row, place
+        plans.key[base + place] = q.key[row]
         work += q.left[row]
         weight += _weight(q.left[row], q.key[row])
         plans.work_behind[base + place], plans.weight_behind[base + place] = work, weight
@@ -174,12 +178,12 @@ def _list_coming(q: Queues, plans: Plans, worker: int) -> None:
 
 
 @kernel
-def _first_behind(q: Queues, worker: int, head: int, key: int) -> int:
+def _first_behind(q: Queues, plans: Plans, worker: int, head: int, key: int) -> int:
     """The first place of a sorted queue, from ``head`` on, whose key is larger."""
     base, low, high = q.base[worker], head, q.waiting[worker]
     while low < high:
         middle = (low + high) >> 1
-        if q.key[q.queue[base + middle]] > key:
+        if plans.key[base + middle] > key:
             high = middle
         else:
             low = middle + 1
@@ -198,7 +202,7 @@ def increment(q: Queues, plans: Plans, worker: int, now: int, new: Newcomer, pre
     plan = _go_on(q, plans, worker, now, new.ready, preempt)
     base, n = q.base[worker], q.waiting[worker]
     waiting, slower = 0, 0.0
-    behind = _first_behind(q, worker, plan.head, new.key)
+    behind = _first_behind(q, plans, worker, plan.head, new.key)
     if plan.head < n:
         waiting += plans.work_behind[base + plan.head]
     if behind < n:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ray_sim.engine.chunks import ChunkQueues
 from ray_sim.engine.new_chunks import NewChunks, Rule, merged, sites_choice
-from ray_sim.kernels.chunks import RUNNING
+from ray_sim.kernels.chunks import COMPLETE, PAUSE, PREEMPT, RUN, RUNNING
 from ray_sim.model.units import IntArray
 from tests.engine.naive_increments import OnWorker, change, increment
 
@@ -24,14 +24,13 @@ SLOT = 32 * 27 * 5 * 7
 NOTHING: IntArray = np.empty((0, 4), dtype=np.int64)
 
 
-def send(queues: ChunkQueues, now: int, rows: Sequence[tuple[int, OnWorker]], *, preempt: bool) -> None:
+def send(queues: ChunkQueues, rows: Sequence[tuple[int, OnWorker]], *, preempt: bool) -> None:
     """Dispatch chunks to workers, each of a job that holds a parameter server."""
     chunks = [
         (worker, c.key[0] * SLOT, 0, c.order, c.ready * SLOT, c.length * SLOT, int(preempt))
         for worker, c in rows
     ]
     queues.dispatch(np.array(chunks, dtype=np.int64).reshape(-1, 7))
-    queues.advance(now * SLOT)
 
 
 def new_queues(workers: int) -> ChunkQueues:
@@ -40,10 +39,14 @@ def new_queues(workers: int) -> ChunkQueues:
     return queues
 
 
-def go_on(queues: ChunkQueues, now: int) -> None:
+def go_on(queues: ChunkQueues, now: int) -> list[list[int]]:
+    """Returns what has happened: time in slots, event, job, unit, worker, left."""
+    happened = []
     while queues.next_us <= now * SLOT:
-        queues.advance(queues.next_us)
+        at = queues.next_us
+        happened += [[at // SLOT, *event] for event in queues.advance(at).tolist()]
     queues.advance(now * SLOT)
+    return happened
 
 
 OnWorkers = list[tuple[list[OnWorker], int | None]]
@@ -111,14 +114,14 @@ def test_the_increments_of_the_papers_first_example() -> None:
         go_on(queues, now)
         assert float(q_of(queues, now, chunk)) == q
         assert float(q_of(queues, now, chunk, exact=True)) == q
-        send(queues, now, [(0, chunk)], preempt=True)
+        send(queues, [(0, chunk)], preempt=True)
 
 
 def test_a_chunk_that_is_uploaded_later_counts_in_the_exact_increment_only() -> None:
     # 2.B: a (D=1, p=2) comes at 3 and preempts b (D=1, p=3, from 1 on). The four terms say 1 + 0 + 3 + 0 = 4.
     # Exactly: b runs 1-3 and 5-6, (1.5 + 2.5 + 5.5) / 3 + 1.5 = 4.667; a is not delayed.
     queues = new_queues(1)
-    send(queues, 0, [(0, OnWorker(1, 2, 3, 2, 0))], preempt=True)
+    send(queues, [(0, OnWorker(1, 2, 3, 2, 0))], preempt=True)
     b = OnWorker(1, 3, 1, 3, 1)
     assert q_of(queues, 0, b) == 4
     assert q_of(queues, 0, b, exact=True) == Fraction(14, 3)
@@ -129,7 +132,7 @@ def test_the_increments_of_the_example_of_edge_and_cloud() -> None:
     # (2 + 9 + 12) / 2 = 11.5. The second chunk waits for the first, 12 / 2 = 6 more.
     new = OnWorker(2, 12, 2, 12, 1)
     queues = new_queues(2)
-    send(queues, 0, [(0, OnWorker(1, 11, 0, 11, 0))], preempt=True)
+    send(queues, [(0, OnWorker(1, 11, 0, 11, 0))], preempt=True)
     assert ask(queues, 0, new, workers=2, count=3)[:, [0, 2]].tolist() == [
         [1, 14 * SLOT],
         [0, 23 * SLOT],
@@ -175,7 +178,7 @@ def carried_out(
     for at, rows in script:
         go_on(queues, at)
         mine = [(worker - first, chunk) for worker, chunk in rows if first <= worker < last]
-        send(queues, at, mine, preempt=preempt)
+        send(queues, mine, preempt=preempt)
         sent += [chunk for _, chunk in mine]
     go_on(queues, now)
     return queues, sent
@@ -196,6 +199,29 @@ def test_an_increment_is_that_of_a_naive_account_and_the_change_of_f_if_nothing_
         assert naive == grows
     assert ask(queues, now, new, preempt=preempt)[0, 2] == naive * new.chunks * SLOT
     assert ask(queues, now, new, preempt=preempt, exact=True)[0, 2] == grows * new.chunks * SLOT
+
+
+@settings(max_examples=300, deadline=None)
+@given(case=scripts(), upload=st.integers(0, 5))
+def test_all_increments_together_are_f(case: tuple[Script, int, OnWorker], upload: int) -> None:
+    """2.4 b: with equal uploads nothing that was dispatched earlier comes later."""
+    queues, increments, happened, chunks = new_queues(1), Fraction(0), [], {}
+    for now, rows in case[0]:
+        for _, chunk in rows:
+            happened += go_on(queues, now)
+            chunks[chunk.order] = replace(chunk, ready=now + upload)
+            increments += q_of(queues, now, chunks[chunk.order])
+            send(queues, [(0, chunks[chunk.order])], preempt=True)
+    f = Fraction(0)
+    for at, event, _, order, _, _ in happened + go_on(queues, 10**6):
+        chunk = chunks[order]
+        if event == RUN:
+            f -= Fraction(at * at, 2 * chunk.key[0])
+        elif event in (PAUSE, PREEMPT, COMPLETE):
+            f += Fraction(at * at, 2 * chunk.key[0])
+    for chunk in chunks.values():
+        f += (Fraction(chunk.length, 2) - (chunk.ready - upload)) / chunk.chunks
+    assert increments == f
 
 
 def naive_greedy(
