@@ -17,6 +17,7 @@ from ray_sim.model.units import IntArray
 
 LEAST_LOADED = "least_loaded"
 INCREMENTS = "increments"
+BETAS = "betas"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,13 @@ def _increments(workers: Workers, query: Query) -> State:
     return sites_choice(new, workers.queues, mine, workers.speed_kind, workers.first, query.now_us)
 
 
+def _betas(workers: Workers, query: Query) -> State:
+    """Beta of each worker slot that is there, in order, see `ray_sim.kernels.increments.betas`."""
+    return {"betas": workers.queues.betas(query.now_us)[workers.partition >= 0]}
+
+
 ANSWERS: dict[str, Callable[[Workers, Query], State]] = {
     LEAST_LOADED: _least_loaded,
     INCREMENTS: _increments,
+    BETAS: _betas,
 }

@@ -22,8 +22,8 @@ from ray_sim.kernels.chunks import (
     resume,
     set_ps,
 )
-from ray_sim.kernels.increments import Candidates, expect, forget, new_plans, send
-from ray_sim.model.units import NEVER_US, BoolArray, IntArray
+from ray_sim.kernels.increments import Candidates, betas, expect, forget, new_plans, send
+from ray_sim.model.units import NEVER_US, BoolArray, FloatArray, IntArray
 
 NO_EVENTS: IntArray = np.empty((0, EVENT_COLUMNS), dtype=np.int64)
 
@@ -96,6 +96,12 @@ class ChunkQueues:
         loads = np.empty(len(self._on_demand), dtype=np.int64)
         loads_at(self._q, now_us, loads)
         return loads, self._q.rows.copy()
+
+    def betas(self, now_us: int) -> FloatArray:
+        """(W,) sum over the chunks on each worker of (work left) / key, of keys above 0."""
+        beta = np.zeros(len(self._on_demand))
+        betas(self._q, now_us, beta)
+        return beta
 
     def send(
         self,

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from ray_sim.engine.alike import kinds_of_servers
-from ray_sim.engine.asking import INCREMENTS, LEAST_LOADED, Query
+from ray_sim.engine.asking import BETAS, INCREMENTS, LEAST_LOADED, Query
 from ray_sim.engine.chunk_ledger import ChunkLedger
 from ray_sim.engine.chunk_world import ChunkWorld
 from ray_sim.engine.decision import NO_JOBS, Decision
@@ -228,6 +228,11 @@ class View:
         """
         rows = self.ask(INCREMENTS, **new.arrays())["rows"]
         return merged(rows, new.count)[:, [0, 2]]
+
+    def betas(self) -> FloatArray:
+        """Of each worker slot that is there, in order: sum over its chunks of (work left) / key."""
+        betas: FloatArray = self.ask(BETAS)["betas"]
+        return betas
 
     @property
     def waiting(self) -> IntArray:

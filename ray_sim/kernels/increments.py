@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ray_sim.kernels.arrays import F64, I64, NEVER
-from ray_sim.kernels.chunks import ROWS, RUNNING, Queues, link, unlink
+from ray_sim.kernels.chunks import DONE, ROWS, RUNNING, Queues, link, unlink
 from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.heap import precedes, push, rekey, remove
 
@@ -247,6 +247,18 @@ def exact_increment(q: Queues, plans: Plans, worker: int, now: int, new: Newcome
     without = _cost(q, plans, worker, now, new, new.before, preempt)
     with_it = _cost(q, plans, worker, now, new, new.before + 1, preempt)
     return int(np.rint(new.key / new.length * (with_it - without) + 0.5 * new.length))
+
+
+@kernel
+def betas(q: Queues, now: int, beta: F64) -> None:
+    """(W,) add to each worker's beta, as the paper calls it: over its chunks, what is left over D p."""
+    for row in range(q.size[ROWS]):
+        if q.phase[row] == DONE:
+            continue
+        left = q.left[row]
+        if q.phase[row] == RUNNING:
+            left -= now - q.anchor[row]
+        beta[q.worker[row]] += _weight(left, q.key[row])
 
 
 class Candidates(NamedTuple):

@@ -11,6 +11,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ray_sim.engine.contract import GrantedWorld, View
+from ray_sim.engine.decision import Decision
 from ray_sim.engine.new_chunks import NewChunks, Rule
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.parameters import Parameter
@@ -26,7 +27,7 @@ _NOTHING: IntArray = np.empty(0, dtype=np.int64)
 _DISPATCHED = ("to_edge", "to_cloud", "mixed")
 
 
-class _Cloud(NamedTuple):
+class Cloud(NamedTuple):
     """What the best worker of a cloud offers a job."""
 
     worker: int
@@ -108,6 +109,8 @@ class AOnline(ChunkPolicy):
         )
         self.overtake = preempt and self._by_rate
         self._jobs_sent = np.zeros(len(_DISPATCHED), dtype=np.int64)
+        self._beta, self._slots = 0.0, 0
+        """Sum over the slots in which it was asked of the workers' mean beta, and how many slots."""
 
     def start(self, world: GrantedWorld, streams: Streams) -> None:
         """One worker of each speed, and the slots that random dispatch chooses from."""
@@ -120,6 +123,14 @@ class AOnline(ChunkPolicy):
         self._n_kinds = len(speeds)
         self._slot_workers = np.flatnonzero(~slots.on_demand)
         self._slot_server = slots.server[self._slot_workers]
+
+    def decide(self, view: View) -> Decision:
+        """As others do, and note how far behind the workers are."""
+        betas = view.betas() if view.at_slot and self._by_rate else _NOTHING
+        if len(betas):
+            self._beta += float(betas.mean())
+            self._slots += 1
+        return super().decide(view)
 
     def pick_ps(self, view: View) -> Pick:
         """Any, by a draw keyed by job and slot."""
@@ -149,7 +160,7 @@ class AOnline(ChunkPolicy):
             sent = np.concatenate([sent, more])
         return chunks
 
-    def _greedy(self, view: View, job: int, new: NewChunks, cloud: _Cloud | None) -> tuple[IntArray, bool]:
+    def _greedy(self, view: View, job: int, new: NewChunks, cloud: Cloud | None) -> tuple[IntArray, bool]:
         """(workers, zeta): the worker of each chunk, none if they have to wait.
 
         The first chunk decides where zeta is open (C1): nothing of the job is on a worker or done.
@@ -195,7 +206,7 @@ class AOnline(ChunkPolicy):
         draws = self._streams.uniforms("dispatch", np.full(len(units), job), units)
         return there[(draws * len(there)).astype(np.int64)] if len(there) else _NOTHING
 
-    def _cloud(self, now_us: int, job: int, there: IntArray) -> _Cloud | None:
+    def _cloud(self, now_us: int, job: int, there: IntArray) -> Cloud | None:
         """The worker of the fastest cloud that is there, ties to the lowest."""
         if len(there) == 0:
             return None
@@ -204,7 +215,7 @@ class AOnline(ChunkPolicy):
         alone = self._world.chunk_us(of, there, in_cloud=True)
         best = int(np.argmin(alone))
         mixed = self._world.chunk_us(of, there[best : best + 1])
-        return _Cloud(int(there[best]), upload_us + int(alone[best]), upload_us + int(mixed[0]))
+        return Cloud(int(there[best]), upload_us + int(alone[best]), upload_us + int(mixed[0]))
 
     def _how(self, workers: IntArray) -> int:
         """Which of `_DISPATCHED` it is."""
@@ -212,5 +223,9 @@ class AOnline(ChunkPolicy):
         return 1 if in_cloud.all() else 2 if in_cloud.any() else 0
 
     def counts(self) -> dict[str, int]:
-        """Jobs by where they were sent; those that lose chunks count again."""
-        return dict(zip(_DISPATCHED, self._jobs_sent.tolist(), strict=True))
+        """Jobs by where they were sent, those that lose chunks again; a worker's mean beta, in millionths.
+
+        Beta, a dual variable in the paper's analysis, is the sum over chunks of (work left) / (D p).
+        """
+        beta = round(1e6 * self._beta / max(self._slots, 1))
+        return {**dict(zip(_DISPATCHED, self._jobs_sent.tolist(), strict=True)), "beta_millionths": beta}

@@ -7,10 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from ray_sim.engine.contract import View
+from ray_sim.engine.new_chunks import NewChunks
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.result import RunResult
+from ray_sim.model.units import IntArray
+from ray_sim.policies.a_online import AOnline, Cloud
 from ray_sim.policies.contract_chunks import busy_chunks
 from ray_sim.policies.contract_suite import check_policy
 from ray_sim.policies.registry import create_policy
@@ -45,6 +49,12 @@ def servers_of(result: RunResult, job: str) -> list[str]:
     return first
 
 
+def sent(result: RunResult) -> tuple[int, int, int]:
+    """Jobs sent to edges alone, to the cloud alone, to both."""
+    counts = result.summary.policy_counts or {}
+    return counts["to_edge"], counts["to_cloud"], counts["mixed"]
+
+
 Time = tuple[float, float]
 
 
@@ -61,7 +71,7 @@ def test_an_idle_edge_takes_the_first_chunk_and_the_cloud_the_second() -> None:
     result = run([EXAMPLE], [Server(), CLOUD_SERVER])
     assert servers_of(result, "J1") == ["s0", "s1"]
     assert times_of(result) == {"J1": (2, 24)}
-    assert result.summary.policy_counts == {"to_edge": 0, "to_cloud": 0, "mixed": 1}
+    assert sent(result) == (0, 0, 1)
 
 
 def test_without_mixing_a_job_stays_where_its_first_chunk_is() -> None:
@@ -81,21 +91,17 @@ def test_with_a_longer_queue_at_the_edge_all_chunks_go_to_the_cloud(length: int,
 
 def test_no_job_goes_to_a_cloud_that_is_too_far_away_and_all_go_where_there_is_no_edge() -> None:
     far = [ChunkJob(0, 4, 3, 1, 10**6)] * 5
-    assert run(far, [Server(2), CLOUD_SERVER]).summary.policy_counts == {
-        "to_edge": 5,
-        "to_cloud": 0,
-        "mixed": 0,
-    }
+    assert sent(run(far, [Server(2), CLOUD_SERVER])) == (5, 0, 0)
     result = run([ChunkJob(0, 4, 3, 1, 7, exchange_s=5)] * 5, [CLOUD_SERVER])
     # Workers of the cloud never queue: 7-10, without communication.
     assert set(times_of(result).values()) == {(7, 10)}
-    assert result.summary.policy_counts == {"to_edge": 0, "to_cloud": 5, "mixed": 0}
+    assert sent(result) == (0, 5, 0)
 
 
 def test_without_a_cloud_all_go_to_the_edges() -> None:
     result = run([ChunkJob(0, 4, 3, 1)] * 5, [Server(), Server()])
     assert result.summary.completed == 5
-    assert result.summary.policy_counts == {"to_edge": 5, "to_cloud": 0, "mixed": 0}
+    assert sent(result) == (5, 0, 0)
 
 
 def test_of_two_clouds_the_faster_one_is_taken() -> None:
@@ -174,6 +180,14 @@ def test_jobs_of_one_chunk_on_one_worker_are_served_shortest_first() -> None:
 def test_exact_increments_of_first_come_first_served_are_refused() -> None:
     with pytest.raises(InvalidScenarioError, match=r"exact_q: .* take queue=rate"):
         create_policy("a_online", {"exact_q": True, "queue": "fifo"})
+
+
+def test_beta_is_what_is_left_over_d_p() -> None:
+    # It is asked when jobs come and end: at 0, 3, 12 and 15. At 3 J1 (D p = 2 x 6) has 3 of 6 s left on each
+    # worker, 3 / 12; J2 (D p = 9) takes the first, 3-12; at 12 only J1's 3 s there are left. Workers' means:
+    # 0, 1 / 4, 1 / 8 and 0.
+    result = run([ChunkJob(0, 2, 6), ChunkJob(3, 1, 9)], [Server(2)])
+    assert (result.summary.policy_counts or {})["beta_millionths"] == (250_000 + 125_000) // 4
 
 
 # --- parameter servers
@@ -275,14 +289,10 @@ def test_scaling_all_durations_scales_all_completion_times(seed: int) -> None:
     assert [3 * jct for jct in one.jobs["jct_s"]] == three.jobs["jct_s"].to_list()
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("params", [{}, *OPTIONS], ids=str)
-def test_the_chunks_flow_times_bound_the_jobs_completion_times(seed: int, params: dict[str, object]) -> None:
-    """F <= sum (1/D) sum flow <= sum JCT <= D_max sum (1/D) sum flow (2.4 c); the cloud never queues."""
-    world = random_world(seed)
-    result = replay(world, create_policy("a_online", params))
+def totals(world: World, result: RunResult) -> tuple[float, float]:
+    """F, and the sum of the chunks' flow times; each chunk over the chunks of its job, in seconds."""
     assert world.chunks is not None
-    profile, chunks = world.chunks.truth.profile, world.chunks.chunks
+    chunks = world.chunks.chunks
     fractional = flows = 0.0
     for job, submit in enumerate(world.table.submit_us / 1e6):
         for unit in range(chunks[job]):
@@ -291,6 +301,18 @@ def test_the_chunks_flow_times_bound_the_jobs_completion_times(seed: int, params
             mean = sum((end - begin) * ((begin + end) / 2 - submit) for begin, end in runs) / length
             fractional += (mean + length / 2) / chunks[job]
             flows += (runs[-1][1] - submit) / chunks[job]
+    return fractional, flows
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("params", [{}, *OPTIONS], ids=str)
+def test_the_chunks_flow_times_bound_the_jobs_completion_times(seed: int, params: dict[str, object]) -> None:
+    """F <= sum (1/D) sum flow <= sum JCT <= D_max sum (1/D) sum flow (2.4 c); the cloud never queues."""
+    world = random_world(seed)
+    result = replay(world, create_policy("a_online", params))
+    fractional, flows = totals(world, result)
+    assert world.chunks is not None
+    profile, chunks = world.chunks.truth.profile, world.chunks.chunks
     jct = float(result.jobs["jct_s"].sum())
     assert fractional <= flows + 1e-9
     assert flows <= jct + 1e-9
@@ -300,6 +322,36 @@ def test_the_chunks_flow_times_bound_the_jobs_completion_times(seed: int, params
     numbers = [int(job[1:]) - 1 for job, _ in begun]
     ready = [world.table.submit_us[job] / 1e6 + profile.upload_cloud_s[job] for job in numbers]
     assert [time for _, time in begun] == ready
+
+
+class Adding(AOnline):
+    """Adds up the increments of all that it sends."""
+
+    def __init__(self, preempt: bool) -> None:
+        super().__init__(exact_q=True, preempt=preempt)
+        self.total = 0.0
+
+    def _greedy(self, view: View, job: int, new: NewChunks, cloud: Cloud | None) -> tuple[IntArray, bool]:
+        workers, in_cloud = super()._greedy(view, job, new, cloud)
+        at_edge = workers != (-1 if cloud is None else cloud.worker)
+        increments = view.increments(new)[: len(workers), 1][at_edge[: len(workers)]].sum()
+        if cloud is not None:
+            increments += (~at_edge).sum() * (cloud.alone if in_cloud else cloud.mixed)
+        self.total += increments / 1e6 / new.count
+        return workers, in_cloud
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("preempt", [True, False])
+def test_exact_increments_add_up_to_f(seed: int, preempt: bool) -> None:
+    """2.4 b, in whole runs with a cloud, as long as no job stands still for want of a parameter server."""
+    world, policy = random_world(seed), Adding(preempt=preempt)
+    result = replay(world, policy)
+    assert result.summary.stalled_s == 0
+    # Each is rounded to a microsecond, before it is divided by D.
+    assert world.chunks is not None
+    rounding = 0.5e-6 * int(world.chunks.chunks.sum())
+    assert policy.total == pytest.approx(totals(world, result)[0], abs=rounding)
 
 
 @pytest.mark.parametrize("sites", [2, 7])
