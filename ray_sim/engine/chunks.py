@@ -125,7 +125,7 @@ class ChunkQueues:
         -------
         (count, 3) rows worker, rank, increment
         """
-        self._make_rows_for(len(expected) + count)
+        self._make_rows_for(len(expected) + count + 1)  # exact increments try one more than are sent
         q = self._q
         if (len(self._plans.left), len(self._plans.work_behind)) != (len(q.job), len(q.queue)):
             self._plans = new_plans(len(q.job), len(q.queue))
