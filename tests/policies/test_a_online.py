@@ -358,3 +358,11 @@ def test_exact_increments_add_up_to_f(seed: int, preempt: bool) -> None:
 def test_any_number_of_sites_gives_the_same_bytes(sites: int) -> None:
     world = busy_chunks(seed=3)
     assert fingerprint(replay(world, "a_online", sites=sites)) == fingerprint(replay(world, "a_online"))
+
+
+def test_chunks_that_do_not_fit_before_the_horizon_leave_their_job_unfinished() -> None:
+    # Five chunks of 3 s on one worker: three of them by 10 s.
+    world = chunk_world([ChunkJob(0, 5, 3)], [Server()], slot_s=1, horizon_s=10)
+    result = replay(world, "a_online")
+    assert column_of(result, "reason") == {"J1": "horizon"}
+    assert [len(runs_of(result, "J1", unit)) for unit in range(3)] == [1, 1, 1]
