@@ -101,12 +101,8 @@ class AOnline(ChunkPolicy):
             raise InvalidScenarioError(
                 "exact_q: the exact change is that of queues by rate; take queue=rate, or exact_q=false"
             )
-        self._rule, self._by_rate, self._mixed, self._exact = (
-            _RULES[dispatch],
-            queue == "rate",
-            mixed_cloud,
-            exact_q,
-        )
+        self._rule, self._by_rate = _RULES[dispatch], queue == "rate"
+        self._mixed, self._exact = mixed_cloud, exact_q
         self.overtake = preempt and self._by_rate
         self._jobs_sent = np.zeros(len(_DISPATCHED), dtype=np.int64)
         self._beta, self._slots = 0.0, 0
@@ -163,12 +159,11 @@ class AOnline(ChunkPolicy):
     def _greedy(self, view: View, job: int, new: NewChunks, cloud: Cloud | None) -> tuple[IntArray, bool]:
         """(workers, zeta): the worker of each chunk, none if they have to wait.
 
-        The first chunk decides where zeta is open (C1): nothing of the job is on a worker or done.
+        The first chunk decides where zeta is open (C1): nothing of the job is on a worker or done. That is
+        so wherever chunks of a job in the cloud have been lost, as all of them are trained side by side.
         """
         all_to_cloud = np.full(new.count, -1 if cloud is None else cloud.worker)
         whole = new.count == view.jobs.chunks[job]
-        if view.in_cloud[job] and not whole:
-            return (_NOTHING, True) if cloud is None else (all_to_cloud, True)
         edge = view.increments(new)
         if cloud is None:
             return edge[:, 0], False
