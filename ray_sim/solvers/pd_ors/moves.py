@@ -42,13 +42,15 @@ def slot_moves(job: SlotJob) -> Moves:
     )
 
 
-def rooms(job: SlotJob, free: IntArray) -> FloatArray:
-    """(S, M) room of each row of `slot_moves` on servers with so many (S, R) free quanta."""
+def row_rooms(job: SlotJob, free: IntArray) -> FloatArray:
+    """(..., S, M) room of each row of `slot_moves` on servers with (..., S, R) free quanta."""
     demanded = job.demand.any(axis=0)
-    room = free[:, demanded].astype(np.float64)
     most = (job.most_workers, job.most_workers / job.workers_per_ps)
     idle = [most[role] for role in range(2) if not job.demand[role].any()]
-    return np.hstack([room, np.full((len(free), len(idle)), idle)])
+    quanta = free[..., demanded].astype(np.float64)
+    return np.ascontiguousarray(
+        np.concatenate([quanta, np.full((*free.shape[:-1], len(idle)), idle)], axis=-1)
+    )
 
 
 def _bits(taken: list[Fraction]) -> int:
