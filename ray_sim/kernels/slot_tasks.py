@@ -263,7 +263,20 @@ def repair(room: Room, needed: int, tasks: Tasks) -> bool:
 
 
 @kernel
+def _sort(tasks: Tasks) -> None:
+    """List servers by number."""
+    for k in range(1, tasks.size[0]):
+        server, at = tasks.server[k], k
+        while at > 0 and tasks.server[at - 1] > server:
+            tasks.server[at] = tasks.server[at - 1]
+            at -= 1
+        tasks.server[at] = server
+
+
+@kernel
 def _cost(room: Room, tasks: Tasks) -> float:
+    """Added up by server, however the servers came to be listed."""
+    _sort(tasks)
     cost = 0.0
     for k in range(tasks.size[0]):
         server = tasks.server[k]

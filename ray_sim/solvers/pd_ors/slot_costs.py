@@ -10,11 +10,14 @@ import numpy.typing as npt
 from ray_sim.kernels.slot_tasks import Spread, price_externally, price_internally
 from ray_sim.kernels.slot_tasks import Tasks as Holding
 from ray_sim.model.streams import Streams
-from ray_sim.model.units import FloatArray, IntArray, scaled_down, tolerant_ceils
+from ray_sim.model.units import BoolArray, FloatArray, IntArray, scaled_down, tolerant_ceils
 from ray_sim.solvers.pd_ors.gain import Rounding
 from ray_sim.solvers.pd_ors.job import SlotJob
 from ray_sim.solvers.pd_ors.market import Market
 from ray_sim.solvers.pd_ors.slots import Slots, solve_slots
+
+_SAME = 1e-12
+"""Relative difference below which two costs are equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,7 @@ class SlotCosts:
             inside=inside,
             inside_server=inside_server,
             fractions=fractions,
-            pays=(fractions < inside).astype(np.int64),
+            pays=_is_cheaper(fractions, inside).astype(np.int64),
             gain=rounding.gains(slots.rooms, quanta.external),
             key=streams.states("rounding", *entities).reshape(slot.shape),
             spread=Spread(np.zeros((servers, 2)), *_nobody(servers)),
@@ -127,16 +130,17 @@ class SlotCosts:
     def rounded(self, slot: int) -> FloatArray:
         """(most + 1,) the lesser of the cost on one server and that of rounded fractions."""
         at = self.state[slot]
-        return np.append(0.0, np.minimum(self.inside[at], self._round(slot, self.pays[at])))
+        inside, outside = self.inside[at], self._round(slot, self.pays[at])
+        return np.append(0.0, np.where(_is_cheaper(outside, inside), outside, inside))
 
     def tasks(self, slot: int, done: int) -> Tasks | None:
         """What ``done`` >= 1 quanta take at the cost of `rounded`; None where that is inf."""
         at, j = self.state[slot], done - 1
         asked = self.pays[at].copy()
         asked[:j], asked[done:] = 0, 0
-        if self._round(slot, asked)[j] < self.inside[at, j]:
-            server = np.sort(self.best.server[: self.best.size[0]])
-            server = server[self.best.held[server].any(axis=1)]
+        if _is_cheaper(self._round(slot, asked)[j], self.inside[at, j]):
+            listed = self.best.server[: self.best.size[0]]
+            server = listed[self.best.held[listed].any(axis=1)]
             held = self.best.held[server]
         elif np.isfinite(self.inside[at, j]):
             server, workers = self.inside_server[at, [j]], self.quanta.internal[[j]]
@@ -151,21 +155,29 @@ class SlotCosts:
         cost = np.full(len(asked), np.inf)
         if asked.any():
             at = self.state[slot]
-            price_externally(
-                self.slots.rooms,
-                self.slots.paths,
-                at,
-                self.quanta.external,
-                asked,
-                self.gain[at],
-                self.key[slot],
-                self.tries,
-                self.spread,
-                self.holding,
-                self.best,
-                cost,
-            )
+            # Products of random bits overflow, of which numpy warns where kernels are not compiled.
+            with np.errstate(over="ignore"):
+                price_externally(
+                    self.slots.rooms,
+                    self.slots.paths,
+                    at,
+                    self.quanta.external,
+                    asked,
+                    self.gain[at],
+                    self.key[slot],
+                    self.tries,
+                    self.spread,
+                    self.holding,
+                    self.best,
+                    cost,
+                )
         return cost
+
+
+def _is_cheaper(outside: FloatArray, inside: FloatArray) -> BoolArray:
+    """Than one server, by more than rounding errors."""
+    cheaper: BoolArray = outside < inside * (1 - _SAME)
+    return cheaper
 
 
 def _states(load: IntArray) -> tuple[IntArray, IntArray]:

@@ -27,14 +27,15 @@ class PlainSlot:
 
     def __init__(self, job: SlotJob, free: IntArray, price: FloatArray, units: IntArray) -> None:
         self.job, self.free = job, free
-        self.price = np.stack([(price * demand / units).sum(axis=1) for demand in job.demand], axis=1)
         self.slots = solve_slots(job, free[None], price[None], units)
+        self.price = self.slots.rooms.offers.price[0]
 
     def fits(self, held: IntArray) -> bool:
         return bool((held @ self.job.demand <= self.free).all())
 
     def cost(self, held: IntArray) -> float:
-        return float((self.price * held).sum())
+        in_order: list[float] = (self.price * held).ravel().tolist()
+        return sum(in_order)
 
     def ps_for(self, workers: int) -> int:
         return tolerant_ceil(workers / self.job.workers_per_ps)
@@ -144,7 +145,7 @@ def plain_search(
 
         gain = state.gain(planning, done * samples)
         outside = state.rounded(done * samples, gain, planning.rounding.tries, draw)
-        return outside if outside[0] < inside[0] else inside
+        return outside if outside[0] < inside[0] * (1 - 1e-12) else inside
 
     slots = range(job.arrival, len(market.load))
     table = {(slot, done): configured(slot, done) for slot in slots for done in range(1, most + 1)}

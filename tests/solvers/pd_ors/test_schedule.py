@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -269,3 +272,26 @@ def test_the_best_payoff_is_found_exactly_where_quanta_are_worker_slots() -> Non
     free = market.cluster.capacity - market.load
     assert isinstance(outcome, Schedule)
     assert outcome.payoff == pytest.approx(best_payoff(job, free, market.price, ints(1)))
+
+
+PLANS = """
+from tests.solvers.pd_ors.test_schedule import COARSE, best_schedule, drawn
+from ray_sim.model.streams import Streams
+for seed in range(40):
+    print(best_schedule(*drawn(seed, 3), COARSE, Streams(seed)))
+"""
+
+
+def test_the_kernels_of_plans_are_their_own_plain_twins() -> None:
+    compiled, plain = (
+        subprocess.run(
+            [sys.executable, "-W", "error", "-c", PLANS],
+            env=os.environ | {"NUMBA_DISABLE_JIT": disabled},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for disabled in ("0", "1")
+    )
+    assert "Schedule" in plain
+    assert plain == compiled
