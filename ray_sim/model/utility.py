@@ -33,8 +33,8 @@ def utility(profile: UtilityProfile, jobs: IntArray, delay_s: FloatArray) -> Flo
 
 
 def arrival_slot(submit_us: IntArray, slot_us: int) -> IntArray:
-    """a: the slot in which a job is submitted; slot t is from t to t + 1 slot lengths, the end left out."""
-    return submit_us // slot_us
+    """a: the first slot that begins when a job is there; slot t is from t to t + 1 slot lengths."""
+    return -(-submit_us // slot_us)
 
 
 def last_slot(end_us: IntArray, slot_us: int) -> IntArray:
@@ -43,9 +43,10 @@ def last_slot(end_us: IntArray, slot_us: int) -> IntArray:
 
 
 def delay_s(end_us: IntArray, submit_us: IntArray, slot_us: int | None) -> FloatArray:
-    """By what the utility of a completed job goes: slots between that of its arrival and its last one.
+    """By what the utility of a completed job goes: slots from that of its arrival to its last one.
 
-    Without slots, that is in the limit of short ones, the time from submission to completion.
+    A job may be done before its arrival slot, where a policy does not wait for slots; that counts as none.
+    Without slots, that is in the limit of short ones, it is the time from submission to completion.
     """
     if slot_us is None:
         return (end_us - submit_us) / US_PER_S
