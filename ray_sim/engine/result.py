@@ -11,6 +11,7 @@ import polars as pl
 from ray_sim.engine.certificate import certify
 from ray_sim.engine.elastic import ElasticOutcome
 from ray_sim.engine.estimates import SPEED, WORK_LEFT
+from ray_sim.engine.utility_certificate import certify_utility
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import (
     COMPLETED,
@@ -26,6 +27,7 @@ from ray_sim.kernels.arrays import (
 from ray_sim.model.metrics import Trim, summarise
 from ray_sim.model.result import EVENT_SCHEMA, JOB_SCHEMA, JobStatus, RunResult
 from ray_sim.model.units import BoolArray, IntArray, seconds_to_us, us_to_seconds
+from ray_sim.model.utility import delay_s, utility
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +54,11 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
     certificate = certify(world, outcome.ledger, counted)  # before the frames, whose memory is the peak
     jobs = _jobs(world, outcome)
     timeline = _timeline(world, outcome)
+    summary = summarise(jobs, timeline, _offered(world), trim, _absent(world), world.table.group)
     summary = replace(
-        summarise(jobs, timeline, _offered(world), trim, _absent(world), world.table.group),
+        summary,
         certificate=certificate,
+        utility_certificate=certify_utility(world, summary.utility, counted),
         stalled_s=_stalled_s(outcome, counted),
         restart_share=_restart_share(jobs, outcome, counted),
         cross_server_gb=_cross_server_gb(outcome.elastic, counted),
@@ -173,9 +177,18 @@ def _jobs(world: World, outcome: Outcome) -> pl.DataFrame:
         "lost_s": us_to_seconds(_or_zeros(ledger.lost, len(table))),
         "status": status,
         "reason": reason,
-        "utility": pl.Series(np.full(len(table), np.nan)).fill_nan(None),
+        "utility": _utility(world, ledger.end, completed),
     }
     return pl.DataFrame(columns).select(pl.col(name).cast(kind) for name, kind in JOB_SCHEMA.items())
+
+
+def _utility(world: World, end_us: IntArray, completed: BoolArray) -> pl.Series:
+    """What each job earned, 0 unless it completed; null where the workload has no utilities."""
+    table = world.table
+    if table.utility is None:
+        return pl.repeat(None, len(table), dtype=pl.Float64, eager=True)
+    delays_s = delay_s(np.where(completed, end_us, table.submit_us), table.submit_us, world.slot_us)
+    return pl.Series(np.where(completed, utility(table.utility, np.arange(len(table)), delays_s), 0.0))
 
 
 def _or_zeros(counts: np.ndarray, n: int) -> IntArray:

@@ -34,6 +34,7 @@ from ray_sim.model.units import (
     scaled_down,
     seconds_to_us,
 )
+from ray_sim.model.utility import check_utility
 
 Partition = Literal["none", "vc"]
 
@@ -264,7 +265,10 @@ def build_world(
     Raises
     ------
     InvalidScenarioError, UnknownNameError : a parameter or the partition is not possible
+    InvalidInputError : numbers of jobs that cannot be
     """
+    if table.utility is not None:
+        check_utility(table.utility)
     values = resolve("the world", WORLD_PARAMETERS, params or {})
     slot_us = _us(values["slot_s"])
     _check_truth(values)

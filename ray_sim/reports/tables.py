@@ -23,6 +23,9 @@ SWEEP_HEADINGS = {
     "jct_s.p99": "p99",
     "certificate.bound_s": "bound s",
     "certificate.gap": "gap",
+    "utility": "utility",
+    "utility_certificate.bound": "utility bound",
+    "utility_certificate.gap": "utility gap",
     "queue_s.mean": "mean queue s",
     "utilisation.gpu": "GPU util.",
     "makespan_s": "makespan s",
@@ -30,10 +33,11 @@ SWEEP_HEADINGS = {
     "rejected": "rejected",
     "unfinished": "unfinished",
 }
-"""Columns of the sweep table that are shown beside its keys, with their headings."""
+"""Columns of the sweep table that are shown beside its keys, with their headings; those there are."""
 
 _LESS_IS_BETTER = ("jct_s.", "queue_s.", "makespan_s", "rejected", "unfinished")
 _MORE_IS_BETTER = ("utilisation.", "completed")
+_UTILITY = "utility"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,7 @@ def best_value(values: pl.Series) -> float | None:
         return None
     if values.name.startswith(_LESS_IS_BETTER):
         best = values.min()
-    elif values.name.startswith(_MORE_IS_BETTER):
+    elif values.name == _UTILITY or values.name.startswith(_MORE_IS_BETTER):
         best = values.max()
     else:
         return None
@@ -112,6 +116,7 @@ def summary_rows(summary: Summary) -> list[tuple[str, object]]:
         rows.append(("gap to that bound", summary.certificate.gap))
         if summary.certificate.only_b1 is not None:
             rows.append(("nobody waits in that bound", summary.certificate.only_b1))
+    rows += _utility_rows(summary)
     rows += [("preemptions", summary.preemptions), ("restarts", summary.restarts)]
     if summary.ps_imbalance is not None:
         rows.append(("fullest parameter server over the average", summary.ps_imbalance))
@@ -124,6 +129,20 @@ def summary_rows(summary: Summary) -> list[tuple[str, object]]:
     return rows + [(f"policy, {name.replace('_', ' ')}", count) for name, count in counts.items()]
 
 
+def _utility_rows(summary: Summary) -> list[tuple[str, object]]:
+    """What was earned, and how much could have been; nothing where there are no utilities."""
+    rows: list[tuple[str, object]] = [] if summary.utility is None else [("utility", summary.utility)]
+    found = summary.utility_certificate
+    if found is None:
+        return rows
+    rows += [("upper bound on utility", found.bound), ("gap to that bound", found.gap)]
+    if found.hopeless:
+        rows.append(("jobs that could not complete, even alone", found.hopeless))
+    if found.no_u3 is not None:
+        rows.append(("the linear programme is left out of it", found.no_u3))
+    return rows
+
+
 def _numbers(summary: Summary) -> dict[str, float | None]:
     flat = summary.flat()
     core: dict[str, float | None] = {
@@ -132,6 +151,9 @@ def _numbers(summary: Summary) -> dict[str, float | None]:
         for statistic in ("mean", "median", "p90", "p99")
     }
     core |= {name: flat.get(name) for name in ("certificate.bound_s", "certificate.gap", "makespan_s")}
+    if summary.utility is not None:
+        bound, gap = "utility_certificate.bound", "utility_certificate.gap"
+        core |= {name: flat.get(name) for name in (_UTILITY, bound, gap)}
     core |= {f"utilisation.{name}": value for name, value in summary.utilisation.items()}
     return core | {
         name: float(getattr(summary, name))
