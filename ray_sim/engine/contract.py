@@ -312,6 +312,7 @@ class GrantedWorld:
         self.cluster: Cluster = world.cluster
         self.restart_us: int = world.restart_us
         self.slot_us: int | None = world.slot_us
+        self.horizon_us: int | None = world.horizon_us if world.bounded else None
         self.jobs = JobColumns(world, sees, policy)
         self.workers: WorkerSlots | None = None if world.chunks is None else world.chunks.slots
         """Where jobs are chunked: the numbers of workers."""
@@ -394,6 +395,8 @@ class Policy(ABC):
     elastic: ClassVar[bool] = False
     """Whether it decides how many workers and parameter servers jobs get: it runs in worlds of elastic jobs
     (truth=placement or pd_ors) and no others. Others give every elastic job what it asks for."""
+    bounded: ClassVar[bool] = False
+    """Whether it plans up to a horizon, which its worlds then must have."""
     uses_seed: ClassVar[bool] = False
     """Whether it draws from its streams."""
 

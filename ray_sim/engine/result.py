@@ -204,7 +204,7 @@ def _status(world: World, outcome: Outcome) -> tuple[pl.Series, pl.Series]:
     codes = {COMPLETED: JobStatus.COMPLETED, REJECTED: JobStatus.REJECTED, EVICTED: JobStatus.EVICTED}
     names = [str(codes.get(code, JobStatus.UNFINISHED)) for code in range(6)]
     status = pl.Series(names).gather(outcome.ledger.status.astype(np.uint32))
-    unfinished = "horizon" if world.horizon_us < NEVER - 1 else "stalled"
+    unfinished = "horizon" if world.bounded else "stalled"
     reasons = [
         {COMPLETED: None, REJECTED: "never_fits", EVICTED: "policy"}.get(code, unfinished)
         for code in range(6)

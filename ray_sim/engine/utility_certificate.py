@@ -139,8 +139,7 @@ def _edges(world: World, hopes: _Hopes, capacity: FloatArray) -> IntArray:
     With a horizon it is the last. Without one a last bucket has no end: it begins when all work could have
     been done one job after another.
     """
-    bounded = world.horizon_us < NEVER_US - 1
-    if bounded:
+    if world.bounded:
         until = world.horizon_us
     else:
         total = hopes.need.sum(axis=0)
@@ -152,4 +151,4 @@ def _edges(world: World, hopes: _Hopes, capacity: FloatArray) -> IntArray:
     buckets = max(2, min(_MOST_BUCKETS, _MOST_CELLS // max(1, len(hopes.job)), slots))
     width = -(-slots // buckets) * step
     edges = np.arange(0, until, width, dtype=np.int64)
-    return np.append(edges, until if bounded else [edges[-1] + width, NEVER_US]).astype(np.int64)
+    return np.append(edges, until if world.bounded else [edges[-1] + width, NEVER_US]).astype(np.int64)

@@ -234,9 +234,14 @@ class World:
         # A chunk may start, stop, start again and finish at one instant.
         return bound + 4 * int(self.chunks.first_chunk[-1])
 
+    @property
+    def bounded(self) -> bool:
+        """Whether there is a horizon."""
+        return self.horizon_us < NEVER_US - 1
+
     def end_us(self, now_us: int) -> int:
         """When a run ends whose last instant is ``now_us``: at its horizon, if it has one."""
-        return now_us if self.horizon_us == NEVER_US - 1 else self.horizon_us
+        return self.horizon_us if self.bounded else now_us
 
     @property
     def resources(self) -> dict[str, int]:

@@ -9,6 +9,7 @@ import numpy as np
 from ray_sim.model.job import TrainingProfile, UtilityProfile
 from ray_sim.model.step_time import pd_ors_sample_s
 from ray_sim.model.units import FloatArray, IntArray, tolerant_ceil
+from ray_sim.model.utility import utility as worth
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,17 +81,5 @@ def slot_job(
         workers_per_ps=float(training.workers_per_ps[number]),
         worker_demand=training.worker_demand[number],
         ps_demand=training.ps_demand[number],
-        utility=utility_after(utility, number, elapsed_s),
+        utility=worth(utility, np.array(number), elapsed_s),
     )
-
-
-def utility_after(utility: UtilityProfile, job: int, elapsed_s: FloatArray) -> FloatArray:
-    """What a job is worth so many seconds after its arrival, max / (1 + exp(decay (d - due))).
-
-    Far beyond what is due it is 0, where the exponential has no floating-point number.
-    """
-    exponent = utility.utility_decay_per_s[job] * (elapsed_s - utility.utility_due_s[job])
-    # exp(-|x|) never overflows: 1 / (1 + e^x) = e^-x / (1 + e^-x).
-    small = np.exp(-np.abs(exponent))
-    worth: FloatArray = utility.utility_max[job] * np.where(exponent > 0, small, 1.0) / (1.0 + small)
-    return worth
