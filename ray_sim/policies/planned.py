@@ -24,6 +24,7 @@ from ray_sim.model.utility import arrival_slot
 from ray_sim.policies.plans import JOB, SERVER, SLOT, Plans
 from ray_sim.solvers.pd_ors.job import SlotJob, slot_job
 from ray_sim.solvers.pd_ors.market import Market, SlotPlan
+from ray_sim.solvers.pd_ors.schedule import Infeasible, NotWorthIt, Obstacle
 
 
 class Refusal(StrEnum):
@@ -35,6 +36,13 @@ class Refusal(StrEnum):
     """It cannot be done by the horizon with what is left."""
     SOLVER = "solver"
     """None was found, but there may be a way to do it."""
+
+
+def refusal(outcome: Infeasible | NotWorthIt) -> Refusal:
+    """What a search that found no schedule means for the job."""
+    if isinstance(outcome, NotWorthIt):
+        return Refusal.PRICE
+    return Refusal.SOLVER if outcome.obstacle is Obstacle.GRID else Refusal.INFEASIBLE
 
 
 UNFINISHED = Parameter(

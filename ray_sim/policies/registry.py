@@ -19,6 +19,7 @@ from ray_sim.policies.dorm import Dorm
 from ray_sim.policies.drf import Drf
 from ray_sim.policies.fifo import Fifo
 from ray_sim.policies.las import Las
+from ray_sim.policies.oasis import Oasis
 from ray_sim.policies.optimus.policy import Optimus
 from ray_sim.policies.pd_ors.policy import PdOrs
 from ray_sim.policies.sjf import Sjf
@@ -37,6 +38,7 @@ BUILT_IN: tuple[type[Policy], ...] = (
     Dorm,
     Optimus,
     PdOrs,
+    Oasis,
 )
 ENTRY_POINT_GROUP = "ray_sim.policies"
 

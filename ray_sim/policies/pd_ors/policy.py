@@ -11,27 +11,14 @@ from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.policies.pd_ors.parameters import PARAMETERS
-from ray_sim.policies.planned import Planned, Refusal, Stall
+from ray_sim.policies.planned import Planned, Refusal, Stall, refusal
 from ray_sim.solvers.pd_ors.gain import Favour, Rounding
 from ray_sim.solvers.pd_ors.job import SlotJob
 from ray_sim.solvers.pd_ors.market import Market, SlotPlan
 from ray_sim.solvers.pd_ors.prices import Cluster, Constants, Ranges, declared_constants, traced_constants
-from ray_sim.solvers.pd_ors.schedule import (
-    Infeasible,
-    NotWorthIt,
-    Obstacle,
-    Planning,
-    Schedule,
-    best_schedule,
-)
+from ray_sim.solvers.pd_ors.schedule import Planning, Schedule, best_schedule
 
 _FAVOUR: dict[str, Favour] = {"one": "neither", "packing": "packing", "covering": "covering"}
-
-_REFUSAL = {
-    Obstacle.HORIZON: Refusal.INFEASIBLE,
-    Obstacle.GRID: Refusal.SOLVER,
-    Obstacle.ROOM: Refusal.INFEASIBLE,
-}
 
 
 class PdOrs(Planned):
@@ -139,14 +126,10 @@ class PdOrs(Planned):
         stall = stalls[at]
         outcome = best_schedule(job, stall.market, self._planning, self._streams)
         self._counted["unsolved_slots"] += outcome.unsolved
-        match outcome:
-            case Schedule():
-                plan = outcome.plan
-                return SlotPlan(plan.slot, stall.servers[plan.server], plan.workers, plan.ps)
-            case NotWorthIt():
-                return Refusal.PRICE
-            case Infeasible():
-                return _REFUSAL[outcome.obstacle]
+        if not isinstance(outcome, Schedule):
+            return refusal(outcome)
+        plan = outcome.plan
+        return SlotPlan(plan.slot, stall.servers[plan.server], plan.workers, plan.ps)
 
 
 def _floats(numbers: Sequence[float] | None) -> FloatArray:

@@ -109,7 +109,7 @@ def traced_constants(jobs: Iterable[SlotJob], cluster: Cluster) -> Constants:
     least_work = min((work for _, work in paying), default=1.0)
     payments = [max(float(job.utility[-1]), floor) * (least_work / work) for job, work in paying]
     slots = counted[0].arrival + len(counted[0].utility)
-    return _constants(min(payments, default=best), highest, cluster, slots)
+    return price_range(min(payments, default=best), highest, cluster, slots)
 
 
 def declared_constants(ranges: Ranges, cluster: Cluster, slots: int) -> Constants:
@@ -128,7 +128,7 @@ def declared_constants(ranges: Ranges, cluster: Cluster, slots: int) -> Constant
     demand = ranges.least_demand
     highest = np.divide(most, demand, out=np.zeros(len(demand)), where=demand > 0)
     payment = max(least, UTILITY_FLOOR * most) * (least_work / most_work)
-    return _constants(payment, highest, cluster, slots)
+    return price_range(payment, highest, cluster, slots)
 
 
 def job_demand(job: SlotJob, cluster: Cluster) -> FloatArray:
@@ -142,7 +142,7 @@ def job_work(job: SlotJob, cluster: Cluster) -> float:
     return tolerant_ceil(job.samples * job.theta_external) * float(job_demand(job, cluster).sum())
 
 
-def _constants(payment: float, highest: FloatArray, cluster: Cluster, slots: int) -> Constants:
+def price_range(payment: float, highest: FloatArray, cluster: Cluster, slots: int) -> Constants:
     """So low that all resources at L cost half of the least payment: the dual starts below half the optimum.
 
     Every price can rise by e at least: by so much a sale pays for what it displaces.

@@ -115,7 +115,7 @@ def best_schedule(job: SlotJob, market: Market, planning: Planning, streams: Str
     chosen = _chosen_each(costs, bounds[-1]) if planning.round == "each" else _chosen_last(costs, bounds[-1])
     if chosen is None:
         return Infeasible(Obstacle.ROOM, costs.slots.unsolved)
-    schedule = _schedule(job, trim(job, chosen), costs.slots.unsolved)
+    schedule = schedule_of(job, trim(job, chosen), costs.slots.unsolved)
     if schedule.payoff <= 0:
         return NotWorthIt(schedule.payoff, at_once=False, unsolved=costs.slots.unsolved)
     return schedule
@@ -149,12 +149,23 @@ def _tasks(costs: SlotCosts, done: IntArray) -> dict[int, Tasks | None]:
 
 
 def _search(costs: SlotCosts, row: Callable[[int], FloatArray], bound: float) -> IntArray | None:
-    """(n,) quanta to do in each slot up to the best end; None where the work cannot be done.
+    return spread_work(costs.job.utility, costs.quanta.number, row, bound)
+
+
+def spread_work(
+    utility: FloatArray, n: int, row: Callable[[int], FloatArray], bound: float
+) -> IntArray | None:
+    """Quanta to do in each slot up to the best end; None where the work cannot be done.
 
     One table serves all ends. The search stops at an end after which no schedule can be better, as none
     costs less than ``bound`` and utilities fall.
+
+    Parameters
+    ----------
+    utility : of each slot as an end
+    n : quanta in all
+    row : from a slot to what 0, 1, .. quanta cost there
     """
-    utility, n = costs.job.utility, costs.quanta.number
     least = np.full(n + 1, np.inf)
     least[0] = 0.0
     choices: list[IntArray] = []
@@ -177,7 +188,8 @@ def _search(costs: SlotCosts, row: Callable[[int], FloatArray], bound: float) ->
     return done
 
 
-def _schedule(job: SlotJob, slots: list[Tasks], unsolved: int) -> Schedule:
+def schedule_of(job: SlotJob, slots: list[Tasks], unsolved: int = 0) -> Schedule:
+    """What a job holds in its slots, in their order, put together."""
     held = np.concatenate([tasks.held for tasks in slots])
     price = np.concatenate([tasks.price for tasks in slots])
     plan = SlotPlan(
