@@ -441,6 +441,10 @@ class Policy(ABC):
         """What the policy has counted, for the summary; nothing unless it says otherwise."""
         return {}
 
+    def course(self) -> Mapping[str, tuple[IntArray, FloatArray]]:
+        """Numbers over time for the timeline, by column: instants that rise, and values; none by default."""
+        return {}
+
     def order(self, world: GrantedWorld) -> Order | None:
         """The order rule of the compiled loop, if the policy is nothing but one."""
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
@@ -26,7 +26,7 @@ from ray_sim.kernels.arrays import (
 )
 from ray_sim.model.metrics import Trim, summarise
 from ray_sim.model.result import EVENT_SCHEMA, JOB_SCHEMA, JobStatus, RunResult
-from ray_sim.model.units import BoolArray, IntArray, seconds_to_us, us_to_seconds
+from ray_sim.model.units import BoolArray, FloatArray, IntArray, seconds_to_us, us_to_seconds
 from ray_sim.model.utility import delay_s, utility
 
 
@@ -46,6 +46,8 @@ class Outcome:
     elastic: ElasticOutcome | None = None
     decision_seconds: Sequence[float] = ()
     policy_counts: Mapping[str, int] | None = None
+    course: Mapping[str, tuple[IntArray, FloatArray]] = field(default_factory=dict)
+    """See `Policy.course`."""
 
 
 def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> RunResult:
@@ -252,6 +254,12 @@ def _events(world: World, record: Recorder) -> pl.DataFrame:
     return frame.select(pl.col(name).cast(kind) for name, kind in EVENT_SCHEMA.items())
 
 
+def _last_at(time_us: IntArray, known_us: IntArray, value: FloatArray) -> pl.Series:
+    """The last value known at each of these instants, null before the first."""
+    at = np.searchsorted(known_us, time_us, side="right") - 1
+    return pl.Series(np.append(value, np.nan)[at]).fill_nan(None)
+
+
 def _timeline(world: World, outcome: Outcome) -> pl.DataFrame:
     record, n = outcome.record, int(outcome.record.size[1])
     used = {
@@ -270,5 +278,6 @@ def _timeline(world: World, outcome: Outcome) -> pl.DataFrame:
             "running": record.line_running[:n].astype(np.int64),
             **used,
             **errors,
+            **{name: _last_at(record.line_time[:n], *points) for name, points in outcome.course.items()},
         }
     )

@@ -481,6 +481,7 @@ class Simulation:
             None if self._elastic is None else self._elastic.done(end, self._ledger),
             decision_seconds,
             dict(self._policy.counts()),
+            dict(self._policy.course()),
         )
         return build_result(self._full_world, outcome, trim)
 

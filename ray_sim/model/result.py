@@ -215,7 +215,8 @@ class RunResult:
 
     `timeline` has a row per instant at which something changed: `time_s`, `waiting`, `running` and
     `used_<resource>` in the resource's unit; of elastic jobs also `speed_error` and `convergence_error` as
-    in `Summary`, over what the policy told at this instant, null where it told nothing.
+    in `Summary`, over what the policy told at this instant, null where it told nothing. A policy may add
+    more, see `Policy.course`.
     """
 
     jobs: pl.DataFrame

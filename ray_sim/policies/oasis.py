@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -13,7 +14,7 @@ from ray_sim.model.units import IntArray
 from ray_sim.policies.planned import OPTIONS, Planned, Refusal, Stall, refusal
 from ray_sim.solvers.oasis import Sides, apart, best_schedule, role_constants
 from ray_sim.solvers.pd_ors.job import SlotJob
-from ray_sim.solvers.pd_ors.market import Market, SlotPlan
+from ray_sim.solvers.pd_ors.market import Market
 from ray_sim.solvers.pd_ors.prices import Cluster
 from ray_sim.solvers.pd_ors.schedule import Planning, Schedule
 
@@ -68,8 +69,9 @@ class Oasis(Planned):
         unfinished: str = "leave",
         replan: str = "none",
         idle: str = "leave",
+        record: bool = False,
     ) -> None:
-        super().__init__(unfinished, replan, idle)
+        super().__init__(unfinished, replan, idle, record)
         self._worker_share = worker_share
         self._is_exact = grid == "exact"
         self._planning = Planning(quanta)
@@ -110,7 +112,7 @@ class Oasis(Planned):
             for role, of_side, cluster in zip((WORKER, PARAMETER_SERVER), servers, clusters, strict=True)
         ]
 
-    def _best_plan(self, job: SlotJob, stalls: Sequence[Stall]) -> SlotPlan | Refusal:
+    def _best_plan(self, job: SlotJob, stalls: Sequence[Stall]) -> Schedule | Refusal:
         """By `best_schedule`, on the servers of the job's partition."""
         at = self._of_partition.get(self.partition_of(job.number))
         if at is None:
@@ -119,8 +121,8 @@ class Oasis(Planned):
         outcome = best_schedule(job, Sides(workers.market, ps.market), self._parts(job))
         if not isinstance(outcome, Schedule):
             return refusal(outcome)
-        plan, servers = outcome.plan, np.concatenate([workers.servers, ps.servers])
-        return SlotPlan(plan.slot, servers[plan.server], plan.workers, plan.ps)
+        servers = np.concatenate([workers.servers, ps.servers])
+        return replace(outcome, plan=replace(outcome.plan, server=servers[outcome.plan.server]))
 
     def _parts(self, job: SlotJob) -> int:
         """Parts of its work."""

@@ -19,12 +19,12 @@ from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import Exchange, TrainingProfile, UtilityProfile
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
-from ray_sim.model.units import NEVER_US, QUANTA_PER_UNIT, US_PER_S, BoolArray, IntArray
+from ray_sim.model.units import NEVER_US, QUANTA_PER_UNIT, US_PER_S, BoolArray, FloatArray, IntArray
 from ray_sim.model.utility import arrival_slot
 from ray_sim.policies.plans import JOB, SERVER, SLOT, Plans
 from ray_sim.solvers.pd_ors.job import SlotJob, slot_job
 from ray_sim.solvers.pd_ors.market import Market, SlotPlan
-from ray_sim.solvers.pd_ors.schedule import Infeasible, NotWorthIt, Obstacle
+from ray_sim.solvers.pd_ors.schedule import Infeasible, NotWorthIt, Obstacle, Schedule
 
 
 class Refusal(StrEnum):
@@ -69,7 +69,15 @@ IDLE = Parameter(
     "is planned for their last slot, where that is free, in the order of jobs",
     choices=("leave", "give"),
 )
-OPTIONS = (UNFINISHED, REPLAN, IDLE)
+RECORD = Parameter(
+    "record",
+    "bool",
+    False,
+    "whether the timeline has `primal`, the utility of all plans so far, and `dual`, all payoffs so far and "
+    "what all servers cost at their prices",
+    source="1.4: the dual is never smaller, whatever plans were found",
+)
+OPTIONS = (UNFINISHED, REPLAN, IDLE, RECORD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +113,11 @@ class Planned(Policy):
     elastic: ClassVar[bool] = True
     bounded: ClassVar[bool] = True
 
-    def __init__(self, unfinished: str = "leave", replan: str = "none", idle: str = "leave") -> None:
+    def __init__(self, unfinished: str, replan: str, idle: str, record: bool) -> None:
         self._extends = unfinished == "extend"
         self._replans = replan == "failed"
         self._gives = idle == "give"
+        self._records = record
         if self._extends or self._replans:
             self.sees = self.sees | {"work_left"}  # type: ignore[misc]  # what it sees is a choice
         if self._gives:
@@ -139,6 +148,10 @@ class Planned(Policy):
         self._plans = Plans.nothing()
         self._admitted = np.zeros(len(world.jobs.submit_us), dtype=np.bool_)
         self._counted: Counter[str] = Counter()
+        self._earned = np.zeros(2)
+        """By the schedules of all admitted jobs: their utility, and their payoff."""
+        self._objectives = np.empty((0, 3))
+        """A row for each arrival if it is to be recorded: when, the primal and the dual objective."""
         self._stalls = self._open()
 
     @abstractmethod
@@ -146,8 +159,8 @@ class Planned(Policy):
         """Markets on which nothing is sold; sets of servers that do not overlap."""
 
     @abstractmethod
-    def _best_plan(self, job: SlotJob, stalls: Sequence[Stall]) -> SlotPlan | Refusal:
-        """The plan with the largest positive payoff at the prices of ``stalls``, on servers of the run.
+    def _best_plan(self, job: SlotJob, stalls: Sequence[Stall]) -> Schedule | Refusal:
+        """The schedule with the largest positive payoff at the prices of ``stalls``, on servers of the run.
 
         It is carried out, and nothing is sold here.
         """
@@ -200,16 +213,25 @@ class Planned(Policy):
         refused = {}
         for job in np.setdiff1d(view.arrived, view.returned).tolist():
             planned = self.slot_job(job)
-            refusal = Refusal.INFEASIBLE if planned is None else self._plan(planned, view, slot)
-            if refusal is None:
+            outcome = Refusal.INFEASIBLE if planned is None else self._plan(planned, view, slot)
+            if isinstance(outcome, Refusal):
+                refused[job] = outcome.value
+                self._counted[f"refused_{outcome.value}"] += 1
+            else:
                 self._admitted[job] = True
                 self._counted["admitted"] += 1
-            else:
-                refused[job] = refusal.value
-                self._counted[f"refused_{refusal.value}"] += 1
+            if self._records:
+                self._note(view.now_us, outcome)
         return refused
 
-    def _plan(self, job: SlotJob, view: View, slot: int) -> Refusal | None:
+    def _note(self, now_us: int, outcome: Schedule | Refusal) -> None:
+        """The objectives after an arrival."""
+        self._earned += (0.0, 0.0) if isinstance(outcome, Refusal) else (outcome.utility, outcome.payoff)
+        costs = sum(stall.market.dual for stall in self._stalls)
+        row = (now_us, self._earned[0], self._earned[1] + costs)
+        self._objectives = np.vstack([self._objectives, row])
+
+    def _plan(self, job: SlotJob, view: View, slot: int) -> Schedule | Refusal:
         """Carry out the best plan of a job from now on, or say why there is none."""
         if self._training.exchange[job.number] == Exchange.ALL_REDUCE:
             return Refusal.INFEASIBLE  # there is no form of it without parameter servers
@@ -219,9 +241,9 @@ class Planned(Policy):
         found = self._best_plan(job, stalls)
         if isinstance(found, Refusal):
             return found
-        self._plans = self._plans.having(job.number, found)
-        self._book(job, found, sign=1)
-        return None
+        self._plans = self._plans.having(job.number, found.plan)
+        self._book(job, found.plan, sign=1)
+        return found
 
     def _book(self, job: SlotJob, plan: SlotPlan, *, sign: int) -> None:
         """Sell a plan, or take it back."""
@@ -257,22 +279,22 @@ class Planned(Policy):
             before, old = self._plans, self._plans.of(job)
             self._plans = before.kept(before.rows[:, JOB] != job)
             self._book(rest, old, sign=-1)
-            if self._plan(rest, view, slot) is None:
-                self._counted["replanned"] += 1
-            else:
+            if isinstance(self._plan(rest, view, slot), Refusal):
                 self._plans = before
                 self._book(rest, old, sign=1)
+            else:
+                self._counted["replanned"] += 1
 
     def _extend(self, view: View, slot: int, active: IntArray) -> None:
         """Admitted jobs whose plan is over; those that find no other are given up."""
         over = active[self._admitted[active] & ~np.isin(active, self._plans.rows[:, JOB])]
         for job in over.tolist():
             rest = self._rest(job, view, slot)
-            if rest is not None and self._plan(rest, view, slot) is None:
-                self._counted["extended"] += 1
-            else:
+            if rest is None or isinstance(self._plan(rest, view, slot), Refusal):
                 self._admitted[job] = False
                 self._counted["given_up"] += 1
+            else:
+                self._counted["extended"] += 1
 
     def _filled(self, view: View, active: IntArray, now: Plans) -> Plans:
         """This slot with what is idle given to jobs that wait for a later one."""
@@ -296,12 +318,21 @@ class Planned(Policy):
         """Jobs admitted and refused, and what became of plans."""
         return dict(sorted(self._counted.items()))
 
+    def course(self) -> dict[str, tuple[IntArray, FloatArray]]:
+        """The objectives, if they are recorded."""
+        if not self._records:
+            return {}
+        now_us = self._objectives[:, 0].astype(np.int64)
+        return {name: (now_us, self._objectives[:, i]) for i, name in enumerate(("primal", "dual"), 1)}
+
     def state(self) -> State:
         """Plans and loads; prices follow from these."""
         counted = self.counts()
         return {
             "plans": self._plans.rows.copy(),
             "admitted": self._admitted.copy(),
+            "earned": self._earned.copy(),
+            "objectives": self._objectives.copy(),
             "counts": np.array(list(counted.values()), dtype=np.int64),
             "count_names": np.frombuffer(" ".join(counted).encode(), dtype=np.uint8),
             **{f"load.{i}": stall.market.load.copy() for i, stall in enumerate(self._stalls)},
@@ -311,6 +342,8 @@ class Planned(Policy):
         """Continue from a state."""
         self._plans = Plans(state["plans"].copy())
         self._admitted[:] = state["admitted"]
+        self._earned[:] = state["earned"]
+        self._objectives = state["objectives"].copy()
         names = state["count_names"].tobytes().decode().split()
         self._counted = Counter(dict(zip(names, state["counts"].tolist(), strict=True)))
         for i, stall in enumerate(self._stalls):

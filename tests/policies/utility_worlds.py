@@ -9,10 +9,11 @@ from dataclasses import replace
 import numpy as np
 
 from ray_sim.engine.world import Partition, World, build_world
-from ray_sim.model.availability import Availability
+from ray_sim.model.cluster import Cluster
 from ray_sim.model.job import TrainingProfile, UtilityProfile
+from ray_sim.model.step_time import pd_ors_sample_s
 from tests.training import profile, together
-from tests.worlds import Job, cluster_of, job_table
+from tests.worlds import Change, Job, availability, cluster_of, job_table
 
 SLOT_S = 100.0
 
@@ -41,21 +42,18 @@ def utility_world(
     slots: int,
     *,
     params: Mapping[str, object] | None = None,
-    outages: Sequence[tuple[float, int, bool]] = (),
+    outages: Sequence[Change] = (),
     vc: Sequence[str] | None = None,
     server_vc: Sequence[str] | None = None,
+    speed: Sequence[float] | None = None,
     partition: Partition = "none",
 ) -> World:
-    """Slots of 100 s, and the truth of PD-ORS; outages are (time, server, whether it is there from then)."""
+    """Slots of 100 s, and the truth of PD-ORS; servers go and come back with ``outages``."""
     vcs: Sequence[str | None] = [None] * len(jobs) if vc is None else vc
     table = job_table([Job(at, 1, 100.0, label) for at, label in zip(submit_s, vcs, strict=True)])
     columns = np.array(utilities, dtype=np.float64).reshape(-1, 3).T
     table = replace(table, training=together(*jobs), utility=UtilityProfile(*columns))
-    cluster = cluster_of(gpus, vc=server_vc)
-    if outages:
-        times, servers, up = zip(*outages, strict=True)
-        us = (np.array(times) * 1_000_000).astype(np.int64)
-        cluster = replace(cluster, availability=Availability(us, np.array(servers), np.array(up)))
+    cluster = _failing(cluster_of(gpus, vc=server_vc, speed=speed), outages)
     facts = {"truth": "pd_ors", "slot_s": SLOT_S, "horizon_s": slots * SLOT_S}
     return build_world(table, cluster, partition=partition, params={**facts, **(params or {})})
 
@@ -64,3 +62,66 @@ def example_1_a(**others: object) -> World:
     """Three jobs, one server of 6 GPUs, two slots: utilities 5, 4; 9, 3; 2, 1."""
     utilities = [worth(5, 4), worth(9, 3), worth(2, 1)]
     return utility_world([0.0] * 3, [pd_ors_job()] * 3, utilities, [6], 2, **others)  # type: ignore[arg-type]  # as above
+
+
+def _failing(cluster: Cluster, outages: Sequence[Change]) -> Cluster:
+    return replace(cluster, availability=availability(outages)) if outages else cluster
+
+
+HOUR_S = 3600.0
+
+
+def paper_world(
+    jobs: int,
+    servers: int,
+    slots: int,
+    seed: int,
+    *,
+    params: Mapping[str, object] | None = None,
+    outages: Sequence[Change] = (),
+) -> World:
+    """Jobs in the published ranges of PD-ORS that could end alone, on servers as there; slots of an hour.
+
+    They ask for 1 to 30 workers, F at most, which FIFO gives them.
+    """
+    draw = np.random.default_rng(seed)
+    submit_s = HOUR_S * np.sort(draw.integers(0, slots, jobs))
+    submit_s -= submit_s[0]
+    drawn: list[TrainingProfile] = []
+    while len(drawn) < jobs:
+        job = _paper_job(draw)
+        alone_s = job.work * pd_ors_sample_s(job, np.array([0]), True) / job.batch
+        if alone_s[0] <= slots * HOUR_S - submit_s[len(drawn)]:
+            drawn.append(job)
+    fading = np.where(draw.random(jobs) < 0.1, 0.0, draw.uniform(0.01, 1, jobs))
+    fading = np.where(draw.random(jobs) < 0.35, draw.uniform(4, 6, jobs), fading)
+    due_s = HOUR_S * draw.uniform(1, 15, jobs)
+    room = {"cpu": [72.0] * servers, "memory_gib": [192.0] * servers, "disk_gib": [500.0] * servers}
+    cluster = cluster_of([8.0] * servers, **room)
+    table = job_table([Job(at, 1, 100.0) for at in submit_s.tolist()], cluster.resources)
+    utility = UtilityProfile(draw.uniform(1, 100, jobs), fading / HOUR_S, due_s)
+    table = replace(table, training=together(*drawn), utility=utility)
+    facts = {"truth": "pd_ors", "slot_s": HOUR_S, "horizon_s": slots * HOUR_S}
+    return build_world(table, _failing(cluster, outages), params={**facts, **(params or {})})
+
+
+def _paper_job(draw: np.random.Generator) -> TrainingProfile:
+    mbps, batch, gamma = draw.uniform(100, 5000), int(draw.integers(1, 201)), int(draw.integers(1, 11))
+    workers = min(int(draw.integers(1, 31)), batch)
+    job = profile(
+        epochs=int(draw.integers(50, 201)),
+        samples=int(draw.integers(20_000, 500_001)),
+        batch=batch,
+        sample_s=HOUR_S * draw.uniform(1e-5, 1e-4),
+        gradient_mb=draw.uniform(30, 575),
+        bandwidth_mbps=mbps,
+        internal_bandwidth_mbps=10 * mbps,
+        workers_per_ps=gamma,
+        num_workers=workers,
+        num_ps=-(-workers // gamma),
+    )
+    of_worker, of_ps = (
+        [[gpus * 1000, draw.integers(1, 11) * 1000, draw.integers(2, 33) * 1024, draw.integers(5, 11) * 1024]]
+        for gpus in (draw.integers(0, 5), 0)
+    )
+    return replace(job, worker_demand=np.array(of_worker), ps_demand=np.array(of_ps))

@@ -39,7 +39,7 @@ def side(capacity: list[int], prices: list[float], slots: int) -> Market:
 
 
 def test_example_6_d_takes_two_slots() -> None:
-    # Two slots: 3 workers (2 on the cheap server: 2 x 2 x 0.5; 1 on the other: 2 x 1), 2 PS (0.8): 9.6 in all,
+    # Two slots: 3 workers (2 on the cheap server: 2 x 2 x 0.5; 1 on the other: 2 x 1), 2 PS (0.8): 9.6,
     # and 12 - 9.6 = 2.4.
     # Three slots: 2 workers (2) and 1 PS (0.4): 7.2, 9 - 7.2 = 1.8.
     sides = Sides(side([4, 4], [0.5, 1], 3), side([2], [0.4], 3))
@@ -55,8 +55,9 @@ def test_example_6_d_takes_two_slots() -> None:
 
 
 def test_the_constants_of_example_6_d() -> None:
-    # 6 worker-slots. Workers: 6 x 2 = 12 of 3 slots x 8: 1 / eta = 12 / 24, L = 9 / (4 x 2 x 12). U = f(1) / 2,
-    # as 3 workers take ceil(6 / 3) = 2 slots. Parameter servers: 6 x 1 = 6 of 3 x 2: L = 9 / (4 x 1 x 6), U = 12.
+    # 6 worker-slots. Workers: 6 x 2 = 12 of 3 slots x 8: 1 / eta = 12 / 24, L = 9 / (4 x 2 x 12). 3 workers
+    # take ceil(6 / 3) = 2 slots: U = f(1) / 2.
+    # Parameter servers: 6 x 1 = 6 of 3 x 2, L = 9 / (4 x 1 x 6), U = f(1) / 1.
     workers = role_constants([EXAMPLE_D], WORKER, servers([4], [4]), 3)
     ps = role_constants([EXAMPLE_D], PARAMETER_SERVER, servers([2]), 3)
     assert (workers.lowest, workers.highest[0]) == pytest.approx((9 / 96, 6))

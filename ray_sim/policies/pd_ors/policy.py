@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -14,7 +15,7 @@ from ray_sim.policies.pd_ors.parameters import PARAMETERS
 from ray_sim.policies.planned import Planned, Refusal, Stall, refusal
 from ray_sim.solvers.pd_ors.gain import Favour, Rounding
 from ray_sim.solvers.pd_ors.job import SlotJob
-from ray_sim.solvers.pd_ors.market import Market, SlotPlan
+from ray_sim.solvers.pd_ors.market import Market
 from ray_sim.solvers.pd_ors.prices import Cluster, Constants, Ranges, declared_constants, traced_constants
 from ray_sim.solvers.pd_ors.schedule import Planning, Schedule, best_schedule
 
@@ -48,8 +49,9 @@ class PdOrs(Planned):
         unfinished: str = "leave",
         replan: str = "none",
         idle: str = "leave",
+        record: bool = False,
     ) -> None:
-        super().__init__(unfinished, replan, idle)
+        super().__init__(unfinished, replan, idle, record)
         self._planning = Planning(quanta, Rounding(_FAVOUR[gain], delta, tries), round)
         self._declares = constants == "declared"
         self._declared = {
@@ -118,7 +120,7 @@ class PdOrs(Planned):
             work=(float(work[0]), float(work[1])),
         )
 
-    def _best_plan(self, job: SlotJob, stalls: Sequence[Stall]) -> SlotPlan | Refusal:
+    def _best_plan(self, job: SlotJob, stalls: Sequence[Stall]) -> Schedule | Refusal:
         """By `best_schedule`, on the servers of the job's partition."""
         at = self._of_partition.get(self.partition_of(job.number))
         if at is None:
@@ -128,8 +130,7 @@ class PdOrs(Planned):
         self._counted["unsolved_slots"] += outcome.unsolved
         if not isinstance(outcome, Schedule):
             return refusal(outcome)
-        plan = outcome.plan
-        return SlotPlan(plan.slot, stall.servers[plan.server], plan.workers, plan.ps)
+        return replace(outcome, plan=replace(outcome.plan, server=stall.servers[outcome.plan.server]))
 
 
 def _floats(numbers: Sequence[float] | None) -> FloatArray:
