@@ -74,6 +74,7 @@ def test_whoever_is_admitted_earns_what_was_planned(round_: str, gain: str) -> N
     assert summary.utility == pytest.approx(timeline["primal"][-1])
     assert (timeline["primal"] <= timeline["dual"]).all()
     assert summary.utility_certificate is not None
+    assert summary.utility is not None
     assert summary.utility <= summary.utility_certificate.bound
 
 

@@ -96,8 +96,8 @@ def paper_world(
     fading = np.where(draw.random(jobs) < 0.1, 0.0, draw.uniform(0.01, 1, jobs))
     fading = np.where(draw.random(jobs) < 0.35, draw.uniform(4, 6, jobs), fading)
     due_s = HOUR_S * draw.uniform(1, 15, jobs)
-    room = {"cpu": [72.0] * servers, "memory_gib": [192.0] * servers, "disk_gib": [500.0] * servers}
-    cluster = cluster_of([8.0] * servers, **room)
+    capacity = [[amount] * servers for amount in (8.0, 72.0, 192.0, 500.0)]
+    cluster = cluster_of(capacity[0], cpu=capacity[1], memory_gib=capacity[2], disk_gib=capacity[3])
     table = job_table([Job(at, 1, 100.0) for at in submit_s.tolist()], cluster.resources)
     utility = UtilityProfile(draw.uniform(1, 100, jobs), fading / HOUR_S, due_s)
     table = replace(table, training=together(*drawn), utility=utility)
