@@ -68,10 +68,9 @@ class Oasis(Planned):
         quanta: int | None = None,
         unfinished: str = "leave",
         replan: str = "none",
-        idle: str = "leave",
         record: bool = False,
     ) -> None:
-        super().__init__(unfinished, replan, idle, record)
+        super().__init__(unfinished, replan, record)
         self._worker_share = worker_share
         self._is_exact = grid == "exact"
         self._planning = Planning(quanta)

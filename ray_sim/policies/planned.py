@@ -21,6 +21,8 @@ from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import NEVER_US, QUANTA_PER_UNIT, US_PER_S, BoolArray, FloatArray, IntArray
 from ray_sim.model.utility import arrival_slot
+from ray_sim.policies.bundles import bundles
+from ray_sim.policies.gifts import enlarged, left_free
 from ray_sim.policies.plans import JOB, SERVER, SLOT, Plans
 from ray_sim.solvers.pd_ors.job import SlotJob, slot_job
 from ray_sim.solvers.pd_ors.market import Market, SlotPlan
@@ -65,8 +67,8 @@ IDLE = Parameter(
     "idle",
     "choice",
     "leave",
-    "what no plan uses in a slot. leave: stays idle; give: admitted jobs without tasks in the slot hold what "
-    "is planned for their last slot, where that is free, in the order of jobs",
+    "what no plan uses in a slot. leave: stays idle; give: admitted jobs get more workers and parameter "
+    "servers, in the order of jobs, if they train faster with them",
     choices=("leave", "give"),
 )
 RECORD = Parameter(
@@ -77,7 +79,8 @@ RECORD = Parameter(
     "what all servers cost at their prices",
     source="1.4: the dual is never smaller, whatever plans were found",
 )
-OPTIONS = (UNFINISHED, REPLAN, IDLE, RECORD)
+OPTIONS = (UNFINISHED, REPLAN, RECORD)
+"""Of all of them. Who keeps roles apart cannot give bundles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +116,7 @@ class Planned(Policy):
     elastic: ClassVar[bool] = True
     bounded: ClassVar[bool] = True
 
-    def __init__(self, unfinished: str, replan: str, idle: str, record: bool) -> None:
+    def __init__(self, unfinished: str, replan: str, record: bool, idle: str = "leave") -> None:
         self._extends = unfinished == "extend"
         self._replans = replan == "failed"
         self._gives = idle == "give"
@@ -148,6 +151,7 @@ class Planned(Policy):
         self._plans = Plans.nothing()
         self._admitted = np.zeros(len(world.jobs.submit_us), dtype=np.bool_)
         self._counted: Counter[str] = Counter()
+        self._bundles = bundles(world, world.jobs.batch)
         self._earned = np.zeros(2)
         """By the schedules of all admitted jobs: their utility, and their payoff."""
         self._objectives = np.empty((0, 3))
@@ -179,7 +183,7 @@ class Planned(Policy):
         active = np.setdiff1d(active, list(refused))
         now = self._plans.kept(view.available[self._plans.rows[:, SERVER]]).at(slot)
         if self._gives:
-            now = self._filled(view, active, now)
+            now = self._enlarged(view, active, now, slot)
         return Decision(
             changes=towards(view.holdings, active, now.holdings(active)),
             reject=np.array(list(refused), dtype=np.int64),
@@ -296,22 +300,18 @@ class Planned(Policy):
             else:
                 self._counted["extended"] += 1
 
-    def _filled(self, view: View, active: IntArray, now: Plans) -> Plans:
-        """This slot with what is idle given to jobs that wait for a later one."""
-        free = self._world.cluster.capacity * view.available[:, None]
-        demand = view.jobs.role_demand
-        for job in np.unique(now.rows[:, JOB]).tolist():
-            plan = now.of(job)
-            np.subtract.at(free, plan.server, _quanta(plan, demand[job]))
-        for job in np.setdiff1d(self._plans.rows[:, JOB], now.rows[:, JOB]).tolist():
-            plan = self._plans.of(job)
-            last = plan.slot == plan.slot[-1]
-            held = SlotPlan(plan.slot[last], plan.server[last], plan.workers[last], plan.ps[last])
-            quanta = _quanta(held, demand[job])
-            if (quanta <= free[held.server]).all():
-                free[held.server] -= quanta
-                now = now.having(job, held)
-                self._counted["slots_given"] += 1
+    def _enlarged(self, view: View, active: IntArray, now: Plans, slot: int) -> Plans:
+        """This slot with what is idle given to admitted jobs, in their order."""
+        there = self._world.cluster.capacity * view.available[:, None]
+        demand = self._world.jobs.role_demand
+        for number in active[self._admitted[active]].tolist():
+            job = self.slot_job(number)
+            mine = self._world.server_partition == self.partition_of(number)
+            free = left_free(there, now, demand) * mine[:, None]
+            larger = None if job is None else enlarged(job, now.of(number), slot, self._bundles, free)
+            if larger is not None:
+                now = now.kept(now.rows[:, JOB] != number).having(number, larger)
+                self._counted["gifts"] += 1
         return now
 
     def counts(self) -> dict[str, int]:
@@ -353,12 +353,6 @@ class Planned(Policy):
 
 def _reprice(market: Market) -> None:
     market.price[:] = market.constants.prices(market.load, market.cluster.capacity)
-
-
-def _quanta(plan: SlotPlan, demand: IntArray) -> IntArray:
-    """(n, R) that each row takes, where a worker and a parameter server demand (2, R)."""
-    taken: IntArray = np.stack([plan.workers, plan.ps], axis=1) @ demand
-    return taken
 
 
 def _profiles(jobs: JobColumns) -> tuple[TrainingProfile, UtilityProfile]:

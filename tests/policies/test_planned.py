@@ -85,21 +85,21 @@ def test_what_a_failure_took_within_a_slot_is_trained_later() -> None:
     assert extended["finish_s"].to_list() == [3 * SLOT_S]
 
 
-def test_idle_servers_are_given_to_jobs_that_are_planned_for_later() -> None:
-    # Both fit into slot 0, but there the second finds higher prices, and it does not mind to wait.
+def test_idle_servers_are_given_to_jobs_that_train_faster_with_them() -> None:
+    # Both fit into slot 0, but there the second finds higher prices, and it does not mind to wait. Given what
+    # is idle, each holds all its 4 workers on the server in its slot, and ends after 50 s.
     world = utility_world([0.0, 0.0], [pd_ors_job()] * 2, [worth(5, 5)] * 2, [12], 2)
     assert run(world).jobs["finish_s"].to_list() == [SLOT_S, 2 * SLOT_S]
     given = run(world, idle="give")
-    assert given.jobs["finish_s"].to_list() == [SLOT_S, SLOT_S]
+    assert given.jobs["finish_s"].to_list() == [SLOT_S / 2, SLOT_S + SLOT_S / 2]
     assert given.summary.policy_counts is not None
-    assert given.summary.policy_counts["slots_given"] == 1
+    assert given.summary.policy_counts["gifts"] == 2
 
 
-@pytest.mark.parametrize("policy", ["pd_ors", "oasis"])
-@pytest.mark.parametrize("seed", range(3))
-def test_gifts_delay_nobody(policy: str, seed: int) -> None:
+@pytest.mark.parametrize("seed", range(5))
+def test_gifts_delay_nobody(seed: int) -> None:
     world = paper_world(20, 60, 20, seed)
-    kept, given = run(world, policy).jobs, run(world, policy, idle="give").jobs
+    kept, given = run(world).jobs, run(world, idle="give").jobs
     assert given["status"].to_list() == kept["status"].to_list()
     both = given["finish_s"].drop_nulls() - kept["finish_s"].drop_nulls()
     assert both.max() <= 0  # type: ignore[operator]  # a number

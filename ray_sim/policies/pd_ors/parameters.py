@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ray_sim.model.parameters import Parameter
-from ray_sim.policies.planned import OPTIONS
+from ray_sim.policies.planned import IDLE, OPTIONS
 
 PARAMETERS = (
     Parameter(
@@ -79,4 +79,5 @@ PARAMETERS = (
         minimum=0.0,
     ),
     *OPTIONS,
+    IDLE,
 )

@@ -51,7 +51,7 @@ class PdOrs(Planned):
         idle: str = "leave",
         record: bool = False,
     ) -> None:
-        super().__init__(unfinished, replan, idle, record)
+        super().__init__(unfinished, replan, record, idle)
         self._planning = Planning(quanta, Rounding(_FAVOUR[gain], delta, tries), round)
         self._declares = constants == "declared"
         self._declared = {
