@@ -18,7 +18,7 @@ class Ending(Enum):
     FOUND = auto()
     """With an answer within the gap of the best."""
     LIMIT = auto()
-    """At the node limit; the answer, if there is one, is the best found until then."""
+    """At a limit of nodes or time; the answer, if there is one, is the best found until then."""
     INFEASIBLE = auto()
 
 
@@ -29,6 +29,8 @@ class Answer:
     ending: Ending
     values: FloatArray | None
     """(variables,); None where none was found."""
+    bound: float | None = None
+    """No values have a larger sum; None where the search has not come that far."""
 
 
 class Programme:
@@ -64,13 +66,14 @@ class Programme:
         self._coefficients.append(coefficients.astype(np.float64))
         self._bounds.append((least, most))
 
-    def maximise(self, *, gap: float, nodes: int) -> Answer:
+    def maximise(self, *, gap: float, nodes: int, seconds: float | None = None) -> Answer:
         """The best values, by one thread with a fixed seed, whatever else the machine does.
 
         Parameters
         ----------
         gap : relative to the best, at which the search ends
         nodes : of the search tree, at which it ends too
+        seconds : of wall-clock time, at which it ends too; never inside a simulated run
 
         Raises
         ------
@@ -85,7 +88,9 @@ class Programme:
             shape=(len(self._bounds), self._size),
         )
         least, most = np.array(self._bounds).T
-        options = {"mip_rel_gap": gap, "node_limit": nodes, "threads": 1, "random_seed": 0}
+        options: dict[str, float] = {"mip_rel_gap": gap, "node_limit": nodes, "threads": 1, "random_seed": 0}
+        if seconds is not None:
+            options["time_limit"] = seconds
         with warnings.catch_warnings():
             # threads and random_seed go to HiGHS as they are, of which SciPy warns.
             warnings.simplefilter("ignore", RuntimeWarning)
@@ -96,20 +101,22 @@ class Programme:
                 constraints=LinearConstraint(matrix, least, most),
                 options=options,  # type: ignore[arg-type]  # its type lists SciPy's own only
             )
-        return _answer(result.status, str(result.message), result.x)
+        bound = None if result.mip_dual_bound is None else -float(result.mip_dual_bound)
+        return _answer(result.status, str(result.message), result.x, bound)
 
 
 _FOUND, _INFEASIBLE = 0, 2
 """Status codes of `scipy.optimize.milp`; it has none of its own for the node limit of HiGHS."""
 
 
-def _answer(status: int, message: str, values: FloatArray | None) -> Answer:
+def _answer(status: int, message: str, values: FloatArray | None, bound: float | None) -> Answer:
+    bound = bound if bound is not None and np.isfinite(bound) else None
     if status == _FOUND:
-        return Answer(Ending.FOUND, values)
+        return Answer(Ending.FOUND, values, bound)
     if status == _INFEASIBLE or "nfeasible" in message:
         return Answer(Ending.INFEASIBLE, None)
     if "imit" in message:
-        return Answer(Ending.LIMIT, values)
+        return Answer(Ending.LIMIT, values, bound)
     raise RunFailedError(
         f"the MILP solver HiGHS failed: {message}. It refuses to run on one thread where something else has "
         f"made it use several before; if that may be so, run the simulation in a process of its own"
