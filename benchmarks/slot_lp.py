@@ -2,31 +2,55 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.optimize import linprog
+from scipy.sparse import csr_array
 
-from ray_sim.kernels.slot_tasks import Room
+from ray_sim.kernels.slot_tasks import Rooms
 
 
-def cold_slot_lp(room: Room, workers: float) -> float:
-    """Least cost of so many workers and their parameter servers on all servers, inf where they do not fit.
+@dataclass(frozen=True, slots=True)
+class SlotLp:
+    """2 S variables: workers, then parameter servers, of each server.
 
-    2 S variables; rows: every resource of every server, workers at least and at most, and
-    gamma times the parameter servers at least the workers. HiGHS, from nothing.
+    Rows: every resource of every server; workers at least, and at most; gamma times the parameter servers at
+    least the workers.
     """
-    if workers > room.most_workers:
-        return np.inf
-    servers, resources = room.free.shape
-    rows = servers * resources
-    matrix = np.zeros((rows + 3, 2 * servers))
-    limit = np.zeros(rows + 3)
-    for role in range(2):
-        for server in range(servers):
-            at = slice(server * resources, (server + 1) * resources)
-            matrix[at, role * servers + server] = room.demand[role]
-    limit[:rows] = room.free.ravel()
-    matrix[rows, :servers], limit[rows] = 1.0, room.most_workers
-    matrix[rows + 1, :servers], limit[rows + 1] = -1.0, -workers
-    matrix[rows + 2, :servers], matrix[rows + 2, servers:] = 1.0, -room.workers_per_ps
-    result = linprog(room.offer.price.T.ravel(), A_ub=matrix, b_ub=limit, method="highs")
-    return np.inf if result.fun is None else float(result.fun)
+
+    rooms: Rooms
+    slot: int
+    matrix: csr_array
+    unit: float
+    """Cost of a worker with its parameter servers where it is cheapest: HiGHS has absolute tolerances."""
+
+    @classmethod
+    def of(cls, rooms: Rooms, slot: int) -> SlotLp:
+        """Of one slot, for every number of workers."""
+        servers = rooms.free.shape[1]
+        ones = np.ones((1, servers))
+        worker, ps = (np.kron(np.eye(servers), demand[:, None]) for demand in rooms.demand)
+        matrix = np.vstack(
+            [
+                np.hstack([worker, ps]),
+                np.hstack([-ones, 0 * ones]),
+                np.hstack([ones, 0 * ones]),
+                np.hstack([ones, -rooms.workers_per_ps * ones]),
+            ]
+        )
+        bundle = rooms.offers.price[slot] @ np.array([1.0, 1.0 / rooms.workers_per_ps])
+        unit = float(bundle[bundle > 0].min()) if bundle.any() else 1.0
+        return cls(rooms, slot, csr_array(matrix), unit)
+
+    def cost(self, workers: float) -> float:
+        """Least cost of so many workers, inf where they do not fit: HiGHS, from nothing."""
+        limit = np.concatenate([self.rooms.free[self.slot].ravel(), [-workers, self.rooms.most_workers, 0.0]])
+        prices = self.rooms.offers.price[self.slot].T.ravel() / self.unit
+        result = linprog(
+            prices,
+            A_ub=self.matrix,  # type: ignore[call-overload]  # its types know dense matrices only
+            b_ub=limit,
+            method="highs",
+        )
+        return np.inf if result.fun is None else float(result.fun) * self.unit

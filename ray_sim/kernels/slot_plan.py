@@ -6,6 +6,7 @@ import numpy as np
 
 from ray_sim.kernels.arrays import F64, I64
 from ray_sim.kernels.compile import kernel, outlined
+from ray_sim.kernels.slot_walk import UNSOLVED, Paths
 
 
 @outlined
@@ -27,43 +28,56 @@ def extend(before: F64, of_slot: F64, after: F64, choice: I64) -> None:
 
 
 @kernel
-def _merge(slope: F64, length: F64, size: int, start: int, end: int, slopes: F64, lengths: F64) -> int:
-    """Segments ``start`` to ``end`` into those of a pool that is sorted by slope, from behind."""
-    at, a, b = size + end - start - 1, size - 1, end - 1
-    while b >= start:
-        if a >= 0 and slopes[a] > slope[b]:
+def _merge(paths: Paths, slot: int, size: int, slopes: F64, lengths: F64) -> int:
+    """The steps of a slot into a pool of such that is sorted by slope, from behind: the size of the pool."""
+    first, end = paths.ptr[slot], paths.ptr[slot + 1]
+    at, a, b = size + end - first - 1, size - 1, end - 1
+    while b >= first:
+        if a >= 0 and slopes[a] > paths.slope[b]:
             slopes[at], lengths[at] = slopes[a], lengths[a]
             a -= 1
         else:
-            slopes[at], lengths[at] = slope[b], length[b]
+            before = paths.reach[b - 1] if b > first else 0.0
+            slopes[at], lengths[at] = paths.slope[b], paths.reach[b] - before
             b -= 1
         at -= 1
-    return size + end - start
+    return size + end - first
 
 
 @outlined
 def bound_costs(
-    ptr: I64, slope: F64, length: F64, state: I64, needed: F64, slopes: F64, lengths: F64, bound: F64
+    paths: Paths,
+    ending: I64,
+    state: I64,
+    needed: float,
+    most: float,
+    slopes: F64,
+    lengths: F64,
+    bound: F64,
 ) -> None:
     """Least cost of ``needed`` workers in the first 1, 2, .. slots, in fractions; inf where they do not fit.
 
-    The cheapest segments of all slots together, each convex: an infimal convolution.
+    The cheapest steps of all slots together: of convex costs, the infimal convolution. What is not known of
+    slots is taken to cost nothing.
 
     Parameters
     ----------
-    ptr : segments ``ptr[i]`` to ``ptr[i + 1]`` are those of state i, sorted by slope
-    state : (n,) of each slot
-    needed : (1,) workers, over all slots
-    slopes, lengths : working space, for the segments of all slots
+    ending : of each path
+    state : (n,) the path of each slot
+    most : workers in a slot
+    slopes, lengths : working space, for the steps of all slots
     """
-    size = 0
+    size, unknown = 0, 0.0
     for slot in range(len(state)):
-        size = _merge(slope, length, size, ptr[state[slot]], ptr[state[slot] + 1], slopes, lengths)
-        left, cost, k = needed[0], 0.0, 0
+        if ending[state[slot]] == UNSOLVED:
+            unknown += most
+        else:
+            size = _merge(paths, state[slot], size, slopes, lengths)
+        left, cost, k = needed - unknown, 0.0, 0
         while k < size and left > 0.0:
             taken = min(lengths[k], left)
             cost += taken * slopes[k]
             left -= taken
             k += 1
-        size = k
-        bound[slot] = cost if left <= 1e-9 * max(1.0, needed[0]) else np.inf
+        size = k if left <= 0.0 else size
+        bound[slot] = cost if left <= 1e-9 * max(1.0, needed) else np.inf

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ray_sim.kernels.arrays import F64, I64, PARAMETER_SERVER, WORKER
 from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.random_bits import substate, uniform
-from ray_sim.kernels.slot_walk import Offer, Path
+from ray_sim.kernels.slot_walk import Offer, Offers, Paths, offer_of
 
 U64 = npt.NDArray[np.uint64]
 
@@ -29,6 +29,17 @@ class Room(NamedTuple):
     most_workers: int
     workers_per_ps: float
     offer: Offer
+
+
+class Rooms(NamedTuple):
+    """n slots for one job."""
+
+    free: I64
+    """(n, S, R)."""
+    demand: I64
+    most_workers: int
+    workers_per_ps: float
+    offers: Offers
 
 
 class Spread(NamedTuple):
@@ -60,6 +71,13 @@ class Tasks(NamedTuple):
 
 
 @kernel
+def room_of(rooms: Rooms, slot: int) -> Room:
+    """One of them."""
+    offer = offer_of(rooms.offers, slot)
+    return Room(rooms.free[slot], rooms.demand, rooms.most_workers, rooms.workers_per_ps, offer)
+
+
+@kernel
 def whole_above(x: float) -> int:
     """`ray_sim.model.units.tolerant_ceil`: the smallest integer not below, forgiving 1e-9."""
     nearest = np.rint(x)
@@ -87,16 +105,22 @@ def _cheapest_server(room: Room, workers: int, ps: int) -> tuple[int, float]:
 
 
 @outlined
-def price_internally(room: Room, workers: I64, cost: F64, server: I64) -> None:
-    """Least cost on one server for each of (J,) numbers of workers, and the server, the lowest of equals.
+def price_internally(rooms: Rooms, workers: I64, cost: F64, server: I64) -> None:
+    """Least cost on one server for each of (J,) numbers of workers in n slots.
 
-    inf and -1 where none has room, or the job may not have so many.
+    Also the server, the lowest of equals; inf and -1 where none has room, or the job may not have so many.
+
+    Parameters
+    ----------
+    cost, server : (n, J)
     """
-    for j in range(len(workers)):
-        server[j], cost[j] = -1, np.inf
-        if workers[j] <= room.most_workers:
-            ps = whole_above(workers[j] / room.workers_per_ps)
-            server[j], cost[j] = _cheapest_server(room, workers[j], ps)
+    for slot in range(len(rooms.free)):
+        room = room_of(rooms, slot)
+        for j in range(len(workers)):
+            server[slot, j], cost[slot, j] = -1, np.inf
+            if workers[j] <= room.most_workers:
+                ps = whole_above(workers[j] / room.workers_per_ps)
+                server[slot, j], cost[slot, j] = _cheapest_server(room, workers[j], ps)
 
 
 @kernel
@@ -117,13 +141,13 @@ def _list(spread: Spread | Tasks, server: int) -> None:
 
 
 @kernel
-def _follow(path: Path, step: int, length: float, spread: Spread) -> None:
+def _follow(paths: Paths, step: int, length: float, spread: Spread) -> None:
     """Walk a part of a step."""
     for mover in range(2):
-        server = path.server[step, mover]
+        server = paths.server[step, mover]
         _list(spread, server)
         for role in range(2):
-            spread.held[server, role] += length * path.change[step, mover, role]
+            spread.held[server, role] += length * paths.change[step, mover, role]
 
 
 @kernel
@@ -133,7 +157,7 @@ def _add(tasks: Tasks, server: int, role: int, n: int) -> None:
 
 
 @outlined
-def _draw(room: Room, spread: Spread, gain: float, key: np.uint64, patient: bool, tasks: Tasks) -> bool:
+def draw(room: Room, spread: Spread, gain: float, key: np.uint64, patient: bool, tasks: Tasks) -> bool:
     """Round every number up with the probability of its fraction; whether all servers have room.
 
     Stops at the first that has none, unless it is ``patient``.
@@ -239,7 +263,20 @@ def repair(room: Room, needed: int, tasks: Tasks) -> bool:
 
 
 @kernel
+def _sort(tasks: Tasks) -> None:
+    """List servers by number."""
+    for k in range(1, tasks.size[0]):
+        server, at = tasks.server[k], k
+        while at > 0 and tasks.server[at - 1] > server:
+            tasks.server[at] = tasks.server[at - 1]
+            at -= 1
+        tasks.server[at] = server
+
+
+@kernel
 def _cost(room: Room, tasks: Tasks) -> float:
+    """Added up by server, however the servers came to be listed."""
+    _sort(tasks)
     cost = 0.0
     for k in range(tasks.size[0]):
         server = tasks.server[k]
@@ -273,7 +310,7 @@ def _round(
 ) -> float:
     least = np.inf
     for attempt in range(tries):
-        fits = _draw(room, spread, gain, substate(key, attempt), False, tasks)
+        fits = draw(room, spread, gain, substate(key, attempt), False, tasks)
         if fits and _is_enough(room, needed, tasks):
             _drop_beyond(room, WORKER, needed, tasks)
             _drop_beyond(room, PARAMETER_SERVER, _ps_needed(room, tasks), tasks)
@@ -282,7 +319,7 @@ def _round(
                 least = cost
                 _copy(tasks, best)
     if least == np.inf:
-        _draw(room, spread, gain, substate(key, tries - 1), True, tasks)
+        draw(room, spread, gain, substate(key, tries - 1), True, tasks)
         if repair(room, needed, tasks):
             least = _cost(room, tasks)
             _copy(tasks, best)
@@ -291,8 +328,9 @@ def _round(
 
 @outlined
 def price_externally(
-    room: Room,
-    path: Path,
+    rooms: Rooms,
+    paths: Paths,
+    slot: int,
     wanted: F64,
     asked: I64,
     gain: F64,
@@ -303,7 +341,7 @@ def price_externally(
     best: Tasks,
     cost: F64,
 ) -> None:
-    """Cost of rounded points of the path with (J,) ``wanted`` workers, which do not fall.
+    """Cost of rounded points of a slot's path with (J,) ``wanted`` workers, which do not fall.
 
     Each point is multiplied by ``gain`` and rounded ``tries`` times. The cheapest that is feasible counts,
     the last one repaired if none is; inf if that fails too, and where nothing is ``asked``. All that is
@@ -313,15 +351,16 @@ def price_externally(
     ----------
     key : (J,) states of the streams (job, slot, quantum) of `Streams`; try, server and role are added
     """
-    step, done = 0, 0.0
+    room = room_of(rooms, slot)
+    step, end, done = paths.ptr[slot], paths.ptr[slot + 1], 0.0
     for j in range(len(wanted)):
         cost[j] = np.inf
-        while step < path.size[0] and path.reach[step] <= wanted[j]:
-            _follow(path, step, path.reach[step] - done, spread)
-            done = path.reach[step]
+        while step < end and paths.reach[step] <= wanted[j]:
+            _follow(paths, step, paths.reach[step] - done, spread)
+            done = paths.reach[step]
             step += 1
-        if step < path.size[0] and wanted[j] > done:
-            _follow(path, step, wanted[j] - done, spread)
+        if step < end and wanted[j] > done:
+            _follow(paths, step, wanted[j] - done, spread)
             done = wanted[j]
         if asked[j]:
             needed = whole_above(wanted[j])

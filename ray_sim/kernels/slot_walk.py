@@ -36,6 +36,9 @@ _USED_UP = 1e-12
 _SAME = 1e-12
 """Relative difference below which two slopes are equal."""
 
+_FITS = 1e-9
+"""Workers beyond the last that fit which count as fitting, as a share of them."""
+
 
 class Moves(NamedTuple):
     """What a job may do on any server: M rows of resources, D = 2 + 2 M moves, P pairs of moves."""
@@ -71,6 +74,15 @@ class Offer(NamedTuple):
     """(S,) the same of a parameter server."""
 
 
+class Offers(NamedTuple):
+    """What n slots offer: the arrays of `Offer`, with the slot as their first axis."""
+
+    room: F64
+    price: F64
+    by_worker: I64
+    by_ps: I64
+
+
 class Point(NamedTuple):
     """Working space of a walk: where it has come to on each server."""
 
@@ -88,18 +100,27 @@ class Point(NamedTuple):
     """(D,) of that unit."""
 
 
-class Path(NamedTuple):
-    """The cheapest way: step i leads from ``reach[i - 1]`` workers to ``reach[i]``."""
+class Paths(NamedTuple):
+    """The cheapest ways through slots, one after the other.
+
+    Steps ``ptr[i]`` to ``ptr[i + 1]`` are those of slot i, the first from no worker.
+    """
 
     reach: F64
+    """Workers after a step."""
     slope: F64
     """Cost of one worker more, with its share of a parameter server; >= 0, never falls."""
     server: I64
     """(N, 2) servers that change; twice the same one where only it does."""
     change: F64
     """(N, 2, 2) workers and parameter servers that each of the two gains for one worker more in all."""
-    size: I64
-    """(1,) steps."""
+    ptr: I64
+
+
+@kernel
+def offer_of(offers: Offers, slot: int) -> Offer:
+    """One of them."""
+    return Offer(offers.room[slot], offers.price[slot], offers.by_worker[slot], offers.by_ps[slot])
 
 
 @kernel
@@ -232,19 +253,40 @@ def _kept(moves: Moves, move: int) -> int:
     return kept
 
 
-@outlined
-def walk(moves: Moves, offer: Offer, most: float, point: Point, path: Path) -> int:
-    """The cheapest way from no worker to ``most``, into ``path``; how it ended.
+@kernel
+def _record(
+    paths: Paths,
+    step: int,
+    first: int,
+    reach: float,
+    slope: float,
+    servers: tuple[int, int],
+    rates: tuple[tuple[float, float], tuple[float, float]],
+) -> None:
+    """Add a step; rounding errors make no slope fall."""
+    paths.reach[step], paths.slope[step] = reach, max(slope, 0.0)
+    if step > first:
+        paths.slope[step] = max(paths.slope[step], paths.slope[step - 1])
+    for mover in range(2):
+        paths.server[step, mover] = servers[mover]
+        for role in range(2):
+            paths.change[step, mover, role] = rates[mover][role]
 
-    O((S + n^2) M) for n steps. The steps have a bound, the length of ``path``: at it, the walk is UNSOLVED.
+
+@outlined
+def walk(
+    moves: Moves, offer: Offer, most: float, point: Point, paths: Paths, first: int, limit: int
+) -> tuple[int, int]:
+    """The cheapest way from no worker to ``most`` into steps from ``first`` on: their end, and how it ended.
+
+    O((S + n^2) M) for n steps, of which ``limit`` are allowed.
     """
     _start(moves, offer, point)
     servers, rows = len(offer.room), len(moves.worker)
-    reach, steps, edges, head_worker, head_ps = 0.0, 0, 0, 0, 0
-    path.size[0] = 0
-    for _ in range(2 * len(path.reach)):
+    reach, step, edges, head_worker, head_ps = 0.0, first, 0, 0, 0
+    for _ in range(2 * limit):
         if reach >= most:
-            return AT_MOST
+            return step, AT_MOST
         while head_worker < servers and (
             point.limits[offer.by_worker[head_worker]] & moves.barred[ADD_WORKER] != 0
         ):
@@ -254,47 +296,85 @@ def walk(moves: Moves, offer: Offer, most: float, point: Point, path: Path) -> i
         _find_cheapest(moves, offer, (head_worker, head_ps), edges, point)
         pair, slope = _cheapest_pair(moves, point)
         if pair < 0:
-            return NO_MORE
+            return step, NO_MORE
         a, b = moves.pair[pair, 0], moves.pair[pair, 1]
-        first, second = point.cheapest[a], point.cheapest[b]
+        one, two = point.cheapest[a], point.cheapest[b]
         of_a, of_b = moves.units[pair, 0], moves.units[pair, 1]
         rates_a = (of_a * moves.step[a, 0], of_a * moves.step[a, 1])
         rates_b = (of_b * moves.step[b, 0], of_b * moves.step[b, 1])
         kept_a, kept_b = _kept(moves, a), _kept(moves, b)
-        if first == second:
+        if one == two:
             rates_a = (rates_a[0] + rates_b[0], rates_a[1] + rates_b[1])
             rates_b = (0.0, 0.0)
             kept_a &= kept_b
-            kept_b = -1
-        length, limit_a = _length(moves, offer, first, rates_a[0], rates_a[1], point)
+        length, limit_a = _length(moves, offer, one, rates_a[0], rates_a[1], point)
         limit_b = -1
-        if first != second:
-            of_second, limit_b = _length(moves, offer, second, rates_b[0], rates_b[1], point)
-            if of_second < length:
-                length, limit_a = of_second, -1
-            elif of_second > length:
+        if one != two:
+            of_two, limit_b = _length(moves, offer, two, rates_b[0], rates_b[1], point)
+            if of_two < length:
+                length, limit_a = of_two, -1
+            elif of_two > length:
                 limit_b = -1
         if reach + length >= most:
             length, limit_a, limit_b = most - reach, -1, -1
-        _advance(moves, offer, first, kept_a, rates_a, length, limit_a, point)
-        if first != second:
-            _advance(moves, offer, second, kept_b, rates_b, length, limit_b, point)
-        for server in (first, second):
+        _advance(moves, offer, one, kept_a, rates_a, length, limit_a, point)
+        if one != two:
+            _advance(moves, offer, two, kept_b, rates_b, length, limit_b, point)
+        for server in (one, two):
             if point.on_edge[server] == 0 and point.limits[server] & ((1 << rows) - 1) != 0:
                 point.on_edge[server] = 1
                 point.edge[edges] = server
                 edges += 1
         if length > 0.0:
-            if steps == len(path.reach):
-                return UNSOLVED
+            if step - first == limit:
+                return step, UNSOLVED
             reach = most if reach + length >= most else reach + length
-            path.reach[steps], path.slope[steps] = reach, max(slope, 0.0)
-            if steps > 0:
-                path.slope[steps] = max(path.slope[steps], path.slope[steps - 1])
-            path.server[steps, 0], path.server[steps, 1] = first, second
-            for role in range(2):
-                path.change[steps, 0, role] = rates_a[role]
-                path.change[steps, 1, role] = rates_b[role]
-            steps += 1
-            path.size[0] = steps
-    return UNSOLVED
+            _record(paths, step, first, reach, slope, (one, two), (rates_a, rates_b))
+            step += 1
+    return step, UNSOLVED
+
+
+@outlined
+def walk_all(
+    moves: Moves, offers: Offers, start: int, most: float, limit: int, point: Point, paths: Paths, ending: I64
+) -> int:
+    """Walk through the slots from ``start`` on while there is room for ``limit`` steps: the first one left.
+
+    Parameters
+    ----------
+    ending : (n,) how each walk ended
+    """
+    for slot in range(start, len(offers.room)):
+        first = paths.ptr[slot]
+        if first + limit > len(paths.reach):
+            return slot
+        paths.ptr[slot + 1], ending[slot] = walk(
+            moves, offer_of(offers, slot), most, point, paths, first, limit
+        )
+    return len(offers.room)
+
+
+@outlined
+def price_paths(paths: Paths, workers: F64, cost: F64) -> None:
+    """Least cost in fractions of (J,) numbers of workers, which do not fall, in (n,) slots; inf if too many.
+
+    Too many are 1e-9 more than fit, as for the tolerant ceil.
+
+    Parameters
+    ----------
+    cost : (n, J)
+    """
+    for slot in range(len(paths.ptr) - 1):
+        step, end = paths.ptr[slot], paths.ptr[slot + 1]
+        done, paid = 0.0, 0.0
+        for j in range(len(workers)):
+            while step < end and paths.reach[step] <= workers[j]:
+                paid += paths.slope[step] * (paths.reach[step] - done)
+                done = paths.reach[step]
+                step += 1
+            if step < end:
+                cost[slot, j] = paid + paths.slope[step] * (workers[j] - done)
+            elif workers[j] - done <= _FITS * max(1.0, done):
+                cost[slot, j] = paid
+            else:
+                cost[slot, j] = np.inf

@@ -12,8 +12,8 @@ from typing import Literal
 import numpy as np
 
 from ray_sim.kernels.arrays import PARAMETER_SERVER, WORKER
-from ray_sim.kernels.slot_tasks import Room
-from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.kernels.slot_tasks import Rooms
+from ray_sim.model.units import FloatArray
 
 Favour = Literal["neither", "packing", "covering"]
 
@@ -29,14 +29,16 @@ class Rounding:
     tries: int = 50
     """>= 1."""
 
-    def gains(self, room: Room, workers: FloatArray) -> FloatArray:
-        """(J,) factors for points with so many workers, > 0 each."""
+    def gains(self, rooms: Rooms, workers: FloatArray) -> FloatArray:
+        """(n, J) factors in n slots for points with (J,) workers, > 0 each."""
         if self.favour == "packing":
-            rows = room.free.size + 1
-            return np.full(len(workers), packing_gain(rows, packing_width(room), self.delta))
+            rows = rooms.free[0].size + 1
+            of_slot = [packing_gain(rows, width, self.delta) for width in packing_widths(rooms).tolist()]
+            return np.repeat(np.array(of_slot)[:, None], len(workers), axis=1)
+        of_point = np.ones(len(workers))
         if self.favour == "covering":
-            return np.array([covering_gain(each, self.delta) for each in workers.tolist()])
-        return np.ones(len(workers))
+            of_point = np.array([covering_gain(each, self.delta) for each in workers.tolist()])
+        return np.tile(of_point, (len(rooms.free), 1))
 
 
 def packing_gain(rows: int, width: float, delta: float) -> float:
@@ -58,12 +60,16 @@ def covering_gain(workers: float, delta: float) -> float:
     return 1.0 + b + math.sqrt(b * b + 2 * b)
 
 
-def packing_width(room: Room) -> float:
-    """Tasks that the narrowest limit holds, of those that hold one: the job's own, or a server's resource."""
-    width = float(room.most_workers)
+def packing_widths(rooms: Rooms) -> FloatArray:
+    """(n,) tasks that the narrowest limit of a slot holds, of those that hold one.
+
+    The limits are the job's own, and every resource of every server.
+    """
+    width = np.full(len(rooms.free), float(rooms.most_workers))
     for role in (WORKER, PARAMETER_SERVER):
-        demand = room.demand[role]
-        some = demand > 0
-        fits: IntArray = np.flatnonzero((room.free >= demand).all(axis=1))
-        width = min(width, float((room.free[np.ix_(fits, some)] / demand[some]).min(initial=width)))
+        demand = rooms.demand[role]
+        fits = (rooms.free >= demand).all(axis=-1)
+        for r in np.flatnonzero(demand).tolist():
+            tasks = np.where(fits, rooms.free[..., r] / demand[r], np.inf)
+            width = np.minimum(width, tasks.min(axis=-1))
     return width

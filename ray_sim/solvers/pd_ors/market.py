@@ -9,7 +9,6 @@ import numpy as np
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.solvers.pd_ors.job import SlotJob
 from ray_sim.solvers.pd_ors.prices import Cluster, Constants
-from ray_sim.solvers.pd_ors.slot import SlotState
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +49,6 @@ class Market:
         rows = (plan.slot, plan.server)  # each once
         self.load[rows] += plan.quanta(job)
         self.price[rows] = self.constants.prices(self.load[rows], self.cluster.capacity[plan.server])
-
-    def state(self, slot: int) -> SlotState:
-        """One slot of it."""
-        return SlotState(self.cluster.capacity - self.load[slot], self.price[slot])
 
     @property
     def dual(self) -> float:

@@ -53,7 +53,7 @@ class NotWorthIt:
     payoff: float
     """At most 0: utility less cost of the best one, or an upper bound of it."""
     at_once: bool
-    """Whether a bound told so, without a search."""
+    """Whether a bound told so, without a search: it may not be feasible either."""
     unsolved: int = 0
 
 
@@ -108,16 +108,16 @@ def best_schedule(job: SlotJob, market: Market, planning: Planning, streams: Str
     costs = SlotCosts.of(job, market, quanta, planning.rounding, streams)
     bounds = costs.bounds() * (1 - _BOUND_ERROR)
     if np.isinf(bounds[-1]):
-        return Infeasible(Obstacle.ROOM, costs.unsolved)
+        return Infeasible(Obstacle.ROOM, costs.slots.unsolved)
     most = float((job.utility - bounds).max())
     if most <= 0:
-        return NotWorthIt(most, at_once=True, unsolved=costs.unsolved)
+        return NotWorthIt(most, at_once=True, unsolved=costs.slots.unsolved)
     chosen = _chosen_each(costs, bounds[-1]) if planning.round == "each" else _chosen_last(costs, bounds[-1])
     if chosen is None:
-        return Infeasible(Obstacle.ROOM, costs.unsolved)
-    schedule = _schedule(job, trim(job, chosen), costs.unsolved)
+        return Infeasible(Obstacle.ROOM, costs.slots.unsolved)
+    schedule = _schedule(job, trim(job, chosen), costs.slots.unsolved)
     if schedule.payoff <= 0:
-        return NotWorthIt(schedule.payoff, at_once=False, unsolved=costs.unsolved)
+        return NotWorthIt(schedule.payoff, at_once=False, unsolved=costs.slots.unsolved)
     return schedule
 
 
