@@ -39,6 +39,15 @@ def info(
     node_limit: Annotated[
         int, typer.Option(min=1, help="Nodes of its search tree after which it ends.")
     ] = 1_000_000,
+    blocks: Annotated[
+        int | None,
+        typer.Option(
+            metavar="P",
+            min=1,
+            max=1000,
+            help="Deal out the blocks of a workload's models to P parameter servers, by each rule.",
+        ),
+    ] = None,
     json_output: Json = False,
 ) -> None:
     """Show what is in a workload, a cluster or a run, and whether it is valid.
@@ -54,7 +63,7 @@ def info(
     elif world:
         raise InvalidInputError(f"-w {world[0]}: only with --optimum")
     else:
-        facts, warnings = _facts_of(source, cluster)
+        facts, warnings = _facts_of(source, cluster, blocks)
     if json_output:
         print_json(facts.to_dict())
         return
@@ -79,7 +88,7 @@ def _optimum(
 
 
 def _facts_of(
-    source: str, cluster: str | None
+    source: str, cluster: str | None, blocks: int | None
 ) -> tuple[WorkloadInfo | ClusterSummary | StoredRun, list[str]]:
     """What to show, and what to warn of."""
     from workloads.sources import name_of
@@ -88,10 +97,11 @@ def _facts_of(
         from ray_sim.experiments.cluster_file import load_cluster
         from ray_sim.experiments.workload_info import describe_workload
 
-        found = describe_workload(source, load_cluster(cluster) if cluster else None)
+        found = describe_workload(source, load_cluster(cluster) if cluster else None, blocks)
         return found, found.warnings
-    if cluster:
-        raise InvalidInputError(f"--cluster {cluster}: only with a workload, and {source} is none")
+    for option, value in (("--cluster", cluster), ("--blocks", blocks)):
+        if value is not None:
+            raise InvalidInputError(f"{option} {value}: only with a workload, and {source} is none")
     path = Path(source)
     if path.is_dir():
         from ray_sim.experiments.result_files import StoredRun, read_manifest, read_summary

@@ -29,14 +29,15 @@ class Answer:
     ending: Ending
     values: FloatArray | None
     """(variables,); None where none was found."""
-    bound: float | None = None
-    """No values have a larger sum; None where the search has not come that far."""
+    bound: float = np.inf
+    """No values have a larger sum."""
 
 
 class Programme:
-    """Variables between 0 and a bound, rows that bound their sums, and a sum to be maximised."""
+    """Variables between two bounds, rows that bound their sums, and a sum to be maximised."""
 
     def __init__(self) -> None:
+        self._lower: list[FloatArray | IntArray] = []
         self._upper: list[FloatArray | IntArray] = []
         self._whole: list[IntArray] = []
         self._gain: list[FloatArray] = []
@@ -45,16 +46,25 @@ class Programme:
         self._coefficients: list[FloatArray] = []
         self._bounds: list[tuple[float, float]] = []
 
-    def variables(self, upper: FloatArray | IntArray, *, gain: FloatArray, whole: bool) -> IntArray:
+    def variables(
+        self,
+        upper: FloatArray | IntArray,
+        *,
+        gain: FloatArray,
+        whole: bool,
+        lower: FloatArray | IntArray | None = None,
+    ) -> IntArray:
         """Numbers of new variables, in the shape of their upper bounds.
 
         Parameters
         ----------
+        lower : of the same shape; 0 without it
         gain : of the same shape, what a unit of each adds to the sum that is maximised
         whole : whether they take whole values only
         """
         numbers = self._size + np.arange(upper.size).reshape(upper.shape)
         self._size += upper.size
+        self._lower.append(np.zeros(upper.size) if lower is None else lower.ravel())
         self._upper.append(upper.ravel())
         self._gain.append(np.broadcast_to(gain, upper.shape).ravel())
         self._whole.append(np.full(upper.size, int(whole)))
@@ -97,11 +107,11 @@ class Programme:
             result = milp(
                 -np.concatenate(self._gain),
                 integrality=np.concatenate(self._whole),
-                bounds=Bounds(0.0, np.concatenate(self._upper)),
+                bounds=Bounds(np.concatenate(self._lower), np.concatenate(self._upper)),
                 constraints=LinearConstraint(matrix, least, most),
                 options=options,  # type: ignore[arg-type]  # its type lists SciPy's own only
             )
-        bound = None if result.mip_dual_bound is None else -float(result.mip_dual_bound)
+        bound = np.inf if result.mip_dual_bound is None else -float(result.mip_dual_bound)
         return _answer(result.status, str(result.message), result.x, bound)
 
 
@@ -109,8 +119,7 @@ _FOUND, _INFEASIBLE = 0, 2
 """Status codes of `scipy.optimize.milp`; it has none of its own for the node limit of HiGHS."""
 
 
-def _answer(status: int, message: str, values: FloatArray | None, bound: float | None) -> Answer:
-    bound = bound if bound is not None and np.isfinite(bound) else None
+def _answer(status: int, message: str, values: FloatArray | None, bound: float) -> Answer:
     if status == _FOUND:
         return Answer(Ending.FOUND, values, bound)
     if status == _INFEASIBLE or "nfeasible" in message:

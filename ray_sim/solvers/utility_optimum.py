@@ -119,7 +119,7 @@ def utility_optimum(jobs: Sequence[SlotJob], capacity: IntArray, limits: SearchL
         float(job.utility[completed[job.number] - job.arrival]) for job in jobs if job.number in completed
     )
     anything = float(sum(job.utility[0] for job in jobs))
-    bound = anything if answer.bound is None else min(anything, answer.bound)
+    bound = min(anything, answer.bound)
     return Optimum(earned, max(bound, earned), answer.ending is Ending.FOUND, completed, rows)
 
 

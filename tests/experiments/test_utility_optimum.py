@@ -123,4 +123,4 @@ def test_jobs_that_say_nothing_of_their_worth_or_train_nothing_are_refused(tmp_p
 def test_jobs_that_come_too_late_earn_nothing(tmp_path: Path) -> None:
     found = optimum(workload(tmp_path, submit_s=[0.0, 11.0, 5000.0]))
     assert found.completed.keys() == {"a"}
-    assert found.certificate.hopeless == 1  # b could run from 11 to 20 s, outside of slots
+    assert found.certificate.hopeless == 2  # b needs 10 s, and has 9
