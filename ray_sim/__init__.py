@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake
-    from ray_sim.engine.decision import Decision, Dispatch
+    from ray_sim.engine.decision import Decision, Dispatch, Estimates
     from ray_sim.engine.simulation import Simulation
     from ray_sim.engine.world import build_world
     from ray_sim.experiments.cluster_file import load_cluster
@@ -22,6 +22,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Decision": "ray_sim.engine.decision",
     "Dispatch": "ray_sim.engine.decision",
+    "Estimates": "ray_sim.engine.decision",
     "GrantedWorld": "ray_sim.engine.contract",
     "Parameter": "ray_sim.model.parameters",
     "Policy": "ray_sim.engine.contract",
@@ -39,6 +40,7 @@ _HOMES = {
 __all__ = [
     "Decision",
     "Dispatch",
+    "Estimates",
     "GrantedWorld",
     "Parameter",
     "Policy",

@@ -17,7 +17,7 @@ def print_comparison(report: ComparisonReport) -> None:
     sign = "lower" if report.lower_is_better else "higher"
     sys.stdout.write(f"{report.metric} ({sign} is better), 95 % intervals, p after Holm\n")
     for group in report.groups:
-        _print_group(group)
+        _print_group(group, "setting" if report.compared == "settings" else "policy")
     left_out = [
         *report.notes,
         *(f"{'not run' if each.error is None else 'failed'}: {each.entry.label}" for each in report.missing),
@@ -26,7 +26,7 @@ def print_comparison(report: ComparisonReport) -> None:
         sys.stdout.write("\nleft out\n" + "".join(f"  {line}\n" for line in left_out))
 
 
-def _print_group(group: Group) -> None:
+def _print_group(group: Group, compared: str) -> None:
     comparison = group.comparison
     rows: list[Sequence[object]] = [
         (comparison.baseline, comparison.baseline_runs, comparison.baseline_mean, *["-"] * 5, "baseline")
@@ -45,7 +45,7 @@ def _print_group(group: Group) -> None:
         )
         for each in comparison.policies
     ]
-    columns = ["policy", "seeds", "mean", "difference", "in %", "d_z", "wins", "p", "verdict"]
+    columns = [compared, "seeds", "mean", "difference", "in %", "d_z", "wins", "p", "verdict"]
     sys.stdout.write("\n")
     print_table(columns, rows, ", ".join(filter(None, (group.workload, group.cluster, group.setting))))
     for note in comparison.notes:

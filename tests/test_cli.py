@@ -151,6 +151,16 @@ def test_info_knows_a_cluster_and_a_run(desk: Path, capsys: pytest.CaptureFixtur
     assert "JCT s, mean" in capsys.readouterr().out
 
 
+def test_info_deals_out_the_blocks_of_models(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    profile = ["--profile", "optimus_nine_models", "--seed", "1"]
+    _answer(capsys, "enrich", "week.parquet", "-o", "nine.parquet", *profile)
+    assert "blocks" in _answer(capsys, "info", "nine.parquet", "--blocks", "10")
+    assert main(["info", "nine.parquet", "--blocks", "10"]) == 0
+    assert "blocks of resnet-50" in capsys.readouterr().out
+    assert "week.parquet has no column blocks" in _complaint(capsys, "info", "week.parquet", "--blocks", "2")
+    assert "only with a workload" in _complaint(capsys, "info", "small.yaml", "--blocks", "2")
+
+
 def test_policies_lists_parameters_with_defaults(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["policies", "--json"]) == 0
     listed = {policy["name"]: policy for policy in json.loads(capsys.readouterr().out)}

@@ -8,10 +8,12 @@ minimum), `absurd` (above its maximum). A reject reason is the fault, an undersc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import polars as pl
 
 from ray_sim.model.errors import InvalidWorkloadError, problems_text
+from workloads.column import TextForm
 from workloads.rows import repeated
 from workloads.schema import COLUMNS, SCHEMA, Column, Layer
 
@@ -67,8 +69,19 @@ def text_reason(column: Column, text: pl.Expr) -> pl.Expr:
 
 def text_fault(column: Column, text: pl.Expr) -> pl.Expr:
     """What is wrong with a non-null text of ``column``; null where it is null or right."""
-    wrong = ~text.is_in(column.choices) if column.choices else pl.lit(value=False)
+    wrong = pl.lit(value=False)
+    if column.choices:
+        wrong = ~text.is_in(column.choices)
+    elif column.form is not None:
+        check = partial(_of_no_form, column.form)
+        wrong = text.map_batches(check, return_dtype=pl.Boolean(), is_elementwise=True)
     return pl.when(wrong).then(pl.lit("invalid"))
+
+
+def _of_no_form(form: TextForm, texts: pl.Series) -> pl.Series:
+    """Whether each text has another form; each is looked at once."""
+    found = texts.drop_nulls().unique()
+    return texts.is_in([text for text in found if not form.allows(text)])
 
 
 def reason(fault: pl.Expr, column: str) -> pl.Expr:
@@ -184,7 +197,7 @@ def _frame_fault(column: Column) -> pl.Expr:
 
 def _expectation(column: Column) -> str:
     if not column.is_number:
-        return f"one of {', '.join(column.choices)}" if column.choices else "a text"
+        return column.wanted_text
     kind = "a whole number" if column.is_whole else "a number"
     return (
         f"{kind} in {column.minimum:.16g} .. {column.maximum:.16g}{f' {column.unit}' if column.unit else ''}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -33,6 +34,23 @@ class Layer(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class TextForm:
+    """What texts of a column look like."""
+
+    wanted: str
+    parse: Callable[[str], object]
+    """Raises ValueError for another text."""
+
+    def allows(self, text: str) -> bool:
+        """Whether the text has the form."""
+        try:
+            self.parse(text)
+        except ValueError:
+            return False
+        return True
+
+
+@dataclass(frozen=True, slots=True)
 class Column:
     """One column, its meaning and the values it may hold."""
 
@@ -47,6 +65,21 @@ class Column:
     layer: Layer = Layer.TRACE
     choices: tuple[str, ...] = ()
     """The only texts that the column may hold, where it may not hold any."""
+    form: TextForm | None = None
+    """Of its texts, where they have one."""
+
+    def holds(self, text: str) -> bool:
+        """Whether a column of texts may hold this one."""
+        if self.choices:
+            return text in self.choices
+        return self.form is None or self.form.allows(text)
+
+    @property
+    def wanted_text(self) -> str:
+        """What a column of texts may hold."""
+        if self.choices:
+            return f"one of {', '.join(self.choices)}"
+        return "a text" if self.form is None else self.form.wanted
 
     @property
     def is_number(self) -> bool:

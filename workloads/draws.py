@@ -174,7 +174,7 @@ def _part(given: object, column: Column) -> Constant | Uniform:
 
 def _value(given: object, column: Column, *, whole: bool) -> float | str:
     if not column.is_number:
-        if not isinstance(given, str) or (column.choices and given not in column.choices):
+        if not isinstance(given, str) or not column.holds(given):
             raise ValueError(f"must be {_wanted(column)}, got {given!r}")
         return given
     assert column.minimum is not None
@@ -191,4 +191,4 @@ def _value(given: object, column: Column, *, whole: bool) -> float | str:
 def _wanted(column: Column) -> str:
     if column.is_number:
         return "a whole number" if column.is_whole else "a number"
-    return f"one of {', '.join(column.choices)}" if column.choices else "a text"
+    return column.wanted_text

@@ -8,7 +8,15 @@ from dataclasses import dataclass, fields
 import numpy as np
 import polars as pl
 
-from ray_sim.model.job import ChunkProfile, LossProfile, TrainingProfile, UtilityProfile
+from ray_sim.model.job import (
+    BlockProfile,
+    ChunkProfile,
+    Exchange,
+    LossProfile,
+    TrainingProfile,
+    UtilityProfile,
+)
+from ray_sim.model.parameter_blocks import parse_blocks
 from ray_sim.model.units import QUANTA_PER_UNIT, FloatArray, IntArray, demand_quanta
 from workloads.schema import BY_NAME
 from workloads.training_columns import EXCHANGES
@@ -34,6 +42,7 @@ class JobProfiles:
     training: TrainingProfile | None
     utility: UtilityProfile | None
     loss: LossProfile | None
+    blocks: BlockProfile | None
     gaps: Mapping[str, tuple[str, ...]]
 
 
@@ -44,6 +53,9 @@ def job_profiles(frame: pl.DataFrame, resources: Sequence[str]) -> JobProfiles:
         for name, columns in (("training", TRAINING), ("utility", UTILITY), ("loss", LOSS))
         if (missing := tuple(_gaps(frame, columns)))
     }
+    with_servers = frame.filter(pl.col("exchange").ne_missing(Exchange.ALL_REDUCE.name.lower()))
+    if with_servers.height and (missing := tuple(_gaps(with_servers, ("blocks",)))):
+        gaps["blocks"] = missing
     utility = None if "utility" in gaps else UtilityProfile(**_floats(frame, UTILITY))
     loss = None if "loss" in gaps else LossProfile(**_floats(frame, CURVE))
     return JobProfiles(
@@ -51,6 +63,7 @@ def job_profiles(frame: pl.DataFrame, resources: Sequence[str]) -> JobProfiles:
         training=None if "training" in gaps else _training_profile(frame, resources),
         utility=utility,
         loss=loss,
+        blocks=None if "blocks" in gaps else _block_profile(frame["blocks"]),
         gaps=gaps,
     )
 
@@ -75,8 +88,7 @@ def _chunk_profile(frame: pl.DataFrame) -> ChunkProfile | None:
 
 
 def _training_profile(frame: pl.DataFrame, resources: Sequence[str]) -> TrainingProfile:
-    names = tuple(frame["model"].drop_nulls().unique().sort())
-    model = frame["model"].cast(pl.Enum(names)).to_physical().cast(pl.Int64).fill_null(-1)
+    names, model = _numbered(frame["model"])
     exchange = frame["exchange"].replace_strict(EXCHANGES, return_dtype=pl.Int64)
     of_steps = [field.name for field in fields(TrainingProfile) if field.name in BY_NAME]
     whole = ("exchange", "model", "num_workers", "num_ps")
@@ -87,9 +99,21 @@ def _training_profile(frame: pl.DataFrame, resources: Sequence[str]) -> Training
         num_ps=frame["num_ps"].to_numpy(writable=True),
         worker_demand=role_demand(frame, "worker", resources),
         ps_demand=role_demand(frame, "ps", resources),
-        model=model.to_numpy(writable=True),
+        model=model,
         model_names=names,
     )
+
+
+def _block_profile(blocks: pl.Series) -> BlockProfile:
+    texts, of_job = _numbered(blocks)
+    return BlockProfile(tuple(map(parse_blocks, texts)), of_job)
+
+
+def _numbered(column: pl.Series) -> tuple[tuple[str, ...], IntArray]:
+    """The texts of a column in order, and (J,) which of them each job has; -1 where null."""
+    texts = tuple(column.drop_nulls().unique().sort())
+    of_job = column.cast(pl.Enum(texts)).to_physical().cast(pl.Int64).fill_null(-1)
+    return texts, of_job.to_numpy(writable=True)
 
 
 def role_demand(frame: pl.DataFrame, role: str, resources: Sequence[str]) -> IntArray:

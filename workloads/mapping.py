@@ -158,15 +158,14 @@ def _constant_problems(mapping: Mapping) -> Iterator[str]:
             yield f"constants.{name}: must differ from row to row; leave it out to number the rows"
         elif name in BY_NAME and not _fits(BY_NAME[name], value):
             expected = "a whole number" if BY_NAME[name].is_whole else "a number"
-            choices = BY_NAME[name].choices
-            text = f"one of {', '.join(choices)}" if choices else "a text (in quotes)"
+            text = f"{BY_NAME[name].wanted_text} (in quotes)"
             kind = f"{expected} in the column's range" if BY_NAME[name].is_number else text
             yield f"constants.{name}: must be {kind}, is {value!r}"
 
 
 def _fits(column: Column, value: JsonValue) -> bool:
     if not column.is_number:
-        return isinstance(value, str) and bool(value.strip()) and value in (column.choices or (value,))
+        return isinstance(value, str) and bool(value.strip()) and column.holds(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or abs(value) > 2**62:
         return False
     return pl.select(value_fault(column, pl.lit(float(value)))).item() is None

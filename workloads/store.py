@@ -205,6 +205,7 @@ def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> 
         training=profiles.training,
         utility=profiles.utility,
         loss=profiles.loss,
+        blocks=profiles.blocks,
         gaps=profiles.gaps,
     )
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from ray_sim.model.job import Exchange
+from ray_sim.model.parameter_blocks import BLOCKS_FORM, parse_blocks
 from ray_sim.model.units import MAX_TIME_S
-from workloads.column import MAX_COUNT, MAX_GIB, MAX_MB, MAX_WHOLE, Column, Layer
+from workloads.column import MAX_COUNT, MAX_GIB, MAX_MB, MAX_WHOLE, Column, Layer, TextForm
 
 EXCHANGES: dict[str, Exchange] = {exchange.name.lower(): exchange for exchange in Exchange}
 """What the column `exchange` may hold."""
@@ -61,6 +62,14 @@ TRAINING_COLUMNS: tuple[Column, ...] = (
     ),
     _seconds("upload_cloud_s", "Time until a chunk is at a worker of the cloud.", null=_NOT_CHUNKED),
     Column("model", pl.String(), "Family of the model that is trained.", "unknown", layer=Layer.PROFILE),
+    Column(
+        "blocks",
+        pl.String(),
+        "Parameters in each block of the model, in the order of layers, such as 9408 2*64 3*(4096 64).",
+        _UNKNOWN,
+        layer=Layer.PROFILE,
+        form=TextForm(BLOCKS_FORM, parse_blocks),
+    ),
     Column(
         "exchange",
         pl.String(),

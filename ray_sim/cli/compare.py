@@ -18,12 +18,16 @@ def compare(
         str, typer.Option(help="A number of summary.json, e.g. jct_s.p99, makespan_s, utilisation.gpu.")
     ] = "jct_s.mean",
     baseline: Annotated[
-        str | None, typer.Option(metavar="POLICY", help="What to compare with [the best mean].")
+        str | None, typer.Option(metavar="NAME", help="What to compare with [the best mean].")
     ] = None,
     by: Annotated[
         list[str] | None,
         typer.Option(metavar="CLASS", help="Also by class of job: size, vc, load or duration; repeatable."),
     ] = None,
+    settings: Annotated[
+        bool,
+        typer.Option("--settings", help="Compare the settings of each policy: world, partition, trim."),
+    ] = False,
     json_output: Json = False,
 ) -> None:
     """Compare policies over the same seeds: how large the difference is, and whether it is real.
@@ -34,7 +38,7 @@ def compare(
     from ray_sim.console_compare import print_comparison
     from ray_sim.experiments.compare import compare_results
 
-    found = compare_results(map(str, sources), metric, baseline, by or [])
+    found = compare_results(map(str, sources), metric, baseline, by or [], settings=settings)
     if json_output:
         print_json(found.to_dict())
     else:

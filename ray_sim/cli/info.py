@@ -22,6 +22,15 @@ def info(
     cluster: Annotated[
         str | None, typer.Option("--cluster", "-c", help="Cluster whose load by the workload to show.")
     ] = None,
+    blocks: Annotated[
+        int | None,
+        typer.Option(
+            metavar="P",
+            min=1,
+            max=1000,
+            help="Deal out the blocks of a workload's models to P parameter servers, by each rule.",
+        ),
+    ] = None,
     json_output: Json = False,
 ) -> None:
     """Show what is in a workload, a cluster or a run, and whether it is valid.
@@ -30,7 +39,7 @@ def info(
     """
     from ray_sim.console import print_json, print_rows
 
-    facts, warnings = _facts_of(source, cluster)
+    facts, warnings = _facts_of(source, cluster, blocks)
     if json_output:
         print_json(facts.to_dict())
         return
@@ -40,7 +49,7 @@ def info(
 
 
 def _facts_of(
-    source: str, cluster: str | None
+    source: str, cluster: str | None, blocks: int | None
 ) -> tuple[WorkloadInfo | ClusterSummary | StoredRun, list[str]]:
     """What to show, and what to warn of."""
     from workloads.sources import name_of
@@ -49,10 +58,11 @@ def _facts_of(
         from ray_sim.experiments.cluster_file import load_cluster
         from ray_sim.experiments.workload_info import describe_workload
 
-        found = describe_workload(source, load_cluster(cluster) if cluster else None)
+        found = describe_workload(source, load_cluster(cluster) if cluster else None, blocks)
         return found, found.warnings
-    if cluster:
-        raise InvalidInputError(f"--cluster {cluster}: only with a workload, and {source} is none")
+    for option, value in (("--cluster", cluster), ("--blocks", blocks)):
+        if value is not None:
+            raise InvalidInputError(f"{option} {value}: only with a workload, and {source} is none")
     path = Path(source)
     if path.is_dir():
         from ray_sim.experiments.result_files import StoredRun, read_manifest, read_summary

@@ -6,10 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import Flag, auto
+from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+from ray_sim.engine.alike import kinds_of_servers
 from ray_sim.engine.asking import LEAST_LOADED, Query
 from ray_sim.engine.chunk_ledger import ChunkLedger
 from ray_sim.engine.chunk_world import ChunkWorld
@@ -298,8 +300,15 @@ class View:
 class GrantedWorld:
     """What a policy may know of the world before anything happens."""
 
-    def __init__(self, world: World, sees: frozenset[str], policy: str) -> None:
+    def __init__(
+        self,
+        world: World,
+        sees: frozenset[str],
+        policy: str,
+        trial_truth: PlacementTruth | PdOrsTruth | None = None,
+    ) -> None:
         self._world = world
+        self._trial_truth = trial_truth
         self.cluster: Cluster = world.cluster
         self.restart_us: int = world.restart_us
         self.slot_us: int | None = world.slot_us
@@ -311,6 +320,11 @@ class GrantedWorld:
         self._sees_profile = "chunk_profile" in sees
         self._sees_speed = "training_speed" in sees
         self._policy = policy
+
+    @cached_property
+    def server_kind(self) -> IntArray:
+        """(S,) the same number for servers that are interchangeable, see `kinds_of_servers`."""
+        return read_only(kinds_of_servers(self.cluster, self.server_partition))
 
     def service(self, placement: str, *, backfill: bool = False, preemptive: bool = False) -> Service:
         """A queue of waiting jobs that is served by key, see `ray_sim.engine.service.Service`."""
@@ -334,13 +348,12 @@ class GrantedWorld:
 
     def trial_speed(self, jobs: IntArray, workers: IntArray, ps: IntArray) -> FloatArray:
         """(n,) samples per second in trial runs of elastic jobs, without slow workers; see `trial_speeds`."""
-        truth = self._world.truth
-        assert isinstance(truth, PlacementTruth | PdOrsTruth), "only in worlds of elastic jobs"
         if not self._sees_speed:
             raise BlindPolicyError(
                 f"policy {self._policy} makes trial runs, but its `sees` lacks training_speed"
             )
-        return trial_speeds(truth, jobs, workers, ps)
+        assert self._trial_truth is not None, "only in runs of elastic jobs"
+        return trial_speeds(self._trial_truth, jobs, workers, ps)
 
     def gang_gpus(self) -> IntArray:
         """(J,) milli-GPU of each whole gang, at least 1."""

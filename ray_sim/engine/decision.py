@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ray_sim.kernels.arrays import Changes
-from ray_sim.model.units import NEVER_US, IntArray
+from ray_sim.model.units import NEVER_US, FloatArray, IntArray
 
 NO_JOBS: IntArray = np.empty(0, dtype=np.int64)
 
@@ -32,6 +32,21 @@ class Dispatch:
 
 
 @dataclass(frozen=True, slots=True)
+class Estimates:
+    """What a policy believes of elastic jobs, to be compared with the truth; it has no effect. Equal lengths.
+
+    Numbers are >= 0, NaN where the policy has no belief.
+    """
+
+    job: IntArray
+    """Sorted, each in the system and not ended by this decision."""
+    speed: FloatArray
+    """Samples per second with what the job holds by this decision, restart pauses left out."""
+    work_left: FloatArray
+    """Samples."""
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """A policy's answer: complete new holdings of the jobs it changes, and nothing else moves.
 
@@ -47,6 +62,8 @@ class Decision:
     levels: IntArray = field(default_factory=lambda: NO_JOBS)
     """(n, 2) rows job, new queue, sorted: recorded, without effect."""
     dispatch: Dispatch | None = None
+    estimates: Estimates | None = None
+    """Recorded, without effect."""
     review_us: int = NEVER_US
     """When to ask again whatever happens; replaces any earlier review time."""
 

@@ -9,6 +9,8 @@ import numpy as np
 import polars as pl
 
 from ray_sim.engine.certificate import certify
+from ray_sim.engine.elastic import ElasticOutcome
+from ray_sim.engine.estimates import SPEED, WORK_LEFT
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import (
     COMPLETED,
@@ -23,7 +25,7 @@ from ray_sim.kernels.arrays import (
 )
 from ray_sim.model.metrics import Trim, summarise
 from ray_sim.model.result import EVENT_SCHEMA, JOB_SCHEMA, JobStatus, RunResult
-from ray_sim.model.units import BoolArray, FloatArray, IntArray, seconds_to_us, us_to_seconds
+from ray_sim.model.units import BoolArray, IntArray, seconds_to_us, us_to_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +41,7 @@ class Outcome:
     loop_reason: str | None = None
     stalled_us: IntArray | None = None
     """(J,) time of chunked jobs without a parameter server."""
-    moved_mb: FloatArray | None = None
-    """(J,) what elastic jobs sent from server to server."""
+    elastic: ElasticOutcome | None = None
     decision_seconds: Sequence[float] = ()
     policy_counts: Mapping[str, int] | None = None
 
@@ -50,13 +51,16 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
     counted = None if trim is None else trim.counted(world.table.submit_us)
     certificate = certify(world, outcome.ledger, counted)  # before the frames, whose memory is the peak
     jobs = _jobs(world, outcome)
-    timeline = _timeline(world, outcome.record)
+    timeline = _timeline(world, outcome)
     summary = replace(
         summarise(jobs, timeline, _offered(world), trim, _absent(world), world.table.group),
         certificate=certificate,
         stalled_s=_stalled_s(outcome, counted),
         restart_share=_restart_share(jobs, outcome, counted),
-        cross_server_gb=_cross_server_gb(outcome, counted),
+        cross_server_gb=_cross_server_gb(outcome.elastic, counted),
+        ps_imbalance=_ps_imbalance(outcome.elastic, counted),
+        speed_error=_mean_error(outcome.elastic, SPEED),
+        convergence_error=_mean_error(outcome.elastic, WORK_LEFT),
         policy_counts=dict(outcome.policy_counts) if outcome.policy_counts else None,
     )
     return RunResult(
@@ -102,11 +106,28 @@ def _restart_share(jobs: pl.DataFrame, outcome: Outcome, counted: BoolArray | No
     return 1.0 - int(ran_us.sum()) / held if held else None
 
 
-def _cross_server_gb(outcome: Outcome, counted: BoolArray | None) -> float | None:
-    if outcome.moved_mb is None:
+def _cross_server_gb(elastic: ElasticOutcome | None, counted: BoolArray | None) -> float | None:
+    if elastic is None:
         return None
-    moved_mb = outcome.moved_mb if counted is None else outcome.moved_mb[counted]
+    moved_mb = elastic.moved_mb if counted is None else elastic.moved_mb[counted]
     return float(moved_mb.sum()) / 1000
+
+
+def _ps_imbalance(elastic: ElasticOutcome | None, counted: BoolArray | None) -> float | None:
+    if elastic is None:
+        return None
+    with_ps_us, beyond_us = elastic.with_ps_us, elastic.beyond_us
+    if counted is not None:
+        with_ps_us, beyond_us = with_ps_us[counted], beyond_us[counted]
+    total_us = int(with_ps_us.sum())
+    return 1.0 + float(beyond_us.sum()) / total_us if total_us else None
+
+
+def _mean_error(elastic: ElasticOutcome | None, what: int) -> float | None:
+    if elastic is None:
+        return None
+    mean = float(elastic.estimate_errors.means()[what])
+    return None if np.isnan(mean) else mean
 
 
 def _absent(world: World) -> pl.DataFrame | None:
@@ -218,17 +239,23 @@ def _events(world: World, record: Recorder) -> pl.DataFrame:
     return frame.select(pl.col(name).cast(kind) for name, kind in EVENT_SCHEMA.items())
 
 
-def _timeline(world: World, record: Recorder) -> pl.DataFrame:
-    n = int(record.size[1])
+def _timeline(world: World, outcome: Outcome) -> pl.DataFrame:
+    record, n = outcome.record, int(outcome.record.size[1])
     used = {
         f"used_{name}": record.line_used[:n, r] / quanta
         for r, (name, quanta) in enumerate(world.resources.items())
     }
+    errors: dict[str, pl.Series] = {}
+    if outcome.elastic is not None:
+        of_instant = outcome.elastic.estimate_errors.means_at(record.line_time[:n])
+        errors["speed_error"] = pl.Series(of_instant[:, SPEED]).fill_nan(None)
+        errors["convergence_error"] = pl.Series(of_instant[:, WORK_LEFT]).fill_nan(None)
     return pl.DataFrame(
         {
             "time_s": us_to_seconds(record.line_time[:n] + world.table.origin_us),
             "waiting": record.line_waiting[:n].astype(np.int64),
             "running": record.line_running[:n].astype(np.int64),
             **used,
+            **errors,
         }
     )

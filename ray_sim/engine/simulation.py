@@ -22,6 +22,7 @@ from ray_sim.engine.decision import NO_JOBS, Decision
 from ray_sim.engine.elastic import elastic_run_for
 from ray_sim.engine.fleet import Fleet, LocalFleet
 from ray_sim.engine.holdings import Holdings, State, nothing_for, part
+from ray_sim.engine.occasions import Occasions
 from ray_sim.engine.recording import Recording
 from ray_sim.engine.result import Outcome, build_result
 from ray_sim.engine.site import Commands
@@ -49,6 +50,7 @@ from ray_sim.model.errors import InvalidScenarioError, RunFailedError
 from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
 from ray_sim.model.streams import Streams
+from ray_sim.model.truth import Truth
 from ray_sim.model.units import US_PER_S, IntArray
 
 _MOST_REPEATS = 10_000
@@ -63,11 +65,12 @@ class Simulation:
         self._full_world = world
         self._policy = policy
         self._name = policy.name or type(policy).__name__
-        self.world = GrantedWorld(world, policy.sees, self._name)
         self.streams = Streams(seed)
         self._chunked = chunk_ledger_for(world, self._name, chunked=policy.chunked)
         self._elastic = elastic_run_for(world, self.streams, self._name, elastic=policy.elastic)
-        self._truth = world.truth if self._elastic is None else self._elastic.truth
+        self._truth: Truth = world.truth if self._elastic is None else self._elastic.truth
+        trial_truth = None if self._elastic is None else self._elastic.trial_truth
+        self.world = GrantedWorld(world, policy.sees, self._name, trial_truth)
         if (policy.slotted or Wake.SLOT in policy.wake_on) and world.slot_us is None:
             raise InvalidScenarioError(
                 f"policy {self._name} decides on slots: give their length, e.g. -w slot_s=3600"
@@ -86,10 +89,7 @@ class Simulation:
         self._review = NEVER
         self._last_slot = -1
         self._repeats = 0
-        self._arrived: list[IntArray] = []
-        self._returned: list[IntArray] = []
-        self._completed: list[IntArray] = []
-        self._changed_servers: list[IntArray] = []
+        self._news = Occasions()
         self._reasons: dict[int, str] = {}
         self._finished = np.empty(n_jobs, dtype=np.int64)
         self._after = np.empty_like(world.shop.capacity)
@@ -132,7 +132,8 @@ class Simulation:
     def _wants_slot(self) -> bool:
         if Wake.SLOT in self._policy.wake_on:
             return bool(self._counts[0] + self._counts[1] > 0)
-        return self._policy.slotted and bool(self._arrived or self._completed or self._changed_servers)
+        news = self._news
+        return self._policy.slotted and bool(news.arrived or news.completed or news.changed_servers)
 
     def _next_slot_us(self) -> int:
         """The first slot boundary, now or later, at which the policy has not been asked."""
@@ -164,7 +165,7 @@ class Simulation:
         """Let everything happen that happens now; the view if the policy wants to be asked."""
         self._recording.ensure_room()
         first = self._change_servers(now)
-        wake = Wake.SERVER_CHANGE if self._changed_servers else Wake(0)
+        wake = Wake.SERVER_CHANGE if self._news.changed_servers else Wake(0)
         wake |= self._book_chunks(now, first)
         if self._complete(now):
             wake |= Wake.COMPLETION
@@ -182,12 +183,13 @@ class Simulation:
             return None
         if at_slot and self._full_world.slot_us is not None:
             self._last_slot = now // self._full_world.slot_us
+        told = Occasions() if waits else self._news
         view = View(
             now_us=now,
-            arrived=NO_JOBS if waits else _joined(self._arrived),
-            returned=NO_JOBS if waits else _joined(self._returned),
-            completed=NO_JOBS if waits else _joined(self._completed),
-            changed_servers=NO_JOBS if waits else np.unique(_joined(self._changed_servers)),
+            arrived=told.arrived.told(),
+            returned=told.returned.told(),
+            completed=told.completed.told(),
+            changed_servers=told.changed_servers.told(),
             available=read_only(self._available),
             reviewed=reviewed,
             at_slot=at_slot,
@@ -202,7 +204,7 @@ class Simulation:
             _elastic=self._elastic,
         )
         if not waits:
-            self._arrived, self._returned, self._completed, self._changed_servers = [], [], [], []
+            self._news = Occasions()
         return view
 
     def _change_servers(self, now: int) -> Commands | None:
@@ -218,7 +220,7 @@ class Simulation:
         happening = Outages(outages.time[first:last], outages.server[first:last], outages.up[first:last])
         changes = zip(happening.server.tolist(), happening.up.tolist(), strict=True)
         losers = [self._change_server(now, *change) for change in changes]
-        self._changed_servers.append(np.unique(happening.server))
+        self._news.changed_servers.add(np.unique(happening.server))
         jobs = np.concatenate(losers)
         commands = Commands(changes=nothing_for(jobs), outages=happening)
         if self._chunked is not None:
@@ -230,9 +232,8 @@ class Simulation:
 
     def _return(self, jobs: IntArray) -> None:
         """Jobs have lost what they had on a server, and are to be placed again."""
-        if len(jobs):
-            self._arrived.append(jobs)
-            self._returned.append(jobs)
+        self._news.arrived.add(jobs)
+        self._news.returned.add(jobs)
 
     def _change_server(self, now: int, server: int, up: bool) -> IntArray:
         """One server comes back, or goes; returns the jobs that lose what they hold there."""
@@ -276,7 +277,7 @@ class Simulation:
             changes = nothing_for(done)
             self._chunked.hold(now, changes, self._holdings)
             self._fleet.command(now, Commands(changes=changes))
-            self._completed.append(done)
+            self._news.completed.add(done)
         if first is not None and first.ps is not None:
             without_ps = first.ps[:, 0]
             self._return(self._chunked.take_back(events, without_ps, self._ledger))
@@ -309,8 +310,8 @@ class Simulation:
             done = self._finished[:n].copy()
             self._fleet.command(now, Commands(changes=nothing_for(done)))
             self._rate_touched(now, freed, NO_JOBS)
-            self._completed.append(done)
-        return bool(self._completed)
+            self._news.completed.add(done)
+        return bool(self._news.completed)
 
     def _arrive(self, now: int) -> bool:
         first = self._next_job
@@ -326,9 +327,8 @@ class Simulation:
                 self._recording.current,
             )
             accepted = first + np.flatnonzero(self._ledger.status[first : self._next_job] == WAITING)
-            if len(accepted):
-                self._arrived.append(accepted)
-        return bool(self._arrived)
+            self._news.arrived.add(accepted)
+        return bool(self._news.arrived)
 
     def apply(self, decision: Decision) -> None:
         """Validate a decision exactly, then carry it out.
@@ -358,8 +358,8 @@ class Simulation:
         if len(decision.reject) or len(decision.evict):
             # Who came within a slot may end there, before the policy is told at the next one.
             ended = np.union1d(decision.reject, decision.evict)
-            self._arrived = _without(ended, self._arrived)
-            self._returned = _without(ended, self._returned)
+            self._news.arrived.drop(ended)
+            self._news.returned.drop(ended)
         for job, level in decision.levels.tolist():
             add_event(self._recording.current, now, LEVEL, job, -1, -1, level)
         if self._chunked is not None:
@@ -368,6 +368,8 @@ class Simulation:
                 self._fleet.command(now, commands)
         elif decision.changes is not None:
             self._change(now, decision.changes)
+        if self._elastic is not None and decision.estimates is not None:
+            self._elastic.compare(now, self._ledger, decision.estimates)
         self._review = decision.review_us
 
     def _evict(self, now: int, job: int) -> None:
@@ -468,7 +470,7 @@ class Simulation:
             "general",
             loop_reason,
             None if self._chunked is None else self._chunked.stalled_us(end),
-            None if self._elastic is None else self._elastic.moved_mb(end, self._ledger),
+            None if self._elastic is None else self._elastic.done(end, self._ledger),
             decision_seconds,
             dict(self._policy.counts()),
         )
@@ -493,13 +495,10 @@ class Simulation:
             **{f"policy.{name}": array for name, array in self._policy.state().items()},
             **{f"chunked.{name}": array for name, array in chunked.items()},
             **{f"elastic.{name}": array for name, array in elastic.items()},
+            **{f"news.{name}": array for name, array in self._news.state().items()},
             "scalars": np.array(scalars),
             "counts": self._counts.copy(),
             "available": self._available.copy(),
-            "arrived": _joined(self._arrived),
-            "returned": _joined(self._returned),
-            "completed": _joined(self._completed),
-            "changed_servers": _joined(self._changed_servers),
             "reasons": np.array(reasons, dtype=np.int64).reshape(-1, 2),
             "reason_texts": np.frombuffer("".join(self._reasons.values()).encode(), dtype=np.uint8),
         }
@@ -516,8 +515,7 @@ class Simulation:
         self._now, self._next_job, self._review, self._last_slot, self._repeats, self._next_outage = scalars
         self._counts = state["counts"].copy()
         self._available = state["available"].copy()
-        for name in ("arrived", "returned", "completed", "changed_servers"):
-            setattr(self, f"_{name}", [state[name].copy()] if len(state[name]) else [])
+        self._news.restore(part(state, "news"))
         if self._chunked is not None:
             self._chunked.restore(part(state, "chunked"))
         if self._elastic is not None:
@@ -526,15 +524,3 @@ class Simulation:
         self._reasons = {}
         for job, length in state["reasons"].tolist():
             self._reasons[job], text = text[:length], text[length:]
-
-
-def _without(jobs: IntArray, arrays: list[IntArray]) -> list[IntArray]:
-    """The arrays without these jobs, and without those in which no other is."""
-    others = [np.setdiff1d(array, jobs) for array in arrays]
-    return [array for array in others if len(array)]
-
-
-def _joined(arrays: list[IntArray]) -> IntArray:
-    if not arrays:
-        return NO_JOBS
-    return arrays[0] if len(arrays) == 1 else np.unique(np.concatenate(arrays))

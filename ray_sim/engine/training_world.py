@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -10,10 +10,10 @@ import numpy as np
 from ray_sim.kernels.arrays import PARAMETER_SERVER, Shop
 from ray_sim.kernels.shop import judge_smallest
 from ray_sim.model.errors import InvalidScenarioError, problems_text
-from ray_sim.model.job import JobTable, LossProfile, TrainingProfile
+from ray_sim.model.job import BlockProfile, Exchange, JobTable, LossProfile, TrainingProfile
+from ray_sim.model.parameter_blocks import BlockRule, ServerSkew
 from ray_sim.model.streams import Streams
-from ray_sim.model.training_truth import Nic, pd_ors_truth, placement_truth
-from ray_sim.model.truth import Truth
+from ray_sim.model.training_truth import Nic, PdOrsTruth, PlacementTruth, pd_ors_truth, placement_truth
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
 
 Form = Literal["placement", "pd_ors"]
@@ -38,6 +38,18 @@ class Stragglers:
 
 
 @dataclass(frozen=True, slots=True)
+class DealtBlocks:
+    """Models whose parameters go to parameter servers block by block, and not in equal slices."""
+
+    profile: BlockProfile
+    rule: BlockRule
+
+    def skew(self, streams: Streams) -> ServerSkew:
+        """How unevenly that loads parameter servers in the run of these streams."""
+        return ServerSkew(self.profile, self.rule, streams)
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingWorld:
     """Facts about elastic jobs."""
 
@@ -51,9 +63,16 @@ class TrainingWorld:
     stragglers: Stragglers | None
     data_move_us: int
     """Moving all data of a job from some workers to others."""
+    blocks: DealtBlocks | None
+    """Null where all parameter servers of a job hold equally much."""
 
-    def truth(self, straggling: FloatArray) -> Truth:
-        """How fast jobs train; ``straggling`` is (J,) >= 1, read whenever rates are asked for.
+    def truth(self, straggling: FloatArray, skew: ServerSkew | None) -> PlacementTruth | PdOrsTruth:
+        """How fast jobs train.
+
+        Parameters
+        ----------
+        straggling : (J,) >= 1, read whenever rates are asked for
+        skew : how unevenly parameter servers are loaded, from `blocks`; evenly without it
 
         Raises
         ------
@@ -61,7 +80,7 @@ class TrainingWorld:
         """
         if self.form == "pd_ors":
             return pd_ors_truth(self.profile, self.speed, straggling)
-        return placement_truth(self.profile, self.speed, self.nic, straggling)
+        return placement_truth(self.profile, self.speed, self.nic, straggling, skew)
 
     @property
     def gang(self) -> IntArray:
@@ -92,12 +111,13 @@ def training_world(
     nic: str,
     stragglers: Stragglers | None,
     data_move_us: int,
+    block_rule: BlockRule | None,
 ) -> TrainingWorld:
     """The world of a workload whose jobs train with workers and parameter servers.
 
     Raises
     ------
-    InvalidScenarioError : the workload does not say how its jobs train
+    InvalidScenarioError : the workload does not say how its jobs train, or of which blocks their models are
     InvalidInputError : it says so with numbers that cannot be
     """
     if table.training is None:
@@ -112,9 +132,25 @@ def training_world(
         speed=speed,
         stragglers=stragglers,
         data_move_us=data_move_us,
+        blocks=None if block_rule is None else _dealt(table, table.training, block_rule),
     )
-    world.truth(np.ones(len(table)))  # complains now, not when the first job starts
+    world.truth(np.ones(len(table)), None)  # complains now, not when the first job starts
     return world
+
+
+def _dealt(table: JobTable, training: TrainingProfile, rule: BlockRule) -> DealtBlocks:
+    """The blocks of jobs with parameter servers, dealt out by a rule."""
+    if table.blocks is None:
+        gaps = table.gaps.get("blocks", ("it has no column blocks",))
+        text = problems_text(
+            f"parameter_blocks={rule}: the workload does not say of which blocks its models are", list(gaps)
+        )
+        raise InvalidScenarioError(
+            f"{text}\n  draw them by `ray-sim enrich` with a profile that has them, or use "
+            "parameter_blocks=even"
+        )
+    ring = training.exchange == Exchange.ALL_REDUCE
+    return DealtBlocks(replace(table.blocks, of_job=np.where(ring, -1, table.blocks.of_job)), rule)
 
 
 def beyond_capacity(shop: Shop) -> IntArray:

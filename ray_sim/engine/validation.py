@@ -6,7 +6,7 @@ import numpy as np
 
 from ray_sim.engine.chunk_ledger import ChunkLedger
 from ray_sim.engine.chunk_validation import check_chunks
-from ray_sim.engine.decision import Decision
+from ray_sim.engine.decision import Decision, Estimates
 from ray_sim.engine.faults import job_name, reject_decision
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import RUNNING, WAITING, Ledger, Pool
@@ -41,6 +41,8 @@ def check_decision(
         raise InfeasibleDecisionError(f"at {where} asks for a review at or before now")
     _check_ends(where, world, ledger, decision)
     _check_levels(where, world, decision.levels)
+    if decision.estimates is not None:
+        _check_estimates(where, world, ledger, decision, decision.estimates)
     if decision.changes is not None:
         fault, job, server = check_changes(
             world.shop, ledger, pool, decision.changes, decision.evict, world.elastic, after
@@ -96,4 +98,37 @@ def _check_levels(where: str, world: World, levels: IntArray) -> None:
             first = int(np.argmax(wrong))
             raise InfeasibleDecisionError(
                 f"at {where} sets level {level[first]} of {job_name(world, int(job[first]))} {text}"
+            )
+
+
+def _check_estimates(
+    where: str, world: World, ledger: Ledger, decision: Decision, estimates: Estimates
+) -> None:
+    """Of elastic jobs that stay in the system, each at most once."""
+    if world.training is None:
+        raise InfeasibleDecisionError(f"at {where} tells estimates, but jobs of this world are not elastic")
+    jobs = estimates.job
+    shapes = [np.shape(column) for column in (jobs, estimates.speed, estimates.work_left)]
+    if len(shapes[0]) != 1 or len(set(shapes)) != 1:
+        raise InfeasibleDecisionError(
+            f"at {where} tells estimates job, speed and work_left of shapes "
+            f"{', '.join(map(str, shapes))}; give one number of each for every job told of"
+        )
+    there = (jobs >= 0) & (jobs < len(world.table))
+    here = np.isin(ledger.status[np.where(there, jobs, 0)], (WAITING, RUNNING))
+    ended = np.isin(jobs, np.concatenate([decision.reject, decision.evict]))
+    for wrong, text in (
+        (~(there & here) | ended, "which is not in the system then"),
+        (np.diff(jobs, prepend=-1) <= 0, "twice or out of order"),
+    ):
+        if wrong.any():
+            job = int(jobs[np.argmax(wrong)])
+            raise InfeasibleDecisionError(f"at {where} tells an estimate of {job_name(world, job)} {text}")
+    for name, told in (("speed", estimates.speed), ("work_left", estimates.work_left)):
+        wrong = np.isinf(told) | (told < 0)
+        if wrong.any():
+            first = int(np.argmax(wrong))
+            raise InfeasibleDecisionError(
+                f"at {where} tells {name} {told[first]:g} of {job_name(world, int(jobs[first]))}; "
+                f"tell a number >= 0, or NaN for none"
             )

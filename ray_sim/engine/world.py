@@ -22,6 +22,7 @@ from ray_sim.kernels.shop import find_single_server_classes, judge_capacity
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import JobTable
+from ray_sim.model.parameter_blocks import BlockRule
 from ray_sim.model.parameters import Parameter, Value, resolve
 from ray_sim.model.truth import RigidTruth, Truth
 from ray_sim.model.units import (
@@ -35,6 +36,9 @@ from ray_sim.model.units import (
 )
 
 Partition = Literal["none", "vc"]
+
+EVEN = "even"
+"""No rule for blocks: equal slices."""
 
 WORLD_PARAMETERS = (
     Parameter(
@@ -101,6 +105,17 @@ WORLD_PARAMETERS = (
         choices=("per_task", "per_server", "per_link"),
     ),
     Parameter(
+        "parameter_blocks",
+        "choice",
+        EVEN,
+        "how the parameters of a model go to its parameter servers under truth=placement. even: in equal "
+        "slices; the others deal out its blocks, and the fullest server counts. paa: Optimus's algorithm; "
+        "mxnet: blocks below 10^6 parameters go whole to a random server, others evenly to all; tensorflow: "
+        "whole blocks in turn",
+        source="3.2",
+        choices=(EVEN, *BlockRule),
+    ),
+    Parameter(
         "straggler_probability",
         "float",
         0.0,
@@ -157,6 +172,7 @@ _ONLY_UNDER: dict[str, tuple[tuple[str, ...], str]] = {
     "restart_cost_s": (_WHOLE_JOBS, "chunks go on at no cost"),
     "checkpoint_s": (_WHOLE_JOBS, "a chunk that loses its server begins anew"),
     "nic": (("placement",), "is about the places of elastic jobs"),
+    "parameter_blocks": (("placement",), "is about the parameter servers of elastic jobs"),
     "straggler_probability": _ELASTIC,
     "straggler_slowdown": _ELASTIC,
     "straggler_every_s": _ELASTIC,
@@ -176,6 +192,7 @@ class World:
     beyond_capacity: IntArray
     """(C,) verdict per job class, see `ray_sim.kernels.shop`."""
     truth: Truth
+    """Of elastic jobs: without slow workers and dealt-out blocks; a run has its own, see `ElasticRun`."""
     row_bound: int
     """No more rows of holdings than this exist at a time."""
     outages: Outages
@@ -269,7 +286,7 @@ def build_world(
         partition=partition,
         shop=shop,
         beyond_capacity=beyond,
-        truth=RigidTruth(shop.speed) if training is None else training.truth(np.ones(len(table))),
+        truth=RigidTruth(shop.speed) if training is None else training.truth(np.ones(len(table)), None),
         row_bound=rows,
         outages=outages,
         there=there,
@@ -300,7 +317,15 @@ def _training_world(table: JobTable, cluster: Cluster, values: Mapping[str, Valu
         nic=str(values["nic"]),
         stragglers=Stragglers(probability, slowdown, every_us) if probability > 0 else None,
         data_move_us=_us(values["data_move_s"]) or 0,
+        block_rule=None if values["parameter_blocks"] == EVEN else BlockRule(str(values["parameter_blocks"])),
     )
+
+
+def uses_seed(values: Mapping[str, Value]) -> bool:
+    """Whether something is drawn in a world with these values of all `WORLD_PARAMETERS`."""
+    probability = values["straggler_probability"]
+    assert isinstance(probability, float)
+    return probability > 0 or values["parameter_blocks"] == BlockRule.MXNET
 
 
 def _overcommitted(cluster: Cluster, factor: Value) -> Cluster:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from operator import itemgetter
 from pathlib import Path
 
@@ -47,6 +47,8 @@ class ComparisonReport:
 
     sources: tuple[str, ...]
     metric: str
+    compared: str
+    """`policies`, or `settings`."""
     lower_is_better: bool
     runs: int
     """Finished runs that were found."""
@@ -61,7 +63,12 @@ class ComparisonReport:
 
 
 def compare_results(
-    sources: Iterable[str], metric: str = METRIC, baseline: str | None = None, by: Iterable[str] = ()
+    sources: Iterable[str],
+    metric: str = METRIC,
+    baseline: str | None = None,
+    by: Iterable[str] = (),
+    *,
+    settings: bool = False,
 ) -> ComparisonReport:
     """Compare the policies among stored results; the order of the sources does not matter.
 
@@ -71,6 +78,8 @@ def compare_results(
     metric : a key of `Summary.flat`
     baseline : a policy; by default the best of each group
     by : names of `By`, what to break completion times down by, whatever the metric
+    settings : compare the settings of each policy instead; in the report, settings and policies have then
+        changed places
 
     Raises
     ------
@@ -80,27 +89,36 @@ def compare_results(
     kinds = [_kind(name) for name in dict.fromkeys(by)]
     names = sorted(set(sources))
     runs, missing = find_runs(names)
+    compared, place = ("settings", "policy") if settings else ("policies", "setting")
+    runs = [_turned(run) for run in runs] if settings else runs
     known = {key for run in runs for key in run.summary.flat()}
     if runs and metric not in known:
         raise UnknownNameError("metric", metric, known)
     if runs and baseline is not None:
         baseline = find_baseline(baseline, {run.entry.policy for run in runs})
-    groups, notes = _compare_places(runs, metric, baseline, kinds)
+    groups, notes = _compare_places(runs, metric, baseline, kinds, compared)
     if not groups:
         facts = [f"finished runs: {len(runs)}; failed or missing: {len(missing)}", *notes]
         raise InvalidInputError(
-            "nothing to compare: it takes runs of two policies on the same workload, cluster, setting and "
+            f"nothing to compare: it takes runs of two {compared} on the same workload, cluster, {place} and "
             "seed\n  " + "\n  ".join(facts)
         )
     return ComparisonReport(
         sources=tuple(names),
         metric=metric,
+        compared=compared,
         lower_is_better=lower_is_better(metric),
         runs=len(runs),
         groups=tuple(groups),
         missing=tuple(missing),
         notes=tuple(notes),
     )
+
+
+def _turned(run: FoundRun) -> FoundRun:
+    """The run with its setting in the place of its policy, and the other way round."""
+    entry = replace(run.entry, policy=run.entry.setting or "defaults", setting=run.entry.policy)
+    return replace(run, entry=entry, policy=run.setting, setting=run.policy)
 
 
 def _kind(name: str) -> By:
@@ -110,7 +128,7 @@ def _kind(name: str) -> By:
 
 
 def _compare_places(
-    runs: Sequence[FoundRun], metric: str, baseline: str | None, kinds: Sequence[By]
+    runs: Sequence[FoundRun], metric: str, baseline: str | None, kinds: Sequence[By], compared: str
 ) -> tuple[list[Group], list[str]]:
     """A group per place with something to compare, by its labels, and a note on all that is left out."""
     places: dict[tuple[str, str, str], list[FoundRun]] = {}
@@ -128,7 +146,7 @@ def _compare_places(
             notes.append(f"{where}: left out, the baseline {baseline} has no run there")
             continue
         if len(policies) < 2:
-            notes.append(f"{where}: left out, it has no two policies: {', '.join(policies) or 'none'}")
+            notes.append(f"{where}: left out, it has no two {compared}: {', '.join(policies) or 'none'}")
             continue
         comparison = compare_policies(values, metric, baseline)
         if not any(each.pairs for each in comparison.policies):

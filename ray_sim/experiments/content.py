@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from ray_sim import __version__
+from ray_sim.engine.world import uses_seed
 from ray_sim.experiments.availability_file import WORLD, split_world, with_availability
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.experiments.result_files import RESULT_FORMAT
@@ -132,7 +133,7 @@ class Inputs:
         """Identify a scenario; raises what its policy, cluster or workload file raise."""
         policy = self._policy(scenario)
         world, _ = split_world(resolve("the world", WORLD, scenario.world))
-        seed_free = not (scenario.workload.uses_seed or policy.uses_seed)
+        seed_free = not (scenario.workload.uses_seed or policy.uses_seed or uses_seed(world))
         spec = scenario.workload
         workload: dict[str, object] = spec.model_dump(
             exclude={"path": True, "enrich": True, "synth": {"like"}}, exclude_none=True

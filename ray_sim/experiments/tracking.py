@@ -205,7 +205,7 @@ class _Tracker:
             return
         metrics = _final(read_summary(directory).flat())
         if detail == "full":
-            metrics += _series(pl.read_parquet(directory / "timeline.parquet"))
+            metrics += timeline_metrics(pl.read_parquet(directory / "timeline.parquet"))
         self._client.log_batch(run_id, metrics=metrics, params=_params(manifest, entry))
         if detail == "full":
             self._client.log_artifacts(run_id, str(directory))
@@ -326,11 +326,15 @@ def _final(flat: Mapping[str, float]) -> list[Metric]:
     return [Metric(key, value, timestamp=0, step=0) for key, value in flat.items()]
 
 
-def _series(timeline: pl.DataFrame) -> list[Metric]:
+def timeline_metrics(timeline: pl.DataFrame) -> list[Metric]:
+    """At most `MAX_TIMELINE_POINTS` points of all columns together."""
     from mlflow.entities import Metric
 
     series = [column for column in timeline.columns if column != "time_s"]
-    points = thin_timeline(timeline, MAX_TIMELINE_POINTS // max(1, len(series)))
+    # What was told at an instant is believed until something else is told.
+    points = thin_timeline(
+        timeline.with_columns(pl.all().forward_fill()), MAX_TIMELINE_POINTS // max(1, len(series))
+    )
     return [
         Metric(
             f"timeline.{column}",
@@ -340,6 +344,7 @@ def _series(timeline: pl.DataFrame) -> list[Metric]:
         )
         for row in points.iter_rows(named=True)
         for column in series
+        if row[column] is not None
     ]
 
 

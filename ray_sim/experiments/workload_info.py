@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
+from ray_sim.experiments.block_summary import BlockSummary, describe_blocks
 from ray_sim.experiments.offered_load import ClusterLoad, PartitionLoad, ResourceLoad, offered_load
 from ray_sim.model.cluster import Cluster
 from ray_sim.reports.bars import bar, sparkline
@@ -24,10 +25,11 @@ Rows = list[tuple[str, object]]
 
 @dataclass(frozen=True, slots=True)
 class WorkloadInfo:
-    """A workload, and the load that it is on a cluster, if one is given."""
+    """A workload; the load that it is on a cluster, and its models on parameter servers, if asked for."""
 
     description: WorkloadDescription
     load: ClusterLoad | None
+    blocks: BlockSummary | None
 
     @property
     def warnings(self) -> list[str]:
@@ -37,24 +39,30 @@ class WorkloadInfo:
     def to_dict(self) -> dict[str, object]:
         """Plain nested values, for JSON."""
         load = None if self.load is None else asdict(self.load)
-        return {**self.description.to_dict(), "load": load, "warnings": self.warnings}
+        blocks = None if self.blocks is None else asdict(self.blocks)
+        return {**self.description.to_dict(), "load": load, "blocks": blocks, "warnings": self.warnings}
 
     def rows(self) -> Rows:
         """What is shown of them."""
         load = [] if self.load is None else _load_rows(self.load)
-        return [*self.description.rows(), *_histogram(self.description.duration_bins), *load]
+        blocks = [] if self.blocks is None else self.blocks.rows()
+        return [*self.description.rows(), *_histogram(self.description.duration_bins), *load, *blocks]
 
 
-def describe_workload(path: Source, cluster: Cluster | None = None) -> WorkloadInfo:
-    """Describe a workload file, alone or on a cluster.
+def describe_workload(
+    path: Source, cluster: Cluster | None = None, parameter_servers: int | None = None
+) -> WorkloadInfo:
+    """Describe a workload file, alone or on a cluster, and the blocks of its models on parameter servers.
 
     Raises
     ------
     InvalidWorkloadError : see `read_frame`
+    InvalidInputError : parameter servers are given, and the workload has no blocks
     """
     frame = read_frame(path)
     load = None if cluster is None else offered_load(frame_to_table(frame, cluster.resources), cluster)
-    return WorkloadInfo(describe_frame(frame, str(path), read_provenance(path)), load)
+    blocks = None if parameter_servers is None else describe_blocks(frame, str(path), parameter_servers)
+    return WorkloadInfo(describe_frame(frame, str(path), read_provenance(path)), load, blocks)
 
 
 def _histogram(bins: list[Bin]) -> Rows:

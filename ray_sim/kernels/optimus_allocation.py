@@ -54,6 +54,15 @@ def step_s(time: F64, workers: int, ps: int) -> float:
 
 
 @kernel
+def steps_per_s(time: F64, tasks: I64, found: F64) -> None:
+    """Steps per second of each job with these (n, 2) tasks, into ``found``; 0 without workers."""
+    for job in range(len(tasks)):
+        found[job] = 0.0
+        if tasks[job, WORKER] > 0:
+            found[job] = 1.0 / step_s(time[job], tasks[job, WORKER], tasks[job, PARAMETER_SERVER])
+
+
+@kernel
 def _per_cost(gain: float, cost: float) -> float:
     if cost > 0.0:
         return gain / cost

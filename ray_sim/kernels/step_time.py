@@ -108,14 +108,23 @@ def on_one_server(rows: Rows, i: int) -> bool:
 
 @kernel
 def one_way_s(
-    rows: Rows, i: int, nic: int, workers: int, ps: int, external_s: float, internal_s: float
+    rows: Rows,
+    i: int,
+    nic: int,
+    workers: int,
+    ps: int,
+    external_s: float,
+    internal_s: float,
+    skew: float,
 ) -> float:
-    """Seconds until the last of the equal slices, one per worker and parameter server, is where it must be.
+    """Seconds until the last slice, one per worker and parameter server, is where it must be.
 
-    A task, or a server, passes its slices one after the other.
+    A task, or a server, passes its slices one after the other. Slices are equal, but for those of parameter
+    servers: any of these may be the fullest, with ``skew`` times the average. Those of one server together
+    pass at most all parameters.
     """
     if nic == PER_LINK:
-        return (internal_s if on_one_server(rows, i) else external_s) / ps
+        return (internal_s if on_one_server(rows, i) else external_s) * skew / ps
     longest = 0.0
     row, end = rows.ptr[i], rows.ptr[i + 1]
     while row < end:
@@ -129,7 +138,8 @@ def one_way_s(
             row += 1
         if ps_here > 0:
             of_ps = (workers - w_here) * external_s + w_here * internal_s
-            longest = max(longest, of_ps * ps_here if nic == PER_SERVER else of_ps)
+            slices = min(skew * ps_here, float(ps)) if nic == PER_SERVER else skew
+            longest = max(longest, of_ps * slices)
         if w_here > 0:
             of_worker = (ps - ps_here) * external_s + ps_here * internal_s
             longest = max(longest, of_worker * w_here if nic == PER_SERVER else of_worker)
@@ -137,8 +147,8 @@ def one_way_s(
 
 
 @kernel
-def placement_rate(steps: Steps, job: int, rows: Rows, i: int, nic: int, speed: F64) -> float:
-    """Samples per second of a job with its holdings, 0 where it cannot train."""
+def placement_rate(steps: Steps, job: int, rows: Rows, i: int, nic: int, speed: F64, skew: float) -> float:
+    """Samples per second of a job with its holdings, 0 where it cannot train; ``skew`` as in `one_way_s`."""
     workers, ps = held(rows, i, WORKER), held(rows, i, PARAMETER_SERVER)
     exchange = steps.exchange[job]
     if workers == 0 or (ps == 0 and exchange != ALL_REDUCE):
@@ -147,7 +157,8 @@ def placement_rate(steps: Steps, job: int, rows: Rows, i: int, nic: int, speed: 
         ring_s = steps.internal_s[job] if on_one_server(rows, i) else steps.external_s[job]
         transfer_s = 2.0 * (workers - 1) / workers * ring_s
     else:
-        transfer_s = 2.0 * one_way_s(rows, i, nic, workers, ps, steps.external_s[job], steps.internal_s[job])
+        external_s, internal_s = steps.external_s[job], steps.internal_s[job]
+        transfer_s = 2.0 * one_way_s(rows, i, nic, workers, ps, external_s, internal_s, skew)
     rest_s = transfer_s + steps.step_s[job]
     rest_s += steps.step_s_per_worker[job] * workers + steps.step_s_per_ps[job] * ps
     batch = steps.batch[job]
@@ -169,10 +180,10 @@ def placement_rate(steps: Steps, job: int, rows: Rows, i: int, nic: int, speed: 
 
 
 @kernel
-def placement_rates(steps: Steps, jobs: I64, rows: Rows, nic: int, speed: F64, rates: F64) -> None:
-    """`placement_rate` of each of ``jobs`` into ``rates``."""
+def placement_rates(steps: Steps, jobs: I64, rows: Rows, nic: int, speed: F64, skew: F64, rates: F64) -> None:
+    """`placement_rate` of each of ``jobs`` into ``rates``; ``skew`` is of each of them."""
     for i in range(len(jobs)):
-        rates[i] = placement_rate(steps, jobs[i], rows, i, nic, speed)
+        rates[i] = placement_rate(steps, jobs[i], rows, i, nic, speed, skew[i])
 
 
 @kernel
@@ -195,10 +206,10 @@ def pd_ors_rates(steps: Steps, jobs: I64, rows: Rows, speed: F64, rates: F64) ->
 
 
 @kernel
-def count_workers(rows: Rows, workers: I64) -> None:
-    """Workers of each job into ``workers``."""
-    for i in range(len(workers)):
-        workers[i] = held(rows, i, WORKER)
+def count_tasks(rows: Rows, role: int, tasks: I64) -> None:
+    """Tasks of a role of each job into ``tasks``."""
+    for i in range(len(tasks)):
+        tasks[i] = held(rows, i, role)
 
 
 @kernel

@@ -132,6 +132,16 @@ class LossProfile:
 
 
 @dataclass(frozen=True, slots=True)
+class BlockProfile:
+    """The parameter blocks of the model that each job trains; see `ray_sim.model.parameter_blocks`."""
+
+    lists: tuple[tuple[int, ...], ...]
+    """Parameters in each block, in the order of layers."""
+    of_job: IntArray
+    """(J,) index into `lists`; -1 where a job has no parameter servers by its nature."""
+
+
+@dataclass(frozen=True, slots=True)
 class JobTable:
     """All jobs of a run in (submit, trace order); the row index is the tie-break everywhere.
 
@@ -171,6 +181,7 @@ class JobTable:
     """None where the workload does not say it of every job; `gaps` then tells what is missing."""
     utility: UtilityProfile | None = None
     loss: LossProfile | None = None
+    blocks: BlockProfile | None = None
     gaps: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """By the name of a profile that is None, a line for each column that is missing."""
 

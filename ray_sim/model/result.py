@@ -147,6 +147,14 @@ class Summary:
     """Share of the time with servers that jobs spent in restart pauses; null where jobs are chunked."""
     cross_server_gb: float | None = None
     """What elastic jobs sent from server to server, 10^9 bytes; null where jobs are not elastic."""
+    ps_imbalance: float | None = None
+    """Parameters on a job's fullest parameter server over the average, averaged over the time that elastic
+    jobs trained with parameter servers; null where none did."""
+    speed_error: float | None = None
+    """Mean relative error |told - true| / true of the speeds that the policy expected of elastic jobs, over
+    all that it told in the whole run; null where it told none."""
+    convergence_error: float | None = None
+    """The same of what it believed that jobs had left to train."""
     policy_counts: dict[str, int] | None = None
     """What the policy counted of its decisions, over the whole run; null where it counts nothing."""
     trimmed_jobs: int | None = None
@@ -178,7 +186,8 @@ class RunResult:
     """A finished run. The frames have the columns of `JOB_SCHEMA` and `EVENT_SCHEMA`.
 
     `timeline` has a row per instant at which something changed: `time_s`, `waiting`, `running` and
-    `used_<resource>` in the resource's unit.
+    `used_<resource>` in the resource's unit; of elastic jobs also `speed_error` and `convergence_error` as
+    in `Summary`, over what the policy told at this instant, null where it told nothing.
     """
 
     jobs: pl.DataFrame

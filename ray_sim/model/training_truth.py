@@ -23,11 +23,13 @@ from ray_sim.kernels.step_time import (
     Steps,
     copy_rows,
     count_rows,
+    count_tasks,
     pd_ors_rates,
     placement_rates,
 )
 from ray_sim.model.errors import InvalidInputError, problems_text
 from ray_sim.model.job import Exchange, TrainingProfile
+from ray_sim.model.parameter_blocks import ServerSkew
 from ray_sim.model.step_time import transfer_s
 from ray_sim.model.truth import NOBODY, Holdings
 from ray_sim.model.units import US_PER_S, FloatArray, IntArray
@@ -55,6 +57,8 @@ class PlacementTruth:
     speed: FloatArray
     """(S,) of each server; divides the training."""
     nic: Nic
+    skew: ServerSkew | None
+    """How unevenly parameter servers are loaded; evenly without it."""
     disturbing: ClassVar[bool] = False
 
     def rates(self, holdings: Holdings, jobs: IntArray) -> FloatArray:
@@ -63,8 +67,11 @@ class PlacementTruth:
 
     def samples_per_s(self, jobs: IntArray, rows: Rows) -> FloatArray:
         """(N,) samples per second of each of N jobs with these holdings."""
+        skew = np.ones(len(jobs))
+        if self.skew is not None:
+            skew = self.skew.of(jobs, tasks_of(rows, PARAMETER_SERVER))
         rates = np.empty(len(jobs))
-        placement_rates(self.steps, jobs, rows, int(self.nic), self.speed, rates)
+        placement_rates(self.steps, jobs, rows, int(self.nic), self.speed, skew, rates)
         return rates
 
     def touched(self, servers: IntArray) -> IntArray:
@@ -106,6 +113,7 @@ def placement_truth(
     speed: FloatArray,
     nic: Nic = Nic.PER_TASK,
     straggling: FloatArray | None = None,
+    skew: ServerSkew | None = None,
 ) -> PlacementTruth:
     """The placement truth of these jobs on these servers.
 
@@ -114,12 +122,13 @@ def placement_truth(
     speed : (S,), > 0
     straggling : (J,) how many times as long the training of one worker takes, on the slowest server held;
         >= 1, which all are without it
+    skew : how unevenly parameter servers are loaded; evenly without it
 
     Raises
     ------
     InvalidInputError : a number with which a step takes no time, or no number at all
     """
-    return PlacementTruth(_steps(profile, speed, straggling), speed, nic)
+    return PlacementTruth(_steps(profile, speed, straggling), speed, nic, skew)
 
 
 def pd_ors_truth(
@@ -167,6 +176,13 @@ def rows_of(holdings: Holdings, jobs: IntArray) -> Rows:
     rows = Rows(ptr, *(np.empty(int(ptr[-1]), dtype=np.int64) for _ in range(3)))
     copy_rows(pool, jobs, rows)
     return rows
+
+
+def tasks_of(rows: Rows, role: int) -> IntArray:
+    """(N,) tasks of a role of each job."""
+    tasks = np.empty(len(rows.ptr) - 1, dtype=np.int64)
+    count_tasks(rows, role, tasks)
+    return tasks
 
 
 def _steps(profile: TrainingProfile, speed: FloatArray, straggling: FloatArray | None) -> Steps:

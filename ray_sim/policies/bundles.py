@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ray_sim.engine.alike import keeping_places
 from ray_sim.engine.contract import GrantedWorld, View
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.targets import towards
@@ -139,6 +140,7 @@ def reallocate(
 ) -> Decision:
     """Share all servers out among all jobs anew, partition by partition.
 
+    Which of alike servers is which is chosen so that jobs keep what they hold, see `keeping_places`.
     Jobs are rejected that no server can ever hold a bundle of. While any job runs the policy is asked
     again at ``review_us``; else nothing changes until one comes, or a server does.
     """
@@ -153,6 +155,7 @@ def reallocate(
         of_job.append(mine[owner])
         server.append(where)
     target = bundles.rows(jobs, np.concatenate(of_job), np.concatenate(server), len(view.available))
+    target = keeping_places(view.holdings, jobs, target, world.server_kind, view.available)
     return Decision(
         changes=towards(view.holdings, jobs, target),
         reject=refused,

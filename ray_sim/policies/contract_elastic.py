@@ -10,7 +10,7 @@ import numpy as np
 
 from ray_sim.engine.world import Partition, World, build_world
 from ray_sim.model.cluster import Cluster
-from ray_sim.model.job import Exchange, JobTable, LossProfile, TrainingProfile
+from ray_sim.model.job import BlockProfile, Exchange, JobTable, LossProfile, TrainingProfile
 from ray_sim.model.streams import Streams
 from ray_sim.policies.contract_worlds import SLOT_S, Job, cluster, failing, job_table
 
@@ -21,13 +21,15 @@ _VARIANTS: tuple[Mapping[str, object], ...] = (
     {
         "truth": "placement",
         "nic": "per_server",
+        "parameter_blocks": "mxnet",
         "data_move_s": 4.0,
         "straggler_probability": 0.1,
         "straggler_every_s": 90.0,
     },
     {"truth": "pd_ors"},
 )
-"""Facts of the worlds of seeds 0, 1, 2; the second has slow workers."""
+"""Facts of the worlds of seeds 0, 1, 2; the second has slow workers and unevenly loaded servers."""
+_BLOCKS = ((900_000, 400_000, 64, 64), (3_000_000, 1000, 1000))
 
 
 def _servers(
@@ -88,6 +90,7 @@ def _elastic(jobs: Sequence[Job], training: TrainingProfile) -> JobTable:
         demand=np.full((n, len(RESOURCES)), 1000, dtype=np.int64),
         training=training,
         loss=_losses(n),
+        blocks=BlockProfile(_BLOCKS, np.arange(n) % len(_BLOCKS)),
     )
 
 
@@ -118,7 +121,7 @@ def _busy(n: int, seed: int) -> tuple[JobTable, Cluster, dict[str, object]]:
 def busy_elastic(n: int = 60, seed: int = 0, *, partition: Partition = "none") -> World:
     """Seven servers, one without GPUs, two virtual clusters, three speeds, queueing, restarts that cost.
 
-    Seed 1 has workers that become slow and data that move, seed 2 the truth of PD-ORS.
+    Seed 1 has workers that become slow, data that move and models in blocks, seed 2 the truth of PD-ORS.
     """
     table, servers, facts = _busy(n, seed)
     return _world(table, servers, partition, facts)

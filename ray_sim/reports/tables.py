@@ -113,8 +113,13 @@ def summary_rows(summary: Summary) -> list[tuple[str, object]]:
         if summary.certificate.only_b1 is not None:
             rows.append(("nobody waits in that bound", summary.certificate.only_b1))
     rows += [("preemptions", summary.preemptions), ("restarts", summary.restarts)]
+    if summary.ps_imbalance is not None:
+        rows.append(("fullest parameter server over the average", summary.ps_imbalance))
     if summary.interruptions:
         rows += [("servers lost by jobs", summary.interruptions), ("progress lost s", summary.lost_s)]
+    for label, error in (("speeds", summary.speed_error), ("work left", summary.convergence_error)):
+        if error is not None:
+            rows.append((f"relative error of expected {label}", error))
     counts = summary.policy_counts or {}
     return rows + [(f"policy, {name.replace('_', ' ')}", count) for name, count in counts.items()]
 

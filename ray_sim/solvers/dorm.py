@@ -9,7 +9,7 @@ Dynamically-Partitioned Approach, 2017.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -108,8 +108,16 @@ def fairness_loss(applications: Applications, containers: IntArray) -> float:
     return float((away * applications.dominant).sum())
 
 
+_FIRST_GAP = 0.25
+"""Part of the gap to which the first two searches go, so that both together may stay within it."""
+
+
 def allocate(applications: Applications, limits: Limits) -> tuple[Ending, IntArray | None]:
     """How the search ended, and (n, S) containers if any were found.
+
+    Where few may be changed, those are searched for with all servers taken as one, which also bounds what
+    can be used. Then only they, and the new applications, are given containers on the servers. If what that
+    uses is within the gap of the bound, it is as good as asked for; if not, all are searched.
 
     An answer that breaks a capacity when rounded to whole containers counts as none at the limit.
 
@@ -117,20 +125,90 @@ def allocate(applications: Applications, limits: Limits) -> tuple[Ending, IntArr
     ------
     RunFailedError : the solver failed
     """
-    programme = Programme()
-    room = applications.room
-    gain = np.repeat(applications.shares.sum(axis=1)[:, None], room.shape[1], axis=1)
-    x = programme.variables(room, gain=gain, whole=True)
-    for i in range(len(x)):
-        every = np.ones(x.shape[1])
-        programme.row(float(applications.least[i]), x[i], every, float(applications.most[i]))
-    _fit(programme, x, applications)
-    if limits.theta1 < 1:
-        _be_fair(programme, x, applications, limits.theta1)
     changes = tolerant_ceil(limits.theta2 * int(applications.old.sum()))
+    search = _Search(applications, applications.room, fair_containers(applications), limits.theta1, changes)
+    everyone = np.ones(len(applications.old), dtype=np.bool_)
     if changes < applications.old.sum():
-        _keep(programme, x, applications, changes)
-    return _whole(programme.maximise(gap=limits.gap, nodes=limits.nodes), x, applications)
+        first = replace(limits, gap=_FIRST_GAP * limits.gap)
+        outline, total = search.pooled().run(first, everyone)
+        if outline.ending is Ending.INFEASIBLE:
+            return outline.ending, None
+        if outline.values is not None:
+            counts = np.rint(outline.values[total]).astype(np.int64)
+            few = ~applications.old | (counts != applications.held.sum(axis=1, keepdims=True))[:, 0]
+            _, found = _whole(*search.run(first, few), applications)
+            if found is not None and outline.bound <= utilisation(applications, found) * (1 + limits.gap):
+                return Ending.FOUND, found
+    return _whole(*search.run(limits, everyone), applications)
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """What is searched: allocations within two bounds."""
+
+    applications: Applications
+    room: IntArray
+    """(n, S) most containers of each on each server."""
+    fair: IntArray
+    """(n,) containers."""
+    theta1: float
+    changes: int
+    """Most old applications that are changed."""
+
+    def pooled(self) -> _Search:
+        """The same with one server that has all there is: whatever uses it best, no allocation uses more."""
+        one = replace(
+            self.applications,
+            capacity=self.applications.total[None],
+            held=self.applications.held.sum(axis=1, keepdims=True),
+        )
+        room = np.minimum(self.applications.most, self.room.sum(axis=1))[:, None]
+        return replace(self, applications=one, room=room)
+
+    def run(self, limits: Limits, free: BoolArray) -> tuple[Answer, IntArray]:
+        """The answer, and (n, S) variables of the containers; applications that are not ``free`` stay."""
+        programme, applications = Programme(), self.applications
+        gain = np.repeat(applications.shares.sum(axis=1)[:, None], self.room.shape[1], axis=1)
+        least = np.where(free[:, None], 0, applications.held)
+        most = np.where(free[:, None], self.room, applications.held)
+        x = programme.variables(most, gain=gain, whole=True, lower=least)
+        every = np.ones(x.shape[1])
+        for i in range(len(x)):
+            programme.row(float(applications.least[i]), x[i], every, float(applications.most[i]))
+        _fit(programme, x, applications)
+        if self.theta1 < 1:
+            self._be_fair(programme, x)
+        if self.changes < applications.old.sum():
+            self._keep(programme, x, np.flatnonzero(applications.old & free))
+        return programme.maximise(gap=limits.gap, nodes=limits.nodes), x
+
+    def _be_fair(self, programme: Programme, x: IntArray) -> None:
+        """Losses no less than the distance from the fair share on either side, and a bound on their sum."""
+        dominant = self.applications.dominant
+        fair = self.fair * dominant
+        loss = programme.variables(np.full(len(x), np.inf), gain=np.zeros(len(x)), whole=False)
+        for i in range(len(x)):
+            columns, share = np.append(x[i], loss[i]), np.full(x.shape[1], dominant[i])
+            programme.row(-np.inf, columns, np.append(share, -1.0), fair[i])
+            programme.row(fair[i], columns, np.append(share, 1.0), np.inf)
+        kinds = int((self.applications.total > 0).sum())
+        programme.row(-np.inf, loss, np.ones(len(loss)), self.theta1 * 2 * kinds)
+
+    def _keep(self, programme: Programme, x: IntArray, old: IntArray) -> None:
+        """At most so many of these hold anything else than now: only those whose switch is 1 may."""
+        switch = programme.variables(np.ones(len(old)), gain=np.zeros(len(old)), whole=True)
+        for i, s in zip(old.tolist(), switch.tolist(), strict=True):
+            held, room = self.applications.held[i], self.room[i]
+            here = np.flatnonzero(held > 0)
+            for j in here.tolist():
+                pair = np.array([x[i, j], s])
+                programme.row(held[j], pair, np.array([1, held[j]]), np.inf)
+                programme.row(-np.inf, pair, np.array([1, held[j] - room[j]]), held[j])
+            elsewhere = np.append(np.delete(x[i], here), s)
+            ones = np.ones(len(elsewhere) - 1)
+            most = min(int(self.applications.most[i]), int(room.sum()))
+            programme.row(-np.inf, elsewhere, np.append(ones, -most), 0.0)
+        programme.row(-np.inf, switch, np.ones(len(switch)), self.changes)
 
 
 def _fit(programme: Programme, x: IntArray, applications: Applications) -> None:
@@ -142,36 +220,6 @@ def _fit(programme: Programme, x: IntArray, applications: Applications) -> None:
             unit = np.gcd.reduce(asked[some])
             for j, offered in enumerate((applications.capacity[:, r] // unit).tolist()):
                 programme.row(-np.inf, x[some, j], asked[some] // unit, offered)
-
-
-def _be_fair(programme: Programme, x: IntArray, applications: Applications, theta1: float) -> None:
-    """Losses no less than the distance from the fair share on either side, and a bound on their sum."""
-    fair, dominant = fair_containers(applications), applications.dominant
-    loss = programme.variables(np.full(len(x), np.inf), gain=np.zeros(len(x)), whole=False)
-    for i in range(len(x)):
-        columns, share = np.append(x[i], loss[i]), np.full(x.shape[1], dominant[i])
-        programme.row(-np.inf, columns, np.append(share, -1.0), fair[i] * dominant[i])
-        programme.row(fair[i] * dominant[i], columns, np.append(share, 1.0), np.inf)
-    kinds = int((applications.total > 0).sum())
-    programme.row(-np.inf, loss, np.ones(len(loss)), theta1 * 2 * kinds)
-
-
-def _keep(programme: Programme, x: IntArray, applications: Applications, changes: int) -> None:
-    """At most so many old applications hold anything else than now: only those whose switch is 1 may."""
-    old, room = np.flatnonzero(applications.old), applications.room
-    switch = programme.variables(np.ones(len(old)), gain=np.zeros(len(old)), whole=True)
-    for i, s in zip(old.tolist(), switch.tolist(), strict=True):
-        held = applications.held[i]
-        here = np.flatnonzero(held > 0)
-        for j in here.tolist():
-            pair = np.array([x[i, j], s])
-            programme.row(held[j], pair, np.array([1, held[j]]), np.inf)
-            programme.row(-np.inf, pair, np.array([1, held[j] - room[i, j]]), held[j])
-        elsewhere = np.append(np.delete(x[i], here), s)
-        ones = np.ones(len(elsewhere) - 1)
-        most = min(int(applications.most[i]), int(room[i].sum()))
-        programme.row(-np.inf, elsewhere, np.append(ones, -most), 0.0)
-    programme.row(-np.inf, switch, np.ones(len(switch)), changes)
 
 
 def _whole(answer: Answer, x: IntArray, applications: Applications) -> tuple[Ending, IntArray | None]:

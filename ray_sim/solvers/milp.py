@@ -29,12 +29,15 @@ class Answer:
     ending: Ending
     values: FloatArray | None
     """(variables,); None where none was found."""
+    bound: float = np.inf
+    """No values have a larger sum."""
 
 
 class Programme:
-    """Variables between 0 and a bound, rows that bound their sums, and a sum to be maximised."""
+    """Variables between two bounds, rows that bound their sums, and a sum to be maximised."""
 
     def __init__(self) -> None:
+        self._lower: list[FloatArray | IntArray] = []
         self._upper: list[FloatArray | IntArray] = []
         self._whole: list[IntArray] = []
         self._gain: list[FloatArray] = []
@@ -43,16 +46,25 @@ class Programme:
         self._coefficients: list[FloatArray] = []
         self._bounds: list[tuple[float, float]] = []
 
-    def variables(self, upper: FloatArray | IntArray, *, gain: FloatArray, whole: bool) -> IntArray:
+    def variables(
+        self,
+        upper: FloatArray | IntArray,
+        *,
+        gain: FloatArray,
+        whole: bool,
+        lower: FloatArray | IntArray | None = None,
+    ) -> IntArray:
         """Numbers of new variables, in the shape of their upper bounds.
 
         Parameters
         ----------
+        lower : of the same shape; 0 without it
         gain : of the same shape, what a unit of each adds to the sum that is maximised
         whole : whether they take whole values only
         """
         numbers = self._size + np.arange(upper.size).reshape(upper.shape)
         self._size += upper.size
+        self._lower.append(np.zeros(upper.size) if lower is None else lower.ravel())
         self._upper.append(upper.ravel())
         self._gain.append(np.broadcast_to(gain, upper.shape).ravel())
         self._whole.append(np.full(upper.size, int(whole)))
@@ -92,24 +104,25 @@ class Programme:
             result = milp(
                 -np.concatenate(self._gain),
                 integrality=np.concatenate(self._whole),
-                bounds=Bounds(0.0, np.concatenate(self._upper)),
+                bounds=Bounds(np.concatenate(self._lower), np.concatenate(self._upper)),
                 constraints=LinearConstraint(matrix, least, most),
                 options=options,  # type: ignore[arg-type]  # its type lists SciPy's own only
             )
-        return _answer(result.status, str(result.message), result.x)
+        bound = np.inf if result.mip_dual_bound is None else -float(result.mip_dual_bound)
+        return _answer(result.status, str(result.message), result.x, bound)
 
 
 _FOUND, _INFEASIBLE = 0, 2
 """Status codes of `scipy.optimize.milp`; it has none of its own for the node limit of HiGHS."""
 
 
-def _answer(status: int, message: str, values: FloatArray | None) -> Answer:
+def _answer(status: int, message: str, values: FloatArray | None, bound: float) -> Answer:
     if status == _FOUND:
-        return Answer(Ending.FOUND, values)
+        return Answer(Ending.FOUND, values, bound)
     if status == _INFEASIBLE or "nfeasible" in message:
         return Answer(Ending.INFEASIBLE, None)
     if "imit" in message:
-        return Answer(Ending.LIMIT, values)
+        return Answer(Ending.LIMIT, values, bound)
     raise RunFailedError(
         f"the MILP solver HiGHS failed: {message}. It refuses to run on one thread where something else has "
         f"made it use several before; if that may be so, run the simulation in a process of its own"

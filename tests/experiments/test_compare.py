@@ -157,6 +157,35 @@ def test_a_place_without_the_baseline_is_left_out_and_said(
     assert len(compare_results([*two_runs, *slow]).groups) == 2
 
 
+def test_settings_of_a_policy_are_compared_as_policies_of_a_setting_are(
+    at_desk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two policies with and without a restart cost: a group for each policy; fifo never restarts anything."""
+    cost = {"free": [], "dear": ["-w", "restart_cost_s=600"]}
+    sources = [
+        _simulate(tmp_path / f"{policy}-{name}", policy, *options)
+        for policy in ("fifo", "srtf")
+        for name, options in cost.items()
+    ]
+    report = compare_results(sources, baseline="defaults", settings=True)
+    assert report.compared == "settings"
+    found = {group.setting: group.comparison.policies[0] for group in report.groups}
+    assert {name: each.policy for name, each in found.items()} == dict.fromkeys(
+        ("fifo", "srtf"), "restart_cost_s=600"
+    )
+    assert found["fifo"].difference == 0
+    free, dear = (read_summary(Path(source)).jct_s.mean for source in sources[2:])
+    assert free is not None
+    assert dear is not None
+    assert found["srtf"].difference == dear - free > 0
+    assert main(["compare", *sources, "--settings"]) == 0
+    assert "setting" in capsys.readouterr().out
+    with pytest.raises(
+        InvalidInputError, match="two settings on the same workload, cluster, policy and seed"
+    ):
+        compare_results([sources[0], sources[2]], settings=True)
+
+
 def test_the_classes_of_trimmed_runs_hold_the_jobs_that_count(at_desk: Path, tmp_path: Path) -> None:
     sources = [_simulate(tmp_path / policy, policy, "--warm-up", "86400") for policy in ("fifo", "sjf")]
     counted = {read_summary(Path(source)).completed for source in sources}

@@ -251,9 +251,13 @@ def test_editing_a_policy_of_ones_own_makes_another_run(at_desk: Path) -> None:
         ({"workload": {"path": "week.parquet", "window": [0, 9], "resample": "days"}}, False),
         ({"workload": {"path": "week.parquet", "enrich": "pd_ors"}}, False),
         ({"policy": "mine:Lottery"}, False),
+        ({"world": {"truth": "placement", "straggler_every_s": 60}}, True),
+        ({"world": {"truth": "placement", "straggler_probability": 0.1}}, False),
+        ({"world": {"truth": "placement", "parameter_blocks": "paa"}}, True),
+        ({"world": {"truth": "placement", "parameter_blocks": "mxnet"}}, False),
     ],
 )
-def test_a_run_is_seed_free_when_neither_workload_nor_policy_draws(
+def test_a_run_is_seed_free_when_nothing_in_workload_policy_or_world_draws(
     at_desk: Path, changes: dict[str, object], seed_free: bool
 ) -> None:
     content = Inputs().content(_scenario(seed=3, **changes))

@@ -8,12 +8,16 @@ from pathlib import Path
 
 import polars as pl
 
+from ray_sim.experiments.block_summary import describe_blocks
+from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.experiments.workload_info import WorkloadInfo, describe_workload
 from ray_sim.model.cluster import Cluster
 from tests.worlds import HOUR, cluster_of
+from workloads.enrich import enrich
 from workloads.provenance import Provenance
 from workloads.schema import with_all_columns
 from workloads.store import write_workload
+from workloads.synth import synth
 
 
 def info(
@@ -90,3 +94,18 @@ def test_bars_are_drawn_of_run_times_and_of_days(tmp_path: Path) -> None:
     assert rows["run time 1,000 .. 10,000 s"] == "█" * 40 + " 30"
     # 24 jobs of 2 GPU-hours on the first day of 96 GPU-hours, 6 on the second.
     assert rows["  by day"] == "█▃ at most 0.5"
+
+
+def test_the_models_of_a_workload_are_dealt_out_by_every_rule() -> None:
+    """Ten servers: PAA needs a request for each of the 157 blocks of ResNet-50, MXNet cuts the large ones."""
+    frame, _ = enrich(synth("philly", 60, seed=1)[0], load_training_draws("optimus_nine_models"), seed=1)
+    found = describe_blocks(frame, "w", 10)
+    assert sum(one.jobs for one in found.models) == 60
+    (resnet,) = [one for one in found.models if one.model == "resnet-50"]
+    assert (resnet.blocks, resnet.parameters) == (157, 25_549_486)
+    paa, mxnet, tensorflow = (resnet.rules[rule] for rule in ("paa", "mxnet", "tensorflow"))
+    assert paa.requests == tensorflow.requests == 157 < mxnet.requests
+    assert paa.size_difference < 0.05 * resnet.parameters / 10 < tensorflow.size_difference
+    assert paa.skew < 1.02 < mxnet.skew < tensorflow.skew
+    shown = dict(found.rows())
+    assert str(shown["blocks of resnet-50"]).startswith("157, 25,549,486 parameters")

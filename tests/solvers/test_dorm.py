@@ -156,3 +156,37 @@ def test_no_allocation_within_the_bounds_uses_more(given: tuple[Applications, fl
         assert found is not None
         assert utilisation(them, found) == pytest.approx(best)
         assert fairness_loss(them, found) <= theta1 * 4 + 1e-6
+
+
+@pytest.mark.slow
+@given(tiny(), st.sampled_from([0.01, 0.3]))
+def test_the_use_found_is_within_the_gap_of_the_best(
+    given: tuple[Applications, float, float], gap: float
+) -> None:
+    """However it was found: among few that may change, or among all."""
+    them, theta1, theta2 = given
+    best = best_of_all(them, theta1, theta2)
+    ending, found = allocate(them, Limits(theta1, theta2, gap=gap, nodes=1000))
+    if best is None:
+        assert (ending, found) == (Ending.INFEASIBLE, None)
+        return
+    assert found is not None
+    assert utilisation(them, found) * (1 + gap) >= best - 1e-6
+    assert (found.T @ them.demand <= them.capacity).all()
+    assert fairness_loss(them, found) <= theta1 * 4 + 1e-6
+    changed = (found != them.held).any(axis=1)[them.old].sum()
+    assert changed <= tolerant_ceil(theta2 * int(them.old.sum()))
+
+
+def test_room_in_all_is_no_room_on_a_server() -> None:
+    """4 are left, 2 on each server, and the new one needs 4 on one: one of the old ones has to move.
+
+    With all servers taken as one, nobody has to.
+    """
+    given = applications([[4], [2], [2]], (1, 1), [[4], [4]], held=[[0, 0], [1, 0], [0, 1]])
+    assert allocate(given, Limits(1.0, 0.0, gap=0.01, nodes=100)) == (Ending.INFEASIBLE, None)
+    ending, found = allocate(given, Limits(1.0, 0.5, gap=0.01, nodes=100))
+    assert found is not None
+    assert ending is Ending.FOUND
+    assert found.sum(axis=1).tolist() == [1, 1, 1]
+    assert (found != given.held).any(axis=1)[1:].sum() == 1

@@ -56,6 +56,15 @@ def test_a_table_may_say_how_its_jobs_train_in_chunks(trace: Trace) -> None:
     assert (frame["chunks"].to_list(), report.rejected) == ([4, None], {"too_small_chunks": 1})
 
 
+def test_a_table_may_say_of_which_blocks_models_are(trace: Trace) -> None:
+    rows = "submit_s,duration_s,num_gpus,blocks\n0,1,1,9408 2*64\n1,1,1,\n2,1,1,64;64\n3,1,1,0\n4,1,1,7\n"
+    report, frame = converted(trace(rows))
+    assert frame["blocks"].to_list() == ["9408 2*64", None, "7"]
+    assert report.rejected == {"invalid_blocks": 2}
+    told = problems(trace, 'constants: {blocks: "64,64"}\n')
+    assert "constants.blocks: must be whole numbers such as 9408 2*64 3*(4096 64), with spaces" in told[1]
+
+
 def test_jobs_without_name_and_order_are_numbered_by_row(trace: Trace) -> None:
     _, frame = converted(trace(TABLE))
     assert frame.select("job_id", "trace_order", "submit_s").rows() == [("1", 1, 5.0), ("0", 0, 10.0)]

@@ -19,6 +19,7 @@ from ray_sim.experiments.training_file import bundled_training_profiles, load_tr
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from ray_sim.model.job import Exchange
+from ray_sim.model.parameter_blocks import parse_blocks
 from ray_sim.model.training_truth import placement_truth
 from tests.training import rows
 from tests.worlds import cluster_of
@@ -85,6 +86,36 @@ def test_the_samples_make_the_bundle_take_the_traced_time(tmp_path: Path, jobs: 
     assert frame["num_workers"].to_list() == [4, 6]
     assert frame["num_ps"].to_list() == [2, 3]
     assert report.read == report.kept == 2
+
+
+def test_the_nine_models_have_their_published_blocks_and_sizes(tmp_path: Path) -> None:
+    """157 blocks of ResNet-50, as the paper counts; 4 bytes a parameter are the gradients, to 3 %."""
+    frame, _ = enrich(philly(200), load_training_draws("optimus_nine_models"), seed=1)
+    models = frame.select("model", "blocks", "gradient_mb").unique()
+    assert models.height == 9
+    blocks = {model: parse_blocks(text) for model, text, _ in models.iter_rows()}
+    assert len(blocks["resnet-50"]) == 157
+    for model, _, gradient_mb in models.iter_rows():
+        assert 4e-6 * sum(blocks[model]) == pytest.approx(gradient_mb, rel=0.03)
+    write_workload(frame, MADE, tmp_path / "w.parquet")
+    found = load_workload(tmp_path / "w.parquet").blocks
+    assert found is not None
+    assert [found.lists[i] for i in found.of_job] == [blocks[model] for model in frame["model"]]
+
+
+def test_blocks_are_asked_for_where_jobs_have_parameter_servers() -> None:
+    frame, _ = enrich(philly(20), load_training_draws("optimus_nine_models"), seed=1)
+    first = pl.int_range(pl.len()) < 3
+    some = frame.with_columns(blocks=pl.when(~first).then("blocks"))
+    assert frame_to_table(some).blocks is None
+    name = some["job_id"][0]
+    assert frame_to_table(some).gaps["blocks"] == (f"blocks: is null for 3 of 20 jobs, first for {name}",)
+    ring = some.with_columns(exchange=pl.when(first).then(pl.lit("all_reduce")).otherwise("exchange"))
+    found = frame_to_table(ring).blocks
+    assert found is not None
+    assert found.of_job.tolist()[:3] == [-1, -1, -1]
+    assert found.of_job.min() == -1
+    assert (found.of_job[3:] >= 0).all()
 
 
 @pytest.mark.parametrize("profile", STEP_TIME)

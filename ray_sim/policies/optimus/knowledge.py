@@ -36,8 +36,6 @@ class Knowledge(NamedTuple):
     """Observations ever made; number i is at i mod MEMORY."""
     was_slow: BoolArray
     """Whether a worker was slow at the last decision."""
-    told: IntArray
-    """Epochs that were last recorded as the job's expected end, 0 before."""
     changed_us: IntArray
     """When the job's holdings were last changed."""
 
@@ -53,7 +51,6 @@ def nothing_known(jobs: IntArray) -> Knowledge:
         seen=np.zeros((n, MEMORY, 3)),
         seen_pairs=np.zeros(n, dtype=np.int64),
         was_slow=np.zeros(n, dtype=np.bool_),
-        told=np.zeros(n, dtype=np.int64),
         changed_us=np.zeros(n, dtype=np.int64),
     )
 

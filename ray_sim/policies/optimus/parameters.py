@@ -117,11 +117,4 @@ PARAMETERS: tuple[Parameter, ...] = (
         minimum=0.0,
         maximum=0.99,
     ),
-    Parameter(
-        "record_epochs",
-        "bool",
-        False,
-        "whether `level` rows of events.parquet tell how many epochs each job is expected to take in all, "
-        "whenever that changes",
-    ),
 )

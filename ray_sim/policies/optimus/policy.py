@@ -8,11 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake
-from ray_sim.engine.decision import NO_JOBS, Decision
+from ray_sim.engine.decision import NO_JOBS, Decision, Estimates
 from ray_sim.engine.holdings import State
 from ray_sim.engine.targets import towards
 from ray_sim.kernels.arrays import WORKER
-from ray_sim.kernels.optimus_allocation import Claims
+from ray_sim.kernels.optimus_allocation import Claims, steps_per_s
 from ray_sim.kernels.step_time import Rows
 from ray_sim.model.job import Exchange
 from ray_sim.model.parameters import Parameter
@@ -80,7 +80,6 @@ class Optimus(Policy):
         slow_above: float = 2.0,
         speed_error: float = 0.0,
         convergence_error: float = 0.0,
-        record_epochs: bool = False,
     ) -> None:
         self._predicts = remaining == "predicted"
         if not self._predicts:
@@ -97,7 +96,6 @@ class Optimus(Policy):
         self._slow_above = slow_above
         self._speed_error = speed_error
         self._convergence_error = convergence_error
-        self._record_epochs = record_epochs and self._predicts
 
     def start(self, world: GrantedWorld, streams: Streams) -> None:
         """Nothing is known of any job."""
@@ -135,23 +133,14 @@ class Optimus(Policy):
         if changes is not None:
             at = np.searchsorted(jobs, changes.job)
             known.was_slow[at], known.changed_us[at] = False, view.now_us
-        return Decision(changes=changes, levels=self._news(view, jobs), review_us=self._next_us(view, target))
+        beliefs = _beliefs(view, jobs, interval.claims, tasks_of(_numbered(target), len(jobs)))
+        return Decision(changes=changes, estimates=beliefs, review_us=self._next_us(view, target))
 
     def _next_us(self, view: View, target: Rows) -> int:
         """The next slot, while any job runs; else nothing changes until one comes, or a server does."""
         slot_us = self._world.slot_us
         assert slot_us is not None, "a slotted policy runs where there are slots"
         return (view.now_us // slot_us + 1) * slot_us if len(target.server) else NEVER_US
-
-    def _news(self, view: View, jobs: IntArray) -> IntArray:
-        """(n, 2) rows job, epochs that it is expected to take in all, where that has changed."""
-        if not self._record_epochs:
-            return NO_JOBS
-        told = self._known.told
-        expected = np.rint(self._known.epochs + self._epochs_left(view, jobs)).astype(np.int64)
-        news: IntArray = np.stack([jobs, expected], axis=1)[expected != told]
-        told[:] = expected
-        return news
 
     def _learn(self, view: View, jobs: IntArray, held: IntArray, useful: IntArray, slow: BoolArray) -> None:
         """Fit the speeds of new jobs and of those seen at another speed, and curves with new losses."""
@@ -184,15 +173,15 @@ class Optimus(Policy):
         )
 
     def _samples_left(self, view: View, jobs: IntArray) -> FloatArray:
-        if self._predicts:
-            return self._epochs_left(view, jobs) * view.jobs.samples[jobs]
-        return view.work_left(jobs) * self._misjudged("convergence", self._convergence_error, jobs)
+        left = self._predicted(view, jobs) if self._predicts else view.work_left(jobs)
+        return left * self._misjudged("convergence", self._convergence_error, jobs)
 
-    def _epochs_left(self, view: View, jobs: IntArray) -> FloatArray:
+    def _predicted(self, view: View, jobs: IntArray) -> FloatArray:
+        """(n,) samples that jobs have left by their losses."""
         threshold, patience = view.jobs.loss_threshold[jobs], view.jobs.loss_patience[jobs]
         done = _floats(self._known.epochs)
         left = epochs_left(self._known.curve, done, _floats(threshold), _floats(patience), self._most_epochs)
-        return left * self._misjudged("convergence", self._convergence_error, jobs)
+        return left * view.jobs.samples[jobs]
 
     def _misjudged(self, what: str, error: float, jobs: IntArray) -> FloatArray:
         """1 + error or 1 - error for each job, drawn once and for all."""
@@ -232,6 +221,14 @@ class Optimus(Policy):
     def counts(self) -> dict[str, int]:
         """Over all intervals: slow workers replaced, jobs with fewer tasks than their share, with none."""
         return dict(zip(_COUNTS, self._counts.tolist(), strict=True))
+
+
+def _beliefs(view: View, jobs: IntArray, claims: Claims, tasks: IntArray) -> Estimates:
+    """What is estimated of the jobs once they hold these (n, 2) tasks; no speed of those without."""
+    found = np.empty(len(jobs))
+    steps_per_s(claims.time, tasks, found)
+    batch = _floats(view.jobs.batch[jobs])
+    return Estimates(jobs, np.where(tasks[:, WORKER] > 0, found * batch, np.nan), claims.steps * batch)
 
 
 def _numbered(rows: Rows) -> IntArray:

@@ -1,0 +1,250 @@
+"""How the parameter blocks of a model are dealt out to parameter servers: PAA and what frameworks do.
+
+Source: Peng et al., Optimus, EuroSys 2018, section 5.3.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+
+import numpy as np
+
+from ray_sim.model.job import BlockProfile
+from ray_sim.model.streams import Streams
+from ray_sim.model.units import FloatArray, IntArray
+
+_SMALL = 100
+"""Blocks of less than the average load over this go where the fewest requests are."""
+MXNET_WHOLE = 10**6
+"""MXNet cuts blocks of at least so many parameters."""
+MOST_BLOCKS = 2**14
+"""Of a model; more is a slip."""
+MOST_PARAMETERS = 2**42
+"""Of a model; times 2^20 parameter servers they are counted in 64 bits."""
+
+
+class BlockRule(StrEnum):
+    """How blocks are dealt out."""
+
+    PAA = "paa"
+    """The parameter assignment algorithm, see `paa`."""
+    MXNET = "mxnet"
+    """See `mxnet`."""
+    TENSORFLOW = "tensorflow"
+    """See `tensorflow`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What each of P parameter servers holds. Each block, or piece of one, is one request on its server."""
+
+    loads: tuple[int, ...]
+    """(P,) parameters times P, so that they are whole where blocks are cut into P pieces."""
+    requests: tuple[int, ...]
+    """(P,)."""
+
+    @property
+    def sizes(self) -> tuple[Fraction, ...]:
+        """(P,) parameters."""
+        return tuple(Fraction(load, len(self.loads)) for load in self.loads)
+
+    @property
+    def size_difference(self) -> float:
+        """Parameters of the fullest server beyond those of the emptiest."""
+        return (max(self.loads) - min(self.loads)) / len(self.loads)
+
+    @property
+    def skew(self) -> float:
+        """Parameters of the fullest server over the average, in [1, P]; 1 without parameters."""
+        total = sum(self.loads)
+        return max(self.loads) * len(self.loads) / total if total else 1.0
+
+    @property
+    def total_requests(self) -> int:
+        """Requests of one worker in one step."""
+        return sum(self.requests)
+
+    @property
+    def request_difference(self) -> int:
+        """Requests on the busiest server beyond those on the idlest."""
+        return max(self.requests) - min(self.requests)
+
+
+def assign(rule: BlockRule, blocks: Sequence[int], servers: int, streams: Streams) -> Assignment:
+    """The blocks dealt out by a rule.
+
+    Parameters
+    ----------
+    blocks : parameters in each, whole, >= 0, in the order of layers; at most `MOST_PARAMETERS` in all
+    servers : >= 1
+    streams : for `mxnet`; its draws are keyed by the blocks and the number of servers
+    """
+    match rule:
+        case BlockRule.PAA:
+            return paa(blocks, servers)
+        case BlockRule.MXNET:
+            return mxnet(blocks, servers, streams)
+        case BlockRule.TENSORFLOW:
+            return tensorflow(blocks, servers)
+
+
+class _Servers:
+    def __init__(self, n: int) -> None:
+        if n < 1:
+            raise ValueError(f"parameter servers: must be at least 1, got {n}")
+        self.loads: IntArray = np.zeros(n, dtype=np.int64)
+        self.requests: IntArray = np.zeros(n, dtype=np.int64)
+
+    def add(self, server: int, load: int) -> None:
+        self.loads[server] += load
+        self.requests[server] += 1
+
+    @property
+    def assignment(self) -> Assignment:
+        return Assignment(tuple(self.loads.tolist()), tuple(self.requests.tolist()))
+
+
+def paa(blocks: Sequence[int], servers: int) -> Assignment:
+    """Parameter assignment algorithm: even sizes from as few requests as possible.
+
+    In decreasing size: blocks above the average load are cut into pieces of it, each to the least loaded
+    server; those from 1 % of it on go where they leave the least room, or to the least loaded server; smaller
+    ones to the server with the fewest requests. Ties: the lowest server.
+
+    Parameters
+    ----------
+    blocks, servers : as in `assign`
+    """
+    held = _Servers(servers)
+    average = sum(blocks)  # times P, as all loads
+    for load in sorted((size * servers for size in blocks), reverse=True):
+        if load > average:
+            _cut(held, load, average)
+        elif load * _SMALL < average:
+            held.add(int(held.requests.argmin()), load)
+        else:
+            fits = held.loads + load <= average
+            tightest = int(np.where(fits, held.loads, -1).argmax())
+            held.add(tightest if fits[tightest] else int(held.loads.argmin()), load)
+    return held.assignment
+
+
+def _cut(held: _Servers, load: int, piece: int) -> None:
+    while load > 0:
+        part = min(load, piece)
+        held.add(int(held.loads.argmin()), part)
+        load -= part
+
+
+def mxnet(blocks: Sequence[int], servers: int, streams: Streams) -> Assignment:
+    """The rule of MXNet: blocks below a million parameters to a random server, others evenly over all.
+
+    Parameters
+    ----------
+    blocks, servers, streams : as in `assign`
+    """
+    held = _Servers(servers)
+    model = zlib.crc32(repr(tuple(blocks)).encode())
+    chosen = streams.generator("mxnet", model, servers).integers(0, servers, len(blocks)).tolist()
+    for size, server in zip(blocks, chosen, strict=True):
+        if size < MXNET_WHOLE:
+            held.add(server, size * servers)
+        else:
+            held.loads += size
+            held.requests += 1
+    return held.assignment
+
+
+def tensorflow(blocks: Sequence[int], servers: int) -> Assignment:
+    """The rule of TensorFlow: whole blocks in turn.
+
+    Parameters
+    ----------
+    blocks, servers : as in `assign`
+    """
+    held = _Servers(servers)
+    for position, size in enumerate(blocks):
+        held.add(position % servers, size * servers)
+    return held.assignment
+
+
+class ServerSkew:
+    """How much more than the average the fullest parameter server of each job holds.
+
+    It is a pure function of a job's blocks, its number of parameter servers, the rule and the seed; what was
+    worked out is kept.
+    """
+
+    def __init__(self, profile: BlockProfile, rule: BlockRule, streams: Streams) -> None:
+        self._profile = profile
+        self._rule = rule
+        self._streams = streams
+        self._known: dict[int, float] = {}
+
+    def of(self, jobs: IntArray, ps: IntArray) -> FloatArray:
+        """(n,) the skew of jobs with so many parameter servers; 1 without any, and without blocks.
+
+        Parameters
+        ----------
+        jobs : (n,), a job may come more than once
+        ps : (n,) >= 0, below 2^32
+        """
+        of_job = self._profile.of_job[jobs]
+        skew = np.ones(len(jobs))
+        dealt = np.flatnonzero((of_job >= 0) & (ps > 1))
+        keys, place = np.unique((of_job[dealt] << 32) | ps[dealt], return_inverse=True)
+        skew[dealt] = np.array([self._of(key) for key in keys.tolist()])[place]
+        return skew
+
+    def _of(self, key: int) -> float:
+        if key not in self._known:
+            blocks = self._profile.lists[key >> 32]
+            dealt = assign(self._rule, blocks, key & (2**32 - 1), self._streams)
+            self._known[key] = dealt.skew
+        return self._known[key]
+
+
+_ITEM = re.compile(r"(?:([0-9]{1,6})\*)?(?:([0-9]{1,13})|\(([^()]*)\))(?: +|$)")
+
+
+def parse_blocks(text: str) -> tuple[int, ...]:
+    """Blocks from their text: sizes with spaces between, ``3*64`` for 64 64 64, ``2*(9 64)`` for 9 64 9 64.
+
+    Raises
+    ------
+    ValueError : another form, a size or number below 1, or more than `MOST_BLOCKS` or `MOST_PARAMETERS`; the
+        text says which
+    """
+    blocks = _parsed(text)
+    if sum(blocks) > MOST_PARAMETERS:
+        raise ValueError(f"has {sum(blocks):,} parameters, at most {MOST_PARAMETERS:,} are possible")
+    return blocks
+
+
+def _parsed(text: str) -> tuple[int, ...]:
+    blocks: list[int] = []
+    at = 0
+    while at < len(text) or not blocks:
+        item = _ITEM.match(text, at)
+        if item is None:
+            raise ValueError(f"must be {BLOCKS_FORM}; cannot read {text[at : at + 20]!r}")
+        times, size, group = item.groups(default="")
+        inside = _parsed(group) if size == "" else (int(size),)
+        count = int(times or 1)
+        if count < 1 or inside == (0,):
+            found = item.group().strip()
+            raise ValueError(f"must be at least 1 block of at least 1 parameter, not {found!r}")
+        if len(blocks) + count * len(inside) > MOST_BLOCKS:
+            raise ValueError(f"has more than {MOST_BLOCKS:,} blocks")
+        blocks += inside * count
+        at = item.end()
+    return tuple(blocks)
+
+
+BLOCKS_FORM = "whole numbers such as 9408 2*64 3*(4096 64), with spaces between"
+"""What `parse_blocks` reads."""
