@@ -157,7 +157,7 @@ def _add(tasks: Tasks, server: int, role: int, n: int) -> None:
 
 
 @outlined
-def _draw(room: Room, spread: Spread, gain: float, key: np.uint64, patient: bool, tasks: Tasks) -> bool:
+def draw(room: Room, spread: Spread, gain: float, key: np.uint64, patient: bool, tasks: Tasks) -> bool:
     """Round every number up with the probability of its fraction; whether all servers have room.
 
     Stops at the first that has none, unless it is ``patient``.
@@ -310,7 +310,7 @@ def _round(
 ) -> float:
     least = np.inf
     for attempt in range(tries):
-        fits = _draw(room, spread, gain, substate(key, attempt), False, tasks)
+        fits = draw(room, spread, gain, substate(key, attempt), False, tasks)
         if fits and _is_enough(room, needed, tasks):
             _drop_beyond(room, WORKER, needed, tasks)
             _drop_beyond(room, PARAMETER_SERVER, _ps_needed(room, tasks), tasks)
@@ -319,7 +319,7 @@ def _round(
                 least = cost
                 _copy(tasks, best)
     if least == np.inf:
-        _draw(room, spread, gain, substate(key, tries - 1), True, tasks)
+        draw(room, spread, gain, substate(key, tries - 1), True, tasks)
         if repair(room, needed, tasks):
             least = _cost(room, tasks)
             _copy(tasks, best)

@@ -17,6 +17,9 @@ from ray_sim.solvers.utility_relaxation import Relaxed, relax
 _ROUND_UP = 1.0 + 1e-9
 """On bounds that are sums: against the rounding of the sums, here and in the run."""
 
+_WHOLE = 1.0 - 1e-9
+"""Of a unit of work, as much as surely leaves none undone."""
+
 MOST_CELLS = 4_000
 """Jobs times buckets of U3's programme, which takes about 0.7 s then; buckets are merged until they fit. On
 four times as many it is 0.2 % lower and takes ten times as long."""
@@ -163,7 +166,9 @@ class Tasks:
     """(J,) time x workers that all the work takes, at the least, > 0."""
 
 
-def server_price_bound(claims: Claims, tasks: Tasks, capacity: FloatArray, prices: FloatArray) -> float:
+def server_price_bound(
+    claims: Claims, tasks: Tasks, capacity: FloatArray | IntArray, prices: FloatArray
+) -> float:
     """U2 at prices of each server, such as those of a policy that plans by prices; see `price_bound`.
 
     In every bucket, which is a unit of time, each job is granted the cheapest places for its workers
@@ -197,7 +202,7 @@ Segments = tuple[FloatArray, FloatArray]
 
 
 def least_costs(by_bucket: Iterable[Segments]) -> FloatArray:
-    """(J, K) least cost of a unit of work by each bucket, or of as much of it as there is room for.
+    """(J, K) least cost of a unit of work by each bucket, infinite where there is no room for it.
 
     Parameters
     ----------
@@ -210,7 +215,7 @@ def least_costs(by_bucket: Iterable[Segments]) -> FloatArray:
         order = np.argsort(cost, axis=1, kind="stable")
         cost, units = np.take_along_axis(cost, order, 1), np.take_along_axis(units, order, 1)
         bought = np.clip(units - np.maximum(np.cumsum(units, axis=1) - 1.0, 0.0), 0.0, None)
-        least.append((cost * bought).sum(axis=1))
+        least.append(np.where(bought.sum(axis=1) >= _WHOLE, (cost * bought).sum(axis=1), np.inf))
         useful = int(np.flatnonzero((bought > 0).any(axis=0)).max(initial=-1)) + 1
         kept = cost[:, :useful], bought[:, :useful]  # what is too dear now is so for ever
     return np.stack(least, axis=1)
@@ -223,7 +228,7 @@ def _payoffs(claims: Claims, least: FloatArray) -> float:
     return float(np.maximum(payoff.max(axis=1), 0.0).sum())
 
 
-def _room(demand: FloatArray, capacity: FloatArray) -> FloatArray:
+def _room(demand: FloatArray, capacity: FloatArray | IntArray) -> FloatArray:
     """(J, S) tasks, not whole, that each server holds if there is nothing else on it; may be infinite."""
     room = np.full((len(demand), len(capacity)), np.inf)
     for r in range(demand.shape[1]):

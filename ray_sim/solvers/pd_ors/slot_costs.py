@@ -77,6 +77,8 @@ class SlotCosts:
     """(n, most) least cost in fractions."""
     pays: IntArray
     """(n, most) 1 where several servers may be cheaper than one: whole tasks cost no less than fractions."""
+    any_pays: BoolArray
+    """(n,) whether it is so for any number of quanta."""
     gain: FloatArray
     """(n, most) what fractions are multiplied by."""
     key: npt.NDArray[np.uint64]
@@ -98,6 +100,7 @@ class SlotCosts:
         inside_server = np.empty((len(first), quanta.most), dtype=np.int64)
         price_internally(slots.rooms, quanta.internal, inside, inside_server)
         fractions = slots.least_cost(quanta.external)
+        pays = _is_cheaper(fractions, inside)
         slot, done = np.meshgrid(np.arange(len(state)), np.arange(1, quanta.most + 1), indexing="ij")
         entities = (np.full(slot.size, job.number), (job.arrival + slot).ravel(), done.ravel())
         servers = free.shape[1]
@@ -110,7 +113,8 @@ class SlotCosts:
             inside=inside,
             inside_server=inside_server,
             fractions=fractions,
-            pays=_is_cheaper(fractions, inside).astype(np.int64),
+            pays=pays.astype(np.int64),
+            any_pays=np.logical_or.reduce(pays, axis=1),
             gain=rounding.gains(slots.rooms, quanta.external),
             key=streams.states("rounding", *entities).reshape(slot.shape),
             spread=Spread(np.zeros((servers, 2)), *_nobody(servers)),
@@ -130,15 +134,18 @@ class SlotCosts:
     def rounded(self, slot: int) -> FloatArray:
         """(most + 1,) the lesser of the cost on one server and that of rounded fractions."""
         at = self.state[slot]
-        inside, outside = self.inside[at], self._round(slot, self.pays[at])
-        return np.append(0.0, np.where(_is_cheaper(outside, inside), outside, inside))
+        row = np.append(0.0, self.inside[at])
+        if self.any_pays[at]:
+            outside = self._round(slot, self.pays[at])
+            np.copyto(row[1:], outside, where=_is_cheaper(outside, row[1:]))
+        return row
 
     def tasks(self, slot: int, done: int) -> Tasks | None:
         """What ``done`` >= 1 quanta take at the cost of `rounded`; None where that is inf."""
         at, j = self.state[slot], done - 1
         asked = self.pays[at].copy()
         asked[:j], asked[done:] = 0, 0
-        if _is_cheaper(self._round(slot, asked)[j], self.inside[at, j]):
+        if asked.any() and _is_cheaper(self._round(slot, asked)[j], self.inside[at, j]):
             listed = self.best.server[: self.best.size[0]]
             server = listed[self.best.held[listed].any(axis=1)]
             held = self.best.held[server]
@@ -152,25 +159,23 @@ class SlotCosts:
 
     def _round(self, slot: int, asked: IntArray) -> FloatArray:
         """(most,) cost of rounded fractions; inf where not asked, or where no rounding was found."""
-        cost = np.full(len(asked), np.inf)
-        if asked.any():
-            at = self.state[slot]
-            # Products of random bits overflow, of which numpy warns where kernels are not compiled.
-            with np.errstate(over="ignore"):
-                price_externally(
-                    self.slots.rooms,
-                    self.slots.paths,
-                    at,
-                    self.quanta.external,
-                    asked,
-                    self.gain[at],
-                    self.key[slot],
-                    self.tries,
-                    self.spread,
-                    self.holding,
-                    self.best,
-                    cost,
-                )
+        cost, at = np.empty(len(asked)), self.state[slot]
+        # Products of random bits overflow, of which numpy warns where kernels are not compiled.
+        with np.errstate(over="ignore"):
+            price_externally(
+                self.slots.rooms,
+                self.slots.paths,
+                at,
+                self.quanta.external,
+                asked,
+                self.gain[at],
+                self.key[slot],
+                self.tries,
+                self.spread,
+                self.holding,
+                self.best,
+                cost,
+            )
         return cost
 
 

@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from ray_sim.kernels.random_bits import substate, uniform
+from ray_sim.kernels.slot_tasks import Room, Spread, Tasks, draw
+from ray_sim.kernels.slot_walk import Offer
 from ray_sim.model.streams import Streams
 from ray_sim.solvers.pd_ors.gain import Rounding, covering_gain, packing_gain, packing_widths
 from ray_sim.solvers.pd_ors.job import SlotJob
@@ -61,20 +63,26 @@ def test_a_try_finds_it_with_a_chance_of_one_eighth_and_fifty_tries_find_it() ->
     assert (tasks.held * tasks.price).sum() == 33
     once = 0
     for slot in range(slots):
-        draw = Streams(3).uniforms("rounding", *(np.full(4, each) for each in (0, slot, 1, 0)), np.arange(4))
-        once += int(draw[0] >= 0.5 and draw[2] < 0.5 and draw[3] < 0.5)
+        drawn = Streams(3).uniforms("rounding", *(np.full(4, each) for each in (0, slot, 1, 0)), np.arange(4))
+        once += int(drawn[0] >= 0.5 and drawn[2] < 0.5 and drawn[3] < 0.5)
     assert abs(once - 500) < 5 * math.sqrt(4000 / 8 * 7 / 8)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_rounding_keeps_the_mean(seed: int) -> None:
-    """Unrepaired: numbers of slot t, quantum 1, try 0, server 0 against a fraction of 0.3, many slots."""
-    n = 20_000
-    draw = Streams(seed).uniforms(
-        "rounding", np.zeros(n, np.int64), np.arange(n), np.ones(n, np.int64), *np.zeros((2, n), np.int64)
-    )
-    mean = (2 + (draw < 0.3)).mean()
-    assert abs(mean - 2.3) < 5 * math.sqrt(0.3 * 0.7 / n)
+@pytest.mark.parametrize("gain", [0.7, 1.0, 1.5])
+def test_rounding_keeps_the_mean(gain: float) -> None:
+    """Neither repaired nor trimmed: the mean of whole tasks is that of the fractions, times the gain."""
+    n, fractions = 4000, np.array([[2.3, 0.6], [0.0, 1.5]])
+    rooms = slot_rooms(EXAMPLE_B, np.full((1, 2, 2), 10**6), B_PRICE, B_UNITS)
+    room = Room(rooms.free[0], rooms.demand, 9, 2.0, Offer(*(part[0] for part in rooms.offers)))
+    spread = Spread(fractions, np.arange(2), np.ones(2, np.int64), np.array([2]))
+    tasks = Tasks(np.zeros((2, 2), np.int64), np.zeros(2, np.int64), *np.zeros((3, 2), np.int64))
+    total = np.zeros((2, 2))
+    for key in Streams(5).states("rounding", np.arange(n)):
+        with np.errstate(over="ignore"):
+            assert draw(room, spread, gain, key, True, tasks)
+        total += tasks.held
+    share = gain * fractions % 1
+    assert (np.abs(total / n - gain * fractions) <= 5 * np.sqrt(share * (1 - share) / n)).all()
 
 
 def test_kernels_draw_the_numbers_of_the_streams() -> None:
@@ -119,25 +127,25 @@ def test_a_worker_goes_before_a_parameter_server_comes_that_needs_its_room() -> 
 
 
 def drawn_costs(seed: int, rounding: Rounding) -> tuple[SlotCosts, Market, Streams]:
-    draw = np.random.default_rng(seed)
-    resources = int(draw.integers(1, 4))
-    n = int(draw.integers(1, 6))
-    demand = draw.integers(0, 4, (2, resources))
+    rng = np.random.default_rng(seed)
+    resources = int(rng.integers(1, 4))
+    n = int(rng.integers(1, 6))
+    demand = rng.integers(0, 4, (2, resources))
     demand[0, 0] += 1
     job = replace(
         EXAMPLE_A,
-        number=int(draw.integers(100)),
-        most_workers=int(draw.integers(1, 12)),
-        workers_per_ps=float(draw.choice([1, 1.5, 2, 4])),
+        number=int(rng.integers(100)),
+        most_workers=int(rng.integers(1, 12)),
+        workers_per_ps=float(rng.choice([1, 1.5, 2, 4])),
         worker_demand=demand[0],
         ps_demand=demand[1],
-        samples=float(draw.integers(50, 400)),
+        samples=float(rng.integers(50, 400)),
         utility=np.ones(3),
     )
-    cluster = servers(*draw.integers(0, 12, (n, resources)).tolist())
+    cluster = servers(*rng.integers(0, 12, (n, resources)).tolist())
     constants = Constants(0.01, np.full(resources, 5.0))
     market = Market.empty(cluster, constants, 3)
-    market.load[:] = draw.integers(0, cluster.capacity + 1, (3, n, resources))
+    market.load[:] = rng.integers(0, cluster.capacity + 1, (3, n, resources))
     market.price[:] = constants.prices(market.load, cluster.capacity)
     streams = Streams(seed)
     return SlotCosts.of(job, market, Quanta.of(job, 8), rounding, streams), market, streams
@@ -158,14 +166,14 @@ def test_rounded_costs_are_those_of_the_plain_method(seed: int, favour: str) -> 
             samples = done * job.samples / 8
             entities = [np.full(2 * n, each) for each in (job.number, slot, done)]
 
-            def draw(attempt: int, entities: list[np.ndarray] = entities) -> np.ndarray:
+            def numbers(attempt: int, entities: list[np.ndarray] = entities) -> np.ndarray:
                 each = np.arange(len(entities[0]))
                 return streams.uniforms("rounding", *entities, np.full_like(each, attempt), each).reshape(
                     -1, 2
                 )
 
             gain = costs.gain[costs.state[slot], done - 1]
-            outside = plain.rounded(samples, gain, 5, draw)
+            outside = plain.rounded(samples, gain, 5, numbers)
             inside = plain.on_one_server(samples)
             assert found[done] == pytest.approx(min(outside[0], inside[0]), rel=1e-12)
             assert found[done] >= fractions[done] * (1 - 1e-9)

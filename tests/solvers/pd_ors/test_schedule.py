@@ -202,6 +202,35 @@ def test_the_cheaper_of_two_slots_is_taken_where_time_does_not_matter() -> None:
     assert outcome.plan.slot.tolist() == [1]
 
 
+def test_a_job_that_demands_nothing_costs_nothing() -> None:
+    job = replace(EXAMPLE_A, worker_demand=ints(0), ps_demand=ints(0))
+    outcome = best_schedule(job, market_a(2), Planning(), Streams(0))
+    assert isinstance(outcome, Schedule)
+    assert (outcome.end, outcome.cost, outcome.plan.workers.tolist()) == (0, 0, [2])
+
+
+def test_parameter_servers_that_demand_nothing_are_there_all_the_same() -> None:
+    job = replace(EXAMPLE_A, ps_demand=ints(0), samples=150.0, most_workers=3, utility=floats(5))
+    outcome = best_schedule(job, market_a(1, n_servers=2), Planning(), Streams(0))
+    assert isinstance(outcome, Schedule)
+    assert (outcome.plan.workers.tolist(), outcome.plan.ps.tolist()) == ([3], [3])
+
+
+def test_slots_that_are_not_solved_are_counted_and_plans_stay_feasible(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # A server holds one worker and its parameter server, so 100 workers take more than the 64 steps left.
+    job = replace(EXAMPLE_A, samples=2000.0, theta_external=0.05, most_workers=100, utility=floats(90))
+    market = Market.empty(servers(*[[3]] * 100), Constants(0.01, floats(1.0)), 1)
+    solved = best_schedule(job, market, Planning(quanta=8), Streams(0))
+    assert isinstance(solved, Schedule)
+    assert solved.unsolved == 0
+    monkeypatch.setattr("ray_sim.solvers.pd_ors.slots._STEPS_PER_MOVE", 0)
+    lost = best_schedule(job, market, Planning(quanta=8), Streams(0))
+    assert isinstance(lost, Infeasible)
+    assert (lost.obstacle, lost.unsolved) == (Obstacle.ROOM, 1)
+
+
 def held(*rows: tuple[int, int]) -> np.ndarray:
     return np.array(rows, dtype=np.int64)
 
