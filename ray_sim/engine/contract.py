@@ -28,7 +28,7 @@ from ray_sim.kernels.arrays import WAITING, Ledger
 from ray_sim.kernels.progress import executed_of, work_left_of
 from ray_sim.kernels.replay_state import Order
 from ray_sim.model.cluster import Cluster
-from ray_sim.model.errors import BlindPolicyError, RunFailedError
+from ray_sim.model.errors import BlindPolicyError, InvalidScenarioError, RunFailedError, problems_text
 from ray_sim.model.job import TrainingProfile, UtilityProfile
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
@@ -121,9 +121,14 @@ class JobColumns:
             }
         for name in sees & columns.keys():
             self._granted.update(columns[name])
+        self._gaps = table.gaps.get("utility", ("it has no utility columns",)) if "utility" in sees else ()
 
     def __getattr__(self, name: str) -> IntArray:
         granted = self.__dict__["_granted"]
+        if name not in granted and name in _names_of(UtilityProfile) and self.__dict__["_gaps"]:
+            text = "the workload does not say what jobs are worth, which its `sees` declares"
+            text = problems_text(f"policy {self.__dict__['_policy']}: {text}", self.__dict__["_gaps"])
+            raise InvalidScenarioError(f"{text}\n  draw what is missing by `ray-sim enrich`")
         if name not in granted:
             raise BlindPolicyError(
                 f"policy {self._policy} reads jobs.{name}, which it may not see; declare its column in "

@@ -46,7 +46,7 @@ from ray_sim.kernels.chunk_ledger import rest
 from ray_sim.kernels.outages import lose_server, regain_server
 from ray_sim.kernels.progress import commit_holdings, evict, finish_due, reject, set_rates, submit_due
 from ray_sim.kernels.record import add_event, add_line
-from ray_sim.model.errors import InvalidScenarioError, RunFailedError, problems_text
+from ray_sim.model.errors import InvalidScenarioError, RunFailedError
 from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
 from ray_sim.model.streams import Streams
@@ -79,10 +79,6 @@ class Simulation:
             raise InvalidScenarioError(
                 f"policy {self._name} plans up to a horizon: give it, e.g. -w horizon_s=72000"
             )
-        if "utility" in policy.sees and world.table.utility is None:
-            gaps = world.table.gaps.get("utility", ("it has no utility columns",))
-            text = problems_text(f"policy {self._name}: the workload does not say what jobs are worth", gaps)
-            raise InvalidScenarioError(f"{text}\n  draw what is missing by `ray-sim enrich`")
         self._undisturbed = not world.truth.disturbing
         self._fleet: Fleet = LocalFleet(world) if fleet is None else fleet
         self._holdings = Holdings(world.shop, world.first_capacity, world.row_bound)
