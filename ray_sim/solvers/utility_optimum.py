@@ -106,9 +106,10 @@ def utility_optimum(jobs: Sequence[SlotJob], capacity: IntArray, limits: SearchL
     _check(jobs, capacity)
     check_size(jobs, len(capacity))
     programme = Programme()
-    columns = [_columns(programme, job, capacity) for job in jobs]
-    for job, own in zip(jobs, columns, strict=True):
-        _one_job(programme, job, own)
+    rooms = [_room(job, capacity) for job in jobs]
+    columns = [_columns(programme, job, room) for job, room in zip(jobs, rooms, strict=True)]
+    for job, own, room in zip(jobs, columns, rooms, strict=True):
+        _one_job(programme, job, own, room)
     _fit(programme, jobs, columns, capacity)
     if not jobs:
         return Optimum(0.0, 0.0, True, {}, np.empty((0, 5), dtype=np.int64))
@@ -140,67 +141,87 @@ def _check(jobs: Sequence[SlotJob], capacity: IntArray) -> None:
             )
 
 
-def _columns(programme: Programme, job: SlotJob, capacity: IntArray) -> _Columns:
-    slots, servers = len(job.utility), len(capacity)
-    most_ps = -(-job.most_workers // job.workers_per_ps)
-    workers = np.minimum(_room(job.worker_demand, capacity), job.most_workers)
-    ps = np.minimum(_room(job.ps_demand, capacity), most_ps)
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """What each empty server holds of a job, (S,) each."""
+
+    workers: FloatArray
+    """Workers alone, at most F."""
+    ps: FloatArray
+    """Parameter servers alone, at most those of F workers."""
+    together: FloatArray
+    """Workers with their parameter servers."""
+
+
+def _room(job: SlotJob, capacity: IntArray) -> _Room:
+    most = np.arange(1, job.most_workers + 1)
+    ps = np.ceil(most / job.workers_per_ps).astype(np.int64)
+    held = np.multiply.outer(most, job.worker_demand) + np.multiply.outer(ps, job.ps_demand)
+    fits = (held[:, None, :] <= capacity).all(axis=2)
+    return _Room(
+        workers=_tasks(job.worker_demand, capacity, job.most_workers),
+        ps=_tasks(job.ps_demand, capacity, int(ps[-1])),
+        together=fits.sum(axis=0).astype(np.float64),
+    )
+
+
+def _tasks(demand: IntArray, capacity: IntArray, most: int) -> FloatArray:
+    """(S,) tasks that each empty server holds, at most so many."""
+    some = demand > 0
+    room: IntArray = (capacity[:, some] // demand[some]).min(axis=1, initial=most)
+    return room.astype(np.float64)
+
+
+def _columns(programme: Programme, job: SlotJob, room: _Room) -> _Columns:
+    slots = len(job.utility)
 
     def several(upper: FloatArray, gain: FloatArray | None = None) -> IntArray:
         return programme.variables(upper, gain=np.zeros(1) if gain is None else gain, whole=True)
 
-    grid = np.ones((slots, servers))
+    grid = np.ones((slots, len(room.ps)))
     return _Columns(
         completes=several((np.arange(slots) >= job.shortest - 1).astype(np.float64), job.utility),
-        inside=several(grid),
+        inside=several(grid * (room.together > 0)),
         between=several(np.ones(slots)),
-        workers_inside=several(grid * workers),
-        workers_between=several(grid * workers),
-        ps=several(grid * ps),
+        workers_inside=several(grid * room.together),
+        workers_between=several(grid * room.workers),
+        ps=several(grid * room.ps),
     )
 
 
-def _room(demand: IntArray, capacity: IntArray) -> FloatArray:
-    """(S,) tasks that each empty server holds; infinite where they demand nothing."""
-    some = demand > 0
-    room: FloatArray = (
-        (capacity[:, some] // demand[some]).min(axis=1, initial=np.iinfo(np.int64).max).astype(np.float64)
-    )
-    return np.where(some.any(), room, np.inf)
-
-
-def _one_job(programme: Programme, job: SlotJob, own: _Columns) -> None:
+def _one_job(programme: Programme, job: SlotJob, own: _Columns, room: _Room) -> None:
     """Complete at most once; train in one of two ways, until then; enough parameter servers; all the work."""
     slots, servers = own.inside.shape
-    most_ps = float(-(-job.most_workers // job.workers_per_ps))
-    every = np.ones(servers)
     programme.row(-np.inf, own.completes, np.ones(slots), 1.0)
     for t in range(slots):
-        way, workers = (
-            np.append(own.inside[t], own.between[t]),
-            np.append(own.workers_inside[t], own.workers_between[t]),
-        )
-        yet = own.completes[t:]
-        programme.row(-np.inf, np.append(way, yet), np.append(np.ones(len(way)), -np.ones(len(yet))), 0.0)
-        programme.row(-np.inf, workers, np.ones(2 * servers), job.most_workers)
-        programme.row(
-            -np.inf,
-            np.append(workers, own.ps[t]),
-            np.append(np.ones(2 * servers), -job.workers_per_ps * every),
-            0.0,
-        )
-        for h in range(servers):
-            pair = np.array([1.0, -float(job.most_workers)])
-            programme.row(-np.inf, np.array([own.workers_inside[t, h], own.inside[t, h]]), pair, 0.0)
-            programme.row(-np.inf, np.array([own.workers_between[t, h], own.between[t]]), pair, 0.0)
-            tasks = np.array([own.ps[t, h], own.inside[t, h], own.between[t]])
-            programme.row(-np.inf, tasks, np.array([1.0, -most_ps, -most_ps]), 0.0)
-    # In shares of the job's samples, so that the solver's tolerance is one of shares too.
-    share = np.array([1.0 / (job.samples * job.theta_internal), 1.0 / (job.samples * job.theta_external)])
-    work = np.append(own.workers_inside.ravel(), own.workers_between.ravel())
-    done = np.repeat(share, slots * servers)
-    needed = np.full(slots, -(1.0 - _FORGIVEN))
-    programme.row(0.0, np.append(work, own.completes), np.append(done, needed), np.inf)
+        _one_slot(programme, job, own, room, t)
+    # In shares of the job's samples, so that the solver's tolerance is one of shares too. The last row alone
+    # would do; the others make it easier to solve.
+    inside, between = (1.0 / (job.samples * theta) for theta in (job.theta_internal, job.theta_external))
+    for end in range(job.shortest, slots + 1):
+        work = np.concatenate([own.workers_inside[:end].ravel(), own.workers_between[:end].ravel()])
+        done = np.repeat([inside, between], end * servers)
+        needed = np.full(end, -(1.0 - _FORGIVEN))
+        programme.row(0.0, np.append(work, own.completes[:end]), np.append(done, needed), np.inf)
+
+
+def _one_slot(programme: Programme, job: SlotJob, own: _Columns, room: _Room, t: int) -> None:
+    """One server or several, not after completion; F; parameter servers for all; no tasks elsewhere."""
+    servers = len(room.ps)
+    way, yet = np.append(own.inside[t], own.between[t]), own.completes[t:]
+    programme.row(-np.inf, np.append(way, yet), np.append(np.ones(len(way)), -np.ones(len(yet))), 0.0)
+    workers = np.append(own.workers_inside[t], own.workers_between[t])
+    programme.row(-np.inf, workers, np.ones(2 * servers), job.most_workers)
+    served = np.append(np.ones(2 * servers), np.full(servers, -job.workers_per_ps))
+    programme.row(-np.inf, np.append(workers, own.ps[t]), served, 0.0)
+    for h in range(servers):
+        own_ps = np.ceil(room.together[h] / job.workers_per_ps)
+        for tasks, limits in (
+            ((own.workers_inside[t, h], own.inside[t, h]), (room.together[h],)),
+            ((own.workers_between[t, h], own.between[t]), (room.workers[h],)),
+            ((own.ps[t, h], own.inside[t, h], own.between[t]), (own_ps, room.ps[h])),
+        ):
+            programme.row(-np.inf, np.array(tasks), np.array([1.0, *(-limit for limit in limits)]), 0.0)
 
 
 def _fit(

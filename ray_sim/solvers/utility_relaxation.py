@@ -108,7 +108,8 @@ def relax(
             options={"threads": 1, "random_seed": 0},
         )
     if result.status != 0:
-        return None, f"the solver HiGHS did not find its optimum: {result.message}"
+        why = "it refuses one thread in a process in which something has made it use several"
+        return None, f"HiGHS did not solve it: {result.message}; {why}"
     shadow = np.maximum(-result.ineqlin.marginals[cells.size :], 0.0).reshape(-1, n_buckets).T
     prices = np.where(finite, shadow / scale, 0.0) * unit
     return Relaxed(-float(result.fun) * unit * _ROUND_UP, prices), None
