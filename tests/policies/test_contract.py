@@ -132,7 +132,14 @@ class Forgets(OneEach):
 '''
 
 
-@pytest.mark.parametrize("name", list(policy_classes()))
+SLOW = {"dorm"}
+"""Solves a mixed-integer programme at every decision."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in policy_classes()],
+)
 def test_every_policy_holds_its_contract(name: str) -> None:
     assert [outcome.detail for outcome in check_policy(name) if not outcome.passed] == []
 
