@@ -10,6 +10,7 @@ from typing import NamedTuple
 from ray_sim.kernels.arrays import I64, PARAMETER_SERVER, WORKER
 from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.heap import push, rekey, remove
+from ray_sim.kernels.step_time import Rows, tasks_here
 
 EVEN, SPREAD, PACK = range(3)
 
@@ -21,11 +22,8 @@ class Demands(NamedTuple):
     """(n, 2) workers and parameter servers, no workers for jobs that are to wait."""
     quanta: I64
     """(n, 2, R) of one worker and of one parameter server."""
-    home: I64
-    """(n + 1,) rows ``home[i]`` to ``home[i + 1]``: where job i is with just these tasks; none: nowhere."""
-    home_server: I64
-    home_role: I64
-    home_tasks: I64
+    home: Rows
+    """Where each job is with just these tasks; no rows: nowhere."""
 
 
 class Floor(NamedTuple):
@@ -210,8 +208,8 @@ def _place_in_turn(
 @kernel
 def _move(demands: Demands, job: int, sign: int, resource: int, floor: Floor) -> None:
     """Take a job from home (1) or put it back (-1)."""
-    for row in range(demands.home[job], demands.home[job + 1]):
-        server, role, tasks = demands.home_server[row], demands.home_role[row], demands.home_tasks[row]
+    for row in range(demands.home.ptr[job], demands.home.ptr[job + 1]):
+        server, role, tasks = demands.home.server[row], demands.home.role[row], demands.home.tasks[row]
         for r in range(floor.free.shape[1]):
             floor.free[server, r] += sign * tasks * demands.quanta[job, role, r]
         _order(floor, server, resource)
@@ -231,15 +229,9 @@ def _peers_apart(workers: int, ps: int, w_here: int, ps_here: int) -> int:
 def peers_apart_at_home(demands: Demands, job: int) -> int:
     """The bottleneck of a step's transfers where a job is, in peers on other servers."""
     workers, ps = demands.tasks[job, WORKER], demands.tasks[job, PARAMETER_SERVER]
-    most, row, end = 0, demands.home[job], demands.home[job + 1]
+    most, row, end = 0, demands.home.ptr[job], demands.home.ptr[job + 1]
     while row < end:
-        server, w_here, ps_here = demands.home_server[row], 0, 0
-        while row < end and demands.home_server[row] == server:
-            if demands.home_role[row] == WORKER:
-                w_here += demands.home_tasks[row]
-            else:
-                ps_here += demands.home_tasks[row]
-            row += 1
+        w_here, ps_here, row = tasks_here(demands.home, row, end)
         most = max(most, _peers_apart(workers, ps, w_here, ps_here))
     return most
 
@@ -266,9 +258,9 @@ def _stay_or_move(rule: int, demands: Demands, job: int, resource: int, floor: F
             if _place_evenly(demands, job, most, resource, floor, placed):
                 return
             _move(demands, job, -1, resource, floor)
-    for row in range(demands.home[job], demands.home[job + 1]):
-        server, role = demands.home_server[row], demands.home_role[row]
-        _add_row(placed, job, server, role, demands.home_tasks[row])
+    for row in range(demands.home.ptr[job], demands.home.ptr[job + 1]):
+        server, role = demands.home.server[row], demands.home.role[row]
+        _add_row(placed, job, server, role, demands.home.tasks[row])
 
 
 @outlined
@@ -292,7 +284,7 @@ def place_all(rule: int, demands: Demands, resource: int, shrink: bool, floor: F
     for job in range(len(demands.tasks)):
         if demands.tasks[job, WORKER] == 0:
             continue
-        if demands.home[job] < demands.home[job + 1]:
+        if demands.home.ptr[job] < demands.home.ptr[job + 1]:
             _stay_or_move(rule, demands, job, resource, floor, placed)
         elif rule != EVEN or not _place_evenly(demands, job, len(floor.free), resource, floor, placed):
             _place_in_turn(rule, demands, job, resource, shrink, floor, placed)

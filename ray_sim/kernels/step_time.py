@@ -107,6 +107,19 @@ def on_one_server(rows: Rows, i: int) -> bool:
 
 
 @kernel
+def tasks_here(rows: Rows, row: int, end: int) -> tuple[int, int, int]:
+    """Workers and parameter servers on the server of a row, and the first row of the next server."""
+    server, workers, ps = rows.server[row], 0, 0
+    while row < end and rows.server[row] == server:
+        if rows.role[row] == WORKER:
+            workers += rows.tasks[row]
+        elif rows.role[row] == PARAMETER_SERVER:
+            ps += rows.tasks[row]
+        row += 1
+    return workers, ps, row
+
+
+@kernel
 def one_way_s(
     rows: Rows,
     i: int,
@@ -128,14 +141,7 @@ def one_way_s(
     longest = 0.0
     row, end = rows.ptr[i], rows.ptr[i + 1]
     while row < end:
-        server = rows.server[row]
-        w_here, ps_here = 0, 0
-        while row < end and rows.server[row] == server:
-            if rows.role[row] == WORKER:
-                w_here += rows.tasks[row]
-            elif rows.role[row] == PARAMETER_SERVER:
-                ps_here += rows.tasks[row]
-            row += 1
+        w_here, ps_here, row = tasks_here(rows, row, end)
         if ps_here > 0:
             of_ps = (workers - w_here) * external_s + w_here * internal_s
             slices = min(skew * ps_here, float(ps)) if nic == PER_SERVER else skew
@@ -217,13 +223,7 @@ def pairs_on_one_server(rows: Rows, i: int) -> int:
     """Pairs of a worker and a parameter server that share a server."""
     pairs, row, end = 0, rows.ptr[i], rows.ptr[i + 1]
     while row < end:
-        server, w_here, ps_here = rows.server[row], 0, 0
-        while row < end and rows.server[row] == server:
-            if rows.role[row] == WORKER:
-                w_here += rows.tasks[row]
-            elif rows.role[row] == PARAMETER_SERVER:
-                ps_here += rows.tasks[row]
-            row += 1
+        w_here, ps_here, row = tasks_here(rows, row, end)
         pairs += w_here * ps_here
     return pairs
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ray_sim.kernels.arrays import WORKER
 from ray_sim.kernels.optimus_placement import EVEN, PACK, SPREAD, Demands, Floor, Placed, place_all
+from ray_sim.kernels.step_time import Rows
 from ray_sim.model.units import IntArray
 
 _MOST = 2**60
@@ -86,10 +87,10 @@ def place(
     demands = Demands(
         tasks=np.ascontiguousarray(tasks[order]),
         quanta=np.ascontiguousarray(quanta[order]),
-        home=np.searchsorted(rank[home[:, 0]], np.arange(len(tasks) + 1)),
-        home_server=home[:, 1].copy(),
-        home_role=home[:, 2].copy(),
-        home_tasks=home[:, 3].copy(),
+        home=Rows(
+            np.searchsorted(rank[home[:, 0]], np.arange(len(tasks) + 1)),
+            *(home[:, column].copy() for column in (1, 2, 3)),
+        ),
     )
     place_all(RULES[rule], demands, resource, shrink, floor, placed)
     n = int(placed.size[0])
