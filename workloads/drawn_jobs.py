@@ -33,6 +33,9 @@ VERSION = "1"
 MAX_DRAWS = 2**14
 """Of one job. Of the published ranges of PD-ORS, one job in some fifty is done in a slot."""
 
+_DRAWS_AT_ONCE = 2**17
+"""Bounds the memory that a search for feasible jobs takes."""
+
 
 @dataclass(frozen=True, slots=True)
 class DrawReport:
@@ -164,32 +167,42 @@ def _against(
 ) -> dict[str, BoolArray]:
     """Jobs that are infeasible, by the first reason that applies."""
     reasons = reasons_against_reference(columns, draws)
-    slots = np.minimum(shortest_s(columns) / request.slot_s, request.slots + 1.0)
+    slots = np.minimum(shortest_s(columns) / (request.slot_us / US_PER_S), request.slots + 1.0)
     ends = arrival_slot(submit_us, request.slot_us) + np.maximum(1, tolerant_ceils(slots))
     late = (ends > request.slots) & ~any_of(reasons, columns.height)
     return {**reasons, "it cannot end by the horizon": late}
 
 
 def _feasible_attempts(
-    job: IntArray, draws: TrainingDraws, streams: Streams, submit_us: IntArray, request: HorizonRequest
+    job: IntArray,
+    draws: TrainingDraws,
+    streams: Streams,
+    submit_us: IntArray,
+    request: HorizonRequest,
+    first: int = 1,
 ) -> IntArray:
-    """The first draw after number 0 in which each job is feasible, looking at ever more of them at once."""
+    """The first draw, from number ``first`` on, in which each job is feasible.
+
+    Draws ``first`` to 2 ``first`` - 1 are looked at together, and then those of the jobs that are left.
+    """
+    if first >= MAX_DRAWS:
+        at_s = submit_us[job[0]] / US_PER_S
+        raise InvalidInputError(
+            f"feasible_only: job {job[0]}, submitted at {at_s:.15g} s, was infeasible in each of {first:,} "
+            "draws; take a longer horizon or larger reference servers, or leave out feasible_only"
+        )
     found = np.zeros_like(job)
-    attempts = np.array([1])
-    while len(open_ := np.flatnonzero(found == 0)):
-        if attempts[0] >= MAX_DRAWS:
-            number = job[open_[0]]
-            at_s = submit_us[number] / US_PER_S
-            raise InvalidInputError(
-                f"feasible_only: job {number}, submitted at {at_s:.15g} s, was infeasible "
-                f"in each of {attempts[0]:,} draws; take a longer horizon or larger reference servers, or "
-                "leave out feasible_only"
-            )
-        jobs, tries = np.repeat(job[open_], len(attempts)), np.tile(attempts, len(open_))
+    attempts = np.arange(first, 2 * first)
+    at_once = max(1, _DRAWS_AT_ONCE // first)
+    for start in range(0, len(job), at_once):
+        part = job[start : start + at_once]
+        jobs, tries = np.repeat(part, first), np.tile(attempts, len(part))
         against = _against(_columns(draws, streams, jobs, tries), draws, submit_us[jobs], request)
-        fine = ~any_of(against, len(jobs)).reshape(len(open_), len(attempts))
-        found[open_] = np.where(fine.any(axis=1), attempts[fine.argmax(axis=1)], 0)
-        attempts = np.arange(2 * attempts[0], 4 * attempts[0])
+        fine = ~any_of(against, len(jobs)).reshape(len(part), first)
+        at = attempts[fine.argmax(axis=1)]
+        if len(left := np.flatnonzero(~fine.any(axis=1))):
+            at[left] = _feasible_attempts(part[left], draws, streams, submit_us, request, 2 * first)
+        found[start : start + at_once] = at
     return found
 
 

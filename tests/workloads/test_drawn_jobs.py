@@ -18,6 +18,7 @@ from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.units import BoolArray, FloatArray
 from ray_sim.solvers.pd_ors.job import slot_job
 from tests.workloads.test_enrich import JUNK, SMALL, of_yaml
+from workloads import drawn_jobs
 from workloads.arrivals import ArrivalKind
 from workloads.checks import check_frame
 from workloads.drawn_jobs import MAX_DRAWS, check_whole, draw_jobs, synth_jobs
@@ -205,6 +206,15 @@ def test_workers_that_fit_no_reference_server_are_drawn_again(tmp_path: Path) ->
     assert report.infeasible["a worker fits no server"] == large > 0
     again, _ = draw_jobs(draws, within(20, 400, feasible_only=True), seed=0)
     assert again["worker_gpu"].max() == 4
+
+
+def test_how_many_draws_are_looked_at_together_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    request = within(5, 30, feasible_only=True)
+    together, report = draw_jobs(PD_ORS, request, seed=2)
+    monkeypatch.setattr(drawn_jobs, "_DRAWS_AT_ONCE", 1)
+    one_job_at_a_time, again = draw_jobs(PD_ORS, request, seed=2)
+    assert one_job_at_a_time.equals(together)
+    assert again == report
 
 
 def test_a_job_that_is_never_feasible_is_named() -> None:
