@@ -9,11 +9,14 @@ from dataclasses import replace
 import numpy as np
 
 from ray_sim.engine.world import Partition, World, build_world
+from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.job import TrainingProfile, UtilityProfile
-from ray_sim.model.step_time import pd_ors_sample_s
 from tests.training import profile, together
 from tests.worlds import Change, Job, availability, cluster_of, job_table
+from workloads.drawn_jobs import draw_jobs
+from workloads.horizon_request import HorizonRequest
+from workloads.store import frame_to_table
 
 SLOT_S = 100.0
 
@@ -84,44 +87,12 @@ def paper_world(
 
     They ask for 1 to 30 workers, F at most, which FIFO gives them.
     """
-    draw = np.random.default_rng(seed)
-    submit_s = HOUR_S * np.sort(draw.integers(0, slots, jobs))
-    submit_s -= submit_s[0]
-    drawn: list[TrainingProfile] = []
-    while len(drawn) < jobs:
-        job = _paper_job(draw)
-        alone_s = job.work * pd_ors_sample_s(job, np.array([0]), True) / job.batch
-        if alone_s[0] <= slots * HOUR_S - submit_s[len(drawn)]:
-            drawn.append(job)
-    fading = np.where(draw.random(jobs) < 0.1, 0.0, draw.uniform(0.01, 1, jobs))
-    fading = np.where(draw.random(jobs) < 0.35, draw.uniform(4, 6, jobs), fading)
-    due_s = HOUR_S * draw.uniform(1, 15, jobs)
-    capacity = [[amount] * servers for amount in (8.0, 72.0, 192.0, 500.0)]
-    cluster = cluster_of(capacity[0], cpu=capacity[1], memory_gib=capacity[2], disk_gib=capacity[3])
-    table = job_table([Job(at, 1, 100.0) for at in submit_s.tolist()], cluster.resources)
-    utility = UtilityProfile(draw.uniform(1, 100, jobs), fading / HOUR_S, due_s)
-    table = replace(table, training=together(*drawn), utility=utility)
-    facts = {"truth": "pd_ors", "slot_s": HOUR_S, "horizon_s": slots * HOUR_S}
-    return build_world(table, _failing(cluster, outages), params={**facts, **(params or {})})
-
-
-def _paper_job(draw: np.random.Generator) -> TrainingProfile:
-    mbps, batch, gamma = draw.uniform(100, 5000), int(draw.integers(1, 201)), int(draw.integers(1, 11))
-    workers = min(int(draw.integers(1, 31)), batch)
-    job = profile(
-        epochs=int(draw.integers(50, 201)),
-        samples=int(draw.integers(20_000, 500_001)),
-        batch=batch,
-        sample_s=HOUR_S * draw.uniform(1e-5, 1e-4),
-        gradient_mb=draw.uniform(30, 575),
-        bandwidth_mbps=mbps,
-        internal_bandwidth_mbps=10 * mbps,
-        workers_per_ps=gamma,
-        num_workers=workers,
-        num_ps=-(-workers // gamma),
+    horizon_s = slots * HOUR_S
+    frame, _ = draw_jobs(
+        load_training_draws("pd_ors"), HorizonRequest(jobs, horizon_s, feasible_only=True), seed
     )
-    of_worker, of_ps = (
-        [[gpus * 1000, draw.integers(1, 11) * 1000, draw.integers(2, 33) * 1024, draw.integers(5, 11) * 1024]]
-        for gpus in (draw.integers(0, 5), 0)
+    cluster = cluster_of(
+        [8.0] * servers, cpu=[72.0] * servers, memory_gib=[192.0] * servers, disk_gib=[500.0] * servers
     )
-    return replace(job, worker_demand=np.array(of_worker), ps_demand=np.array(of_ps))
+    facts = {"truth": "pd_ors", "slot_s": HOUR_S, "horizon_s": horizon_s, **(params or {})}
+    return build_world(frame_to_table(frame, cluster.resources), _failing(cluster, outages), params=facts)
