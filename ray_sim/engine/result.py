@@ -24,8 +24,8 @@ from ray_sim.kernels.arrays import (
     Ledger,
     Recorder,
 )
-from ray_sim.model.metrics import Trim, summarise
-from ray_sim.model.result import EVENT_SCHEMA, JOB_SCHEMA, JobStatus, RunResult
+from ray_sim.model.metrics import Trim, distribution, summarise
+from ray_sim.model.result import EVENT_SCHEMA, JOB_SCHEMA, Distribution, JobStatus, RunResult
 from ray_sim.model.units import BoolArray, FloatArray, IntArray, seconds_to_us, us_to_seconds
 from ray_sim.model.utility import delay_s, utility
 
@@ -61,6 +61,7 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
         summary,
         certificate=certificate,
         utility_certificate=certify_utility(world, summary.utility, counted),
+        jct_or_horizon_s=_jct_or_horizon_s(world, jobs, counted),
         stalled_s=_stalled_s(outcome, counted),
         restart_share=_restart_share(jobs, outcome, counted),
         cross_server_gb=_cross_server_gb(outcome.elastic, counted),
@@ -191,6 +192,16 @@ def _utility(world: World, end_us: IntArray, completed: BoolArray) -> pl.Series:
         return pl.repeat(None, len(table), dtype=pl.Float64, eager=True)
     delays_s = delay_s(np.where(completed, end_us, table.submit_us), table.submit_us, world.slot_us)
     return pl.Series(np.where(completed, utility(table.utility, np.arange(len(table)), delays_s), 0.0))
+
+
+def _jct_or_horizon_s(world: World, jobs: pl.DataFrame, counted: BoolArray | None) -> Distribution | None:
+    """Over the counted jobs, see `Summary`."""
+    if not world.bounded:
+        return None
+    completed = jobs["status"] == JobStatus.COMPLETED
+    horizon_s = float(us_to_seconds(np.array(world.horizon_us)))
+    jct_s = np.where(completed, jobs["jct_s"].fill_null(horizon_s), horizon_s)
+    return distribution(jct_s if counted is None else jct_s[counted])
 
 
 def _or_zeros(counts: np.ndarray, n: int) -> IntArray:

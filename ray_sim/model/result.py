@@ -168,6 +168,8 @@ class Summary:
     group_jct_s: Distribution | None = None
     """First submission to last completion of each group of rows, such as the tasks of a job of Google's;
     over groups of which all rows are counted and completed. Null where the workload has no groups."""
+    jct_or_horizon_s: Distribution | None = None
+    """JCT over all jobs, those that did not complete counting the horizon; null where there is none."""
     stalled_s: float | None = None
     """Time that chunked jobs had a worker but no parameter server, and so stood still, added up over jobs;
     null where jobs are not chunked."""

@@ -107,6 +107,8 @@ def summary_rows(summary: Summary) -> list[tuple[str, object]]:
     samples = [("JCT s", summary.jct_s), ("queueing delay s", summary.queue_s)]
     if summary.group_jct_s is not None:
         samples.insert(1, ("group JCT s", summary.group_jct_s))
+    if summary.jct_or_horizon_s is not None:
+        samples.insert(1, ("JCT or horizon s", summary.jct_or_horizon_s))
     for label, sample in samples:
         rows += [(f"{label}, {name}", value) for name, value in asdict(sample).items()]
     rows.append(("makespan s", summary.makespan_s))
