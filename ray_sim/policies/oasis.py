@@ -14,7 +14,6 @@ from ray_sim.model.units import IntArray
 from ray_sim.policies.planned import OPTIONS, Planned, Refusal, Stall, refusal
 from ray_sim.solvers.oasis import Sides, apart, best_schedule, role_constants
 from ray_sim.solvers.pd_ors.job import SlotJob
-from ray_sim.solvers.pd_ors.market import Market
 from ray_sim.solvers.pd_ors.prices import Cluster
 from ray_sim.solvers.pd_ors.schedule import Planning, Schedule
 
@@ -66,11 +65,12 @@ class Oasis(Planned):
         worker_share: float = 0.5,
         grid: str = "quanta",
         quanta: int | None = None,
+        price_span: float | None = None,
         unfinished: str = "leave",
         replan: str = "none",
         record: bool = False,
     ) -> None:
-        super().__init__(unfinished, replan, record)
+        super().__init__(price_span, unfinished, replan, record)
         self._worker_share = worker_share
         self._is_exact = grid == "exact"
         self._planning = Planning(quanta)
@@ -104,10 +104,7 @@ class Oasis(Planned):
         if not counted:
             return []
         return [
-            Stall(
-                of_side,
-                Market.empty(cluster, role_constants(counted, role, cluster, self._slots), self._slots),
-            )
+            self._stall(of_side, cluster, role_constants(counted, role, cluster, self._slots))
             for role, of_side, cluster in zip((WORKER, PARAMETER_SERVER), servers, clusters, strict=True)
         ]
 

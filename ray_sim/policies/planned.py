@@ -26,6 +26,7 @@ from ray_sim.policies.gifts import enlarged, left_free
 from ray_sim.policies.plans import JOB, SERVER, SLOT, Plans
 from ray_sim.solvers.pd_ors.job import SlotJob, slot_job
 from ray_sim.solvers.pd_ors.market import Market, SlotPlan
+from ray_sim.solvers.pd_ors.prices import Cluster, Constants
 from ray_sim.solvers.pd_ors.schedule import Infeasible, NotWorthIt, Obstacle, Schedule
 
 
@@ -71,6 +72,14 @@ IDLE = Parameter(
     "servers, in the order of jobs, if they train faster with them",
     choices=("leave", "give"),
 )
+PRICE_SPAN = Parameter(
+    "price_span",
+    "float",
+    None,
+    "most that ln(U / L) may be: L is raised to it, so that prices count before servers are nearly full. "
+    "none = the L of the constants",
+    minimum=1.0,
+)
 RECORD = Parameter(
     "record",
     "bool",
@@ -79,7 +88,7 @@ RECORD = Parameter(
     "what all servers cost at their prices",
     source="1.4: the dual is never smaller, whatever plans were found",
 )
-OPTIONS = (UNFINISHED, REPLAN, RECORD)
+OPTIONS = (PRICE_SPAN, UNFINISHED, REPLAN, RECORD)
 """Of all of them. Who keeps roles apart cannot give bundles."""
 
 
@@ -116,7 +125,10 @@ class Planned(Policy):
     elastic: ClassVar[bool] = True
     bounded: ClassVar[bool] = True
 
-    def __init__(self, unfinished: str, replan: str, record: bool, idle: str = "leave") -> None:
+    def __init__(
+        self, price_span: float | None, unfinished: str, replan: str, record: bool, idle: str = "leave"
+    ) -> None:
+        self._price_span = price_span
         self._extends = unfinished == "extend"
         self._replans = replan == "failed"
         self._gives = idle == "give"
@@ -161,6 +173,12 @@ class Planned(Policy):
     @abstractmethod
     def _open(self) -> Sequence[Stall]:
         """Markets on which nothing is sold; sets of servers that do not overlap."""
+
+    def _stall(self, servers: IntArray, cluster: Cluster, constants: Constants) -> Stall:
+        """These servers with nothing sold."""
+        if self._price_span is not None:
+            constants = constants.within(self._price_span)
+        return Stall(servers, Market.empty(cluster, constants, self._slots))
 
     @abstractmethod
     def _best_plan(self, job: SlotJob, stalls: Sequence[Stall]) -> Schedule | Refusal:

@@ -78,6 +78,16 @@ def test_whoever_is_admitted_earns_what_was_planned(round_: str, gain: str) -> N
     assert summary.utility <= summary.utility_certificate.bound
 
 
+def test_a_narrow_price_span_keeps_room_for_jobs_that_are_worth_more() -> None:
+    # One slot, and each job takes all 6 GPUs. U = 9 / 3. A is first and worth 1: at the trace's L it pays.
+    world = utility_world([0.0] * 2, [pd_ors_job()] * 2, [worth(1, 0.5), worth(9, 3)], [6], 1)
+    assert run(world).jobs["utility"].to_list() == pytest.approx([1, 0])
+    # With L = U / e it would cost 6 x 3 / e = 6.6, B too.
+    narrow = run(world, price_span=1.0)
+    assert narrow.jobs["utility"].to_list() == pytest.approx([0, 9])
+    assert narrow.jobs["reason"].to_list() == ["price", None]
+
+
 def test_objectives_are_recorded_on_request_only() -> None:
     assert not {"primal", "dual"} & set(run(example_1_a()).timeline.columns)
 

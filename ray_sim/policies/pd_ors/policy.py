@@ -15,7 +15,6 @@ from ray_sim.policies.pd_ors.parameters import PARAMETERS
 from ray_sim.policies.planned import Planned, Refusal, Stall, refusal
 from ray_sim.solvers.pd_ors.gain import Favour, Rounding
 from ray_sim.solvers.pd_ors.job import SlotJob
-from ray_sim.solvers.pd_ors.market import Market
 from ray_sim.solvers.pd_ors.prices import Cluster, Constants, Ranges, declared_constants, traced_constants
 from ray_sim.solvers.pd_ors.schedule import Planning, Schedule, best_schedule
 
@@ -46,12 +45,13 @@ class PdOrs(Planned):
         declared_utility: Sequence[float] | None = None,
         declared_demand: Sequence[float] | None = None,
         declared_work: Sequence[float] | None = None,
+        price_span: float | None = None,
         unfinished: str = "leave",
         replan: str = "none",
         idle: str = "leave",
         record: bool = False,
     ) -> None:
-        super().__init__(unfinished, replan, record, idle)
+        super().__init__(price_span, unfinished, replan, record, idle)
         self._planning = Planning(quanta, Rounding(_FAVOUR[gain], delta, tries), round)
         self._declares = constants == "declared"
         self._declared = {
@@ -70,7 +70,7 @@ class PdOrs(Planned):
             constants = self._constants(cluster, partition)
             if constants is not None:
                 self._of_partition[partition] = len(stalls)
-                stalls.append(Stall(servers, Market.empty(cluster, constants, self._slots)))
+                stalls.append(self._stall(servers, cluster, constants))
         return stalls
 
     def _constants(self, cluster: Cluster, partition: int) -> Constants | None:

@@ -55,6 +55,11 @@ class Constants:
         ratio: FloatArray = np.log(fraction / low_fraction) + (exponent - low_exponent) * math.log(2.0)
         return ratio
 
+    def within(self, span: float) -> Constants:
+        """The same with L raised until ln(U / L) is at most ``span``, which is >= 1, of every resource."""
+        lowest = max(self.lowest, float(self.highest.max()) * math.exp(-span))
+        return Constants(lowest, np.maximum(self.highest, math.e * lowest))
+
     def prices(self, load: IntArray, capacity: IntArray) -> FloatArray:
         """(..., R) price per unit; that of a server without the resource is U, as where all of it is taken.
 

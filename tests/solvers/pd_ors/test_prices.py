@@ -88,6 +88,18 @@ def test_prices_rise_with_the_load_from_l_to_u(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
+def test_a_narrower_span_raises_the_lowest_price_only(seed: int) -> None:
+    jobs, cluster = _drawn(seed)
+    constants = traced_constants(jobs, cluster)
+    widest = float(constants.log_ratio.max())
+    assert constants.within(widest + 1).lowest == constants.lowest
+    narrow = constants.within(1 + (widest - 1) / 2)
+    assert narrow.log_ratio.max() == pytest.approx(max(1 + (widest - 1) / 2, 1))
+    assert narrow.lowest >= constants.lowest
+    assert (narrow.highest == np.maximum(constants.highest, math.e * narrow.lowest)).all()
+
+
+@pytest.mark.parametrize("seed", range(30))
 @pytest.mark.parametrize("power", [-30, 1, 40])
 def test_utilities_times_a_power_of_two_scale_all_prices_exactly(seed: int, power: int) -> None:
     jobs, cluster = _drawn(seed)
