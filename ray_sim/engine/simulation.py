@@ -26,6 +26,7 @@ from ray_sim.engine.occasions import Occasions
 from ray_sim.engine.recording import Recording
 from ray_sim.engine.result import Outcome, build_result
 from ray_sim.engine.site import Commands
+from ray_sim.engine.utility_optimum import check_optimum
 from ray_sim.engine.validation import check_decision
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import (
@@ -79,6 +80,7 @@ class Simulation:
             raise InvalidScenarioError(
                 f"policy {self._name} plans up to a horizon: give it, e.g. -w horizon_s=72000"
             )
+        check_optimum(world)
         self._undisturbed = not world.truth.disturbing
         self._fleet: Fleet = LocalFleet(world) if fleet is None else fleet
         self._holdings = Holdings(world.shop, world.first_capacity, world.row_bound)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ray_sim.engine.training_world import TrainingWorld
+from ray_sim.engine.utility_optimum import world_optimum
 from ray_sim.engine.world import World
 from ray_sim.kernels.shop import FITS
 from ray_sim.model.job import UtilityProfile
@@ -15,6 +16,7 @@ from ray_sim.model.units import NEVER_US, US_PER_S, BoolArray, FloatArray, IntAr
 from ray_sim.model.utility import CLOCK_US, delay_s, utility
 from ray_sim.solvers.training_limits import pd_ors_limits, placement_limits, pool_of
 from ray_sim.solvers.utility_bounds import Claims, UtilityBounds, utility_bounds
+from ray_sim.solvers.utility_optimum import SearchLimits
 
 _SURELY = 1.0 - 1e-9
 """Of a least time: a run books progress in floating point."""
@@ -50,6 +52,8 @@ def certify_utility(
 ) -> UtilityCertificate | None:
     """Bound what all jobs together can earn; None unless they are elastic and have utilities.
 
+    Where the world asks for it, the exact optimum in whole slots is found beside the bounds.
+
     Parameters
     ----------
     earned : by the jobs that are counted
@@ -68,7 +72,18 @@ def certify_utility(
         hopes += len(mine.job)
         capacity = world.shop.capacity[servers].sum(axis=0).astype(np.float64)
         bounds.append(utility_bounds(_claims(world, profile, mine, capacity)))
-    return _certificate(bounds, earned, hopes, len(world.table) if counted is None else int(counted.sum()))
+    jobs = len(world.table) if counted is None else int(counted.sum())
+    certificate = _certificate(bounds, earned, hopes, jobs)
+    if world.optimum_nodes is None:
+        return certificate
+    found = world_optimum(world, SearchLimits(nodes=world.optimum_nodes), counted)
+    return replace(
+        certificate,
+        optimum=found.utility,
+        optimum_bound=found.bound,
+        optimum_ratio=found.utility / earned if earned > 0 else None,
+        optimum_proven=found.proven,
+    )
 
 
 def _certificate(bounds: list[UtilityBounds], earned: float, hopes: int, jobs: int) -> UtilityCertificate:

@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-import numpy as np
-
 from ray_sim.engine.utility_certificate import certify_utility
+from ray_sim.engine.utility_optimum import whole_slots, world_optimum
 from ray_sim.engine.world import World, build_world
 from ray_sim.model.cluster import Cluster
-from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, problems_text
+from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.result import UtilityCertificate
-from ray_sim.model.units import NEVER_US, US_PER_S
-from ray_sim.model.utility import arrival_slot
-from ray_sim.solvers.pd_ors.job import SlotJob, slot_job
-from ray_sim.solvers.utility_optimum import Optimum, SearchLimits, utility_optimum
+from ray_sim.solvers.utility_optimum import Optimum, SearchLimits
 from workloads.sources import Source
 from workloads.store import frame_to_table, read_frame
 
 _FACTS = ("slot_s", "horizon_s", "overcommit", "truth")
-"""World parameters that the optimum knows; it has no restarts, stragglers or outages."""
+"""World parameters that the optimum knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,10 +92,7 @@ def describe_optimum(
     InvalidInputError : the instance is too large, or not one of PD-ORS
     """
     world = _world(path, cluster, facts)
-    assert world.slot_us is not None
-    slots = world.horizon_us // world.slot_us
-    jobs = _slot_jobs(world, slots)
-    found = utility_optimum(jobs, world.shop.capacity, limits)
+    found = world_optimum(world, limits)
     certificate = certify_utility(world, found.utility)
     assert certificate is not None
     names = world.table.job_id
@@ -107,7 +100,7 @@ def describe_optimum(
         workload=str(path),
         cluster=cluster.name,
         jobs=len(world.table),
-        slots=slots,
+        slots=whole_slots(world),
         optimum=found,
         completed={names[job]: slot for job, slot in sorted(found.completed.items())},
         certificate=certificate,
@@ -119,36 +112,5 @@ def _world(path: Source, cluster: Cluster, facts: Mapping[str, object]) -> World
         raise InvalidScenarioError(
             f"exact optimum: {', '.join(unknown)} plays no part in it; it knows {', '.join(_FACTS)}"
         )
-    if facts.get("truth", "pd_ors") != "pd_ors":
-        raise InvalidScenarioError(f"exact optimum: truth is pd_ors, not {facts['truth']}")
-    if (cluster.speed != 1.0).any():
-        server = cluster.server_names[int((cluster.speed != 1.0).argmax())]
-        raise InvalidInputError(f"exact optimum: all servers must be of speed 1; {server} is not")
     table = frame_to_table(read_frame(path), cluster.resources)
-    if table.utility is None:
-        gaps = list(table.gaps.get("utility", ()))
-        raise InvalidInputError(problems_text(f"{path}: does not say what its jobs are worth", gaps))
-    world = build_world(table, cluster, params={**facts, "truth": "pd_ors"})
-    if world.slot_us is None or world.horizon_us == NEVER_US - 1:
-        raise InvalidScenarioError(
-            "exact optimum: give slots and an end, e.g. -w slot_s=3600 -w horizon_s=36000"
-        )
-    return world
-
-
-def _slot_jobs(world: World, slots: int) -> list[SlotJob]:
-    """Jobs that are there before the last slot and have something to train."""
-    table, slot_us = world.table, world.slot_us
-    assert table.training is not None
-    assert table.utility is not None
-    assert slot_us is not None
-    idle = np.flatnonzero(table.training.work <= 0)
-    if len(idle):
-        raise InvalidInputError(
-            f"exact optimum: job {table.job_id[int(idle[0])]} has no samples to train ({len(idle)} such jobs)"
-        )
-    arrival = arrival_slot(table.submit_us, slot_us)
-    return [
-        slot_job(job, int(arrival[job]), slots, slot_us / US_PER_S, table.training, table.utility)
-        for job in np.flatnonzero(arrival < slots).tolist()
-    ]
+    return build_world(table, cluster, params={"truth": "pd_ors", **facts})

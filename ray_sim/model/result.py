@@ -125,6 +125,14 @@ class UtilityCertificate:
     """The other jobs; no schedule earns anything with them."""
     no_u3: str | None = None
     """Why U3 is left out; null where it is not."""
+    optimum: float | None = None
+    """The best schedule in whole slots that was found; as all below null unless the world asks for it."""
+    optimum_bound: float | None = None
+    """No schedule in whole slots earns more; one that changes between slots may."""
+    optimum_ratio: float | None = None
+    """`optimum` / utility; null also where nothing was earned."""
+    optimum_proven: bool | None = None
+    """Whether the search ended by itself, so that none in whole slots is better than `optimum`."""
 
 
 @dataclass(frozen=True, slots=True)

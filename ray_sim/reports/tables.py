@@ -26,6 +26,8 @@ SWEEP_HEADINGS = {
     "utility": "utility",
     "utility_certificate.bound": "utility bound",
     "utility_certificate.gap": "utility gap",
+    "utility_certificate.optimum": "optimum",
+    "utility_certificate.optimum_ratio": "optimum / utility",
     "queue_s.mean": "mean queue s",
     "utilisation.gpu": "GPU util.",
     "makespan_s": "makespan s",
@@ -38,6 +40,8 @@ SWEEP_HEADINGS = {
 _LESS_IS_BETTER = ("jct_s.", "queue_s.", "makespan_s", "rejected", "unfinished")
 _MORE_IS_BETTER = ("utilisation.", "completed")
 _UTILITY = "utility"
+_BOUNDED = tuple(f"utility_certificate.{name}" for name in ("bound", "gap"))
+_OPTIMUM = tuple(f"utility_certificate.optimum{suffix}" for suffix in ("", "_bound", "_ratio", "_proven"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +146,11 @@ def _utility_rows(summary: Summary) -> list[tuple[str, object]]:
         rows.append(("jobs that could not complete, even alone", found.hopeless))
     if found.no_u3 is not None:
         rows.append(("the linear programme is left out of it", found.no_u3))
+    if found.optimum is not None:
+        best = "optimum" if found.optimum_proven else "best utility found"
+        rows += [(f"{best} in whole slots", found.optimum), ("that over utility", found.optimum_ratio)]
+        if not found.optimum_proven:
+            rows.append(("no schedule in whole slots earns more than", found.optimum_bound))
     return rows
 
 
@@ -154,8 +163,8 @@ def _numbers(summary: Summary) -> dict[str, float | None]:
     }
     core |= {name: flat.get(name) for name in ("certificate.bound_s", "certificate.gap", "makespan_s")}
     if summary.utility is not None:
-        bound, gap = "utility_certificate.bound", "utility_certificate.gap"
-        core |= {name: flat.get(name) for name in (_UTILITY, bound, gap)}
+        asked = _OPTIMUM if _OPTIMUM[0] in flat else ()
+        core |= {name: flat.get(name) for name in (_UTILITY, *_BOUNDED, *asked)}
     core |= {f"utilisation.{name}": value for name, value in summary.utilisation.items()}
     return core | {
         name: float(getattr(summary, name))

@@ -26,10 +26,9 @@ _FORGIVEN = 1e-9
 class SearchLimits:
     """When the search ends without a proof."""
 
-    gap: float = 1e-9
-    """Relative to the best."""
     nodes: int = 1_000_000
-    seconds: float = 600.0
+    seconds: float | None = None
+    """Of wall-clock time; never inside a run, whose results would depend on what else the machine does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +112,7 @@ def utility_optimum(jobs: Sequence[SlotJob], capacity: IntArray, limits: SearchL
     _fit(programme, jobs, columns, capacity)
     if not jobs:
         return Optimum(0.0, 0.0, True, {}, np.empty((0, 5), dtype=np.int64))
-    answer = programme.maximise(gap=limits.gap, nodes=limits.nodes, seconds=limits.seconds)
+    answer = programme.maximise(gap=0.0, nodes=limits.nodes, seconds=limits.seconds)
     rows = _rows(jobs, columns, answer.values, capacity)
     completed = {job.number: slot for job in jobs if (slot := _last_slot(job, rows)) is not None}
     earned = sum(

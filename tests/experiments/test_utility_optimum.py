@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from math import log
 from pathlib import Path
 
 import polars as pl
@@ -92,12 +93,68 @@ def test_the_command_line_prints_it(
     assert "needs a workload and --cluster" in capsys.readouterr().err
 
 
+EXAMPLE_1_A: Mapping[str, object] = {
+    "sample_s": [0.1] * 3,
+    "gradient_mb": [3.0] * 3,
+    "bandwidth_mbps": [40.0] * 3,
+    "internal_bandwidth_mbps": [120.0] * 3,
+    "utility_max": [10.0, 18.0, 4.0],
+    "utility_decay_per_s": [log(2 * 5 / 4 - 1) / 10, log(2 * 9 / 3 - 1) / 10, log(2 * 2 / 1 - 1) / 10],
+}
+"""0.2 s a sample within a server, 0.4 s across; worth 5, 9, 2 in the first slot, 4, 3, 1 in the second."""
+
+
+def test_runs_carry_it_and_are_compared_by_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # PD-ORS earns 5 + 3 of 9 + 4.
+    workload(tmp_path, **EXAMPLE_1_A)
+    (tmp_path / "one.yaml").write_text(CLUSTER)
+    monkeypatch.chdir(tmp_path)
+    place, slots = ["w.parquet", "one.yaml"], ["-w", "slot_s=10", "-w", "horizon_s=20"]
+    assert main(["info", place[0], "-c", place[1], "--optimum", *slots, "--json"]) == 0
+    alone = json.loads(capsys.readouterr().out)
+    assert alone["utility"] == pytest.approx(13)
+    world = [*slots, "-w", "truth=pd_ors", "-w", "optimum_nodes=1000"]
+    ratios = {}
+    for policy in ("pd_ors", "drf"):
+        run = ["run", "--workload", place[0], "--cluster", place[1], "--policy", policy, *world, "-o", policy]
+        assert main([*run, "--json"]) == 0
+        found = json.loads(Path(policy, "summary.json").read_text())["utility_certificate"]
+        assert found["optimum"] == alone["utility"]
+        assert found["optimum_bound"] == alone["bound"]
+        assert found["optimum_proven"] is True
+        ratios[policy] = found["optimum_ratio"]
+    assert ratios["pd_ors"] == pytest.approx(13 / 8)
+    assert ratios["drf"] > 1
+    capsys.readouterr()
+    assert main(["compare", *ratios, "--metric", "utility_certificate.optimum_ratio", "--json"]) == 0
+    (group,) = json.loads(capsys.readouterr().out)["groups"]
+    told = group["comparison"]
+    assert told["baseline_mean"] == min(ratios.values())
+
+
+def test_a_run_that_cannot_have_it_ends_with_a_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workload(tmp_path)
+    (tmp_path / "one.yaml").write_text(CLUSTER)
+    monkeypatch.chdir(tmp_path)
+    run = ["run", "--workload", "w.parquet", "--cluster", "one.yaml", "--policy", "fifo", "-o", "out"]
+    world = ["-w", "optimum_nodes=10", "-w", "slot_s=10"]
+    assert main([*run, *world, "-w", "truth=pd_ors"]) == 2
+    assert "give slots and an end" in capsys.readouterr().err
+    assert main([*run, *world]) == 2
+    assert "set truth=pd_ors" in capsys.readouterr().err
+    assert not Path("out").exists()
+
+
 @pytest.mark.parametrize(
     ("facts", "text"),
     [
         ({"slot_s": 10.0}, "give slots and an end"),
         ({"horizon_s": 10.0}, "give slots and an end"),
-        ({**SLOTS, "truth": "placement"}, "truth is pd_ors"),
+        ({**SLOTS, "truth": "placement"}, "under truth=pd_ors only"),
         ({**SLOTS, "restart_cost_s": 1.0}, "restart_cost_s plays no part"),
         ({"slot_s": 0.001, "horizon_s": 20.0}, "take fewer jobs, servers or slots"),
     ],
