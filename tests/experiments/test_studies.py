@@ -25,7 +25,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for study in (path for path in desk.iterdir() if path.is_dir()):
         for jobs in study.glob("*.csv"):
             assert main(["convert", "csv", str(jobs), "-o", str(jobs.with_suffix(".parquet"))]) == 0
-        for trace in ("philly", "week"):
+        for trace in ("google", "philly", "week"):
             assert main(["synth", "philly", "-n", "50", "-o", str(study / f"{trace}.parquet")]) == 0
     return desk
 
