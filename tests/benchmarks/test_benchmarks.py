@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import conversion, growth, optimus, overhead, phases, replay, scale, shares, startup
+from benchmarks import conversion, growth, optimus, overhead, pd_ors, phases, replay, scale, shares, startup
 from benchmarks.children import python
 from benchmarks.measurement import Findings, SkippedError, Step
 from benchmarks.processes import peak_mb
@@ -139,3 +139,12 @@ def test_rounds_of_optimus_fill_the_servers() -> None:
     rows = {row.key: row.value for row in optimus.run(servers=(8, 40), repetitions=1).rows}
     assert 40 <= rows["40.tasks"] <= 400
     assert {"40.first_round_cpu_s", "40.next_round_cpu_s", "40.refit_cpu_s"} < set(rows)
+
+
+def test_plans_of_pd_ors_agree_with_linear_programmes() -> None:
+    size = pd_ors.Size(servers=10, slots=40, quanta=40, jobs=12)
+    findings = pd_ors.run(size=size, large=size, programmes=10, growth={"servers": (2, 4)})
+    rows = {row.key: row.value for row in findings.rows}
+    assert rows["jobs.value_difference"] <= pd_ors.AGREEMENT
+    assert 0 < rows["jobs.admitted"] == rows["large.admitted"]
+    assert {"servers-2.mean_cpu_s", "servers-4.mean_cpu_s"} < set(rows)
