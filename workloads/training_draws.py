@@ -16,15 +16,17 @@ FOLLOWING = ("model", "num_workers", "num_ps")
 """Columns that follow from the others: a family's name, the row's GPUs, the ratio."""
 
 SOLVED = "samples"
-"""The column that is solved for; its draw is a range, to count what leaves it."""
+"""The column that an enrichment solves for; its draw is a range, to count what leaves it."""
 
-GIVEN = ("chunks",)
-"""Columns that the row gives, one chunk for each worker; likewise a range."""
+GIVEN = ("chunks", "num_workers")
+"""Columns that the row of an enrichment gives, one chunk for each worker; likewise a range."""
 
 BY_ROW = (*GIVEN, SOLVED, "batch", "worker_gpu")
-"""Columns that the row bounds or decides."""
+"""Columns that the row of an enrichment bounds or decides."""
 
-DRAWABLE = tuple(column.name for column in TRAINING_COLUMNS if column.name not in FOLLOWING)
+DRAWABLE = tuple(
+    column.name for column in TRAINING_COLUMNS if column.name in GIVEN or column.name not in FOLLOWING
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ def parse_draws(columns: object, prefix: str, problems: list[str]) -> dict[str, 
     found: dict[str, Draw] = {}
     for name, given in columns.items() if isinstance(columns, Mapping) else ():
         where = f"{prefix}.{name}"
-        if name in FOLLOWING:
+        if name in FOLLOWING and name not in DRAWABLE:
             problems.append(f"{where}: follows from the row and the other columns; leave it out")
         elif name not in DRAWABLE:
             problems.append(f"{where}: {UnknownNameError('column to draw', str(name), DRAWABLE)}")

@@ -187,7 +187,8 @@ def test_beta_is_what_is_left_over_d_p() -> None:
     # worker, 3 / 12; J2 (D p = 9) takes the first, 3-12; at 12 only J1's 3 s there are left. Workers' means:
     # 0, 1 / 4, 1 / 8 and 0.
     result = run([ChunkJob(0, 2, 6), ChunkJob(3, 1, 9)], [Server(2)])
-    assert (result.summary.policy_counts or {})["beta_millionths"] == (250_000 + 125_000) // 4
+    betas = result.timeline.select("time_s", "beta").rows()
+    assert betas == [(0, 0), (3, 0.25), (6, 0.25), (12, 0.125), (15, 0)]
 
 
 # --- parameter servers
@@ -358,3 +359,11 @@ def test_exact_increments_add_up_to_f(seed: int, preempt: bool) -> None:
 def test_any_number_of_sites_gives_the_same_bytes(sites: int) -> None:
     world = busy_chunks(seed=3)
     assert fingerprint(replay(world, "a_online", sites=sites)) == fingerprint(replay(world, "a_online"))
+
+
+def test_chunks_that_do_not_fit_before_the_horizon_leave_their_job_unfinished() -> None:
+    # Five chunks of 3 s on one worker: three of them by 10 s.
+    world = chunk_world([ChunkJob(0, 5, 3)], [Server()], slot_s=1, horizon_s=10)
+    result = replay(world, "a_online")
+    assert column_of(result, "reason") == {"J1": "horizon"}
+    assert [len(runs_of(result, "J1", unit)) for unit in range(3)] == [1, 1, 1]
