@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from benchmarks import (
+    a_online,
     conversion,
     crash,
     fleets,
@@ -48,6 +49,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "optimus": Benchmark("rounds of Optimus on up to 16,000 servers, and its fits", 20, optimus.run),
     "pd_ors": Benchmark("a job of PD-ORS on up to 1,000 servers, beside linear programmes", 30, pd_ors.run),
     "conversion": Benchmark("converting a trace, beside a bare pass over the file", 90, conversion.run),
+    "a_online": Benchmark("A_online: a dispatch over 10,000 workers, and a week of jobs", 15, a_online.run),
     "shares": Benchmark("a round of drf and of tetris, 4,000 jobs on up to 16,000 servers", 10, shares.run),
     "growth": Benchmark("time and memory of ten times the jobs, up to a million", 50, growth.run),
     "fleets": Benchmark("sites in Ray actors beside sites in one process", 180, fleets.run),

@@ -12,9 +12,12 @@ import numpy as np
 
 from ray_sim.engine.chunks import ChunkQueues
 from ray_sim.engine.holdings import State
+from ray_sim.engine.new_chunks import NewChunks, sites_choice
 from ray_sim.model.units import IntArray
 
 LEAST_LOADED = "least_loaded"
+INCREMENTS = "increments"
+BETAS = "betas"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,8 @@ class Workers:
     queues: ChunkQueues
     first: int
     """Number in the cluster of the site's first worker."""
+    speed_kind: IntArray
+    """(W,) which of the different speeds of the cluster's servers its own has, in ascending order."""
     partition: IntArray
     """(W,) of each worker slot of the site; -1 where there is none now: its server is away, or it stands for
     a cloud's workers on demand."""
@@ -66,4 +71,20 @@ def _least_loaded(workers: Workers, query: Query) -> State:
     return {"rows": np.concatenate(rows)}
 
 
-ANSWERS: dict[str, Callable[[Workers, Query], State]] = {LEAST_LOADED: _least_loaded}
+def _increments(workers: Workers, query: Query) -> State:
+    """Where the site would send chunks of a job, see `sites_choice`."""
+    new = NewChunks.of(query.arrays)
+    mine = np.flatnonzero(workers.partition == new.partition)
+    return sites_choice(new, workers.queues, mine, workers.speed_kind, workers.first, query.now_us)
+
+
+def _betas(workers: Workers, query: Query) -> State:
+    """Beta of each worker slot that is there, in order, see `ray_sim.kernels.increments.betas`."""
+    return {"betas": workers.queues.betas(query.now_us)[workers.partition >= 0]}
+
+
+ANSWERS: dict[str, Callable[[Workers, Query], State]] = {
+    LEAST_LOADED: _least_loaded,
+    INCREMENTS: _increments,
+    BETAS: _betas,
+}

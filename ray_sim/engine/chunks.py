@@ -12,6 +12,7 @@ from ray_sim.kernels.chunks import (
     EVENT_COLUMNS,
     EVENTS,
     ROWS,
+    RUNNING,
     Queues,
     add_rows,
     advance,
@@ -21,7 +22,8 @@ from ray_sim.kernels.chunks import (
     resume,
     set_ps,
 )
-from ray_sim.model.units import NEVER_US, BoolArray, IntArray
+from ray_sim.kernels.increments import Candidates, betas, expect, forget, new_plans, send
+from ray_sim.model.units import NEVER_US, BoolArray, FloatArray, IntArray
 
 NO_EVENTS: IntArray = np.empty((0, EVENT_COLUMNS), dtype=np.int64)
 
@@ -47,6 +49,7 @@ class ChunkQueues:
         self._gone, self._ended = _NOTHING, _NOTHING
         """Workers and jobs whose chunks leave first of all that happens next."""
         self._following = NEVER_US
+        self._plans = new_plans(0, 0)
 
     @property
     def next_us(self) -> int:
@@ -94,14 +97,55 @@ class ChunkQueues:
         loads_at(self._q, now_us, loads)
         return loads, self._q.rows.copy()
 
+    def betas(self, now_us: int) -> FloatArray:
+        """(W,) sum over the chunks on each worker of (work left) / key, of keys above 0."""
+        beta = np.zeros(len(self._on_demand))
+        betas(self._q, now_us, beta)
+        return beta
+
+    def send(
+        self,
+        candidates: Candidates,
+        expected: IntArray,
+        count: int,
+        rule: int,
+        now_us: int,
+        ready_us: int,
+        preempt: bool,
+        exact: bool,
+    ) -> IntArray:
+        """Where chunks would go, one after another, and at what increment; nothing is sent.
+
+        Parameters
+        ----------
+        expected : (n, 4) worker, key, ready, work of chunks that are on their way already
+        others : see `ray_sim.kernels.increments.send`
+
+        Returns
+        -------
+        (count, 3) rows worker, rank, increment
+        """
+        self._make_rows_for(len(expected) + count + 1)  # exact increments try one more than are sent
+        q = self._q
+        if (len(self._plans.left), len(self._plans.work_behind)) != (len(q.job), len(q.queue)):
+            self._plans = new_plans(len(q.job), len(q.queue))
+            q.in_order[:] = False
+        rows = np.empty((count, 3), dtype=np.int64)
+        expect(q, self._plans, expected)
+        send(q, self._plans, candidates, rule, now_us, ready_us, preempt, exact, rows)
+        forget(q, expected)
+        return rows
+
     def _make_room(self, chunks: IntArray) -> None:
         """Room for more rows, and for all rows of a worker in its queue."""
-        needed = int(self._q.size[ROWS]) + len(chunks)
-        if needed > len(self._q.job):
-            saved = self.state()
-            self._build(saved, 2 * (len(saved["rows"]) + len(chunks)))
+        self._make_rows_for(len(chunks))
         queued = np.bincount(chunks[:, 0], minlength=len(self._on_demand))
         self._make_queues_longer(self._q.rows + queued)
+
+    def _make_rows_for(self, chunks: int) -> None:
+        if int(self._q.size[ROWS]) + chunks > len(self._q.job):
+            saved = self.state()
+            self._build(saved, 2 * (len(saved["rows"]) + chunks))
 
     def _make_queues_longer(self, most: IntArray) -> None:
         """Queues that may get too long move to the end of the array, with room for twice as many."""
@@ -123,9 +167,10 @@ class ChunkQueues:
         """Arrays that `restore` takes: chunks not done in the order of dispatch, with phase and anchor."""
         q = self._q
         live = np.flatnonzero(q.phase[: q.size[ROWS]] != DONE)
-        columns = [getattr(q, name)[live] for name in (*CHUNK_COLUMNS, "phase", "anchor")]
+        columns = [getattr(q, name)[live] for name in (*CHUNK_COLUMNS, "phase")]
+        anchor = np.where(q.phase[live] == RUNNING, q.anchor[live], 0)
         return {
-            "rows": np.stack(columns, axis=1).astype(np.int64),
+            "rows": np.stack([*columns, anchor], axis=1).astype(np.int64),
             "holds_ps": np.flatnonzero(q.holds_ps),
             "gone": self._gone.copy(),
             "ended": self._ended.copy(),

@@ -12,13 +12,14 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from ray_sim.engine.alike import kinds_of_servers
-from ray_sim.engine.asking import LEAST_LOADED, Query
+from ray_sim.engine.asking import BETAS, INCREMENTS, LEAST_LOADED, Query
 from ray_sim.engine.chunk_ledger import ChunkLedger
 from ray_sim.engine.chunk_world import ChunkWorld
 from ray_sim.engine.decision import NO_JOBS, Decision
 from ray_sim.engine.elastic import ElasticRun, Losses
 from ray_sim.engine.fleet import Fleet
 from ray_sim.engine.holdings import Holdings, State, part
+from ray_sim.engine.new_chunks import NewChunks, merged
 from ray_sim.engine.order import gang_gpus, order_rule
 from ray_sim.engine.service import Service
 from ray_sim.engine.worker_slots import WorkerSlots
@@ -195,6 +196,13 @@ class View:
         return NO_JOBS if self._chunked is None else self._chunked.idle_holders
 
     @property
+    def only_in_cloud(self) -> BoolArray:
+        """(J,) chunked jobs none of whose workers is in a slot; with `active`, all workers are in a cloud."""
+        assert self._chunked is not None, "only in worlds of chunked jobs, see Policy.chunked"
+        none: BoolArray = self._chunked.jobs.in_slots == 0
+        return none
+
+    @property
     def in_cloud(self) -> BoolArray:
         """(J,) chunked jobs that are trained in the cloud without communication (zeta)."""
         assert self._chunked is not None, "only in worlds of chunked jobs, see Policy.chunked"
@@ -216,6 +224,20 @@ class View:
         The ``units`` least loaded worker slots of each partition are among them; a cloud has no slots.
         """
         return self.ask(LEAST_LOADED, partitions=partitions, units=units)["rows"]
+
+    def increments(self, new: NewChunks) -> IntArray:
+        """(n, 2) rows worker, increment of where chunks would go, one after another; none if nowhere.
+
+        An increment is D Q of Wang et al.: by how many microseconds the chunk adds to the sum over chunks of
+        flow times, each over the chunks of its job, times D of its own job.
+        """
+        rows = self.ask(INCREMENTS, **new.arrays())["rows"]
+        return merged(rows, new.count)[:, [0, 2]]
+
+    def betas(self) -> FloatArray:
+        """Of each worker slot that is there, in order: sum over its chunks of (work left) / key."""
+        betas: FloatArray = self.ask(BETAS)["betas"]
+        return betas
 
     @property
     def waiting(self) -> IntArray:
@@ -343,6 +365,10 @@ class GrantedWorld:
     def upload_us(self, jobs: IntArray, to_cloud: BoolArray) -> IntArray:
         """Microseconds until data that are sent off are at a worker of the edge or of the cloud."""
         return self._chunk_world().truth.upload_us(jobs, to_cloud)
+
+    def ready_us(self, now_us: int, jobs: IntArray, to_cloud: BoolArray) -> IntArray:
+        """When chunks that are sent off at ``now_us`` can be trained at the edge or in the cloud."""
+        return self._chunk_world().truth.ready_us(now_us, jobs, to_cloud)
 
     def _chunk_world(self) -> ChunkWorld:
         assert self._world.chunks is not None, "only in worlds of chunked jobs, see Policy.chunked"

@@ -144,7 +144,8 @@ class Site:
         slots = self._slots
         there = ~slots.on_demand & (self.holdings.free[slots.server, WORKER] > 0)
         partition = np.where(there, self._shop.server_part[slots.server], -1)
-        return Workers(self._queues, slots.first_worker, partition)
+        speed_kind = np.unique(self._shop.speed, return_inverse=True)[1]
+        return Workers(self._queues, slots.first_worker, speed_kind[slots.server], partition)
 
     def _hold(self, now_us: int, changes: Changes) -> None:
         self.holdings.change(changes)

@@ -36,6 +36,8 @@ class Chunked(NamedTuple):
     """Chunks that are neither done nor on a worker."""
     served: I64
     """Chunks that have a worker; a job with any is active."""
+    in_slots: I64
+    """Those of them whose worker is a slot, not on demand."""
     running: I64
     """Chunks that make progress."""
     active: Bool
@@ -55,6 +57,7 @@ def new_chunked(chunks: I64) -> Chunked:
         left=chunks.copy(),
         undispatched=chunks.copy(),
         served=empty(n),
+        in_slots=empty(n),
         running=empty(n),
         active=np.zeros(n, np.bool_),
         holds_ps=np.zeros(n, np.bool_),
@@ -134,6 +137,7 @@ def book_events(
             was_active = jobs.active[job]
         if kind == SERVE:
             jobs.served[job] += 1
+            jobs.in_slots[job] += not on_demand[worker]
         elif kind == RUN:
             jobs.running[job] += 1
             if jobs.running[job] == 1:
@@ -142,6 +146,7 @@ def book_events(
             add_event(record, now, START, job, worker_server[worker], CHUNK, unit)
         if kind == PREEMPT or kind == DISPLACE or kind == COMPLETE:
             jobs.served[job] -= 1
+            jobs.in_slots[job] -= not on_demand[worker]
         if kind == PAUSE or kind == PREEMPT or kind == COMPLETE:
             jobs.running[job] -= 1
             if jobs.running[job] == 0:

@@ -57,7 +57,7 @@ class Queues(NamedTuple):
     """(N,) place in the one heap that holds the row."""
     before: I64
     after: I64
-    """(N,) neighbours among the served rows of the job, -1 for none."""
+    """(N,) neighbours in the one list that holds the row, -1 for none: see `coming` and `first`."""
     uploads: I64
     calendar: I64
     fresh: I64
@@ -74,6 +74,10 @@ class Queues(NamedTuple):
     """(W,) work left of all its rows, at the anchor of the running one."""
     rows: I64
     """(W,) rows not done."""
+    coming: I64
+    """(W,) the newest of the rows that are being uploaded to the worker, -1 for none."""
+    in_order: Bool
+    """(W,) whether the worker's slice of `queue` is sorted, which is a heap too."""
     mark: Bool
     marked: I64
     """(W,) workers on which something has changed in this instant."""
@@ -113,6 +117,8 @@ def new_queues(rows: int, on_demand: Bool, n_jobs: int) -> Queues:
         waiting=empty(n_workers),
         load=empty(n_workers),
         rows=empty(n_workers),
+        coming=empty(n_workers, -1),
+        in_order=np.ones(n_workers, np.bool_),
         mark=np.zeros(n_workers, np.bool_),
         marked=np.empty(n_workers, np.int64),
         queue=np.empty(0, np.int64),
@@ -144,10 +150,37 @@ def _mark(q: Queues, worker: int) -> None:
         q.size[MARKED] += 1
 
 
+@kernel
+def link(q: Queues, first: I64, of: int, row: int) -> None:
+    """Put a row at the head of the list that begins at ``first[of]``."""
+    q.before[row], q.after[row] = -1, first[of]
+    if first[of] >= 0:
+        q.before[first[of]] = row
+    first[of] = row
+
+
+@kernel
+def unlink(q: Queues, first: I64, of: int, row: int) -> None:
+    """Take a row out of the list that begins at ``first[of]``."""
+    if q.before[row] >= 0:
+        q.after[q.before[row]] = q.after[row]
+    else:
+        first[of] = q.after[row]
+    if q.after[row] >= 0:
+        q.before[q.after[row]] = q.before[row]
+
+
+@outlined
+def _end_upload(q: Queues, row: int) -> None:
+    q.size[UPLOADS] = remove(q.uploads, 0, q.size[UPLOADS], q.position, q.ready, row)
+    unlink(q, q.coming, q.worker[row], row)
+
+
 @outlined
 def _enqueue(q: Queues, row: int) -> None:
     worker = q.worker[row]
     q.phase[row] = QUEUED
+    q.in_order[worker] = False
     q.waiting[worker] = push(q.queue, q.base[worker], q.waiting[worker], q.position, q.key, row)
 
 
@@ -155,6 +188,7 @@ def _enqueue(q: Queues, row: int) -> None:
 def _dequeue(q: Queues, worker: int) -> int:
     """Take the first row out of a worker's queue."""
     row = q.queue[q.base[worker]]
+    q.in_order[worker] = False
     q.waiting[worker] = remove(q.queue, q.base[worker], q.waiting[worker], q.position, q.key, row)
     return row
 
@@ -166,10 +200,7 @@ def _serve(q: Queues, row: int) -> None:
     q.phase[row] = SERVED
     if not q.on_demand[worker]:
         q.served[worker] = row
-    q.before[row], q.after[row] = -1, q.first[job]
-    if q.first[job] >= 0:
-        q.before[q.first[job]] = row
-    q.first[job] = row
+    link(q, q.first, job, row)
     q.fresh[q.size[FRESH]] = row
     q.size[FRESH] += 1
 
@@ -179,12 +210,7 @@ def _leave(q: Queues, row: int) -> None:
     """Take the worker from the row."""
     if not q.on_demand[q.worker[row]]:
         q.served[q.worker[row]] = -1
-    if q.before[row] >= 0:
-        q.after[q.before[row]] = q.after[row]
-    else:
-        q.first[q.job[row]] = q.after[row]
-    if q.after[row] >= 0:
-        q.before[q.after[row]] = q.before[row]
+    unlink(q, q.first, q.job[row], row)
 
 
 @outlined
@@ -222,7 +248,7 @@ def _upload_due(q: Queues, now: int) -> None:
     """Chunks whose upload ends join their worker's queue, or get a worker of their own."""
     while q.size[UPLOADS] > 0 and q.ready[q.uploads[0]] <= now:
         row = q.uploads[0]
-        q.size[UPLOADS] = remove(q.uploads, 0, q.size[UPLOADS], q.position, q.ready, row)
+        _end_upload(q, row)
         if q.on_demand[q.worker[row]]:
             _serve(q, row)
             _report(q, SERVE, row)
@@ -286,8 +312,9 @@ def _drop(q: Queues, row: int, now: int) -> None:
     """Take a row off its worker, wherever it stands; others may be served there in this instant."""
     worker = q.worker[row]
     if q.phase[row] == UPLOADING:
-        q.size[UPLOADS] = remove(q.uploads, 0, q.size[UPLOADS], q.position, q.ready, row)
+        _end_upload(q, row)
     elif q.phase[row] == QUEUED:
+        q.in_order[worker] = False
         q.waiting[worker] = remove(q.queue, q.base[worker], q.waiting[worker], q.position, q.key, row)
     else:
         if q.phase[row] == RUNNING:
@@ -362,6 +389,7 @@ def add_rows(q: Queues, now: int, chunks: I64) -> int:
         q.anchor[row] = 0
         q.phase[row] = UPLOADING
         q.size[UPLOADS] = push(q.uploads, 0, q.size[UPLOADS], q.position, q.ready, row)
+        link(q, q.coming, q.worker[row], row)
         q.load[q.worker[row]] += q.left[row]
         q.rows[q.worker[row]] += 1
     return _next_time(q, now)
@@ -396,7 +424,7 @@ def resume(q: Queues, now: int, phases: I64, anchors: I64) -> int:
     for row in range(len(phases)):
         if phases[row] == UPLOADING:
             continue
-        q.size[UPLOADS] = remove(q.uploads, 0, q.size[UPLOADS], q.position, q.ready, row)
+        _end_upload(q, row)
         if phases[row] == QUEUED:
             _enqueue(q, row)
             continue

@@ -13,6 +13,7 @@ from typing import Any
 from ray_sim.engine.contract import Policy
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from ray_sim.model.parameters import Parameter, resolve
+from ray_sim.policies.a_online import AOnline
 from ray_sim.policies.chunk_fifo import ChunkFifo
 from ray_sim.policies.chunk_spt import ChunkSpt
 from ray_sim.policies.dorm import Dorm
@@ -33,6 +34,7 @@ BUILT_IN: tuple[type[Policy], ...] = (
     Las,
     ChunkFifo,
     ChunkSpt,
+    AOnline,
     Drf,
     Tetris,
     Dorm,

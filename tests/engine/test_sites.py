@@ -30,7 +30,7 @@ from tests.worlds import Job, changes_of, fingerprint, replay, world_of
 
 few = settings(max_examples=60)
 
-CHUNK_POLICIES = ("chunk_fifo", "chunk_spt")
+CHUNK_POLICIES = ("chunk_fifo", "chunk_spt", "a_online")
 
 
 def through_bytes(state: Mapping[str, np.ndarray]) -> State:

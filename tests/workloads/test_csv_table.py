@@ -56,6 +56,13 @@ def test_a_table_may_say_how_its_jobs_train_in_chunks(trace: Trace) -> None:
     assert (frame["chunks"].to_list(), report.rejected) == ([4, None], {"too_small_chunks": 1})
 
 
+def test_a_negative_upload_delay_is_rejected_by_name(trace: Trace) -> None:
+    header = "submit_s,duration_s,num_gpus,upload_edge_s,upload_cloud_s\n"
+    report, frame = converted(trace(header + "0,1,1,60,600\n1,1,1,-60,600\n2,1,1,60,-1\n"))
+    assert report.rejected == {"negative_upload_edge_s": 1, "negative_upload_cloud_s": 1}
+    assert frame["upload_edge_s"].to_list() == [60.0]
+
+
 def test_a_table_may_say_of_which_blocks_models_are(trace: Trace) -> None:
     rows = "submit_s,duration_s,num_gpus,blocks\n0,1,1,9408 2*64\n1,1,1,\n2,1,1,64;64\n3,1,1,0\n4,1,1,7\n"
     report, frame = converted(trace(rows))

@@ -1,0 +1,126 @@
+"""A_online: a job's dispatch over many workers with long queues, and a week of jobs on a hundred servers."""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+import numpy as np
+
+from benchmarks.measurement import Findings, Measurement, Step
+from ray_sim.engine.chunks import ChunkQueues
+from ray_sim.engine.new_chunks import NewChunks, Rule, merged, sites_choice
+from ray_sim.engine.run import run_world
+from ray_sim.engine.world import World, build_world
+from ray_sim.experiments.training_file import load_training_draws
+from ray_sim.model.cluster import Cluster, ServerKind
+from ray_sim.model.errors import RunFailedError
+from ray_sim.model.streams import Streams
+from ray_sim.policies.registry import create_policy
+from workloads.enrich import enrich
+from workloads.store import frame_to_table
+from workloads.synth import synth
+
+WORKERS, QUEUED = 1_000, 100
+"""The size to which the budget refers."""
+
+SIZES = ((100, 100), (1_000, 100), (10_000, 100), (1_000, 10), (1_000, 1_000))
+"""Workers, chunks queued on each: ten times the workers, ten times the queues."""
+
+JOBS, SERVERS, WORKERS_PER_SERVER = 10_650, 100, 8
+"""As many jobs as in the Philly week."""
+
+DISPATCH_BUDGET_S = 0.001
+WEEK_BUDGET_S = 10.0
+
+_CHUNKS = 10
+_SLOT_US = 3_600_000_000
+_UPLOAD_SLOTS = 2
+
+
+def run(
+    step: Step = lambda what: None,
+    sizes: tuple[tuple[int, int], ...] = SIZES,
+    jobs: int = JOBS,
+    repetitions: int = 21,
+) -> Findings:
+    """Measure dispatches, medians after one that compiles, and one whole run."""
+    rows: list[Measurement] = []
+    for workers, queued in sizes:
+        step(f"dispatch over {workers:,} workers with {queued:,} chunks each")
+        budget = DISPATCH_BUDGET_S if (workers, queued) == (WORKERS, QUEUED) else None
+        case = f"{workers}-workers-{queued}-queued"
+        cpu_s = _dispatch(workers, queued, repetitions)
+        rows.append(Measurement(case, "dispatch_cpu_s", cpu_s, "s", "smaller", budget))
+    step(f"a week of {jobs:,} jobs on {SERVERS} edge servers")
+    run_world(week(30), create_policy("a_online"))  # compiles
+    world = week(jobs)
+    began = time.process_time()
+    result = run_world(world, create_policy("a_online"))
+    week_s = time.process_time() - began
+    if result.summary.completed != len(world.table):
+        raise RunFailedError(f"only {result.summary.completed} of {len(world.table)} jobs completed")
+    budget = WEEK_BUDGET_S if jobs == JOBS else None
+    rows.append(Measurement("week", "cpu_s", week_s, "s", "smaller", budget))
+    assert world.chunks is not None, "jobs are in chunks"
+    rows.append(Measurement("week", "chunks", int(world.chunks.chunks.sum()), "chunks", "neither"))
+    return Findings(
+        f"a job of {_CHUNKS} chunks over queues of unlike chunks; {jobs:,} synthetic Philly jobs with the "
+        f"training of jsac_edge_cloud on {SERVERS} edge servers of {WORKERS_PER_SERVER} workers and a cloud",
+        tuple(rows),
+    )
+
+
+def _dispatch(workers: int, queued: int, repetitions: int) -> float:
+    """Median CPU seconds of choosing workers for a job, of which no two are alike."""
+    queues, draw = _queues(workers, queued), Streams(2).generator("bench-a-online")
+    every, kinds = np.arange(workers), np.zeros(workers, dtype=np.int64)
+    seconds = []
+    for length in draw.integers(2, 170, repetitions + 1) * _SLOT_US:
+        new = NewChunks(
+            count=_CHUNKS,
+            partition=0,
+            ready_us=_UPLOAD_SLOTS * _SLOT_US,
+            length_us=np.array([length]),
+            key=np.array([_CHUNKS * length]),
+            rule=Rule.CHEAPEST,
+            preempt=True,
+            exact=False,
+            listed=np.empty(0, dtype=np.int64),
+            sent=np.empty((0, 4), dtype=np.int64),
+        )
+        began = time.process_time()
+        merged(sites_choice(new, queues, every, kinds, 0, 0)["rows"], _CHUNKS)
+        seconds.append(time.process_time() - began)
+    return statistics.median(seconds[1:])
+
+
+def _queues(workers: int, queued: int) -> ChunkQueues:
+    """Workers with as many chunks of unlike jobs each, which have been uploaded."""
+    draw, n = Streams(1).generator("bench-a-online"), workers * queued
+    length, job = draw.integers(2, 170, n) * _SLOT_US, np.arange(n)
+    nothing = np.zeros(n, dtype=np.int64)
+    worker = draw.permutation(np.repeat(np.arange(workers), queued))
+    queues = ChunkQueues(np.zeros(workers, dtype=np.bool_), n)
+    key = draw.integers(1, 11, n) * length
+    queues.dispatch(np.stack([worker, key, job, nothing, nothing, length, nothing + 1], axis=1))
+    queues.set_ps(np.stack([job, nothing + 1], axis=1))
+    queues.advance(0)
+    return queues
+
+
+def week(jobs: int) -> World:
+    """Synthetic Philly jobs in chunks, edge servers with a parameter server for each worker, and a cloud."""
+    frame, _ = enrich(synth("philly", jobs, seed=1)[0], load_training_draws("jsac_edge_cloud"), seed=1)
+    gpus = np.full((SERVERS + 1, 1), 1000 * WORKERS_PER_SERVER, dtype=np.int64)
+    servers = Cluster(
+        name="edges",
+        server_names=(*(f"edge-{i}" for i in range(SERVERS)), "cloud"),
+        resources=("gpu",),
+        capacity=gpus,
+        speed=np.ones(SERVERS + 1),
+        vc=(None,) * (SERVERS + 1),
+        kind=(ServerKind.EDGE,) * SERVERS + (ServerKind.CLOUD,),
+        gpu_type=(None,) * (SERVERS + 1),
+    )
+    return build_world(frame_to_table(frame), servers, params={"truth": "a_online", "slot_s": 3600.0})

@@ -1,0 +1,226 @@
+"""A_online: chunks go where they add least to the average flow time, and the fastest go first.
+
+Wang, Zhou, Jiao, Zhang, Li, Li: Preemptive Scheduling for Distributed ML Jobs in Edge-Cloud Networks, IEEE
+JSAC 40(8), 2022.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from ray_sim.engine.contract import GrantedWorld, View
+from ray_sim.engine.decision import Decision
+from ray_sim.engine.new_chunks import NewChunks, Rule
+from ray_sim.model.errors import InvalidScenarioError
+from ray_sim.model.parameters import Parameter
+from ray_sim.model.streams import Streams
+from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.policies.chunked import Chunk, ChunkPolicy
+from ray_sim.policies.parameter_servers import Pick
+
+_RULES = {"greedy": Rule.CHEAPEST, "least_loaded": Rule.LEAST_LOADED, "random": Rule.IN_TURN}
+
+_NOTHING: IntArray = np.empty(0, dtype=np.int64)
+
+_DISPATCHED = ("to_edge", "to_cloud", "mixed")
+
+
+class Cloud(NamedTuple):
+    """What the best worker of a cloud offers a job."""
+
+    worker: int
+    alone: int
+    """D Q of a chunk there without communication (zeta = 1), in microseconds."""
+    mixed: int
+    """The same with communication."""
+
+
+class AOnline(ChunkPolicy):
+    """Chunks go where they add least to the average flow time; workers serve the fastest first."""
+
+    name: ClassVar[str] = "a_online"
+    section: ClassVar[str] = "2.2"
+    summary: ClassVar[str] = (
+        "chunked jobs: each chunk where it adds least to flow times, edge or cloud; fastest first, preemptive"
+    )
+    uses_seed: ClassVar[bool] = True
+    parameters: ClassVar[tuple[Parameter, ...]] = (
+        Parameter(
+            "dispatch",
+            "choice",
+            "greedy",
+            "edge worker that a chunk goes to: that with the smallest increment Q, with the least work left, "
+            "or any; the cloud takes it where Q is smaller there",
+            source="A_greedy; the others are ablations",
+            choices=tuple(_RULES),
+        ),
+        Parameter(
+            "queue",
+            "choice",
+            "rate",
+            "what a worker serves first: the largest average rate 1 / (D p), or the first dispatched, "
+            "without preemption",
+            source="2.2; fifo is an ablation",
+            choices=("rate", "fifo"),
+        ),
+        Parameter(
+            "preempt",
+            "bool",
+            True,
+            "whether a faster chunk takes the worker from a slower one; else it waits for its end",
+            source="choice C5",
+        ),
+        Parameter(
+            "mixed_cloud",
+            "bool",
+            True,
+            "whether later chunks of a job may go to the cloud when its first went to an edge",
+            source="choice C2",
+        ),
+        Parameter(
+            "exact_q",
+            "bool",
+            False,
+            "take the exact change of the total instead of the four terms, which leave out chunks that are "
+            "uploaded later",
+            source="choice C4",
+        ),
+    )
+
+    def __init__(
+        self,
+        dispatch: str = "greedy",
+        queue: str = "rate",
+        preempt: bool = True,
+        mixed_cloud: bool = True,
+        exact_q: bool = False,
+    ) -> None:
+        if exact_q and queue == "fifo":
+            raise InvalidScenarioError(
+                "exact_q: the exact change is that of queues by rate; take queue=rate, or exact_q=false"
+            )
+        self._rule, self._by_rate = _RULES[dispatch], queue == "rate"
+        self._mixed, self._exact = mixed_cloud, exact_q
+        self.overtake = preempt and self._by_rate
+        self._jobs_sent = np.zeros(len(_DISPATCHED), dtype=np.int64)
+        self._beta, self._slots = 0.0, 0
+        """Sum over the slots in which it was asked of the workers' mean beta, and how many slots."""
+
+    def start(self, world: GrantedWorld, streams: Streams) -> None:
+        """One worker of each speed, and the slots that random dispatch chooses from."""
+        super().start(world, streams)
+        self._streams = streams
+        slots = world.workers
+        assert slots is not None, "a policy for chunks runs where jobs are chunked"
+        speeds, kind = np.unique(world.cluster.speed, return_inverse=True)
+        self._kinds, self._of_kind = np.unique(kind[slots.server], return_index=True)
+        self._n_kinds = len(speeds)
+        self._slot_workers = np.flatnonzero(~slots.on_demand)
+        self._slot_server = slots.server[self._slot_workers]
+
+    def decide(self, view: View) -> Decision:
+        """As others do, and note how far behind the workers are."""
+        betas = view.betas() if view.at_slot and self._by_rate else _NOTHING
+        if len(betas):
+            self._beta += float(betas.mean())
+            self._slots += 1
+        return super().decide(view)
+
+    def pick_ps(self, view: View) -> Pick:
+        """Any, by a draw keyed by job and slot."""
+        slot = view.now_us // (self._world.slot_us or 1)
+
+        def draw(jobs: IntArray) -> FloatArray:
+            return self._streams.uniforms("parameter-server", jobs, np.full(len(jobs), slot))
+
+        return draw
+
+    def places(self, view: View, jobs: IntArray, partition: int) -> list[Chunk]:
+        """A_greedy for one job after another."""
+        there = self.clouds_there(view, partition)
+        chunks: list[Chunk] = []
+        sent = np.empty((0, 4), dtype=np.int64)
+        for job in jobs.tolist():
+            units = view.undispatched(np.array([job]))[:, 1]
+            new = self._question(view, job, units, partition, sent)
+            workers, in_cloud = self._greedy(view, job, new, self._cloud(view.now_us, job, there))
+            if len(workers) == 0:
+                continue
+            length = self._world.chunk_us(np.array([job]), workers, in_cloud)
+            key = length * view.jobs.chunks[job] if self._by_rate else np.zeros_like(length)
+            chunks += zip([job] * len(units), units.tolist(), workers.tolist(), key.tolist(), strict=True)
+            self._jobs_sent[self._how(workers)] += 1
+            more = np.stack([workers, key, np.full_like(key, new.ready_us), length], axis=1)
+            sent = np.concatenate([sent, more])
+        return chunks
+
+    def _greedy(self, view: View, job: int, new: NewChunks, cloud: Cloud | None) -> tuple[IntArray, bool]:
+        """(workers, zeta): the worker of each chunk, none if they have to wait.
+
+        The first chunk decides where zeta is open (C1): nothing of the job is on a worker or done. That is
+        so wherever chunks of a job in the cloud have been lost, as all of them are trained side by side.
+        """
+        all_to_cloud = np.full(new.count, -1 if cloud is None else cloud.worker)
+        whole = new.count == view.jobs.chunks[job]
+        edge = view.increments(new)
+        if cloud is None:
+            return edge[:, 0], False
+        if whole and (len(edge) == 0 or cloud.alone < edge[0, 1]):
+            return all_to_cloud, True
+        if len(edge) == 0:
+            return all_to_cloud, False
+        if not self._mixed:
+            return edge[:, 0], False
+        # Increments on the edge grow with each chunk, that of the cloud does not: once cheaper it stays so.
+        at_edge = np.logical_and.accumulate(edge[:, 1] <= cloud.mixed)
+        return np.where(at_edge, edge[:, 0], cloud.worker), False
+
+    def _question(self, view: View, job: int, units: IntArray, partition: int, sent: IntArray) -> NewChunks:
+        of = np.array([job])
+        length_us = np.zeros(self._n_kinds, dtype=np.int64)
+        length_us[self._kinds] = self._world.chunk_us(of, self._of_kind)
+        return NewChunks(
+            count=len(units),
+            partition=partition,
+            ready_us=int(self._world.ready_us(view.now_us, of, np.array([False]))[0]),
+            length_us=length_us,
+            key=length_us * view.jobs.chunks[job] if self._by_rate else np.zeros_like(length_us),
+            rule=self._rule,
+            preempt=self.overtake,
+            exact=self._exact,
+            listed=self._drawn(view, job, units, partition) if self._rule == Rule.IN_TURN else _NOTHING,
+            sent=sent,
+        )
+
+    def _drawn(self, view: View, job: int, units: IntArray, partition: int) -> IntArray:
+        """An edge worker for each chunk, by a draw keyed by job and chunk; none if none is there."""
+        mine = self._worker_partition[self._slot_workers] == partition
+        there = self._slot_workers[mine & view.available[self._slot_server]]
+        draws = self._streams.uniforms("dispatch", np.full(len(units), job), units)
+        return there[(draws * len(there)).astype(np.int64)] if len(there) else _NOTHING
+
+    def _cloud(self, now_us: int, job: int, there: IntArray) -> Cloud | None:
+        """The worker of the fastest cloud that is there, ties to the lowest."""
+        if len(there) == 0:
+            return None
+        of, to_cloud = np.array([job]), np.array([True])
+        upload_us = int(self._world.ready_us(now_us, of, to_cloud)[0]) - now_us
+        alone = self._world.chunk_us(of, there, in_cloud=True)
+        best = int(np.argmin(alone))
+        mixed = self._world.chunk_us(of, there[best : best + 1])
+        return Cloud(int(there[best]), upload_us + int(alone[best]), upload_us + int(mixed[0]))
+
+    def _how(self, workers: IntArray) -> int:
+        """Which of `_DISPATCHED` it is."""
+        in_cloud = np.isin(workers, self._clouds)
+        return 1 if in_cloud.all() else 2 if in_cloud.any() else 0
+
+    def counts(self) -> dict[str, int]:
+        """Jobs by where they were sent, those that lose chunks again; a worker's mean beta, in millionths.
+
+        Beta, a dual variable in the paper's analysis, is the sum over chunks of (work left) / (D p).
+        """
+        beta = round(1e6 * self._beta / max(self._slots, 1))
+        return {**dict(zip(_DISPATCHED, self._jobs_sent.tolist(), strict=True)), "beta_millionths": beta}

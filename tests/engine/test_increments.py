@@ -1,0 +1,305 @@
+"""What one more chunk costs on a worker: the worked examples, and random queues against a naive account."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ray_sim.engine.chunks import ChunkQueues
+from ray_sim.engine.new_chunks import NewChunks, Rule, merged, sites_choice
+from ray_sim.kernels.chunks import COMPLETE, PAUSE, PREEMPT, RUN, RUNNING
+from ray_sim.model.units import IntArray
+from tests.engine.naive_increments import OnWorker, change, increment
+
+SLOT = 32 * 27 * 5 * 7
+"""Microseconds in a slot of these tests, divisible by all their D p: nothing is rounded."""
+
+NOTHING: IntArray = np.empty((0, 4), dtype=np.int64)
+
+
+def send(queues: ChunkQueues, rows: Sequence[tuple[int, OnWorker]], *, preempt: bool) -> None:
+    """Dispatch chunks to workers, each of a job that holds a parameter server."""
+    chunks = [
+        (worker, c.key[0] * SLOT, 0, c.order, c.ready * SLOT, c.length * SLOT, int(preempt))
+        for worker, c in rows
+    ]
+    queues.dispatch(np.array(chunks, dtype=np.int64).reshape(-1, 7))
+
+
+def new_queues(workers: int) -> ChunkQueues:
+    queues = ChunkQueues(np.zeros(workers, dtype=np.bool_), 1)
+    queues.set_ps(np.array([[0, 1]]))
+    return queues
+
+
+def go_on(queues: ChunkQueues, now: int) -> list[list[int]]:
+    """Returns what has happened: time in slots, event, job, unit, worker, left."""
+    happened = []
+    while queues.next_us <= now * SLOT:
+        at = queues.next_us
+        happened += [[at // SLOT, *event] for event in queues.advance(at).tolist()]
+    queues.advance(now * SLOT)
+    return happened
+
+
+OnWorkers = list[tuple[list[OnWorker], int | None]]
+"""What is left of the chunks on each worker, and which of them is served."""
+
+
+def left_on(queues: ChunkQueues, sent: Sequence[OnWorker], now: int, workers: int) -> OnWorkers:
+    """As the queues have it."""
+    of = {c.order: c for c in sent}
+    chunks: list[list[OnWorker]] = [[] for _ in range(workers)]
+    serving: list[int | None] = [None] * workers
+    for worker, _, _, unit, ready, left, _, phase, anchor in queues.state()["rows"].tolist():
+        c = of[unit]
+        done = now * SLOT - anchor if phase == RUNNING else 0
+        chunks[worker].append(replace(c, ready=ready // SLOT, left=(left - done) // SLOT))
+        serving[worker] = unit if phase == RUNNING else serving[worker]
+    return list(zip(chunks, serving, strict=True))
+
+
+def ask(
+    queues: ChunkQueues,
+    now: int,
+    new: OnWorker,
+    *,
+    workers: int = 1,
+    first: int = 0,
+    count: int = 1,
+    rule: Rule = Rule.CHEAPEST,
+    preempt: bool = True,
+    exact: bool = False,
+    sent: IntArray = NOTHING,
+    listed: IntArray = NOTHING[:, 0],
+) -> IntArray:
+    """Rows worker, rank, increment, turn of ``count`` chunks like the new one."""
+    question = NewChunks(
+        count=count,
+        partition=0,
+        ready_us=new.ready * SLOT,
+        length_us=np.array([new.length * SLOT]),
+        key=np.array([new.key[0] * SLOT]),
+        rule=rule,
+        preempt=preempt,
+        exact=exact,
+        listed=listed,
+        sent=sent,
+    )
+    kinds = np.zeros(workers, dtype=np.int64)
+    return sites_choice(question, queues, np.arange(workers), kinds, first, now * SLOT)["rows"]
+
+
+def q_of(
+    queues: ChunkQueues, now: int, new: OnWorker, *, preempt: bool = True, exact: bool = False
+) -> Fraction:
+    """Q in slots."""
+    return Fraction(int(ask(queues, now, new, preempt=preempt, exact=exact)[0, 2]), SLOT * new.chunks)
+
+
+# --- worked examples
+
+
+def test_the_increments_of_the_papers_first_example() -> None:
+    # 2.A: 0.5 + 0 + 2 + 0 = 2.5; 1 + 0 + 2 + 2 (1/2)(2/4) = 3.5; 0.25 + (2 + 1) / 4 + 0.75 + 0 = 1.75.
+    queues = new_queues(1)
+    chunks = [OnWorker(2, 4, 1, 4, 0), OnWorker(1, 2, 3, 2, 1), OnWorker(4, 3, 4, 3, 2)]
+    for now, chunk, q in zip((0, 2, 3), chunks, (2.5, 3.5, 1.75), strict=True):
+        go_on(queues, now)
+        assert float(q_of(queues, now, chunk)) == q
+        assert float(q_of(queues, now, chunk, exact=True)) == q
+        send(queues, [(0, chunk)], preempt=True)
+
+
+def test_a_chunk_that_is_uploaded_later_counts_in_the_exact_increment_only() -> None:
+    # 2.B: a (D=1, p=2) comes at 3 and preempts b (D=1, p=3, from 1 on). The four terms say 1 + 0 + 3 + 0 = 4.
+    # Exactly: b runs 1-3 and 5-6, (1.5 + 2.5 + 5.5) / 3 + 1.5 = 4.667; a is not delayed.
+    queues = new_queues(1)
+    send(queues, [(0, OnWorker(1, 2, 3, 2, 0))], preempt=True)
+    b = OnWorker(1, 3, 1, 3, 1)
+    assert q_of(queues, 0, b) == 4
+    assert q_of(queues, 0, b, exact=True) == Fraction(14, 3)
+
+
+def test_the_increments_of_the_example_of_edge_and_cloud() -> None:
+    # 2.C: (2 + 12) / 2 = 7 on an idle worker; with 9 slots of faster work at the end of the upload,
+    # (2 + 9 + 12) / 2 = 11.5. The second chunk waits for the first, 12 / 2 = 6 more.
+    new = OnWorker(2, 12, 2, 12, 1)
+    queues = new_queues(2)
+    send(queues, [(0, OnWorker(1, 11, 0, 11, 0))], preempt=True)
+    assert ask(queues, 0, new, workers=2, count=3)[:, [0, 2]].tolist() == [
+        [1, 14 * SLOT],
+        [0, 23 * SLOT],
+        [1, 26 * SLOT],
+    ]
+
+
+def test_listed_workers_get_their_chunks_in_turn_each_behind_the_earlier_ones() -> None:
+    # Chunks of 3 slots of a job of four, without upload, to workers 1, 0, 1, 1: 3 on each at first, then 6,
+    # then 9.
+    new = OnWorker(4, 3, 0, 3, 0)
+    rows = ask(
+        new_queues(2), 0, new, workers=2, count=4, rule=Rule.IN_TURN, listed=np.array([1, 0, 1, 1])
+    )  # fmt: skip
+    assert rows[:, [0, 2]].tolist() == [[1, 3 * SLOT], [0, 3 * SLOT], [1, 6 * SLOT], [1, 9 * SLOT]]
+
+
+def test_the_least_loaded_worker_gets_each_chunk_whatever_it_costs() -> None:
+    # Worker 0 has 4 slots left in a chunk of rate 1 / 40, worker 1 has 5 with rate 1 / 5. Chunks with D p =
+    # 2 x 3 go to 0 (4 left) and to 1 (5 against 7): at 0 it overtakes, 3 + 6 (4 / 40); at 1 it waits, 5 + 3.
+    queues = new_queues(2)
+    send(queues, [(0, OnWorker(10, 4, 0, 4, 0)), (1, OnWorker(1, 5, 0, 5, 1))], preempt=True)
+    go_on(queues, 0)
+    rows = ask(queues, 0, OnWorker(2, 3, 0, 3, 2), workers=2, count=2, rule=Rule.LEAST_LOADED)
+    assert rows[:, 0].tolist() == [0, 1]
+    assert rows[:, 2].tolist() == [3 * SLOT + 6 * SLOT // 10, 8 * SLOT]
+
+
+# --- random queues
+
+Script = list[tuple[int, list[tuple[int, OnWorker]]]]
+"""When, and what is sent then to which workers."""
+
+
+@st.composite
+def scripts(draw: st.DrawFn, workers: int = 1) -> tuple[Script, int, OnWorker]:
+    """Dispatches, a later time, and a new chunk then."""
+    generator = np.random.default_rng(draw(st.integers(0, 2**32)))
+    now, order, script = 0, 0, []
+    for _ in range(draw(st.integers(1, 6))):
+        rows = []
+        for _ in range(generator.integers(0, 5)):
+            length = int(generator.integers(1, 10))
+            chunk = OnWorker(
+                int(generator.integers(1, 5)), length, now + int(generator.integers(0, 6)), length, order
+            )
+            rows.append((int(generator.integers(workers)), chunk))
+            order += 1
+        script.append((now, rows))
+        now += int(generator.integers(0, 6))
+    length = int(generator.integers(1, 10))
+    return (
+        script,
+        now,
+        OnWorker(int(generator.integers(1, 5)), length, now + int(generator.integers(0, 6)), length, order),
+    )
+
+
+def carried_out(
+    script: Script, now: int, first: int, last: int, *, preempt: bool
+) -> tuple[ChunkQueues, list[OnWorker]]:
+    """A site with the workers ``first`` .. ``last`` - 1 after its part of a script."""
+    queues, sent = new_queues(last - first), []
+    for at, rows in script:
+        go_on(queues, at)
+        mine = [(worker - first, chunk) for worker, chunk in rows if first <= worker < last]
+        send(queues, mine, preempt=preempt)
+        sent += [chunk for _, chunk in mine]
+    go_on(queues, now)
+    return queues, sent
+
+
+@pytest.mark.slow
+@settings(max_examples=10_000, deadline=None)
+@given(case=scripts(), preempt=st.booleans())
+def test_an_increment_is_that_of_a_naive_account_and_the_change_of_f_if_nothing_comes_later(
+    case: tuple[Script, int, OnWorker], preempt: bool
+) -> None:
+    script, now, new = case
+    queues, sent = carried_out(script, now, 0, 1, preempt=preempt)
+    [(on_worker, serving)] = left_on(queues, sent, now, 1)
+    naive = increment(on_worker, new, now, serving, preempt=preempt)
+    grows = change(on_worker, new, now, serving, preempt=preempt)
+    if all(chunk.ready <= new.ready for chunk in on_worker):
+        assert naive == grows
+    assert ask(queues, now, new, preempt=preempt)[0, 2] == naive * new.chunks * SLOT
+    assert ask(queues, now, new, preempt=preempt, exact=True)[0, 2] == grows * new.chunks * SLOT
+
+
+@settings(max_examples=300, deadline=None)
+@given(case=scripts(), upload=st.integers(0, 5))
+def test_all_increments_together_are_f(case: tuple[Script, int, OnWorker], upload: int) -> None:
+    """2.4 b: with equal uploads nothing that was dispatched earlier comes later."""
+    queues, increments, happened, chunks = new_queues(1), Fraction(0), [], {}
+    for now, rows in case[0]:
+        for _, chunk in rows:
+            happened += go_on(queues, now)
+            chunks[chunk.order] = replace(chunk, ready=now + upload)
+            increments += q_of(queues, now, chunks[chunk.order])
+            send(queues, [(0, chunks[chunk.order])], preempt=True)
+    f = Fraction(0)
+    for at, event, _, order, _, _ in happened + go_on(queues, 10**6):
+        chunk = chunks[order]
+        if event == RUN:
+            f -= Fraction(at * at, 2 * chunk.key[0])
+        elif event in (PAUSE, PREEMPT, COMPLETE):
+            f += Fraction(at * at, 2 * chunk.key[0])
+    for chunk in chunks.values():
+        f += (Fraction(chunk.length, 2) - (chunk.ready - upload)) / chunk.chunks
+    assert increments == f
+
+
+def naive_greedy(
+    on_workers: OnWorkers, now: int, new: OnWorker, count: int, *, exact: bool, preempt: bool
+) -> list[list[Fraction]]:
+    """A_greedy as it is written: all increments anew for every chunk, ties to the lowest worker."""
+    of = change if exact else increment
+    placed, queues = [], [list(chunks) for chunks, _ in on_workers]
+    for turn in range(count):
+        chunk = replace(new, order=new.order + turn)
+        costs = [
+            of(queue, chunk, now, serving, preempt=preempt)
+            for queue, (_, serving) in zip(queues, on_workers, strict=True)
+        ]
+        best = min(range(len(costs)), key=lambda worker: costs[worker])
+        queues[best].append(chunk)
+        placed.append([Fraction(best), costs[best] * new.chunks * SLOT])
+    return placed
+
+
+WORKERS = 5
+
+
+@pytest.mark.slow
+@settings(max_examples=1500, deadline=None)
+@given(
+    case=scripts(WORKERS),
+    count=st.integers(1, 7),
+    bounds=st.sampled_from([[0, 5], [0, 2, 5], [0, 1, 2, 3, 4, 5]]),
+    preempt=st.booleans(),
+    exact=st.booleans(),
+)
+def test_chunks_go_where_the_greedy_rule_puts_them_with_any_sites(
+    case: tuple[Script, int, OnWorker], count: int, bounds: list[int], preempt: bool, exact: bool
+) -> None:
+    """What is dispatched last is on its way: no site knows of it yet."""
+    script, _, new = case
+    now, last = script[-1]
+    new = replace(new, ready=now + new.ready % 6)
+    on_way = np.array(
+        [[worker, c.key[0] * SLOT, c.ready * SLOT, c.length * SLOT] for worker, c in last], dtype=np.int64
+    ).reshape(-1, 4)
+    on_workers: OnWorkers = []
+    answers = []
+    for first, end in pairwise(bounds):
+        queues, sent = carried_out(script[:-1], now, first, end, preempt=preempt)
+        on_workers += left_on(queues, sent, now, end - first)
+        before = queues.state()
+        answers.append(
+            ask(
+                queues, now, new, workers=end - first, first=first, count=count, preempt=preempt,
+                exact=exact, sent=on_way,
+            )
+        )  # fmt: skip
+        assert all(np.array_equal(before[name], after) for name, after in queues.state().items())
+    for worker, chunk in last:
+        on_workers[worker][0].append(chunk)
+    found = merged(np.concatenate(answers), count)[:, [0, 2]].tolist()
+    assert found == naive_greedy(on_workers, now, new, count, exact=exact, preempt=preempt)
