@@ -32,7 +32,7 @@ from workloads.reference_servers import (
 from workloads.schema import SCHEMA
 from workloads.sources import name_of
 from workloads.store import read_frame, read_provenance, write_workload
-from workloads.training_draws import BY_ROW, FOLLOWING, GIVEN, SOLVED, TrainingDraws
+from workloads.training_draws import BY_ROW, GIVEN, SOLVED, TrainingDraws
 
 VERSION = "1"
 """Changes when the same arguments draw other numbers."""
@@ -161,11 +161,7 @@ def enrich_file(
 
 def _filled(draws: TrainingDraws) -> list[str]:
     """Columns that an enrichment fills."""
-    follow = [name for name in FOLLOWING if name not in draws.columns]
-    if draws.families[0].name is None:
-        follow.remove("model")
-    epochs = ["epochs"] if "loss_b0" in draws.columns else []
-    return [*draws.columns, *epochs, *follow]
+    return [*draws.columns, *draws.following]
 
 
 def _origins(draws: TrainingDraws) -> dict[str, JsonValue]:

@@ -15,7 +15,7 @@ from ray_sim.model.units import FloatArray, IntArray
 from workloads.draws import Multiple, choose, numbers, texts
 from workloads.job_profiles import SMOOTH
 from workloads.schema import BY_NAME, SCHEMA
-from workloads.training_draws import Family, TrainingDraws
+from workloads.training_draws import Family, TrainingDraws, follow_as_a_whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,8 @@ def plain_columns(family: Family, names: Iterable[str], uniform: Mapping[str, Fl
 
 def _with_following(columns: Columns, family: Family, jobs: int) -> dict[str, pl.Series]:
     """All columns of a family, as the schema has them."""
+    if follow_as_a_whole(family.columns):
+        columns = _with_steps(columns)
     values = dict(columns.numbers)
     values["num_ps"] = _parameter_servers(columns)
     if "loss_b0" in values:
@@ -78,6 +80,24 @@ def _with_following(columns: Columns, family: Family, jobs: int) -> dict[str, pl
     if family.name is not None:
         found["model"] = pl.repeat(family.name, jobs, dtype=pl.String(), eager=True)
     return found
+
+
+def _with_steps(columns: Columns) -> Columns:
+    """Jobs in chunks as jobs in steps, which are as fast with a worker for each chunk.
+
+    A step trains a mini-batch of each chunk, which counts as a sample. There is one parameter server, and
+    each worker has the job's bandwidth to it, wherever they stand.
+    """
+    chunks = columns.numbers["chunks"]
+    steps = {
+        "samples": chunks * columns.numbers["minibatches_per_chunk"],
+        "batch": chunks,
+        "sample_s": columns.numbers["minibatch_s"],
+        "internal_bandwidth_mbps": columns.numbers["bandwidth_mbps"],
+        "workers_per_ps": chunks,
+    }
+    exchange = [Exchange.SYNC.name.lower()] * len(chunks)
+    return Columns({**steps, **columns.numbers}, {"exchange": exchange, **columns.texts})
 
 
 def _parameter_servers(columns: Columns) -> FloatArray:
