@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -50,6 +50,11 @@ class ChunkWorld:
         """Whether everything happens at slot boundaries."""
         return self.truth.grid_us > 1
 
+    @property
+    def at_speed_one(self) -> ChunkWorld:
+        """The same without speed augmentation."""
+        return replace(self, truth=replace(self.truth, speed_up=1.0))
+
     def chunk_us(self, jobs: IntArray, workers: IntArray, in_cloud: BoolArray | bool) -> IntArray:
         """Microseconds that chunks of these jobs take on these workers.
 
@@ -76,12 +81,15 @@ class ChunkWorld:
         return np.where(has_worker[partition] & (partition >= 0), FITS, EXCEEDS_CAPACITY)
 
 
-def chunk_world(table: JobTable, cluster: Cluster, slot_us: int | None, slot_fill: str) -> ChunkWorld:
+def chunk_world(
+    table: JobTable, cluster: Cluster, slot_us: int | None, slot_fill: str, speed_up: float = 1.0
+) -> ChunkWorld:
     """The chunked world of a workload and a cluster.
 
     Parameters
     ----------
     slot_fill : ``whole`` rounds upload ends and chunk lengths up to slots, ``fractional`` to microseconds
+    speed_up : > 0, see `AOnlineTruth`
 
     Raises
     ------
@@ -93,8 +101,9 @@ def chunk_world(table: JobTable, cluster: Cluster, slot_us: int | None, slot_fil
             "-w slot_fill=fractional"
         )
     profile = _complete_profile(table)
-    truth = AOnlineTruth(profile, slot_us if slot_fill == "whole" and slot_us is not None else 1)
-    _check_amount(table, truth, cluster)
+    grid_us = slot_us if slot_fill == "whole" and slot_us is not None else 1
+    truth = AOnlineTruth(profile, grid_us, speed_up)
+    _check_amount(table, replace(truth, speed_up=min(speed_up, 1.0)), cluster)  # bounds are for speed 1
     slots = WorkerSlots.of_cluster(cluster)
     return ChunkWorld(
         truth=truth,

@@ -163,6 +163,15 @@ WORLD_PARAMETERS = (
         choices=("whole", "fractional"),
     ),
     Parameter(
+        "speed_up",
+        "float",
+        1.0,
+        "factor on the mini-batches that every worker trains in a time; bounds stay those of 1",
+        source="2.2, speed augmentation 1 + eps",
+        minimum=0.0,
+        exclusive=True,
+    ),
+    Parameter(
         "optimum_nodes",
         "int",
         None,
@@ -178,6 +187,7 @@ _WHOLE_JOBS = ("rigid", "placement", "pd_ors")
 _ELASTIC = (("placement", "pd_ors"), "is about elastic jobs")
 _ONLY_UNDER: dict[str, tuple[tuple[str, ...], str]] = {
     "slot_fill": (("a_online",), "is about chunks"),
+    "speed_up": (("a_online",), "is about workers of chunks"),
     "optimum_nodes": (("pd_ors",), "the exact optimum knows how jobs train there only"),
     "overcommit": (_WHOLE_JOBS, "workers of chunks have slots of their own"),
     "restart_cost_s": (_WHOLE_JOBS, "chunks go on at no cost"),
@@ -298,7 +308,9 @@ def build_world(
         shop = _shop(table, cluster, partition, training.gang, training.demand)
     beyond, rows = _beyond_capacity(shop, training), _row_bound(shop, training)
     if values["truth"] == "a_online":
-        chunks = chunk_world(table, cluster, slot_us, str(values["slot_fill"]))
+        speed_up = values["speed_up"]
+        assert isinstance(speed_up, float)
+        chunks = chunk_world(table, cluster, slot_us, str(values["slot_fill"]), speed_up)
         shop = chunks.shop(shop)
         beyond, rows = chunks.beyond_capacity(shop), len(table) + 1
     outages, there = _outages(cluster, table.origin_us, 1 if chunks is None else chunks.truth.grid_us)
