@@ -76,7 +76,7 @@ def test_a_preemption_costs_the_chunk_that_loses_its_worker(
     slot_s: float | None, cost_s: float, paid_s: float
 ) -> None:
     # Example 2.A: chunk 2 takes the worker from chunk 1 at 3, after 2 of its 4 slots, and has it until 5.
-    # Chunk 1 needs its other 2 slots and what the preemption costs, in whole slots a whole one: until 7 + cost.
+    # Chunk 1 needs its other 2 slots and what the preemption costs, in whole slots a whole one: 7 + cost.
     # Chunk 3 follows for 3 slots.
     jobs = [ChunkJob(0, 2, 4, 1), ChunkJob(2, 1, 2, 1), ChunkJob(3, 4, 3, 1)]
     script = {0.0: [(J1, 0, 0, 8)], 2.0: [(J2, 0, 0, 2)], 3.0: [(J3, 0, 0, 12)]}
