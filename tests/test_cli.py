@@ -123,7 +123,7 @@ def test_enrich_lists_its_profiles_and_names_a_wrong_one(
 ) -> None:
     assert main(["enrich", "--list"]) == 0
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
-    assert names == ["harmony_types", "jsac_edge_cloud", "optimus_nine_models", "pd_ors"]
+    assert names == [*("harmony_types", "jsac_edge_cloud", "optimus_nine_models", "pd_ors", "pd_ors_mix")]
     assert "Did you mean 'pd_ors'" in _complaint(capsys, *ENRICH, "--profile", "pdors")
     Path("own.yaml").write_text("name: own\ncolumns: {sample_s: -1}\n")
     assert "columns.sample_s: must be a number from" in _complaint(capsys, *ENRICH, "--profile", "own.yaml")
@@ -140,6 +140,41 @@ def test_synth_fits_a_workload_and_says_how_well(desk: Path, capsys: pytest.Capt
     assert "either a PROFILE" in _complaint(capsys, *like, "philly")
     assert "either a PROFILE" in _complaint(capsys, "synth", "-n", "5", "-o", "x.parquet")
     assert "Did you mean 'poisson'" in _complaint(capsys, *like, "--arrivals", "posson")
+
+
+DRAW = ["synth", "pd_ors", "-n", "50", "--seed", "1", "-o", "drawn.parquet"]
+
+
+def test_synth_draws_whole_jobs_within_a_horizon(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    within = [*DRAW, "--horizon", "72000"]
+    told = _answer(capsys, *within, "--feasible-only")
+    assert (told["profile"], told["arrivals"], told["jobs"]) == ("pd_ors", "alternating", 50)
+    infeasible = told["infeasible"]["it cannot end by the horizon"]  # type: ignore[index]  # JSON
+    assert told["feasible_share"] == (50 - infeasible) / 50
+    assert told["redraws"] >= infeasible
+    assert _answer(capsys, "info", "drawn.parquet")["jobs"] == 50
+    first = Path("drawn.parquet").read_bytes()
+    assert main([*within, "--feasible-only"]) == 0
+    assert "feasible as first drawn" in capsys.readouterr().out
+    assert Path("drawn.parquet").read_bytes() == first
+    assert _answer(capsys, *within)["redraws"] == 0
+    assert _answer(capsys, *within, "--arrivals", "poisson", "--slot-s", "600")["slot_s"] == 600
+
+
+def test_synth_says_what_is_wrong_with_a_draw(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    within = [*DRAW, "--horizon", "72000"]
+    assert "horizon: is missing" in _complaint(capsys, *DRAW)
+    assert "horizon: must be at least a slot" in _complaint(capsys, *DRAW, "--horizon", "60")
+    assert "load_scale: the load is that of so many jobs" in _complaint(capsys, *within, "--load-scale", "2")
+    assert "arrivals: must be alternating or poisson" in _complaint(capsys, *within, "--arrivals", "diurnal")
+    other = ["-n", "5", "-o", "drawn.parquet", "--horizon", "72000"]
+    assert "horizon: only for jobs drawn from" in _complaint(capsys, "synth", "philly", *other)
+    told = _complaint(capsys, "synth", "pdors", *other)
+    assert "Did you mean 'pd_ors'" in told
+    assert told.rstrip().endswith("pd_ors_mix, philly")
+    assert "columns.num_workers: is missing" in _complaint(capsys, "synth", "harmony_types", *other)
+    assert "nowhere.yaml" in _complaint(capsys, "synth", "nowhere.yaml", *other)
+    assert not Path("drawn.parquet").exists()
 
 
 def test_info_knows_a_cluster_and_a_run(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -74,13 +74,30 @@ class PeriodicPoisson:
 
     def submit_s(self, jobs: int, streams: Streams, load_scale: float) -> FloatArray:
         """Unit-rate arrivals mapped through the inverse of the integrated rate."""
-        period_s = self.time_s[-1]
         expected = np.cumsum(streams.generator("synth-arrivals").standard_exponential(jobs))
-        per_period = self.arrivals_per_s * load_scale * period_s
+        return self._at(expected, self.arrivals_per_s * load_scale * self.time_s[-1])
+
+    def among(self, uniform: FloatArray, until_s: float) -> FloatArray:
+        """Arrivals in the time from 0 to ``until_s``, given how many there are: independent of each other.
+
+        Parameters
+        ----------
+        uniform : (J,) in [0, 1), one for each arrival
+        until_s : >= 0
+
+        Returns
+        -------
+        (J,) in [0, until_s], in the order of ``uniform``
+        """
+        periods, rest_s = divmod(until_s, float(self.time_s[-1]))
+        expected = periods + np.interp(rest_s, self.time_s, self.share)
+        return self._at(uniform * expected, 1.0)
+
+    def _at(self, expected: FloatArray, per_period: float) -> FloatArray:
+        """When so many arrivals are expected, of so many in a period: the inverse of the integrated rate."""
         periods, rest = np.divmod(expected, per_period)
-        within_s = np.interp(rest / per_period, self.share, self.time_s)
-        submit_s: FloatArray = periods * period_s + within_s
-        return submit_s
+        at_s: FloatArray = periods * self.time_s[-1] + np.interp(rest / per_period, self.share, self.time_s)
+        return at_s
 
 
 @dataclass(frozen=True, slots=True)

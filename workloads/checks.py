@@ -15,7 +15,7 @@ import polars as pl
 from ray_sim.model.errors import InvalidWorkloadError, problems_text
 from workloads.column import TextForm
 from workloads.rows import repeated
-from workloads.schema import COLUMNS, SCHEMA, Column, Layer
+from workloads.schema import BY_NAME, COLUMNS, SCHEMA, Column, Layer
 
 EPOCH_RANGE_S = 2**32
 """Instants given as a date must lie in 1970 .. 2106; others are broken."""
@@ -139,6 +139,23 @@ def check_frame(frame: pl.DataFrame, source: str) -> None:
 def check_values(frame: pl.DataFrame, source: str) -> None:
     """Raise unless the frame's rows, each for itself, are rows of a workload; see `check_frame`."""
     _check(frame, source, [_value_problems])
+
+
+def refuse_absurd(frame: pl.DataFrame, names: Iterable[str], advice: str) -> None:
+    """Raise where a number that follows from others is more than its column may hold.
+
+    Raises
+    ------
+    InvalidWorkloadError : names the column, the first such job and its value, and ends with ``advice``
+    """
+    for name in names:
+        most = BY_NAME[name].maximum
+        beyond = frame.filter(pl.col(name) > most)
+        if beyond.height:
+            raise InvalidWorkloadError(
+                f"{name}: job {beyond['job_id'][0]} would have {beyond[name][0]:.3g}, at most {most:.3g} are "
+                f"possible ({beyond.height} such jobs); {advice}"
+            )
 
 
 def _check(

@@ -6,29 +6,33 @@ solved for, so that the bundle asked for, on the fewest reference servers, train
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 from pydantic import JsonValue
 
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
-from ray_sim.model.step_time import pd_ors_sample_s
 from ray_sim.model.streams import Streams
-from ray_sim.model.units import BoolArray, FloatArray, IntArray, capacity_quanta
-from workloads.bundles import Bundles, bundle_rates, reasons_against
+from ray_sim.model.units import BoolArray, FloatArray
+from workloads.bundles import reasons_against
+from workloads.checks import refuse_absurd
 from workloads.draws import ends
 from workloads.enrich_columns import drawn_columns
 from workloads.files import sha256
-from workloads.job_profiles import job_profiles, role_demand
 from workloads.provenance import Counts, Provenance, Source
-from workloads.schema import BY_NAME, SCHEMA
+from workloads.reference_servers import (
+    any_of,
+    bundles_of,
+    reasons_against_reference,
+    reference_rates,
+    shortest_s,
+)
+from workloads.schema import SCHEMA
 from workloads.sources import name_of
 from workloads.store import read_frame, read_provenance, write_workload
-from workloads.training_draws import BY_ROW, FOLLOWING, GIVEN, SOLVED, TrainingDraws
+from workloads.training_draws import BY_ROW, GIVEN, SOLVED, TrainingDraws
 
 VERSION = "1"
 """Changes when the same arguments draw other numbers."""
@@ -96,10 +100,11 @@ def enrich(
     _refuse_idle(draws, feasibility)
     filled = frame.with_columns(drawn_columns(frame, draws, Streams(seed)).get_columns()).select(*SCHEMA)
     if SOLVED in draws.columns:
-        filled = filled.with_columns(samples=_solved_samples(filled, draws))
-    _refuse_absurd(filled)
+        work = filled["duration_s"].to_numpy() * reference_rates(filled, draws)
+        filled = filled.with_columns(samples=work / filled["epochs"].to_numpy())
+    refuse_absurd(filled, (SOLVED, "epochs"), "check its duration_s and num_gpus, and the profile")
     against = _against(filled, draws, feasibility)
-    never = _any(against, frame.height)
+    never = any_of(against, frame.height)
     kept = filled.filter(~never) if feasibility.only else filled
     if kept.is_empty():
         raise InvalidWorkloadError(
@@ -156,9 +161,7 @@ def enrich_file(
 
 def _filled(draws: TrainingDraws) -> list[str]:
     """Columns that an enrichment fills."""
-    follow = [name for name in FOLLOWING if name != "model" or draws.families[0].name is not None]
-    epochs = ["epochs"] if "loss_b0" in draws.columns else []
-    return [*draws.columns, *epochs, *follow]
+    return [*draws.columns, *draws.following]
 
 
 def _origins(draws: TrainingDraws) -> dict[str, JsonValue]:
@@ -178,18 +181,6 @@ def _refuse_values(frame: pl.DataFrame, draws: TrainingDraws) -> None:
         )
 
 
-def _refuse_absurd(filled: pl.DataFrame) -> None:
-    """Work that follows from the row and the draws, and that no workload may hold."""
-    for name in (SOLVED, "epochs"):
-        most = BY_NAME[name].maximum
-        beyond = filled.filter(pl.col(name) > most)
-        if beyond.height:
-            raise InvalidWorkloadError(
-                f"{name}: job {beyond['job_id'][0]} would have {beyond[name][0]:.3g}, at most {most:.3g} are "
-                f"possible ({beyond.height} such jobs); check its duration_s and num_gpus, and the profile"
-            )
-
-
 def _refuse_idle(draws: TrainingDraws, feasibility: Feasibility) -> None:
     """Options that would do nothing."""
     if feasibility.horizon_s is not None and SOLVED not in draws.columns:
@@ -202,57 +193,24 @@ def _refuse_idle(draws: TrainingDraws, feasibility: Feasibility) -> None:
         )
 
 
-def _bundles(frame: pl.DataFrame, resources: Sequence[str]) -> Bundles:
-    return Bundles(
-        frame["num_workers"].to_numpy(),
-        frame["num_ps"].to_numpy(),
-        role_demand(frame, "worker", resources),
-        role_demand(frame, "ps", resources),
-    )
-
-
-def _reference(draws: TrainingDraws) -> IntArray:
-    """(R,) quanta of the reference server."""
-    return np.array([int(capacity_quanta(amount, name)) for name, amount in draws.reference_server.items()])
-
-
-def _solved_samples(frame: pl.DataFrame, draws: TrainingDraws) -> FloatArray:
-    """Samples of an epoch with which each bundle takes the traced run time, (J,)."""
-    resources = tuple(draws.reference_server)
-    profile = job_profiles(frame.with_columns(samples=0.0), resources).training
-    assert profile is not None, "a profile with samples has all that a step time needs"
-    rates = bundle_rates(profile, _bundles(frame, resources), _reference(draws))
-    return frame["duration_s"].to_numpy() * rates / profile.epochs
-
-
 def _against(frame: pl.DataFrame, draws: TrainingDraws, wanted: Feasibility) -> dict[str, BoolArray]:
     """Jobs that are infeasible, by the first reason that applies."""
-    cluster, reasons = wanted.cluster, dict[str, BoolArray]()
+    cluster = wanted.cluster
     if cluster is not None:
-        reasons = reasons_against(_bundles(frame, cluster.resources), cluster.capacity, endless=False)
-    elif draws.reference_server:
-        bundles = _bundles(frame, tuple(draws.reference_server))
-        reasons = reasons_against(bundles, _reference(draws)[None, :], endless=True)
+        reasons = reasons_against(bundles_of(frame, cluster.resources), cluster.capacity, endless=False)
+    else:
+        reasons = reasons_against_reference(frame, draws)
     if wanted.horizon_s is not None and SOLVED in draws.columns:
         late = _earliest_end_s(frame) > wanted.horizon_s
-        reasons["it cannot end by the horizon"] = late & ~_any(reasons, frame.height)
+        reasons["it cannot end by the horizon"] = late & ~any_of(reasons, frame.height)
     return reasons
 
 
 def _earliest_end_s(frame: pl.DataFrame) -> FloatArray:
     """Seconds after the first submission at which each job could end alone, V theta^i / F after its own."""
-    profile = job_profiles(frame, ()).training
-    assert profile is not None, "a profile with samples has all that a step time needs"
-    jobs = np.arange(frame.height)
-    shortest_s = profile.work * pd_ors_sample_s(profile, jobs, internal=True) / profile.batch
     submit_s = frame["submit_s"].to_numpy()
-    ends_s: FloatArray = submit_s - submit_s.min() + shortest_s
+    ends_s: FloatArray = submit_s - submit_s.min() + shortest_s(frame)
     return ends_s
-
-
-def _any(reasons: Mapping[str, BoolArray], jobs: int) -> BoolArray:
-    """Jobs that some reason applies to."""
-    return np.asarray(np.logical_or.reduce([np.zeros(jobs, np.bool_), *reasons.values()]))
 
 
 def _outside(frame: pl.DataFrame, draws: TrainingDraws) -> dict[str, int]:

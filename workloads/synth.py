@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from typing import Protocol
 
 import polars as pl
 from pydantic import JsonValue
@@ -83,6 +85,30 @@ class Fit:
         missing: dict[str, JsonValue] = {"left_out": [*self.left_out]} if self.left_out else {}
         return {**{f"ks {column}": distance for column, distance in self.ks.items()}, **missing}
 
+    def to_dict(self) -> dict[str, JsonValue]:
+        """Plain nested values, for JSON."""
+        return asdict(self)
+
+    def rows(self) -> list[tuple[str, object]]:
+        """Label and value of each line of a table for people."""
+        rows: list[tuple[str, object]] = [
+            *((f"KS distance, {name}", distance) for name, distance in self.ks.items()),
+            ("KS distance of chance, 95 %", self.ks_by_chance),
+        ]
+        return [*rows, ("columns left out", ", ".join(self.left_out))] if self.left_out else rows
+
+
+class Findings(Protocol):
+    """What is told of a draw beside what was asked for."""
+
+    def to_dict(self) -> Mapping[str, JsonValue]:
+        """Plain nested values, for JSON."""
+        ...
+
+    def rows(self) -> list[tuple[str, object]]:
+        """Label and value of each line of a table for people."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
@@ -91,24 +117,18 @@ class Drawn:
     frame: pl.DataFrame
     """Columns of `SCHEMA`."""
     provenance: Provenance
-    fit: Fit | None = None
-    """None where the jobs are like no other workload's."""
+    found: Findings | None = None
+    """None where there is nothing to tell."""
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Plain nested values, for JSON."""
-        fitted = {} if self.fit is None else asdict(self.fit)
-        return {**self.provenance.options, "seed": self.provenance.seed, **fitted}
+        found = {} if self.found is None else self.found.to_dict()
+        return {**self.provenance.options, "seed": self.provenance.seed, **found}
 
     def rows(self) -> list[tuple[str, object]]:
         """Label and value of each line of a table for people."""
-        rows: list[tuple[str, object]] = [*self.provenance.options.items(), ("seed", self.provenance.seed)]
-        if self.fit is None:
-            return rows
-        rows += [(f"KS distance, {name}", distance) for name, distance in self.fit.ks.items()]
-        rows.append(("KS distance of chance, 95 %", self.fit.ks_by_chance))
-        if self.fit.left_out:
-            rows.append(("columns left out", ", ".join(self.fit.left_out)))
-        return rows
+        found = [] if self.found is None else self.found.rows()
+        return [*self.provenance.options.items(), ("seed", self.provenance.seed), *found]
 
 
 def synth(
@@ -188,10 +208,10 @@ def synth_file(like: File, request: Request, seed: int) -> Drawn:
     return Drawn(frame, provenance, found)
 
 
-def check_profile(name: str) -> None:
-    """Raise UnknownNameError unless there is a profile of this name."""
-    if name not in PROFILES:
-        raise UnknownNameError("workload profile", name, PROFILES)
+def check_seed(seed: int) -> None:
+    """Raise InvalidInputError for a negative seed."""
+    if seed < 0:
+        raise InvalidInputError(f"seed: must be at least 0, is {seed}")
 
 
 def profile_model(name: str) -> JobModel:
@@ -201,7 +221,8 @@ def profile_model(name: str) -> JobModel:
     ------
     UnknownNameError : no such profile
     """
-    check_profile(name)
+    if name not in PROFILES:
+        raise UnknownNameError("workload profile", name, PROFILES)
     return PROFILES[name].model()
 
 
@@ -212,8 +233,7 @@ def draw(model: JobModel, request: Request, seed: int) -> pl.DataFrame:
     ------
     InvalidInputError : a number out of range, or arrivals that the model does not know
     """
-    if seed < 0:
-        raise InvalidInputError(f"seed: must be at least 0, is {seed}")
+    check_seed(seed)
     arrivals = model.arrivals(request.arrivals or model.own_arrivals, request.slot_s or SLOT_S)
     if request.jobs / (arrivals.arrivals_per_s * request.load_scale) > MAX_TIME_S / 2:
         raise InvalidInputError(

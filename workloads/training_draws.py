@@ -10,21 +10,31 @@ from ray_sim.model.units import QUANTA_PER_UNIT
 from workloads.draws import Constant, Draw, Multiple, Uniform, ends, parse_draw
 from workloads.job_profiles import CHUNK, LOSS, TRAINING, UTILITY
 from workloads.schema import BY_NAME
-from workloads.training_columns import TRAINING_COLUMNS
+from workloads.training_columns import LEAST, TRAINING_COLUMNS
 
 FOLLOWING = ("model", "num_workers", "num_ps")
 """Columns that follow from the others: a family's name, the row's GPUs, the ratio."""
 
-SOLVED = "samples"
-"""The column that is solved for; its draw is a range, to count what leaves it."""
+AS_A_WHOLE = ("exchange", "samples", "batch", "sample_s", "internal_bandwidth_mbps", "workers_per_ps")
+"""Columns that follow for jobs in chunks whose profile says no step time, see `follow_as_a_whole`."""
 
-GIVEN = ("chunks",)
-"""Columns that the row gives, one chunk for each worker; likewise a range."""
+SOLVED = "samples"
+"""The column that an enrichment solves for; its draw is a range, to count what leaves it."""
+
+GIVEN = ("chunks", "num_workers")
+"""Columns that the row of an enrichment gives, one chunk for each worker; likewise a range."""
 
 BY_ROW = (*GIVEN, SOLVED, "batch", "worker_gpu")
-"""Columns that the row bounds or decides."""
+"""Columns that the row of an enrichment bounds or decides."""
 
-DRAWABLE = tuple(column.name for column in TRAINING_COLUMNS if column.name not in FOLLOWING)
+DRAWABLE = tuple(
+    column.name for column in TRAINING_COLUMNS if column.name in GIVEN or column.name not in FOLLOWING
+)
+
+
+def follow_as_a_whole(columns: Mapping[str, Draw]) -> bool:
+    """Whether jobs in chunks get the columns by which they are trained as a whole, too."""
+    return "sample_s" not in columns and "chunks" in columns and ends(columns["minibatch_s"])[0] >= LEAST
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +64,23 @@ class TrainingDraws:
         """What is drawn, in the schema's order."""
         return tuple(name for name in DRAWABLE if name in self.families[0].columns)
 
+    @property
+    def following(self) -> tuple[str, ...]:
+        """What follows from a row and its draws."""
+        follow = [name for name in FOLLOWING if name != "model" or self.families[0].name is not None]
+        if "loss_b0" in self.columns:
+            follow.insert(0, "epochs")
+        if all(follow_as_a_whole(family.columns) for family in self.families):
+            follow += AS_A_WHOLE
+        return tuple(name for name in follow if name not in self.columns)
+
 
 def parse_draws(columns: object, prefix: str, problems: list[str]) -> dict[str, Draw]:
     """Draws by column, as a file has them; what is wrong goes to ``problems`` with its dotted path."""
     found: dict[str, Draw] = {}
     for name, given in columns.items() if isinstance(columns, Mapping) else ():
         where = f"{prefix}.{name}"
-        if name in FOLLOWING:
+        if name in FOLLOWING and name not in DRAWABLE:
             problems.append(f"{where}: follows from the row and the other columns; leave it out")
         elif name not in DRAWABLE:
             problems.append(f"{where}: {UnknownNameError('column to draw', str(name), DRAWABLE)}")

@@ -14,6 +14,7 @@ from ray_sim.model.errors import InvalidInputError
 if TYPE_CHECKING:
     from ray_sim.experiments.cluster_summary import ClusterSummary
     from ray_sim.experiments.result_files import StoredRun
+    from ray_sim.experiments.utility_optimum import OptimumInfo
     from ray_sim.experiments.workload_info import WorkloadInfo
 
 
@@ -22,6 +23,22 @@ def info(
     cluster: Annotated[
         str | None, typer.Option("--cluster", "-c", help="Cluster whose load by the workload to show.")
     ] = None,
+    optimum: Annotated[
+        bool,
+        typer.Option(
+            "--optimum", help="The most utility that few jobs of a workload can earn on the cluster, exactly."
+        ),
+    ] = False,
+    world: Annotated[
+        list[str] | None,
+        typer.Option("-w", metavar="KEY=VALUE", help="Fact of the world for --optimum; repeatable."),
+    ] = None,
+    time_limit_s: Annotated[
+        float, typer.Option(min=0, help="Seconds after which the search for the optimum ends.")
+    ] = 600.0,
+    node_limit: Annotated[
+        int, typer.Option(min=1, help="Nodes of its search tree after which it ends.")
+    ] = 1_000_000,
     blocks: Annotated[
         int | None,
         typer.Option(
@@ -39,13 +56,35 @@ def info(
     """
     from ray_sim.console import print_json, print_rows
 
-    facts, warnings = _facts_of(source, cluster, blocks)
+    facts: WorkloadInfo | ClusterSummary | StoredRun | OptimumInfo
+    if optimum:
+        found = _optimum(source, cluster, world or [], time_limit_s, node_limit)
+        facts, warnings = found, found.warnings
+    elif world:
+        raise InvalidInputError(f"-w {world[0]}: only with --optimum")
+    else:
+        facts, warnings = _facts_of(source, cluster, blocks)
     if json_output:
         print_json(facts.to_dict())
         return
     print_rows(facts.rows())
     for warning in warnings:
         sys.stderr.write(f"warning: {warning}\n")
+
+
+def _optimum(
+    source: str, cluster: str | None, world: list[str], time_limit_s: float, node_limit: int
+) -> OptimumInfo:
+    from ray_sim.experiments.cluster_file import load_cluster
+    from ray_sim.experiments.scenario import key_values
+    from ray_sim.experiments.utility_optimum import describe_optimum
+    from ray_sim.solvers.utility_optimum import SearchLimits
+    from workloads.sources import name_of
+
+    if cluster is None or name_of(source).suffix != ".parquet":
+        raise InvalidInputError("--optimum: needs a workload and --cluster")
+    limits = SearchLimits(nodes=node_limit, seconds=time_limit_s)
+    return describe_optimum(source, load_cluster(cluster), key_values(world, "-w"), limits)
 
 
 def _facts_of(

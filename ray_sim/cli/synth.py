@@ -14,7 +14,12 @@ def synth(
     jobs: Annotated[int, typer.Option("-n", "--jobs", min=1, help="Number of jobs.")],
     out: Out,
     profile: Annotated[
-        str | None, typer.Argument(help="Published statistics to draw from, e.g. philly.", show_default=False)
+        str | None,
+        typer.Argument(
+            help="Published statistics to draw from, e.g. philly; or a training profile, such as pd_ors or a "
+            "YAML file.",
+            show_default=False,
+        ),
     ] = None,
     like: Annotated[
         str | None,
@@ -27,30 +32,63 @@ def synth(
         typer.Option(
             metavar="KIND",
             help="poisson, alternating, diurnal, or resampled (with --like); the default is diurnal, or "
-            "poisson for a workload of less than a day.",
+            "poisson for a workload of less than a day. Of a training profile: alternating, the default, or "
+            "poisson.",
         ),
     ] = None,
     slot_s: Annotated[
-        float | None, typer.Option("--slot-s", help="Slot of alternating arrivals in seconds; 3600.")
+        float | None,
+        typer.Option(
+            "--slot-s", help="Slot in seconds, of alternating arrivals and of --feasible-only; 3600."
+        ),
     ] = None,
+    horizon: Annotated[
+        float | None,
+        typer.Option(metavar="S", help="Of a training profile: time within which all jobs come."),
+    ] = None,
+    feasible_only: Annotated[
+        bool,
+        typer.Option(
+            "--feasible-only",
+            help="Of a training profile: draw jobs again that could not end by the horizon even alone.",
+        ),
+    ] = False,
     json_output: Json = False,
 ) -> None:
     """Draw a synthetic workload.
 
     Example: ray-sim synth philly -n 10000 --seed 1 -o synthetic.parquet
+
+    Example: ray-sim synth pd_ors -n 50 --horizon 72000 --feasible-only -o drawn.parquet
     """
     from ray_sim.console import print_json, print_rows
+    from ray_sim.experiments.scenario import check_profile
+    from ray_sim.experiments.training_file import load_training_draws, names_training_profile
     from workloads.arrivals import parse_arrivals
+    from workloads.drawn_jobs import synth_jobs
+    from workloads.horizon_request import HorizonRequest, request_of
     from workloads.store import write_workload
-    from workloads.synth import Request, synth_file, synth_profile
+    from workloads.synth import synth_file, synth_profile
 
-    request = Request(jobs, load_scale, parse_arrivals(arrivals), slot_s)
-    if profile is not None and like is None:
-        drawn = synth_profile(profile, request, seed)
-    elif like is not None and profile is None:
+    if (profile is None) == (like is None):
+        raise InvalidInputError("give either a PROFILE, such as philly or pd_ors, or a workload with --like")
+    if profile is not None:
+        check_profile(profile)
+    request = request_of(
+        whole=profile is not None and names_training_profile(profile),
+        jobs=jobs,
+        load_scale=load_scale,
+        arrivals=parse_arrivals(arrivals),
+        slot_s=slot_s,
+        horizon_s=horizon,
+        feasible_only=feasible_only,
+    )
+    if isinstance(request, HorizonRequest):
+        drawn = synth_jobs(load_training_draws(str(profile)), request, seed)
+    elif like is not None:
         drawn = synth_file(like, request, seed)
     else:
-        raise InvalidInputError("give either a PROFILE, such as philly, or a workload with --like")
+        drawn = synth_profile(str(profile), request, seed)
     write_workload(drawn.frame, drawn.provenance, out)
     if json_output:
         print_json({"workload": str(out), **drawn.to_dict()})

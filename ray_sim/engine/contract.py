@@ -29,7 +29,7 @@ from ray_sim.kernels.arrays import WAITING, Ledger
 from ray_sim.kernels.progress import executed_of, work_left_of
 from ray_sim.kernels.replay_state import Order
 from ray_sim.model.cluster import Cluster
-from ray_sim.model.errors import BlindPolicyError, RunFailedError
+from ray_sim.model.errors import BlindPolicyError, InvalidScenarioError, RunFailedError, problems_text
 from ray_sim.model.job import TrainingProfile, UtilityProfile
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
@@ -133,9 +133,14 @@ class JobColumns:
             }
         for name in sees & columns.keys():
             self._granted.update(columns[name])
+        self._gaps = table.gaps.get("utility", ("it has no utility columns",)) if "utility" in sees else ()
 
     def __getattr__(self, name: str) -> IntArray:
         granted = self.__dict__["_granted"]
+        if name not in granted and name in _names_of(UtilityProfile) and self.__dict__["_gaps"]:
+            text = "the workload does not say what jobs are worth, which its `sees` declares"
+            text = problems_text(f"policy {self.__dict__['_policy']}: {text}", self.__dict__["_gaps"])
+            raise InvalidScenarioError(f"{text}\n  draw what is missing by `ray-sim enrich`")
         if name not in granted:
             raise BlindPolicyError(
                 f"policy {self._policy} reads jobs.{name}, which it may not see; declare its column in "
@@ -355,6 +360,7 @@ class GrantedWorld:
         self.cluster: Cluster = world.cluster
         self.restart_us: int = world.restart_us
         self.slot_us: int | None = world.slot_us
+        self.horizon_us: int | None = world.horizon_us if world.bounded else None
         self.jobs = JobColumns(world, sees, policy)
         self.workers: WorkerSlots | None = None if world.chunks is None else world.chunks.slots
         """Where jobs are chunked: the numbers of workers."""
@@ -441,6 +447,8 @@ class Policy(ABC):
     elastic: ClassVar[bool] = False
     """Whether it decides how many workers and parameter servers jobs get: it runs in worlds of elastic jobs
     (truth=placement or pd_ors) and no others. Others give every elastic job what it asks for."""
+    bounded: ClassVar[bool] = False
+    """Whether it plans up to a horizon, which its worlds then must have."""
     uses_seed: ClassVar[bool] = False
     """Whether it draws from its streams."""
 
@@ -483,6 +491,10 @@ class Policy(ABC):
 
     def counts(self) -> Mapping[str, int]:
         """What the policy has counted, for the summary; nothing unless it says otherwise."""
+        return {}
+
+    def course(self) -> Mapping[str, tuple[IntArray, FloatArray]]:
+        """Numbers over time for the timeline, by column: instants that rise, and values; none by default."""
         return {}
 
     def order(self, world: GrantedWorld) -> Order | None:

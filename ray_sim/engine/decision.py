@@ -68,7 +68,8 @@ class Decision:
     changes: Changes | None = None
     reject: IntArray = field(default_factory=lambda: NO_JOBS)
     """Waiting jobs turned away for ever, sorted."""
-    reject_reason: str = "policy"
+    reject_reason: str | tuple[str, ...] = "policy"
+    """One for all of them, or one for each."""
     evict: IntArray = field(default_factory=lambda: NO_JOBS)
     """Running or waiting jobs ended for ever, sorted."""
     levels: IntArray = field(default_factory=lambda: NO_JOBS)
@@ -79,6 +80,13 @@ class Decision:
     """Recorded, without effect."""
     review_us: int = NEVER_US
     """When to ask again whatever happens; replaces any earlier review time."""
+
+    @property
+    def reject_reasons(self) -> Sequence[str]:
+        """Of each job in ``reject``."""
+        if isinstance(self.reject_reason, str):
+            return [self.reject_reason] * len(self.reject)
+        return self.reject_reason
 
     @classmethod
     def of(cls, holdings: Mapping[int, Sequence[tuple[int, int, int]]], **others: Any) -> Decision:

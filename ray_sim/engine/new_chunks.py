@@ -96,7 +96,7 @@ def sites_choice(
     elif new.rule == Rule.IN_TURN:
         rank = np.flatnonzero(np.isin(new.listed - first, workers))
         workers = new.listed[rank] - first
-        before = np.array([(workers[:i] == worker).sum() for i, worker in enumerate(workers)], dtype=np.int64)
+        before = _earlier_alike(workers)
     kind = speed_kind[workers]
     candidates = Candidates(
         worker=workers,
@@ -111,6 +111,15 @@ def sites_choice(
     rows = queues.send(candidates, sent, most, new.rule, now_us, new.ready_us, new.preempt, new.exact)
     rows[:, 0] += first
     return {"rows": np.column_stack([rows, np.arange(len(rows))])}
+
+
+def _earlier_alike(workers: IntArray) -> IntArray:
+    """(n,) how many of the elements before it are equal to each."""
+    order = np.argsort(workers, kind="stable")
+    _, first, counts = np.unique(workers[order], return_index=True, return_counts=True)
+    earlier = np.empty_like(workers)
+    earlier[order] = np.arange(len(workers)) - np.repeat(first, counts)
+    return earlier
 
 
 def merged(rows: IntArray, count: int) -> IntArray:

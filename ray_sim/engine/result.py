@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
@@ -13,6 +13,7 @@ from ray_sim.engine.chunk_ledger import ChunkedOutcome
 from ray_sim.engine.deadlines import count_misses
 from ray_sim.engine.elastic import ElasticOutcome
 from ray_sim.engine.estimates import SPEED, WORK_LEFT
+from ray_sim.engine.utility_certificate import certify_utility
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import (
     COMPLETED,
@@ -25,9 +26,10 @@ from ray_sim.kernels.arrays import (
     Ledger,
     Recorder,
 )
-from ray_sim.model.metrics import Trim, summarise
-from ray_sim.model.result import EVENT_SCHEMA, JOB_SCHEMA, DeadlineMisses, JobStatus, RunResult
-from ray_sim.model.units import US_PER_S, BoolArray, IntArray, seconds_to_us, us_to_seconds
+from ray_sim.model.metrics import Trim, distribution, summarise
+from ray_sim.model.result import EVENT_SCHEMA, JOB_SCHEMA, DeadlineMisses, Distribution, JobStatus, RunResult
+from ray_sim.model.units import US_PER_S, BoolArray, FloatArray, IntArray, seconds_to_us, us_to_seconds
+from ray_sim.model.utility import delay_s, utility
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,8 @@ class Outcome:
     elastic: ElasticOutcome | None = None
     decision_seconds: Sequence[float] = ()
     policy_counts: Mapping[str, int] | None = None
+    course: Mapping[str, tuple[IntArray, FloatArray]] = field(default_factory=dict)
+    """See `Policy.course`."""
 
 
 def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> RunResult:
@@ -56,9 +60,12 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
     ceil_share, upload_ceil_share = (
         (None, None) if outcome.chunked is None else outcome.chunked.rounding.shares(counted)
     )
+    summary = summarise(jobs, timeline, _offered(world), trim, _absent(world), world.table.group)
     summary = replace(
-        summarise(jobs, timeline, _offered(world), trim, _absent(world), world.table.group),
+        summary,
         certificate=certificate,
+        utility_certificate=certify_utility(world, summary.utility, counted),
+        jct_or_horizon_s=_jct_or_horizon_s(world, jobs, counted),
         stalled_s=_stalled_s(outcome, counted),
         ceil_share=ceil_share,
         upload_ceil_share=upload_ceil_share,
@@ -195,9 +202,28 @@ def _jobs(world: World, outcome: Outcome) -> pl.DataFrame:
         "lost_s": us_to_seconds(_or_zeros(ledger.lost, len(table))),
         "status": status,
         "reason": reason,
-        "utility": pl.Series(np.full(len(table), np.nan)).fill_nan(None),
+        "utility": _utility(world, ledger.end, completed),
     }
     return pl.DataFrame(columns).select(pl.col(name).cast(kind) for name, kind in JOB_SCHEMA.items())
+
+
+def _utility(world: World, end_us: IntArray, completed: BoolArray) -> pl.Series:
+    """What each job earned, 0 unless it completed; null where the workload has no utilities."""
+    table = world.table
+    if table.utility is None:
+        return pl.repeat(None, len(table), dtype=pl.Float64, eager=True)
+    delays_s = delay_s(np.where(completed, end_us, table.submit_us), table.submit_us, world.slot_us)
+    return pl.Series(np.where(completed, utility(table.utility, np.arange(len(table)), delays_s), 0.0))
+
+
+def _jct_or_horizon_s(world: World, jobs: pl.DataFrame, counted: BoolArray | None) -> Distribution | None:
+    """Over the counted jobs, see `Summary`."""
+    if not world.bounded:
+        return None
+    completed = jobs["status"] == JobStatus.COMPLETED
+    horizon_s = float(us_to_seconds(np.array(world.horizon_us)))
+    jct_s = np.where(completed, jobs["jct_s"].fill_null(horizon_s), horizon_s)
+    return distribution(jct_s if counted is None else jct_s[counted])
 
 
 def _or_zeros(counts: np.ndarray, n: int) -> IntArray:
@@ -213,7 +239,7 @@ def _status(world: World, outcome: Outcome) -> tuple[pl.Series, pl.Series]:
     codes = {COMPLETED: JobStatus.COMPLETED, REJECTED: JobStatus.REJECTED, EVICTED: JobStatus.EVICTED}
     names = [str(codes.get(code, JobStatus.UNFINISHED)) for code in range(6)]
     status = pl.Series(names).gather(outcome.ledger.status.astype(np.uint32))
-    unfinished = "horizon" if world.horizon_us < NEVER - 1 else "stalled"
+    unfinished = "horizon" if world.bounded else "stalled"
     reasons = [
         {COMPLETED: None, REJECTED: "never_fits", EVICTED: "policy"}.get(code, unfinished)
         for code in range(6)
@@ -261,6 +287,12 @@ def _events(world: World, record: Recorder) -> pl.DataFrame:
     return frame.select(pl.col(name).cast(kind) for name, kind in EVENT_SCHEMA.items())
 
 
+def _last_at(time_us: IntArray, known_us: IntArray, value: FloatArray) -> pl.Series:
+    """The last value known at each of these instants, null before the first."""
+    at = np.searchsorted(known_us, time_us, side="right") - 1
+    return pl.Series(np.append(value, np.nan)[at]).fill_nan(None)
+
+
 def _timeline(world: World, outcome: Outcome) -> pl.DataFrame:
     record, n = outcome.record, int(outcome.record.size[1])
     used = {
@@ -279,5 +311,6 @@ def _timeline(world: World, outcome: Outcome) -> pl.DataFrame:
             "running": record.line_running[:n].astype(np.int64),
             **used,
             **errors,
+            **{name: _last_at(record.line_time[:n], *points) for name, points in outcome.course.items()},
         }
     )

@@ -26,6 +26,7 @@ from ray_sim.engine.occasions import Occasions
 from ray_sim.engine.recording import Recording
 from ray_sim.engine.result import Outcome, build_result
 from ray_sim.engine.site import Commands
+from ray_sim.engine.utility_optimum import check_optimum
 from ray_sim.engine.validation import check_decision
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import (
@@ -75,6 +76,11 @@ class Simulation:
             raise InvalidScenarioError(
                 f"policy {self._name} decides on slots: give their length, e.g. -w slot_s=3600"
             )
+        if policy.bounded and not world.bounded:
+            raise InvalidScenarioError(
+                f"policy {self._name} plans up to a horizon: give it, e.g. -w horizon_s=72000"
+            )
+        check_optimum(world)
         self._undisturbed = not world.truth.disturbing
         self._fleet: Fleet = LocalFleet(world) if fleet is None else fleet
         self._holdings = Holdings(world.shop, world.first_capacity, world.row_bound)
@@ -350,9 +356,9 @@ class Simulation:
             self._after,
         )
         self._recording.ensure_room()
-        for job in decision.reject.tolist():
+        for job, reason in zip(decision.reject.tolist(), decision.reject_reasons, strict=True):
             reject(now, self._ledger, self._counts, self._recording.current, job)
-            self._reasons[job] = decision.reject_reason
+            self._reasons[job] = reason
         for job in decision.evict.tolist():
             self._evict(now, job)
         if len(decision.reject) or len(decision.evict):
@@ -473,6 +479,7 @@ class Simulation:
             None if self._elastic is None else self._elastic.done(end, self._ledger),
             decision_seconds,
             dict(self._policy.counts()),
+            dict(self._policy.course()),
         )
         return build_result(self._full_world, outcome, trim)
 

@@ -65,6 +65,11 @@ def _check_ends(where: str, world: World, ledger: Ledger, decision: Decision) ->
             raise InfeasibleDecisionError(
                 f"at {where} ends {job_name(world, job)}, which is not in the system now"
             )
+    if len(decision.reject_reasons) != len(ends) - len(decision.evict):
+        raise InfeasibleDecisionError(
+            f"at {where} rejects {len(decision.reject)} jobs for {len(decision.reject_reasons)} reasons; "
+            f"give one for all, or one for each"
+        )
     for job in decision.reject.tolist():
         if ledger.status[job] == RUNNING:
             raise InfeasibleDecisionError(

@@ -35,6 +35,7 @@ from ray_sim.model.units import (
     scaled_down,
     seconds_to_us,
 )
+from ray_sim.model.utility import check_utility
 
 Partition = Literal["none", "vc"]
 
@@ -181,6 +182,15 @@ WORLD_PARAMETERS = (
         minimum=0.0,
         exclusive=True,
     ),
+    Parameter(
+        "optimum_nodes",
+        "int",
+        None,
+        "the utility certificate also has the exact optimum in whole slots, searched with at most so many "
+        "nodes; for few jobs, slots and servers under truth=pd_ors. none = it has not",
+        source="1.3",
+        minimum=1,
+    ),
 )
 
 
@@ -191,6 +201,7 @@ _ONLY_UNDER: dict[str, tuple[tuple[str, ...], str]] = {
     "slot_fill": _CHUNKS,
     "preemption_cost_s": _CHUNKS,
     "deadline_factor": (("a_online",), "is about jobs in chunks"),
+    "optimum_nodes": (("pd_ors",), "the exact optimum knows how jobs train there only"),
     "overcommit": (_WHOLE_JOBS, "workers of chunks have slots of their own"),
     "restart_cost_s": (_WHOLE_JOBS, "chunks that are preempted pay preemption_cost_s"),
     "checkpoint_s": (_WHOLE_JOBS, "a chunk that loses its server begins anew"),
@@ -225,6 +236,8 @@ class World:
     restart_us: int = 0
     horizon_us: int = NEVER_US - 1
     slot_us: int | None = None
+    optimum_nodes: int | None = None
+    """Of the search tree for the exact optimum of utility; None where it is not asked for."""
     elastic: bool = False
     """Whether a job may hold anything that there is; else its whole gang or nothing."""
     chunks: ChunkWorld | None = None
@@ -258,9 +271,14 @@ class World:
         # A chunk may start, stop, start again and finish at one instant.
         return bound + 4 * int(self.chunks.first_chunk[-1])
 
+    @property
+    def bounded(self) -> bool:
+        """Whether there is a horizon."""
+        return self.horizon_us < NEVER_US - 1
+
     def end_us(self, now_us: int) -> int:
         """When a run ends whose last instant is ``now_us``: at its horizon, if it has one."""
-        return now_us if self.horizon_us == NEVER_US - 1 else self.horizon_us
+        return self.horizon_us if self.bounded else now_us
 
     @property
     def resources(self) -> dict[str, int]:
@@ -289,9 +307,13 @@ def build_world(
     Raises
     ------
     InvalidScenarioError, UnknownNameError : a parameter or the partition is not possible
+    InvalidInputError : numbers of jobs that cannot be
     """
+    if table.utility is not None:
+        check_utility(table.utility)
     values = resolve("the world", WORLD_PARAMETERS, params or {})
-    slot_us = _us(values["slot_s"])
+    slot_us, nodes = _us(values["slot_s"]), values["optimum_nodes"]
+    assert nodes is None or isinstance(nodes, int)
     _check_truth(values)
     cluster = _overcommitted(cluster, values["overcommit"])
     chunks, due_us, training = None, None, _training_world(table, cluster, values)
@@ -323,6 +345,7 @@ def build_world(
         restart_us=_us(values["restart_cost_s"]) or 0,
         horizon_us=_us(values["horizon_s"]) or NEVER_US - 1,
         slot_us=slot_us,
+        optimum_nodes=nodes,
         elastic=chunks is not None or training is not None,
         chunks=chunks,
         due_us=due_us,

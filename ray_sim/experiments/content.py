@@ -23,6 +23,7 @@ from ray_sim.model.cluster import Cluster
 from ray_sim.model.parameters import resolve
 from ray_sim.policies.registry import create_policy
 from workloads.files import require_file, sha256
+from workloads.horizon_request import HorizonRequest
 from workloads.schema import SCHEMA_VERSION
 from workloads.training_draws import TrainingDraws
 
@@ -136,13 +137,17 @@ class Inputs:
         seed_free = not (scenario.workload.uses_seed or policy.uses_seed or uses_seed(world))
         spec = scenario.workload
         workload: dict[str, object] = spec.model_dump(
-            exclude={"path": True, "enrich": True, "synth": {"like"}}, exclude_none=True
+            exclude={"path": True, "enrich": True, "synth": {"like", "feasible_only"}}, exclude_none=True
         )
+        request = None if spec.synth is None else spec.synth.request
+        if isinstance(request, HorizonRequest):  # the profile is known by its content, below
+            workload["synth"] = request.options()
         if spec.file is not None:
             workload["workload_sha256"] = self.workload_sha256(spec.file)
         if spec.enrich is not None:
             workload["enrich"] = spec.enrich.model_dump(exclude={"profile"})
-            workload["training_sha256"] = self.training_draws(spec.enrich.profile).sha256
+        if spec.training_profile is not None:
+            workload["training_sha256"] = self.training_draws(spec.training_profile).sha256
         facts = {
             **workload,
             "cluster_sha256": self.cluster_sha256(scenario.cluster, scenario.world),

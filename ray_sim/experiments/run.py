@@ -29,8 +29,10 @@ from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy
 from ray_sim.reports.tables import summary_rows
+from workloads.drawn_jobs import draw_jobs
 from workloads.enrich import enrich
 from workloads.fit import fit
+from workloads.horizon_request import HorizonRequest
 from workloads.realise import Tally
 from workloads.realise import realise as realise_frame
 from workloads.store import frame_to_table, load_workload, read_frame
@@ -83,7 +85,7 @@ class Base:
     frame: pl.DataFrame | None
     """Null where all jobs are drawn."""
     draws: TrainingDraws | None
-    """Null where nothing is said of how they train, or by the frame itself."""
+    """Null where nothing is said of how the jobs train, or by the frame itself."""
 
 
 def simulate(
@@ -147,7 +149,7 @@ def read_base(spec: WorkloadSpec) -> Base:
     """The files that a workload starts from, before any seed."""
     return Base(
         frame=None if spec.file is None else read_frame(spec.file),
-        draws=None if spec.enrich is None else load_training_draws(spec.enrich.profile),
+        draws=None if spec.training_profile is None else load_training_draws(spec.training_profile),
     )
 
 
@@ -163,7 +165,7 @@ def realise(spec: WorkloadSpec, seed: int, base: Base, resources: tuple[str, ...
     InvalidWorkloadError : nothing is left of the workload, or it cannot be realised so
     """
     try:
-        jobs = base.frame if spec.synth is None else _drawn(spec.synth, seed, base.frame)
+        jobs = base.frame if spec.synth is None else _drawn(spec.synth, seed, base)
         assert jobs is not None, "a workload without `synth` has a `path`"
         frame, tally = realise_frame(jobs, spec.realisation, seed)
         if spec.enrich is not None and base.draws is not None:
@@ -174,12 +176,16 @@ def realise(spec: WorkloadSpec, seed: int, base: Base, resources: tuple[str, ...
     return Replayed(frame_to_table(frame, resources), tally)
 
 
-def _drawn(spec: SynthSpec, seed: int, like: pl.DataFrame | None) -> pl.DataFrame:
+def _drawn(spec: SynthSpec, seed: int, base: Base) -> pl.DataFrame:
     """Synthetic jobs of one seed."""
-    if like is not None:
-        return draw(fit(like), spec.request, seed)
+    request = spec.request
+    if isinstance(request, HorizonRequest):
+        assert base.draws is not None, "whole jobs are drawn from a training profile"
+        return draw_jobs(base.draws, request, seed)[0]
+    if base.frame is not None:
+        return draw(fit(base.frame), request, seed)
     assert spec.profile is not None, "jobs are like a file's or have a profile"
-    return draw(profile_model(spec.profile), spec.request, seed)
+    return draw(profile_model(spec.profile), request, seed)
 
 
 def carry_out(

@@ -16,14 +16,16 @@ from pydantic import (
 )
 
 from ray_sim.experiments.documents import dotted_problems, parse_yaml, read_text
-from ray_sim.model.errors import InvalidScenarioError, UnknownNameError, problems_text
+from ray_sim.experiments.training_file import bundled_training_profiles, names_training_profile
+from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, UnknownNameError, problems_text
 from ray_sim.model.metrics import Trim
 from ray_sim.model.units import MAX_TIME_S
 from workloads.arrivals import ArrivalKind
 from workloads.enrich import Feasibility
+from workloads.horizon_request import HorizonRequest, request_of
 from workloads.realise import Realisation, ResampleRule, UnsuccessfulRule, Window
 from workloads.sources import Source
-from workloads.synth import Request, check_profile
+from workloads.synth import PROFILES, Request
 
 Scalar = bool | int | float | str | None
 Value = Scalar | list[Scalar]
@@ -40,6 +42,16 @@ def _pair(given: object) -> object:
     if given is None or (isinstance(given, list | tuple) and len(given) == 2):
         return given and tuple(given)
     raise ValueError("must be [FROM, TO] in seconds; in a sweep, where a list is an axis, [[FROM, TO]]")
+
+
+def check_profile(name: str) -> None:
+    """Raise UnknownNameError unless workloads are drawn from a profile of this name.
+
+    That is one with the statistics of a trace, or one that says how jobs train.
+    """
+    if name not in PROFILES and not names_training_profile(name):
+        known = [*PROFILES, *bundled_training_profiles()]
+        raise UnknownNameError("workload or training profile", name, known)
 
 
 def _profile(name: str) -> str:
@@ -63,39 +75,70 @@ class Spec(BaseModel):
 
 
 class SynthSpec(Spec):
-    """A workload drawn with the run's seed: from published statistics, or like the jobs of a file."""
+    """A workload drawn with the run's seed: from a profile, or like the jobs of a file."""
 
     profile: Annotated[str, AfterValidator(_profile)] | None = None
+    """Published statistics, or a training profile, bundled or a YAML file by path or URL."""
     like: str | None = None
     """A Parquet workload."""
     jobs: Annotated[int, Field(ge=1)]
     load_scale: LoadScale = 1.0
     arrivals: Annotated[ArrivalKind, Field(strict=False)] | None = None
     slot_s: Annotated[float, Field(gt=0, le=MAX_TIME_S, allow_inf_nan=False)] | None = None
-    """Of alternating arrivals."""
+    """Of alternating arrivals; of a training profile also those by which a job is feasible."""
+    horizon_s: Annotated[float, Field(gt=0, le=MAX_TIME_S, allow_inf_nan=False)] | None = None
+    """Within which the jobs of a training profile come."""
+    feasible_only: bool = False
+    """Of a training profile: whether jobs that cannot end by the horizon are drawn again."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if (self.profile is None) == (self.like is None):
             raise ValueError("expected either a `profile`, or a workload to be `like`")
-        if self.slot_s is not None and self.arrivals is not ArrivalKind.ALTERNATING:
-            raise ValueError("`slot_s`: only with `arrivals: alternating`")
-        if self.like is None and self.arrivals is ArrivalKind.RESAMPLED:
-            raise ValueError("`arrivals: resampled`: only with `like`, whose days are drawn")
+        if self.training is None:
+            if self.slot_s is not None and self.arrivals is not ArrivalKind.ALTERNATING:
+                raise ValueError("`slot_s`: only with `arrivals: alternating`")
+            if self.like is None and self.arrivals is ArrivalKind.RESAMPLED:
+                raise ValueError("`arrivals: resampled`: only with `like`, whose days are drawn")
+        try:
+            _ = self.request
+        except InvalidInputError as error:
+            raise ValueError(str(error)) from error
         return self
 
     @property
-    def request(self) -> Request:
-        """What is asked of the draw."""
-        return Request(self.jobs, self.load_scale, self.arrivals, self.slot_s)
+    def training(self) -> str | None:
+        """The training profile that whole jobs are drawn from, if they are."""
+        drawn_whole = self.profile is not None and names_training_profile(self.profile)
+        return self.profile if drawn_whole else None
+
+    @property
+    def request(self) -> Request | HorizonRequest:
+        """What is asked of the draw: of a training profile, jobs within a horizon."""
+        return request_of(
+            whole=self.training is not None,
+            jobs=self.jobs,
+            load_scale=self.load_scale,
+            arrivals=self.arrivals,
+            slot_s=self.slot_s,
+            horizon_s=self.horizon_s,
+            feasible_only=self.feasible_only,
+        )
 
     @property
     def label(self) -> str:
         """Name for tables, e.g. ``synth:philly:5000x1.2:poisson``; another draw has another."""
         source = self.profile or f"like-{(self.like or '').removesuffix('.parquet')}"
         scale = "" if self.load_scale == 1 else f"x{self.load_scale}"
-        slot = "" if self.slot_s is None else f"{str(self.slot_s).removesuffix('.0')}s"
-        return ":".join(filter(None, ["synth", source, f"{self.jobs}{scale}", self.arrivals, slot]))
+        horizon = "" if self.horizon_s is None else f"within-{_seconds_text(self.horizon_s)}"
+        feasible = "feasible" if self.feasible_only else ""
+        slot = "" if self.slot_s is None else _seconds_text(self.slot_s)
+        parts = ["synth", source, f"{self.jobs}{scale}", horizon, feasible, self.arrivals, slot]
+        return ":".join(filter(None, parts))
+
+
+def _seconds_text(seconds: float) -> str:
+    return f"{str(seconds).removesuffix('.0')}s"
 
 
 class EnrichSpec(Spec):
@@ -148,12 +191,21 @@ class WorkloadSpec(Spec):
             raise ValueError(
                 f"{named}: only with a `path`; `synth` draws anew by itself, at a `load_scale` of its own"
             )
+        if self.synth and self.synth.training and self.enrich:
+            raise ValueError("`enrich`: jobs drawn from a training profile train already; leave it out")
         return self
 
     @property
     def file(self) -> str | None:
         """The file that the workload is read from or fitted to; None where no file plays a part."""
         return self.path if self.synth is None else self.synth.like
+
+    @property
+    def training_profile(self) -> str | None:
+        """The profile that draws how the jobs train; None where none does."""
+        if self.enrich is not None:
+            return self.enrich.profile
+        return None if self.synth is None else self.synth.training
 
     @property
     def realisation(self) -> Realisation:

@@ -32,6 +32,7 @@ from ray_sim.experiments.scenario import (
 from ray_sim.model.errors import InvalidScenarioError, RaySimError, problems_text
 from ray_sim.model.parameters import resolve
 from ray_sim.policies.registry import create_policy
+from workloads.drawn_jobs import check_whole
 from workloads.sources import Source
 
 MAX_CONFIGURATIONS = 100_000
@@ -306,8 +307,10 @@ def _workload(entry: object, inputs: Inputs) -> WorkloadSpec:
     spec = _WORKLOAD.validate_python(entry)
     if spec.file is not None:
         inputs.workload_sha256(spec.file)
-    if spec.enrich is not None:
-        inputs.training_draws(spec.enrich.profile)
+    if spec.training_profile is not None:
+        draws = inputs.training_draws(spec.training_profile)
+        if spec.enrich is None:
+            check_whole(draws)
     return spec
 
 

@@ -95,6 +95,11 @@ def load_training_draws(ref: Source) -> TrainingDraws:
     return TrainingDraws(head.name, head.title, digest.hexdigest(), families, reference)
 
 
+def names_training_profile(ref: Source) -> bool:
+    """Whether this is a bundled training profile or a file that may be one; nothing is read."""
+    return _is_file(ref) or str(ref) in bundled_training_profiles()
+
+
 def bundled_training_profiles() -> dict[str, Path]:
     """The bundled profiles by name."""
     folder = Path(next(iter(workloads.__path__))) / "training_profiles"
@@ -102,12 +107,16 @@ def bundled_training_profiles() -> dict[str, Path]:
 
 
 def _find(ref: Source) -> Source:
-    if is_url(ref) or name_of(ref).suffix in (".yaml", ".yml"):
+    if _is_file(ref):
         return ref
     bundled = bundled_training_profiles()
     if str(ref) not in bundled:
         raise UnknownNameError("training profile", str(ref), bundled)
     return bundled[str(ref)]
+
+
+def _is_file(ref: Source) -> bool:
+    return is_url(ref) or name_of(ref).suffix in (".yaml", ".yml")
 
 
 def _base(head: _ProfileFile, path: Source) -> TrainingDraws:

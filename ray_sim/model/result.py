@@ -115,6 +115,39 @@ class DeadlineMisses:
 
 
 @dataclass(frozen=True, slots=True)
+class UtilityCertificate:
+    """How far a run's total utility can be from the best possible on its jobs and servers.
+
+    Upper bounds for every feasible schedule, see docs/certificates.md; with partitions, sums over them.
+    """
+
+    u1: float
+    """Every job completes as early as it could alone."""
+    u2: float
+    """Every job buys what pays best at prices at which all servers are sold."""
+    u3: float | None
+    """Optimum of a linear programme in which jobs share all servers as one; null where it is left out."""
+    bound: float
+    """The least of the three in each partition: no schedule earns more."""
+    gap: float | None
+    """`bound` / utility - 1, >= 0 up to rounding; null where nothing was earned."""
+    hopeful: int
+    """Jobs that the bounds count: each could complete by the horizon if it were alone."""
+    hopeless: int
+    """The other jobs; no schedule earns anything with them."""
+    no_u3: str | None = None
+    """Why U3 is left out; null where it is not."""
+    optimum: float | None = None
+    """The best schedule in whole slots that was found; as all below null unless the world asks for it."""
+    optimum_bound: float | None = None
+    """No schedule in whole slots earns more; one that changes between slots may."""
+    optimum_ratio: float | None = None
+    """`optimum` / utility; null also where nothing was earned."""
+    optimum_proven: bool | None = None
+    """Whether the search ended by itself, so that none in whole slots is better than `optimum`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """One run in numbers, over the jobs that are counted: all, unless the run was trimmed.
 
@@ -146,12 +179,17 @@ class Summary:
     lost_s: float
     """Progress lost with servers, over all jobs."""
     utility: float | None
-    """Sum over jobs that have a utility; null where none has."""
+    """Sum over jobs of what each was worth when it completed, 0 for those that did not; null where the
+    workload has no utilities."""
     certificate: JctCertificate | None = None
     """Null where no job completed, or where no bound is known for the kind of jobs."""
+    utility_certificate: UtilityCertificate | None = None
+    """Null unless jobs are elastic and have utilities."""
     group_jct_s: Distribution | None = None
     """First submission to last completion of each group of rows, such as the tasks of a job of Google's;
     over groups of which all rows are counted and completed. Null where the workload has no groups."""
+    jct_or_horizon_s: Distribution | None = None
+    """JCT over all jobs, those that did not complete counting the horizon; null where there is none."""
     stalled_s: float | None = None
     """Time that chunked jobs had a worker but no parameter server, and so stood still, added up over jobs;
     null where jobs are not chunked."""
@@ -208,7 +246,8 @@ class RunResult:
 
     `timeline` has a row per instant at which something changed: `time_s`, `waiting`, `running` and
     `used_<resource>` in the resource's unit; of elastic jobs also `speed_error` and `convergence_error` as
-    in `Summary`, over what the policy told at this instant, null where it told nothing.
+    in `Summary`, over what the policy told at this instant, null where it told nothing. A policy may add
+    more, see `Policy.course`.
     """
 
     jobs: pl.DataFrame

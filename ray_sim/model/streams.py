@@ -36,12 +36,16 @@ class Streams:
         -------
         one number per entity, which depends on no other; multiples of 2^-53
         """
+        numbers: FloatArray = (self.states(purpose, *entities) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return numbers
+
+    def states(self, purpose: str, *entities: IntArray) -> npt.NDArray[np.uint64]:
+        """What `uniforms` makes its numbers of; `ray_sim.kernels.random_bits` adds entities to it."""
         sequence = np.random.SeedSequence(self.seed, spawn_key=(zlib.crc32(purpose.encode()),))
         state = np.full(len(entities[0]), sequence.generate_state(1, np.uint64)[0])
         for part in entities:
             state = _mixed(state ^ _mixed(part.astype(np.uint64) + _GOLDEN))
-        numbers: FloatArray = (state >> np.uint64(11)).astype(np.float64) * 2.0**-53
-        return numbers
+        return state
 
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

@@ -34,6 +34,9 @@ from ray_sim.model.step_time import transfer_s
 from ray_sim.model.truth import NOBODY, Holdings
 from ray_sim.model.units import US_PER_S, FloatArray, IntArray
 
+_ON_TIME = 1.0 + 1e-12
+"""Work that fills its slots ends with the last of them, and not one rounding error and so a slot later."""
+
 
 class Nic(IntEnum):
     """What has the bandwidth of a job to itself."""
@@ -95,7 +98,7 @@ class PdOrsTruth:
 
     def rates(self, holdings: Holdings, jobs: IntArray) -> FloatArray:
         """Samples per microsecond of each of ``jobs``."""
-        return self.samples_per_s(jobs, rows_of(holdings, jobs)) / US_PER_S
+        return self.samples_per_s(jobs, rows_of(holdings, jobs)) * (_ON_TIME / US_PER_S)
 
     def samples_per_s(self, jobs: IntArray, rows: Rows) -> FloatArray:
         """(N,) samples per second of each of N jobs with these holdings."""

@@ -122,17 +122,14 @@ class AOnline(ChunkPolicy):
             raise InvalidScenarioError(
                 "exact_q: the exact change is that of queues by rate; take queue=rate, or exact_q=false"
             )
-        self._rule, self._by_rate, self._mixed, self._exact = (
-            _RULES[dispatch],
-            queue == "rate",
-            mixed_cloud,
-            exact_q,
-        )
+        self._rule, self._by_rate = _RULES[dispatch], queue == "rate"
+        self._mixed, self._exact = mixed_cloud, exact_q
         self.overtake = preempt and self._by_rate
         self._danger = Danger(slack) if deadlines == "danger" else None
         self._jobs_sent = np.zeros(len(_DISPATCHED), dtype=np.int64)
-        self._beta, self._slots = 0.0, 0
-        """Sum over the slots in which it was asked of the workers' mean beta, and how many slots."""
+        self._betas = np.zeros((64, 2))
+        self._beta_count = 0
+        """Rows used of when it was asked in a slot, in microseconds, and the workers' mean beta then."""
 
     def start(self, world: GrantedWorld, streams: Streams) -> None:
         """One worker of each speed, and the slots that random dispatch chooses from."""
@@ -150,12 +147,17 @@ class AOnline(ChunkPolicy):
 
     def decide(self, view: View) -> Decision:
         """As others do, and note how far behind the workers are."""
-        betas = view.betas() if view.at_slot and self._by_rate else _NOTHING
-        if len(betas):
-            self._beta += float(betas.mean())
-            self._slots += 1
+        if view.at_slot and self._by_rate:
+            self._note_beta(view)
         decision = super().decide(view)
         return decision if self._danger is None else self._danger.heed(view, decision)
+
+    def _note_beta(self, view: View) -> None:
+        betas = view.betas()
+        if self._beta_count == len(self._betas):
+            self._betas = np.concatenate([self._betas, np.zeros_like(self._betas)])
+        self._betas[self._beta_count] = view.now_us, betas.mean() if len(betas) else 0.0
+        self._beta_count += 1
 
     def pick_ps(self, view: View) -> Pick:
         """Any, by a draw keyed by job and slot."""
@@ -188,12 +190,11 @@ class AOnline(ChunkPolicy):
     def _greedy(self, view: View, job: int, new: NewChunks, cloud: Cloud | None) -> tuple[IntArray, bool]:
         """(workers, zeta): the worker of each chunk, none if they have to wait.
 
-        The first chunk decides where zeta is open (C1): nothing of the job is on a worker or done.
+        The first chunk decides where zeta is open (C1): nothing of the job is on a worker or done. That is
+        so wherever chunks of a job in the cloud have been lost, as all of them are trained side by side.
         """
         all_to_cloud = np.full(new.count, -1 if cloud is None else cloud.worker)
         whole = new.count == view.jobs.chunks[job]
-        if view.in_cloud[job] and not whole:
-            return (_NOTHING, True) if cloud is None else (all_to_cloud, True)
         edge = view.increments(new)
         if cloud is None:
             return edge[:, 0], False
@@ -254,12 +255,16 @@ class AOnline(ChunkPolicy):
         return 1 if in_cloud.all() else 2 if in_cloud.any() else 0
 
     def counts(self) -> dict[str, int]:
-        """Jobs by where they were sent, those that lose chunks again; a worker's mean beta, in millionths;
-        and jobs that were in danger of missing their deadlines.
-
-        Beta, a dual variable in the paper's analysis, is the sum over chunks of (work left) / (D p).
-        """
-        beta = round(1e6 * self._beta / max(self._slots, 1))
+        """Jobs by where they were sent, those that lose chunks again; jobs that came into danger."""
         in_danger = {} if self._danger is None else {"in_danger": int(self._danger.found.sum())}
-        sent = dict(zip(_DISPATCHED, self._jobs_sent.tolist(), strict=True))
-        return {**sent, "beta_millionths": beta, **in_danger}
+        return {**dict(zip(_DISPATCHED, self._jobs_sent.tolist(), strict=True)), **in_danger}
+
+    def course(self) -> dict[str, tuple[IntArray, FloatArray]]:
+        """Beta, a dual variable in the paper's analysis: (work left) / (D p) over a worker's chunks.
+
+        It is the mean over workers when the policy was last asked in a slot, before it dispatched.
+        """
+        if not self._by_rate:
+            return {}
+        noted = self._betas[: self._beta_count]
+        return {"beta": (noted[:, 0].astype(np.int64), noted[:, 1])}

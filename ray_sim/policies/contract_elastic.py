@@ -10,7 +10,7 @@ import numpy as np
 
 from ray_sim.engine.world import Partition, World, build_world
 from ray_sim.model.cluster import Cluster
-from ray_sim.model.job import BlockProfile, Exchange, JobTable, LossProfile, TrainingProfile
+from ray_sim.model.job import BlockProfile, Exchange, JobTable, LossProfile, TrainingProfile, UtilityProfile
 from ray_sim.model.streams import Streams
 from ray_sim.policies.contract_worlds import SLOT_S, Job, cluster, failing, job_table
 
@@ -29,6 +29,7 @@ _VARIANTS: tuple[Mapping[str, object], ...] = (
     {"truth": "pd_ors"},
 )
 """Facts of the worlds of seeds 0, 1, 2; the second has slow workers and unevenly loaded servers."""
+_HORIZON = {"horizon_s": 14 * SLOT_S + 1.0}
 _BLOCKS = ((900_000, 400_000, 64, 64), (3_000_000, 1000, 1000))
 
 
@@ -133,6 +134,29 @@ def failing_elastic(n: int = 60, seed: int = 0) -> World:
     return _world(table, failing(servers, seed), params={**facts, "checkpoint_s": 60.0})
 
 
+def busy_bounded(n: int = 30, seed: int = 0, *, partition: Partition = "none") -> World:
+    """The busy world with fewer jobs, which are worth something, and a horizon that not all can meet."""
+    table, servers, facts = _busy(n, seed)
+    return _world(_worthy(table, seed), servers, partition, {**facts, **_HORIZON})
+
+
+def failing_bounded(n: int = 30, seed: int = 0) -> World:
+    """The same with servers that go and come back."""
+    table, servers, facts = _busy(n, seed)
+    return _world(_worthy(table, seed), failing(servers, seed), params={**facts, **_HORIZON})
+
+
+def _worthy(table: JobTable, seed: int) -> JobTable:
+    """The jobs with utilities that fall at once, slowly or never."""
+    draw, n = Streams(seed).generator("contract-utility"), len(table)
+    utility = UtilityProfile(
+        utility_max=draw.choice([1.0, 10.0, 100.0], n),
+        utility_decay_per_s=draw.choice([0.0, 0.01, 0.1], n),
+        utility_due_s=draw.choice([60.0, 300.0], n),
+    )
+    return replace(table, utility=utility)
+
+
 class _Ask(NamedTuple):
     """What every job of an edge case asks for, in milli-GPU and milli-CPU."""
 
@@ -166,6 +190,14 @@ def elastic_edge_cases() -> dict[str, World]:
     stranded: list[Job] = [(0.0, 1, 100.0, "a"), (0.0, 1, 100.0, "nowhere"), (1.0, 1, 100.0, "a")]
     worlds["a vc without servers"] = _world(_alike(stranded, _Ask()), two, "vc")
     return worlds
+
+
+def bounded_edge_cases() -> dict[str, World]:
+    """The same with utilities and a horizon."""
+    return {
+        name: _world(_worthy(world.table, 0), world.cluster, world.partition, _HORIZON)
+        for name, world in elastic_edge_cases().items()
+    }
 
 
 def _alike(jobs: Sequence[Job], ask: _Ask) -> JobTable:

@@ -15,7 +15,7 @@ from ray_sim.model.streams import Streams
 from ray_sim.model.training_truth import rows_of
 from ray_sim.model.units import IntArray
 from ray_sim.policies.bundles import CAP, MOST_WORKERS, bundles, reallocate, worker_limit
-from ray_sim.solvers.dorm import Applications, Limits, allocate
+from ray_sim.solvers.dorm import Applications, Limits, allocate, most_together
 from ray_sim.solvers.milp import Ending
 
 
@@ -135,13 +135,15 @@ class Dorm(Policy):
     def _containers(self, everyone: Applications) -> IntArray:
         """(n, S) bundles: of all applications, or of as many of the first as can have any."""
         containers = np.zeros_like(everyone.held)
-        for n in range(len(everyone.most), 0, -1):
-            applications = everyone.first(n)
-            found = self._within_bounds(applications) if applications.may_fit() else None
+        most = most_together(everyone, Limits(1.0, 1.0, self._gap, self._nodes))
+        for n in range(most, 0, -1):
+            found = self._within_bounds(everyone.first(n))
             if found is not None:
                 containers[:n] = found
                 break
-            self._counts[_Count.LEFT_OUT] += 1
+        else:
+            n = 0
+        self._counts[_Count.LEFT_OUT] += len(containers) - n
         return containers
 
     def _within_bounds(self, applications: Applications) -> IntArray | None:

@@ -41,11 +41,11 @@ def parameter_servers(
     for group in np.unique(np.stack([partition, side], axis=1), axis=0):
         servers = np.flatnonzero((server_partition == group[0]) & (is_cloud == (group[1] == 1)))
         jobs = wanting[(partition == group[0]) & (side == (group[1] == 1))]
+        ends = np.cumsum(idle[servers])  # where each server's slots end in the list of idle ones
         for job, share in zip(jobs.tolist(), pick(jobs).tolist(), strict=True):
-            ends = np.cumsum(idle[servers])
             if len(ends) == 0 or ends[-1] == 0:
                 break
-            server = int(servers[np.searchsorted(ends, int(share * ends[-1]), side="right")])
-            idle[server] -= 1
-            holdings[job] = [(server, PARAMETER_SERVER, 1)]
+            chosen = int(np.searchsorted(ends, int(share * ends[-1]), side="right"))
+            ends[chosen:] -= 1
+            holdings[job] = [(int(servers[chosen]), PARAMETER_SERVER, 1)]
     return holdings

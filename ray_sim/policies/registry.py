@@ -20,7 +20,9 @@ from ray_sim.policies.dorm import Dorm
 from ray_sim.policies.drf import Drf
 from ray_sim.policies.fifo import Fifo
 from ray_sim.policies.las import Las
+from ray_sim.policies.oasis import Oasis
 from ray_sim.policies.optimus.policy import Optimus
+from ray_sim.policies.pd_ors.policy import PdOrs
 from ray_sim.policies.sjf import Sjf
 from ray_sim.policies.srtf import Srtf
 from ray_sim.policies.tetris import Tetris
@@ -37,6 +39,8 @@ BUILT_IN: tuple[type[Policy], ...] = (
     Tetris,
     Dorm,
     Optimus,
+    PdOrs,
+    Oasis,
 )
 ENTRY_POINT_GROUP = "ray_sim.policies"
 

@@ -26,7 +26,7 @@ from ray_sim.reports.statistics import (
     superiority,
 )
 
-_HIGHER_IS_BETTER = ("utilisation.", "jain_index", "utility", "completed")
+_HIGHER_IS_BETTER = ("utilisation.", "jain_index", "completed")
 
 STREAMS = Streams(seed=0)
 """Every comparison draws the same resamples, so that another policy beside it changes no interval."""
@@ -84,7 +84,7 @@ class GroupComparison:
 
 def lower_is_better(metric: str) -> bool:
     """Whether less of a metric, a key of `Summary.flat`, is better."""
-    return not metric.startswith(_HIGHER_IS_BETTER)
+    return metric != "utility" and not metric.startswith(_HIGHER_IS_BETTER)
 
 
 def compare_policies(runs: pl.DataFrame, metric: str, baseline: str | None = None) -> GroupComparison:

@@ -23,6 +23,11 @@ SWEEP_HEADINGS = {
     "jct_s.p99": "p99",
     "certificate.bound_s": "bound s",
     "certificate.gap": "gap",
+    "utility": "utility",
+    "utility_certificate.bound": "utility bound",
+    "utility_certificate.gap": "utility gap",
+    "utility_certificate.optimum": "optimum",
+    "utility_certificate.optimum_ratio": "optimum / utility",
     "queue_s.mean": "mean queue s",
     "utilisation.gpu": "GPU util.",
     "makespan_s": "makespan s",
@@ -30,10 +35,13 @@ SWEEP_HEADINGS = {
     "rejected": "rejected",
     "unfinished": "unfinished",
 }
-"""Columns of the sweep table that are shown beside its keys, with their headings."""
+"""Columns of the sweep table that are shown beside its keys, with their headings; those there are."""
 
 _LESS_IS_BETTER = ("jct_s.", "queue_s.", "makespan_s", "rejected", "unfinished")
 _MORE_IS_BETTER = ("utilisation.", "completed")
+_UTILITY = "utility"
+_BOUNDED = tuple(f"utility_certificate.{name}" for name in ("bound", "gap"))
+_OPTIMUM = tuple(f"utility_certificate.optimum{suffix}" for suffix in ("", "_bound", "_ratio", "_proven"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +95,7 @@ def best_value(values: pl.Series) -> float | None:
         return None
     if values.name.startswith(_LESS_IS_BETTER):
         best = values.min()
-    elif values.name.startswith(_MORE_IS_BETTER):
+    elif values.name == _UTILITY or values.name.startswith(_MORE_IS_BETTER):
         best = values.max()
     else:
         return None
@@ -103,6 +111,8 @@ def summary_rows(summary: Summary) -> list[tuple[str, object]]:
     samples = [("JCT s", summary.jct_s), ("queueing delay s", summary.queue_s)]
     if summary.group_jct_s is not None:
         samples.insert(1, ("group JCT s", summary.group_jct_s))
+    if summary.jct_or_horizon_s is not None:
+        samples.insert(1, ("JCT or horizon s", summary.jct_or_horizon_s))
     for label, sample in samples:
         rows += [(f"{label}, {name}", value) for name, value in asdict(sample).items()]
     rows.append(("makespan s", summary.makespan_s))
@@ -112,6 +122,7 @@ def summary_rows(summary: Summary) -> list[tuple[str, object]]:
         rows.append(("gap to that bound", summary.certificate.gap))
         if summary.certificate.only_b1 is not None:
             rows.append(("nobody waits in that bound", summary.certificate.only_b1))
+    rows += _utility_rows(summary)
     rows += [("preemptions", summary.preemptions), ("restarts", summary.restarts)]
     if summary.ps_imbalance is not None:
         rows.append(("fullest parameter server over the average", summary.ps_imbalance))
@@ -124,6 +135,25 @@ def summary_rows(summary: Summary) -> list[tuple[str, object]]:
     return rows + [(f"policy, {name.replace('_', ' ')}", count) for name, count in counts.items()]
 
 
+def _utility_rows(summary: Summary) -> list[tuple[str, object]]:
+    """What was earned, and how much could have been; nothing where there are no utilities."""
+    rows: list[tuple[str, object]] = [] if summary.utility is None else [("utility", summary.utility)]
+    found = summary.utility_certificate
+    if found is None:
+        return rows
+    rows += [("upper bound on utility", found.bound), ("gap to that bound", found.gap)]
+    if found.hopeless:
+        rows.append(("jobs that could not complete, even alone", found.hopeless))
+    if found.no_u3 is not None:
+        rows.append(("the linear programme is left out of it", found.no_u3))
+    if found.optimum is not None:
+        best = "optimum" if found.optimum_proven else "best utility found"
+        rows += [(f"{best} in whole slots", found.optimum), ("that over utility", found.optimum_ratio)]
+        if not found.optimum_proven:
+            rows.append(("no schedule in whole slots earns more than", found.optimum_bound))
+    return rows
+
+
 def _numbers(summary: Summary) -> dict[str, float | None]:
     flat = summary.flat()
     core: dict[str, float | None] = {
@@ -132,6 +162,9 @@ def _numbers(summary: Summary) -> dict[str, float | None]:
         for statistic in ("mean", "median", "p90", "p99")
     }
     core |= {name: flat.get(name) for name in ("certificate.bound_s", "certificate.gap", "makespan_s")}
+    if summary.utility is not None:
+        asked = _OPTIMUM if _OPTIMUM[0] in flat else ()
+        core |= {name: flat.get(name) for name in (_UTILITY, *_BOUNDED, *asked)}
     core |= {f"utilisation.{name}": value for name, value in summary.utilisation.items()}
     return core | {
         name: float(getattr(summary, name))

@@ -115,9 +115,10 @@ _FIRST_GAP = 0.25
 def allocate(applications: Applications, limits: Limits) -> tuple[Ending, IntArray | None]:
     """How the search ended, and (n, S) containers if any were found.
 
-    Where few may be changed, those are searched for with all servers taken as one, which also bounds what
-    can be used. Then only they, and the new applications, are given containers on the servers. If what that
-    uses is within the gap of the bound, it is as good as asked for; if not, all are searched.
+    How many containers each gets is searched for with all servers taken as one, which also bounds what can
+    be used. Those whose number changes are put on the servers in turn, or, where few may be changed, by a
+    search for them alone. If what that uses is within the gap of the bound, it is as good as asked for; if
+    not, all are searched.
 
     An answer that breaks a capacity when rounded to whole containers counts as none at the limit.
 
@@ -128,18 +129,69 @@ def allocate(applications: Applications, limits: Limits) -> tuple[Ending, IntArr
     changes = tolerant_ceil(limits.theta2 * int(applications.old.sum()))
     search = _Search(applications, applications.room, fair_containers(applications), limits.theta1, changes)
     everyone = np.ones(len(applications.old), dtype=np.bool_)
-    if changes < applications.old.sum():
-        first = replace(limits, gap=_FIRST_GAP * limits.gap)
-        outline, total = search.pooled().run(first, everyone)
-        if outline.ending is Ending.INFEASIBLE:
-            return outline.ending, None
-        if outline.values is not None:
-            counts = np.rint(outline.values[total]).astype(np.int64)
-            few = ~applications.old | (counts != applications.held.sum(axis=1, keepdims=True))[:, 0]
+    first = replace(limits, gap=_FIRST_GAP * limits.gap)
+    outline, total = search.pooled().run(first, everyone)
+    if outline.ending is Ending.INFEASIBLE:
+        return outline.ending, None
+    if outline.values is not None:
+        counts = np.rint(outline.values[total]).astype(np.int64)[:, 0]
+        few = ~applications.old | (counts != applications.held.sum(axis=1))
+        enough = outline.bound / (1 + limits.gap)
+        in_turn = place_in_turn(applications, counts, few)
+        if search.allows(in_turn) and utilisation(applications, in_turn) >= enough:
+            return Ending.FOUND, in_turn
+        if changes < applications.old.sum():
             _, found = _whole(*search.run(first, few), applications)
-            if found is not None and outline.bound <= utilisation(applications, found) * (1 + limits.gap):
+            if found is not None and utilisation(applications, found) >= enough:
                 return Ending.FOUND, found
     return _whole(*search.run(limits, everyone), applications)
+
+
+def most_together(applications: Applications, limits: Limits) -> int:
+    """How many of the first applications can have their least containers at the same time.
+
+    By bisection, as fewer fit where more do. A search that ends at the limit of nodes counts as a no.
+    """
+    low, high = 0, len(applications.least)
+    some = high
+    while low < high:
+        if _least_fit(applications.first(some), limits):
+            low = some
+        else:
+            high = some - 1
+        some = (low + high + 1) // 2
+    return low
+
+
+def _least_fit(applications: Applications, limits: Limits) -> bool:
+    if not applications.may_fit():
+        return False
+    everyone = np.ones(len(applications.old), dtype=np.bool_)
+    in_turn = place_in_turn(applications, applications.least, everyone)
+    if (in_turn.sum(axis=1) == applications.least).all():
+        return True
+    programme = Programme()
+    x = programme.variables(applications.room, gain=np.zeros(applications.room.shape), whole=True)
+    for i, least in enumerate(applications.least.tolist()):
+        programme.row(least, x[i], np.ones(x.shape[1]), least)
+    _fit(programme, x, applications)
+    return programme.maximise(gap=limits.gap, nodes=limits.nodes).ending is Ending.FOUND
+
+
+def place_in_turn(applications: Applications, counts: IntArray, free: BoolArray) -> IntArray:
+    """(n, S) containers, of each at most ``counts`` and as many as find room, on the lowest servers.
+
+    Those that are not ``free`` stay; of the others the largest dominant shares come first.
+    """
+    placed = np.where(free[:, None], 0, applications.held)
+    left = applications.capacity - np.einsum("nr,ns->sr", applications.demand, placed)
+    for i in np.flatnonzero(free)[np.argsort(-applications.dominant[free], kind="stable")].tolist():
+        demand = applications.demand[i]
+        some = demand > 0
+        fit = (left[:, some] // demand[some]).min(axis=1, initial=counts[i])
+        placed[i] = np.diff(np.minimum(np.cumsum(fit), counts[i]), prepend=0)
+        left -= np.outer(placed[i], demand)
+    return placed
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +206,16 @@ class _Search:
     theta1: float
     changes: int
     """Most old applications that are changed."""
+
+    def allows(self, containers: IntArray) -> bool:
+        """Whether each has enough, and the loss of fairness is within its bound."""
+        if (containers.sum(axis=1) < self.applications.least).any():
+            return False
+        return self.theta1 >= 1 or fairness_loss(self.applications, containers) <= self._most_loss
+
+    @property
+    def _most_loss(self) -> float:
+        return self.theta1 * 2 * int((self.applications.total > 0).sum())
 
     def pooled(self) -> _Search:
         """The same with one server that has all there is: whatever uses it best, no allocation uses more."""
@@ -191,8 +253,7 @@ class _Search:
             columns, share = np.append(x[i], loss[i]), np.full(x.shape[1], dominant[i])
             programme.row(-np.inf, columns, np.append(share, -1.0), fair[i])
             programme.row(fair[i], columns, np.append(share, 1.0), np.inf)
-        kinds = int((self.applications.total > 0).sum())
-        programme.row(-np.inf, loss, np.ones(len(loss)), self.theta1 * 2 * kinds)
+        programme.row(-np.inf, loss, np.ones(len(loss)), self._most_loss)
 
     def _keep(self, programme: Programme, x: IntArray, old: IntArray) -> None:
         """At most so many of these hold anything else than now: only those whose switch is 1 may."""

@@ -18,7 +18,7 @@ class Ending(Enum):
     FOUND = auto()
     """With an answer within the gap of the best."""
     LIMIT = auto()
-    """At the node limit; the answer, if there is one, is the best found until then."""
+    """At a limit of nodes or time; the answer, if there is one, is the best found until then."""
     INFEASIBLE = auto()
 
 
@@ -76,13 +76,14 @@ class Programme:
         self._coefficients.append(coefficients.astype(np.float64))
         self._bounds.append((least, most))
 
-    def maximise(self, *, gap: float, nodes: int) -> Answer:
+    def maximise(self, *, gap: float, nodes: int, seconds: float | None = None) -> Answer:
         """The best values, by one thread with a fixed seed, whatever else the machine does.
 
         Parameters
         ----------
         gap : relative to the best, at which the search ends
         nodes : of the search tree, at which it ends too
+        seconds : of wall-clock time, at which it ends too; never inside a simulated run
 
         Raises
         ------
@@ -97,7 +98,9 @@ class Programme:
             shape=(len(self._bounds), self._size),
         )
         least, most = np.array(self._bounds).T
-        options = {"mip_rel_gap": gap, "node_limit": nodes, "threads": 1, "random_seed": 0}
+        options: dict[str, float] = {"mip_rel_gap": gap, "node_limit": nodes, "threads": 1, "random_seed": 0}
+        if seconds is not None:
+            options["time_limit"] = seconds
         with warnings.catch_warnings():
             # threads and random_seed go to HiGHS as they are, of which SciPy warns.
             warnings.simplefilter("ignore", RuntimeWarning)

@@ -9,7 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import a_online, conversion, growth, optimus, overhead, phases, replay, scale, shares, startup
+from benchmarks import (
+    a_online,
+    conversion,
+    growth,
+    optimus,
+    overhead,
+    pd_ors,
+    phases,
+    replay,
+    scale,
+    shares,
+    startup,
+)
 from benchmarks.children import python
 from benchmarks.measurement import Findings, SkippedError, Step
 from benchmarks.processes import peak_mb
@@ -146,3 +158,12 @@ def test_a_dispatch_is_measured_at_every_size_and_a_week_in_full() -> None:
     rows = {row.key: row.value for row in a_online.run(sizes=((20, 5),), jobs=40, repetitions=1).rows}
     assert list(rows) == ["20-workers-5-queued.dispatch_cpu_s", "week.cpu_s", "week.chunks"]
     assert rows["week.chunks"] >= 40
+
+
+def test_plans_of_pd_ors_agree_with_linear_programmes() -> None:
+    size = pd_ors.Size(servers=10, slots=40, quanta=40, jobs=12)
+    findings = pd_ors.run(size=size, large=size, programmes=10, growth={"servers": (2, 4)})
+    rows = {row.key: row.value for row in findings.rows}
+    assert rows["jobs.value_difference"] <= pd_ors.AGREEMENT
+    assert 0 < rows["jobs.admitted"] == rows["large.admitted"]
+    assert {"servers-2.mean_cpu_s", "servers-4.mean_cpu_s"} < set(rows)

@@ -78,6 +78,7 @@ def ask(
     preempt: bool = True,
     exact: bool = False,
     sent: IntArray = NOTHING,
+    listed: IntArray = NOTHING[:, 0],
 ) -> IntArray:
     """Rows worker, rank, increment, turn of ``count`` chunks like the new one."""
     question = NewChunks(
@@ -89,7 +90,7 @@ def ask(
         rule=rule,
         preempt=preempt,
         exact=exact,
-        listed=np.empty(0, dtype=np.int64),
+        listed=listed,
         sent=sent,
     )
     kinds = np.zeros(workers, dtype=np.int64)
@@ -138,6 +139,27 @@ def test_the_increments_of_the_example_of_edge_and_cloud() -> None:
         [0, 23 * SLOT],
         [1, 26 * SLOT],
     ]
+
+
+def test_listed_workers_get_their_chunks_in_turn_each_behind_the_earlier_ones() -> None:
+    # Chunks of 3 slots of a job of four, without upload, to workers 1, 0, 1, 1: 3 on each at first, then 6,
+    # then 9.
+    new = OnWorker(4, 3, 0, 3, 0)
+    rows = ask(
+        new_queues(2), 0, new, workers=2, count=4, rule=Rule.IN_TURN, listed=np.array([1, 0, 1, 1])
+    )  # fmt: skip
+    assert rows[:, [0, 2]].tolist() == [[1, 3 * SLOT], [0, 3 * SLOT], [1, 6 * SLOT], [1, 9 * SLOT]]
+
+
+def test_the_least_loaded_worker_gets_each_chunk_whatever_it_costs() -> None:
+    # Worker 0 has 4 slots left in a chunk of rate 1 / 40, worker 1 has 5 with rate 1 / 5. Chunks with D p =
+    # 2 x 3 go to 0 (4 left) and to 1 (5 against 7): at 0 it overtakes, 3 + 6 (4 / 40); at 1 it waits, 5 + 3.
+    queues = new_queues(2)
+    send(queues, [(0, OnWorker(10, 4, 0, 4, 0)), (1, OnWorker(1, 5, 0, 5, 1))], preempt=True)
+    go_on(queues, 0)
+    rows = ask(queues, 0, OnWorker(2, 3, 0, 3, 2), workers=2, count=2, rule=Rule.LEAST_LOADED)
+    assert rows[:, 0].tolist() == [0, 1]
+    assert rows[:, 2].tolist() == [3 * SLOT + 6 * SLOT // 10, 8 * SLOT]
 
 
 # --- random queues

@@ -17,7 +17,9 @@ from ray_sim.model.errors import InvalidScenarioError, InvalidWorkloadError
 from ray_sim.model.metrics import Trim
 from ray_sim.policies.fifo import Fifo
 from workloads.arrivals import ArrivalKind
+from workloads.drawn_jobs import synth_jobs
 from workloads.enrich import enrich
+from workloads.horizon_request import HorizonRequest
 from workloads.store import load_workload, read_frame, write_workload
 from workloads.synth import Request, synth, synth_file
 
@@ -63,10 +65,21 @@ def test_jobs_like_those_of_a_file_are_the_ones_that_synth_draws(at_desk: Path) 
     assert finished.result.jobs.equals(simulate("like.parquet", "small.yaml").jobs)
     manifest = json.loads(finished.files()["manifest.json"])
     assert manifest["inputs"]["workload"] == {
-        "synth": {**given, "load_scale": 1.0},
+        "synth": {**given, "load_scale": 1.0, "feasible_only": False},
         "load_scale": 1.0,
         "unsuccessful": "keep",
     }
+
+
+def test_whole_jobs_of_a_run_are_the_ones_that_synth_draws(at_desk: Path) -> None:
+    request = HorizonRequest(20, 36_000.0, feasible_only=True)
+    drawn = synth_jobs(load_training_draws("pd_ors"), request, seed=3)
+    write_workload(drawn.frame, drawn.provenance, Path("drawn.parquet"))
+    given = {"profile": "pd_ors", "jobs": 20, "horizon_s": 36_000, "feasible_only": True}
+    finished = run_scenario(_scenario(workload={"synth": given}, seed=3))
+    assert finished.result.jobs.equals(simulate("drawn.parquet", "small.yaml").jobs)
+    digest = json.loads(finished.files()["manifest.json"])["inputs"]["training_sha256"]
+    assert digest == drawn.provenance.options["profile_sha256"]
 
 
 def test_a_file_to_be_like_that_has_no_rate_is_named(at_desk: Path) -> None:

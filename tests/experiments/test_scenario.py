@@ -98,6 +98,19 @@ def test_a_wrong_realisation_is_named(realisation: dict[str, object], problem: s
             {"jobs": 5, "profile": "philly", "arrivals": "alternating", "slot_s": 0},
             "workload.synth.slot_s: must be > 0",
         ),
+        ({"jobs": 5, "profile": "pdors"}, "Did you mean 'pd_ors'.* pd_ors_mix, philly"),
+        ({"jobs": 5, "profile": "pd_ors"}, "workload.synth: horizon: is missing"),
+        ({"jobs": 5, "profile": "pd_ors", "horizon_s": 60}, "horizon: must be at least a slot"),
+        (
+            {"jobs": 5, "profile": "pd_ors", "horizon_s": 7200, "load_scale": 2},
+            "load_scale: the load is that",
+        ),
+        (
+            {"jobs": 5, "profile": "pd_ors", "horizon_s": 7200, "arrivals": "diurnal"},
+            "must be alternating or",
+        ),
+        ({"jobs": 5, "profile": "philly", "horizon_s": 7200}, "horizon: only for jobs drawn from a training"),
+        ({"jobs": 5, "like": "week.parquet", "feasible_only": True}, "feasible_only: only for jobs drawn"),
     ],
 )
 def test_a_wrong_draw_is_named(draw: dict[str, object], problem: str) -> None:
@@ -112,6 +125,9 @@ def test_every_draw_has_a_label_of_its_own() -> None:
         {"profile": "philly", "arrivals": "poisson"},
         {"profile": "philly", "arrivals": "alternating", "slot_s": 60},
         {"like": "week.parquet", "arrivals": "resampled"},
+        {"profile": "pd_ors", "horizon_s": 72000},
+        {"profile": "pd_ors", "horizon_s": 72000, "feasible_only": True, "slot_s": 1800},
+        {"profile": "pd_ors", "horizon_s": 72000, "arrivals": "poisson"},
     ]
     assert [_scenario(workload={"synth": {"jobs": 5, **given}}).workload.label for given in drawn] == [
         "synth:philly:5",
@@ -119,7 +135,18 @@ def test_every_draw_has_a_label_of_its_own() -> None:
         "synth:philly:5:poisson",
         "synth:philly:5:alternating:60s",
         "synth:like-week:5:resampled",
+        "synth:pd_ors:5:within-72000s",
+        "synth:pd_ors:5:within-72000s:feasible:1800s",
+        "synth:pd_ors:5:within-72000s:poisson",
     ]
+
+
+def test_whole_jobs_are_not_enriched_again() -> None:
+    whole = {"profile": "pd_ors", "jobs": 5, "horizon_s": 7200}
+    with pytest.raises(
+        InvalidScenarioError, match="`enrich`: jobs drawn from a training profile train already"
+    ):
+        _scenario(workload={"synth": whole, "enrich": "pd_ors"})
 
 
 @pytest.mark.parametrize(
@@ -230,6 +257,26 @@ def test_jobs_like_those_of_a_file_are_known_by_its_content(at_desk: Path) -> No
     assert manifest["inputs"]["workload_sha256"] == digest
 
 
+def test_whole_jobs_are_known_by_their_options_and_the_content_of_their_profile(at_desk: Path) -> None:
+    def drawn(**given: object) -> str:
+        whole = {"profile": "pd_ors", "jobs": 5, "horizon_s": 7200, **given}
+        return _hash(workload={"synth": whole})
+
+    Path("mine.yaml").write_text(bundled_training_profiles()["pd_ors"].read_text())
+    assert drawn(profile="mine.yaml") == drawn()
+    assert drawn(arrivals="alternating", slot_s=3600) == drawn()  # the defaults, spelled out
+    different = {
+        drawn(),
+        drawn(jobs=6),
+        drawn(horizon_s=7201),
+        drawn(feasible_only=True),
+        drawn(slot_s=1800),
+        drawn(arrivals="poisson"),
+        drawn(profile="pd_ors_mix"),
+    }
+    assert len(different) == 7
+
+
 def test_editing_a_policy_of_ones_own_makes_another_run(at_desk: Path) -> None:
     before = _hash(policy="mine:Lottery")
     source = Path("mine.py")
@@ -246,6 +293,7 @@ def test_editing_a_policy_of_ones_own_makes_another_run(at_desk: Path) -> None:
         ({"workload": {"path": "week.parquet", "resample": "days"}}, False),
         ({"workload": {"synth": {"profile": "philly", "jobs": 5}}}, False),
         ({"workload": {"synth": {"like": "week.parquet", "jobs": 5}}}, False),
+        ({"workload": {"synth": {"profile": "pd_ors", "jobs": 5, "horizon_s": 7200}}}, False),
         ({"workload": {"path": "week.parquet", "window": [0, 9], "load_scale": 2}}, True),
         ({"workload": {"path": "week.parquet", "unsuccessful": "drop"}, "trim": {"warm_up_s": 1}}, True),
         ({"workload": {"path": "week.parquet", "window": [0, 9], "resample": "days"}}, False),

@@ -23,8 +23,9 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     desk = tmp_path_factory.mktemp("studies") / "studies"
     shutil.copytree(STUDIES, desk)
     for study in (path for path in desk.iterdir() if path.is_dir()):
-        assert main(["convert", "csv", str(study / "jobs.csv"), "-o", str(study / "jobs.parquet")]) == 0
-        for trace in ("philly", "week"):
+        for jobs in study.glob("*.csv"):
+            assert main(["convert", "csv", str(jobs), "-o", str(jobs.with_suffix(".parquet"))]) == 0
+        for trace in ("google", "philly", "week"):
             assert main(["synth", "philly", "-n", "50", "-o", str(study / f"{trace}.parquet")]) == 0
     return desk
 

@@ -83,6 +83,51 @@ def test_realised_and_trimmed_runs_of_a_sweep_are_those_of_single_scenarios(tmp_
     }
 
 
+SERVERS = """
+name: servers
+servers:
+  - {name: c5n, count: 30, gpus: 8, cpus: 72, memory_gib: 192, disk_gib: 500}
+"""
+
+
+def test_a_sweep_draws_whole_jobs_anew_for_each_seed(tmp_path: Path, at_desk: Path) -> None:
+    (at_desk / "servers.yaml").write_text(SERVERS)
+    drawn = {"profile": "pd_ors", "jobs": [5, 10], "horizon_s": 36_000, "feasible_only": True}
+    sweep = _file(
+        tmp_path,
+        "drawn",
+        workloads=[{"synth": drawn}],
+        clusters=["servers.yaml"],
+        policies=["fifo", "pd_ors"],
+        world={"truth": "pd_ors", "slot_s": 3600, "horizon_s": 36_000},
+        seeds=[0, 1],
+    )
+    report = run_sweep(sweep, tmp_path / "store")
+    assert report.ok
+    assert report.table["seeds"].to_list() == [2] * 4
+    assert report.table["workload"].unique().sort().to_list() == [
+        "synth:pd_ors:10:within-36000s:feasible",
+        "synth:pd_ors:5:within-36000s:feasible",
+    ]
+    store = ResultStore(tmp_path / "store")
+    summaries = [row.summary for row in store.rows(store.read_plan()[1])]
+    assert sorted(summary.jobs for summary in summaries) == [5] * 4 + [10] * 4
+    for summary in summaries:
+        assert summary.utility_certificate is not None
+        assert 0 <= (summary.utility or 0.0) <= summary.utility_certificate.bound
+    bounds = {summary.utility_certificate.bound for summary in summaries if summary.utility_certificate}
+    assert len(bounds) == 4  # of two sizes and two seeds, whatever the policy
+
+
+def test_a_profile_without_workers_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    drawn = {"profile": "harmony_types", "jobs": 5, "horizon_s": 36_000}
+    sweep = _file(tmp_path, "refused", workloads=[{"synth": drawn}])
+    with pytest.raises(
+        InvalidInputError, match=r"workloads\[0\]: training profile harmony_types: .*num_workers"
+    ):
+        run_sweep(sweep, tmp_path / "store")
+
+
 def test_one_failing_configuration_is_reported_and_takes_no_other_with_it(tmp_path: Path) -> None:
     sweep = _file(tmp_path, "broken", policies=["fifo", "mine:Broken", "sjf"])
     report = run_sweep(sweep, tmp_path / "store")

@@ -188,7 +188,8 @@ def test_beta_is_what_is_left_over_d_p() -> None:
     # worker, 3 / 12; J2 (D p = 9) takes the first, 3-12; at 12 only J1's 3 s there are left. Workers' means:
     # 0, 1 / 4, 1 / 8 and 0.
     result = run([ChunkJob(0, 2, 6), ChunkJob(3, 1, 9)], [Server(2)])
-    assert (result.summary.policy_counts or {})["beta_millionths"] == (250_000 + 125_000) // 4
+    betas = result.timeline.select("time_s", "beta").rows()
+    assert betas == [(0, 0), (3, 0.25), (6, 0.25), (12, 0.125), (15, 0)]
 
 
 # --- parameter servers

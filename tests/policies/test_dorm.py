@@ -67,14 +67,28 @@ def test_the_newest_waits_where_not_all_can_have_a_bundle() -> None:
     assert result.summary.policy_counts == NOTHING | {"left_out": 1}
 
 
-def test_at_the_node_limit_without_an_answer_nothing_changes() -> None:
+def sized(*gpus: int) -> list[TrainingProfile]:
+    """Jobs whose bundle takes so many GPUs."""
+    return [replace(profile(), worker_demand=np.array([[1000 * n - 1000]])) for n in gpus]
+
+
+def test_whoever_may_not_fit_at_the_node_limit_waits() -> None:
     """Ten jobs of 414 GPUs in all do not go on four servers of 105, which takes long to find out."""
-    gpus = [50, 58, 21, 25, 52, 57, 29, 32, 54, 36]
-    jobs = [replace(profile(), worker_demand=np.array([[1000 * n - 1000]])) for n in gpus]
+    jobs = sized(50, 58, 21, 25, 52, 57, 29, 32, 54, 36)
     params: dict[str, object] = {"theta1": 1, "theta2": 1, "cap": "asked", "node_limit": 1}
     result = dorm(jobs, [105] * 4, [0] * 9 + [30], **params)
     assert result.jobs["start_s"].to_list() == [0] * 9 + [216]
-    assert result.summary.policy_counts == NOTHING | {"node_limit": 1, "kept": 1}
+    assert result.summary.policy_counts == NOTHING | {"left_out": 1}
+
+
+def test_at_the_node_limit_without_an_answer_nothing_changes() -> None:
+    """All five fit, but one node does not tell how within so small a loss of fairness."""
+    params: dict[str, object] = {"theta1": 0.01, "theta2": 1, "gap": 0, "node_limit": 1}
+    result = dorm(sized(26, 17, 32, 25, 50), [83] * 4, [0] * 4 + [30], **params)
+    assert result.summary.policy_counts is not None
+    assert result.summary.policy_counts["kept"] == 1
+    assert set(result.events.filter(time_s=30)["event"]) == {"submit"}
+    assert result.jobs["start_s"][4] > 30
 
 
 def test_what_no_server_holds_is_rejected_by_name() -> None:

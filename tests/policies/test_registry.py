@@ -62,7 +62,7 @@ def test_the_built_in_policies_are_listed_in_order_with_their_parameters() -> No
 
 def test_an_unknown_policy_is_refused_with_the_nearest() -> None:
     with pytest.raises(
-        UnknownNameError, match=r"unknown policy 'fif0'\. Did you mean 'fifo'\? Known: chunk_"
+        UnknownNameError, match=r"unknown policy 'fif0'\. Did you mean 'fifo'\? Known: a_online, chunk_"
     ):
         policy_class("fif0")
 

@@ -16,6 +16,8 @@ from ray_sim.solvers.dorm import (
     allocate,
     fair_containers,
     fairness_loss,
+    most_together,
+    place_in_turn,
     utilisation,
 )
 from ray_sim.solvers.milp import Ending
@@ -176,6 +178,27 @@ def test_the_use_found_is_within_the_gap_of_the_best(
     assert fairness_loss(them, found) <= theta1 * 4 + 1e-6
     changed = (found != them.held).any(axis=1)[them.old].sum()
     assert changed <= tolerant_ceil(theta2 * int(them.old.sum()))
+
+
+@given(tiny())
+def test_so_many_fit_together_as_have_an_allocation(given: tuple[Applications, float, float]) -> None:
+    them, _, _ = given
+    n = most_together(them, limits(1.0))
+    assert n == 0 or best_of_all(them.first(n), 1.0, 1.0) is not None
+    assert n == len(them.most) or best_of_all(them.first(n + 1), 1.0, 1.0) is None
+
+
+@given(tiny(), st.lists(st.integers(0, 3), min_size=3, max_size=3), st.lists(st.booleans(), min_size=3))
+def test_in_turn_nobody_gets_more_than_asked_or_there_is(
+    given: tuple[Applications, float, float], counts: list[int], free: list[bool]
+) -> None:
+    them, n = given[0], len(given[0].most)
+    some = np.array(free[:n])
+    placed = place_in_turn(them, np.array(counts[:n]), some)
+    assert (placed >= 0).all()
+    assert (placed[~some] == them.held[~some]).all()
+    assert (placed.sum(axis=1) <= np.array(counts[:n]))[some].all()
+    assert (placed.T @ them.demand <= them.capacity).all()
 
 
 def test_room_in_all_is_no_room_on_a_server() -> None:

@@ -16,11 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ray_sim.experiments.training_file import bundled_training_profiles, load_training_draws
+from ray_sim.kernels.arrays import PARAMETER_SERVER, WORKER
+from ray_sim.kernels.step_time import Rows
+from ray_sim.model.a_online import AOnlineTruth
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from ray_sim.model.job import Exchange
 from ray_sim.model.parameter_blocks import parse_blocks
-from ray_sim.model.training_truth import placement_truth
+from ray_sim.model.training_truth import Nic, placement_truth
 from tests.training import rows
 from tests.worlds import cluster_of
 from workloads.bundles import Bundles, fewest_servers, reasons_against
@@ -281,7 +284,25 @@ def test_chunked_jobs_have_a_chunk_for_each_worker() -> None:
     table = frame_to_table(frame)
     assert table.chunk_profile is not None
     assert not np.isnan(table.chunk_profile.upload_cloud_s).any()
-    assert table.training is None
+
+
+def test_chunked_jobs_train_as_fast_as_a_whole_with_a_worker_for_each_chunk() -> None:
+    frame, _ = enrich(philly(500), load_training_draws("jsac_edge_cloud"), seed=1)
+    table = frame_to_table(frame)
+    assert table.chunk_profile is not None
+    assert table.training is not None
+    jobs, chunks = np.arange(500), frame["chunks"].to_numpy()
+    chunk_us = AOnlineTruth(table.chunk_profile, grid_us=1).chunk_us(jobs, np.ones(500), np.zeros(500, bool))
+    # All tasks on servers of their own, the parameter server last; each pair has the bandwidth to itself.
+    ptr = np.append(0, np.cumsum(chunks + 1))
+    last = np.zeros(ptr[-1], dtype=bool)
+    last[ptr[1:] - 1] = True
+    server = np.arange(ptr[-1]) - np.repeat(ptr[:-1], chunks + 1)
+    role = np.where(last, PARAMETER_SERVER, WORKER)
+    rows = Rows(ptr, server, role, np.ones(ptr[-1], dtype=np.int64))
+    truth = placement_truth(table.training, speed=np.ones(int(chunks.max()) + 1), nic=Nic.PER_LINK)
+    samples_per_s = truth.samples_per_s(jobs, rows)
+    assert table.training.work / samples_per_s * 1e6 == pytest.approx(chunk_us, rel=1e-9, abs=1)
 
 
 JUNK = st.one_of(

@@ -19,7 +19,7 @@ from workloads.fit import KIND_COLUMNS, MIN_CLASS_JOBS, chance_distance, fit, go
 from workloads.provenance import Provenance
 from workloads.schema import with_all_columns
 from workloads.store import read_frame, read_provenance, write_workload
-from workloads.synth import Drawn, Request, draw, synth, synth_file
+from workloads.synth import Drawn, Fit, Request, draw, synth, synth_file
 
 Jobs = Callable[..., pl.DataFrame]
 Real = Callable[[str], Path]
@@ -179,12 +179,12 @@ def test_a_file_is_fitted_drawn_and_told_in_the_provenance(jobs: Jobs, tmp_path:
     write_workload(jobs(50, user=["u"] * 50), MADE, tmp_path / "w.parquet")
     made = synth_file(tmp_path / "w.parquet", Request(30), seed=4)
     assert (made.provenance.options["like"], made.provenance.options["arrivals"]) == ("w.parquet", "poisson")
-    assert made.fit is not None
+    assert isinstance(made.found, Fit)
     assert made.provenance.notes == {
-        **{f"ks {name}": distance for name, distance in made.fit.ks.items()},
+        **{f"ks {name}": distance for name, distance in made.found.ks.items()},
         "left_out": ["user"],
     }
-    assert made.fit.ks["num_gpus"] == made.fit.ks["duration_s"] == 0
+    assert made.found.ks["num_gpus"] == made.found.ks["duration_s"] == 0
     assert ("columns left out", "user") in made.rows()
     paths = [tmp_path / name for name in ("one.parquet", "two.parquet")]
     for path in paths:
@@ -213,14 +213,14 @@ def test_a_real_week_is_matched_in_size_and_run_time_and_by_days_in_its_bursts(
     def made(kind: ArrivalKind | None) -> Drawn:
         return synth_file(tmp_path / "week.parquet", Request(week.height, arrivals=kind), seed=1)
 
-    fits = {kind: made(kind).fit for kind in (None, *ArrivalKind)}
-    for kind, found in fits.items():
-        assert found is not None
+    fits: dict[ArrivalKind | None, Fit] = {}
+    for kind in (None, *ArrivalKind):
+        found = made(kind).found
+        assert isinstance(found, Fit)
+        fits[kind] = found
         print(kind or "default", {name: round(distance, 4) for name, distance in found.ks.items()})  # noqa: T201
         assert found.ks["num_gpus"] < found.ks_by_chance
         assert found.ks["duration_s"] < found.ks_by_chance
     # Philly's jobs come in bursts of some at one second, which no rate by the hour has.
     bursts, rates = fits[ArrivalKind.RESAMPLED], fits[ArrivalKind.DIURNAL]
-    assert bursts is not None
-    assert rates is not None
     assert bursts.ks["inter_arrival_s"] < 0.1 < 0.3 < rates.ks["inter_arrival_s"]

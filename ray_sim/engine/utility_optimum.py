@@ -1,0 +1,101 @@
+"""The exact optimum of a small world of elastic jobs: which worlds it knows, and its jobs in slots."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ray_sim.engine.world import World
+from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, problems_text
+from ray_sim.model.units import US_PER_S, BoolArray
+from ray_sim.model.utility import arrival_slot
+from ray_sim.solvers.pd_ors.job import SlotJob, slot_job
+from ray_sim.solvers.utility_optimum import Optimum, SearchLimits, check_size, utility_optimum
+
+
+def check_optimum(world: World) -> None:
+    """Complain before a run of which the world wants the optimum, if it has none or is too large.
+
+    Raises
+    ------
+    InvalidScenarioError : naming the parameter that asks for the optimum, and what is in its way
+    """
+    if world.optimum_nodes is None:
+        return
+    try:
+        check_size(slot_jobs(world), len(world.cluster))
+    except InvalidInputError as problem:
+        raise InvalidScenarioError(f"{problem}\n  or leave out optimum_nodes, which asks for it") from None
+
+
+def world_optimum(world: World, limits: SearchLimits, counted: BoolArray | None = None) -> Optimum:
+    """The most that schedules in whole slots of a world can earn.
+
+    Parameters
+    ----------
+    counted : (J,) jobs whose utility it is; all without it. The others could only take resources.
+
+    Raises
+    ------
+    InvalidInputError : a world that has no such optimum, or a too large one
+    RunFailedError : the solver failed
+    """
+    jobs = [job for job in slot_jobs(world) if counted is None or counted[job.number]]
+    return utility_optimum(jobs, world.shop.capacity, limits)
+
+
+def whole_slots(world: World) -> int:
+    """T, the slots that end by the horizon; both must be there."""
+    assert world.slot_us is not None
+    return world.horizon_us // world.slot_us
+
+
+def slot_jobs(world: World) -> list[SlotJob]:
+    """The jobs of a world that are there before its last slot, as schedules in whole slots see them.
+
+    Raises
+    ------
+    InvalidInputError : something in the world that such schedules do not know, or a job without work
+    """
+    table, training, slot_us = world.table, world.training, world.slot_us
+    if training is None or training.form != "pd_ors":
+        raise InvalidScenarioError("exact optimum: it knows how jobs train under truth=pd_ors only")
+    if table.utility is None:
+        gaps = list(table.gaps.get("utility", ("it has no utility columns",)))
+        raise InvalidInputError(
+            problems_text("exact optimum: the workload does not say what its jobs are worth", gaps)
+        )
+    if slot_us is None or not world.bounded:
+        raise InvalidScenarioError(
+            "exact optimum: give slots and an end, e.g. -w slot_s=3600 -w horizon_s=36000"
+        )
+    _refuse_disturbances(world)
+    idle = np.flatnonzero(training.profile.work <= 0)
+    if len(idle):
+        raise InvalidInputError(
+            f"exact optimum: job {table.job_id[int(idle[0])]} has no samples to train ({len(idle)} such jobs)"
+        )
+    slots, arrival = whole_slots(world), arrival_slot(table.submit_us, slot_us)
+    return [
+        slot_job(job, int(arrival[job]), slots, slot_us / US_PER_S, training.profile, table.utility)
+        for job in np.flatnonzero(arrival < slots).tolist()
+    ]
+
+
+def _refuse_disturbances(world: World) -> None:
+    """All servers alike fast, always there, for everybody; nothing pauses or slows a job."""
+    training, cluster = world.training, world.cluster
+    assert training is not None
+    slow = cluster.speed != 1.0
+    if slow.any():
+        server = cluster.server_names[int(slow.argmax())]
+        raise InvalidInputError(f"exact optimum: all servers must be of speed 1; {server} is not")
+    unknown = {
+        "partition": world.partition != "none",
+        "availability": len(world.outages.time) > 0 or not world.there.all(),
+        "restart_cost_s": world.restart_us > 0,
+        "data_move_s": training.data_move_us > 0,
+        "straggler_probability": training.stragglers is not None,
+    }
+    for name, there in unknown.items():
+        if there:
+            raise InvalidScenarioError(f"exact optimum: {name} plays no part in it; set up a world without")

@@ -1,0 +1,116 @@
+"""What `ray-sim info --optimum` says: the most that can be earned, and what the certificate says of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from ray_sim.engine.utility_certificate import certify_utility
+from ray_sim.engine.utility_optimum import whole_slots, world_optimum
+from ray_sim.engine.world import World, build_world
+from ray_sim.model.cluster import Cluster
+from ray_sim.model.errors import InvalidScenarioError
+from ray_sim.model.result import UtilityCertificate
+from ray_sim.solvers.utility_optimum import Optimum, SearchLimits
+from workloads.sources import Source
+from workloads.store import frame_to_table, read_frame
+
+_FACTS = ("slot_s", "horizon_s", "overcommit", "truth")
+"""World parameters that the optimum knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptimumInfo:
+    """The exact optimum of a workload on a cluster."""
+
+    workload: str
+    cluster: str
+    jobs: int
+    slots: int
+    optimum: Optimum
+    completed: dict[str, int]
+    """Last slot by job."""
+    certificate: UtilityCertificate
+    """Of a run that earns the optimum."""
+
+    @property
+    def warnings(self) -> list[str]:
+        """What keeps it from being exact."""
+        if self.optimum.proven:
+            return []
+        return ["the search ended at its limit: utility is the best found, no schedule earns more than bound"]
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain nested values, for JSON."""
+        found = self.optimum
+        return {
+            "workload": self.workload,
+            "cluster": self.cluster,
+            "jobs": self.jobs,
+            "slots": self.slots,
+            "utility": found.utility,
+            "bound": found.bound,
+            "gap": found.gap,
+            "proven": found.proven,
+            "completed": self.completed,
+            "certificate": asdict(self.certificate),
+            "warnings": self.warnings,
+        }
+
+    def rows(self) -> list[tuple[str, object]]:
+        """What is shown of them."""
+        found, certificate = self.optimum, self.certificate
+        u3 = "left out" if certificate.u3 is None else certificate.u3
+        return [
+            ("workload", self.workload),
+            ("cluster", self.cluster),
+            ("slots", self.slots),
+            ("jobs", self.jobs),
+            ("jobs that could not complete, even alone", certificate.hopeless),
+            ("jobs that complete in the optimum", len(self.completed)),
+            ("optimal utility" if found.proven else "best utility found", found.utility),
+            ("no schedule earns more than", found.bound),
+            ("gap to that", found.gap),
+            ("certificate: each as early as alone, U1", certificate.u1),
+            ("certificate: at prices, U2", certificate.u2),
+            ("certificate: linear programme, U3", u3),
+            ("gap of the certificate", certificate.gap),
+        ]
+
+
+def describe_optimum(
+    path: Source, cluster: Cluster, facts: Mapping[str, object], limits: SearchLimits
+) -> OptimumInfo:
+    """The most that schedules in whole slots earn on a workload and a cluster, under the truth of PD-ORS.
+
+    Parameters
+    ----------
+    facts : world parameters, of which slot_s and horizon_s are needed
+
+    Raises
+    ------
+    InvalidInputError : the instance is too large, or not one of PD-ORS
+    """
+    world = _world(path, cluster, facts)
+    found = world_optimum(world, limits)
+    certificate = certify_utility(world, found.utility)
+    assert certificate is not None
+    names = world.table.job_id
+    return OptimumInfo(
+        workload=str(path),
+        cluster=cluster.name,
+        jobs=len(world.table),
+        slots=whole_slots(world),
+        optimum=found,
+        completed={names[job]: slot for job, slot in sorted(found.completed.items())},
+        certificate=certificate,
+    )
+
+
+def _world(path: Source, cluster: Cluster, facts: Mapping[str, object]) -> World:
+    if unknown := sorted(set(facts) - set(_FACTS)):
+        raise InvalidScenarioError(
+            f"exact optimum: {', '.join(unknown)} plays no part in it; it knows {', '.join(_FACTS)}"
+        )
+    table = frame_to_table(read_frame(path), cluster.resources)
+    return build_world(table, cluster, params={"truth": "pd_ors", **facts})

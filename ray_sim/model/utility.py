@@ -1,0 +1,77 @@
+"""What a completion is worth: the one definition that runs, bounds and plans share.
+
+See docs/engine.md, "Utility".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ray_sim.model.errors import InvalidInputError, problems_text
+from ray_sim.model.job import UtilityProfile
+from ray_sim.model.units import US_PER_S, FloatArray, IntArray
+
+CLOCK_US = 1
+"""A completion is rounded up to a whole microsecond, so it may stand so much later than it was."""
+
+
+def utility(profile: UtilityProfile, jobs: IntArray, delay_s: FloatArray) -> FloatArray:
+    """What jobs are worth so long after their arrival, max / (1 + exp(decay (d - due))).
+
+    It never overflows; far behind ``due`` it is 0.
+
+    Parameters
+    ----------
+    jobs, delay_s : shapes that broadcast
+
+    Source: Yu et al., Toward Efficient Online Scheduling for Distributed Machine Learning Systems, 1.3.
+    """
+    late = profile.utility_decay_per_s[jobs] * (delay_s - profile.utility_due_s[jobs])
+    small = np.exp(-np.abs(late))
+    share: FloatArray = np.where(late > 0, small, 1.0) / (1.0 + small)
+    return profile.utility_max[jobs] * share
+
+
+def arrival_slot(submit_us: IntArray, slot_us: int) -> IntArray:
+    """a: the first slot that begins when a job is there; slot t is from t to t + 1 slot lengths."""
+    return -(-submit_us // slot_us)
+
+
+def last_slot(end_us: IntArray, slot_us: int) -> IntArray:
+    """t~: the last slot in which a job trained that ended then; one that ends at t + 1 trained in t."""
+    return -(-(end_us - CLOCK_US) // slot_us) - 1
+
+
+def delay_s(end_us: IntArray, submit_us: IntArray, slot_us: int | None) -> FloatArray:
+    """By what the utility of a completed job goes: slots from that of its arrival to its last one.
+
+    A job may be done before its arrival slot, where a policy does not wait for slots; that counts as none.
+    Without slots, that is in the limit of short ones, it is the time from submission to completion.
+    """
+    if slot_us is None:
+        return (end_us - submit_us) / US_PER_S
+    slots = np.maximum(last_slot(end_us, slot_us) - arrival_slot(submit_us, slot_us), 0)
+    seconds: FloatArray = slots * (slot_us / US_PER_S)
+    return seconds
+
+
+def check_utility(profile: UtilityProfile) -> None:
+    """Refuse utilities that are negative, no number, or grow with time.
+
+    Raises
+    ------
+    InvalidInputError : naming the columns and the first such row of each
+    """
+    problems = []
+    for name in ("utility_max", "utility_decay_per_s", "utility_due_s"):
+        values = getattr(profile, name)
+        fine = np.isfinite(values) & (values >= 0)
+        if not fine.all():
+            row = int(np.argmin(fine))
+            grows = "; a utility must not grow with time" if name == "utility_decay_per_s" else ""
+            wrong = len(fine) - int(fine.sum())
+            problems.append(
+                f"{name}: row {row} must be at least 0, is {values[row]:g}{grows} ({wrong} such rows)"
+            )
+    if problems:
+        raise InvalidInputError(problems_text("what jobs are worth", problems))

@@ -1,0 +1,127 @@
+"""OASiS: admission and full schedules by prices, where workers and parameter servers stand apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+import numpy as np
+
+from ray_sim.kernels.arrays import PARAMETER_SERVER, WORKER
+from ray_sim.model.parameters import Parameter
+from ray_sim.model.units import IntArray
+from ray_sim.policies.planned import OPTIONS, Planned, Refusal, Stall, refusal
+from ray_sim.solvers.oasis import Sides, apart, best_schedule, role_constants
+from ray_sim.solvers.pd_ors.job import SlotJob
+from ray_sim.solvers.pd_ors.prices import Cluster
+from ray_sim.solvers.pd_ors.schedule import Planning, Schedule
+
+
+class Oasis(Planned):
+    """Plans each job when it arrives, by prices, with workers and parameter servers on servers of their own.
+
+    The first servers of each partition are for workers.
+
+    Source: Bao, Peng, Wu, Li, Online Job Scheduling in Distributed Machine Learning Clusters, INFOCOM 2018.
+    """
+
+    name: ClassVar[str] = "oasis"
+    section: ClassVar[str] = "6.4"
+    summary: ClassVar[str] = "elastic jobs: admission and schedule by prices, roles on servers apart (OASiS)"
+    parameters: ClassVar[tuple[Parameter, ...]] = (
+        Parameter(
+            "worker_share",
+            "float",
+            0.5,
+            "share of the servers of each partition that is for workers, the first ones; the others are for "
+            "parameter servers. Each side has one at least",
+            source="1.3, figures 8 and 9: half",
+            minimum=0.0,
+            maximum=1.0,
+        ),
+        Parameter(
+            "grid",
+            "choice",
+            "quanta",
+            "parts into which the work of a job is cut. quanta: as `quanta` says; exact: chunk-epochs, E "
+            "times N of them with N = F, which takes long for large jobs",
+            source="6.4",
+            choices=("quanta", "exact"),
+        ),
+        Parameter(
+            "quanta",
+            "int",
+            None,
+            "equal parts of the work of a job; none = 4 for each slot of the horizon, and at least 40",
+            source="1.2, A3",
+            minimum=1,
+        ),
+        *OPTIONS,
+    )
+
+    def __init__(
+        self,
+        worker_share: float = 0.5,
+        grid: str = "quanta",
+        quanta: int | None = None,
+        price_span: float | None = None,
+        unfinished: str = "leave",
+        replan: str = "none",
+        record: bool = False,
+    ) -> None:
+        super().__init__(price_span, unfinished, replan, record)
+        self._worker_share = worker_share
+        self._is_exact = grid == "exact"
+        self._planning = Planning(quanta)
+
+    def _open(self) -> list[Stall]:
+        """Two markets for each partition with two servers or more whose jobs may be worth something."""
+        self._of_partition: dict[int, int] = {}
+        stalls: list[Stall] = []
+        for partition in np.unique(self._world.server_partition).tolist():
+            servers = np.flatnonzero(self._world.server_partition == partition)
+            first = int(np.clip(round(self._worker_share * len(servers)), 1, max(len(servers) - 1, 1)))
+            sides = self._sides(partition, (servers[:first], servers[first:]))
+            if sides:
+                self._of_partition[partition] = len(stalls)
+                stalls += sides
+        return stalls
+
+    def _sides(self, partition: int, servers: tuple[IntArray, IntArray]) -> list[Stall]:
+        clusters = [
+            Cluster(self._world.cluster.capacity[of_side], self._quanta_per_unit) for of_side in servers
+        ]
+        if any(cluster.units <= 0 for cluster in clusters):
+            return []
+        fits = [
+            (self._world.jobs.role_demand[:, [role]] <= cluster.capacity).all(axis=-1).any(axis=-1)
+            for role, cluster in zip((WORKER, PARAMETER_SERVER), clusters, strict=True)
+        ]
+        mine = np.flatnonzero(fits[0] & fits[1] & (self._world.jobs.partition == partition))
+        jobs = [apart(job) for job in map(self.slot_job, mine.tolist()) if job is not None]
+        counted = [job for job in jobs if job.can_end and job.utility[job.shortest - 1] > 0]
+        if not counted:
+            return []
+        return [
+            self._stall(of_side, cluster, role_constants(counted, role, cluster, self._slots))
+            for role, of_side, cluster in zip((WORKER, PARAMETER_SERVER), servers, clusters, strict=True)
+        ]
+
+    def _best_plan(self, job: SlotJob, stalls: Sequence[Stall]) -> Schedule | Refusal:
+        """By `best_schedule`, on the servers of the job's partition."""
+        at = self._of_partition.get(self.partition_of(job.number))
+        if at is None:
+            return Refusal.INFEASIBLE
+        workers, ps = stalls[at : at + 2]
+        outcome = best_schedule(job, Sides(workers.market, ps.market), self._parts(job))
+        if not isinstance(outcome, Schedule):
+            return refusal(outcome)
+        servers = np.concatenate([workers.servers, ps.servers])
+        return replace(outcome, plan=replace(outcome.plan, server=servers[outcome.plan.server]))
+
+    def _parts(self, job: SlotJob) -> int:
+        """Parts of its work."""
+        if not self._is_exact:
+            return self._planning.number_of(self._slots)
+        return int(self._training.epochs[job.number]) * job.most_workers

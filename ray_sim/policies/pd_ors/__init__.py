@@ -1,0 +1,1 @@
+"""PD-ORS as a policy; what it computes is in `ray_sim.solvers.pd_ors`."""

@@ -1,0 +1,137 @@
+"""PD-ORS: admits a job if its best schedule is worth more than it costs at prices that rise with the load."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from ray_sim.model.errors import InvalidScenarioError
+from ray_sim.model.parameters import Parameter
+from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.policies.pd_ors.parameters import PARAMETERS
+from ray_sim.policies.planned import Planned, Refusal, Stall, refusal
+from ray_sim.solvers.pd_ors.gain import Favour, Rounding
+from ray_sim.solvers.pd_ors.job import SlotJob
+from ray_sim.solvers.pd_ors.prices import Cluster, Constants, Ranges, declared_constants, traced_constants
+from ray_sim.solvers.pd_ors.schedule import Planning, Schedule, best_schedule
+
+_FAVOUR: dict[str, Favour] = {"one": "neither", "packing": "packing", "covering": "covering"}
+
+
+class PdOrs(Planned):
+    """Plans each job when it arrives, at prices of servers, resources and slots that rise with the load.
+
+    Source: Yu, Liu, Wu, Ji, Bentley, Toward Efficient Online Scheduling for Distributed Machine Learning
+    Systems, 2021.
+    """
+
+    name: ClassVar[str] = "pd_ors"
+    section: ClassVar[str] = "1"
+    summary: ClassVar[str] = "elastic jobs: admission and full schedule at arrival, by prices (PD-ORS)"
+    parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
+    uses_seed: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        quanta: int | None = None,
+        round: Literal["each", "last"] = "each",  # noqa: A002  # the parameter's name
+        tries: int = 50,
+        gain: str = "one",
+        delta: float = 0.5,
+        constants: str = "trace",
+        declared_utility: Sequence[float] | None = None,
+        declared_demand: Sequence[float] | None = None,
+        declared_work: Sequence[float] | None = None,
+        price_span: float | None = None,
+        unfinished: str = "leave",
+        replan: str = "none",
+        idle: str = "leave",
+        record: bool = False,
+    ) -> None:
+        super().__init__(price_span, unfinished, replan, record, idle)
+        self._planning = Planning(quanta, Rounding(_FAVOUR[gain], delta, tries), round)
+        self._declares = constants == "declared"
+        self._declared = {
+            "declared_utility": declared_utility,
+            "declared_demand": declared_demand,
+            "declared_work": declared_work,
+        }
+
+    def _open(self) -> list[Stall]:
+        """A market for each partition; none for one whose jobs cannot end or are worth nothing."""
+        self._of_partition: dict[int, int] = {}
+        stalls: list[Stall] = []
+        for partition in np.unique(self._world.server_partition).tolist():
+            servers = np.flatnonzero(self._world.server_partition == partition)
+            cluster = Cluster(self._world.cluster.capacity[servers], self._quanta_per_unit)
+            constants = self._constants(cluster, partition)
+            if constants is not None:
+                self._of_partition[partition] = len(stalls)
+                stalls.append(self._stall(servers, cluster, constants))
+        return stalls
+
+    def _constants(self, cluster: Cluster, partition: int) -> Constants | None:
+        """Ends of the prices of a partition."""
+        if cluster.units <= 0:
+            return None
+        if self._declares:
+            return declared_constants(self._ranges(), cluster, self._slots)
+        jobs = [self.slot_job(job) for job in self._fitting(cluster, partition).tolist()]
+        counted = [
+            job for job in jobs if job is not None and job.can_end and job.utility[job.shortest - 1] > 0
+        ]
+        return traced_constants(counted, cluster) if counted else None
+
+    def _fitting(self, cluster: Cluster, partition: int) -> IntArray:
+        """Jobs of a partition of which some server holds a worker, and some a parameter server."""
+        mine = np.flatnonzero(self._world.jobs.partition == partition)
+        demand = self._world.jobs.role_demand[mine]
+        fits = (demand[:, :, None] <= cluster.capacity).all(axis=-1).any(axis=-1).all(axis=-1)
+        return mine[fits]
+
+    def _ranges(self) -> Ranges:
+        """What is declared of jobs.
+
+        Raises
+        ------
+        InvalidScenarioError : a range is missing, or has not as many numbers as it must
+        """
+        resources = self._world.cluster.resources
+        lengths = {"declared_utility": 2, "declared_demand": len(resources), "declared_work": 2}
+        for name, length in lengths.items():
+            given = self._declared[name]
+            if given is None or len(given) != length:
+                what = (
+                    f"one number for each of {', '.join(resources)}"
+                    if name == "declared_demand"
+                    else "2 numbers"
+                )
+                found = "none" if given is None else f"{len(given)}"
+                raise InvalidScenarioError(
+                    f"policy pd_ors: constants=declared needs {what} in {name}, got {found}"
+                )
+        utility, demand, work = (_floats(self._declared[name]) for name in lengths)
+        return Ranges(
+            utility=(float(utility[0]), float(utility[1])),
+            least_demand=demand,
+            work=(float(work[0]), float(work[1])),
+        )
+
+    def _best_plan(self, job: SlotJob, stalls: Sequence[Stall]) -> Schedule | Refusal:
+        """By `best_schedule`, on the servers of the job's partition."""
+        at = self._of_partition.get(self.partition_of(job.number))
+        if at is None:
+            return Refusal.INFEASIBLE
+        stall = stalls[at]
+        outcome = best_schedule(job, stall.market, self._planning, self._streams)
+        self._counted["unsolved_slots"] += outcome.unsolved
+        if not isinstance(outcome, Schedule):
+            return refusal(outcome)
+        return replace(outcome, plan=replace(outcome.plan, server=stall.servers[outcome.plan.server]))
+
+
+def _floats(numbers: Sequence[float] | None) -> FloatArray:
+    return np.array(() if numbers is None else numbers, dtype=np.float64)

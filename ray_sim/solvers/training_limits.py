@@ -1,0 +1,140 @@
+"""How fast elastic jobs can train at best, and what a sample takes of the servers at least.
+
+Both truths, in closed form; docs/certificates.md has the derivations. Nothing that slows a job down, such as
+a straggler or a restart, makes a limit invalid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ray_sim.model.job import Exchange, TrainingProfile
+from ray_sim.model.step_time import pd_ors_sample_s, transfer_s
+from ray_sim.model.training_truth import Nic
+from ray_sim.model.units import FloatArray, IntArray
+
+_MOST = 2.0**62
+"""Stands for a number that nothing bounds."""
+
+_FORGIVEN = 1e-9
+"""Relative lack of room that a rounded quotient is forgiven, so that limits err on the safe side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What no holdings of a pool of servers exceed."""
+
+    samples_per_s: FloatArray
+    """(n,) largest training speed; 0 where a job can never train."""
+    need: FloatArray
+    """(n, R) least quanta x seconds that a sample takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Servers by kind, H of them."""
+
+    capacity: IntArray
+    """(H, R) quanta."""
+    speed: FloatArray
+    """(H,)."""
+    count: IntArray
+    """(H,) servers of each kind."""
+
+
+def pool_of(capacity: IntArray, speed: FloatArray) -> Pool:
+    """Servers, (S, R) and (S,), by kind."""
+    rows = np.column_stack([capacity, speed])
+    _, first, count = np.unique(rows, axis=0, return_index=True, return_counts=True)
+    return Pool(capacity[first], speed[first], count)
+
+
+def pd_ors_limits(profile: TrainingProfile, jobs: IntArray, pool: Pool) -> Limits:
+    """Under the truth of PD-ORS.
+
+    At most F workers train, on one server at the internal rate, as many as fit there with their share of
+    parameter servers; on several at the external rate, as many as fit on all servers as one.
+    """
+    gamma, most = profile.workers_per_ps[jobs], profile.batch[jobs]
+    worker, ps = profile.worker_demand[jobs], profile.ps_demand[jobs]
+    together = worker + ps / gamma[:, None]
+    tau = profile.sample_s[jobs]
+    inside_s = pd_ors_sample_s(profile, jobs, internal=True) - tau
+    between_s = pd_ors_sample_s(profile, jobs, internal=False) - tau
+    fastest, least_s = np.zeros(len(jobs)), np.full(len(jobs), np.inf)
+    for capacity, speed in zip(pool.capacity, pool.speed.tolist(), strict=True):
+        alone = ((worker + ps) <= capacity).all(axis=1)
+        workers = np.where(alone, np.minimum(most, _whole_room(together, capacity)), 0.0)
+        fastest = np.maximum(fastest, workers / (tau / speed + inside_s))
+        least_s = np.where(alone, np.minimum(least_s, tau / speed + inside_s), least_s)
+    if pool.count.sum() > 1:
+        sample_s = tau / pool.speed.max() + between_s
+        workers = np.minimum(most, np.minimum(_most_tasks(worker, pool), _whole_room(together, _total(pool))))
+        fastest = np.maximum(fastest, workers / sample_s)
+        least_s = np.minimum(least_s, sample_s)
+    return Limits(fastest, np.where(fastest > 0, least_s, 0.0)[:, None] * together)
+
+
+def placement_limits(profile: TrainingProfile, jobs: IntArray, pool: Pool, nic: Nic) -> Limits:
+    """Under the placement truth, whatever the exchange."""
+    batch, exchange = profile.batch[jobs], profile.exchange[jobs]
+    worker, ps = profile.worker_demand[jobs], profile.ps_demand[jobs]
+    most_workers, most_ps = _most_tasks(worker, pool), _most_tasks(ps, pool)
+    training = batch * profile.sample_s[jobs] / pool.speed.max()
+    bandwidth = np.maximum(profile.bandwidth_mbps[jobs], profile.internal_bandwidth_mbps[jobs])
+    there_and_back = 2.0 * transfer_s(profile.gradient_mb[jobs], bandwidth)
+    rest, per_worker = profile.step_s[jobs], profile.step_s_per_worker[jobs]
+    per_ps = profile.step_s_per_ps[jobs]
+
+    ring, apart = exchange == Exchange.ALL_REDUCE, exchange == Exchange.ASYNC
+    with_one = there_and_back + per_ps
+    transfer = with_one if nic != Nic.PER_LINK else _least(there_and_back, per_ps, most_ps)
+    in_step = _least(training, per_worker, most_workers) + rest
+    in_ring = rest + np.where(
+        training > there_and_back,
+        _least(np.maximum(training - there_and_back, 0.0), per_worker, most_workers) + there_and_back,
+        training + per_worker,
+    )
+    by_itself = training + transfer + rest + per_worker * most_workers
+    step = np.where(ring, in_ring, in_step + transfer)
+    speed = np.where(apart, most_workers * batch / by_itself, batch / step)
+    speed = np.where((most_workers < 1) | (~ring & (most_ps < 1)), 0.0, speed)
+
+    worker_s = (training + rest + per_worker + np.where(ring, 0.0, transfer)) / batch
+    several = np.maximum(most_workers, 1.0)
+    ps_s = np.where(apart, (training + rest + with_one) / several + per_worker, in_step + with_one) / batch
+    need = worker_s[:, None] * worker + np.where(ring, 0.0, ps_s)[:, None] * ps
+    return Limits(speed, need)
+
+
+def _least(shared: FloatArray, each: FloatArray, most: FloatArray) -> FloatArray:
+    """The least of shared / n + each n over real n from 1 to ``most``."""
+    best = np.sqrt(np.divide(shared, each, out=np.full_like(shared, np.inf), where=each > 0))
+    n = np.clip(best, 1.0, np.maximum(most, 1.0))
+    least: FloatArray = shared / n + each * n
+    return least
+
+
+def _total(pool: Pool) -> IntArray:
+    total: IntArray = (pool.capacity * pool.count[:, None]).sum(axis=0)
+    return total
+
+
+def _whole_room(demand: FloatArray | IntArray, capacity: IntArray) -> FloatArray:
+    """(n,) tasks of each demand that a server of this capacity, (R,), holds."""
+    room = np.full(len(demand), _MOST)
+    for r, amount in enumerate(capacity.tolist()):
+        some = demand[:, r] > 0
+        room[some] = np.minimum(room[some], amount / demand[some, r])
+    whole: FloatArray = np.floor(room * (1.0 + _FORGIVEN))
+    return whole
+
+
+def _most_tasks(demand: IntArray, pool: Pool) -> FloatArray:
+    """(n,) tasks of each demand that all servers hold together."""
+    tasks = np.zeros(len(demand))
+    for capacity, count in zip(pool.capacity, pool.count.tolist(), strict=True):
+        tasks += count * _whole_room(demand, capacity)
+    return np.minimum(tasks, _MOST)

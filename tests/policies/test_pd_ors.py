@@ -1,0 +1,121 @@
+"""PD-ORS in the engine: the worked example, its objectives, and what it takes to declare ranges."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from ray_sim.engine.run import run_world
+from ray_sim.engine.world import World
+from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.result import RunResult
+from ray_sim.policies.registry import create_policy
+from tests.policies.utility_worlds import (
+    SLOT_S,
+    example_1_a,
+    paper_world,
+    pd_ors_job,
+    utility_world,
+    worth,
+)
+
+RANGES = {
+    "constants": "declared",
+    "declared_utility": (1.0, 9.0),
+    "declared_demand": (3.0,),
+    "declared_work": (12.0, 12.0),
+}
+"""Those of example 1.A: L = 1 x 12 / 12 / (2 x 2 x 6) = 1 / 24, U = 9 / 3."""
+
+
+def run(world: World, **params: object) -> RunResult:
+    return run_world(world, create_policy("pd_ors", params))
+
+
+@pytest.mark.parametrize("params", [{}, RANGES])
+def test_example_1_a_runs_as_worked_out(params: dict[str, object]) -> None:
+    # A holds 2 workers and 2 parameter servers in slot 0, B in slot 1; for C nothing is left.
+    result = run(example_1_a(), **params)
+    jobs = result.jobs
+    assert jobs["status"].to_list() == ["completed", "completed", "rejected"]
+    assert jobs["reason"].to_list() == [None, None, "infeasible"]
+    assert jobs["start_s"].to_list()[:2] == [0, SLOT_S]
+    assert jobs["finish_s"].to_list()[:2] == [SLOT_S, 2 * SLOT_S]
+    assert jobs["utility"].to_list() == pytest.approx([5, 3, 0])
+    starts = result.events.filter(pl.col("event") == "start").select("job_id", "role", "count")
+    assert starts.rows() == [("J1", "worker", 2), ("J1", "ps", 2), ("J2", "worker", 2), ("J2", "ps", 2)]
+    assert result.summary.policy_counts == {"admitted": 2, "refused_infeasible": 1, "unsolved_slots": 0}
+
+
+def test_the_dual_of_example_1_a_after_each_arrival() -> None:
+    # D = 2 x 6 x L = 0.5; A: 0.5 + 4.75 + 6 (3 - L) = 23; B: 23 + 2.75 + 6 (3 - L) = 43.5; C changes nothing.
+    utilities = [worth(5, 4), worth(9, 3), worth(2, 1)]
+    found = []
+    for n in (1, 2, 3):
+        world = utility_world([0.0] * n, [pd_ors_job()] * n, utilities[:n], [6], 2)
+        timeline = run(world, record=True, **RANGES).timeline
+        found += [timeline["primal"][-1], timeline["dual"][-1]]
+    assert found == pytest.approx([5, 23, 8, 43.5, 8, 43.5])
+
+    # Worth less than 6 x L = 0.25, it costs more than it is worth and is no sale.
+    result = run(utility_world([0.0], [pd_ors_job()], [worth(0.2, 0.1)], [6], 2), record=True, **RANGES)
+    assert result.jobs["reason"].to_list() == ["price"]
+    assert (result.timeline["primal"][-1], result.timeline["dual"][-1]) == pytest.approx((0, 0.5))
+
+
+@pytest.mark.parametrize("round_", ["each", "last"])
+@pytest.mark.parametrize("gain", ["one", "packing", "covering"])
+def test_whoever_is_admitted_earns_what_was_planned(round_: str, gain: str) -> None:
+    result = run(paper_world(20, 50, 20, 1), record=True, gain=gain, round=round_)
+    summary, timeline = result.summary, result.timeline
+    assert summary.policy_counts is not None
+    assert 0 < summary.policy_counts["admitted"] == summary.completed
+    assert summary.unfinished == 0
+    assert summary.utility == pytest.approx(timeline["primal"][-1])
+    assert (timeline["primal"] <= timeline["dual"]).all()
+    assert summary.utility_certificate is not None
+    assert summary.utility is not None
+    assert summary.utility <= summary.utility_certificate.bound
+
+
+def test_a_narrow_price_span_keeps_room_for_jobs_that_are_worth_more() -> None:
+    # One slot, and each job takes all 6 GPUs. U = 9 / 3. A is first and worth 1: at the trace's L it pays.
+    world = utility_world([0.0] * 2, [pd_ors_job()] * 2, [worth(1, 0.5), worth(9, 3)], [6], 1)
+    assert run(world).jobs["utility"].to_list() == pytest.approx([1, 0])
+    # With L = U / e it would cost 6 x 3 / e = 6.6, B too.
+    narrow = run(world, price_span=1.0)
+    assert narrow.jobs["utility"].to_list() == pytest.approx([0, 9])
+    assert narrow.jobs["reason"].to_list() == ["price", None]
+
+
+def test_objectives_are_recorded_on_request_only() -> None:
+    assert not {"primal", "dual"} & set(run(example_1_a()).timeline.columns)
+
+
+@pytest.mark.parametrize(
+    ("params", "text"),
+    [
+        ({"constants": "declared"}, "constants=declared needs 2 numbers in declared_utility, got none"),
+        ({**RANGES, "declared_demand": (1.0, 2.0)}, "one number for each of gpu in declared_demand, got 2"),
+        ({**RANGES, "declared_work": (2.0, 1.0)}, "must rise"),
+    ],
+)
+def test_ranges_that_say_too_little_are_refused(params: dict[str, object], text: str) -> None:
+    with pytest.raises(InvalidInputError, match=text):
+        run(example_1_a(), **params)
+
+
+def test_each_partition_has_prices_of_its_own() -> None:
+    # In vc a as in example 1.A. In vc b one job alone, that is worth little: were its prices those of vc a,
+    # where the lowest is 1 / 24, it would cost 0.25 and not pay.
+    world = utility_world(
+        [0.0] * 4,
+        [pd_ors_job()] * 4,
+        [worth(5, 4), worth(9, 3), worth(2, 1), worth(0.2, 0.1)],
+        [6, 6],
+        2,
+        vc=["a", "a", "a", "b"],
+        server_vc=["a", "b"],
+        partition="vc",
+    )
+    assert run(world).jobs["utility"].to_list() == pytest.approx([5, 3, 0, 0.2])

@@ -1,0 +1,136 @@
+"""OASiS: the worked example, its constants, and the best schedule against all schedules there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+
+from ray_sim.kernels.arrays import PARAMETER_SERVER, WORKER
+from ray_sim.solvers.oasis import Sides, best_schedule, role_constants
+from ray_sim.solvers.pd_ors.job import SlotJob
+from ray_sim.solvers.pd_ors.market import Market
+from ray_sim.solvers.pd_ors.prices import Constants
+from ray_sim.solvers.pd_ors.schedule import Infeasible, NotWorthIt, Obstacle, Schedule
+from tests.solvers.pd_ors.small import floats, ints, servers
+
+EXAMPLE_D = SlotJob(
+    number=0,
+    arrival=0,
+    samples=6.0,  # E = 2 epochs of N = 3 chunks
+    theta_internal=0.1,  # never used: the roles have servers of their own
+    theta_external=1.0,  # k = 10 (0.05 + 0.05)
+    most_workers=3,
+    workers_per_ps=2.0,
+    worker_demand=ints(2),
+    ps_demand=ints(1),
+    utility=floats(20, 12, 9),
+)
+
+
+def side(capacity: list[int], prices: list[float], slots: int) -> Market:
+    """One resource at the same prices in every slot."""
+    cluster = servers(*([c] for c in capacity))
+    price = np.tile(np.array(prices)[:, None], (slots, 1, 1))
+    return Market(cluster, Constants(0.1, floats(10)), np.zeros(price.shape, dtype=np.int64), price)
+
+
+def test_example_6_d_takes_two_slots() -> None:
+    # Two slots: 3 workers (2 on the cheap server: 2 x 2 x 0.5; 1 on the other: 2 x 1), 2 PS (0.8): 9.6,
+    # and 12 - 9.6 = 2.4.
+    # Three slots: 2 workers (2) and 1 PS (0.4): 7.2, 9 - 7.2 = 1.8.
+    sides = Sides(side([4, 4], [0.5, 1], 3), side([2], [0.4], 3))
+    found = best_schedule(EXAMPLE_D, sides, 6)
+    assert isinstance(found, Schedule)
+    assert (found.end, found.cost, found.payoff) == pytest.approx((1, 9.6, 2.4))
+    rows = zip(found.plan.slot, found.plan.server, found.plan.workers, found.plan.ps, strict=True)
+    of_slot = [(0, 2, 0), (1, 1, 0), (2, 0, 2)]  # servers 0 and 1 are for workers
+    assert [tuple(map(int, row)) for row in rows] == [(slot, *row) for slot in (0, 1) for row in of_slot]
+    later = best_schedule(replace(EXAMPLE_D, utility=floats(20, 11, 9)), sides, 6)
+    assert isinstance(later, Schedule)
+    assert (later.end, later.payoff) == pytest.approx((2, 1.8))
+
+
+def test_the_constants_of_example_6_d() -> None:
+    # 6 worker-slots. Workers: 6 x 2 = 12 of 3 slots x 8: 1 / eta = 12 / 24, L = 9 / (4 x 2 x 12). 3 workers
+    # take ceil(6 / 3) = 2 slots: U = f(1) / 2.
+    # Parameter servers: 6 x 1 = 6 of 3 x 2, L = 9 / (4 x 1 x 6), U = f(1) / 1.
+    workers = role_constants([EXAMPLE_D], WORKER, servers([4], [4]), 3)
+    ps = role_constants([EXAMPLE_D], PARAMETER_SERVER, servers([2]), 3)
+    assert (workers.lowest, workers.highest[0]) == pytest.approx((9 / 96, 6))
+    assert (ps.lowest, ps.highest[0]) == pytest.approx((9 / 24, 12))
+
+
+@pytest.mark.parametrize(
+    ("job", "obstacle"),
+    [
+        (replace(EXAMPLE_D, samples=10.0), Obstacle.HORIZON),  # 3 slots of 3 workers
+        (replace(EXAMPLE_D, ps_demand=ints(3)), Obstacle.ROOM),
+    ],
+)
+def test_what_cannot_be_done_says_why(job: SlotJob, obstacle: Obstacle) -> None:
+    outcome = best_schedule(job, Sides(side([4, 4], [0.5, 1], 3), side([2], [0.4], 3)), 6)
+    assert outcome == Infeasible(obstacle)
+
+
+def all_costs(job: SlotJob, sides: Sides, slot: int) -> dict[int, float]:
+    """For every number of workers in a slot the least cost of all placements of them and their PSs."""
+
+    def least(market: Market, demand: np.ndarray, tasks: int) -> float:
+        free = market.cluster.capacity - market.load[slot]
+        price = (market.price[slot] * demand).sum(axis=1)
+        ways = product(range(tasks + 1), repeat=len(free))
+        fine = (n for n in ways if sum(n) == tasks and (np.outer(n, demand) <= free).all())
+        return min((float(np.dot(n, price)) for n in fine), default=np.inf)
+
+    costs = {0: 0.0}
+    for workers in range(1, job.most_workers + 1):
+        ps = -(-workers // int(job.workers_per_ps))
+        costs[workers] = least(sides.workers, job.worker_demand, workers) + least(sides.ps, job.ps_demand, ps)
+    return costs
+
+
+def all_payoffs(job: SlotJob, sides: Sides) -> Iterator[float]:
+    """Of every number of workers in every slot that is enough."""
+    slots = [list(all_costs(job, sides, t).items()) for t in range(job.arrival, len(sides.ps.load))]
+    for choice in product(*slots):
+        if sum(n for n, _ in choice) >= job.samples:
+            end = max(slot for slot, (n, _) in enumerate(choice) if n)
+            yield float(job.utility[end]) - sum(cost for _, cost in choice)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_exact_search_finds_the_best_of_all_schedules(seed: int) -> None:
+    # k = 1: a chunk-epoch is a worker-slot, so whole chunk-epochs leave nothing out.
+    draw = np.random.default_rng(seed)
+    slots, arrival = 3, int(draw.integers(0, 2))
+    most = int(draw.integers(1, 4))
+    job = replace(
+        EXAMPLE_D,
+        arrival=arrival,
+        samples=float(most * draw.integers(1, 3)),
+        most_workers=most,
+        workers_per_ps=float(draw.integers(1, 4)),
+        worker_demand=draw.integers(0, 3, 2),
+        ps_demand=draw.integers(0, 3, 2),
+        utility=np.sort(draw.integers(1, 30, slots - arrival))[::-1].astype(np.float64),
+    )
+    markets = []
+    for _ in range(2):
+        cluster = servers(*draw.integers(1, 7, (2, 2)).tolist())
+        load = np.minimum(draw.integers(0, 4, (slots, 2, 2)), cluster.capacity)
+        constants = Constants(0.1, floats(3, 5))
+        markets.append(Market(cluster, constants, load, constants.prices(load, cluster.capacity)))
+    sides = Sides(*markets)
+    best = max(all_payoffs(job, sides), default=-np.inf)
+    outcome = best_schedule(job, sides, int(job.samples))
+    if np.isinf(best):
+        assert isinstance(outcome, Infeasible)
+    elif best <= 0:
+        assert isinstance(outcome, NotWorthIt)
+    else:
+        assert isinstance(outcome, Schedule)
+        assert outcome.payoff == pytest.approx(best)
