@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake
-    from ray_sim.engine.decision import Decision, Dispatch, Estimates
+    from ray_sim.engine.decision import Decision, Dispatch, Estimates, NewKeys
     from ray_sim.engine.simulation import Simulation
     from ray_sim.engine.world import build_world
     from ray_sim.experiments.cluster_file import load_cluster
@@ -24,6 +24,7 @@ _HOMES = {
     "Dispatch": "ray_sim.engine.decision",
     "Estimates": "ray_sim.engine.decision",
     "GrantedWorld": "ray_sim.engine.contract",
+    "NewKeys": "ray_sim.engine.decision",
     "Parameter": "ray_sim.model.parameters",
     "Policy": "ray_sim.engine.contract",
     "RunResult": "ray_sim.model.result",
@@ -42,6 +43,7 @@ __all__ = [
     "Dispatch",
     "Estimates",
     "GrantedWorld",
+    "NewKeys",
     "Parameter",
     "Policy",
     "RunResult",

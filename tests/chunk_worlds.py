@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake
-from ray_sim.engine.decision import Decision, Dispatch
+from ray_sim.engine.decision import Decision, Dispatch, NewKeys
 from ray_sim.engine.world import Partition, World, build_world
 from ray_sim.kernels.arrays import PARAMETER_SERVER
 from ray_sim.model.cluster import Cluster, ServerKind
@@ -126,7 +126,7 @@ def first_idle_ps(view: View, cloud: Collection[int] = ()) -> dict[int, list[tup
 
 
 class Script(Policy):
-    """Dispatches at the seconds written; parameter servers go to whoever is active, if it ``serves``.
+    """Dispatches and gives keys at the seconds written; active jobs get parameter servers if it ``serves``.
 
     A chunk whose server is not there goes to the first worker that is, or waits for one; so does a chunk
     that was lost, whose own worker comes first.
@@ -139,8 +139,14 @@ class Script(Policy):
     chunked: ClassVar[bool] = True
 
     def __init__(
-        self, script: Mapping[float, Sequence[Row]], *, overtake: bool = True, serves: bool = True
+        self,
+        script: Mapping[float, Sequence[Row]],
+        *,
+        keys: Mapping[float, Sequence[tuple[int, int]]] | None = None,
+        overtake: bool = True,
+        serves: bool = True,
     ) -> None:
+        self._keys = tuple((round(at * 1e6), tuple(rows)) for at, rows in sorted((keys or {}).items()))
         self._script = tuple((round(time_s * 1e6), tuple(rows)) for time_s, rows in sorted(script.items()))
         self._overtake, self._serves = overtake, serves
 
@@ -152,9 +158,18 @@ class Script(Policy):
 
     def decide(self, view: View) -> Decision:
         dispatch = self._dispatch(view) if len(view.returned) or self._anything_new(view) else None
-        following = next((at for at, _ in self._script if at > view.now_us), NEVER_US)
+        later = [at for at, _ in (*self._script, *self._keys) if at > view.now_us]
         holdings = first_idle_ps(view, self._cloud) if self._serves else {}
-        return Decision.of(holdings, dispatch=dispatch, review_us=following)
+        return Decision.of(
+            holdings, dispatch=dispatch, keys=self._new_keys(view), review_us=min(later, default=NEVER_US)
+        )
+
+    def _new_keys(self, view: View) -> NewKeys | None:
+        written = dict(rows for at, of_time in self._keys if at == view.now_us for rows in of_time)
+        there = np.intersect1d(np.array(list(written), dtype=np.int64), [*view.waiting, *view.running])
+        if not view.reviewed or len(there) == 0:
+            return None
+        return NewKeys(there, np.array([written[job] for job in there.tolist()], dtype=np.int64))
 
     def _anything_new(self, view: View) -> bool:
         written = [at for at, _ in self._script if self._told < at <= view.now_us]

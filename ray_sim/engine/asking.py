@@ -18,6 +18,7 @@ from ray_sim.model.units import IntArray
 LEAST_LOADED = "least_loaded"
 INCREMENTS = "increments"
 BETAS = "betas"
+TIME_LEFT = "time_left"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +84,14 @@ def _betas(workers: Workers, query: Query) -> State:
     return {"betas": workers.queues.betas(query.now_us)[workers.partition >= 0]}
 
 
+def _time_left(workers: Workers, query: Query) -> State:
+    """Of ``jobs`` those with chunks here, and what they need at least, see `ChunkQueues.time_left`."""
+    return {"rows": workers.queues.time_left(query.arrays["jobs"], query.now_us)}
+
+
 ANSWERS: dict[str, Callable[[Workers, Query], State]] = {
     LEAST_LOADED: _least_loaded,
     INCREMENTS: _increments,
     BETAS: _betas,
+    TIME_LEFT: _time_left,
 }

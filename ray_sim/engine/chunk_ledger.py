@@ -6,17 +6,19 @@ Sites let chunks progress; here their reports become the ledger, and decisions b
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from ray_sim.engine.chunk_world import ChunkWorld
 from ray_sim.engine.decision import NO_JOBS, Decision, Dispatch
 from ray_sim.engine.holdings import Holdings, State, nothing_for, part
+from ray_sim.engine.rounding import Rounding
 from ray_sim.engine.site import Commands
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import MOVE, NEVER, PARAMETER_SERVER, START, STOP, Changes, Ledger, Recorder
 from ray_sim.kernels.chunk_ledger import Chunked, book_events, new_chunked, note_stall
-from ray_sim.kernels.chunks import LOST
+from ray_sim.kernels.chunks import COMPLETE, LOST
 from ray_sim.kernels.record import add_event
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.units import BoolArray, IntArray
@@ -42,6 +44,15 @@ def chunk_ledger_for(world: World, policy: str, *, chunked: bool) -> ChunkLedger
     return None if world.chunks is None else ChunkLedger(world.chunks)
 
 
+@dataclass(frozen=True, slots=True)
+class ChunkedOutcome:
+    """What a run of chunked jobs leaves beside the rest."""
+
+    stalled_us: IntArray
+    """(J,) time as an active job without a parameter server."""
+    rounding: Rounding
+
+
 class ChunkLedger:
     """Chunked jobs of one run."""
 
@@ -52,6 +63,7 @@ class ChunkLedger:
         """Chunks that are on a worker or done: all of the first job, then those of the second, and so on."""
         self.used: IntArray = np.zeros(2, dtype=np.int64)
         """Worker slots and parameter-server slots in use."""
+        self._rounding = Rounding(world)
         self._finished = np.empty(len(world.chunks), dtype=np.int64)
 
     @property
@@ -87,6 +99,7 @@ class ChunkLedger:
     ) -> tuple[IntArray, bool]:
         """Book what sites report; returns the jobs completed, and whether other jobs are active now."""
         slots = self.world.slots
+        self._note_completed(events[events[:, 0] == COMPLETE])
         n, changed = book_events(
             now_us,
             events,
@@ -100,6 +113,10 @@ class ChunkLedger:
             self._finished,
         )
         return self._finished[:n].copy(), changed
+
+    def _note_completed(self, events: IntArray) -> None:
+        if len(events):
+            self._rounding.note_completed(events[:, 1], events[:, 3], self.jobs.in_cloud[events[:, 1]])
 
     def lose_ps(self, now_us: int, server: int, holdings: Holdings) -> IntArray:
         """Whoever holds a parameter server on this server loses it; returns these jobs, sorted."""
@@ -126,7 +143,7 @@ class ChunkLedger:
         """Book a decision, which has been checked, and say what the sites are to be told."""
         changes, dispatch = decision.changes, decision.dispatch
         changes = None if changes is None or changes.size[0] == 0 else changes
-        jobs, chunks, ended = NO_JOBS, None, None
+        jobs, chunks, ended, keys = NO_JOBS, None, None, None
         if len(decision.evict):
             ended = self._end(now_us, decision.evict, holdings)
         if changes is not None:
@@ -135,8 +152,10 @@ class ChunkLedger:
         if dispatch is not None:
             chunks = self._dispatch(now_us, dispatch, holdings)
             jobs = np.union1d(jobs, dispatch.job)
+        if decision.keys is not None and len(decision.keys.job):
+            keys = np.stack([decision.keys.job, decision.keys.key], axis=1)
         ps = np.stack([jobs, self.jobs.holds_ps[jobs]], axis=1).astype(np.int64) if len(jobs) else None
-        return Commands(ended=ended, changes=changes, ps=ps, chunks=chunks)
+        return Commands(ended=ended, changes=changes, keys=keys, ps=ps, chunks=chunks)
 
     def _end(self, now_us: int, evicted: IntArray, holdings: Holdings) -> IntArray | None:
         """Free what evicted jobs hold; returns those of which sites know, if there are any."""
@@ -171,6 +190,7 @@ class ChunkLedger:
         self._decide_zeta(jobs, to_cloud, holdings)
         self.dispatched[self.number(jobs, dispatch.unit)] = True
         np.subtract.at(self.jobs.undispatched, jobs, 1)
+        self._rounding.note_dispatched(now_us, jobs, to_cloud)
         return np.stack(
             [
                 workers,
@@ -200,19 +220,22 @@ class ChunkLedger:
         in_cloud[back[self.on_workers(back) == 0]] = False
         in_cloud[np.setdiff1d(whole, elsewhere)] = True
 
-    def stalled_us(self, until_us: int) -> IntArray:
-        """(J,) time of each job as an active one without a parameter server."""
+    def outcome(self, until_us: int) -> ChunkedOutcome:
+        """What is left at the end of the run."""
         since = self.jobs.stalled_since
-        return self.jobs.stalled + np.where(since < NEVER, until_us - since, 0)
+        stalled_us = self.jobs.stalled + np.where(since < NEVER, until_us - since, 0)
+        return ChunkedOutcome(stalled_us, self._rounding)
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
         jobs = {f"jobs.{name}": array.copy() for name, array in self.jobs._asdict().items()}
-        return {**jobs, "dispatched": self.dispatched.copy(), "used": self.used.copy()}
+        rounding = {f"rounding.{name}": array for name, array in self._rounding.state().items()}
+        return {**jobs, **rounding, "dispatched": self.dispatched.copy(), "used": self.used.copy()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
         self.jobs = Chunked(**{name: array.copy() for name, array in part(state, "jobs").items()})
+        self._rounding.restore(part(state, "rounding"))
         self.dispatched[:] = state["dispatched"]
         self.used[:] = state["used"]
 

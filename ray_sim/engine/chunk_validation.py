@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ray_sim.engine.chunk_ledger import ChunkLedger
-from ray_sim.engine.decision import Decision, Dispatch
+from ray_sim.engine.decision import Decision, Dispatch, NewKeys
 from ray_sim.engine.faults import job_name
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import PARAMETER_SERVER, RUNNING, WAITING, Changes, Ledger
 from ray_sim.model.errors import InfeasibleDecisionError
-from ray_sim.model.units import US_PER_S, BoolArray
+from ray_sim.model.units import US_PER_S, BoolArray, IntArray
 
 
 def check_chunks(
@@ -35,6 +35,8 @@ def check_chunks(
         _check_ps(where, now_us, world, chunked, decision.changes)
     if decision.dispatch is not None:
         _check_dispatch(where, world, ledger, chunked, decision.dispatch, available)
+    if decision.keys is not None:
+        _check_keys(where, now_us, world, ledger, decision.keys, decision.evict)
 
 
 def _check_ends(where: str, now_us: int, world: World, chunked: ChunkLedger, decision: Decision) -> None:
@@ -129,3 +131,30 @@ def _check_dispatch(
                 f"at {where} dispatches chunk {unit[first]} of {job_name(world, int(job[first]))} to worker "
                 f"{worker[first]}: {text}"
             )
+
+
+def _check_keys(
+    where: str, now_us: int, world: World, ledger: Ledger, keys: NewKeys, evicted: IntArray
+) -> None:
+    """Jobs in the system, each once and in order; in whole slots between slots."""
+    job, shop = keys.job, world.shop
+    if len(job) != len(keys.key):
+        raise InfeasibleDecisionError(
+            f"at {where} gives {len(job)} jobs {len(keys.key)} new keys; give one of each"
+        )
+    if (np.diff(job) <= 0).any():
+        raise InfeasibleDecisionError(f"at {where} gives new keys to jobs that are not sorted, or twice")
+    if len(job) == 0:
+        return
+    if job[0] < 0 or job[-1] >= len(shop.submit):
+        raise InfeasibleDecisionError(f"at {where} gives new keys to jobs that do not exist: {job.tolist()}")
+    absent = ~np.isin(ledger.status[job], (WAITING, RUNNING)) | np.isin(job, evicted)
+    if absent.any():
+        name = job_name(world, int(job[np.argmax(absent)]))
+        raise InfeasibleDecisionError(f"at {where} gives a new key to {name}, which is not in the system now")
+    facts = world.chunks
+    if facts is not None and facts.whole_slots and now_us % facts.truth.grid_us:
+        raise InfeasibleDecisionError(
+            f"at {where} gives new keys within a slot of {facts.truth.grid_us / US_PER_S:g} s; with "
+            f"slot_fill=whole they change between slots only"
+        )

@@ -37,6 +37,8 @@ class ChunkWorld:
     """(S,) slots for parameter servers; of a cloud, one for every job."""
     in_cloud: BoolArray
     """(S,)."""
+    preemption_us: int
+    """What a chunk owes more each time it is preempted, on the grid."""
     first_chunk: IntArray
     """(J + 1,) prefix sums of the numbers of chunks."""
 
@@ -82,14 +84,21 @@ class ChunkWorld:
 
 
 def chunk_world(
-    table: JobTable, cluster: Cluster, slot_us: int | None, slot_fill: str, speed_up: float = 1.0
+    table: JobTable,
+    cluster: Cluster,
+    slot_us: int | None,
+    slot_fill: str,
+    *,
+    speed_up: float = 1.0,
+    preemption_us: int = 0,
 ) -> ChunkWorld:
     """The chunked world of a workload and a cluster.
 
     Parameters
     ----------
-    slot_fill : ``whole`` rounds upload ends and chunk lengths up to slots, ``fractional`` to microseconds
+    slot_fill : ``whole`` rounds upload ends, lengths and costs up to slots, ``fractional`` to microseconds
     speed_up : > 0, see `AOnlineTruth`
+    preemption_us : what each preemption costs the chunk that loses its worker
 
     Raises
     ------
@@ -103,7 +112,9 @@ def chunk_world(
     profile = _complete_profile(table)
     grid_us = slot_us if slot_fill == "whole" and slot_us is not None else 1
     truth = AOnlineTruth(profile, grid_us, speed_up)
-    _check_amount(table, replace(truth, speed_up=min(speed_up, 1.0)), cluster)  # bounds are for speed 1
+    preemption_us = -(-preemption_us // grid_us) * grid_us
+    slowest = replace(truth, speed_up=min(speed_up, 1.0))  # bounds are for speed 1
+    _check_amount(table, slowest, cluster, preemption_us)
     slots = WorkerSlots.of_cluster(cluster)
     return ChunkWorld(
         truth=truth,
@@ -111,6 +122,7 @@ def chunk_world(
         speed=cluster.speed[slots.server],
         ps=np.where(cluster.in_cloud, len(table), cluster.ps_slots),
         in_cloud=cluster.in_cloud,
+        preemption_us=preemption_us,
         first_chunk=np.concatenate([[0], np.cumsum(profile.chunks)]).astype(np.int64),
     )
 
@@ -137,7 +149,7 @@ def _complete_profile(table: JobTable) -> ChunkProfile:
     return profile
 
 
-def _check_amount(table: JobTable, truth: AOnlineTruth, cluster: Cluster) -> None:
+def _check_amount(table: JobTable, truth: AOnlineTruth, cluster: Cluster, preemption_us: int) -> None:
     """Refuse what neither memory nor the clock could hold."""
     profile, workers = truth.profile, int(cluster.worker_slots.sum())
     if workers > MAX_CHUNKS:
@@ -154,11 +166,13 @@ def _check_amount(table: JobTable, truth: AOnlineTruth, cluster: Cluster) -> Non
     slowest_s = truth.minibatch_s(np.arange(n), np.full(n, cluster.speed.min()), np.zeros(n, np.bool_))
     training_s = profile.epochs * profile.minibatches_per_chunk * slowest_s
     upload_s = profile.upload_edge_s + profile.upload_cloud_s
-    work_s = profile.chunks * (training_s + upload_s + 2 * truth.grid_us / US_PER_S)
+    # A chunk that comes preempts one at most.
+    besides_s = (2 * truth.grid_us + preemption_us) / US_PER_S
+    work_s = profile.chunks * (training_s + upload_s + besides_s)
     if work_s.sum() > _MAX_WORK_S:
         longest = int(np.argmax(work_s))
         raise InvalidScenarioError(
             f"truth=a_online: all jobs take {work_s.sum():.3g} s of workers, more than can be simulated, job "
             f"{table.job_id[longest]} alone {work_s[longest]:.3g} s; check its epochs, "
-            f"minibatches_per_chunk, minibatch_s, gradient_mb and bandwidth_mbps"
+            f"minibatches_per_chunk, minibatch_s, gradient_mb and bandwidth_mbps, and preemption_cost_s"
         )

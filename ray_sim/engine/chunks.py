@@ -20,6 +20,7 @@ from ray_sim.kernels.chunks import (
     loads_at,
     new_queues,
     resume,
+    set_keys,
     set_ps,
 )
 from ray_sim.kernels.increments import Candidates, betas, expect, forget, new_plans, send
@@ -41,11 +42,13 @@ class ChunkQueues:
     Time moves only in `advance`, never past `next_us`. Workers are numbered from 0 here.
     """
 
-    def __init__(self, on_demand: BoolArray, n_jobs: int) -> None:
+    def __init__(self, on_demand: BoolArray, n_jobs: int, preemption_us: int = 0) -> None:
         self._on_demand = on_demand
         self._n_jobs = n_jobs
+        self._preemption_us = preemption_us
+        """Work that a chunk owes more each time it is preempted."""
         self._now_us = 0
-        self._q: Queues = new_queues(_FEWEST, on_demand, n_jobs)
+        self._q: Queues = new_queues(_FEWEST, on_demand, n_jobs, preemption_us)
         self._gone, self._ended = _NOTHING, _NOTHING
         """Workers and jobs whose chunks leave first of all that happens next."""
         self._following = NEVER_US
@@ -64,6 +67,11 @@ class ChunkQueues:
     def set_ps(self, holdings: IntArray) -> None:
         """Note who holds a parameter server from now on: (n, 2) rows job, 0 or 1."""
         self._following = set_ps(self._q, self._now_us, np.ascontiguousarray(holdings))
+
+    def set_keys(self, keys: IntArray) -> None:
+        """Give all chunks of some jobs another key: (n, 2) rows job, key, by job."""
+        jobs, new = (np.ascontiguousarray(column) for column in keys.T)
+        self._following = set_keys(self._q, self._now_us, jobs, new)
 
     def lose(self, workers: IntArray) -> None:
         """What is on these workers is lost."""
@@ -96,6 +104,28 @@ class ChunkQueues:
         loads = np.empty(len(self._on_demand), dtype=np.int64)
         loads_at(self._q, now_us, loads)
         return loads, self._q.rows.copy()
+
+    def time_left(self, jobs: IntArray, now_us: int) -> IntArray:
+        """(n, 2) rows job, microseconds that its chunks here need at least, of the jobs with any.
+
+        As if its worker served nothing else, once a chunk has been uploaded.
+        """
+        q = self._q
+        live = np.flatnonzero(q.phase[: q.size[ROWS]] != DONE)
+        live = live[np.isin(q.job[live], jobs)]
+        if len(live) == 0:
+            return np.empty((0, 2), dtype=np.int64)
+        left = q.left[live] - np.where(q.phase[live] == RUNNING, now_us - q.anchor[live], 0)
+        # A chunk's own worker on demand trains no other.
+        group = np.where(self._on_demand[q.worker[live]], -1 - live, q.worker[live])
+        _, of = np.unique(np.stack([q.job[live], group]), axis=1, return_inverse=True)
+        in_turn = np.zeros(len(live), dtype=np.int64)
+        np.add.at(in_turn, of, left)
+        alone = np.maximum(q.ready[live] - now_us, 0) + left
+        found, at = np.unique(q.job[live], return_inverse=True)
+        longest = np.zeros(len(found), dtype=np.int64)
+        np.maximum.at(longest, at, np.maximum(alone, in_turn[of]))
+        return np.stack([found, longest], axis=1)
 
     def betas(self, now_us: int) -> FloatArray:
         """(W,) sum over the chunks on each worker of (work left) / key, of keys above 0."""
@@ -164,13 +194,13 @@ class ChunkQueues:
         self._q = q._replace(queue=queue)
 
     def state(self) -> State:
-        """Arrays that `restore` takes: chunks not done in the order of dispatch, with phase and anchor."""
+        """Arrays that `restore` takes: chunks not done, in the order of dispatch, with all that is theirs."""
         q = self._q
         live = np.flatnonzero(q.phase[: q.size[ROWS]] != DONE)
         columns = [getattr(q, name)[live] for name in (*CHUNK_COLUMNS, "phase")]
         anchor = np.where(q.phase[live] == RUNNING, q.anchor[live], 0)
         return {
-            "rows": np.stack([*columns, anchor], axis=1).astype(np.int64),
+            "rows": np.stack([*columns, anchor, q.owed[live]], axis=1).astype(np.int64),
             "holds_ps": np.flatnonzero(q.holds_ps),
             "gone": self._gone.copy(),
             "ended": self._ended.copy(),
@@ -184,13 +214,13 @@ class ChunkQueues:
 
     def _build(self, state: Mapping[str, np.ndarray], room: int) -> None:
         self._now_us = int(state["clock"][0])
-        self._q = new_queues(room, self._on_demand, self._n_jobs)
+        self._q = new_queues(room, self._on_demand, self._n_jobs, self._preemption_us)
         self._q.holds_ps[state["holds_ps"]] = True
         chunks = np.ascontiguousarray(state["rows"][:, : len(CHUNK_COLUMNS)])
         self._make_queues_longer(np.bincount(chunks[:, 0], minlength=len(self._on_demand)))
         add_rows(self._q, self._now_us, chunks)
-        phase, anchor = (np.ascontiguousarray(column) for column in state["rows"][:, -2:].T)
-        self._following = resume(self._q, self._now_us, phase, anchor)
+        phase, anchor, owed = (np.ascontiguousarray(column) for column in state["rows"][:, -3:].T)
+        self._following = resume(self._q, self._now_us, phase, anchor, owed)
 
 
 def _among(numbers: IntArray, n: int) -> BoolArray:

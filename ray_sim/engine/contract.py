@@ -12,13 +12,13 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from ray_sim.engine.alike import kinds_of_servers
-from ray_sim.engine.asking import BETAS, INCREMENTS, LEAST_LOADED, Query
+from ray_sim.engine.asking import BETAS, INCREMENTS, LEAST_LOADED, TIME_LEFT, Query
 from ray_sim.engine.chunk_ledger import ChunkLedger
 from ray_sim.engine.chunk_world import ChunkWorld
 from ray_sim.engine.decision import NO_JOBS, Decision
 from ray_sim.engine.elastic import ElasticRun, Losses
 from ray_sim.engine.fleet import Fleet
-from ray_sim.engine.holdings import Holdings, State, part
+from ray_sim.engine.holdings import Holdings, State, Stateful, part
 from ray_sim.engine.new_chunks import NewChunks, merged
 from ray_sim.engine.order import gang_gpus, order_rule
 from ray_sim.engine.service import Service
@@ -42,12 +42,22 @@ OBSERVATIONS = frozenset(
 """Observations a policy may declare in `sees`, beside columns."""
 
 COLUMNS = frozenset(
-    {"duration_s", "num_gpus", "vc", "user", "priority", "chunk_profile", "training_profile", "utility"}
+    {
+        "duration_s",
+        "num_gpus",
+        "vc",
+        "user",
+        "priority",
+        "chunk_profile",
+        "training_profile",
+        "utility",
+        "deadline",
+    }
 )
 """Columns of jobs a policy may declare in `sees`. Arrival, gang and demand are always seen, and the number
-of chunks; `chunk_profile` is all else that says how long chunks take, `training_profile` all that says how
-much elastic jobs train and how fast. With `losses` come the samples of an epoch, and the threshold and the
-patience by which the owner of a job lets it end."""
+of chunks; `chunk_profile` is all else that says how long chunks take, `deadline` when a chunked job is due,
+`training_profile` all that says how much elastic jobs train and how fast. With `losses` come the samples of
+an epoch, and the threshold and the patience by which the owner of a job lets it end."""
 
 
 class Wake(Flag):
@@ -98,6 +108,7 @@ class JobColumns:
             "user": {"user": table.user},
             "priority": {"priority": None if table.priority is None else read_only(table.priority)},
             "chunk_profile": {},
+            "deadline": {"due_us": None if world.due_us is None else read_only(world.due_us)},
         }
         if world.chunks is not None:
             self._granted["chunks"] = read_only(world.chunks.chunks)
@@ -238,6 +249,16 @@ class View:
         """Of each worker slot that is there, in order: sum over its chunks of (work left) / key."""
         betas: FloatArray = self.ask(BETAS)["betas"]
         return betas
+
+    def chunk_time_left_us(self, jobs: IntArray) -> IntArray:
+        """(n,) what the chunks on workers of each job need at least, their uploads included; 0 without any.
+
+        As if each worker served only this job from now on.
+        """
+        rows = self.ask(TIME_LEFT, jobs=jobs)["rows"]
+        left_us = np.zeros(len(jobs), dtype=np.int64)
+        np.maximum.at(left_us, np.searchsorted(jobs, rows[:, 0]), rows[:, 1])
+        return left_us
 
     @property
     def waiting(self) -> IntArray:
@@ -405,7 +426,7 @@ class Policy(ABC):
 
     A subclass implements `decide`. What it remembers between decisions must come out of `state` and go
     back in by `restore`, so that a run can be continued elsewhere; attributes that are numbers, arrays
-    or services do so by themselves.
+    or services, or have a `state` and `restore` of their own, do so by themselves.
     """
 
     name: ClassVar[str] = ""
@@ -443,11 +464,11 @@ class Policy(ABC):
 
         Raises
         ------
-        RunFailedError : an attribute is neither a number, an array nor a service, nor immutable
+        RunFailedError : an attribute is no number, array or constant, and has no state of its own
         """
         saved: State = {}
         for name, value in vars(self).items():
-            if isinstance(value, Service):
+            if isinstance(value, Stateful):
                 saved |= {f"{name}.{key}": array for key, array in value.state().items()}
             elif isinstance(value, (np.ndarray, np.generic, int, float)):
                 saved[name] = np.array(value)
@@ -461,7 +482,7 @@ class Policy(ABC):
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state, after `start`."""
         for name, value in vars(self).items():
-            if isinstance(value, Service):
+            if isinstance(value, Stateful):
                 value.restore(part(state, name))
             elif isinstance(value, np.ndarray):
                 setattr(self, name, state[name].copy())

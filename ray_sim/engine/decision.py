@@ -32,6 +32,18 @@ class Dispatch:
 
 
 @dataclass(frozen=True, slots=True)
+class NewKeys:
+    """Another place in the queues for all chunks of some jobs that are on workers; equal lengths.
+
+    Those that are sent off in the same decision keep the key that they are given there.
+    """
+
+    job: IntArray
+    """Sorted, each in the system and not ended by this decision."""
+    key: IntArray
+
+
+@dataclass(frozen=True, slots=True)
 class Estimates:
     """What a policy believes of elastic jobs, to be compared with the truth; it has no effect. Equal lengths.
 
@@ -63,6 +75,7 @@ class Decision:
     levels: IntArray = field(default_factory=lambda: NO_JOBS)
     """(n, 2) rows job, new queue, sorted: recorded, without effect."""
     dispatch: Dispatch | None = None
+    keys: NewKeys | None = None
     estimates: Estimates | None = None
     """Recorded, without effect."""
     review_us: int = NEVER_US

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -12,6 +13,17 @@ from ray_sim.model.units import IntArray
 
 State = dict[str, np.ndarray]
 """What a snapshot is made of: arrays only."""
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """What a snapshot can hold."""
+
+    def state(self) -> State:
+        """Arrays that `restore` takes."""
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from a state."""
 
 
 def part(state: Mapping[str, np.ndarray], name: str) -> State:

@@ -9,6 +9,8 @@ import numpy as np
 import polars as pl
 
 from ray_sim.engine.certificate import certify
+from ray_sim.engine.chunk_ledger import ChunkedOutcome
+from ray_sim.engine.deadlines import count_misses
 from ray_sim.engine.elastic import ElasticOutcome
 from ray_sim.engine.estimates import SPEED, WORK_LEFT
 from ray_sim.engine.utility_certificate import certify_utility
@@ -25,8 +27,8 @@ from ray_sim.kernels.arrays import (
     Recorder,
 )
 from ray_sim.model.metrics import Trim, distribution, summarise
-from ray_sim.model.result import EVENT_SCHEMA, JOB_SCHEMA, Distribution, JobStatus, RunResult
-from ray_sim.model.units import BoolArray, FloatArray, IntArray, seconds_to_us, us_to_seconds
+from ray_sim.model.result import EVENT_SCHEMA, JOB_SCHEMA, DeadlineMisses, Distribution, JobStatus, RunResult
+from ray_sim.model.units import US_PER_S, BoolArray, FloatArray, IntArray, seconds_to_us, us_to_seconds
 from ray_sim.model.utility import delay_s, utility
 
 
@@ -41,8 +43,7 @@ class Outcome:
     """Reason by job, of rejected and evicted jobs other than `never_fits`."""
     loop: str
     loop_reason: str | None = None
-    stalled_us: IntArray | None = None
-    """(J,) time of chunked jobs without a parameter server."""
+    chunked: ChunkedOutcome | None = None
     elastic: ElasticOutcome | None = None
     decision_seconds: Sequence[float] = ()
     policy_counts: Mapping[str, int] | None = None
@@ -56,6 +57,9 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
     certificate = certify(world, outcome.ledger, counted)  # before the frames, whose memory is the peak
     jobs = _jobs(world, outcome)
     timeline = _timeline(world, outcome)
+    ceil_share, upload_ceil_share = (
+        (None, None) if outcome.chunked is None else outcome.chunked.rounding.shares(counted)
+    )
     summary = summarise(jobs, timeline, _offered(world), trim, _absent(world), world.table.group)
     summary = replace(
         summary,
@@ -63,6 +67,10 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
         utility_certificate=certify_utility(world, summary.utility, counted),
         jct_or_horizon_s=_jct_or_horizon_s(world, jobs, counted),
         stalled_s=_stalled_s(outcome, counted),
+        ceil_share=ceil_share,
+        upload_ceil_share=upload_ceil_share,
+        preemption_cost_s=_preemption_cost_s(world, jobs, counted),
+        deadlines=_deadline_misses(world, outcome.ledger, counted),
         restart_share=_restart_share(jobs, outcome, counted),
         cross_server_gb=_cross_server_gb(outcome.elastic, counted),
         ps_imbalance=_ps_imbalance(outcome.elastic, counted),
@@ -93,15 +101,29 @@ def _offered(world: World) -> dict[str, float]:
 
 
 def _stalled_s(outcome: Outcome, counted: BoolArray | None) -> float | None:
-    if outcome.stalled_us is None:
+    if outcome.chunked is None:
         return None
-    stalled_us = outcome.stalled_us if counted is None else outcome.stalled_us[counted]
-    return float(us_to_seconds(stalled_us.sum()))
+    stalled_us = outcome.chunked.stalled_us
+    return float(us_to_seconds((stalled_us if counted is None else stalled_us[counted]).sum()))
+
+
+def _preemption_cost_s(world: World, jobs: pl.DataFrame, counted: BoolArray | None) -> float | None:
+    if world.chunks is None:
+        return None
+    preemptions = jobs["preemptions"].to_numpy()
+    total = int((preemptions if counted is None else preemptions[counted]).sum())
+    return total * world.chunks.preemption_us / US_PER_S
+
+
+def _deadline_misses(world: World, ledger: Ledger, counted: BoolArray | None) -> DeadlineMisses | None:
+    if world.due_us is None:
+        return None
+    return count_misses(world.due_us, ledger.end, ledger.status == COMPLETED, world.horizon_us, counted)
 
 
 def _restart_share(jobs: pl.DataFrame, outcome: Outcome, counted: BoolArray | None) -> float | None:
     """Chunks have no pauses; a job that runs now may be in one."""
-    if outcome.stalled_us is not None:
+    if outcome.chunked is not None:
         return None
     ledger = outcome.ledger
     running = ledger.status == RUNNING

@@ -38,17 +38,21 @@ class Routing:
 
     def _share(self, i: int, commands: Commands) -> Commands:
         chunks, ps, outages, ended = commands.chunks, commands.ps, commands.outages, commands.ended
+        keys = commands.keys
         if chunks is not None and self._worker_server is not None:
             chunks = chunks[self._here(i, self._worker_server[chunks[:, 0]])]
             self._trains[i, chunks[:, 2]] = True
         if ps is not None:
             ps = ps[self._trains[i, ps[:, 0]]]
+        if keys is not None:
+            keys = keys[self._trains[i, keys[:, 0]]]
         if ended is not None:
             ended = ended[self._trains[i, ended] | self._holds[i, ended]]
         return Commands(
             ended=None if ended is None or len(ended) == 0 else ended,
             changes=None if commands.changes is None else self._changes_on(i, commands.changes),
             outages=None if outages is None else self._outages_on(i, outages),
+            keys=None if keys is None or len(keys) == 0 else keys,
             ps=None if ps is None or len(ps) == 0 else ps,
             chunks=None if chunks is None or len(chunks) == 0 else chunks,
             first=commands.first,

@@ -475,7 +475,7 @@ class Simulation:
             self._reasons,
             "general",
             loop_reason,
-            None if self._chunked is None else self._chunked.stalled_us(end),
+            None if self._chunked is None else self._chunked.outcome(end),
             None if self._elastic is None else self._elastic.done(end, self._ledger),
             decision_seconds,
             dict(self._policy.counts()),

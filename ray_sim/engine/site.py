@@ -31,6 +31,8 @@ class Commands:
     """New holdings on the site's servers of every job that holds or held something there."""
     outages: Outages | None = None
     """Servers that go and come back; whoever held them is released in the same request."""
+    keys: IntArray | None = None
+    """(n, 2) rows job, new key of all its chunks on workers, by job."""
     ps: IntArray | None = None
     """(n, 2) rows job, whether it holds a parameter server from now on, anywhere."""
     chunks: IntArray | None = None
@@ -42,13 +44,14 @@ class Commands:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        arrays = [self.ended, *(self.changes or ()), *(self.outages or ()), self.ps, self.chunks]
+        arrays = [self.ended, *(self.changes or ()), *(self.outages or ()), self.keys, self.ps, self.chunks]
         return sum(array.nbytes for array in arrays if array is not None)
 
     @property
     def empty(self) -> bool:
         """Whether there is nothing to carry out."""
-        return all(part is None for part in (self.ended, self.changes, self.outages, self.ps, self.chunks))
+        parts = (self.ended, self.changes, self.outages, self.keys, self.ps, self.chunks)
+        return all(part is None for part in parts)
 
 
 class SiteFacts(NamedTuple):
@@ -60,12 +63,16 @@ class SiteFacts(NamedTuple):
     rows: int
     """No more rows of holdings than this exist at a time."""
     slots: WorkerSlots
+    preemption_us: int
+    """What a chunk owes more each time it is preempted."""
 
     @classmethod
     def of(cls, world: World) -> SiteFacts:
         """The facts about a world."""
-        slots = WorkerSlots.none(len(world.cluster)) if world.chunks is None else world.chunks.slots
-        return cls(world.shop, world.first_capacity, world.row_bound, slots)
+        chunks = world.chunks
+        slots = WorkerSlots.none(len(world.cluster)) if chunks is None else chunks.slots
+        preemption_us = 0 if chunks is None else chunks.preemption_us
+        return cls(world.shop, world.first_capacity, world.row_bound, slots, preemption_us)
 
 
 class Site:
@@ -84,7 +91,7 @@ class Site:
         self.holdings = Holdings(shop, capacity, facts.rows)
         self._shop = shop
         self._slots = facts.slots.of_servers(first_server, last_server)
-        self._queues = ChunkQueues(self._slots.on_demand, len(shop.submit))
+        self._queues = ChunkQueues(self._slots.on_demand, len(shop.submit), facts.preemption_us)
         self._workers = self._workers_there()
         self._sequence = 0
         self._answer: tuple[IntArray, int] = (NO_EVENTS, self._queues.next_us)
@@ -127,6 +134,8 @@ class Site:
             self._hold(now_us, commands.changes)
         if commands.outages is not None:
             self._change_servers(commands.outages)
+        if commands.keys is not None:
+            self._queues.set_keys(commands.keys)
         if commands.ps is not None:
             self._queues.set_ps(commands.ps)
         if commands.chunks is not None:

@@ -51,8 +51,10 @@ def check_decision(
             reject_decision(where, world, fault, job, server, available, after)
     if chunked is not None:
         check_chunks(where, now_us, world, ledger, chunked, decision, available)
-    elif decision.dispatch is not None:
-        raise InfeasibleDecisionError(f"at {where} dispatches chunks, but jobs of this world are not chunked")
+    elif decision.dispatch is not None or decision.keys is not None:
+        raise InfeasibleDecisionError(
+            f"at {where} dispatches chunks or gives them keys, but jobs of this world are not chunked"
+        )
 
 
 def _check_ends(where: str, world: World, ledger: Ledger, decision: Decision) -> None:

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from ray_sim.engine.chunk_world import CHUNK_RESOURCES, ChunkWorld, chunk_world
+from ray_sim.engine.deadlines import deadlines_us
 from ray_sim.engine.training_world import (
     Form,
     Stragglers,
@@ -172,6 +173,25 @@ WORLD_PARAMETERS = (
         exclusive=True,
     ),
     Parameter(
+        "preemption_cost_s",
+        "float",
+        0.0,
+        "chunks: time that a chunk needs its worker longer each time it has lost it to another in the midst "
+        "of progress; rounded up like its length",
+        unit="s",
+        source="0: 2.1, preemption costs nothing",
+        minimum=0.0,
+    ),
+    Parameter(
+        "deadline_factor",
+        "float",
+        None,
+        "chunked jobs: a job is due so many times its shortest possible time after its submission; none = no "
+        "deadlines, but utility_due_s where the workload has it",
+        minimum=0.0,
+        exclusive=True,
+    ),
+    Parameter(
         "optimum_nodes",
         "int",
         None,
@@ -185,12 +205,15 @@ WORLD_PARAMETERS = (
 
 _WHOLE_JOBS = ("rigid", "placement", "pd_ors")
 _ELASTIC = (("placement", "pd_ors"), "is about elastic jobs")
+_CHUNKS = (("a_online",), "is about chunks")
 _ONLY_UNDER: dict[str, tuple[tuple[str, ...], str]] = {
-    "slot_fill": (("a_online",), "is about chunks"),
+    "slot_fill": _CHUNKS,
     "speed_up": (("a_online",), "is about workers of chunks"),
+    "preemption_cost_s": _CHUNKS,
+    "deadline_factor": (("a_online",), "is about jobs in chunks"),
     "optimum_nodes": (("pd_ors",), "the exact optimum knows how jobs train there only"),
     "overcommit": (_WHOLE_JOBS, "workers of chunks have slots of their own"),
-    "restart_cost_s": (_WHOLE_JOBS, "chunks go on at no cost"),
+    "restart_cost_s": (_WHOLE_JOBS, "chunks that are preempted pay preemption_cost_s"),
     "checkpoint_s": (_WHOLE_JOBS, "a chunk that loses its server begins anew"),
     "nic": (("placement",), "is about the places of elastic jobs"),
     "parameter_blocks": (("placement",), "is about the parameter servers of elastic jobs"),
@@ -229,6 +252,8 @@ class World:
     """Whether a job may hold anything that there is; else its whole gang or nothing."""
     chunks: ChunkWorld | None = None
     """Where jobs are chunked: the truth that counts for them, and slots, which are then the resources."""
+    due_us: IntArray | None = None
+    """(J,) deadlines of chunked jobs, from the first submission on, if they have any."""
     training: TrainingWorld | None = None
     """Where jobs are elastic: what they ask for, and what delays them."""
 
@@ -301,7 +326,7 @@ def build_world(
     assert nodes is None or isinstance(nodes, int)
     _check_truth(values)
     cluster = _overcommitted(cluster, values["overcommit"])
-    chunks, training = None, _training_world(table, cluster, values)
+    chunks, due_us, training = None, None, _training_world(table, cluster, values)
     if training is None:
         shop = _shop(table, cluster, partition, table.tasks[:, None], table.demand[:, None, :])
     else:
@@ -310,9 +335,19 @@ def build_world(
     if values["truth"] == "a_online":
         speed_up = values["speed_up"]
         assert isinstance(speed_up, float)
-        chunks = chunk_world(table, cluster, slot_us, str(values["slot_fill"]), speed_up)
+        chunks = chunk_world(
+            table,
+            cluster,
+            slot_us,
+            str(values["slot_fill"]),
+            speed_up=speed_up,
+            preemption_us=_us(values["preemption_cost_s"]) or 0,
+        )
         shop = chunks.shop(shop)
         beyond, rows = chunks.beyond_capacity(shop), len(table) + 1
+        factor = values["deadline_factor"]
+        assert factor is None or isinstance(factor, float)
+        due_us = deadlines_us(table, shop, chunks, factor)
     outages, there = _outages(cluster, table.origin_us, 1 if chunks is None else chunks.truth.grid_us)
     return World(
         table=table,
@@ -331,6 +366,7 @@ def build_world(
         optimum_nodes=nodes,
         elastic=chunks is not None or training is not None,
         chunks=chunks,
+        due_us=due_us,
         training=training,
     )
 

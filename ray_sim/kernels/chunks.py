@@ -15,7 +15,7 @@ import numpy as np
 
 from ray_sim.kernels.arrays import I8, I64, NEVER, Bool, empty
 from ray_sim.kernels.compile import kernel, outlined
-from ray_sim.kernels.heap import precedes, push, remove
+from ray_sim.kernels.heap import precedes, push, rekey, remove
 
 # Phases of a row, `Queues.phase`. A served chunk has the worker, a running one makes progress.
 UPLOADING, QUEUED, SERVED, RUNNING, DONE = range(5)
@@ -32,7 +32,7 @@ EVENTS_PER_ROW = 6
 """No row has more events at one instant: it may lose the worker, get it back, run and be done."""
 
 EVENT_COLUMNS = 5
-"""Event, job, unit, worker, microseconds of work left."""
+"""Event, job, unit, worker, microseconds of training left."""
 
 
 class Queues(NamedTuple):
@@ -47,6 +47,8 @@ class Queues(NamedTuple):
     """(N,) when the upload ends."""
     left: I64
     """(N,) work left at the anchor, in time on this worker."""
+    owed: I64
+    """(N,) the part of it, its first, that makes up for preemptions and trains nothing."""
     anchor: I64
     finish: I64
     """(N,) since when, and until when, a running row makes progress."""
@@ -92,14 +94,17 @@ class Queues(NamedTuple):
     event: I64
     """(EVENTS_PER_ROW N, EVENT_COLUMNS)."""
     size: I64
+    preemption_cost: int
+    """Work that a row owes more each time it loses the worker in the midst of progress."""
 
 
-def new_queues(rows: int, on_demand: Bool, n_jobs: int) -> Queues:
+def new_queues(rows: int, on_demand: Bool, n_jobs: int, preemption_cost: int) -> Queues:
     """No chunk; room for so many rows, and none yet in any queue."""
     n_workers = len(on_demand)
     numbers = {name: np.empty(rows, np.int64) for name in ("job", "unit", "worker", "key", "ready", "left")}
     return Queues(
         **numbers,
+        owed=np.empty(rows, np.int64),
         anchor=np.empty(rows, np.int64),
         finish=np.empty(rows, np.int64),
         overtakes=np.empty(rows, np.bool_),
@@ -128,6 +133,7 @@ def new_queues(rows: int, on_demand: Bool, n_jobs: int) -> Queues:
         is_dirty=np.zeros(n_jobs, np.bool_),
         event=np.empty((EVENTS_PER_ROW * rows, EVENT_COLUMNS), np.int64),
         size=empty(7),
+        preemption_cost=preemption_cost,
     )
 
 
@@ -138,7 +144,7 @@ def _report(q: Queues, event: int, row: int) -> None:
     q.event[n, 1] = q.job[row]
     q.event[n, 2] = q.unit[row]
     q.event[n, 3] = q.worker[row]
-    q.event[n, 4] = q.left[row]
+    q.event[n, 4] = q.left[row] - q.owed[row]
     q.size[EVENTS] = n + 1
 
 
@@ -225,8 +231,10 @@ def _run(q: Queues, row: int, now: int) -> None:
 @outlined
 def _halt(q: Queues, row: int, now: int) -> None:
     """A running row makes no progress from now on; what it has made stays."""
-    q.left[row] -= now - q.anchor[row]
-    q.load[q.worker[row]] -= now - q.anchor[row]
+    lasted = now - q.anchor[row]
+    q.left[row] -= lasted
+    q.owed[row] -= min(q.owed[row], lasted)
+    q.load[q.worker[row]] -= lasted
     q.size[CALENDAR] = remove(q.calendar, 0, q.size[CALENDAR], q.position, q.finish, row)
     q.phase[row] = SERVED
 
@@ -258,20 +266,43 @@ def _upload_due(q: Queues, now: int) -> None:
 
 
 @kernel
+def _gets_worker(q: Queues, worker: int) -> bool:
+    """Whether the first row of a worker's queue is to be served now: it is idle or that row overtakes."""
+    if q.waiting[worker] == 0:
+        return False
+    served, top = q.served[worker], q.queue[q.base[worker]]
+    return bool(served < 0 or (q.overtakes[top] and precedes(q.key, top, served)))
+
+
+@kernel
+def _mark_due(q: Queues) -> None:
+    """Mark the workers that are to serve another row now."""
+    for worker in range(len(q.served)):
+        if _gets_worker(q, worker):
+            _mark(q, worker)
+
+
+@kernel
+def _preempt(q: Queues, row: int, now: int) -> None:
+    """A running row has lost its worker to another, which costs it some work more."""
+    _halt(q, row, now)
+    q.left[row] += q.preemption_cost
+    q.owed[row] += q.preemption_cost
+    q.load[q.worker[row]] += q.preemption_cost
+    _report(q, PREEMPT, row)
+
+
+@kernel
 def _choose(q: Queues, worker: int, now: int) -> None:
     """Let a worker serve the first row of its queue, if it is idle or that row overtakes the served."""
-    if q.waiting[worker] == 0:
+    if not _gets_worker(q, worker):
         return
     served = q.served[worker]
     if served >= 0:
-        top = q.queue[q.base[worker]]
-        if not q.overtakes[top] or not precedes(q.key, top, served):
-            return
         if q.phase[served] != RUNNING:
             _report(q, DISPLACE, served)
         elif q.anchor[served] < now:
-            _halt(q, served, now)
-            _report(q, PREEMPT, served)
+            _preempt(q, served, now)
         else:  # it began at this very instant, before more was dispatched
             _halt(q, served, now)
             _report(q, PAUSE, served)
@@ -344,7 +375,7 @@ def drop_rows(q: Queues, now: int, gone: Bool, ended: Bool) -> None:
 @kernel
 def _next_time(q: Queues, now: int) -> int:
     """When something happens next; NEVER if nothing does."""
-    if q.size[DIRTY] > 0:
+    if q.size[DIRTY] > 0 or q.size[MARKED] > 0:
         return now
     following = NEVER
     if q.size[CALENDAR] > 0:
@@ -386,7 +417,7 @@ def add_rows(q: Queues, now: int, chunks: I64) -> int:
         q.job[row], q.unit[row] = chunks[i, 2], chunks[i, 3]
         q.ready[row], q.left[row] = chunks[i, 4], chunks[i, 5]
         q.overtakes[row] = chunks[i, 6] != 0
-        q.anchor[row] = 0
+        q.owed[row], q.anchor[row] = 0, 0
         q.phase[row] = UPLOADING
         q.size[UPLOADS] = push(q.uploads, 0, q.size[UPLOADS], q.position, q.ready, row)
         link(q, q.coming, q.worker[row], row)
@@ -416,12 +447,30 @@ def set_ps(q: Queues, now: int, holdings: I64) -> int:
 
 
 @kernel
-def resume(q: Queues, now: int, phases: I64, anchors: I64) -> int:
+def set_keys(q: Queues, now: int, jobs: I64, keys: I64) -> int:
+    """Give all chunks here of some jobs, sorted, another key each; O(rows)."""
+    for row in range(q.size[ROWS]):
+        i = np.searchsorted(jobs, q.job[row])
+        if q.phase[row] == DONE or i == len(jobs) or jobs[i] != q.job[row]:
+            continue
+        if q.phase[row] == QUEUED:
+            worker = q.worker[row]
+            q.in_order[worker] = False
+            rekey(q.queue, q.base[worker], q.waiting[worker], q.position, q.key, row, keys[i])
+        else:
+            q.key[row] = keys[i]
+    _mark_due(q)
+    return _next_time(q, now)
+
+
+@kernel
+def resume(q: Queues, now: int, phases: I64, anchors: I64, owed: I64) -> int:
     """Bring rows that were just added, and are all being uploaded, to where they were in an earlier life.
 
     Who holds a parameter server must be set before.
     """
     for row in range(len(phases)):
+        q.owed[row] = owed[row]
         if phases[row] == UPLOADING:
             continue
         _end_upload(q, row)
@@ -434,6 +483,7 @@ def resume(q: Queues, now: int, phases: I64, anchors: I64) -> int:
         if q.holds_ps[q.job[row]] != (phases[row] == RUNNING):
             _soil(q, q.job[row])
     q.size[FRESH] = 0
+    _mark_due(q)
     return _next_time(q, now)
 
 

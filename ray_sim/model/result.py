@@ -110,6 +110,18 @@ class JctCertificate:
 
 
 @dataclass(frozen=True, slots=True)
+class DeadlineMisses:
+    """Jobs that were not done when they were due."""
+
+    late: int
+    """Completed, after their deadline."""
+    never: int
+    """Rejected, evicted or unfinished."""
+    share: float | None
+    """Both over all jobs but those of which the horizon leaves it open; null where there are none."""
+
+
+@dataclass(frozen=True, slots=True)
 class UtilityCertificate:
     """How far a run's total utility can be from the best possible on its jobs and servers.
 
@@ -188,6 +200,15 @@ class Summary:
     stalled_s: float | None = None
     """Time that chunked jobs had a worker but no parameter server, and so stood still, added up over jobs;
     null where jobs are not chunked."""
+    ceil_share: float | None = None
+    """Share of the training time of completed chunks that is rounding up to whole slots; null where jobs
+    are not chunked, or no chunk took any time."""
+    upload_ceil_share: float | None = None
+    """The same of the uploads of all chunks that were sent off."""
+    preemption_cost_s: float | None = None
+    """Time of workers that preempted chunks owed more, added up; null where jobs are not chunked."""
+    deadlines: DeadlineMisses | None = None
+    """Null where jobs have no deadlines."""
     restart_share: float | None = None
     """Share of the time with servers that jobs spent in restart pauses; null where jobs are chunked."""
     cross_server_gb: float | None = None

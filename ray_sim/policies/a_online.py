@@ -18,6 +18,7 @@ from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.policies.chunked import Chunk, ChunkPolicy
+from ray_sim.policies.danger import Danger
 from ray_sim.policies.parameter_servers import Pick
 
 _RULES = {"greedy": Rule.CHEAPEST, "least_loaded": Rule.LEAST_LOADED, "random": Rule.IN_TURN}
@@ -45,6 +46,7 @@ class AOnline(ChunkPolicy):
     summary: ClassVar[str] = (
         "chunked jobs: each chunk where it adds least to flow times, edge or cloud; fastest first, preemptive"
     )
+    sees: ClassVar[frozenset[str]] = ChunkPolicy.sees | {"deadline"}
     uses_seed: ClassVar[bool] = True
     parameters: ClassVar[tuple[Parameter, ...]] = (
         Parameter(
@@ -87,6 +89,23 @@ class AOnline(ChunkPolicy):
             "uploaded later",
             source="choice C4",
         ),
+        Parameter(
+            "deadlines",
+            "choice",
+            "none",
+            "danger: once a job is in danger of missing its deadline its chunks go before all others, those "
+            "first that are due first; none: nobody heeds deadlines, as published",
+            choices=("none", "danger"),
+        ),
+        Parameter(
+            "slack",
+            "float",
+            2.0,
+            "deadlines=danger: a job is in danger when less than so many times what its chunks still need is "
+            "left to its deadline",
+            minimum=1.0,
+            exclusive=True,
+        ),
     )
 
     def __init__(
@@ -96,6 +115,8 @@ class AOnline(ChunkPolicy):
         preempt: bool = True,
         mixed_cloud: bool = True,
         exact_q: bool = False,
+        deadlines: str = "none",
+        slack: float = 2.0,
     ) -> None:
         if exact_q and queue == "fifo":
             raise InvalidScenarioError(
@@ -104,6 +125,7 @@ class AOnline(ChunkPolicy):
         self._rule, self._by_rate = _RULES[dispatch], queue == "rate"
         self._mixed, self._exact = mixed_cloud, exact_q
         self.overtake = preempt and self._by_rate
+        self._danger = Danger(slack) if deadlines == "danger" else None
         self._jobs_sent = np.zeros(len(_DISPATCHED), dtype=np.int64)
         self._betas = np.zeros((64, 2))
         self._beta_count = 0
@@ -120,12 +142,15 @@ class AOnline(ChunkPolicy):
         self._n_kinds = len(speeds)
         self._slot_workers = np.flatnonzero(~slots.on_demand)
         self._slot_server = slots.server[self._slot_workers]
+        if self._danger is not None:
+            self._danger.start(world)
 
     def decide(self, view: View) -> Decision:
         """As others do, and note how far behind the workers are."""
         if view.at_slot and self._by_rate:
             self._note_beta(view)
-        return super().decide(view)
+        decision = super().decide(view)
+        return decision if self._danger is None else self._danger.heed(view, decision)
 
     def _note_beta(self, view: View) -> None:
         betas = view.betas()
@@ -155,7 +180,7 @@ class AOnline(ChunkPolicy):
             if len(workers) == 0:
                 continue
             length = self._world.chunk_us(np.array([job]), workers, in_cloud)
-            key = length * view.jobs.chunks[job] if self._by_rate else np.zeros_like(length)
+            key = self._keys(view, job, length)
             chunks += zip([job] * len(units), units.tolist(), workers.tolist(), key.tolist(), strict=True)
             self._jobs_sent[self._how(workers)] += 1
             more = np.stack([workers, key, np.full_like(key, new.ready_us), length], axis=1)
@@ -192,13 +217,19 @@ class AOnline(ChunkPolicy):
             partition=partition,
             ready_us=int(self._world.ready_us(view.now_us, of, np.array([False]))[0]),
             length_us=length_us,
-            key=length_us * view.jobs.chunks[job] if self._by_rate else np.zeros_like(length_us),
+            key=self._keys(view, job, length_us),
             rule=self._rule,
             preempt=self.overtake,
             exact=self._exact,
             listed=self._drawn(view, job, units, partition) if self._rule == Rule.IN_TURN else _NOTHING,
             sent=sent,
         )
+
+    def _keys(self, view: View, job: int, length_us: IntArray) -> IntArray:
+        """What chunks of the job are ordered by where they are so long."""
+        if self._danger is not None and self._danger.found[job]:
+            return np.full_like(length_us, self._danger.keys[job])
+        return length_us * view.jobs.chunks[job] if self._by_rate else np.zeros_like(length_us)
 
     def _drawn(self, view: View, job: int, units: IntArray, partition: int) -> IntArray:
         """An edge worker for each chunk, by a draw keyed by job and chunk; none if none is there."""
@@ -224,8 +255,9 @@ class AOnline(ChunkPolicy):
         return 1 if in_cloud.all() else 2 if in_cloud.any() else 0
 
     def counts(self) -> dict[str, int]:
-        """Jobs by where they were sent, those that lose chunks again."""
-        return dict(zip(_DISPATCHED, self._jobs_sent.tolist(), strict=True))
+        """Jobs by where they were sent, those that lose chunks again; jobs that came into danger."""
+        in_danger = {} if self._danger is None else {"in_danger": int(self._danger.found.sum())}
+        return {**dict(zip(_DISPATCHED, self._jobs_sent.tolist(), strict=True)), **in_danger}
 
     def course(self) -> dict[str, tuple[IntArray, FloatArray]]:
         """Beta, a dual variable in the paper's analysis: (work left) / (D p) over a worker's chunks.

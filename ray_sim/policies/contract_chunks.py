@@ -16,6 +16,8 @@ from ray_sim.policies.contract_worlds import SLOT_S, Job, cluster, failing, job_
 
 PLAIN, EDGE, CLOUD = ServerKind.PLAIN, ServerKind.EDGE, ServerKind.CLOUD
 
+_FACTS: dict[str, object] = {"preemption_cost_s": 20}
+
 EdgeCase = tuple[World, bool]
 """A world, and whether its jobs can end."""
 
@@ -48,7 +50,7 @@ def _world(
     partition: Partition = "none",
     params: Mapping[str, object] | None = None,
 ) -> World:
-    facts: dict[str, object] = {"truth": "a_online", "slot_s": SLOT_S, **(params or {})}
+    facts = {"truth": "a_online", "slot_s": SLOT_S, "deadline_factor": 3, **(params or {})}
     return build_world(table, servers, partition=partition, params=facts)
 
 
@@ -71,14 +73,14 @@ def busy_chunks(n: int = 60, seed: int = 0, *, partition: Partition = "none") ->
     submit = np.cumsum(draw.integers(0, 80, n)).tolist()
     jobs: list[Job] = [(float(s), 1, 100.0, str(draw.choice(["a", "b"]))) for s in submit]
     fill = "whole" if seed % 2 == 0 else "fractional"
-    return _world(_chunked(job_table(jobs), seed), servers, partition, {"slot_fill": fill})
+    return _world(_chunked(job_table(jobs), seed), servers, partition, {**_FACTS, "slot_fill": fill})
 
 
 def failing_chunks(n: int = 60, seed: int = 0) -> World:
     """The busy world, whose servers and cloud go every few minutes and come back without their chunks."""
     world = busy_chunks(n, seed)
     fill = "whole" if seed % 2 == 0 else "fractional"
-    return _world(world.table, failing(world.cluster, seed), params={"slot_fill": fill})
+    return _world(world.table, failing(world.cluster, seed), params={**_FACTS, "slot_fill": fill})
 
 
 def chunk_edge_cases() -> dict[str, EdgeCase]:

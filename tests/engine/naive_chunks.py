@@ -35,8 +35,12 @@ class Sent:
     order: int
     ready: int
     left: int
+    owed: int = 0
+    """Slots of `left` that make up for preemptions, which are the next ones."""
     ran: list[int] = field(default_factory=list)
-    """Slots in which it made progress."""
+    """Slots in which it was on the way."""
+    trained: int = 0
+    """Slots of those in which it did not make up for a preemption."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,10 @@ class NaiveWorld:
     overtake: bool
     changes: Mapping[int, Sequence[tuple[int, bool]]]
     """By slot, in order: server, whether it is there from then on."""
+    keys: Mapping[int, Sequence[tuple[int, int]]] = field(default_factory=dict)
+    """By slot: job, another key of its chunks that are on workers."""
+    preemption_cost: int = 0
+    """Slots."""
 
     def simulate(self, plan: Mapping[int, Sequence[Planned]], slots: int, away: Sequence[int] = ()) -> Naive:
         """``away`` are the servers that are not there at first."""
@@ -101,6 +109,9 @@ class NaiveWorld:
             overtaken: list[Sent] = []
             for arriving in (False, True):
                 if arriving:
+                    new_key = dict(self.keys.get(now, []))
+                    for chunk in result.chunks:
+                        chunk.key = new_key.get(chunk.job, chunk.key)
                     self._send(now, result, due, gone, in_cloud)
                 served = self._choose(now, result.chunks, serving)
                 self._give_ps({chunk.job for chunk in served}, ps_of, gone, in_cloud)
@@ -111,11 +122,18 @@ class NaiveWorld:
                     if ran and chunk not in served and chunk not in overtaken:
                         overtaken.append(chunk)
             result.preemptions += len(overtaken)
+            for chunk in overtaken:
+                chunk.left += self.preemption_cost
+                chunk.owed += self.preemption_cost
             result.stalled += len({chunk.job for chunk in served} - set(ps_of))
             for chunk in served:
                 if chunk.job in ps_of:
                     chunk.left -= 1
                     chunk.ran.append(now)
+                    if chunk.owed > 0:
+                        chunk.owed -= 1
+                    else:
+                        chunk.trained += 1
         return result
 
     def _change_servers(

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from ray_sim.engine.world import World
 from ray_sim.model.result import RunResult
 from tests.chunk_worlds import CLOUD, ChunkJob, Row, Script, Server, chunk_world, runs_of
 from tests.engine.naive_chunks import ALWAYS, Naive, NaiveWorld, Planned, Times
@@ -27,6 +28,9 @@ class Case(NamedTuple):
     servers: list[Server]
     script: dict[float, list[Row]]
     overtake: bool
+    keys: dict[float, list[tuple[int, int]]]
+    """By second: job, another key of its chunks on workers."""
+    preemption_cost_s: int
 
 
 @st.composite
@@ -68,7 +72,22 @@ def cases(draw: st.DrawFn) -> Case:
                 delay, worker = draw(st.integers(0, 3)), draw(st.integers(0, workers - 1))
             row = (number, unit, worker, draw(st.integers(-2, 2)))
             script.setdefault(job.submit_s + delay, []).append(row)
-    return Case(jobs, servers, dict(sorted(script.items())), draw(st.booleans()))
+    keys: dict[float, list[tuple[int, int]]] = {}
+    for number, job in enumerate(jobs):
+        for delay in draw(st.lists(st.integers(0, 8), max_size=2, unique=True)):
+            keys.setdefault(job.submit_s + delay, []).append((number, draw(st.integers(-3, 3))))
+    cost_s = draw(st.sampled_from([0, 0, 1, 2]))
+    return Case(jobs, servers, dict(sorted(script.items())), draw(st.booleans()), keys, cost_s)
+
+
+def world_and_script(
+    case: Case, slot_s: float | None, changes: Sequence[Change] = ()
+) -> tuple[World, Script]:
+    """What the engine is given."""
+    world = chunk_world(
+        case.jobs, case.servers, slot_s=slot_s, changes=changes, preemption_cost_s=case.preemption_cost_s
+    )
+    return world, Script(case.script, keys=case.keys, overtake=case.overtake)
 
 
 def expected(case: Case, changes: Sequence[Change] = ()) -> Naive:
@@ -100,6 +119,8 @@ def expected(case: Case, changes: Sequence[Change] = ()) -> Naive:
         on_demand=clouds,
         overtake=case.overtake,
         changes=at_slot,
+        keys={int(at): rows for at, rows in case.keys.items()},
+        preemption_cost=case.preemption_cost_s,
     )
     plan = {int(at): [Planned(*row) for row in rows] for at, rows in case.script.items()}
     return world.simulate(plan, SLOTS, away=[server for server, up in first_up.items() if up])
@@ -116,6 +137,7 @@ def assert_alike(case: Case, result: RunResult, naive: Naive) -> None:
     done = [naive.finish(number, job.chunks) for number, job in enumerate(case.jobs)]
     assert result.jobs["finish_s"].to_list() == done
     assert result.summary.preemptions == naive.preemptions
+    assert result.summary.preemption_cost_s == naive.preemptions * case.preemption_cost_s
     # The naive one goes on for ever where jobs stand still for ever.
     if None not in done:
         assert result.summary.stalled_s == naive.stalled
@@ -127,8 +149,7 @@ def assert_alike(case: Case, result: RunResult, naive: Naive) -> None:
 def test_chunks_run_in_the_slots_in_which_a_naive_simulator_runs_them(
     case: Case, slot_s: float | None
 ) -> None:
-    world = chunk_world(case.jobs, case.servers, slot_s=slot_s)
-    assert_alike(case, replay(world, Script(case.script, overtake=case.overtake)), expected(case))
+    assert_alike(case, replay(*world_and_script(case, slot_s)), expected(case))
 
 
 @st.composite
@@ -154,19 +175,17 @@ def test_what_is_lost_with_a_server_is_done_again_as_in_the_naive_simulator(
 ) -> None:
     (case, changes), slot_s = failing
     naive = expected(case, changes)
-    world = chunk_world(case.jobs, case.servers, slot_s=slot_s, changes=changes)
-    result = replay(world, Script(case.script, overtake=case.overtake))
+    result = replay(*world_and_script(case, slot_s, changes))
     assert_alike(case, result, naive)
     if result.summary.unfinished:
         return  # then the naive one may go on longer
     jobs = range(len(case.jobs))
     assert result.jobs["interruptions"].to_list() == [naive.interruptions.get(job, 0) for job in jobs]
-    lost = [sum(len(chunk.ran) for chunk in naive.lost if chunk.job == job) for job in jobs]
+    lost = [sum(chunk.trained for chunk in naive.lost if chunk.job == job) for job in jobs]
     assert result.jobs["lost_s"].to_list() == lost
     for sites in range(2, len(case.servers) + 1):
-        assert fingerprint(replay(world, Script(case.script, overtake=case.overtake), sites=sites)) == (
-            fingerprint(result)
-        )
+        again = replay(*world_and_script(case, slot_s, changes), sites=sites)
+        assert fingerprint(again) == fingerprint(result)
 
 
 @settings(max_examples=60)

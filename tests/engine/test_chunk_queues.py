@@ -16,8 +16,19 @@ WORKERS, JOBS = 4, 3
 NO_CHUNKS: IntArray = np.empty((0, 7), dtype=np.int64)
 
 
+COST = 3
+"""Of a preemption."""
+
+
 def queues() -> ChunkQueues:
-    return ChunkQueues(np.arange(WORKERS) == WORKERS - 1, JOBS)
+    return ChunkQueues(np.arange(WORKERS) == WORKERS - 1, JOBS, COST)
+
+
+def copy_of(q: ChunkQueues) -> ChunkQueues:
+    """Queues that go on from a state."""
+    copy = queues()
+    copy.restore(q.state())
+    return copy
 
 
 def until(q: ChunkQueues, now: int) -> list[list[int]]:
@@ -31,8 +42,8 @@ def until(q: ChunkQueues, now: int) -> list[list[int]]:
     return happened
 
 
-Step = tuple[int, IntArray, IntArray]
-"""When, (n, 7) chunks, (m, 2) parameter servers."""
+Step = tuple[int, IntArray, IntArray, IntArray]
+"""When, (k, 2) new keys, (n, 7) chunks, (m, 2) parameter servers."""
 
 
 @st.composite
@@ -49,8 +60,13 @@ def steps(draw: st.DrawFn) -> list[Step]:
         chunks[:, 4] += now
         dispatched += n
         ps = generator.integers(0, [JOBS, 2], (draw(st.integers(0, 2)), 2))
-        found.append((now, chunks, ps))
-    return [*found, (10**6, NO_CHUNKS, np.array([[job, 1] for job in range(JOBS)]))]
+        jobs = np.flatnonzero(generator.integers(0, 2, JOBS)) if draw(st.booleans()) else np.arange(0)
+        keys = np.stack([jobs, generator.integers(-3, 8, len(jobs))], axis=1)
+        found.append((now, keys, chunks, ps))
+    return [
+        *found,
+        (10**6, np.empty((0, 2), dtype=np.int64), NO_CHUNKS, np.array([[job, 1] for job in range(JOBS)])),
+    ]
 
 
 @settings(max_examples=100)
@@ -59,15 +75,15 @@ def test_queues_go_on_alike_from_their_state_and_lose_no_work(script: list[Step]
     stays, travels = queues(), queues()
     happened: list[list[int]] = []
     work: dict[int, int] = {}
-    for now, chunks, ps in script:
+    for now, keys, chunks, ps in script:
         events = until(stays, now)
         assert until(travels, now) == events
-        state = travels.state()
-        travels = queues()
-        travels.restore(state)
+        travels = copy_of(travels)
         for q in (stays, travels):
+            q.set_keys(keys)
             q.set_ps(ps)
             q.dispatch(chunks)
+        travels = copy_of(travels)
         happened += events
         work.update({row[3]: row[5] for row in chunks.tolist()})
         loads, rows = stays.loads(now)
@@ -76,7 +92,7 @@ def test_queues_go_on_alike_from_their_state_and_lose_no_work(script: list[Step]
     happened += until(stays, 10**8)
     assert stays.next_us == NEVER_US
     assert stays.loads(10**8)[0][:-1].tolist() == [0] * (WORKERS - 1)
-    # Each chunk has run for exactly its work, and was done once.
+    # Each chunk has run for exactly its work and what it owed for preemptions, and was done once.
     ran = dict.fromkeys(work, 0)
     since: dict[int, int] = {}
     done = []
@@ -85,6 +101,8 @@ def test_queues_go_on_alike_from_their_state_and_lose_no_work(script: list[Step]
             since[unit] = at
         elif event in (PAUSE, PREEMPT, COMPLETE):
             ran[unit] += at - since[unit]
+        if event == PREEMPT:
+            work[unit] += COST
         if event == COMPLETE:
             done.append(unit)
     assert ran == work

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from ray_sim.engine.chunk_world import ChunkWorld
 from ray_sim.engine.world import World, build_world
 from ray_sim.model.errors import InvalidScenarioError
 from tests.chunk_worlds import CLOUD, ChunkJob, Server, chunk_columns, chunk_world, cluster_of
@@ -56,10 +57,57 @@ def test_whole_slots_have_a_length() -> None:
 def test_facts_without_effect_are_refused() -> None:
     advice = "set truth=rigid or placement or pd_ors, or leave it out"
     told = refusal(chunk_columns(JOBS), slot_s=10, restart_cost_s=1)
-    assert f"restart_cost_s: chunks go on at no cost; {advice}" in told
+    assert f"restart_cost_s: chunks that are preempted pay preemption_cost_s; {advice}" in told
     told = refusal(chunk_columns(JOBS), slot_s=10, checkpoint_s=1)
     assert f"checkpoint_s: a chunk that loses its server begins anew; {advice}" in told
-    assert "set truth=a_online" in refusal({}, truth="rigid", slot_fill="fractional")
+    for facts in ({"slot_fill": "fractional"}, {"preemption_cost_s": 1}, {"deadline_factor": 2}):
+        assert f"{next(iter(facts))}: is about" in refusal({}, truth="rigid", **facts)
+        assert "set truth=a_online" in refusal({}, truth="rigid", **facts)
+
+
+def test_costs_and_deadlines_are_not_negative() -> None:
+    assert "preemption_cost_s" in refusal(chunk_columns(JOBS), slot_s=10, preemption_cost_s=-1)
+    assert "deadline_factor" in refusal(chunk_columns(JOBS), slot_s=10, deadline_factor=0)
+
+
+def test_the_cost_of_a_preemption_is_rounded_up_like_the_length_of_a_chunk() -> None:
+    assert facts_of(slot_s=10, preemption_cost_s=11).preemption_us == 20_000_000
+    assert facts_of(slot_fill="fractional", preemption_cost_s=11).preemption_us == 11_000_000
+
+
+def facts_of(**params: object) -> ChunkWorld:
+    chunks = world_with(chunk_columns(JOBS), **params).chunks
+    assert chunks is not None
+    return chunks
+
+
+def test_a_cost_that_the_clock_cannot_hold_is_refused() -> None:
+    # Five chunks that each preempt once, at 1e12 s: more than the 2.3e12 s of the clock.
+    text = refusal(chunk_columns(JOBS), slot_s=10, preemption_cost_s=1e12)
+    assert "more than can be simulated" in text
+    assert "preemption_cost_s" in text
+
+
+def test_a_job_is_due_so_many_times_its_shortest_time_after_its_submission() -> None:
+    # Edges at speeds 1 and 2, 4 s of training and 2 s of exchange: 4 / 2 + 2 = 4 s, after an upload of 1 s.
+    # In the cloud, at speed 1, 4 s after an upload of 3 s. J2 is near the cloud: 1 + 4 < 9 + 4.
+    jobs = [
+        ChunkJob(0, 2, 4, upload_s=1, cloud_upload_s=3, exchange_s=2),
+        ChunkJob(10, 1, 4, upload_s=9, cloud_upload_s=1, exchange_s=2),
+    ]
+    servers = [Server(), Server(speed=2.0), Server(kind=CLOUD)]
+    world = chunk_world(jobs, servers, slot_s=1, deadline_factor=1.5)
+    assert world.due_us is not None
+    assert world.due_us.tolist() == [1_500_000 * 5, 10_000_000 + 1_500_000 * 5]
+
+
+def test_deadlines_of_the_workload_are_its_own() -> None:
+    own = {**chunk_columns(JOBS), "utility_max": [1.0] * 2, "utility_decay_per_s": [0.0] * 2}
+    own["utility_due_s"] = [7.0, 8.0]
+    world = world_with(own, slot_s=10)
+    assert world.due_us is not None
+    assert world.due_us.tolist() == [7_000_000, 9_000_000]
+    assert "deadlines of their own, utility_due_s" in refusal(own, slot_s=10, deadline_factor=2)
 
 
 def test_in_whole_slots_servers_come_and_go_between_slots() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ray_sim.engine.contract import View, Wake
-from ray_sim.engine.decision import Decision, Dispatch
+from ray_sim.engine.decision import Decision, Dispatch, NewKeys
 from ray_sim.engine.fleet import LocalFleet
 from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
@@ -36,7 +36,7 @@ from tests.chunk_worlds import (
     runs_of,
 )
 from tests.scripted import at_times, scripted
-from tests.worlds import Job, column_of, events_of, replay, times_of, world_of
+from tests.worlds import DOWN, UP, Job, column_of, events_of, replay, times_of, world_of
 
 J1, J2, J3 = 0, 1, 2
 TWO = (Server(), Server())
@@ -69,6 +69,56 @@ def test_the_slots_of_the_papers_example(slot_s: float | None) -> None:
     assert runs_of(result, "J1", 0) == [(1, 3), (5, 7)]
     assert runs_of(result, "J2", 0) == [(3, 5)]
     assert runs_of(result, "J3", 0) == [(7, 10)]
+
+
+@pytest.mark.parametrize(("slot_s", "cost_s", "paid_s"), [(1, 1, 1), (1, 0.3, 1), (None, 0.3, 0.3)])
+def test_a_preemption_costs_the_chunk_that_loses_its_worker(
+    slot_s: float | None, cost_s: float, paid_s: float
+) -> None:
+    # Example 2.A: chunk 2 takes the worker from chunk 1 at 3, after 2 of its 4 slots, and has it until 5.
+    # Chunk 1 needs its other 2 slots and what the preemption costs, in whole slots a whole one: 7 + cost.
+    # Chunk 3 follows for 3 slots.
+    jobs = [ChunkJob(0, 2, 4, 1), ChunkJob(2, 1, 2, 1), ChunkJob(3, 4, 3, 1)]
+    script = {0.0: [(J1, 0, 0, 8)], 2.0: [(J2, 0, 0, 2)], 3.0: [(J3, 0, 0, 12)]}
+    world = chunk_world(jobs, [Server()], slot_s=slot_s, preemption_cost_s=cost_s)
+    result = replay(world, Script(script))
+    assert runs_of(result, "J1", 0) == [(1, 3), (5, 7 + paid_s)]
+    assert runs_of(result, "J2", 0) == [(3, 5)]
+    assert runs_of(result, "J3", 0) == [(7 + paid_s, 10 + paid_s)]
+    assert result.summary.preemptions == 1
+    assert result.summary.preemption_cost_s == paid_s
+
+
+def test_a_chunk_preempted_twice_pays_twice_and_lost_time_is_training_alone() -> None:
+    # J1 (6 s, cost 2 s): trains 0-1; J2 1-2; J1 owes 2 s, pays 1 of them 2-3; J3 3-4; J1 owes 3 s, pays 4-7
+    # and trains 7-9, when the server goes: 1 + 2 = 3 s are lost. It is back at 10: J1 anew, 10-16.
+    jobs = [ChunkJob(0, 1, 6), ChunkJob(1, 1, 1), ChunkJob(3, 1, 1)]
+    script = {0.0: [(J1, 0, 0, 5)], 1.0: [(J2, 0, 0, 0)], 3.0: [(J3, 0, 0, 0)]}
+    world = chunk_world(jobs, [Server()], preemption_cost_s=2, changes=[(9, 0, DOWN), (10, 0, UP)])
+    result = replay(world, Script(script))
+    assert runs_of(result, "J1", 0) == [(0, 1), (2, 3), (4, 9), (10, 16)]
+    assert column_of(result, "lost_s")["J1"] == 3
+    assert (result.summary.preemptions, result.summary.preemption_cost_s) == (2, 4)
+
+
+@pytest.mark.parametrize("sites", [1, 2])
+def test_a_job_given_a_smaller_key_takes_its_workers_at_once(sites: int) -> None:
+    # On each of two workers J1 (4 s) runs first, then J2 (3 s), whose key goes below J1's at 1. At 2 J1 is
+    # put before J2 again: J1 2-5, J2 5-7.
+    script = {0.0: [(J1, 0, 0, 5), (J1, 1, 1, 5), (J2, 0, 0, 6), (J2, 1, 1, 6)]}
+    policy = Script(script, keys={1.0: [(J2, 4)], 2.0: [(J1, 3)]})
+    result = replay(chunk_world([ChunkJob(0, 2, 4), ChunkJob(0, 2, 3)], TWO), policy, sites=sites)
+    for unit in (0, 1):
+        assert runs_of(result, "J1", unit) == [(0, 1), (2, 5)]
+        assert runs_of(result, "J2", unit) == [(1, 2), (5, 7)]
+
+
+def test_a_job_given_a_larger_key_makes_way() -> None:
+    # J1 runs 0-1; its key goes above J2's: J2 1-4, J1 4-7.
+    script = {0.0: [(J1, 0, 0, 5), (J2, 0, 0, 6)]}
+    policy = Script(script, keys={1.0: [(J1, 7)]})
+    result = replay(chunk_world([ChunkJob(0, 1, 4), ChunkJob(0, 1, 3)], [Server()]), policy)
+    assert times_of(result) == {"J1": (0, 7), "J2": (1, 4)}
 
 
 @pytest.mark.parametrize("sites", [1, 2])
@@ -155,6 +205,23 @@ def test_whole_slots_round_uploads_and_lengths_up_and_microseconds_do_not() -> N
     script = {0.0: [(J1, 0, 0, 0)], 3.0: [(J2, 0, 1, 0)]}
     assert times_of(run(jobs, script, slot_s=10)) == {"J1": (0, 20), "J2": (10, 30)}
     assert times_of(run(jobs, script)) == {"J1": (0, 20), "J2": (7, 19)}
+
+
+def test_the_share_of_whole_slots_that_is_rounding_is_told() -> None:
+    # The jobs of above: 20 + 20 s of slots for 20 + 12 s of training; J2 is uploaded 3-10 for 4 s. J1 has no
+    # upload. Nothing is rounded in microseconds.
+    jobs = [ChunkJob(0, 1, 20), ChunkJob(3, 1, 12, 4)]
+    script = {0.0: [(J1, 0, 0, 0)], 3.0: [(J2, 0, 1, 0)]}
+    whole, fractional = run(jobs, script, slot_s=10).summary, run(jobs, script).summary
+    assert (whole.ceil_share, whole.upload_ceil_share) == (8 / 40, 3 / 7)
+    assert (fractional.ceil_share, fractional.upload_ceil_share) == (0, 0)
+
+
+def test_a_trimmed_summary_tells_the_rounding_of_its_jobs_alone() -> None:
+    # Warm-up of 1 s: J2 alone, 12 s in slots of 10 s.
+    world = chunk_world([ChunkJob(0, 1, 20), ChunkJob(3, 1, 12, 4)], TWO, slot_s=10)
+    script = {0.0: [(J1, 0, 0, 0)], 3.0: [(J2, 0, 1, 0)]}
+    assert run_world(world, Script(script), trim=Trim(warm_up_s=1)).summary.ceil_share == 8 / 20
 
 
 def test_a_faster_server_takes_less_for_training_and_as_much_for_communication() -> None:
@@ -459,6 +526,29 @@ def test_columns_of_a_dispatch_have_one_length() -> None:
         Decision(dispatch=Dispatch(one, one, two, one)),
         ["1, 1, 2 and 1 values"],
     )
+
+
+@pytest.mark.parametrize(
+    ("jobs", "keys", "words"),
+    [
+        ([J1], [], ["1 jobs 0 new keys"]),
+        ([J2, J1], [0, 0], ["not sorted"]),
+        ([J1, J1], [0, 0], ["or twice"]),
+        ([J3], [0], ["J3", "not in the system"]),
+        ([9], [0], ["do not exist: [9]"]),
+    ],
+)
+def test_new_keys_are_for_jobs_in_the_system_once_each(
+    jobs: list[int], keys: list[int], words: Sequence[str]
+) -> None:
+    world = chunk_world([ChunkJob(0, 1, 3), ChunkJob(0, 1, 3), ChunkJob(5, 1, 3)], TWO)
+    refused(world, Decision(keys=NewKeys(np.array(jobs), np.array(keys, dtype=np.int64))), words)
+
+
+def test_in_whole_slots_keys_change_between_slots() -> None:
+    policy = Script({0.0: [(J1, 0, 0, 0)]}, keys={1.0: [(J1, 3)]})
+    with pytest.raises(InfeasibleDecisionError, match=r"at 1 s: .* new keys within a slot of 2 s"):
+        replay(chunk_world([ChunkJob(0, 1, 4)], slot_s=2), policy)
 
 
 def test_only_chunked_jobs_have_chunks() -> None:

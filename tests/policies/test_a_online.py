@@ -12,7 +12,7 @@ from ray_sim.engine.new_chunks import NewChunks
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
 from ray_sim.model.errors import InvalidScenarioError
-from ray_sim.model.result import RunResult
+from ray_sim.model.result import DeadlineMisses, RunResult
 from ray_sim.model.units import IntArray
 from ray_sim.policies.a_online import AOnline, Cloud
 from ray_sim.policies.contract_chunks import busy_chunks
@@ -31,6 +31,7 @@ OPTIONS: tuple[dict[str, object], ...] = (
     {"mixed_cloud": False},
     {"exact_q": True},
     {"exact_q": True, "preempt": False},
+    {"deadlines": "danger"},
 )
 
 
@@ -281,7 +282,7 @@ def random_world(seed: int, scale: int = 1, cloud: bool = True) -> World:
         for submit in at
     ]
     servers = [Server(2, 30, EDGE)] * 5 + [CLOUD_SERVER] * cloud
-    return chunk_world(jobs, servers, slot_s=1)
+    return chunk_world(jobs, servers, slot_s=1, deadline_factor=3)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -358,7 +359,65 @@ def test_exact_increments_add_up_to_f(seed: int, preempt: bool) -> None:
 @pytest.mark.parametrize("sites", [2, 7])
 def test_any_number_of_sites_gives_the_same_bytes(sites: int) -> None:
     world = busy_chunks(seed=3)
-    assert fingerprint(replay(world, "a_online", sites=sites)) == fingerprint(replay(world, "a_online"))
+    result = replay(world, "a_online", deadlines="danger")
+    assert fingerprint(replay(world, "a_online", sites=sites, deadlines="danger")) == fingerprint(result)
+    # So that something is at stake: preemptions that cost, and jobs in danger.
+    assert (result.summary.preemption_cost_s or 0) > 0
+    assert (result.summary.policy_counts or {})["in_danger"] > 0
+
+
+# --- deadlines
+
+# A long job of one chunk of 6 s, uploaded for 1 s, and short ones of 2 s that come every 2 s, on one worker.
+# At factor 3 the long one is due at 3 x (1 + 6) = 21, and each short one 9 s after it came.
+LONG_AND_SHORT = [ChunkJob(0, 1, 6, 1, 90), *(ChunkJob(at, 1, 2, 1, 90) for at in range(0, 16, 2))]
+
+
+def with_deadlines(slot_s: float | None = 1, **params: object) -> RunResult:
+    world = chunk_world(LONG_AND_SHORT, [Server()], slot_s=slot_s, deadline_factor=3)
+    return replay(world, create_policy("a_online", params))
+
+
+def test_by_rate_a_long_job_misses_its_deadline() -> None:
+    # Eight short ones from 1 to 17, each 3 s after it came, then the long one until 23.
+    result = with_deadlines()
+    assert result.jobs["finish_s"].to_list() == [23, 3, 5, 7, 9, 11, 13, 15, 17]
+    assert result.summary.deadlines == DeadlineMisses(late=1, never=0, share=1 / 9)
+
+
+def test_a_job_in_danger_goes_first() -> None:
+    # With slack 2 the long one is in danger when less than 12 s are left, at 10: 10 to 16. The short one that
+    # it overtakes (9 to 10) is due at 17 and ends then; those that follow are due at 19, 21, 23 and end then.
+    result = with_deadlines(deadlines="danger")
+    assert result.jobs["finish_s"].to_list() == [16, 3, 5, 7, 9, 17, 19, 21, 23]
+    assert result.summary.deadlines == DeadlineMisses(late=0, never=0, share=0)
+    # The long one, and the last four: each is due in less than twice what it needs before it gets the worker.
+    assert (result.summary.policy_counts or {})["in_danger"] == 5
+
+
+def test_who_cannot_meet_the_deadline_any_more_does_not_go_first() -> None:
+    # Slots of 4 s; a long job of 8 s, and a short one of 4 s in each slot. At factor 2 the long one is due at
+    # 16 and in danger after 16 - 1.01 x 8 = 7.92, seen at 8, when it has just the time: 8 to 16.
+    jobs = [ChunkJob(0, 1, 8, 0, 90), *(ChunkJob(at, 1, 4, 0, 90) for at in (0, 4, 8, 12))]
+    due_at_16 = chunk_world(jobs, [Server()], slot_s=4, deadline_factor=2)
+    assert replay(due_at_16, "a_online", deadlines="danger", slack=1.01).jobs["finish_s"][0] == 16
+    # Due at 15 = 1.875 x 8 it is in danger after 6.92, and at 8 it is too late: it waits for the short ones.
+    due_at_15 = chunk_world(jobs, [Server()], slot_s=4, deadline_factor=1.875)
+    assert replay(due_at_15, "a_online", deadlines="danger", slack=1.01).jobs["finish_s"][0] == 24
+
+
+def test_jobs_that_the_horizon_cuts_off_before_they_are_due_are_neither_late_nor_in_time() -> None:
+    # At 16 s seven short ones are done in time; the last is due at 23 and the long one at 21.
+    world = chunk_world(LONG_AND_SHORT, [Server()], slot_s=1, deadline_factor=3, horizon_s=16)
+    assert replay(world, "a_online").summary.deadlines == DeadlineMisses(late=0, never=0, share=0)
+    # At 22 s the long one is known to be late.
+    world = chunk_world(LONG_AND_SHORT, [Server()], slot_s=1, deadline_factor=3, horizon_s=22)
+    assert replay(world, "a_online").summary.deadlines == DeadlineMisses(late=0, never=1, share=1 / 9)
+
+
+def test_danger_is_about_deadlines() -> None:
+    with pytest.raises(InvalidScenarioError, match=r"deadlines=danger: the jobs have no deadlines; .*factor"):
+        run([ChunkJob(0, 1, 3)], [Server()], deadlines="danger")
 
 
 def test_chunks_that_do_not_fit_before_the_horizon_leave_their_job_unfinished() -> None:
