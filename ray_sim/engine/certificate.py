@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -11,33 +12,42 @@ from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import COMPLETED, Ledger
 from ray_sim.model.result import JctCertificate
 from ray_sim.model.units import US_PER_S, BoolArray, FloatArray, IntArray
+from ray_sim.solvers.chunk_lp import Chunks, mean_flow_bound
 from ray_sim.solvers.jct_bound import JctBounds, jct_bounds
 from ray_sim.solvers.makespan import least_makespan
 
 _CLOUD = "an unlimited cloud: no capacity bounds the jobs that may run there"
 
 
-_Times = tuple[IntArray, FloatArray, FloatArray, FloatArray]
-"""Of some jobs of a partition the first four of `_AtBest`."""
-
-
-@dataclass(frozen=True, slots=True)
-class _AtBest:
-    """What the world allows each of some jobs; times in microseconds, see `jct_bounds`."""
+class _Times(NamedTuple):
+    """What the world allows each of some jobs; in microseconds, see `jct_bounds`."""
 
     release: IntArray
     shortest: FloatArray
     busy: FloatArray
     area: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class _AtBest:
+    """The times of jobs in any order, and their partitions."""
+
+    times: _Times
     capacity: FloatArray
     partition: IntArray
+    flow: FloatArray | None = None
+    """(P,) what the linear programme of chunks says, 0 where it says nothing."""
     only_b1: str | None = None
+    no_lp: str | None = None
 
     def bounds(self) -> JctBounds:
         """Lower bounds on the mean time from release to completion."""
-        order = np.argsort(self.release, kind="stable")
-        columns = (self.release[order], self.shortest[order], self.area[order])
-        bounds = jct_bounds(*columns, self.capacity, self.partition[order], busy=self.busy[order])
+        times = self.times
+        order = np.argsort(times.release, kind="stable")
+        columns = (times.release[order], times.shortest[order], times.area[order])
+        bounds = jct_bounds(
+            *columns, self.capacity, self.partition[order], busy=times.busy[order], other=self.flow
+        )
         assert bounds is not None, "some job completed"
         return bounds
 
@@ -55,11 +65,12 @@ def certify(world: World, ledger: Ledger, counted: BoolArray | None = None) -> J
     done = np.flatnonzero(completed if counted is None else completed & counted)
     if len(done) == 0 or not (world.rigid or world.chunks is not None):
         return None
-    at_best = _gangs(world, done) if world.chunks is None else _chunks(world, world.chunks, done)
+    chunks = world.chunks
+    at_best = _gangs(world, done) if chunks is None else _chunks(world, chunks.at_speed_one, done)
     submit = world.table.submit_us[done]
-    bounds, before_us = at_best.bounds(), float((at_best.release - submit).mean())
-    b1_us, b2_us, b3_us, bound_us = (
-        bound + before_us for bound in (bounds.b1, bounds.b2, bounds.b3, bounds.bound)
+    bounds, before_us = at_best.bounds(), float((at_best.times.release - submit).mean())
+    b1_us, b2_us, b3_us, lp_us, bound_us = (
+        bound + before_us for bound in (bounds.b1, bounds.b2, bounds.b3, bounds.other, bounds.bound)
     )
     bounded = at_best.only_b1 is None
     return JctCertificate(
@@ -69,6 +80,9 @@ def certify(world: World, ledger: Ledger, counted: BoolArray | None = None) -> J
         bound_s=bound_us / US_PER_S,
         gap=_gap(float((ledger.end[done] - submit).mean()), bound_us),
         only_b1=at_best.only_b1,
+        lp_s=None if at_best.flow is None or at_best.no_lp is not None else lp_us / US_PER_S,
+        no_lp=at_best.no_lp,
+        speed_up=None if chunks is None or chunks.truth.speed_up == 1 else chunks.truth.speed_up,
     )
 
 
@@ -81,51 +95,75 @@ def _gangs(world: World, jobs: IntArray) -> _AtBest:
     partition = shop.job_part[jobs]
     shortest = table.work_us[jobs] / fastest[partition]
     area = table.demand[jobs] * (table.tasks[jobs] * shortest)[:, None]
-    return _AtBest(table.submit_us[jobs], shortest, shortest, area, capacity, partition)
+    return _AtBest(_Times(table.submit_us[jobs], shortest, shortest, area), capacity, partition)
 
 
 def _chunks(world: World, facts: ChunkWorld, jobs: IntArray) -> _AtBest:
     """Partition by partition; docs/certificates.md says why nothing is faster."""
     shop, job_part = world.shop, world.shop.job_part[jobs]
-    capacity = np.zeros((len(shop.part_ptr) - 1, len(CHUNK_RESOURCES)))
-    parts, only_b1 = [], None
+    n_parts = len(shop.part_ptr) - 1
+    capacity, flow = np.zeros((n_parts, len(CHUNK_RESOURCES))), np.zeros(n_parts)
+    parts, only_b1, no_lp = [], None, None
     for p in np.unique(job_part).tolist():
         mine, servers = jobs[job_part == p], shop.part_servers[shop.part_ptr[p] : shop.part_ptr[p + 1]]
         workers = np.flatnonzero(shop.server_part[facts.slots.server] == p)
-        if facts.in_cloud[servers].any():
+        cloud = facts.slots.on_demand[workers]
+        chunks = _on_slots(world, facts, mine, workers[~cloud])
+        if cloud.any():
             only_b1, capacity[p] = _CLOUD, np.inf
-            parts.append(_near_a_cloud(world, facts, mine, workers))
+            chunks = _near_a_cloud(world, facts, mine, workers[cloud], chunks)
+            parts.append(_beside_a_cloud(chunks))
         else:
             capacity[p] = shop.capacity[servers].sum(axis=0)
-            parts.append(_on_slots(world, facts, mine, workers))
-    release, shortest, busy, area = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return _AtBest(release, shortest, busy, area, capacity, np.sort(job_part), only_b1)
+            parts.append(_of_slots(chunks))
+        found, why = mean_flow_bound(chunks)
+        flow[p], no_lp = found or 0.0, why or no_lp
+    times = _Times(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    return _AtBest(times, capacity, np.sort(job_part), flow, only_b1, no_lp)
 
 
-def _on_slots(world: World, facts: ChunkWorld, jobs: IntArray, workers: IntArray) -> _Times:
-    """Jobs whose chunks are trained on these worker slots, each with a parameter server meanwhile."""
-    chunks = facts.chunks[jobs]
+def _on_slots(world: World, facts: ChunkWorld, jobs: IntArray, workers: IntArray) -> Chunks:
+    """Jobs whose chunks are trained on these worker slots, released when they can be there."""
     _, of_speed, slots = np.unique(facts.speed[workers], return_index=True, return_counts=True)
-    lengths_us = facts.chunk_us(jobs[:, None], workers[of_speed], in_cloud=False)
-    makespan_us = least_makespan(chunks, lengths_us, slots)
-    work_us = chunks * lengths_us.min(axis=1)
-    busy = work_us / np.minimum(chunks, len(workers))
-    area = np.stack([work_us, makespan_us], axis=1).astype(np.float64)
-    release_us = facts.truth.ready_us(world.table.submit_us[jobs], jobs, np.zeros(len(jobs), np.bool_))
-    return release_us, makespan_us.astype(np.float64), busy, area
+    ready_us = facts.truth.ready_us(world.table.submit_us[jobs], jobs, np.zeros(len(jobs), np.bool_))
+    return Chunks(
+        release=ready_us,
+        ready=ready_us,
+        count=facts.chunks[jobs],
+        length=facts.chunk_us(jobs[:, None], workers[of_speed], in_cloud=False),
+        slots=slots,
+        elsewhere=np.full(len(jobs), np.inf),
+        grid_us=facts.truth.grid_us,
+    )
 
 
-def _near_a_cloud(world: World, facts: ChunkWorld, jobs: IntArray, workers: IntArray) -> _Times:
-    """Jobs with a worker for every chunk in the cloud, which takes longer to reach; no resource is scarce."""
-    on_demand = facts.slots.on_demand[workers]
+def _near_a_cloud(
+    world: World, facts: ChunkWorld, jobs: IntArray, clouds: IntArray, chunks: Chunks
+) -> Chunks:
+    """The same, with a worker for every chunk in one of the clouds too, which take longer to reach."""
     submit_us = world.table.submit_us[jobs]
-    fastest = workers[on_demand][np.argmax(facts.speed[workers[on_demand]])]
+    fastest = clouds[np.argmax(facts.speed[clouds])]
     ready_us = facts.truth.ready_us(submit_us, jobs, np.ones(len(jobs), np.bool_))
-    shortest = (ready_us - submit_us + facts.chunk_us(jobs, fastest, in_cloud=True)).astype(np.float64)
-    if not on_demand.all():
-        edge_us, makespan_us, _, _ = _on_slots(world, facts, jobs, workers[~on_demand])
-        shortest = np.minimum(shortest, edge_us - submit_us + makespan_us)
-    return submit_us, shortest, shortest, np.zeros((len(jobs), len(CHUNK_RESOURCES)))
+    elsewhere = ready_us - submit_us + facts.chunk_us(jobs, fastest, in_cloud=True)
+    return replace(chunks, release=submit_us, elsewhere=elsewhere.astype(np.float64))
+
+
+def _of_slots(chunks: Chunks) -> _Times:
+    """Worker slots are scarce, and so are those for a parameter server, which a job has meanwhile."""
+    makespan_us = least_makespan(chunks.count, chunks.length, chunks.slots)
+    work_us = chunks.count * chunks.length.min(axis=1)
+    busy = work_us / np.minimum(chunks.count, chunks.slots.sum())
+    area = np.stack([work_us, makespan_us], axis=1).astype(np.float64)
+    return _Times(chunks.release, makespan_us.astype(np.float64), busy, area)
+
+
+def _beside_a_cloud(chunks: Chunks) -> _Times:
+    """No resource is scarce."""
+    shortest = chunks.elsewhere
+    if len(chunks.slots):
+        makespan_us = least_makespan(chunks.count, chunks.length, chunks.slots)
+        shortest = np.minimum(shortest, chunks.ready - chunks.release + makespan_us)
+    return _Times(chunks.release, shortest, shortest, np.zeros((len(shortest), len(CHUNK_RESOURCES))))
 
 
 def _gap(mean_jct: float, bound: float) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -52,6 +52,11 @@ class ChunkWorld:
         """Whether everything happens at slot boundaries."""
         return self.truth.grid_us > 1
 
+    @property
+    def at_speed_one(self) -> ChunkWorld:
+        """The same without speed augmentation."""
+        return replace(self, truth=replace(self.truth, speed_up=1.0))
+
     def chunk_us(self, jobs: IntArray, workers: IntArray, in_cloud: BoolArray | bool) -> IntArray:
         """Microseconds that chunks of these jobs take on these workers.
 
@@ -79,13 +84,19 @@ class ChunkWorld:
 
 
 def chunk_world(
-    table: JobTable, cluster: Cluster, slot_us: int | None, slot_fill: str, preemption_us: int
+    table: JobTable,
+    cluster: Cluster,
+    slot_us: int | None,
+    slot_fill: str,
+    speed_up: float = 1.0,
+    preemption_us: int = 0,
 ) -> ChunkWorld:
     """The chunked world of a workload and a cluster.
 
     Parameters
     ----------
     slot_fill : ``whole`` rounds upload ends, lengths and costs up to slots, ``fractional`` to microseconds
+    speed_up : > 0, see `AOnlineTruth`
     preemption_us : what each preemption costs the chunk that loses its worker
 
     Raises
@@ -98,9 +109,11 @@ def chunk_world(
             "-w slot_fill=fractional"
         )
     profile = _complete_profile(table)
-    truth = AOnlineTruth(profile, slot_us if slot_fill == "whole" and slot_us is not None else 1)
-    preemption_us = -(-preemption_us // truth.grid_us) * truth.grid_us
-    _check_amount(table, truth, cluster, preemption_us)
+    grid_us = slot_us if slot_fill == "whole" and slot_us is not None else 1
+    truth = AOnlineTruth(profile, grid_us, speed_up)
+    preemption_us = -(-preemption_us // grid_us) * grid_us
+    slowest = replace(truth, speed_up=min(speed_up, 1.0))  # bounds are for speed 1
+    _check_amount(table, slowest, cluster, preemption_us)
     slots = WorkerSlots.of_cluster(cluster)
     return ChunkWorld(
         truth=truth,

@@ -183,6 +183,15 @@ WORLD_PARAMETERS = (
         exclusive=True,
     ),
     Parameter(
+        "speed_up",
+        "float",
+        1.0,
+        "factor on the mini-batches that every worker trains in a time; bounds stay those of 1",
+        source="2.2, speed augmentation 1 + eps",
+        minimum=0.0,
+        exclusive=True,
+    ),
+    Parameter(
         "optimum_nodes",
         "int",
         None,
@@ -201,6 +210,7 @@ _ONLY_UNDER: dict[str, tuple[tuple[str, ...], str]] = {
     "slot_fill": _CHUNKS,
     "preemption_cost_s": _CHUNKS,
     "deadline_factor": (("a_online",), "is about jobs in chunks"),
+    "speed_up": (("a_online",), "is about workers of chunks"),
     "optimum_nodes": (("pd_ors",), "the exact optimum knows how jobs train there only"),
     "overcommit": (_WHOLE_JOBS, "workers of chunks have slots of their own"),
     "restart_cost_s": (_WHOLE_JOBS, "chunks that are preempted pay preemption_cost_s"),
@@ -323,12 +333,13 @@ def build_world(
         shop = _shop(table, cluster, partition, training.gang, training.demand)
     beyond, rows = _beyond_capacity(shop, training), _row_bound(shop, training)
     if values["truth"] == "a_online":
+        speed_up, factor = values["speed_up"], values["deadline_factor"]
+        assert isinstance(speed_up, float)
+        assert factor is None or isinstance(factor, float)
         preemption_us = _us(values["preemption_cost_s"]) or 0
-        chunks = chunk_world(table, cluster, slot_us, str(values["slot_fill"]), preemption_us)
+        chunks = chunk_world(table, cluster, slot_us, str(values["slot_fill"]), speed_up, preemption_us)
         shop = chunks.shop(shop)
         beyond, rows = chunks.beyond_capacity(shop), len(table) + 1
-        factor = values["deadline_factor"]
-        assert factor is None or isinstance(factor, float)
         due_us = deadlines_us(table, shop, chunks, factor)
     outages, there = _outages(cluster, table.origin_us, 1 if chunks is None else chunks.truth.grid_us)
     return World(

@@ -25,9 +25,11 @@ class AOnlineTruth:
     """Of every job, without NaN."""
     grid_us: int
     """What upload ends and chunk lengths are rounded up to, > 0."""
+    speed_up: float = 1.0
+    """Factor on the mini-batches that every worker trains in a time, > 0: the 1 + eps of the paper."""
 
     def minibatch_s(self, jobs: IntArray, speed: FloatArray, in_cloud: BoolArray) -> FloatArray:
-        """Seconds per mini-batch, m / speed + (1 - zeta) 2 q / b: what the paper has as slot over n.
+        """Seconds per mini-batch, (m / speed + (1 - zeta) 2 q / b) / speed_up: the paper's slot over n.
 
         Parameters
         ----------
@@ -37,7 +39,8 @@ class AOnlineTruth:
         """
         of = self.profile
         exchange_s = 2 * transfer_s(of.gradient_mb[jobs], of.bandwidth_mbps[jobs])
-        return of.minibatch_s[jobs] / speed + np.where(in_cloud, 0.0, exchange_s)
+        seconds: FloatArray = of.minibatch_s[jobs] / speed + np.where(in_cloud, 0.0, exchange_s)
+        return seconds / self.speed_up
 
     def chunk_us(self, jobs: IntArray, speed: FloatArray, in_cloud: BoolArray) -> IntArray:
         """Microseconds that a worker needs for one chunk, ceil(E M / n) on the grid; see `minibatch_s`."""

@@ -95,11 +95,18 @@ class JctCertificate:
     b3_s: float | None
     """Mean busy time on that machine plus half the shortest run."""
     bound_s: float
-    """The best of the three in each partition: no schedule has a smaller mean JCT."""
+    """The best of all in each partition: no schedule has a smaller mean JCT."""
     gap: float | None
-    """Mean JCT / `bound_s` - 1, >= 0 up to rounding; null where only the bound is 0."""
+    """Mean JCT / `bound_s` - 1, >= 0 up to rounding unless the run was sped up; null where only the bound
+    is 0."""
     only_b1: str | None = None
     """Why B2 and B3 bound nothing and are null; null where they hold."""
+    lp_s: float | None = None
+    """Optimum of the linear programme of chunks; null where jobs are not chunked, or as `no_lp` says."""
+    no_lp: str | None = None
+    """Why the linear programme of chunks was not solved, somewhere at least; null where it was."""
+    speed_up: float | None = None
+    """How many times as fast as in these bounds workers were in the run; null where as fast."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 import polars as pl
 
-from ray_sim.model.result import Summary
+from ray_sim.model.result import JctCertificate, Summary
 
 KEYS = ("workload", "cluster", "setting", "policy")
 """What names a row of the sweep table. `setting` holds partition and world parameters."""
@@ -118,10 +118,7 @@ def summary_rows(summary: Summary) -> list[tuple[str, object]]:
     rows.append(("makespan s", summary.makespan_s))
     rows += [(f"utilisation, {name}", value) for name, value in summary.utilisation.items()]
     if summary.certificate is not None:
-        rows.append(("lower bound on mean JCT s", summary.certificate.bound_s))
-        rows.append(("gap to that bound", summary.certificate.gap))
-        if summary.certificate.only_b1 is not None:
-            rows.append(("nobody waits in that bound", summary.certificate.only_b1))
+        rows += _certificate_rows(summary.certificate)
     rows += _utility_rows(summary)
     rows += [("preemptions", summary.preemptions), ("restarts", summary.restarts)]
     if summary.ps_imbalance is not None:
@@ -133,6 +130,20 @@ def summary_rows(summary: Summary) -> list[tuple[str, object]]:
             rows.append((f"relative error of expected {label}", error))
     counts = summary.policy_counts or {}
     return rows + [(f"policy, {name.replace('_', ' ')}", count) for name, count in counts.items()]
+
+
+def _certificate_rows(certificate: JctCertificate) -> list[tuple[str, object]]:
+    rows: list[tuple[str, object]] = [
+        ("lower bound on mean JCT s", certificate.bound_s),
+        ("gap to that bound", certificate.gap),
+    ]
+    if certificate.speed_up is not None:
+        rows.append(("that bound is for speed 1, the run had", certificate.speed_up))
+    if certificate.only_b1 is not None and certificate.lp_s is None:
+        rows.append(("nobody waits in that bound", certificate.only_b1))
+    if certificate.no_lp is not None:
+        rows.append(("without the linear programme of chunks", certificate.no_lp))
+    return rows
 
 
 def _utility_rows(summary: Summary) -> list[tuple[str, object]]:

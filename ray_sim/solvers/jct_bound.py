@@ -31,6 +31,8 @@ class JctBounds:
     """Mean flow time of shortest-remaining-time-first on one machine as fast as the whole partition."""
     b3: float
     """Mean of busy time plus half the shortest run on that machine."""
+    other: float
+    """Mean of the bounds that were known already."""
     bound: float
     """Mean of each partition's best bound."""
 
@@ -43,6 +45,7 @@ def jct_bounds(
     partition: IntArray,
     *,
     busy: FloatArray | None = None,
+    other: FloatArray | None = None,
 ) -> JctBounds | None:
     """Bounds on the mean of completion minus release over the given jobs; None if there are none.
 
@@ -57,6 +60,7 @@ def jct_bounds(
     partition : (J,) in [0, P)
     busy : (J,) a job's work over the largest rate at which it is ever done, at most ``shortest``, which
         it is without it: a job cannot always be done at that rate from start to end
+    other : (P,) a lower bound on each partition's mean that is known already, >= 0; 0 without it
 
     Raises
     ------
@@ -67,21 +71,23 @@ def jct_bounds(
         return None
     if (np.diff(release) < 0).any():
         raise ValueError("releases must not decrease")
-    total = np.zeros(4)
+    total = np.zeros(5)
+    known = np.zeros(len(capacity)) if other is None else other
     by_partition = np.argsort(partition, kind="stable")
     ends = np.cumsum(np.bincount(partition, minlength=len(capacity)))
     for p, jobs in enumerate(np.split(by_partition, ends[:-1])):
         if len(jobs):
             spans = shortest[jobs], (shortest if busy is None else busy)[jobs]
-            total += len(jobs) * _bounds_of_pool(release[jobs], *spans, area[jobs], capacity[p])
-    b1, b2, b3, bound = (float(value) for value in total / n * _ROUND_DOWN)
-    return JctBounds(b1, b2, b3, bound)
+            pool = _bounds_of_pool(release[jobs], *spans, area[jobs], capacity[p])
+            total += len(jobs) * np.array([*pool, known[p], max(*pool, known[p])])
+    b1, b2, b3, found, bound = (float(value) for value in total / n * _ROUND_DOWN)
+    return JctBounds(b1, b2, b3, found, bound)
 
 
 def _bounds_of_pool(
     release: IntArray, shortest: FloatArray, busy: FloatArray, area: FloatArray, capacity: FloatArray
-) -> FloatArray:
-    """(4,) B1, B2, B3 and their maximum, with the best resource for each."""
+) -> tuple[float, float, float]:
+    """B1, B2 and B3, the latter with the best resource for each."""
     b1, b2, b3 = float(shortest.mean()), 0.0, 0.0
     for r, amount in enumerate(capacity):
         if amount == 0 and area[:, r].any():
@@ -89,7 +95,7 @@ def _bounds_of_pool(
         size = np.divide(area[:, r], amount, out=np.zeros(len(area)), where=area[:, r] > 0)
         squashed, averaged = _squashed_bounds(release, shortest, busy, size)
         b2, b3 = max(b2, squashed), max(b3, averaged)
-    return np.array([b1, b2, b3, max(b1, b2, b3)])
+    return b1, b2, b3
 
 
 def _squashed_bounds(

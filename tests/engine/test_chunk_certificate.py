@@ -5,23 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ray_sim.engine.world import World
+from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.result import JctCertificate
 from ray_sim.model.streams import Streams
+from ray_sim.policies.registry import create_policy
+from ray_sim.reports.tables import summary_rows
 from tests.chunk_worlds import CLOUD, ChunkJob, Script, Server, chunk_world
 from tests.engine.best_chunk_schedule import Parts, least_total_jct
 from tests.engine.test_chunk_oracle import Case, cases
+from tests.policies.test_a_online import totals
 from tests.random_worlds import server_changes
 from tests.worlds import replay
 
 ROUNDED = 2e-9
 """Bounds are rounded down by a relative 1e-9."""
 
-POLICIES = ["chunk_fifo", "chunk_spt"]
+POLICIES = ["chunk_fifo", "chunk_spt", "a_online"]
 
 
 def certificate(world: World, policy: str = "chunk_fifo") -> JctCertificate:
@@ -92,17 +97,50 @@ def test_parameter_servers_bound_like_workers() -> None:
     assert bound_s(jobs, [Server(3, ps=1)]) == pytest.approx(10 / 3, rel=ROUNDED)
 
 
-def test_with_an_unlimited_cloud_only_the_first_bound_holds_and_the_summary_says_so() -> None:
+def test_with_an_unlimited_cloud_only_the_first_bound_and_the_programme_hold() -> None:
     # Edge: 1 + 3 x 4 s of training and exchange = 13; cloud: 7 + 3 s without exchange = 10. Nobody waits.
     jobs = [ChunkJob(0, 3, 3, 1, 7, exchange_s=1)] * 2
     found = certificate(chunk_world(jobs, [Server(), Server(kind=CLOUD)], slot_s=1))
     assert found.b1_s == pytest.approx(10.0, rel=ROUNDED)
-    assert (found.b2_s, found.b3_s, found.bound_s) == (None, None, found.b1_s)
+    assert (found.b2_s, found.b3_s) == (None, None)
     assert found.only_b1 is not None
     assert "unlimited cloud" in found.only_b1
+    # A quarter of a chunk in slot t at the edge costs (t + 1/2 + 2) / 4, less than 10 / 4 in slots 1 to 7:
+    # 45.5 / 4, and 10 for each of the other 6 - 7 / 4 chunks; over 3, on average over two jobs.
+    assert found.lp_s == pytest.approx((45.5 / 4 + 42.5) / 3 / 2, rel=ROUNDED)
+    assert found.bound_s == pytest.approx(10.0, rel=ROUNDED)
     # One chunk is done sooner at the edge: 1 + 4.
     single = [ChunkJob(0, 1, 3, 1, 7, exchange_s=1)]
     assert bound_s(single, [Server(), Server(kind=CLOUD)]) == pytest.approx(5.0, rel=ROUNDED)
+
+
+def test_near_a_cloud_the_programme_knows_who_has_to_wait() -> None:
+    # 3, 1 and 2 s at the edge end at 1, 3 and 6; the longest ends at 10 in the cloud, 7 s away. B1 says 2.
+    jobs = [ChunkJob(0, 1, chunk_s, 0, 7) for chunk_s in (3, 1, 2)]
+    found = certificate(chunk_world(jobs, [Server(), Server(kind=CLOUD)], slot_s=1), "a_online")
+    assert found.b1_s == pytest.approx(2.0, rel=ROUNDED)
+    assert (found.lp_s, found.bound_s) == pytest.approx((10 / 3, 10 / 3), rel=ROUNDED)
+    assert found.gap == pytest.approx(0.0, abs=ROUNDED)
+
+
+def test_every_chunked_run_has_the_programme_in_its_summary() -> None:
+    summary = replay(chunk_world([ChunkJob(0, 1, 3, 2)], slot_s=1), "chunk_fifo").summary
+    assert summary.flat()["certificate.lp_s"] == pytest.approx(5.0, rel=ROUNDED)
+    rows = dict(summary_rows(summary))
+    assert rows["gap to that bound"] == pytest.approx(0.0, abs=ROUNDED)
+    assert not any("speed" in label or "programme" in label for label in rows)
+
+
+def test_too_many_jobs_leave_the_programme_out_and_the_summary_says_so() -> None:
+    # On 201 jobs of a chunk of 1,000 slots each, 300 steps of time are too many.
+    summary = replay(chunk_world([ChunkJob(0, 1, 1000)] * 201, slot_s=1), "chunk_fifo").summary
+    found = summary.certificate
+    assert found is not None
+    assert found.lp_s is None
+    assert found.no_lp is not None
+    assert found.no_lp.startswith("too many variables: 201 jobs")
+    assert found.bound_s == pytest.approx(1000 * 101, rel=ROUNDED)
+    assert dict(summary_rows(summary))["without the linear programme of chunks"] == found.no_lp
 
 
 def test_a_cloud_elsewhere_leaves_a_partition_its_own_bounds() -> None:
@@ -154,7 +192,10 @@ def assert_above_bound(world: World, policy: str | Script) -> None:
     assert found is not None
     assert mean_s is not None
     assert found.bound_s <= mean_s
-    assert max(found.b1_s, found.b2_s or 0.0, found.b3_s or 0.0) <= found.bound_s * (1 + 1e-12)
+    best = max(found.b1_s, found.b2_s or 0.0, found.b3_s or 0.0, found.lp_s or 0.0)
+    assert best <= found.bound_s * (1 + 1e-12)
+    assert found.gap is None or found.gap >= 0
+    assert found.no_lp is None
 
 
 @pytest.mark.slow
@@ -187,3 +228,84 @@ def test_three_hundred_small_instances_have_no_better_schedule_than_the_bound() 
         assert bound <= optimum, (jobs, servers)
         tight += bound > optimum * (1 - ROUNDED)
     assert tight > 100  # a bound that never bites would pass as well
+
+
+def tiny_world(seed: int, fill: str, speed_up: float = 1.0) -> World:
+    """Up to five jobs on up to four workers with parameter servers for all, half of them near a cloud."""
+    draw = Streams(seed).generator("tiny-chunks")
+    at = np.sort(draw.integers(0, 9, int(draw.integers(1, 6))))
+    jobs = [
+        ChunkJob(
+            float(submit - at[0]),
+            int(draw.integers(1, 4)),
+            float(draw.integers(1, 8)),
+            float(draw.integers(0, 4)),
+            float(draw.integers(0, 12)),
+            exchange_s=float(draw.integers(0, 2)),
+        )
+        for submit in at
+    ]
+    servers = [Server(2, speed=float(draw.choice([1.0, 0.5]))) for _ in range(int(draw.integers(1, 3)))]
+    cloud = [Server(kind=CLOUD)] * int(draw.integers(0, 2))
+    return chunk_world(jobs, [*servers, *cloud], slot_s=1, slot_fill=fill, speed_up=speed_up)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fill", ["whole", "fractional"])
+def test_on_five_hundred_worlds_no_policy_has_a_smaller_f_than_the_programme(fill: str) -> None:
+    a_online, without = create_policy("a_online", {}), create_policy("a_online", {"preempt": False})
+    nearest = np.inf
+    for seed in range(500):
+        world = tiny_world(seed, fill)
+        for policy in (a_online, without, "chunk_fifo", "chunk_spt"):
+            result = replay(world, policy)
+            found = result.summary.certificate
+            assert found is not None
+            assert found.lp_s is not None
+            f = totals(world, result)[0] / len(world.table)
+            assert found.lp_s <= f * (1 + 1e-12), seed
+            nearest = min(nearest, f / found.lp_s)
+    assert nearest < 1.03  # a bound that never bites would pass as well
+
+
+# --- speed augmentation
+
+
+def test_workers_that_are_sped_up_have_shorter_chunks_and_the_same_bound() -> None:
+    # 6 s of training and 3 s of exchange per chunk, at 1.5 times the speed 6 s: two on one worker.
+    job = [ChunkJob(0, 2, 6, 1, exchange_s=3)]
+    plain, faster = (
+        replay(chunk_world(job, slot_s=1, slot_fill="fractional", speed_up=speed_up), "chunk_spt").summary
+        for speed_up in (1.0, 1.5)
+    )
+    assert (plain.jct_s.mean, faster.jct_s.mean) == (1 + 18, 1 + 12)
+    assert plain.certificate is not None
+    assert faster.certificate is not None
+    assert faster.certificate.bound_s == plain.certificate.bound_s == pytest.approx(19, rel=ROUNDED)
+    assert faster.certificate.gap == pytest.approx(13 / 19 - 1, abs=ROUNDED)
+    assert (plain.certificate.speed_up, faster.certificate.speed_up) == (None, 1.5)
+    assert dict(summary_rows(faster))["that bound is for speed 1, the run had"] == 1.5
+
+
+@pytest.mark.parametrize("eps", [0.1, 0.5, 2.0])
+def test_the_guarantee_of_a_online_is_never_exceeded(eps: float) -> None:
+    for seed in range(100):
+        world = tiny_world(seed, "fractional", 1 + eps)
+        assert world.chunks is not None
+        summary = replay(world, "a_online").summary
+        assert summary.certificate is not None
+        assert summary.jct_s.mean is not None
+        guarantee = int(world.chunks.chunks.max()) * (1 + 1 / eps)
+        assert summary.jct_s.mean <= guarantee * summary.certificate.bound_s, seed
+
+
+@pytest.mark.parametrize("speed_up", [0, -1, "nan"])
+def test_a_speed_that_is_not_above_zero_is_refused_by_name(speed_up: object) -> None:
+    with pytest.raises(InvalidScenarioError, match="speed_up"):
+        chunk_world([ChunkJob(0, 1, 1)], speed_up=speed_up)
+
+
+@pytest.mark.parametrize("truth", ["rigid", "pd_ors"])
+def test_other_truths_have_no_workers_to_speed_up(truth: str) -> None:
+    with pytest.raises(InvalidScenarioError, match=r"speed_up: .* set truth=a_online, or leave it out"):
+        chunk_world([ChunkJob(0, 1, 1)], speed_up=1.5, slot_fill="whole", truth=truth)

@@ -127,7 +127,7 @@ def test_jobs_of_no_length_wait_for_nobody() -> None:
     assert found.b1 == pytest.approx(2.0, rel=ROUNDED)
     assert found.b2 == pytest.approx(2.0, rel=ROUNDED)
     assert found.b3 == pytest.approx(2.0, rel=ROUNDED)
-    assert rigid_bounds([3, 5], [0, 0], [1, 1], 1) == JctBounds(0.0, 0.0, 0.0, 0.0)
+    assert rigid_bounds([3, 5], [0, 0], [1, 1], 1) == JctBounds(0.0, 0.0, 0.0, 0.0, 0.0)
 
 
 def test_a_job_that_needs_none_of_the_resource_still_runs_its_time() -> None:

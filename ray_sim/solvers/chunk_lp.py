@@ -1,0 +1,186 @@
+"""A lower bound on the flow times of chunks: the linear programme (4) of A_online, and prices that prove it.
+
+A chunk costs its average fractional flow time plus half its length, over the number D of chunks of its job:
+no more than its flow time over D. The programme divides chunks among workers and instants as it likes, so
+no schedule has a smaller sum F of these costs; and F is at most the sum of the jobs' completion times.
+Proofs: docs/certificates.md.
+
+Source: Wang, Zhou, Jiao, Zhang, Li, Li, Preemptive Scheduling for Distributed ML Jobs in Edge-Cloud Networks,
+IEEE JSAC 40(8), 2022, reformulation (4).
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from ray_sim.model.units import FloatArray, IntArray
+
+MOST_VARIABLES = 60_000
+"""Jobs x kinds of workers x steps of time: solved within some two seconds."""
+
+MERGED_STEPS = 300
+"""Of time, where slots would be too many, or chunks are not trained in slots."""
+
+_WITHIN_SLOT = ((0.5, 1.0),)
+_WITHIN_STEP = ((0.0, 0.125), (0.25, 0.25), (0.5, 0.25), (0.75, 0.25), (1.0, 0.125))
+"""Where in a step the value of a worker is taken, as a share of the step, and how much it counts. In a slot
+a worker has one chunk, whose mean instant is the middle. Within a step the value is convex, so that the
+trapezoids over its quarters are no less than the integral."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """The chunks of some jobs, and where they can be trained. Times in microseconds."""
+
+    release: IntArray
+    """(J,) from when on time counts."""
+    ready: IntArray
+    """(J,) when they can be on a worker slot, at the earliest; on the grid."""
+    count: IntArray
+    """(J,) chunks of each job, >= 1."""
+    length: IntArray
+    """(J, K) time of a chunk on a worker slot of each kind, >= 0; a multiple of the grid."""
+    slots: IntArray
+    """(K,) worker slots of each kind, >= 1; K may be 0."""
+    elsewhere: FloatArray
+    """(J,) least flow time of a chunk that takes no slot, as in an unlimited cloud; inf if it must."""
+    grid_us: int
+    """Workers change chunks at its multiples only."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Steps:
+    """Time in pieces, in each of which the same jobs are ready."""
+
+    start: FloatArray
+    """(S,)."""
+    length: FloatArray
+    """(S,)."""
+    slots: bool
+    """Whether they are slots."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Costs:
+    """The programme's data, as floats. Shapes (J,) and (J, K) as in `Chunks`."""
+
+    chunks: Chunks
+    length: FloatArray
+    """(J, K) > 0."""
+    most: FloatArray
+    """(J,) what a chunk costs without a slot, or when everybody has one: after the last step."""
+
+    def at(self, instant: FloatArray) -> FloatArray:
+        """(J, K, S) cost of a chunk that is trained at these (S,) instants, on average."""
+        waited = instant - self.chunks.release[:, None]
+        half = self.length[:, :, None] / 2
+        cost: FloatArray = (waited[:, None, :] + half) / self.chunks.count[:, None, None]
+        return cost
+
+
+def mean_flow_bound(chunks: Chunks) -> tuple[float | None, str | None]:
+    """Lower bound on the mean completion minus release of the jobs, not rounded down; or why there is none.
+
+    Chunks of a job are alike, and so are workers of a kind: a division can be averaged over both without a
+    change of cost, and spread evenly over both. So a variable for each job, kind and step is enough.
+
+    Any prices of chunks prove a bound: what all chunks fetch, less the most that workers can earn by them.
+    The solver only looks for good ones. So neither its tolerances nor the end of time matter, nor the length
+    of steps: where there are too many slots they are merged, at which the bound falls.
+    """
+    n_jobs, n_kinds = chunks.length.shape
+    if n_jobs == 0:
+        return 0.0, None
+    if n_kinds == 0:
+        return float(chunks.elsewhere.mean()), None
+    steps, most = _steps(chunks)
+    if steps is None:
+        return None, (
+            f"too many variables: {n_jobs:,} jobs, {n_kinds} kinds of workers and {MERGED_STEPS} steps of "
+            f"time, at most {MOST_VARIABLES:,}"
+        )
+    costs = _Costs(chunks, np.maximum(chunks.length, 1).astype(np.float64), most)
+    price, why = _solve(costs, steps)
+    if price is None:
+        return None, why
+    return _proved(costs, steps, np.minimum(price, most)) / n_jobs, None
+
+
+def _steps(chunks: Chunks) -> tuple[_Steps | None, FloatArray]:
+    """Time until the best division has ended, and the cost of a chunk that is left to `_Costs.most`.
+
+    All workers are busy from the last upload on until one of them has nothing to do; after that none works
+    for longer than half of what a chunk may gain on a faster worker, else it would be moved there. Were
+    that wrong, the bound would be lower, not false.
+    """
+    n_jobs, n_kinds = chunks.length.shape
+    slowest, fastest = chunks.length.max(axis=1), chunks.length.min(axis=1)
+    busy = float((chunks.count * slowest).sum()) / float(chunks.slots.sum())
+    first, last = int(chunks.ready.min()), int(chunks.ready.max())
+    n_slots = int((last - first + busy + float((slowest - fastest).max()) / 2) // chunks.grid_us) + 2
+    end = first + n_slots * chunks.grid_us
+    alone = np.where(fastest == 0, chunks.ready - chunks.release, np.inf)
+    after_all = end - chunks.release + fastest / 2
+    most = np.minimum.reduce([chunks.elsewhere, alone, after_all]) / chunks.count
+    if n_slots * n_jobs * n_kinds <= MOST_VARIABLES:
+        slots = (first + chunks.grid_us * np.arange(n_slots)).astype(np.float64)
+        return _Steps(slots, np.full(n_slots, float(chunks.grid_us)), True), most
+    if MERGED_STEPS * n_jobs * n_kinds > MOST_VARIABLES:
+        return None, most
+    merged = np.union1d(np.linspace(first, end, MERGED_STEPS + 1), chunks.ready)
+    return _Steps(merged[:-1], np.diff(merged), False), most
+
+
+def _solve(costs: _Costs, steps: _Steps) -> tuple[FloatArray | None, str | None]:
+    """(J,) prices of chunks, by HiGHS on one thread; or why it has none."""
+    from scipy.optimize import linprog  # slow to import
+    from scipy.sparse import coo_array
+
+    chunks = costs.chunks
+    n_jobs, n_steps = len(chunks.release), len(steps.start)
+    cost = costs.at(steps.start + steps.length / 2)
+    ready = steps.start >= chunks.ready[:, None]
+    job, kind, step = np.nonzero(ready[:, None, :] & (cost < costs.most[:, None, None]))
+    number, jobs = np.arange(len(job)), np.arange(n_jobs)
+    share = coo_array(
+        (np.ones(len(job) + n_jobs), (np.concatenate([job, jobs]), np.arange(len(job) + n_jobs))),
+        shape=(n_jobs, len(job) + n_jobs),
+    )
+    unit = float(costs.length.mean())
+    time = coo_array(
+        (costs.length[job, kind] / unit, (kind * n_steps + step, number)),
+        shape=(len(chunks.slots) * n_steps, len(job) + n_jobs),
+    )
+    with warnings.catch_warnings():
+        # threads and random_seed go to HiGHS as they are, of which SciPy warns.
+        warnings.simplefilter("ignore")
+        result = linprog(  # type: ignore[call-overload]  # its types know neither sparse matrices nor these
+            np.concatenate([cost[job, kind, step], costs.most]) / unit,
+            A_ub=time.tocsr(),
+            b_ub=np.outer(chunks.slots, steps.length / unit).ravel(),
+            A_eq=share.tocsr(),
+            b_eq=chunks.count,
+            method="highs-ds",
+            options={"threads": 1, "random_seed": 0},
+        )
+    if result.status != 0:
+        return None, f"HiGHS did not solve it: {result.message}"
+    price: FloatArray = result.eqlin.marginals * unit
+    return price, None
+
+
+def _proved(costs: _Costs, steps: _Steps, price: FloatArray) -> float:
+    """What all chunks fetch, less the most that the workers earn; any prices up to `most` will do."""
+    chunks = costs.chunks
+    ready = (steps.start >= chunks.ready[:, None])[:, None, :]
+    earned = 0.0
+    for share, weight in _WITHIN_SLOT if steps.slots else _WITHIN_STEP:
+        gain = (price[:, None, None] - costs.at(steps.start + share * steps.length)) / costs.length[
+            :, :, None
+        ]
+        rate = np.where(ready, gain, 0.0).max(axis=0, initial=0.0)
+        earned += weight * float((chunks.slots[:, None] * rate * steps.length).sum())
+    return float((chunks.count * price).sum()) - earned
