@@ -58,7 +58,7 @@ def left_on(queues: ChunkQueues, sent: Sequence[OnWorker], now: int, workers: in
     of = {c.order: c for c in sent}
     chunks: list[list[OnWorker]] = [[] for _ in range(workers)]
     serving: list[int | None] = [None] * workers
-    for worker, _, _, unit, ready, left, _, phase, anchor in queues.state()["rows"].tolist():
+    for worker, _, _, unit, ready, left, _, phase, anchor, _ in queues.state()["rows"].tolist():
         c = of[unit]
         done = now * SLOT - anchor if phase == RUNNING else 0
         chunks[worker].append(replace(c, ready=ready // SLOT, left=(left - done) // SLOT))
