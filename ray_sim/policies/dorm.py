@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import IntEnum
 from typing import ClassVar
 
@@ -71,6 +72,14 @@ class Dorm(Policy):
         MOST_WORKERS,
         Parameter("gap", "float", 0.01, "relative to the best use, at which a search ends", minimum=0.0),
         Parameter(
+            "packing",
+            "choice",
+            "search",
+            "how bundles get on servers. search: by the programme; in_turn: it counts them for all servers "
+            "as one, and they go on servers in turn, as far as there is room: fast, and looser on fairness",
+            choices=("search", "in_turn"),
+        ),
+        Parameter(
             "node_limit",
             "int",
             100,
@@ -87,13 +96,13 @@ class Dorm(Policy):
         cap: str = "batch",
         most_workers: int | None = None,
         gap: float = 0.01,
+        packing: str = "search",
         node_limit: int = 100,
     ) -> None:
         self._theta = (theta1, theta2)
         self._cap = cap
         self._most_workers = most_workers
-        self._gap = gap
-        self._nodes = node_limit
+        self._limits = Limits(1.0, 1.0, gap, node_limit, packing == "in_turn")
         self._counts = np.zeros(len(_Count), dtype=np.int64)
 
     def start(self, world: GrantedWorld, streams: Streams) -> None:
@@ -135,7 +144,7 @@ class Dorm(Policy):
     def _containers(self, everyone: Applications) -> IntArray:
         """(n, S) bundles: of all applications, or of as many of the first as can have any."""
         containers = np.zeros_like(everyone.held)
-        most = most_together(everyone, Limits(1.0, 1.0, self._gap, self._nodes))
+        most = most_together(everyone, self._limits)
         for n in range(most, 0, -1):
             found = self._within_bounds(everyone.first(n))
             if found is not None:
@@ -143,7 +152,7 @@ class Dorm(Policy):
                 break
         else:
             n = 0
-        self._counts[_Count.LEFT_OUT] += len(containers) - n
+        self._counts[_Count.LEFT_OUT] += np.count_nonzero(~containers.any(axis=1))
         return containers
 
     def _within_bounds(self, applications: Applications) -> IntArray | None:
@@ -158,7 +167,7 @@ class Dorm(Policy):
             if theta == tried:
                 continue
             tried = theta
-            ending, found = allocate(applications, Limits(*theta, self._gap, self._nodes))
+            ending, found = allocate(applications, replace(self._limits, theta1=theta[0], theta2=theta[1]))
             if ending is Ending.LIMIT:
                 self._counts[_Count.NODE_LIMIT] += 1
             if found is not None:

@@ -86,6 +86,8 @@ class Limits:
     gap: float
     nodes: int
     """See `Programme.maximise`."""
+    in_turn: bool = False
+    """Whether containers go on the servers in turn without a search; those that find no room are left out."""
 
 
 def fair_containers(applications: Applications) -> IntArray:
@@ -118,7 +120,8 @@ def allocate(applications: Applications, limits: Limits) -> tuple[Ending, IntArr
     How many containers each gets is searched for with all servers taken as one, which also bounds what can
     be used. Those whose number changes are put on the servers in turn, or, where few may be changed, by a
     search for them alone. If what that uses is within the gap of the bound, it is as good as asked for; if
-    not, all are searched.
+    not, all are searched. With `in_turn` nothing is searched on servers, so fairness may suffer more than its
+    bound, and whoever does not find its least gets nothing.
 
     An answer that breaks a capacity when rounded to whole containers counts as none at the limit.
 
@@ -140,17 +143,23 @@ def allocate(applications: Applications, limits: Limits) -> tuple[Ending, IntArr
         in_turn = place_in_turn(applications, counts, few)
         if search.allows(in_turn) and utilisation(applications, in_turn) >= enough:
             return Ending.FOUND, in_turn
+        if limits.in_turn:
+            in_turn[in_turn.sum(axis=1) < applications.least] = 0
+            return Ending.FOUND, in_turn
         if changes < applications.old.sum():
             _, found = _whole(*search.run(first, few), applications)
             if found is not None and utilisation(applications, found) >= enough:
                 return Ending.FOUND, found
+    if limits.in_turn:
+        return outline.ending, None
     return _whole(*search.run(limits, everyone), applications)
 
 
 def most_together(applications: Applications, limits: Limits) -> int:
     """How many of the first applications can have their least containers at the same time.
 
-    By bisection, as fewer fit where more do. A search that ends at the limit of nodes counts as a no.
+    By bisection, as fewer fit where more do. A search that ends at the limit of nodes counts as a no, and
+    with `in_turn` no search is made.
     """
     low, high = 0, len(applications.least)
     some = high
@@ -168,8 +177,8 @@ def _least_fit(applications: Applications, limits: Limits) -> bool:
         return False
     everyone = np.ones(len(applications.old), dtype=np.bool_)
     in_turn = place_in_turn(applications, applications.least, everyone)
-    if (in_turn.sum(axis=1) == applications.least).all():
-        return True
+    if (in_turn.sum(axis=1) == applications.least).all() or limits.in_turn:
+        return bool((in_turn.sum(axis=1) == applications.least).all())
     programme = Programme()
     x = programme.variables(applications.room, gain=np.zeros(applications.room.shape), whole=True)
     for i, least in enumerate(applications.least.tolist()):
@@ -181,16 +190,21 @@ def _least_fit(applications: Applications, limits: Limits) -> bool:
 def place_in_turn(applications: Applications, counts: IntArray, free: BoolArray) -> IntArray:
     """(n, S) containers, of each at most ``counts`` and as many as find room, on the lowest servers.
 
-    Those that are not ``free`` stay; of the others the largest dominant shares come first.
+    Those that are not ``free`` stay; of the others the largest dominant shares come first, all with their
+    least before any with more.
     """
     placed = np.where(free[:, None], 0, applications.held)
     left = applications.capacity - np.einsum("nr,ns->sr", applications.demand, placed)
-    for i in np.flatnonzero(free)[np.argsort(-applications.dominant[free], kind="stable")].tolist():
-        demand = applications.demand[i]
-        some = demand > 0
-        fit = (left[:, some] // demand[some]).min(axis=1, initial=counts[i])
-        placed[i] = np.diff(np.minimum(np.cumsum(fit), counts[i]), prepend=0)
-        left -= np.outer(placed[i], demand)
+    order = np.flatnonzero(free)[np.argsort(-applications.dominant[free], kind="stable")].tolist()
+    first = np.minimum(counts, applications.least)
+    for wanted in (first, counts - first):
+        for i in order:
+            demand = applications.demand[i]
+            some = demand > 0
+            fit = (left[:, some] // demand[some]).min(axis=1, initial=wanted[i])
+            more = np.diff(np.minimum(np.cumsum(fit), wanted[i]), prepend=0)
+            placed[i] += more
+            left -= np.outer(more, demand)
     return placed
 
 

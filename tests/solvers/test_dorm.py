@@ -201,6 +201,28 @@ def test_in_turn_nobody_gets_more_than_asked_or_there_is(
     assert (placed.T @ them.demand <= them.capacity).all()
 
 
+@given(tiny())
+def test_in_turn_whoever_gets_less_than_its_least_gets_nothing(
+    given: tuple[Applications, float, float],
+) -> None:
+    them, theta1, theta2 = given
+    _, found = allocate(them, Limits(theta1, theta2, gap=0.0, nodes=1000, in_turn=True))
+    if found is not None:
+        total = found.sum(axis=1)
+        assert ((total == 0) | (total >= them.least)).all()
+        assert (total <= them.most).all()
+        assert (found.T @ them.demand <= them.capacity).all()
+    n = most_together(them, Limits(1.0, 1.0, gap=0.0, nodes=1000, in_turn=True))
+    assert n <= most_together(them, limits(1.0))
+
+
+@pytest.mark.parametrize("theta1", [1.0, 0.1])
+def test_in_turn_on_one_server_is_the_best(theta1: float) -> None:
+    _, found = allocate(TWO_ON_ONE, Limits(theta1, 1.0, gap=0.0, nodes=1000, in_turn=True))
+    assert found is not None
+    assert utilisation(TWO_ON_ONE, found) == pytest.approx({1.0: 22 / 12, 0.1: 20 / 12}[theta1])
+
+
 def test_room_in_all_is_no_room_on_a_server() -> None:
     """4 are left, 2 on each server, and the new one needs 4 on one: one of the old ones has to move.
 
