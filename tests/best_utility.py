@@ -88,19 +88,26 @@ def best_utility(jobs: Sequence[SlotJob], capacity: IntArray) -> float:
     slots = max(job.arrival + len(job.utility) for job in jobs)
 
     @cache
+    def trained(active: tuple[int, ...]) -> list[tuple[float, ...]]:
+        """Samples of each active job in a slot, for every way to share the servers that trains no less."""
+        found = set()
+        for chosen in product(*(ways[i] for i in active)):
+            taken = [sum(used) for used in zip(*(way.used for way in chosen), strict=True)]
+            if all(used <= free for used, free in zip(taken, room, strict=False)):
+                found.add(tuple(way.samples for way in chosen))
+        return [one for one in found if not any(_trains_more(other, one) for other in found)]
+
+    @cache
     def best(slot: int, left: tuple[float, ...]) -> float:
         if slot == slots:
             return 0.0
-        active = [i for i, job in enumerate(jobs) if job.arrival <= slot and left[i] > 0]
+        active = tuple(i for i, job in enumerate(jobs) if job.arrival <= slot and left[i] > 0)
         most = 0.0
-        for chosen in product(*(ways[i] for i in active)):
-            taken = [sum(used) for used in zip(*(way.used for way in chosen), strict=True)]
-            if any(used > free for used, free in zip(taken or room, room, strict=True)):
-                continue
+        for samples in trained(active):
             after, earned = list(left), 0.0
-            for i, way in zip(active, chosen, strict=True):
+            for i, of_job in zip(active, samples, strict=True):
                 job = jobs[i]
-                after[i] = round(left[i] - way.samples, 9)
+                after[i] = round(left[i] - of_job, 9)
                 if after[i] <= 1e-9 * job.samples:
                     after[i] = 0.0
                     earned += float(job.utility[slot - job.arrival])
@@ -128,6 +135,11 @@ def _ways(job: SlotJob, capacity: IntArray) -> Iterator[_Way]:
                 theta = job.theta_internal if one else job.theta_external
                 found.add(_Way(tuple(used.ravel().tolist()), total / theta))
     return iter(way for way in found if not any(_beats(other, way) for other in found))
+
+
+def _trains_more(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    """Whether it trains every job at least as much, and is not the same: that never earns less."""
+    return one != other and all(a >= b for a, b in zip(one, other, strict=True))
 
 
 def _beats(one: _Way, other: _Way) -> bool:
