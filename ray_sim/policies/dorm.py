@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from enum import IntEnum
 from typing import ClassVar
 
@@ -102,7 +101,9 @@ class Dorm(Policy):
         self._theta = (theta1, theta2)
         self._cap = cap
         self._most_workers = most_workers
-        self._limits = Limits(1.0, 1.0, gap, node_limit, packing == "in_turn")
+        self._gap = gap
+        self._nodes = node_limit
+        self._in_turn = packing == "in_turn"
         self._counts = np.zeros(len(_Count), dtype=np.int64)
 
     def start(self, world: GrantedWorld, streams: Streams) -> None:
@@ -144,7 +145,7 @@ class Dorm(Policy):
     def _containers(self, everyone: Applications) -> IntArray:
         """(n, S) bundles: of all applications, or of as many of the first as can have any."""
         containers = np.zeros_like(everyone.held)
-        most = most_together(everyone, self._limits)
+        most = most_together(everyone, self._limits(1.0, 1.0))
         for n in range(most, 0, -1):
             found = self._within_bounds(everyone.first(n))
             if found is not None:
@@ -154,6 +155,9 @@ class Dorm(Policy):
             n = 0
         self._counts[_Count.LEFT_OUT] += np.count_nonzero(~containers.any(axis=1))
         return containers
+
+    def _limits(self, theta1: float, theta2: float) -> Limits:
+        return Limits(theta1, theta2, self._gap, self._nodes, self._in_turn)
 
     def _within_bounds(self, applications: Applications) -> IntArray | None:
         """(n, S) within the bounds, the first that have to be raised being raised; None if none is."""
@@ -167,7 +171,7 @@ class Dorm(Policy):
             if theta == tried:
                 continue
             tried = theta
-            ending, found = allocate(applications, replace(self._limits, theta1=theta[0], theta2=theta[1]))
+            ending, found = allocate(applications, self._limits(*theta))
             if ending is Ending.LIMIT:
                 self._counts[_Count.NODE_LIMIT] += 1
             if found is not None:

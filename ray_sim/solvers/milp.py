@@ -101,32 +101,39 @@ class Programme:
         options: dict[str, float] = {"mip_rel_gap": gap, "node_limit": nodes, "threads": 1, "random_seed": 0}
         if seconds is not None:
             options["time_limit"] = seconds
-        with warnings.catch_warnings():
-            # threads and random_seed go to HiGHS as they are, of which SciPy warns.
-            warnings.simplefilter("ignore", RuntimeWarning)
-            result = milp(
-                -np.concatenate(self._gain),
-                integrality=np.concatenate(self._whole),
-                bounds=Bounds(np.concatenate(self._lower), np.concatenate(self._upper)),
-                constraints=LinearConstraint(matrix, least, most),
-                options=options,  # type: ignore[arg-type]  # its type lists SciPy's own only
-            )
-        bound = np.inf if result.mip_dual_bound is None else -float(result.mip_dual_bound)
-        return _answer(result.status, str(result.message), result.x, bound)
+        # HiGHS now and then cannot undo its presolve, and gives up what it has found.
+        for presolve in (True, False):
+            with warnings.catch_warnings():
+                # threads and random_seed go to HiGHS as they are, of which SciPy warns.
+                warnings.simplefilter("ignore", RuntimeWarning)
+                result = milp(
+                    -np.concatenate(self._gain),
+                    integrality=np.concatenate(self._whole),
+                    bounds=Bounds(np.concatenate(self._lower), np.concatenate(self._upper)),
+                    constraints=LinearConstraint(matrix, least, most),
+                    options={**options, "presolve": presolve},  # type: ignore[arg-type]  # SciPy's own only
+                )
+            bound = np.inf if result.mip_dual_bound is None else -float(result.mip_dual_bound)
+            answer = _answer(result.status, str(result.message), result.x, bound)
+            if answer is not None:
+                return answer
+        raise RunFailedError(
+            f"the MILP solver HiGHS failed: {result.message}. It refuses to run on one thread where "
+            "something else has made it use several before; if that may be so, run the simulation in a "
+            "process of its own"
+        )
 
 
 _FOUND, _INFEASIBLE = 0, 2
 """Status codes of `scipy.optimize.milp`; it has none of its own for the node limit of HiGHS."""
 
 
-def _answer(status: int, message: str, values: FloatArray | None, bound: float) -> Answer:
+def _answer(status: int, message: str, values: FloatArray | None, bound: float) -> Answer | None:
+    """None if the solver failed."""
     if status == _FOUND:
         return Answer(Ending.FOUND, values, bound)
     if status == _INFEASIBLE or "nfeasible" in message:
         return Answer(Ending.INFEASIBLE, None)
     if "imit" in message:
         return Answer(Ending.LIMIT, values, bound)
-    raise RunFailedError(
-        f"the MILP solver HiGHS failed: {message}. It refuses to run on one thread where something else has "
-        f"made it use several before; if that may be so, run the simulation in a process of its own"
-    )
+    return None
