@@ -210,6 +210,7 @@ def test_all_times_in_larger_units_give_the_same_run_in_these_units(case: Case, 
     assert other.jobs["finish_s"].to_list() == [None if at is None else scale * at for at in times]
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(case=cases(), slot_s=st.sampled_from([1.0, None]))
 def test_any_number_of_sites_gives_the_same_bytes(case: Case, slot_s: float | None) -> None:

@@ -144,6 +144,7 @@ def test_every_policy_holds_its_contract(name: str) -> None:
     assert [outcome.detail for outcome in check_policy(name) if not outcome.passed] == []
 
 
+@pytest.mark.slow
 def test_a_policy_for_chunks_of_ones_own_is_checked_on_chunks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

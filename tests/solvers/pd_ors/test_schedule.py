@@ -311,6 +311,7 @@ for seed in range(40):
 """
 
 
+@pytest.mark.slow
 def test_the_kernels_of_plans_are_their_own_plain_twins() -> None:
     compiled, plain = (
         subprocess.run(
