@@ -11,7 +11,8 @@ import polars as pl
 
 from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake
 from ray_sim.engine.decision import Decision, Dispatch, NewKeys
-from ray_sim.engine.world import Partition, World, build_world
+from ray_sim.engine.shop import Partition
+from ray_sim.engine.world import World, build_world
 from ray_sim.kernels.arrays import PARAMETER_SERVER
 from ray_sim.model.cluster import Cluster, ServerKind
 from ray_sim.model.result import RunResult

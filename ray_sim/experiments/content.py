@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from ray_sim import __version__
-from ray_sim.engine.world import uses_seed
+from ray_sim.engine.world_parameters import uses_seed
 from ray_sim.experiments.availability_file import WORLD, split_world, with_availability
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.experiments.result_files import RESULT_FORMAT

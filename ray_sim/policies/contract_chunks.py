@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ray_sim.engine.world import Partition, World, build_world
+from ray_sim.engine.shop import Partition
+from ray_sim.engine.world import World, build_world
 from ray_sim.model.cluster import Cluster, ServerKind
 from ray_sim.model.job import ChunkProfile, JobTable
 from ray_sim.model.streams import Streams
