@@ -152,6 +152,7 @@ def build_world(
         chunks = chunk_world(
             table,
             cluster,
+            shop,
             slot_us,
             str(values["slot_fill"]),
             speed_up=speed_up,
