@@ -80,6 +80,7 @@ def _dispatch(workers: int, queued: int, repetitions: int) -> float:
         new = NewChunks(
             count=_CHUNKS,
             partition=0,
+            need=0,
             ready_us=_UPLOAD_SLOTS * _SLOT_US,
             length_us=np.array([length]),
             key=np.array([_CHUNKS * length]),

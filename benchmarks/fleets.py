@@ -112,6 +112,8 @@ def edge_world(servers: int, n_jobs: int) -> World:
         bandwidth_mbps=draw.uniform(100, 5 * 1024, n_jobs),
         upload_edge_s=draw.choice([1, 2, 3, 4], n_jobs) * HOUR_S,
         upload_cloud_s=np.full(n_jobs, 12 * HOUR_S),
+        worker_memory_gib=np.zeros(n_jobs),
+        ps_memory_gib=np.zeros(n_jobs),
     )
     edge = replace(cluster([4] * servers, ["edge"] * servers), kind=(ServerKind.EDGE,) * servers)
     params = {"truth": "a_online", "slot_s": HOUR_S}

@@ -11,9 +11,10 @@ import polars as pl
 
 from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake
 from ray_sim.engine.decision import Decision, Dispatch, NewKeys
-from ray_sim.engine.world import Partition, World, build_world
+from ray_sim.engine.shop import Partition
+from ray_sim.engine.world import World, build_world
 from ray_sim.kernels.arrays import PARAMETER_SERVER
-from ray_sim.model.cluster import Cluster, ServerKind
+from ray_sim.model.cluster import Cluster, ServerKind, memory_mib
 from ray_sim.model.result import RunResult
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import NEVER_US
@@ -32,6 +33,8 @@ class ChunkJob(NamedTuple):
     cloud_upload_s: float = 0.0
     exchange_s: float = 0.0
     vc: str | None = None
+    worker_gib: float = 0.0
+    ps_gib: float = 0.0
 
 
 class Server(NamedTuple):
@@ -42,6 +45,9 @@ class Server(NamedTuple):
     kind: ServerKind = EDGE
     speed: float = 1.0
     vc: str | None = None
+    worker_gib: float | None = None
+    """Memory of each worker, None without limit."""
+    ps_gib: float | None = None
 
 
 def chunk_columns(jobs: Sequence[ChunkJob]) -> dict[str, Sequence[object]]:
@@ -55,6 +61,8 @@ def chunk_columns(jobs: Sequence[ChunkJob]) -> dict[str, Sequence[object]]:
         "bandwidth_mbps": [16.0] * len(jobs),
         "upload_edge_s": [float(job.upload_s) for job in jobs],
         "upload_cloud_s": [float(job.cloud_upload_s) for job in jobs],
+        "worker_memory_gib": [float(job.worker_gib) for job in jobs],
+        "ps_memory_gib": [float(job.ps_gib) for job in jobs],
     }
 
 
@@ -70,6 +78,8 @@ def cluster_of(servers: Sequence[Server]) -> Cluster:
         kind=tuple(server.kind for server in servers),
         workers=np.array([server.workers for server in servers], dtype=np.int64),
         ps=np.array([server.ps for server in servers], dtype=np.int64),
+        worker_memory=memory_mib([server.worker_gib for server in servers]),
+        ps_memory=memory_mib([server.ps_gib for server in servers]),
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from ray_sim.model.job import (
+    CHUNK_MEMORY,
     BlockProfile,
     ChunkProfile,
     Exchange,
@@ -21,7 +22,7 @@ from ray_sim.model.units import QUANTA_PER_UNIT, FloatArray, IntArray, demand_qu
 from workloads.schema import BY_NAME
 from workloads.training_columns import EXCHANGES
 
-CHUNK = tuple(field.name for field in fields(ChunkProfile))
+CHUNK = tuple(field.name for field in fields(ChunkProfile) if field.name not in CHUNK_MEMORY)
 UTILITY = tuple(field.name for field in fields(UtilityProfile))
 CURVE = tuple(field.name for field in fields(LossProfile))
 SMOOTH = ("loss_drop", "loss_drop_epoch")
@@ -84,7 +85,8 @@ def _chunk_profile(frame: pl.DataFrame) -> ChunkProfile | None:
     if all(frame[name].null_count() == frame.height for name in CHUNK):
         return None
     floats = frame.select(CHUNK).cast(pl.Float64).fill_null(float("nan"))
-    return ChunkProfile(**{series.name: series.to_numpy(writable=True) for series in floats})
+    memory = _floats(frame, CHUNK_MEMORY)
+    return ChunkProfile(**{series.name: series.to_numpy(writable=True) for series in floats}, **memory)
 
 
 def _training_profile(frame: pl.DataFrame, resources: Sequence[str]) -> TrainingProfile:

@@ -43,6 +43,12 @@ class Workers:
     partition: IntArray
     """(W,) of each worker slot of the site; -1 where there is none now: its server is away, or it stands for
     a cloud's workers on demand."""
+    offer: IntArray
+    """(W,) level of memory, see `Eligibility`."""
+
+    def that_may_train(self, partition: int, need: int) -> IntArray:
+        """Worker slots of a partition that may train chunks of a job that needs such a level."""
+        return np.flatnonzero((self.partition == partition) & (self.offer >= need))
 
 
 def answer(workers: Workers, query: Query) -> State:
@@ -56,17 +62,19 @@ def join(answers: Sequence[State]) -> State:
 
 
 def _least_loaded(workers: Workers, query: Query) -> State:
-    """The ``units`` least loaded worker slots of each of ``partitions``, or all if they are fewer.
+    """For each of ``partitions`` the ``units`` least loaded worker slots that may train what ``needs`` such
+    a level, or all if they are fewer.
 
     Returns
     -------
     rows : (n, 3) worker, microseconds of work left on it, chunks on it that are not done; by load, ties
-        by worker, partition by partition
+        by worker, for one partition and level after another
     """
     load, chunks = workers.queues.loads(query.now_us)
     rows = []
-    for partition, units in zip(query.arrays["partitions"], query.arrays["units"], strict=True):
-        slots = np.flatnonzero(workers.partition == partition)
+    asked = (query.arrays[name].tolist() for name in ("partitions", "units", "needs"))
+    for partition, units, need in zip(*asked, strict=True):
+        slots = workers.that_may_train(partition, need)
         best = slots[np.argsort(load[slots], kind="stable")[:units]]
         rows.append(np.stack([best + workers.first, load[best], chunks[best]], axis=1))
     return {"rows": np.concatenate(rows)}
@@ -75,7 +83,7 @@ def _least_loaded(workers: Workers, query: Query) -> State:
 def _increments(workers: Workers, query: Query) -> State:
     """Where the site would send chunks of a job, see `sites_choice`."""
     new = NewChunks.of(query.arrays)
-    mine = np.flatnonzero(workers.partition == new.partition)
+    mine = workers.that_may_train(new.partition, new.need)
     return sites_choice(new, workers.queues, mine, workers.speed_kind, workers.first, query.now_us)
 
 

@@ -11,7 +11,7 @@ from ray_sim.engine.chunk_world import CHUNK_RESOURCES, ChunkWorld
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import COMPLETED, Ledger
 from ray_sim.model.result import JctCertificate
-from ray_sim.model.units import US_PER_S, BoolArray, FloatArray, IntArray
+from ray_sim.model.units import NEVER_US, US_PER_S, BoolArray, FloatArray, IntArray
 from ray_sim.solvers.chunk_lp import Chunks, mean_flow_bound
 from ray_sim.solvers.jct_bound import JctBounds, jct_bounds
 from ray_sim.solvers.makespan import least_makespan
@@ -124,13 +124,13 @@ def _chunks(world: World, facts: ChunkWorld, jobs: IntArray) -> _AtBest:
 
 def _on_slots(world: World, facts: ChunkWorld, jobs: IntArray, workers: IntArray) -> Chunks:
     """Jobs whose chunks are trained on these worker slots, released when they can be there."""
-    _, of_speed, slots = np.unique(facts.speed[workers], return_index=True, return_counts=True)
+    kinds, slots = _kinds(facts, workers)
     ready_us = facts.truth.ready_us(world.table.submit_us[jobs], jobs, np.zeros(len(jobs), np.bool_))
     return Chunks(
         release=ready_us,
         ready=ready_us,
         count=facts.chunks[jobs],
-        length=facts.chunk_us(jobs[:, None], workers[of_speed], in_cloud=False),
+        length=_lengths(facts, jobs, kinds, np.zeros(len(jobs), np.bool_)),
         slots=slots,
         elsewhere=np.full(len(jobs), np.inf),
         grid_us=facts.truth.grid_us,
@@ -142,27 +142,43 @@ def _near_a_cloud(
 ) -> Chunks:
     """The same, with a worker for every chunk in one of the clouds too, which take longer to reach."""
     submit_us = world.table.submit_us[jobs]
-    fastest = clouds[np.argmax(facts.speed[clouds])]
+    kinds, _ = _kinds(facts, clouds)
+    length = _lengths(facts, jobs, kinds, facts.cloud_serves[jobs]).min(axis=1)
     ready_us = facts.truth.ready_us(submit_us, jobs, np.ones(len(jobs), np.bool_))
-    elsewhere = ready_us - submit_us + facts.chunk_us(jobs, fastest, in_cloud=True)
-    return replace(chunks, release=submit_us, elsewhere=elsewhere.astype(np.float64))
+    elsewhere = np.where(length < NEVER_US, ready_us - submit_us + length.astype(np.float64), np.inf)
+    return replace(chunks, release=submit_us, elsewhere=elsewhere)
+
+
+def _kinds(facts: ChunkWorld, workers: IntArray) -> tuple[IntArray, IntArray]:
+    """A worker of each kind, alike in speed and memory, and how many there are of it."""
+    offer = facts.eligible.workers_offer[facts.slots.server[workers]]
+    alike = np.stack([facts.speed[workers], offer], axis=1)
+    _, first, counts = np.unique(alike, axis=0, return_index=True, return_counts=True)
+    return workers[first], counts
+
+
+def _lengths(facts: ChunkWorld, jobs: IntArray, workers: IntArray, in_cloud: BoolArray) -> IntArray:
+    """(n, workers) microseconds of a chunk, `NEVER_US` where the worker may not train it."""
+    may_train = facts.eligible.may_train(jobs[:, None], facts.slots.server[workers])
+    return np.where(may_train, facts.chunk_us(jobs[:, None], workers, in_cloud[:, None]), NEVER_US)
 
 
 def _of_slots(chunks: Chunks) -> _Times:
     """Worker slots are scarce, and so are those for a parameter server, which a job has meanwhile."""
     makespan_us = least_makespan(chunks.count, chunks.length, chunks.slots)
     work_us = chunks.count * chunks.length.min(axis=1)
-    busy = work_us / np.minimum(chunks.count, chunks.slots.sum())
+    busy = work_us / np.minimum(chunks.count, (chunks.length < NEVER_US) @ chunks.slots)
     area = np.stack([work_us, makespan_us], axis=1).astype(np.float64)
     return _Times(chunks.release, makespan_us.astype(np.float64), busy, area)
 
 
 def _beside_a_cloud(chunks: Chunks) -> _Times:
     """No resource is scarce."""
-    shortest = chunks.elsewhere
-    if len(chunks.slots):
-        makespan_us = least_makespan(chunks.count, chunks.length, chunks.slots)
-        shortest = np.minimum(shortest, chunks.ready - chunks.release + makespan_us)
+    shortest, on_slots = chunks.elsewhere.copy(), (chunks.length < NEVER_US).any(axis=1)
+    if on_slots.any():
+        makespan_us = least_makespan(chunks.count[on_slots], chunks.length[on_slots], chunks.slots)
+        upload_us = (chunks.ready - chunks.release)[on_slots]
+        shortest[on_slots] = np.minimum(shortest[on_slots], upload_us + makespan_us)
     return _Times(chunks.release, shortest, shortest, np.zeros((len(shortest), len(CHUNK_RESOURCES))))
 
 

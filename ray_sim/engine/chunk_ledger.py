@@ -207,13 +207,13 @@ class ChunkLedger:
     def _decide_zeta(self, jobs: IntArray, to_cloud: BoolArray, holdings: Holdings) -> None:
         """A job that goes to the cloud whole and at once, and has no server elsewhere, is in the cloud.
 
-        It may lose its chunks with the cloud's server. When none is left on a worker, those that are not
-        done count as the whole job.
+        Unless no parameter server there may serve it. It may lose its chunks with the cloud's server. When
+        none is left on a worker, those that are not done count as the whole job.
         """
         facts, in_cloud = self.jobs, self.jobs.in_cloud
         sent, n = np.unique(jobs[to_cloud], return_counts=True)
         new = (facts.left[sent] == self.world.chunks[sent]) | in_cloud[sent]
-        whole = sent[new & (n == facts.left[sent])]
+        whole = sent[new & (n == facts.left[sent]) & self.world.cloud_serves[sent]]
         rows = holdings.rows(whole)
         elsewhere = rows[~self.world.in_cloud[rows[:, 1]], 0]
         back = jobs[in_cloud[jobs]]

@@ -69,6 +69,9 @@ def _check_ps(where: str, now_us: int, world: World, chunked: ChunkLedger, chang
             fault = "the role of a worker; workers get chunks by dispatch"
         elif end - begin > 1 or changes.tasks[begin] != 1:
             fault = "more than one parameter server"
+        elif not facts.eligible.may_serve(np.array(job), np.array(server)):
+            name = world.cluster.server_names[server]
+            fault = f"a parameter server on {name}, which has less memory than the job's ps_memory_gib"
         elif (
             chunked.jobs.in_cloud[job]
             and chunked.on_workers(changes.job[i : i + 1])[0] > 0
@@ -117,6 +120,10 @@ def _check_dispatch(
         (no_unit, "the job does not have it"),
         (no_worker, f"there is no such worker, they are numbered 0 to {len(facts.slots) - 1}"),
         (shop.server_part[server] != shop.job_part[j], "the worker is outside the job's partition"),
+        (
+            ~facts.eligible.may_train(j, server),
+            "workers of its server have less memory than the job's worker_memory_gib",
+        ),
         (again | chunked.dispatched[chunk], "for the second time"),
         (~available[server], "the worker's server is not there now"),
         (

@@ -6,13 +6,15 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
+from ray_sim.engine.eligibility import Eligibility, best_offer
+from ray_sim.engine.shop import classes
 from ray_sim.engine.worker_slots import WorkerSlots
 from ray_sim.kernels.arrays import PARAMETER_SERVER, WORKER, Shop
 from ray_sim.kernels.shop import EXCEEDS_CAPACITY, FITS
 from ray_sim.model.a_online import AOnlineTruth
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidScenarioError, problems_text
-from ray_sim.model.job import ChunkProfile, JobTable
+from ray_sim.model.job import CHUNK_MEMORY, ChunkProfile, JobTable
 from ray_sim.model.units import US_PER_S, BoolArray, FloatArray, IntArray
 
 CHUNK_RESOURCES = ("worker", "ps")
@@ -31,6 +33,7 @@ class ChunkWorld:
 
     truth: AOnlineTruth
     slots: WorkerSlots
+    eligible: Eligibility
     speed: FloatArray
     """(W,) of each worker's server."""
     ps: IntArray
@@ -41,6 +44,8 @@ class ChunkWorld:
     """What a chunk owes more each time it is preempted, on the grid."""
     first_chunk: IntArray
     """(J + 1,) prefix sums of the numbers of chunks."""
+    cloud_serves: BoolArray
+    """(J,) whether parameter servers in a cloud may serve it, without which zeta is 0."""
 
     @property
     def chunks(self) -> IntArray:
@@ -68,24 +73,35 @@ class ChunkWorld:
         return self.truth.chunk_us(jobs, self.speed[workers], np.asarray(in_cloud))
 
     def shop(self, shop: Shop) -> Shop:
-        """The shop with slots for capacity: a parameter server takes one, a worker is given by dispatch."""
+        """The shop with slots for capacity: a parameter server takes one, a worker is given by dispatch.
+
+        Jobs for which the same servers are eligible are a class.
+        """
         capacity = np.stack([np.diff(self.slots.ptr), self.ps], axis=1)
         demand = np.zeros((len(shop.submit), 2, 2), dtype=np.int64)
         for role in (WORKER, PARAMETER_SERVER):
             demand[:, role, role] = 1
-        return shop._replace(capacity=capacity, demand=demand, weight=np.zeros(2))
+        needs = np.stack([self.eligible.workers_need, self.eligible.ps_need], axis=1)
+        of_class = classes(shop.job_part, needs, len(shop.part_ptr) - 1)
+        return shop._replace(capacity=capacity, demand=demand, weight=np.zeros(2), **of_class)
 
     def beyond_capacity(self, shop: Shop) -> IntArray:
-        """(C,) verdict per job class: whether its partition has any worker."""
-        has_worker = np.zeros(len(shop.part_ptr), dtype=np.bool_)
-        has_worker[shop.server_part[self.slots.server]] = True
-        partition = shop.job_part[shop.class_job]
-        return np.where(has_worker[partition] & (partition >= 0), FITS, EXCEEDS_CAPACITY)
+        """(C,) verdict per job class: whether some worker may train it, and a parameter server serve it.
+
+        Where a partition has no parameter server at all jobs are taken, and stall.
+        """
+        jobs, who = shop.class_job, self.eligible
+        has_worker = np.diff(self.slots.ptr) > 0
+        trained = best_offer(shop, has_worker, who.workers_offer)[shop.job_part[jobs]]
+        served = best_offer(shop, self.ps > 0, who.ps_offer)[shop.job_part[jobs]]
+        fits = (trained >= who.workers_need[jobs]) & ((served < 0) | (served >= who.ps_need[jobs]))
+        return np.where(fits & (shop.job_part[jobs] >= 0), FITS, EXCEEDS_CAPACITY)
 
 
 def chunk_world(
     table: JobTable,
     cluster: Cluster,
+    shop: Shop,
     slot_us: int | None,
     slot_fill: str,
     *,
@@ -96,6 +112,7 @@ def chunk_world(
 
     Parameters
     ----------
+    shop : for the partitions
     slot_fill : ``whole`` rounds upload ends, lengths and costs up to slots, ``fractional`` to microseconds
     speed_up : > 0, see `AOnlineTruth`
     preemption_us : what each preemption costs the chunk that loses its worker
@@ -115,26 +132,29 @@ def chunk_world(
     preemption_us = -(-preemption_us // grid_us) * grid_us
     slowest = replace(truth, speed_up=min(speed_up, 1.0))  # bounds are for speed 1
     _check_amount(table, slowest, cluster, preemption_us)
-    slots = WorkerSlots.of_cluster(cluster)
+    slots, eligible = WorkerSlots.of_cluster(cluster), Eligibility.by_memory(cluster, profile)
     return ChunkWorld(
         truth=truth,
         slots=slots,
+        eligible=eligible,
         speed=cluster.speed[slots.server],
         ps=np.where(cluster.in_cloud, len(table), cluster.ps_slots),
         in_cloud=cluster.in_cloud,
         preemption_us=preemption_us,
         first_chunk=np.concatenate([[0], np.cumsum(profile.chunks)]).astype(np.int64),
+        cloud_serves=best_offer(shop, cluster.in_cloud, eligible.ps_offer)[shop.job_part] >= eligible.ps_need,
     )
 
 
 def _complete_profile(table: JobTable) -> ChunkProfile:
     """The profile of a workload, if it has one for every job."""
     names = [field.name for field in fields(ChunkProfile)]
+    needed = [name for name in names if name not in CHUNK_MEMORY]
     profile = table.chunk_profile
     if len(table) == 0:
         return ChunkProfile(**{name: np.empty(0) for name in names})
     problems = []
-    for name in names:
+    for name in needed:
         column = np.full(len(table), np.nan) if profile is None else getattr(profile, name)
         unknown = np.flatnonzero(np.isnan(column))
         if len(unknown) == len(table):

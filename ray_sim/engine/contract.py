@@ -17,6 +17,7 @@ from ray_sim.engine.chunk_ledger import ChunkLedger
 from ray_sim.engine.chunk_world import ChunkWorld
 from ray_sim.engine.decision import NO_JOBS, Decision
 from ray_sim.engine.elastic import ElasticRun, Losses
+from ray_sim.engine.eligibility import Eligibility
 from ray_sim.engine.fleet import Fleet
 from ray_sim.engine.holdings import Holdings, State, Stateful, part
 from ray_sim.engine.new_chunks import NewChunks, merged
@@ -229,12 +230,15 @@ class View:
         self._demand_sight("worker_load")
         return self._fleet.ask(Query(kind, self.now_us, arrays))
 
-    def least_loaded(self, partitions: IntArray, units: IntArray) -> IntArray:
+    def least_loaded(self, partitions: IntArray, units: IntArray, needs: IntArray | None = None) -> IntArray:
         """(n, 3) rows worker, microseconds of work left on it, chunks on it that are not done.
 
-        The ``units`` least loaded worker slots of each partition are among them; a cloud has no slots.
+        The ``units`` least loaded worker slots of each partition are among them, of those that may train a
+        job that ``needs`` such a level of memory, 0 unless given; a cloud has no slots. Where a partition is
+        asked for twice with different needs, workers come twice.
         """
-        return self.ask(LEAST_LOADED, partitions=partitions, units=units)["rows"]
+        needs = np.zeros_like(units) if needs is None else needs
+        return self.ask(LEAST_LOADED, partitions=partitions, units=units, needs=needs)["rows"]
 
     def increments(self, new: NewChunks) -> IntArray:
         """(n, 2) rows worker, increment of where chunks would go, one after another; none if nowhere.
@@ -390,6 +394,16 @@ class GrantedWorld:
     def ready_us(self, now_us: int, jobs: IntArray, to_cloud: BoolArray) -> IntArray:
         """When chunks that are sent off at ``now_us`` can be trained at the edge or in the cloud."""
         return self._chunk_world().truth.ready_us(now_us, jobs, to_cloud)
+
+    @property
+    def eligible(self) -> Eligibility:
+        """Who may train and serve which chunked jobs."""
+        assert self._world.chunks is not None, "only in worlds of chunked jobs, see Policy.chunked"
+        return self._world.chunks.eligible
+
+    def cloud_serves(self, jobs: IntArray) -> BoolArray:
+        """Whether parameter servers in a cloud may serve chunked jobs, which zeta = 1 takes."""
+        return self._chunk_world().cloud_serves[jobs]
 
     def _chunk_world(self) -> ChunkWorld:
         assert self._world.chunks is not None, "only in worlds of chunked jobs, see Policy.chunked"

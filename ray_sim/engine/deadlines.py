@@ -36,22 +36,25 @@ def _due_us(submit_us: IntArray, after_s: FloatArray) -> IntArray:
 
 
 def shortest_us(table: JobTable, shop: Shop, chunks: ChunkWorld) -> FloatArray:
-    """(J,) upload and one chunk, with the partition's fastest worker for each, at the edge or in the cloud.
+    """(J,) upload and one chunk, on the fastest worker that may train it, at the edge or in the cloud.
 
     As if the job were submitted on the grid. NaN-free: infinite for a job without any worker.
+
+    Parameters
+    ----------
+    shop : of chunks, whose classes are of jobs for which the same workers are eligible
     """
-    jobs, slots = np.arange(len(table)), chunks.slots
-    shortest = np.full(len(table), np.inf)
-    for in_cloud in (False, True):
-        upload_us = chunks.truth.ready_us(0, jobs, np.full(len(jobs), in_cloud))
-        for partition in np.unique(shop.job_part).tolist():
-            mine = np.flatnonzero(shop.job_part == partition)
-            workers = np.flatnonzero(
-                (slots.on_demand == in_cloud) & (shop.server_part[slots.server] == partition)
-            )
+    slots, shortest = chunks.slots, np.full(len(table), np.inf)
+    partition = shop.server_part[slots.server]
+    for c, job in enumerate(shop.class_job.tolist()):
+        mine = np.flatnonzero(shop.job_class == c)
+        may_train = chunks.eligible.may_train(np.array(job), slots.server) & (partition == shop.job_part[job])
+        for in_cloud in (False, True):
+            workers = np.flatnonzero(may_train & (slots.on_demand == in_cloud))
             if len(workers):
                 fastest = workers[np.argmax(chunks.speed[workers])]
-                time_us = upload_us[mine] + chunks.chunk_us(mine, fastest, in_cloud)
+                upload_us = chunks.truth.ready_us(0, mine, np.full(len(mine), in_cloud))
+                time_us = upload_us + chunks.chunk_us(mine, fastest, chunks.cloud_serves[mine] & in_cloud)
                 shortest[mine] = np.minimum(shortest[mine], time_us)
     return shortest
 

@@ -41,6 +41,8 @@ class NewChunks:
 
     count: int
     partition: int
+    need: int
+    """Level of memory that a worker must offer, see `Eligibility`."""
     ready_us: int
     """When the uploads end."""
     length_us: IntArray

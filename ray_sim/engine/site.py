@@ -63,16 +63,19 @@ class SiteFacts(NamedTuple):
     rows: int
     """No more rows of holdings than this exist at a time."""
     slots: WorkerSlots
+    workers_offer: IntArray
+    """(S,) see `Eligibility`."""
     preemption_us: int
     """What a chunk owes more each time it is preempted."""
 
     @classmethod
     def of(cls, world: World) -> SiteFacts:
         """The facts about a world."""
-        chunks = world.chunks
-        slots = WorkerSlots.none(len(world.cluster)) if chunks is None else chunks.slots
-        preemption_us = 0 if chunks is None else chunks.preemption_us
-        return cls(world.shop, world.first_capacity, world.row_bound, slots, preemption_us)
+        of_all, chunks = (world.shop, world.first_capacity, world.row_bound), world.chunks
+        if chunks is None:
+            servers = len(world.cluster)
+            return cls(*of_all, WorkerSlots.none(servers), np.zeros(servers, dtype=np.int64), 0)
+        return cls(*of_all, chunks.slots, chunks.eligible.workers_offer, chunks.preemption_us)
 
 
 class Site:
@@ -91,6 +94,7 @@ class Site:
         self.holdings = Holdings(shop, capacity, facts.rows)
         self._shop = shop
         self._slots = facts.slots.of_servers(first_server, last_server)
+        self._offer = facts.workers_offer[self._slots.server]
         self._queues = ChunkQueues(self._slots.on_demand, len(shop.submit), facts.preemption_us)
         self._workers = self._workers_there()
         self._sequence = 0
@@ -154,7 +158,7 @@ class Site:
         there = ~slots.on_demand & (self.holdings.free[slots.server, WORKER] > 0)
         partition = np.where(there, self._shop.server_part[slots.server], -1)
         speed_kind = np.unique(self._shop.speed, return_inverse=True)[1]
-        return Workers(self._queues, slots.first_worker, speed_kind[slots.server], partition)
+        return Workers(self._queues, slots.first_worker, speed_kind[slots.server], partition, self._offer)
 
     def _hold(self, now_us: int, changes: Changes) -> None:
         self.holdings.change(changes)

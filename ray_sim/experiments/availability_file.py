@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from ray_sim.engine.world import WORLD_PARAMETERS
+from ray_sim.engine.world_parameters import WORLD_PARAMETERS
 from ray_sim.experiments.documents import read_text
 from ray_sim.model.availability import Availability
 from ray_sim.model.cluster import Cluster

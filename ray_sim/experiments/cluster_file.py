@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 import cluster_specs
 from ray_sim.experiments.availability_file import with_availability
 from ray_sim.experiments.documents import dotted_problems, parse_yaml, read_text
-from ray_sim.model.cluster import Cluster, ServerKind, slots_per_gpu
+from ray_sim.model.cluster import Cluster, ServerKind, memory_mib, slots_per_gpu
 from ray_sim.model.errors import InvalidClusterError, UnknownNameError, problems_text
 from ray_sim.model.units import IntArray, capacity_quanta
 from workloads.sources import Source, beside, is_url, name_of
@@ -77,6 +77,8 @@ class _Servers(_Entry):
     kind: Annotated[ServerKind, Field(strict=False)] = ServerKind.PLAIN
     workers: Slots | None = None
     ps: Slots | None = None
+    worker_memory_gib: Amount | None = None
+    ps_memory_gib: Amount | None = None
 
     def server_names(self) -> list[str]:
         return [self.name] if self.count == 1 else [f"{self.name}-{i}" for i in range(self.count)]
@@ -254,6 +256,8 @@ def _build(name: str, groups: Sequence[_Group], problems: list[str], path: Sourc
         gpu_type=tuple(servers.gpu_type for servers in each),
         workers=_slots([servers.workers for servers in each], capacity_of_each[:, gpu]),
         ps=_slots([servers.ps for servers in each], capacity_of_each[:, gpu]),
+        worker_memory=memory_mib([servers.worker_memory_gib for servers in each]),
+        ps_memory=memory_mib([servers.ps_memory_gib for servers in each]),
     )
 
 

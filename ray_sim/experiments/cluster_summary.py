@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from ray_sim.model.cluster import Cluster
-from ray_sim.model.units import QUANTA_PER_UNIT, FloatArray
+from ray_sim.model.cluster import UNLIMITED_MIB, Cluster
+from ray_sim.model.units import QUANTA_PER_UNIT, FloatArray, IntArray
 
 UNLABELLED = "(none)"
 """Stands for the servers without a label where others have one."""
@@ -33,6 +33,9 @@ class ClusterSummary:
     workers: int | None
     """Slots for workers of chunked jobs; null where no server declares any."""
     ps: int | None
+    servers_by_worker_memory_gib: dict[str, int]
+    """Servers by the memory that each of their workers has for chunks, the largest first."""
+    servers_by_ps_memory_gib: dict[str, int]
 
     def rows(self) -> list[tuple[str, str]]:
         """Label and value of each line of a table for people."""
@@ -42,6 +45,8 @@ class ClusterSummary:
             ("servers by kind", _listing(self.servers_by_kind)),
             ("GPUs by type", _listing(self.gpus_by_type)),
             ("GPUs by vc", _listing(self.gpus_by_vc)),
+            ("servers by GiB per worker", _listing(self.servers_by_worker_memory_gib)),
+            ("servers by GiB per parameter server", _listing(self.servers_by_ps_memory_gib)),
         ]
         slowest, fastest = _number(self.slowest_speed), _number(self.fastest_speed)
         speed = slowest if slowest == fastest else f"{slowest} to {fastest}"
@@ -65,15 +70,11 @@ def describe_cluster(cluster: Cluster) -> ClusterSummary:
     units = np.array([QUANTA_PER_UNIT[resource] for resource in cluster.resources])
     totals = cluster.capacity.sum(axis=0) / units
     gpus = cluster.capacity[:, cluster.resources.index("gpu")] / QUANTA_PER_UNIT["gpu"]
-    sizes, counts = np.unique(gpus, return_counts=True)
     return ClusterSummary(
         name=cluster.name,
         servers=len(cluster),
         capacity=dict(zip(cluster.resources, totals.tolist(), strict=True)),
-        servers_by_gpus={
-            _number(size): count
-            for size, count in zip(sizes[::-1].tolist(), counts[::-1].tolist(), strict=True)
-        },
+        servers_by_gpus=_servers_by(gpus),
         servers_by_kind=dict(Counter(kind.value for kind in cluster.kind)),
         gpus_by_type=_gpus_by(cluster.gpu_type, gpus),
         gpus_by_vc=_gpus_by(cluster.vc, gpus),
@@ -81,7 +82,24 @@ def describe_cluster(cluster: Cluster) -> ClusterSummary:
         fastest_speed=float(cluster.speed.max()),
         workers=None if cluster.workers is None else int(cluster.worker_slots.sum()),
         ps=None if cluster.ps is None else int(cluster.ps_slots.sum()),
+        servers_by_worker_memory_gib=_servers_by_memory(cluster.worker_memory),
+        servers_by_ps_memory_gib=_servers_by_memory(cluster.ps_memory),
     )
+
+
+def _servers_by(amounts: FloatArray) -> dict[str, int]:
+    sizes, counts = np.unique(amounts, return_counts=True)
+    return {
+        "unlimited" if size == np.inf else _number(size): count
+        for size, count in zip(sizes[::-1].tolist(), counts[::-1].tolist(), strict=True)
+    }
+
+
+def _servers_by_memory(memory_mib: IntArray | None) -> dict[str, int]:
+    if memory_mib is None:
+        return {}
+    unlimited, mib_per_gib = memory_mib == UNLIMITED_MIB, QUANTA_PER_UNIT["memory_gib"]
+    return _servers_by(np.where(unlimited, np.inf, memory_mib / mib_per_gib))
 
 
 def _gpus_by(labels: Sequence[str | None], gpus: FloatArray) -> dict[str, float]:

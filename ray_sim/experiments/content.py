@@ -13,7 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from ray_sim import __version__
-from ray_sim.engine.world import uses_seed
+from ray_sim.engine.world_parameters import uses_seed
 from ray_sim.experiments.availability_file import WORLD, split_world, with_availability
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.experiments.result_files import RESULT_FORMAT
@@ -21,6 +21,7 @@ from ray_sim.experiments.scenario import Scenario, Value
 from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.parameters import resolve
+from ray_sim.model.units import IntArray
 from ray_sim.policies.registry import create_policy
 from workloads.files import require_file, sha256
 from workloads.horizon_request import HorizonRequest
@@ -191,8 +192,14 @@ def _cluster_sha256(cluster: Cluster) -> str:
             else [column.tolist() for column in astuple(cluster.availability)],
             "workers": cluster.worker_slots.tolist(),
             "ps": cluster.ps_slots.tolist(),
+            "worker_memory": _listed(cluster.worker_memory),
+            "ps_memory": _listed(cluster.ps_memory),
         }
     )
+
+
+def _listed(column: IntArray | None) -> list[int] | None:
+    return None if column is None else column.tolist()
 
 
 @cache

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 
 from ray_sim.model.availability import Availability
-from ray_sim.model.units import QUANTA_PER_UNIT, BoolArray, FloatArray, IntArray
+from ray_sim.model.units import QUANTA_PER_UNIT, BoolArray, FloatArray, IntArray, capacity_quanta
+
+UNLIMITED_MIB = 2**62
+"""The memory of workers and parameter servers that declare none."""
 
 
 class ServerKind(StrEnum):
@@ -43,6 +47,10 @@ class Cluster:
     """(S,) slots for workers that train chunks; None is one per whole GPU. A cloud needs none."""
     ps: IntArray | None = None
     """(S,) slots for parameter servers of chunked jobs; as `workers`."""
+    worker_memory: IntArray | None = None
+    """(S,) MiB that each worker of a server has for chunks; None where all are `UNLIMITED_MIB`."""
+    ps_memory: IntArray | None = None
+    """(S,) MiB of each parameter server of chunked jobs; as `worker_memory`."""
 
     @property
     def worker_slots(self) -> IntArray:
@@ -71,3 +79,10 @@ class Cluster:
 def slots_per_gpu(milli_gpus: IntArray) -> IntArray:
     """(S,) slots of servers that declare none: one per whole GPU."""
     return milli_gpus // QUANTA_PER_UNIT["gpu"]
+
+
+def memory_mib(declared_gib: Sequence[float | None]) -> IntArray | None:
+    """(S,) MiB, rounded down, `UNLIMITED_MIB` where nothing is declared; None where nothing is anywhere."""
+    unlimited = np.array([gib is None for gib in declared_gib], dtype=np.bool_)
+    given = capacity_quanta([0.0 if gib is None else gib for gib in declared_gib], "memory_gib")
+    return None if unlimited.all() else np.where(unlimited, UNLIMITED_MIB, given)

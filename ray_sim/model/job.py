@@ -26,7 +26,7 @@ class Exchange(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChunkProfile:
-    """How each job trains in chunks: (J,) each, NaN where the workload does not say.
+    """How each job trains in chunks: (J,) each, NaN where the workload does not say but for memory.
 
     The fields are columns of a workload, see docs/workloads.md.
     """
@@ -45,6 +45,14 @@ class ChunkProfile:
     """b, > 0."""
     upload_edge_s: FloatArray
     upload_cloud_s: FloatArray
+    worker_memory_gib: FloatArray
+    """That a worker needs to train a chunk, 0 where the workload does not say."""
+    ps_memory_gib: FloatArray
+    """That a parameter server needs to serve the job; as `worker_memory_gib`."""
+
+
+CHUNK_MEMORY = ("worker_memory_gib", "ps_memory_gib")
+"""The fields of `ChunkProfile` that a workload need not have."""
 
 
 @dataclass(frozen=True, slots=True)

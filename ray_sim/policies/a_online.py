@@ -32,8 +32,10 @@ class Cloud(NamedTuple):
     """What the best worker of a cloud offers a job."""
 
     worker: int
+    zeta: bool
+    """Whether a job all of whose chunks go there is trained without communication."""
     alone: int
-    """D Q of a chunk there without communication (zeta = 1), in microseconds."""
+    """D Q of a chunk of such a job, in microseconds."""
     mixed: int
     """The same with communication."""
 
@@ -199,7 +201,7 @@ class AOnline(ChunkPolicy):
         if cloud is None:
             return edge[:, 0], False
         if whole and (len(edge) == 0 or cloud.alone < edge[0, 1]):
-            return all_to_cloud, True
+            return all_to_cloud, cloud.zeta
         if len(edge) == 0:
             return all_to_cloud, False
         if not self._mixed:
@@ -215,6 +217,7 @@ class AOnline(ChunkPolicy):
         return NewChunks(
             count=len(units),
             partition=partition,
+            need=int(self._world.eligible.workers_need[job]),
             ready_us=int(self._world.ready_us(view.now_us, of, np.array([False]))[0]),
             length_us=length_us,
             key=self._keys(view, job, length_us),
@@ -234,20 +237,22 @@ class AOnline(ChunkPolicy):
     def _drawn(self, view: View, job: int, units: IntArray, partition: int) -> IntArray:
         """An edge worker for each chunk, by a draw keyed by job and chunk; none if none is there."""
         mine = self._worker_partition[self._slot_workers] == partition
+        mine &= self._worker_offer[self._slot_workers] >= self._world.eligible.workers_need[job]
         there = self._slot_workers[mine & view.available[self._slot_server]]
         draws = self._streams.uniforms("dispatch", np.full(len(units), job), units)
         return there[(draws * len(there)).astype(np.int64)] if len(there) else _NOTHING
 
     def _cloud(self, now_us: int, job: int, there: IntArray) -> Cloud | None:
-        """The worker of the fastest cloud that is there, ties to the lowest."""
+        """The worker of the fastest cloud that is there and may train it, ties to the lowest."""
+        of, to_cloud, zeta = np.array([job]), np.array([True]), self._world.cloud_serves(np.array([job]))
+        there = there[self._worker_offer[there] >= self._world.eligible.workers_need[job]]
         if len(there) == 0:
             return None
-        of, to_cloud = np.array([job]), np.array([True])
         upload_us = int(self._world.ready_us(now_us, of, to_cloud)[0]) - now_us
-        alone = self._world.chunk_us(of, there, in_cloud=True)
+        alone = self._world.chunk_us(of, there, zeta)
         best = int(np.argmin(alone))
         mixed = self._world.chunk_us(of, there[best : best + 1])
-        return Cloud(int(there[best]), upload_us + int(alone[best]), upload_us + int(mixed[0]))
+        return Cloud(int(there[best]), bool(zeta[0]), upload_us + int(alone[best]), upload_us + int(mixed[0]))
 
     def _how(self, workers: IntArray) -> int:
         """Which of `_DISPATCHED` it is."""

@@ -12,7 +12,7 @@ from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake
 from ray_sim.engine.decision import NO_JOBS, Decision, Dispatch
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import IntArray
-from ray_sim.policies.parameter_servers import Pick, lowest, parameter_servers
+from ray_sim.policies.parameter_servers import Pick, PsServers, lowest, parameter_servers
 
 Chunk = tuple[int, int, int, int]
 """Job, unit, worker, key."""
@@ -47,10 +47,10 @@ class ChunkPolicy(Policy):
         slots = world.workers
         assert slots is not None, "a policy for chunks runs where jobs are chunked"
         self._worker_partition = world.server_partition[slots.server]
+        self._worker_offer = world.eligible.workers_offer[slots.server]
         self._clouds = np.flatnonzero(slots.on_demand)
         self._cloud_server = slots.server[self._clouds]
-        self._is_cloud = np.zeros(len(world.server_partition), dtype=np.bool_)
-        self._is_cloud[self._cloud_server] = True
+        self._ps_servers = PsServers.of(world)
         self._unsent = NO_JOBS
         """Jobs that have come and have chunks for which no server was there."""
 
@@ -61,7 +61,7 @@ class ChunkPolicy(Policy):
         if chunks:
             columns = np.array(chunks, dtype=np.int64).T
             dispatch = Dispatch(columns[0], columns[1], columns[2], columns[3], overtake=self.overtake)
-        given = parameter_servers(view, self._world.server_partition, self._is_cloud, self.pick_ps(view))
+        given = parameter_servers(view, self._ps_servers, self._world.eligible.ps_need, self.pick_ps(view))
         return Decision.of(given, dispatch=dispatch)
 
     def _chunks(self, view: View) -> list[Chunk]:
@@ -77,7 +77,7 @@ class ChunkPolicy(Policy):
         return chunks
 
     def clouds_there(self, view: View, partition: int) -> IntArray:
-        """The workers that stand for those of the partition's clouds that are there."""
+        """The workers that stand for those of the partition's clouds that are there, whoever may use them."""
         mine = self._worker_partition[self._clouds] == partition
         there: IntArray = self._clouds[mine & view.available[self._cloud_server]]
         return there
@@ -98,42 +98,58 @@ class LeastLoaded(ChunkPolicy):
         super().start(world, streams)
         slots = world.workers
         assert slots is not None, "a policy for chunks runs where jobs are chunked"
-        self._has_slots = np.zeros(int(world.server_partition.max()) + 1, dtype=np.bool_)
-        self._has_slots[self._worker_partition[~slots.on_demand]] = True
+        self._best_slot = np.full(int(world.server_partition.max()) + 1, -1)
+        """The best level of memory of each partition's slots, -1 where it has none."""
+        edge = ~slots.on_demand
+        np.maximum.at(self._best_slot, self._worker_partition[edge], self._worker_offer[edge])
         _, self._of_each_speed, self._speed_of = np.unique(
             world.cluster.speed[slots.server], return_index=True, return_inverse=True
         )
 
     def places(self, view: View, jobs: IntArray, partition: int) -> list[Chunk]:
-        """To the slots of the partition if it has any."""
-        send = self._to_slots if self._has_slots[partition] else self._to_cloud
-        return send(view, jobs, partition)
+        """To the slots of the partition if it has any that may train the job."""
+        to_slots = self._world.eligible.workers_need[jobs] <= self._best_slot[partition]
+        on_slots = self._to_slots(view, jobs[to_slots], partition)
+        return on_slots + self._to_cloud(view, jobs[~to_slots], partition)
 
     def _to_slots(self, view: View, jobs: IntArray, partition: int) -> list[Chunk]:
-        chunks = view.undispatched(jobs)
-        best = view.least_loaded(np.array([partition]), np.array([len(chunks)]))
-        workers = best[:, 0]
-        queue = list(zip(best[:, 1].tolist(), workers.tolist(), strict=True))
-        if not queue:
+        if len(jobs) == 0:
             return []
-        heapq.heapify(queue)
+        chunks = view.undispatched(jobs)
+        needs, kind = np.unique(self._world.eligible.workers_need[jobs], return_inverse=True)
+        asked = np.full(len(needs), partition), np.full(len(needs), len(chunks))
+        best = np.unique(view.least_loaded(*asked, needs), axis=0)
+        workers, load = best[:, 0], dict(best[:, :2].tolist())
+        # Those that may train more than others are in several queues; their load there may be out of date.
+        may_train = [workers[self._worker_offer[workers] >= need].tolist() for need in needs.tolist()]
+        queues = [sorted((load[worker], worker) for worker in those) for those in may_train]
         # Workers on servers of one speed take equally long.
         lengths_us = self._world.chunk_us(jobs[:, None], self._of_each_speed[None, :]).tolist()
         length_of = dict(zip(jobs.tolist(), lengths_us, strict=True))
+        queue_of = dict(zip(jobs.tolist(), (queues[k] for k in kind.tolist()), strict=True))
         speed_of = dict(zip(workers.tolist(), self._speed_of[workers].tolist(), strict=True))
         chosen = []
         for job, unit in chunks.tolist():
-            load, worker = queue[0]
+            queue = queue_of[job]
+            while queue and queue[0][0] < load[queue[0][1]]:
+                heapq.heapreplace(queue, (load[queue[0][1]], queue[0][1]))
+            if not queue:
+                continue
+            worker = queue[0][1]
             length = length_of[job][speed_of[worker]]
-            heapq.heapreplace(queue, (load + length, worker))
+            load[worker] += length
+            heapq.heapreplace(queue, (load[worker], worker))
             chosen.append((job, unit, worker, self.key(length)))
         return chosen
 
     def _to_cloud(self, view: View, jobs: IntArray, partition: int) -> list[Chunk]:
         there = self.clouds_there(view, partition)
-        if len(there) == 0:
+        may_train = self._worker_offer[there] >= self._world.eligible.workers_need[jobs][:, None]
+        jobs, may_train = jobs[may_train.any(axis=1)], may_train[may_train.any(axis=1)]
+        if len(jobs) == 0:
             return []
-        worker = int(there[0])
-        lengths_us = self._world.chunk_us(jobs, there[:1], in_cloud=True).tolist()
-        key_of = {job: self.key(length) for job, length in zip(jobs.tolist(), lengths_us, strict=True)}
-        return [(job, unit, worker, key_of[job]) for job, unit in view.undispatched(jobs).tolist()]
+        workers = there[may_train.argmax(axis=1)]
+        lengths_us = self._world.chunk_us(jobs, workers, self._world.cloud_serves(jobs))
+        keys = [self.key(length) for length in lengths_us.tolist()]
+        to = dict(zip(jobs.tolist(), zip(workers.tolist(), keys, strict=True), strict=True))
+        return [(job, unit, *to[job]) for job, unit in view.undispatched(jobs).tolist()]

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from ray_sim.engine.world import Partition, World, build_world
-from ray_sim.model.cluster import Cluster, ServerKind
+from ray_sim.engine.shop import Partition
+from ray_sim.engine.world import World, build_world
+from ray_sim.model.cluster import Cluster, ServerKind, memory_mib
 from ray_sim.model.job import ChunkProfile, JobTable
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray
@@ -34,6 +35,8 @@ def _profile(n: int, seed: int) -> dict[str, FloatArray]:
         "bandwidth_mbps": draw.choice([100.0, 5120.0], n),
         "upload_edge_s": draw.choice([0.0, 60.0, 95.0], n),
         "upload_cloud_s": draw.choice([600.0, 900.0], n),
+        "worker_memory_gib": draw.choice([0.0, 8.0], n),
+        "ps_memory_gib": draw.choice([0.0, 8.0], n),
     }
 
 
@@ -60,8 +63,11 @@ def _slots(
     return replace(servers, workers=np.array(workers), ps=np.array(ps), kind=tuple(kinds))
 
 
-def busy_chunks(n: int = 60, seed: int = 0, *, partition: Partition = "none") -> World:
-    """Six edge and plain servers and a cloud, two virtual clusters, fewer parameter servers than workers."""
+def busy_chunks(n: int = 60, seed: int = 0, *, partition: Partition = "none", limited: bool = False) -> World:
+    """Six edge and plain servers and a cloud, two virtual clusters, fewer parameter servers than workers.
+
+    Only where they are ``limited`` some lack the memory for some jobs, which takes policies that heed it.
+    """
     vcs = ["a", "a", "a", "b", "b", "b", "a"]
     servers = _slots(
         cluster([4, 4, 8, 2, 4, 4, 8], vcs, [1, 1, 1, 0.5, 1, 1, 2]),
@@ -69,6 +75,12 @@ def busy_chunks(n: int = 60, seed: int = 0, *, partition: Partition = "none") ->
         [1, 0, 2, 0, 2, 1, 0],
         [EDGE, EDGE, PLAIN, EDGE, EDGE, EDGE, CLOUD],
     )
+    if limited:
+        servers = replace(
+            servers,
+            worker_memory=memory_mib([4, 8, None, 4, None, 16, 16]),
+            ps_memory=memory_mib([None, 4, 16, None, 16, 4, None]),
+        )
     draw = Streams(seed).generator("contract-chunk-jobs")
     submit = np.cumsum(draw.integers(0, 80, n)).tolist()
     jobs: list[Job] = [(float(s), 1, 100.0, str(draw.choice(["a", "b"]))) for s in submit]

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ray_sim.engine.world import Partition, World, build_world
+from ray_sim.engine.shop import Partition
+from ray_sim.engine.world import World, build_world
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.job import BlockProfile, Exchange, JobTable, LossProfile, TrainingProfile, UtilityProfile
 from ray_sim.model.streams import Streams

@@ -14,8 +14,9 @@ from ray_sim.engine.actors import run_on_actors
 from ray_sim.engine.compiled import why_general
 from ray_sim.engine.contract import COLUMNS, OBSERVATIONS, Policy
 from ray_sim.engine.run import run_world
+from ray_sim.engine.shop import Partition
 from ray_sim.engine.simulation import Simulation
-from ray_sim.engine.world import Partition, World
+from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import PARAMETER_SERVER, ROLE_NAMES, WORKER
 from ray_sim.model.errors import RaySimError
 from ray_sim.model.result import RunResult, Summary

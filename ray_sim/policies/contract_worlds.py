@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from ray_sim.engine.world import Partition, World, build_world
+from ray_sim.engine.shop import Partition
+from ray_sim.engine.world import World, build_world
 from ray_sim.model.availability import Availability
 from ray_sim.model.cluster import Cluster, ServerKind
 from ray_sim.model.job import JobTable

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.model.units import NEVER_US, FloatArray, IntArray
 
 MOST_VARIABLES = 60_000
 """Jobs x kinds of workers x steps of time: solved within some two seconds."""
@@ -42,7 +42,8 @@ class Chunks:
     count: IntArray
     """(J,) chunks of each job, >= 1."""
     length: IntArray
-    """(J, K) time of a chunk on a worker slot of each kind, >= 0; a multiple of the grid."""
+    """(J, K) time of a chunk on a worker slot of each kind, >= 0, a multiple of the grid; `NEVER_US` where no
+    slot of the kind may train it."""
     slots: IntArray
     """(K,) worker slots of each kind, >= 1; K may be 0."""
     elsewhere: FloatArray
@@ -94,7 +95,7 @@ def mean_flow_bound(chunks: Chunks) -> tuple[float | None, str | None]:
     n_jobs, n_kinds = chunks.length.shape
     if n_jobs == 0:
         return 0.0, None
-    if n_kinds == 0:
+    if (chunks.length == NEVER_US).all():
         return float(chunks.elsewhere.mean()), None
     steps, most = _steps(chunks)
     if steps is None:
@@ -117,10 +118,11 @@ def _steps(chunks: Chunks) -> tuple[_Steps | None, FloatArray]:
     that wrong, the bound would be lower, not false.
     """
     n_jobs, n_kinds = chunks.length.shape
-    slowest, fastest = chunks.length.max(axis=1), chunks.length.min(axis=1)
-    busy = float((chunks.count * slowest).sum()) / float(chunks.slots.sum())
+    fastest, usable = chunks.length.min(axis=1), chunks.length < NEVER_US
+    slowest = np.where(usable, chunks.length, 0).max(axis=1)
     first, last = int(chunks.ready.min()), int(chunks.ready.max())
-    n_slots = int((last - first + busy + float((slowest - fastest).max()) / 2) // chunks.grid_us) + 2
+    moved = float(np.maximum(slowest - fastest, 0).max()) / 2
+    n_slots = int((last - first + _longest_busy(chunks, slowest) + moved) // chunks.grid_us) + 2
     end = first + n_slots * chunks.grid_us
     alone = np.where(fastest == 0, chunks.ready - chunks.release, np.inf)
     after_all = end - chunks.release + fastest / 2
@@ -132,6 +134,18 @@ def _steps(chunks: Chunks) -> tuple[_Steps | None, FloatArray]:
         return None, most
     merged = np.union1d(np.linspace(first, end, MERGED_STEPS + 1), chunks.ready)
     return _Steps(merged[:-1], np.diff(merged), False), most
+
+
+def _longest_busy(chunks: Chunks, slowest: IntArray) -> float:
+    """How long any kinds of workers have to do at most with the jobs that no others may train."""
+    usable = chunks.length < NEVER_US
+    longest = 0.0
+    for kinds in np.unique(usable, axis=0):
+        only = ~(usable & ~kinds).any(axis=1)
+        if kinds.any():
+            work = float((chunks.count[only] * slowest[only]).sum())
+            longest = max(longest, work / float(chunks.slots[kinds].sum()))
+    return longest
 
 
 def _solve(costs: _Costs, steps: _Steps) -> tuple[FloatArray | None, str | None]:
@@ -149,7 +163,7 @@ def _solve(costs: _Costs, steps: _Steps) -> tuple[FloatArray | None, str | None]
         (np.ones(len(job) + n_jobs), (np.concatenate([job, jobs]), np.arange(len(job) + n_jobs))),
         shape=(n_jobs, len(job) + n_jobs),
     )
-    unit = float(costs.length.mean())
+    unit = float(costs.length[chunks.length < NEVER_US].mean())
     time = coo_array(
         (costs.length[job, kind] / unit, (kind * n_steps + step, number)),
         shape=(len(chunks.slots) * n_steps, len(job) + n_jobs),

@@ -21,7 +21,7 @@ from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.world import World
 from ray_sim.experiments.fanout import cluster
 from ray_sim.model.errors import InvalidScenarioError, RunFailedError, RunStoppedError
-from ray_sim.policies.contract_chunks import failing_chunks
+from ray_sim.policies.contract_chunks import busy_chunks, failing_chunks
 from ray_sim.policies.contract_suite import ACTOR_CLAUSES
 from ray_sim.policies.contract_worlds import busy_world, failing_world
 from ray_sim.policies.fifo import Fifo
@@ -122,6 +122,18 @@ def test_chunks_that_are_lost_and_withdrawn_are_the_same_on_actors(case: Case) -
     result = run_with(world, new(), fleet)
     fleet.close()
     assert fingerprint(result) == fingerprint(replay(world, new()))
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_costs_of_preemption_new_keys_and_memory_are_the_same_on_actors(seed: int) -> None:
+    world, danger = busy_chunks(seed=seed, limited=True), {"deadlines": "danger"}
+    result = run_on_actors(world, partial(create_policy, "a_online", danger), sites=3)
+    assert fingerprint(result) == fingerprint(replay(world, create_policy("a_online", danger)))
+    assert result.summary.policy_counts is not None
+    assert result.summary.policy_counts["in_danger"] > 0
+    assert result.summary.preemption_cost_s
+    plain = replay(busy_chunks(seed=seed), create_policy("a_online", danger))
+    assert not result.jobs.equals(plain.jobs)
 
 
 @pytest.mark.parametrize("kind", ["SiteActor", "SchedulerActor"])

@@ -18,7 +18,7 @@ from ray_sim.policies.registry import create_policy
 from ray_sim.reports.tables import summary_rows
 from tests.chunk_worlds import CLOUD, ChunkJob, Script, Server, chunk_world
 from tests.engine.best_chunk_schedule import Parts, least_total_jct
-from tests.engine.test_chunk_oracle import Case, cases
+from tests.engine.test_chunk_oracle import Case, cases, with_memory
 from tests.policies.test_a_online import totals
 from tests.random_worlds import server_changes
 from tests.worlds import replay
@@ -155,7 +155,7 @@ def test_a_cloud_elsewhere_leaves_a_partition_its_own_bounds() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 @settings(max_examples=300)
-@given(case=cases(), whole=st.booleans())
+@given(case=with_memory(cases()), whole=st.booleans())
 def test_no_policy_beats_the_bound(policy: str, case: Case, whole: bool) -> None:
     world = chunk_world(case.jobs, case.servers, slot_s=1, slot_fill="whole" if whole else "fractional")
     assert_above_bound(world, policy)
@@ -163,7 +163,7 @@ def test_no_policy_beats_the_bound(policy: str, case: Case, whole: bool) -> None
 
 @pytest.mark.parametrize("policy", POLICIES)
 @settings(max_examples=100)
-@given(data=st.data(), case=cases(), whole=st.booleans())
+@given(data=st.data(), case=with_memory(cases()), whole=st.booleans())
 def test_no_policy_beats_the_bound_where_servers_come_and_go(
     policy: str, data: st.DataObject, case: Case, whole: bool
 ) -> None:
@@ -231,7 +231,10 @@ def test_three_hundred_small_instances_have_no_better_schedule_than_the_bound() 
 
 
 def tiny_world(seed: int, fill: str, speed_up: float = 1.0) -> World:
-    """Up to five jobs on up to four workers with parameter servers for all, half of them near a cloud."""
+    """Up to five jobs on up to four workers with parameter servers for all, half of them near a cloud.
+
+    In half of the worlds the first server's workers lack memory for some jobs, which others then have.
+    """
     draw = Streams(seed).generator("tiny-chunks")
     at = np.sort(draw.integers(0, 9, int(draw.integers(1, 6))))
     jobs = [
@@ -247,6 +250,9 @@ def tiny_world(seed: int, fill: str, speed_up: float = 1.0) -> World:
     ]
     servers = [Server(2, speed=float(draw.choice([1.0, 0.5]))) for _ in range(int(draw.integers(1, 3)))]
     cloud = [Server(kind=CLOUD)] * int(draw.integers(0, 2))
+    if seed % 2 and len(servers) + len(cloud) > 1:
+        jobs = [job._replace(worker_gib=float(draw.choice([1, 4]))) for job in jobs]
+        servers[0] = servers[0]._replace(worker_gib=2.0)
     return chunk_world(jobs, [*servers, *cloud], slot_s=1, slot_fill=fill, speed_up=speed_up)
 
 

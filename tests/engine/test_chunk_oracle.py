@@ -44,6 +44,8 @@ def cases(draw: st.DrawFn) -> Case:
                 ps=st.integers(0, 2),
                 kind=st.sampled_from([Server().kind, Server().kind, CLOUD]),
                 speed=st.sampled_from([1.0, 1.0, 0.5]),
+                worker_gib=st.none(),
+                ps_gib=st.none(),
             ),
             min_size=1,
             max_size=4,
@@ -78,6 +80,20 @@ def cases(draw: st.DrawFn) -> Case:
             keys.setdefault(job.submit_s + delay, []).append((number, draw(st.integers(-3, 3))))
     cost_s = draw(st.sampled_from([0, 0, 1, 2]))
     return Case(jobs, servers, dict(sorted(script.items())), draw(st.booleans()), keys, cost_s)
+
+
+def with_memory(plain: st.SearchStrategy[Case]) -> st.SearchStrategy[Case]:
+    """The same cases for policies, with jobs of some needs and servers of some memories."""
+
+    @st.composite
+    def drawn(draw: st.DrawFn) -> Case:
+        case = draw(plain)
+        need, offer = st.sampled_from([0.0, 0.0, 2.0, 4.0]), st.sampled_from([None, 1.0, 2.0, 4.0])
+        jobs = [job._replace(worker_gib=draw(need), ps_gib=draw(need)) for job in case.jobs]
+        servers = [server._replace(worker_gib=draw(offer), ps_gib=draw(offer)) for server in case.servers]
+        return case._replace(jobs=jobs, servers=servers)
+
+    return drawn()
 
 
 def world_and_script(

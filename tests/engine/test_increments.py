@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
@@ -79,11 +79,13 @@ def ask(
     exact: bool = False,
     sent: IntArray = NOTHING,
     listed: IntArray = NOTHING[:, 0],
+    may_train: IntArray | None = None,
 ) -> IntArray:
-    """Rows worker, rank, increment, turn of ``count`` chunks like the new one."""
+    """Rows worker, rank, increment, turn of ``count`` chunks like the new one, for all workers or some."""
     question = NewChunks(
         count=count,
         partition=0,
+        need=0,
         ready_us=new.ready * SLOT,
         length_us=np.array([new.length * SLOT]),
         key=np.array([new.key[0] * SLOT]),
@@ -94,7 +96,8 @@ def ask(
         sent=sent,
     )
     kinds = np.zeros(workers, dtype=np.int64)
-    return sites_choice(question, queues, np.arange(workers), kinds, first, now * SLOT)["rows"]
+    of = np.arange(workers) if may_train is None else may_train
+    return sites_choice(question, queues, of, kinds, first, now * SLOT)["rows"]
 
 
 def q_of(
@@ -247,7 +250,14 @@ def test_all_increments_together_are_f(case: tuple[Script, int, OnWorker], uploa
 
 
 def naive_greedy(
-    on_workers: OnWorkers, now: int, new: OnWorker, count: int, *, exact: bool, preempt: bool
+    on_workers: OnWorkers,
+    now: int,
+    new: OnWorker,
+    count: int,
+    eligible: Collection[int],
+    *,
+    exact: bool,
+    preempt: bool,
 ) -> list[list[Fraction]]:
     """A_greedy as it is written: all increments anew for every chunk, ties to the lowest worker."""
     of = change if exact else increment
@@ -258,7 +268,7 @@ def naive_greedy(
             of(queue, chunk, now, serving, preempt=preempt)
             for queue, (_, serving) in zip(queues, on_workers, strict=True)
         ]
-        best = min(range(len(costs)), key=lambda worker: costs[worker])
+        best = min(sorted(eligible), key=lambda worker: costs[worker])
         queues[best].append(chunk)
         placed.append([Fraction(best), costs[best] * new.chunks * SLOT])
     return placed
@@ -273,11 +283,17 @@ WORKERS = 5
     case=scripts(WORKERS),
     count=st.integers(1, 7),
     bounds=st.sampled_from([[0, 5], [0, 2, 5], [0, 1, 2, 3, 4, 5]]),
+    eligible=st.sets(st.integers(0, WORKERS - 1), min_size=1),
     preempt=st.booleans(),
     exact=st.booleans(),
 )
 def test_chunks_go_where_the_greedy_rule_puts_them_with_any_sites(
-    case: tuple[Script, int, OnWorker], count: int, bounds: list[int], preempt: bool, exact: bool
+    case: tuple[Script, int, OnWorker],
+    count: int,
+    bounds: list[int],
+    eligible: set[int],
+    preempt: bool,
+    exact: bool,
 ) -> None:
     """What is dispatched last is on its way: no site knows of it yet."""
     script, _, new = case
@@ -296,10 +312,11 @@ def test_chunks_go_where_the_greedy_rule_puts_them_with_any_sites(
             ask(
                 queues, now, new, workers=end - first, first=first, count=count, preempt=preempt,
                 exact=exact, sent=on_way,
+                may_train=np.array([w - first for w in sorted(eligible) if first <= w < end], dtype=np.int64),
             )
         )  # fmt: skip
         assert all(np.array_equal(before[name], after) for name, after in queues.state().items())
     for worker, chunk in last:
         on_workers[worker][0].append(chunk)
     found = merged(np.concatenate(answers), count)[:, [0, 2]].tolist()
-    assert found == naive_greedy(on_workers, now, new, count, exact=exact, preempt=preempt)
+    assert found == naive_greedy(on_workers, now, new, count, eligible, exact=exact, preempt=preempt)

@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 
 from ray_sim.engine.run import Loop
-from ray_sim.engine.world import Partition, World, build_world
+from ray_sim.engine.shop import Partition
+from ray_sim.engine.world import World, build_world
 from ray_sim.experiments.cluster_file import load_cluster
 from tests.worlds import replay
 from workloads.convert import convert

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ray_sim.experiments.cluster_file import MAX_PROBLEMS, bundled_clusters, load_cluster
 from ray_sim.experiments.cluster_summary import describe_cluster
-from ray_sim.model.cluster import Cluster, ServerKind
+from ray_sim.model.cluster import UNLIMITED_MIB, Cluster, ServerKind
 from ray_sim.model.errors import InvalidClusterError, UnknownNameError
 
 DOCUMENTATION = Path(__file__).parents[2] / "docs" / "clusters.md"
@@ -100,6 +100,21 @@ def test_a_server_has_a_worker_and_a_parameter_server_per_gpu_unless_it_says_oth
     assert ("worker slots", "9") in describe_cluster(cluster).rows()
     bare = load_text(tmp_path, "name: bare\nservers: [{name: a, gpus: 2.5}]")
     assert (bare.workers, bare.worker_slots.tolist(), bare.ps_slots.tolist()) == (None, [2], [2])
+
+
+def test_workers_and_parameter_servers_have_no_limit_of_memory_unless_their_server_says_so(
+    tmp_path: Path,
+) -> None:
+    # 7.9999 GiB are 8,191.9 MiB, of which nobody can have the tenths.
+    servers = "[{name: a, gpus: 1, worker_memory_gib: 7.9999}, {name: b, gpus: 1, kind: cloud}]"
+    cluster = load_text(tmp_path, f"name: small\nservers: {servers}")
+    assert cluster.worker_memory is not None
+    assert cluster.worker_memory.tolist() == [8191, UNLIMITED_MIB]
+    assert cluster.ps_memory is None
+    assert ("servers by GiB per worker", "unlimited: 1, 7.999023438: 1") in describe_cluster(cluster).rows()
+    assert problems(tmp_path, "name: c\nservers: [{name: c, gpus: 8, ps_memory_gib: -1}]") == [
+        "servers[0].ps_memory_gib: must be >= 0, got -1"
+    ]
 
 
 def test_a_cloud_does_not_count_its_slots(tmp_path: Path) -> None:
@@ -342,7 +357,7 @@ def test_csv_problems_name_their_line(tmp_path: Path) -> None:
 def test_a_csv_header_is_checked_first(tmp_path: Path) -> None:
     known = (
         "name, count, gpus, cpus, memory_gib, disk_gib, cpu_norm, memory_norm, disk_norm, gpu_type, vc, kind,"
-        " workers, ps, speed"
+        " workers, ps, worker_memory_gib, ps_memory_gib, speed"
     )
     assert problems(tmp_path, "name;gpus\na;8\n", "c.csv") == [
         f"line 1: unknown column 'name;gpus'; known: {known}",

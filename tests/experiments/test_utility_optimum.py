@@ -72,12 +72,17 @@ def test_two_of_three_jobs_fit_in_two_slots(tmp_path: Path) -> None:
     assert dict(found.rows())["optimal utility"] == found.optimum.utility
 
 
-def test_the_command_line_prints_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working directory, with the workload w.parquet and the cluster one.yaml."""
     workload(tmp_path)
     (tmp_path / "one.yaml").write_text(CLUSTER)
     monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("desk")
+def test_the_command_line_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
     ask = ["info", "w.parquet", "-c", "one.yaml", "--optimum", "-w", "slot_s=10", "-w", "horizon_s=20"]
     assert main([*ask, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -104,13 +109,9 @@ EXAMPLE_1_A: Mapping[str, object] = {
 """0.2 s a sample within a server, 0.4 s across; worth 5, 9, 2 in the first slot, 4, 3, 1 in the second."""
 
 
-def test_runs_carry_it_and_are_compared_by_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_runs_carry_it_and_are_compared_by_it(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # PD-ORS earns 5 + 3 of 9 + 4.
-    workload(tmp_path, **EXAMPLE_1_A)
-    (tmp_path / "one.yaml").write_text(CLUSTER)
-    monkeypatch.chdir(tmp_path)
+    workload(desk, **EXAMPLE_1_A)
     place, slots = ["w.parquet", "one.yaml"], ["-w", "slot_s=10", "-w", "horizon_s=20"]
     assert main(["info", place[0], "-c", place[1], "--optimum", *slots, "--json"]) == 0
     alone = json.loads(capsys.readouterr().out)
@@ -134,12 +135,8 @@ def test_runs_carry_it_and_are_compared_by_it(
     assert told["baseline_mean"] == min(ratios.values())
 
 
-def test_a_run_that_cannot_have_it_ends_with_a_message(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    workload(tmp_path)
-    (tmp_path / "one.yaml").write_text(CLUSTER)
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.usefixtures("desk")
+def test_a_run_that_cannot_have_it_ends_with_a_message(capsys: pytest.CaptureFixture[str]) -> None:
     run = ["run", "--workload", "w.parquet", "--cluster", "one.yaml", "--policy", "fifo", "-o", "out"]
     world = ["-w", "optimum_nodes=10", "-w", "slot_s=10"]
     assert main([*run, *world, "-w", "truth=pd_ors"]) == 2

@@ -26,6 +26,8 @@ def truth(grid_us: int, **columns: list[float]) -> AOnlineTruth:
         "bandwidth_mbps": [100.0, 5120.0],
         "upload_edge_s": [3600.0, 5400.0],
         "upload_cloud_s": [36_000.0, 54_000.0],
+        "worker_memory_gib": [0.0, 0.0],
+        "ps_memory_gib": [0.0, 0.0],
         **columns,
     }
     return AOnlineTruth(ChunkProfile(**{name: np.array(values) for name, values in given.items()}), grid_us)

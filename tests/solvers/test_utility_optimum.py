@@ -139,21 +139,24 @@ def test_what_is_too_large_is_refused_with_its_size() -> None:
         utility_optimum(many, np.array([[6]]), SearchLimits())
 
 
+SOUND = job(7, [2.0, 1.0])
+
+
 @pytest.mark.parametrize(
     ("wrong", "text"),
     [
-        ({"utility": np.array([1.0, 2.0])}, "never rise"),
-        ({"utility": np.array([1.0, -2.0])}, "at least 0"),
-        ({"utility": np.array([np.nan, 1.0])}, "at least 0"),
-        ({"theta_internal": 0.0}, "slots per sample must be above 0"),
-        ({"workers_per_ps": 0.0}, "workers per parameter server"),
-        ({"most_workers": 0}, "most workers at least 1"),
-        ({"samples": 0.0}, "samples and slots per sample must be above 0"),
+        (replace(SOUND, utility=np.array([1.0, 2.0])), "never rise"),
+        (replace(SOUND, utility=np.array([1.0, -2.0])), "at least 0"),
+        (replace(SOUND, utility=np.array([np.nan, 1.0])), "at least 0"),
+        (replace(SOUND, theta_internal=0.0), "slots per sample must be above 0"),
+        (replace(SOUND, workers_per_ps=0.0), "workers per parameter server"),
+        (replace(SOUND, most_workers=0), "most workers at least 1"),
+        (replace(SOUND, samples=0.0), "samples and slots per sample must be above 0"),
     ],
 )
-def test_jobs_that_cannot_be_are_refused_by_number(wrong: dict[str, float], text: str) -> None:
+def test_jobs_that_cannot_be_are_refused_by_number(wrong: SlotJob, text: str) -> None:
     with pytest.raises(InvalidInputError, match=f"job 7: .*{text}"):
-        utility_optimum([replace(job(7, [2.0, 1.0]), **wrong)], np.array([[6]]), SearchLimits())  # type: ignore[arg-type]
+        utility_optimum([wrong], np.array([[6]]), SearchLimits())
 
 
 def test_a_negative_capacity_is_refused() -> None:

@@ -65,8 +65,8 @@ class Trace:
         path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
         return path
 
-    def convert(self, **options: object) -> ConversionReport:
-        return convert("google-2019", [self.root], self.out, options=ConvertOptions(**options))  # type: ignore[arg-type]
+    def convert(self, options: ConvertOptions | None = None) -> ConversionReport:
+        return convert("google-2019", [self.root], self.out, options=options or ConvertOptions())
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_alloc_sets_are_reservations_and_no_jobs(trace: Trace) -> None:
         *[instance(t, e, job=8, alloc_collection_id="7") for t, e in FINISHED],
     )
     trace.write("collection_events", *[collection(t, e, collection_type=1) for t, e in FINISHED])
-    report = trace.convert(rows=RowKind.JOB)
+    report = trace.convert(ConvertOptions(rows=RowKind.JOB))
     assert read_frame(report.out)["job_id"].to_list() == ["8"]
     assert report.read == 1
     notes = report.notes
@@ -147,7 +147,7 @@ def test_what_is_there_at_time_0_was_submitted_before(trace: Trace) -> None:
 def test_rows_of_jobs_have_the_collections_user(trace: Trace) -> None:
     trace.write("instance_events", *[instance(t, e, task=k) for t, e in FINISHED for k in range(3)])
     trace.write("collection_events", *[collection(t, e) for t, e in FINISHED])
-    row = read_frame(trace.convert(rows=RowKind.JOB).out).row(0, named=True)
+    row = read_frame(trace.convert(ConvertOptions(rows=RowKind.JOB)).out).row(0, named=True)
     assert (row["job_id"], row["num_tasks"], row["user"], row["duration_s"]) == ("7", 3, "u1=", 10)
 
 
@@ -162,7 +162,7 @@ def test_machines_come_go_and_keep_their_largest_capacity(trace: Trace, tmp_path
         machine(670, 3, 99, 0.25),
         machine(680, 0, 99, 0.5),
     )
-    report = trace.convert(cluster=True)
+    report = trace.convert(ConvertOptions(cluster=True))
     assert report.cluster is not None
     write_cluster(report.cluster, tmp_path / "c.yaml")
     found = load_cluster(tmp_path / "c.yaml")
@@ -275,7 +275,7 @@ def test_a_table_without_a_record_is_no_table_of_machines(trace: Trace) -> None:
     trace.write("instance_events", *GOOD)
     trace.write("machine_events", "time,machine_id,type\n", name="000.csv")
     with pytest.raises(InvalidWorkloadError, match="no machine has a capacity"):
-        trace.convert(cluster=True)
+        trace.convert(ConvertOptions(cluster=True))
 
 
 def test_the_table_is_told_by_the_first_line(trace: Trace, tmp_path: Path) -> None:
