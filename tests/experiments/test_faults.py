@@ -11,7 +11,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -89,12 +89,20 @@ def _logged(directory: Path) -> list[str]:
     return sorted(run.info.run_name for run in runs if HASH_TAG in run.data.tags)
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_keeps_and_logs_what_is_done_and_ends_ray(own_desk: Path, number: int, code: int) -> None:
+@pytest.mark.parametrize(
+    ("send", "number", "code"),
+    [
+        (os.killpg, signal.SIGINT, 130),  # what a terminal does with Ctrl-C
+        (os.kill, signal.SIGTERM, 143),  # what `kill` does; of a whole group it would end Ray's daemons too
+    ],
+)
+def test_a_signal_keeps_and_logs_what_is_done_and_ends_ray(
+    own_desk: Path, send: Callable[[int, int], None], number: int, code: int
+) -> None:
     driver = _sweep(own_desk)
     until((own_desk / "waiting").exists, "the second configuration runs")
     processes = descendants(driver.pid)
-    os.killpg(driver.pid, number)  # what a terminal does with Ctrl-C
+    send(driver.pid, number)
     output, errors = driver.communicate(timeout=PATIENCE_S)
     assert driver.returncode == code, errors
     assert "1 of 3" in output

@@ -171,11 +171,14 @@ def _lose_a_fleet(
 
 
 def _check(report: dict[str, object]) -> None:
-    """Only what ran on the lost machine, of two cores, was tried again."""
+    """Only what the lost machine had was tried again: a task per core, of two, and the one in reserve.
+
+    A task that has ended but whose answer is still on its way home counts, so which three they are is open.
+    """
     retried = report["retried"]
     assert isinstance(retried, list)
     assert (report["configurations"], report["missing"], report["failures"]) == (RUNS, 0, [])
-    assert 1 <= len(retried) <= 2
+    assert 1 <= len(retried) <= 3
     assert [len(each["lost_attempts"]) for each in retried] == [1] * len(retried)
 
 
