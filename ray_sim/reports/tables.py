@@ -69,13 +69,20 @@ def run_table(rows: Iterable[RunRow]) -> pl.DataFrame:
 def sweep_table(rows: Iterable[RunRow]) -> pl.DataFrame:
     """Means over seeds, one line per (workload, cluster, setting, policy) in order of appearance.
 
-    ``seeds`` counts the runs behind a line: 1 for a run that depends on no seed.
+    What utility is compared with is over the mean utility: a run that earns next to nothing would drown all
+    others in a mean of ratios. ``seeds`` counts the runs behind a line: 1 for a run that depends on no seed.
     """
     runs = run_table(rows)
     if runs.is_empty():
         return runs
     numbers = [column for column in runs.columns if column not in (*KEYS, "seed")]
-    return runs.group_by(KEYS, maintain_order=True).agg(pl.len().alias("seeds"), pl.col(numbers).mean())
+    means = runs.group_by(KEYS, maintain_order=True).agg(pl.len().alias("seeds"), pl.col(numbers).mean())
+    earned = pl.when(pl.col(_UTILITY) > 0).then(pl.col(_UTILITY))
+    of_means = {
+        "utility_certificate.gap": pl.col("utility_certificate.bound") / earned - 1,
+        "utility_certificate.optimum_ratio": pl.col("utility_certificate.optimum") / earned,
+    }
+    return means.with_columns(ratio.alias(name) for name, ratio in of_means.items() if name in numbers)
 
 
 def place_title(place: Place) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ray_sim.model.result import UtilityCertificate
 from ray_sim.reports.plots import JctCdfPngs, completed_jct_s, jct_cdf_png, jct_cdf_svg, thin_steps
 from ray_sim.reports.tables import RunRow, run_table, sweep_table
 from tests.results_by_hand import three_jobs
@@ -24,6 +27,21 @@ def test_the_sweep_table_averages_over_seeds_and_keeps_the_order_of_appearance()
     assert table["jct_s.mean"].to_list() == [25.0, 50.0]
     assert table["utilisation.gpu"].to_list() == [1.0, 1.0]
     assert table["rejected"].to_list() == [1.0, 1.0]
+
+
+def test_a_run_that_earns_next_to_nothing_does_not_drown_the_others_in_the_gap_of_utility() -> None:
+    # Bounds of 8 each, 4 and 1e-9 earned: 16 / (4 + 1e-9) - 1 = 3, not the mean of 1 and 8e9; so the optimum
+    # of 6 each. Where nothing is earned there is no ratio.
+    def row(policy: str, seed: int, utility: float) -> RunRow:
+        found = UtilityCertificate(
+            u1=8, u2=8, u3=8, bound=8, gap=None, hopeful=2, hopeless=0, optimum=6, optimum_bound=6
+        )
+        summary = replace(three_jobs().summary, utility=utility, utility_certificate=found)
+        return RunRow("week", "edge", "", policy, seed, summary)
+
+    table = sweep_table([row("drf", 0, 4.0), row("drf", 1, 1e-9), row("fifo", 0, 0.0), row("fifo", 1, 0.0)])
+    assert table["utility_certificate.gap"].to_list() == [pytest.approx(3), None]
+    assert table["utility_certificate.optimum_ratio"].to_list() == [pytest.approx(3), None]
 
 
 def test_the_run_table_keeps_every_run() -> None:
