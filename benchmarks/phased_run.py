@@ -52,7 +52,7 @@ def main(workload: str, cluster_name: str, out: str) -> None:
             import_module(module)
         from ray_sim.engine.certificate import certify
         from ray_sim.engine.compiled import run_compiled
-        from ray_sim.engine.contract import GrantedWorld
+        from ray_sim.engine.granted_world import GrantedWorld
         from ray_sim.engine.result import build_result
         from ray_sim.engine.world import build_world
         from ray_sim.experiments.content import Inputs

@@ -16,7 +16,8 @@ from benchmarks.measurement import Findings, Measurement, Step
 from benchmarks.own_policy import ShortestFirst
 from benchmarks.week import CLUSTER, philly_week
 from ray_sim.engine.compiled import run_compiled
-from ray_sim.engine.contract import GrantedWorld, Policy
+from ray_sim.engine.contract import Policy
+from ray_sim.engine.granted_world import GrantedWorld
 from ray_sim.engine.result import Outcome
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World, build_world

@@ -6,9 +6,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake
+    from ray_sim.engine.contract import Policy, Wake
     from ray_sim.engine.decision import Decision, Dispatch, Estimates, NewKeys
+    from ray_sim.engine.granted_world import GrantedWorld
     from ray_sim.engine.simulation import Simulation
+    from ray_sim.engine.view import View
     from ray_sim.engine.world import build_world
     from ray_sim.experiments.cluster_file import load_cluster
     from ray_sim.experiments.run import simulate
@@ -23,14 +25,14 @@ _HOMES = {
     "Decision": "ray_sim.engine.decision",
     "Dispatch": "ray_sim.engine.decision",
     "Estimates": "ray_sim.engine.decision",
-    "GrantedWorld": "ray_sim.engine.contract",
+    "GrantedWorld": "ray_sim.engine.granted_world",
     "NewKeys": "ray_sim.engine.decision",
     "Parameter": "ray_sim.model.parameters",
     "Policy": "ray_sim.engine.contract",
     "RunResult": "ray_sim.model.result",
     "Simulation": "ray_sim.engine.simulation",
     "Trim": "ray_sim.model.metrics",
-    "View": "ray_sim.engine.contract",
+    "View": "ray_sim.engine.view",
     "Wake": "ray_sim.engine.contract",
     "build_world": "ray_sim.engine.world",
     "load_cluster": "ray_sim.experiments.cluster_file",

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar
 
-from ray_sim.engine.contract import Policy, View, Wake
+from ray_sim.engine.contract import Policy, Wake
 from ray_sim.engine.decision import Decision
+from ray_sim.engine.view import View
 
 Decide = Callable[[View], Decision]
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ray_sim.engine.contract import GrantedWorld, Policy
+from ray_sim.engine.contract import Policy
+from ray_sim.engine.granted_world import GrantedWorld
 from ray_sim.engine.recording import Recording
 from ray_sim.engine.result import Outcome
 from ray_sim.engine.world import World

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Literal
 
 from ray_sim.engine.compiled import Progress, run_compiled, why_general
-from ray_sim.engine.contract import GrantedWorld, Policy
+from ray_sim.engine.contract import Policy
 from ray_sim.engine.fleet import LocalFleet
 from ray_sim.engine.general import GeneralRun
+from ray_sim.engine.granted_world import GrantedWorld
 from ray_sim.engine.result import build_result
 from ray_sim.engine.snapshots import Keeper, stopped_text
 from ray_sim.engine.world import World

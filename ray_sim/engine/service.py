@@ -18,7 +18,7 @@ from ray_sim.kernels.service import enqueue, enqueue_all, order_changes, serve_a
 from ray_sim.model.units import NEVER_US, IntArray
 
 if TYPE_CHECKING:
-    from ray_sim.engine.contract import View
+    from ray_sim.engine.view import View
 
 
 class Service:

@@ -17,17 +17,20 @@ from dataclasses import replace
 import numpy as np
 
 from ray_sim.engine.chunk_ledger import chunk_ledger_for
-from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake, read_only
+from ray_sim.engine.contract import Policy, Wake
 from ray_sim.engine.decision import NO_JOBS, Decision
 from ray_sim.engine.elastic import elastic_run_for
 from ray_sim.engine.fleet import Fleet, LocalFleet
+from ray_sim.engine.granted_world import GrantedWorld
 from ray_sim.engine.holdings import Holdings, State, nothing_for, part
 from ray_sim.engine.occasions import Occasions
 from ray_sim.engine.recording import Recording
 from ray_sim.engine.result import Outcome, build_result
+from ray_sim.engine.sight import read_only
 from ray_sim.engine.site import Commands
 from ray_sim.engine.utility_optimum import check_optimum
 from ray_sim.engine.validation import check_decision
+from ray_sim.engine.view import View
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import (
     LEVEL,

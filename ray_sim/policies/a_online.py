@@ -10,9 +10,10 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ray_sim.engine.contract import GrantedWorld, View
 from ray_sim.engine.decision import Decision
+from ray_sim.engine.granted_world import GrantedWorld
 from ray_sim.engine.new_chunks import NewChunks, Rule
+from ray_sim.engine.view import View
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams

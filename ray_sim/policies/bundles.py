@@ -8,9 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ray_sim.engine.alike import keeping_places
-from ray_sim.engine.contract import GrantedWorld, View
 from ray_sim.engine.decision import Decision
+from ray_sim.engine.granted_world import GrantedWorld
 from ray_sim.engine.targets import towards
+from ray_sim.engine.view import View
 from ray_sim.kernels.arrays import ALL_REDUCE, PARAMETER_SERVER, WORKER
 from ray_sim.kernels.check import MOST_TASKS
 from ray_sim.kernels.step_time import Rows

@@ -8,8 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake
+from ray_sim.engine.contract import Policy, Wake
 from ray_sim.engine.decision import NO_JOBS, Decision, Dispatch
+from ray_sim.engine.granted_world import GrantedWorld
+from ray_sim.engine.view import View
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import IntArray
 from ray_sim.policies.parameter_servers import Pick, PsServers, lowest, parameter_servers

@@ -12,9 +12,10 @@ import polars as pl
 
 from ray_sim.engine.actors import run_on_actors
 from ray_sim.engine.compiled import why_general
-from ray_sim.engine.contract import COLUMNS, OBSERVATIONS, Policy
+from ray_sim.engine.contract import Policy
 from ray_sim.engine.run import run_world
 from ray_sim.engine.shop import Partition
+from ray_sim.engine.sight import COLUMNS, OBSERVATIONS
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import PARAMETER_SERVER, ROLE_NAMES, WORKER

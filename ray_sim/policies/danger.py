@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from ray_sim.engine.contract import GrantedWorld, View
 from ray_sim.engine.decision import Decision, NewKeys
+from ray_sim.engine.granted_world import GrantedWorld
 from ray_sim.engine.holdings import State
+from ray_sim.engine.view import View
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.units import NEVER_US, IntArray
 

@@ -7,8 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from ray_sim.engine.contract import GrantedWorld, Policy, View
+from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
+from ray_sim.engine.granted_world import GrantedWorld
+from ray_sim.engine.view import View
 from ray_sim.kernels.arrays import WORKER
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams

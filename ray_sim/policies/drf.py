@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake
+from ray_sim.engine.contract import Policy, Wake
 from ray_sim.engine.decision import Decision
+from ray_sim.engine.granted_world import GrantedWorld
+from ray_sim.engine.view import View
 from ray_sim.kernels.least_loaded import new_loads
 from ray_sim.kernels.server_tree import new_server_tree
 from ray_sim.kernels.shares import fill, new_filling

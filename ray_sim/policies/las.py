@@ -8,8 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake
+from ray_sim.engine.contract import Policy, Wake
 from ray_sim.engine.decision import NO_JOBS, Decision
+from ray_sim.engine.granted_world import GrantedWorld
+from ray_sim.engine.view import View
 from ray_sim.kernels.attained import MAX_LEVELS, crossing_us, level_key, level_of, promotion_us
 from ray_sim.kernels.replay_state import Order
 from ray_sim.model.errors import InvalidScenarioError

@@ -5,9 +5,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar
 
-from ray_sim.engine.contract import GrantedWorld, Policy, View
+from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
+from ray_sim.engine.granted_world import GrantedWorld
 from ray_sim.engine.service import Service
+from ray_sim.engine.view import View
 from ray_sim.kernels.placement import RULE_NAMES
 from ray_sim.kernels.replay_state import Order
 from ray_sim.model.parameters import Parameter

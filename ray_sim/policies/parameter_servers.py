@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ray_sim.engine.contract import GrantedWorld, View
+from ray_sim.engine.granted_world import GrantedWorld
+from ray_sim.engine.view import View
 from ray_sim.kernels.arrays import PARAMETER_SERVER
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
 

@@ -11,10 +11,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from ray_sim.engine.contract import GrantedWorld, JobColumns, Policy, View, Wake
+from ray_sim.engine.contract import Policy, Wake
 from ray_sim.engine.decision import Decision
+from ray_sim.engine.granted_world import GrantedWorld
 from ray_sim.engine.holdings import State
+from ray_sim.engine.sight import JobColumns
 from ray_sim.engine.targets import towards
+from ray_sim.engine.view import View
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import Exchange, TrainingProfile, UtilityProfile
 from ray_sim.model.parameters import Parameter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ray_sim.engine.contract import GrantedWorld
+from ray_sim.engine.granted_world import GrantedWorld
 from ray_sim.model.units import IntArray
 from ray_sim.policies.ordered import KeyOrder
 

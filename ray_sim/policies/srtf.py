@@ -6,8 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from ray_sim.engine.contract import GrantedWorld, View
 from ray_sim.engine.decision import Decision
+from ray_sim.engine.granted_world import GrantedWorld
+from ray_sim.engine.view import View
 from ray_sim.kernels.replay_state import Order
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams

@@ -6,8 +6,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake
+from ray_sim.engine.contract import Policy, Wake
 from ray_sim.engine.decision import Decision
+from ray_sim.engine.granted_world import GrantedWorld
+from ray_sim.engine.view import View
 from ray_sim.kernels.alignment import balance, new_packing, pack
 from ray_sim.kernels.arrays import WORKER
 from ray_sim.kernels.server_tree import new_server_tree

@@ -13,11 +13,12 @@ from hypothesis import given, settings
 
 from benchmarks.processes import descendants
 from ray_sim.engine.actors import MAX_DEATHS, RayFleet, run_on_actors
-from ray_sim.engine.contract import Policy, View
+from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.fleet import LocalFleet
 from ray_sim.engine.holdings import State
 from ray_sim.engine.simulation import Simulation
+from ray_sim.engine.view import View
 from ray_sim.engine.world import World
 from ray_sim.experiments.fanout import cluster
 from ray_sim.model.errors import InvalidScenarioError, RunFailedError, RunStoppedError

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ray_sim.engine.alike import keeping_places, kinds_of_servers
-from ray_sim.engine.contract import View
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.holdings import Holdings
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.targets import towards
+from ray_sim.engine.view import View
 from ray_sim.kernels.step_time import Rows
 from ray_sim.model.training_truth import rows_of
 from ray_sim.model.units import IntArray

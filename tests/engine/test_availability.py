@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ray_sim.engine.contract import Policy, View, Wake
+from ray_sim.engine.contract import Policy, Wake
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.run import Loop
+from ray_sim.engine.view import View
 from ray_sim.engine.world import World, build_world
 from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.result import RunResult

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from ray_sim.engine.contract import COLUMNS, View
 from ray_sim.engine.decision import Decision
+from ray_sim.engine.sight import COLUMNS
 from ray_sim.engine.simulation import Simulation
+from ray_sim.engine.view import View
 from ray_sim.engine.world import build_world
 from ray_sim.model.errors import BlindPolicyError
 from tests.scripted import scripted

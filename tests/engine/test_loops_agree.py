@@ -8,8 +8,9 @@ from typing import ClassVar
 import pytest
 from hypothesis import given, settings
 
-from ray_sim.engine.contract import View, Wake
+from ray_sim.engine.contract import Wake
 from ray_sim.engine.decision import Decision
+from ray_sim.engine.view import View
 from ray_sim.engine.world import World, build_world
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.kernels.placement import RULE_NAMES

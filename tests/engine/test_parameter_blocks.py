@@ -12,10 +12,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ray_sim.engine.contract import View
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
+from ray_sim.engine.view import View
 from ray_sim.engine.world import World, build_world
 from ray_sim.kernels.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.model.errors import InvalidScenarioError

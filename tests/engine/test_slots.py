@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ray_sim.engine.contract import View, Wake
+from ray_sim.engine.contract import Wake
 from ray_sim.engine.decision import Decision
+from ray_sim.engine.view import View
 from ray_sim.model.errors import InvalidScenarioError
 from tests.scripted import EVENTS, Decide, scripted
 from tests.worlds import Job, replay, times_of, world_of

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ray_sim.engine.contract import View
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.run import run_world
 from ray_sim.engine.targets import towards
+from ray_sim.engine.view import View
 from ray_sim.kernels.step_time import Rows
 from tests.elastic_worlds import elastic_world
 from tests.scripted import scripted

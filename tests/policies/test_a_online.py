@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from ray_sim.engine.contract import View
 from ray_sim.engine.new_chunks import NewChunks
 from ray_sim.engine.run import run_world
+from ray_sim.engine.view import View
 from ray_sim.engine.world import World
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.result import DeadlineMisses, RunResult

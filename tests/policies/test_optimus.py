@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from ray_sim.engine.contract import GrantedWorld
+from ray_sim.engine.granted_world import GrantedWorld
 from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.world import World

@@ -7,10 +7,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from ray_sim.engine.contract import GrantedWorld, Policy, View, Wake
+from ray_sim.engine.contract import Policy, Wake
 from ray_sim.engine.decision import NO_JOBS, Decision, Estimates
+from ray_sim.engine.granted_world import GrantedWorld
 from ray_sim.engine.holdings import State
 from ray_sim.engine.targets import towards
+from ray_sim.engine.view import View
 from ray_sim.kernels.arrays import WORKER
 from ray_sim.kernels.optimus_allocation import Claims, steps_per_s
 from ray_sim.kernels.step_time import Rows
