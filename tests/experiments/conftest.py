@@ -76,7 +76,8 @@ class DeadlyMidway(Lottery):
         diary = Path(__file__).with_name("diary")
         with diary.open("a") as file:
             file.write("a run\\n")
-        if len(diary.read_text().splitlines()) == 25:
+            mine = file.tell()  # where this line ends, whoever writes at the same time
+        if mine == 25 * len("a run\\n"):
             os.kill(os.getpid(), signal.SIGKILL)
         super().start(world, streams)
 
