@@ -80,14 +80,14 @@ def check_policy(
     InvalidInputError : the policy cannot be found or constructed
     """
     create_policy(ref, params)
-    new = partial(create_policy, ref, params)
+    subject = Subject(partial(create_policy, ref, params))
     clauses = CLAUSES | ACTOR_CLAUSES if actors else CLAUSES
-    return [_check(name, clause, new) for name, clause in clauses.items()]
+    return [_check(name, clause, subject) for name, clause in clauses.items()]
 
 
-def _check(name: str, clause: Callable[[NewPolicy], str], new: NewPolicy) -> CheckOutcome:
+def _check(name: str, clause: Callable[[Subject], str], subject: Subject) -> CheckOutcome:
     try:
-        return CheckOutcome(name, True, clause(new))
+        return CheckOutcome(name, True, clause(subject))
     except (_BrokenError, RaySimError) as failure:
         return CheckOutcome(name, False, str(failure))
     except Exception as failure:  # a user's policy may fail in any way, which the suite reports
@@ -143,28 +143,47 @@ _TELLS_RUN_TIMES = frozenset(
 )
 
 
-def _kind(new: NewPolicy) -> _Kind:
-    """The kind of jobs that the policy is for."""
-    policy = new()
-    if policy.chunked:
-        return _CHUNKED
-    if policy.bounded:
-        return _BOUNDED
-    return _ELASTIC if policy.elastic else _WHOLE
+class Subject:
+    """A policy under test, and the worlds it is tested on; what it does there by itself is run once."""
 
+    def __init__(self, new: NewPolicy) -> None:
+        self.new = new
+        self._worlds: dict[tuple[object, ...], World] = {}
+        self._results: dict[int, RunResult] = {}
 
-def _busy(new: NewPolicy, seed: int = 0, *, partition: Partition = "none") -> World:
-    """A crowded world of the kind of jobs that the policy is for."""
-    return _kind(new).busy(seed=seed, partition=partition)
+    @property
+    def kind(self) -> _Kind:
+        """The kind of jobs that the policy is for."""
+        policy = self.new()
+        if policy.chunked:
+            return _CHUNKED
+        if policy.bounded:
+            return _BOUNDED
+        return _ELASTIC if policy.elastic else _WHOLE
 
+    def busy(self, seed: int = 0, *, partition: Partition = "none") -> World:
+        """A crowded world."""
+        key = ("busy", seed, partition)
+        if key not in self._worlds:
+            self._worlds[key] = self.kind.busy(seed=seed, partition=partition)
+        return self._worlds[key]
 
-def _failing(new: NewPolicy, seed: int = 0) -> list[World]:
-    """Worlds whose servers come and go, of the kind the policy is for."""
-    return [_kind(new).failing(seed)]
+    def failing(self, seed: int = 0) -> World:
+        """A world whose servers come and go."""
+        key = ("failing", seed)
+        if key not in self._worlds:
+            self._worlds[key] = self.kind.failing(seed)
+        return self._worlds[key]
 
+    def result(self, world: World) -> RunResult:
+        """Of the policy in one of these worlds, on one site."""
+        if id(world) not in self._results:
+            self._results[id(world)] = self.run(world)
+        return self._results[id(world)]
 
-def _run(new: NewPolicy, world: World, *, sites: int = 1, seed: int = 0) -> RunResult:
-    return run_world(world, new(), seed=seed, sites=sites, loop="general")
+    def run(self, world: World, *, sites: int = 1) -> RunResult:
+        """Run it anew."""
+        return run_world(world, self.new(), seed=0, sites=sites, loop="general")
 
 
 def _same(a: RunResult, b: RunResult, what: str) -> None:
@@ -184,8 +203,8 @@ def _first_difference(name: str, one: pl.DataFrame, other: pl.DataFrame) -> str:
     return f"{name} differs"
 
 
-def _declarations(new: NewPolicy) -> str:
-    policy = new()
+def _declarations(subject: Subject) -> str:
+    policy = subject.new()
     unknown = policy.sees - COLUMNS - OBSERVATIONS
     if unknown:
         known = ", ".join(sorted(COLUMNS | OBSERVATIONS))
@@ -193,12 +212,12 @@ def _declarations(new: NewPolicy) -> str:
     return f"sees {', '.join(sorted(policy.sees)) or 'arrivals and demands only'}"
 
 
-def _feasible(new: NewPolicy) -> str:
+def _feasible(subject: Subject) -> str:
     jobs, bounded, seeds = 0, False, range(3)
-    crowded = [_busy(new, seed, partition=partition) for seed in seeds for partition in ("none", "vc")]
-    failing = [world for seed in seeds for world in _failing(new, seed)]
+    crowded = [subject.busy(seed, partition=partition) for seed in seeds for partition in ("none", "vc")]
+    failing = [subject.failing(seed) for seed in seeds]
     for world in (*crowded, *failing):
-        summary = _run(new, world).summary
+        summary = subject.result(world).summary
         if summary.unfinished and not world.bounded:
             raise _BrokenError(f"{summary.unfinished} of {summary.jobs} jobs were never finished")
         jobs += summary.jobs
@@ -209,14 +228,14 @@ def _feasible(new: NewPolicy) -> str:
     )
 
 
-def _deterministic(new: NewPolicy) -> str:
-    world = _busy(new)
-    _same(_run(new, world), _run(new, world), "two runs with one seed")
+def _deterministic(subject: Subject) -> str:
+    world = subject.busy()
+    _same(subject.result(world), subject.run(world), "two runs with one seed")
     return "two runs with one seed are the same"
 
 
-def _leaves_view_alone(new: NewPolicy) -> str:
-    world, policy = _busy(new), new()
+def _leaves_view_alone(subject: Subject) -> str:
+    world, policy = subject.busy(), subject.new()
     simulation = Simulation(world, policy)
     policy.start(simulation.world, simulation.streams)
     while (view := simulation.advance()) is not None:
@@ -230,23 +249,25 @@ def _leaves_view_alone(new: NewPolicy) -> str:
     return "decide changes nothing but the policy's own state"
 
 
-def _blind_to_columns(new: NewPolicy) -> str:
-    hidden = sorted({"user", "priority", "vc"} - new().sees)
-    if len(hidden) < 3:
-        return f"not checked: it declares {', '.join(sorted({'user', 'priority', 'vc'} & new().sees))}"
-    world = _busy(new)
-    one, other = _run(new, world), _run(new, with_other_columns(world))
+def _blind_to_columns(subject: Subject) -> str:
+    private, sees = {"user", "priority", "vc"}, subject.new().sees
+    if private & sees:
+        return f"not checked: it declares {', '.join(sorted(private & sees))}"
+    hidden = sorted(private)
+    world = subject.busy()
+    one, other = subject.result(world), subject.run(with_other_columns(world))
     columns = [name for name in one.jobs.columns if name != "vc"]
     if not one.jobs.select(columns).equals(other.jobs.select(columns)):
         raise _BrokenError(f"permuting {', '.join(hidden)}, which it does not declare, changes its decisions")
     return f"permuting {', '.join(hidden)} changes nothing"
 
 
-def _blind_to_durations(new: NewPolicy) -> str:
-    if new().sees & _TELLS_RUN_TIMES:
+def _blind_to_durations(subject: Subject) -> str:
+    if subject.new().sees & _TELLS_RUN_TIMES:
         return "not checked: it declares run times"
-    world = _busy(new)
-    one, other = (_run(new, each).events for each in (world, _kind(new).with_other_run_times(world)))
+    world = subject.busy()
+    one = subject.result(world).events
+    other = subject.run(subject.kind.with_other_run_times(world)).events
     first = min(events.filter(pl.col("event") == "finish")["time_s"].min() for events in (one, other))  # type: ignore[type-var]  # a time
     before = [events.filter(pl.col("time_s") < first) for events in (one, other)]
     if not before[0].equals(before[1]):
@@ -254,14 +275,14 @@ def _blind_to_durations(new: NewPolicy) -> str:
     return "other run times change nothing until a job has ended"
 
 
-def _restorable(new: NewPolicy) -> str:
-    for world in (_busy(new, partition="vc"), *_failing(new)):
-        whole = _run(new, world)
+def _restorable(subject: Subject) -> str:
+    for world in (subject.busy(partition="vc"), subject.failing()):
+        whole = subject.result(world)
         for stop in (1, 17, 50):
-            stopped = _stopped(world, new(), stop)
+            stopped = _stopped(world, subject.new(), stop)
             if stopped is None:
                 break
-            _same(whole, _go_on(world, new(), stopped), f"restored after {stop} decisions")
+            _same(whole, _go_on(world, subject.new(), stopped), f"restored after {stop} decisions")
     return "restored from state() after 1, 17 and 50 decisions it goes on alike"
 
 
@@ -286,25 +307,26 @@ def _go_on(world: World, policy: Policy, stopped: Simulation) -> RunResult:
     return simulation.result()
 
 
-def _same_on_sites(new: NewPolicy) -> str:
-    for world in (_busy(new), *_failing(new)):
-        whole = _run(new, world)
+def _same_on_sites(subject: Subject) -> str:
+    for world in (subject.busy(), subject.failing()):
+        whole = subject.result(world)
         for sites in (2, 7):
-            _same(whole, _run(new, world, sites=sites), f"1 and {sites} sites")
+            _same(whole, subject.run(world, sites=sites), f"1 and {sites} sites")
     return "1, 2 and 7 sites give the same result"
 
 
-def _same_on_actors(new: NewPolicy) -> str:
-    for world in (_busy(new), *_failing(new)):
-        _same(_run(new, world), run_on_actors(world, new, sites=2), "one process and sites in Ray actors")
+def _same_on_actors(subject: Subject) -> str:
+    world = subject.failing()
+    on_actors = run_on_actors(world, subject.new, sites=2)
+    _same(subject.result(world), on_actors, "one process and sites in Ray actors")
     return "2 sites in Ray actors give the same result"
 
 
-def _survives_edge_cases(new: NewPolicy) -> str:
-    worlds = _kind(new).edge_cases()
+def _survives_edge_cases(subject: Subject) -> str:
+    worlds = subject.kind.edge_cases()
     for name, (world, can_end) in worlds.items():
         try:
-            summary = _run(new, world).summary
+            summary = subject.run(world).summary
         except RaySimError as failure:
             raise _BrokenError(f"{name}: {failure}") from failure
         if summary.unfinished and can_end:
@@ -312,24 +334,24 @@ def _survives_edge_cases(new: NewPolicy) -> str:
     return f"{', '.join(worlds)}: every job ended that could"
 
 
-def _gives_what_is_asked_for(new: NewPolicy) -> str:
-    policy = new()
+def _gives_what_is_asked_for(subject: Subject) -> str:
+    policy = subject.new()
     if policy.chunked or policy.elastic:
         return "not checked: it is not for gangs"
     completed = 0
     for seed in range(3):
         for world in (busy_elastic(seed=seed), busy_elastic(seed=seed, partition="vc")):
-            summary = _holds_whole_gangs(new, world)
+            summary = _holds_whole_gangs(subject, world)
             if summary.unfinished:
                 raise _BrokenError(f"{summary.unfinished} of {summary.jobs} jobs were never finished")
             completed += summary.completed
     return f"{completed} elastic jobs got the workers and parameter servers they ask for"
 
 
-def _holds_whole_gangs(new: NewPolicy, world: World) -> Summary:
+def _holds_whole_gangs(subject: Subject, world: World) -> Summary:
     """Run elastic jobs, each of which is to hold what it asks for or nothing."""
     assert world.training is not None
-    result = _run(new, world)
+    result = subject.run(world)
     starts = result.events.filter(pl.col("event").is_in(["start", "move"]))
     held = starts.group_by("job_id", "time_s", "role").agg(pl.col("count").sum())
     asked = pl.DataFrame(
@@ -346,18 +368,18 @@ def _holds_whole_gangs(new: NewPolicy, world: World) -> Summary:
     return result.summary
 
 
-def _loops_agree(new: NewPolicy) -> str:
-    for world in (_busy(new, partition="vc"), *_failing(new)):
-        reason = why_general(world, new(), sites=1)
+def _loops_agree(subject: Subject) -> str:
+    for world in (subject.busy(partition="vc"), subject.failing()):
+        reason = why_general(world, subject.new(), sites=1)
         if reason is not None:
             return f"not checked: {reason}"
-        _same(run_world(world, new()), _run(new, world), "the compiled and the general loop")
+        _same(run_world(world, subject.new()), subject.result(world), "the compiled and the general loop")
     return "the compiled and the general loop give the same result"
 
 
 _GANG_ROLES = [ROLE_NAMES[WORKER], ROLE_NAMES[PARAMETER_SERVER]]
 
-CLAUSES: dict[str, Callable[[NewPolicy], str]] = {
+CLAUSES: dict[str, Callable[[Subject], str]] = {
     "declarations": _declarations,
     "feasible": _feasible,
     "deterministic": _deterministic,
@@ -371,5 +393,5 @@ CLAUSES: dict[str, Callable[[NewPolicy], str]] = {
     "loops agree": _loops_agree,
 }
 
-ACTOR_CLAUSES: dict[str, Callable[[NewPolicy], str]] = {"same on Ray actors": _same_on_actors}
+ACTOR_CLAUSES: dict[str, Callable[[Subject], str]] = {"same on Ray actors": _same_on_actors}
 """Clauses that need a running Ray."""

@@ -23,7 +23,7 @@ from ray_sim.engine.world import World
 from ray_sim.experiments.fanout import cluster
 from ray_sim.model.errors import InvalidScenarioError, RunFailedError, RunStoppedError
 from ray_sim.policies.contract_chunks import busy_chunks, failing_chunks
-from ray_sim.policies.contract_suite import ACTOR_CLAUSES
+from ray_sim.policies.contract_suite import ACTOR_CLAUSES, Subject
 from ray_sim.policies.contract_worlds import busy_world, failing_world
 from ray_sim.policies.fifo import Fifo
 from ray_sim.policies.registry import create_policy, policy_infos
@@ -95,7 +95,7 @@ CHUNK_SPT = partial(create_policy, "chunk_spt")
 @pytest.mark.parametrize("policy", [info.name for info in policy_infos()])
 def test_every_policy_leaves_the_same_bytes_on_actors(policy: str) -> None:
     for name, clause in ACTOR_CLAUSES.items():
-        assert clause(partial(create_policy, policy)), name
+        assert clause(Subject(partial(create_policy, policy))), name
 
 
 @pytest.mark.slow
@@ -106,7 +106,7 @@ def test_as_many_actors_as_servers_give_the_bytes_of_one_process() -> None:
     assert result.loop_reason == "sites in Ray actors"
 
 
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(world=failing_worlds(), policy=policies())
 def test_random_worlds_are_the_same_on_actors(world: World, policy: PolicyChoice) -> None:
     fleet = RayFleet(world, len(world.cluster))
@@ -115,7 +115,7 @@ def test_random_worlds_are_the_same_on_actors(world: World, policy: PolicyChoice
     assert fingerprint(result) == fingerprint(replay(world, policy.create(), loop="general"))
 
 
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(case=chunk_cases())
 def test_chunks_that_are_lost_and_withdrawn_are_the_same_on_actors(case: Case) -> None:
     world, new = case

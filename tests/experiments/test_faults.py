@@ -226,9 +226,9 @@ def test_what_a_server_missed_is_logged_later_and_once(
 
 def test_a_sweep_killed_at_a_random_moment_and_resumed_is_like_one_left_alone() -> None:
     sweep = {**crash.SWEEP, "policies": ["fifo", "las"], "seeds": {"count": 4}}
-    findings = crash.run(kills=2, seed=3, sweep=sweep)
+    findings = crash.run(kills=1, seed=3, sweep=sweep)
     assert findings.input == "16 runs"
-    assert {row.case for row in findings.rows} == {"kill-1", "kill-2"}
+    assert {row.case for row in findings.rows} == {"kill-1"}
     assert [row for row in findings.rows if row.result == "FAILED"] == []
 
 
