@@ -162,7 +162,7 @@ def build_world(
         beyond, rows = chunks.beyond_capacity(shop), len(table) + 1
         factor = values["deadline_factor"]
         assert factor is None or isinstance(factor, float)
-        due_us = deadlines_us(table, shop, chunks, factor)
+        due_us = deadlines_us(table, shop, chunks.at_speed_one, factor)
     outages, there = _outages(cluster, table.origin_us, 1 if chunks is None else chunks.truth.grid_us)
     return World(
         table=table,

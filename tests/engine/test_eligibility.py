@@ -158,6 +158,14 @@ def test_a_job_is_due_by_the_fastest_worker_that_may_train_it() -> None:
     assert world.due_us.tolist() == [18_000_000]
 
 
+def test_a_job_is_due_when_it_would_be_without_speed_augmentation() -> None:
+    # Chunks of 4 s where they would take 8, but deadlines stay comparable: 2 x (1 + 8).
+    job = ChunkJob(0, 1, 8, upload_s=1)
+    world = chunk_world([job], [Server()], slot_s=1, deadline_factor=2, speed_up=2)
+    assert world.due_us is not None
+    assert world.due_us.tolist() == [18_000_000]
+
+
 def test_the_bounds_know_who_may_train_a_job() -> None:
     # Two jobs of 10 s that only s1 may train, whatever else is there: 10 and 20 s.
     jobs = [ChunkJob(0, 1, 10, worker_gib=8)] * 2
