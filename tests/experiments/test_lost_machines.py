@@ -35,6 +35,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow]
 WORKLOAD = {"synth": {"profile": "philly", "jobs": 20}}
 SEEDS = 6
 RUNS = 2 * SEEDS
+SPREAD = "load_balance"
 
 PATIENT = '''
 """FIFO that says where it runs, and waits for a word to go on."""
@@ -58,7 +59,7 @@ class Patient(Fifo):
 
 
 class Halfway(Fifo):
-    """FIFO that waits for the word when half of the thousand jobs have come."""
+    """FIFO that waits for the word when 500 jobs have come."""
 
     name = "halfway"
 
@@ -134,11 +135,13 @@ def _lose_a_fleet(
 ) -> None:
     """Run on actors, lose the machine whose first process is `node`; it is the run of one process.
 
-    Of the two sites on each machine one gets over 250 requests after the first half of the jobs. With fewer
-    than 128, two messages, nobody need ever notice that a site which has nothing to report is gone.
+    Spread over the servers, the jobs after the first 500 give each of the four sites hundreds of requests,
+    whichever of them the machine has. With fewer than 128, two messages, nobody need ever notice that a site
+    which has nothing to report is gone.
     """
-    assert main(["synth", "philly", "-n", "1000", "-o", str(desk / "week.parquet")]) == 0
+    assert main(["synth", "philly", "-n", "2000", "-o", str(desk / "week.parquet")]) == 0
     command = ["run", "--workload", "week.parquet", "--cluster", "edge-cloud", "--policy", "patient:Halfway"]
+    command += ["-p", f"placement={SPREAD}"]
     on_actors = ["--fleet", "actors", "--sites", "4", "--address", "auto", "-o", "actors"]
     driver = subprocess.Popen(
         [*inside, sys.executable, "-m", "ray_sim.cli", *command, *on_actors],
@@ -163,7 +166,12 @@ def _lose_a_fleet(
     print(f"\nthe run ended {time.monotonic() - lost_at:.1f} s after the loss")  # noqa: T201
     assert driver.returncode == 0, output + errors
     assert json.loads((desk / "actors" / "timing.json").read_text())["recoveries"] >= 1
-    alone = {"workload": str(desk / "week.parquet"), "cluster": "edge-cloud", "policy": "fifo"}
+    alone = {
+        "workload": str(desk / "week.parquet"),
+        "cluster": "edge-cloud",
+        "policy": "fifo",
+        "params": {"placement": SPREAD},
+    }
     undisturbed = run_scenario(parse_scenario(alone, "alone")).result
     there = read_result(desk / "actors")
     for frame in ("jobs", "events", "timeline"):
