@@ -161,6 +161,7 @@ def test_no_policy_beats_the_bound(policy: str, case: Case, whole: bool) -> None
     assert_above_bound(world, policy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 @settings(max_examples=100)
 @given(data=st.data(), case=with_memory(cases()), whole=st.booleans())

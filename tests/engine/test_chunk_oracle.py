@@ -204,6 +204,7 @@ def test_what_is_lost_with_a_server_is_done_again_as_in_the_naive_simulator(
         assert fingerprint(again) == fingerprint(result)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(case=cases(), scale=st.sampled_from([2, 3]))
 def test_all_times_in_larger_units_give_the_same_run_in_these_units(case: Case, scale: int) -> None:
