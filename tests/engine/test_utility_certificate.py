@@ -216,8 +216,6 @@ def _is_never_beaten(seeds: range) -> int:
         assert found.u3 is not None
         assert best <= min(found.u1, found.u2, found.u3), seed
         tight += found.bound <= best * (1 + ROUNDED)
-        if seed % 2:
-            continue  # what whole slots add takes as long again
         claims, tasks = slot_claims(jobs, capacity)
         of_slots = utility_bounds(claims)
         assert of_slots.u3 is not None
