@@ -8,48 +8,65 @@ PORT ?= 5000
 BIN := .venv/bin
 READY := .venv/.ready
 RAY_SIM := $(BIN)/python -m ray_sim.cli
-DEMO_STORE := demo/results/mlflow.db
+DEMO := demo/results
+DEMO_STORE := $(DEMO)/mlflow.db
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-header pyproject.toml
 
-# Tests that start Ray run one after the other in one process, the others beside them, file by file.
+# Tests that start Ray run one after the other in one process, the others beside them, file by file. Long tests
+# mostly wait for Ray's processes, so that two of their files run side by side.
 SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder
 
+# The tests start hundreds of Python processes; without stored bytecode each compiles the whole package.
+export PYTHONDONTWRITEBYTECODE :=
 export RAY_USAGE_STATS_ENABLED := 0
 export MLFLOW_SERVER_ENABLE_JOB_EXECUTION := false
 
-.PHONY: help demo ui test test-quick fuzz lint bench lock clean
+.PHONY: help demo ui test test-quick test-long test-all fingerprint fuzz lint bench lock clean
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make demo        convert the bundled Philly sample and sweep schedulers over it (into demo/)"
-	@echo "make ui          browse the demo's runs in MLflow on 127.0.0.1:$(PORT)"
-	@echo "make test        all tests"
-	@echo "make test-quick  the tests that are neither slow nor start Ray"
-	@echo "make fuzz        damaged traces of every format: none may end in a traceback, a hang or a lost row"
-	@echo "make lint        ruff, mypy, import contracts"
-	@echo "make bench       the benchmarks"
-	@echo "make lock        renew the lock files from pyproject.toml"
-	@echo "make clean       remove .venv, demo/ and all caches"
+	@echo "make demo         convert the bundled Philly sample and sweep schedulers over it (into demo/)"
+	@echo "make ui           browse the demo's runs in MLflow on 127.0.0.1:$(PORT)"
+	@echo "make test         the tests of every commit; brute-force proofs on some of their instances"
+	@echo "make test-quick   the tests that are neither slow nor start Ray; proofs on few of their instances"
+	@echo "make test-long    the tests of lost machines, submitted jobs, kills, launchers and browsers"
+	@echo "make test-all     all tests; brute-force proofs on all of their instances"
+	@echo "make fingerprint  compare small runs of every policy with the recorded ones (RENEW=1 records them anew)"
+	@echo "make fuzz         damaged traces, maps, sweeps and command lines: no traceback, no hang, no lost row"
+	@echo "make lint         ruff, mypy, import contracts"
+	@echo "make bench        the benchmarks"
+	@echo "make lock         renew the lock files from pyproject.toml"
+	@echo "make clean        remove .venv, demo/ and all caches"
 
 demo: $(READY)
 	@mkdir -p demo
 	$(RAY_SIM) convert philly-csv workloads/samples/philly_sample.csv -o demo/workload.parquet
-	$(RAY_SIM) sweep jobs/demo.yaml -o demo/results
-	$(RAY_SIM) report demo/results -o demo/report.html
+	$(RAY_SIM) sweep jobs/demo.yaml -o $(DEMO)
+	$(RAY_SIM) report $(DEMO) -o demo/report.html
 	@echo "Report: demo/report.html. Results: demo/results. To browse the runs in MLflow: make ui"
 
 ui: $(READY)
 	@test -f $(DEMO_STORE) || { echo "error: $(DEMO_STORE) does not exist; run 'make demo' first" >&2; exit 1; }
-	@echo "Charts: http://127.0.0.1:$(PORT)/#/experiments/1/runs?compareRunsMode=CHART&workflowType=machine_learning"
+	@charts=$$($(RAY_SIM) log $(DEMO) --json | $(BIN)/python -c "import json, sys; print(json.load(sys.stdin)['charts'])") \
+		&& echo "Charts: http://127.0.0.1:$(PORT)/#$${charts#*#}"
 	$(BIN)/mlflow server --backend-store-uri sqlite:///$(DEMO_STORE) \
-		--artifacts-destination demo/results/mlartifacts --host 127.0.0.1 --port $(PORT) --workers 1
+		--artifacts-destination $(DEMO)/mlartifacts --host 127.0.0.1 --port $(PORT) --workers 1
 
 test: $(READY)
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not long"
+
+test-long: $(READY)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m long
+
+test-all: $(READY)
+	RAY_SIM_PROOFS=all $(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
 test-quick: $(READY)
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not ray"
+	RAY_SIM_PROOFS=few $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not ray"
+
+fingerprint: $(READY)
+	$(BIN)/python -m tests.fingerprint $(if $(RENEW),--renew)
 
 fuzz: $(READY)
 	$(BIN)/python -m tests.fuzz

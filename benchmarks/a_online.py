@@ -8,18 +8,18 @@ import time
 import numpy as np
 
 from benchmarks.measurement import Findings, Measurement, Step
-from ray_sim.engine.chunks import ChunkQueues
-from ray_sim.engine.new_chunks import NewChunks, Rule, merged, sites_choice
 from ray_sim.engine.run import run_world
+from ray_sim.engine.sites.chunk_queues import ChunkQueues
+from ray_sim.engine.sites.new_chunks import NewChunks, Rule, merged, sites_choice
 from ray_sim.engine.world import World, build_world
 from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.model.cluster import Cluster, ServerKind
 from ray_sim.model.errors import RunFailedError
 from ray_sim.model.streams import Streams
 from ray_sim.policies.registry import create_policy
-from workloads.enrich import enrich
 from workloads.store import frame_to_table
-from workloads.synth import synth
+from workloads.synthetic.synth import synth
+from workloads.training.enrich import enrich
 
 WORKERS, QUEUED = 1_000, 100
 """The size to which the budget refers."""
@@ -84,11 +84,12 @@ def _dispatch(workers: int, queued: int, repetitions: int) -> float:
             ready_us=_UPLOAD_SLOTS * _SLOT_US,
             length_us=np.array([length]),
             key=np.array([_CHUNKS * length]),
+            inverse_rate=np.array([_CHUNKS * length]),
             rule=Rule.CHEAPEST,
             preempt=True,
             exact=False,
             listed=np.empty(0, dtype=np.int64),
-            sent=np.empty((0, 4), dtype=np.int64),
+            sent=np.empty((0, 5), dtype=np.int64),
         )
         began = time.process_time()
         merged(sites_choice(new, queues, every, kinds, 0, 0)["rows"], _CHUNKS)
@@ -104,7 +105,7 @@ def _queues(workers: int, queued: int) -> ChunkQueues:
     worker = draw.permutation(np.repeat(np.arange(workers), queued))
     queues = ChunkQueues(np.zeros(workers, dtype=np.bool_), n)
     key = draw.integers(1, 11, n) * length
-    queues.dispatch(np.stack([worker, key, job, nothing, nothing, length, nothing + 1], axis=1))
+    queues.dispatch(np.stack([worker, key, job, nothing, nothing, length, nothing + 1, key], axis=1))
     queues.set_ps(np.stack([job, nothing + 1], axis=1))
     queues.advance(0)
     return queues

@@ -31,7 +31,7 @@ def python(*arguments: str, cwd: Path | None = None) -> tuple[float, str]:
     """
     began = time.perf_counter()
     ended = subprocess.run(
-        [sys.executable, *arguments],
+        [sys.executable, "-P", *arguments],  # a folder that is named like one of ours is not ours
         cwd=cwd,
         env=environment(),
         capture_output=True,

@@ -15,11 +15,11 @@ import polars as pl
 
 from benchmarks.children import answer, call
 from benchmarks.measurement import Findings, Measurement, Step
+from benchmarks.philly_csv import write_philly_csv
+from benchmarks.philly_log import Oddity, write_philly_log
 from benchmarks.processes import peak_mb, require_proc
 from workloads.convert import convert
-from workloads.philly_log_writer import Oddity, write_philly_log
-from workloads.philly_writer import write_philly_csv
-from workloads.synth import synth
+from workloads.synthetic.synth import synth
 
 SIZES = (100_000, 1_000_000)
 """Rows."""

@@ -13,8 +13,8 @@ from scipy.optimize import nnls
 from benchmarks.measurement import Findings, Measurement, Step
 from benchmarks.processes import command, descendants, require_proc
 from ray_sim.engine.actors import RayFleet
-from ray_sim.engine.fleet import Fleet, LocalFleet
 from ray_sim.engine.general import GeneralRun
+from ray_sim.engine.sites.fleet import Fleet, LocalFleet
 from ray_sim.engine.world import World, build_world
 from ray_sim.experiments.fanout import cluster as ray_cluster
 from ray_sim.model.cluster import ServerKind

@@ -16,7 +16,7 @@ from ray_sim.engine.world import build_world
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.policies.registry import create_policy
 from workloads.store import load_workload, write_workload
-from workloads.synth import synth
+from workloads.synthetic.synth import synth
 
 POLICIES = ("fifo", "sjf", "srtf", "las")
 SIZES = (100_000, 1_000_000)

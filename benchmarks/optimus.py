@@ -37,7 +37,6 @@ _CHOICES = Choices(
     allocation="optimus",
     normalise="share",
     quanta=np.array([1000, 1024]),
-    skip=False,
     placement="even",
     shrink=True,
     keep_places=True,

@@ -51,8 +51,17 @@ def write_report(report: BenchReport, path: Path) -> None:
     ------
     InvalidInputError : it cannot be written there
     """
-    with replacing(path) as temporary:
+    with replacing(path, is_report) as temporary:
         temporary.write_text(json.dumps(report.to_dict(), indent=2, ensure_ascii=False) + "\n")
+
+
+def is_report(path: Path) -> bool:
+    """Whether a file is what `write_report` writes."""
+    try:
+        read_report(path)
+    except InvalidInputError:
+        return False
+    return True
 
 
 def read_report(path: Path) -> BenchReport:

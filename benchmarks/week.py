@@ -7,7 +7,7 @@ from pathlib import Path
 
 from workloads.convert import convert
 from workloads.store import write_workload
-from workloads.synth import synth
+from workloads.synthetic.synth import synth
 
 JOBS = 10_650
 """Jobs of the Philly week; the synthetic stand-in has as many."""

@@ -5,21 +5,28 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from ray_sim.siblings import ALWAYS, import_sibling
+
 if TYPE_CHECKING:
-    from ray_sim.engine.contract import Policy, Wake
+    from ray_sim.engine.contract import Policy
     from ray_sim.engine.decision import Decision, Dispatch, Estimates, NewKeys
     from ray_sim.engine.granted_world import GrantedWorld
     from ray_sim.engine.simulation import Simulation
     from ray_sim.engine.view import View
+    from ray_sim.engine.wake import Wake
     from ray_sim.engine.world import build_world
     from ray_sim.experiments.cluster_file import load_cluster
     from ray_sim.experiments.run import simulate
+    from ray_sim.kernels.compile import kernel
     from ray_sim.model.metrics import Trim
     from ray_sim.model.parameters import Parameter
     from ray_sim.model.result import RunResult
     from workloads.store import load_workload
 
 __version__ = "0.1.0"
+
+for _name in ALWAYS:
+    import_sibling(_name)
 
 _HOMES = {
     "Decision": "ray_sim.engine.decision",
@@ -33,8 +40,9 @@ _HOMES = {
     "Simulation": "ray_sim.engine.simulation",
     "Trim": "ray_sim.model.metrics",
     "View": "ray_sim.engine.view",
-    "Wake": "ray_sim.engine.contract",
+    "Wake": "ray_sim.engine.wake",
     "build_world": "ray_sim.engine.world",
+    "kernel": "ray_sim.kernels.compile",
     "load_cluster": "ray_sim.experiments.cluster_file",
     "load_workload": "workloads.store",
     "simulate": "ray_sim.experiments.run",
@@ -54,6 +62,7 @@ __all__ = [
     "View",
     "Wake",
     "build_world",
+    "kernel",
     "load_cluster",
     "load_workload",
     "simulate",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Protocol
 
+from ray_sim.model.text import shown
 from ray_sim.reports.bars import ASCII
 from ray_sim.reports.text import number
 
@@ -36,9 +38,14 @@ def print_json(content: object) -> None:
     sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=False, default=str) + "\n")
 
 
+def say(text: str) -> None:
+    """A message on standard error, without control characters that a trace or a name may hold."""
+    sys.stderr.write(shown(text, lines=True) + "\n")
+
+
 def print_rows(rows: Iterable[tuple[str, object]]) -> None:
     """Labels and values, aligned."""
-    listed = [(label, number(value)) for label, value in rows]
+    listed = [(shown(label), shown(number(value))) for label, value in rows]
     width = max((len(label) for label, _ in listed), default=0)
     for label, value in listed:
         sys.stdout.write(_printable(f"{label:<{width}}  {value}\n"))
@@ -63,13 +70,15 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title:
     from rich.measure import Measurement
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    table = Table(
+        title=title and shown(title), title_justify="left", box=None, pad_edge=False, header_style="bold"
+    )
     lines = list(rows)
     for index, column in enumerate(columns):
         is_number = any(isinstance(line[index], int | float) for line in lines)
-        table.add_column(column, justify="right" if is_number else "left", overflow="fold")
+        table.add_column(shown(column), justify="right" if is_number else "left", overflow="fold")
     for line in lines:
-        table.add_row(*(number(cell) for cell in line))
+        table.add_row(*(shown(number(cell)) for cell in line))
     console = Console(markup=False, highlight=False)
     unlimited = console.options.update(max_width=_WIDEST)
     console.width = max(console.width, Measurement.get(console, unlimited, table).maximum)
@@ -101,6 +110,8 @@ def print_sweep(report: SweepReport) -> None:
         rows.append(("already there", report.resumed))
     if report.damaged:
         rows.append(("damaged, run again", len(report.damaged)))
+    if report.other_code:
+        rows.append(("of other code, run again", report.other_code))
     if report.repeated:
         rows.append(("the same run as another", report.repeated))
     if report.retried:
@@ -108,21 +119,40 @@ def print_sweep(report: SweepReport) -> None:
     if report.missing:
         rows.append(("missing", f"{report.missing:,}; go on with the same command and --resume"))
     if report.logged:
-        rows.append(("MLflow", report.logged.tracking_uri))
+        rows += [("MLflow", report.logged.tracking_uri), ("charts", report.logged.charts)]
+        rows += [("shown by", report.logged.serve)] if report.logged.serve else []
     sys.stdout.write("\n")
     print_rows(rows)
+    for policy, warning in report.warnings.items():
+        say(f"warning: {policy}: {warning}")
     for problem in report.damaged:
-        sys.stderr.write(f"damaged: {problem}\n")
+        say(f"damaged: {problem}")
+    _print_stale(report)
     for retried in report.retried:
         for reason in retried.lost:
-            sys.stderr.write(f"tried again: {retried.entry.label}\n  {reason}\n")
+            say(f"tried again: {retried.entry.label}\n  {reason}")
     for failure in report.failures:
         error = (failure.error or "").replace("\n", "\n  ")
-        sys.stderr.write(f"failed: {failure.entry.label}\n  {error}\n")
+        say(f"failed: {failure.entry.label}\n  {error}")
     if report.stopped:
-        sys.stderr.write(f"stopped: {report.stopped}\n")
+        say(f"stopped: {report.stopped}")
     if report.tracking_error:
-        sys.stderr.write(f"error: {report.tracking_error}\n")
+        say(f"error: {report.tracking_error}")
+
+
+def _print_stale(report: SweepReport) -> None:
+    """Results that are not of this code, these versions or this sweep."""
+    if report.other_code:
+        say(f"{report.other_code:,} results are of other code and run again")
+    if report.other_versions:
+        say(f"results kept that other versions made: {'; '.join(report.other_versions)}")
+    dropped = sum(len(each.directories) for each in report.dropped)
+    in_mlflow = report.logged.dropped if report.logged else 0
+    if dropped or in_mlflow:
+        mend = "removed" if report.pruned else "remove them with --prune"
+        say(f"no longer in the sweep: {dropped:,} results, {in_mlflow:,} in MLflow; {mend}")
+        for each in report.dropped:
+            say(f"  {each.label}: {len(each.directories):,}")
 
 
 def _varies(table: pl.DataFrame, column: str) -> bool:
@@ -134,8 +164,13 @@ def exact(value: object) -> str:
     return f"{value:,.15g}" if isinstance(value, float) else number(value)
 
 
+def announcer(*, quiet: bool = False) -> Callable[[str], None]:
+    """Writes a line on standard error before a wait of seconds; writes nothing if `quiet`."""
+    return lambda text: None if quiet else say(text)
+
+
 class Pace:
-    """How fast work goes since its first report, and how long it will take at that rate.
+    """Rate of work since the first report of its step, and the time that the step still takes at that rate.
 
     Parameters
     ----------
@@ -145,12 +180,14 @@ class Pace:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._began: tuple[float, int] | None = None
+        self._last = 0
 
     def text(self, done: int, total: int) -> str:
         """``85/s, 0:01:44 left``; nothing before a second report of something done."""
         now = self._clock()
-        if self._began is None:
+        if self._began is None or done < self._last:  # the work has come to its next step
             self._began = now, done
+        self._last = done
         began_s, at_first = self._began
         if done == at_first or now == began_s:
             return ""
@@ -171,7 +208,8 @@ def progress(label: str, *, quiet: bool = False) -> Iterator[Report]:
         with _bar(label) as report:
             yield report
     else:
-        yield _lines(label)
+        with _lines(label) as report:
+            yield report
 
 
 @contextmanager
@@ -187,10 +225,10 @@ def _bar(label: str) -> Iterator[Report]:
     )
     pace = Pace()
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(label, total=None, pace="")
+        task = bar.add_task(shown(label), total=None, pace="")
 
         def report(done: int, total: int, note: str = "") -> None:
-            description = f"{label} {note}".rstrip()
+            description = shown(f"{label} {note}".rstrip())
             bar.update(
                 task, completed=done, total=total, description=description, pace=pace.text(done, total)
             )
@@ -198,17 +236,28 @@ def _bar(label: str) -> Iterator[Report]:
         yield report
 
 
-def _lines(label: str) -> Report:
-    last = time.monotonic()
+@contextmanager
+def _lines(label: str) -> Iterator[Report]:
+    """The last report as a line every `LINE_INTERVAL_S`, also while no other comes."""
     pace = Pace()
+    line = ""
+    ended = threading.Event()
 
     def report(done: int, total: int, note: str = "") -> None:
-        nonlocal last
-        now = time.monotonic()
+        nonlocal line
         paced = pace.text(done, total)
-        if now - last >= LINE_INTERVAL_S:
-            last = now
-            sys.stderr.write(f"{label}: {done:,} of {total:,}{paced and ', '}{paced} {note}".rstrip() + "\n")
-            sys.stderr.flush()
+        line = f"{label}: {done:,} of {total:,}{paced and ', '}{paced} {note}".rstrip()
 
-    return report
+    def repeat() -> None:
+        while not ended.wait(LINE_INTERVAL_S):
+            if line:
+                say(f"{line}")
+                sys.stderr.flush()
+
+    repeater = threading.Thread(target=repeat, daemon=True)
+    repeater.start()
+    try:
+        yield report
+    finally:
+        ended.set()
+        repeater.join()

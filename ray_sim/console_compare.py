@@ -7,7 +7,10 @@ from collections.abc import Sequence
 
 from ray_sim.console import print_rows, print_table
 from ray_sim.experiments.compare import ComparisonReport, Group
+from ray_sim.model.text import shown
 from ray_sim.reports.breakdown import Breakdown, ClassRatio, JobComparison
+from ray_sim.reports.compare import PolicyComparison
+from ray_sim.reports.cover import Cover
 from ray_sim.reports.statistics import Interval
 from ray_sim.reports.text import number
 
@@ -18,12 +21,16 @@ def print_comparison(report: ComparisonReport) -> None:
     sys.stdout.write(f"{report.metric} ({sign} is better), 95 % intervals, p after Holm\n")
     for group in report.groups:
         _print_group(group, "setting" if report.compared == "settings" else "policy")
+    if report.cover:
+        sys.stdout.write(f"\n{_cover_line(report.cover)}\n")
     left_out = [
         *report.notes,
         *(f"{'not run' if each.error is None else 'failed'}: {each.entry.label}" for each in report.missing),
     ]
     if left_out:
-        sys.stdout.write("\nleft out\n" + "".join(f"  {line}\n" for line in left_out))
+        sys.stdout.write("\nleft out\n" + "".join(f"  {shown(line)}\n" for line in left_out))
+    if report.differing_versions:
+        sys.stdout.write(f"\nruns of different versions: {'; '.join(report.differing_versions)}\n")
 
 
 def _print_group(group: Group, compared: str) -> None:
@@ -41,7 +48,7 @@ def _print_group(group: Group, compared: str) -> None:
             each.effect_size,
             each.superiority,
             each.p_holm,
-            each.verdict,
+            _verdict(each),
         )
         for each in comparison.policies
     ]
@@ -54,6 +61,19 @@ def _print_group(group: Group, compared: str) -> None:
         _print_breakdown(each, comparison.baseline)
     if group.jobs:
         _print_jobs(group.jobs, comparison.baseline)
+
+
+def _cover_line(cover: Cover) -> str:
+    shares = ", ".join(f"{name} {percent} %" for name, percent in cover.percent.items())
+    return (
+        f"intervals over {cover.seeds} seeds hold the true value in 95 % of cases if differences are "
+        f"normal, in fewer if they are not: {shares} (docs/compare.md, Cover)"
+    )
+
+
+def _verdict(each: PolicyComparison) -> str:
+    needed = "" if each.seeds_needed is None else f": {each.seeds_needed} needed"
+    return f"{each.verdict}{needed}"
 
 
 def _print_breakdown(breakdown: Breakdown, baseline: str) -> None:

@@ -15,7 +15,7 @@ from ray_sim.model.job import UtilityProfile
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import IntArray
 from ray_sim.solvers.pd_ors.job import SlotJob, slot_job
-from ray_sim.solvers.utility_bounds import Claims, Tasks
+from ray_sim.solvers.utility_bounds import Claims
 from tests.training import profile, together
 from tests.worlds import Job, cluster_of, job_table
 
@@ -151,25 +151,21 @@ def _beats(one: _Way, other: _Way) -> bool:
     )
 
 
-def slot_claims(jobs: Sequence[SlotJob], capacity: IntArray) -> tuple[Claims, Tasks]:
+def slot_claims(jobs: Sequence[SlotJob], capacity: IntArray) -> Claims:
     """What jobs claim of servers that are one pool, in a bucket for each slot."""
     slots = max(job.arrival + len(job.utility) for job in jobs)
     fastest = np.array([job.fastest for job in jobs])
     samples = np.array([job.samples for job in jobs])
     arrival = np.array([job.arrival for job in jobs])
     most = np.array([job.most_workers for job in jobs]) / (samples * fastest)
-    tasks = Tasks(
-        worker=np.array([job.worker_demand for job in jobs], dtype=np.float64),
-        ps=np.array([job.ps_demand for job in jobs], dtype=np.float64),
-        workers_per_ps=np.array([job.workers_per_ps for job in jobs]),
-        worker_time=samples * fastest,
+    workers_per_ps = np.array([[job.workers_per_ps] for job in jobs])
+    blend = np.array([job.worker_demand for job in jobs]) + (
+        np.array([job.ps_demand for job in jobs]) / workers_per_ps
     )
-    blend = tasks.worker + tasks.ps / tasks.workers_per_ps[:, None]
-    claims = Claims(
+    return Claims(
         worth=np.array([[*[0.0] * job.arrival, *job.utility] for job in jobs]),
         first=np.array([min(job.arrival + job.shortest - 1, slots) for job in jobs]),
         most=np.where(np.arange(slots) >= arrival[:, None], np.minimum(most, 1.0)[:, None], 0.0),
-        need=blend * tasks.worker_time[:, None],
+        need=blend * (samples * fastest)[:, None],
         offer=np.tile(capacity.sum(axis=0).astype(np.float64), (slots, 1)),
     )
-    return claims, tasks

@@ -9,11 +9,12 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import polars as pl
 
-from ray_sim.engine.contract import Policy, Wake
+from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision, Dispatch, NewKeys
 from ray_sim.engine.granted_world import GrantedWorld
 from ray_sim.engine.shop import Partition
 from ray_sim.engine.view import View
+from ray_sim.engine.wake import Wake
 from ray_sim.engine.world import World, build_world
 from ray_sim.kernels.arrays import PARAMETER_SERVER
 from ray_sim.model.cluster import Cluster, ServerKind, memory_mib

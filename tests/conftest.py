@@ -10,10 +10,12 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.proofs import instances
+
 REPOSITORY = Path(__file__).parents[1]
 
 # The same examples in every run, and no limit on the time that one takes on a busy machine.
-settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=instances(100))
 settings.load_profile("repeatable")
 
 
@@ -35,9 +37,9 @@ def _starts_ray(file: str) -> bool:
     return "mark.ray" in (REPOSITORY / file).read_text()
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling:
-    """How xdist deals out tests."""
-    return _RayApart(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling | None:
+    """How xdist deals out tests: as above, or by file where asked for, as in `make test-long`."""
+    return _RayApart(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""`make fuzz`: many damaged traces of every format, and what became of them.
+"""`make fuzz`: many damaged traces of every format, mutated mapping and sweep files, and command lines.
 
 A conversion must end in a report that counts every record, or in an error of ours: never in a traceback,
 a hang, or memory without bound. Totals are printed as JSON; the exit code is 1 where something went wrong,
@@ -25,9 +25,13 @@ import numpy as np
 from benchmarks.children import python
 from benchmarks.processes import peak_mb
 from tests.damaged import GOOD, PIECES, RECORDS, counts_or_error, file_of
+from tests.mutated_inputs import totals_of
 
 DAMAGED = 100_000
 """Damaged records of each format, by default; and a hundredth of it damaged files."""
+
+CASES = {"maps": 10_000, "sweeps": 3_000, "commands": 1_000}
+"""Mutated inputs of each kind, by default."""
 
 RECORDS_PER_FILE = 250
 GOOD_PER_FILE = 25
@@ -166,6 +170,8 @@ def run_format(name: str, records: int, seed: int, keep: Path) -> dict[str, obje
 def main() -> int:
     """Run all formats, each in a process of its own, or one of them in this one."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", nargs="?", choices=("all", "traces", *CASES), default="all")
+    parser.add_argument("--cases", type=int, help=f"of maps, sweeps or commands; by default {CASES}")
     parser.add_argument("--records", type=int, default=DAMAGED)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
@@ -177,14 +183,25 @@ def main() -> int:
         json.dump(run_format(asked.format, asked.records, asked.seed, asked.keep), sys.stdout)
         return 0
     totals: dict[str, dict[str, float]] = {}
-    for name in sorted(GOOD):
+    for kind, count in CASES.items():
+        if asked.what in ("all", kind):
+            totals[kind] = _mutated(kind, asked.cases or count, asked.seed)
+    for name in sorted(GOOD) if asked.what in ("all", "traces") else ():
         options = ["--records", str(asked.records), "--seed", str(asked.seed), "--keep", str(asked.keep)]
         _, output = python("-m", "tests.fuzz", "--format", name, *options)
         totals[name] = json.loads(output)
         sys.stderr.write(f"{name}: {output}\n")
     json.dump(totals, sys.stdout, indent=2)
     sys.stdout.write("\n")
-    return int(any(one["failed"] or one["peak_mb"] > MAX_MB for one in totals.values()))
+    return int(any(one["failed"] or one.get("peak_mb", 0) > MAX_MB for one in totals.values()))
+
+
+def _mutated(kind: str, count: int, seed: int) -> dict[str, float]:
+    """Mutated inputs of one kind; the tracebacks of those that failed are printed."""
+    with tempfile.TemporaryDirectory(prefix="ray-sim-fuzz-") as folder:
+        totals, tracebacks = totals_of(kind, count, seed, Path(folder))
+    sys.stderr.write("".join(f"{kind}: {text}\n" for text in tracebacks) + f"{kind}: {totals}\n")
+    return totals
 
 
 if __name__ == "__main__":

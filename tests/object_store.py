@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -65,3 +66,10 @@ def object_store(directory: Path) -> Iterator[str]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+@contextmanager
+def silent_store() -> Iterator[str]:
+    """A store that takes connections and never answers; yields what follows `?` in URLs of its objects."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as listening:
+        yield f"region=us-east-1&endpoint_override=http://127.0.0.1:{listening.getsockname()[1]}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-PATIENCE_S = 60.0
-"""For a condition that comes within seconds on a free machine."""
+PATIENCE_S = 600.0
+"""For a condition that comes within seconds on a free machine; on a busy one only a hang takes longer."""
 
 
 def until(condition: Callable[[], object], what: str) -> None:

@@ -59,6 +59,7 @@ def policies(draw: st.DrawFn, names: Sequence[str] = ("fifo", "sjf", "srtf", "la
     params: dict[str, object] = {"placement": draw(st.sampled_from(RULE_NAMES))}
     if name == "las":
         params["limits_gpu_s"] = draw(st.sampled_from([(2.0,), (4.0, 10.0), (0.5, 3.0, 12.0)]))
+        params["queue_order"] = draw(st.sampled_from(["first_start", "running_first"]))
         params["knob"] = draw(st.sampled_from([0.0, 0.0, 0.5, 2.0]))
     else:
         params["backfill"] = draw(st.booleans())

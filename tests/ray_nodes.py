@@ -25,12 +25,12 @@ REPOSITORY = Path(__file__).parents[1]
 QUICK_TO_NOTICE = {
     "health_check_initial_delay_ms": 0,
     "health_check_period_ms": 500,
-    "health_check_timeout_ms": 1000,
+    "health_check_timeout_ms": 10_000,
     "health_check_failure_threshold": 5,
 }
-"""Ray's settings for a cluster that gives up a silent node after 2.5 to 7.5 s instead of 15 to 65.
+"""Ray's settings for a cluster that gives up a node that refuses connections after 2.5 s instead of 15.
 
-Less, and a busy machine gives up nodes that are alive."""
+A node that is silent on an open connection has 50 s: a busy machine must not give up nodes that are alive."""
 
 KEEP_ALIVE = {
     f"RAY_grpc_{side}keepalive_{what}_ms": str(milliseconds)

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar
 
-from ray_sim.engine.contract import Policy, Wake
+from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.view import View
+from ray_sim.engine.wake import Wake
 
 Decide = Callable[[View], Decision]
 

@@ -14,7 +14,7 @@ import pytest
 
 from ray_sim.cli import main
 from workloads.store import write_workload
-from workloads.synth import synth
+from workloads.synthetic.synth import synth
 
 WEEK = ["--workload", "week.parquet", "--cluster", "small.yaml"]
 RAY_SIM = [sys.executable, "-c", "import sys; from ray_sim.cli import main; sys.exit(main())"]
@@ -165,7 +165,9 @@ def test_synth_says_what_is_wrong_with_a_draw(desk: Path, capsys: pytest.Capture
     within = [*DRAW, "--horizon", "72000"]
     assert "horizon: is missing" in _complaint(capsys, *DRAW)
     assert "horizon: must be at least a slot" in _complaint(capsys, *DRAW, "--horizon", "60")
-    assert "load_scale: the load is that of so many jobs" in _complaint(capsys, *within, "--load-scale", "2")
+    assert "load_scale: the number of jobs and the horizon set the load" in _complaint(
+        capsys, *within, "--load-scale", "2"
+    )
     assert "arrivals: must be alternating or poisson" in _complaint(capsys, *within, "--arrivals", "diurnal")
     other = ["-n", "5", "-o", "drawn.parquet", "--horizon", "72000"]
     assert "horizon: only for jobs drawn from" in _complaint(capsys, "synth", "philly", *other)
@@ -201,8 +203,12 @@ def test_policies_lists_parameters_with_defaults(capsys: pytest.CaptureFixture[s
     listed = {policy["name"]: policy for policy in json.loads(capsys.readouterr().out)}
     assert {"fifo", "sjf", "srtf", "las"} <= set(listed)
     assert {"name", "section", "parameters"} <= set(listed["las"])
+    page = "docs/models/baselines.md#las-tiresias-2dlas"
+    assert listed["las"]["section"].startswith(page)
     assert main(["policies", "las"]) == 0
-    assert "limits_gpu_s" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "limits_gpu_s" in told
+    assert page in told
 
 
 CHUNKED = """submit_s,duration_s,num_gpus,chunks,epochs,minibatches_per_chunk,minibatch_s,gradient_mb,\
@@ -228,6 +234,22 @@ def test_run_simulates_jobs_in_chunks(desk: Path, capsys: pytest.CaptureFixture[
     assert jobs == [(3600, 10 * 3600), (2 * 3600, 3 * 3600)]
     assert main(["report", "out", "-o", "out.html"]) == 0
     assert main(["info", "out"]) == 0
+
+
+def test_run_and_info_warn_where_prices_span_too_much(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    server = "gpus: 8, cpus: 72, memory_gib: 192, disk_gib: 500"
+    Path("servers.yaml").write_text(f"name: ten\nservers:\n  - {{name: s, count: 10, {server}}}\n")
+    synth = "synth pd_ors -n 20 --horizon 72000 --feasible-only --seed 1 -o e.parquet"
+    _answer(capsys, *synth.split())
+    run = "run --workload e.parquet --cluster servers.yaml --policy pd_ors -w truth=pd_ors -w slot_s=3600"
+    world = [*run.split(), "-w", "horizon_s=72000"]
+    assert main([*world, "-o", "wide"]) == 0
+    assert "warning: policy pd_ors: ln(U/L) is " in capsys.readouterr().err
+    assert main(["info", "wide"]) == 0
+    assert "warning: policy pd_ors: ln(U/L) is " in capsys.readouterr().err
+    told = _answer(capsys, *world, "-p", "price_span=10", "-o", "narrow")
+    assert told["summary"]["policy_figures"] == {"price_span": pytest.approx(10)}  # type: ignore[index]  # JSON
+    assert told["summary"]["policy_warnings"] is None  # type: ignore[index]  # JSON
 
 
 def test_run_says_what_a_chunked_world_needs(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -257,7 +279,11 @@ def test_a_scenario_file_and_options_say_the_same(desk: Path, capsys: pytest.Cap
     )
     by_options = _answer(capsys, "run", *WEEK, "--policy", "las", "-p", "knob=2", "-w", "restart_cost_s=1")
     assert _answer(capsys, "run", "s.yaml")["hash"] == by_options["hash"]
-    assert "leave out the options for seed" in _complaint(capsys, "run", "s.yaml", "--seed", "1")
+    beside = _answer(capsys, "run", "s.yaml", "-p", "knob=3")
+    assert (
+        beside["hash"]
+        == _answer(capsys, "run", *WEEK, "--policy", "las", "-p", "knob=3", "-w", "restart_cost_s=1")["hash"]
+    )
 
 
 def test_a_realisation_and_a_trim_can_be_given_by_options(
@@ -275,7 +301,8 @@ def test_a_realisation_and_a_trim_can_be_given_by_options(
     printed = capsys.readouterr().out
     assert "simulated, not counted" in printed
     assert "left out, outside the window" in printed
-    assert "the options for trim" in _complaint(capsys, "run", "s.yaml", "--warm-up", "1")
+    for before_the_file in (["--warm-up", "1"], ["--seed", "3"]):
+        assert _answer(capsys, "run", "s.yaml", *before_the_file)["hash"] != told["hash"]
 
 
 def test_convert_counts_what_is_outside_the_window(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -364,7 +391,7 @@ def test_a_misspelt_policy_gets_a_suggestion(desk: Path, capsys: pytest.CaptureF
         ),
         (["--unsuccessful", "drop"], "week.parquet: unsuccessful jobs cannot be dropped"),
         (["--unsuccessful", "cut"], "workload.unsuccessful: must be 'keep' or 'drop'"),
-        (["--load-scale", "0"], "workload.load_scale: must be > 0"),
+        (["--load-scale", "0"], "workload.load_scale: must be >= 1e-06"),
         (["--resample", "weeks"], "workload.resample: must be 'days'"),
         (["--warm-up", "-1"], "trim.warm_up_s: must be >= 0"),
         (["--warm-up", "1e9"], "trim: no job is submitted between a warm-up of 1e+09 s"),
@@ -398,6 +425,7 @@ def test_a_sweep_file_that_is_missing_or_wrong_is_exit_code_2(
     assert "not the results of a sweep" in _complaint(capsys, "log", str(desk))
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_ends_the_command_quietly(desk: Path) -> None:
     # The pipe is closed before the command writes its first word.
     reading, writing = os.pipe()
@@ -431,6 +459,7 @@ def test_a_large_sweep_needs_a_yes_where_nobody_can_be_asked(
     assert not (desk / "many").exists()
 
 
+@pytest.mark.slow
 def test_a_large_sweep_asks_on_a_terminal(desk: Path) -> None:
     """On a pseudo-terminal, as in a person's shell."""
     ours, theirs = os.openpty()

@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from ray_sim.console import Pace, print_table
+from ray_sim.console import Pace, print_rows, print_table, say
 
 
 def test_a_pace_counts_from_the_first_report_on() -> None:
@@ -16,6 +16,14 @@ def test_a_pace_counts_from_the_first_report_on() -> None:
     assert pace.text(400, 1000) == ""
     assert pace.text(500, 1000) == "50/s, 0:00:10 left"
     assert pace.text(1000, 1000) == "150/s, 0:00:00 left"
+
+
+def test_a_pace_begins_anew_with_the_next_step_of_the_work() -> None:
+    # A look every 2 s. The first step ends at 1,000; the second report of the next is 50 of 300: 49 in 2 s.
+    seconds = count(0, 2)
+    pace = Pace(lambda: next(seconds))
+    assert [pace.text(done, 1000) for done in (1, 1000)][-1] == "500/s, 0:00:00 left"
+    assert [pace.text(done, 300) for done in (1, 50)] == ["", "24/s, 0:00:10 left"]
 
 
 def test_a_slow_pace_has_two_digits() -> None:
@@ -33,3 +41,14 @@ def test_a_table_is_as_wide_as_its_cells_however_narrow_the_terminal(
     heading, row = capsys.readouterr().out.splitlines()
     assert heading.split("  ")[0] == "cluster"
     assert row == "a-cluster-of-27-characters-   1,234,567"
+
+
+def test_names_of_a_trace_do_not_reach_the_terminal_raw(capsys: pytest.CaptureFixture[str]) -> None:
+    evil = "\x1b]0;owned\x07\x1b[2Jvc"
+    print_rows([(evil, evil), ("n", 3)])
+    print_table([evil], [[evil]], title=evil)
+    say(f"warning: {evil}")
+    printed = "".join(capsys.readouterr())
+    assert printed.isascii()
+    assert all(character.isprintable() or character == "\n" for character in printed)
+    assert printed.count(r"\x1b]0;owned\x07\x1b[2Jvc") == 6

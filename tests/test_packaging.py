@@ -1,9 +1,16 @@
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
+import zipfile
 from importlib.metadata import distribution
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -11,7 +18,7 @@ PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 def test_every_folder_of_code_is_packaged() -> None:
     # The list is explicit, as there are several top-level folders; this keeps it complete.
-    top_level = ("ray_sim", "workloads", "cluster_specs", "benchmarks")
+    top_level = ("ray_sim", "workloads", "cluster_specs")
     folders = {path.parent for folder in top_level for path in (ROOT / folder).rglob("*.py")}
     names = {".".join(folder.relative_to(ROOT).parts) for folder in folders}
     assert names | {"ray_sim"} == set(PYPROJECT["tool"]["setuptools"]["packages"])
@@ -40,3 +47,47 @@ def test_the_command_and_the_plug_in_group_are_declared() -> None:
     entries = distribution("ray_sim").entry_points
     assert [entry.value for entry in entries if entry.name == "ray-sim"] == ["ray_sim.cli:main"]
     assert "ray_sim.policies" in PYPROJECT["project"]["entry-points"]
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a wheel of this checkout installs, in a folder beside another package's `benchmarks`."""
+    project, built = tmp_path_factory.mktemp("project"), tmp_path_factory.mktemp("built")
+    for name in ("ray_sim", "workloads", "cluster_specs", "benchmarks"):
+        shutil.copytree(ROOT / name, project / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, project)
+    build = f"from setuptools import build_meta; build_meta.build_wheel({str(built)!r})"
+    subprocess.run([sys.executable, "-c", build], cwd=project, check=True, capture_output=True)
+    site = tmp_path_factory.mktemp("site")
+    with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
+        wheel.extractall(site)
+    return site
+
+
+def test_the_wheel_holds_the_packages_with_their_data_and_no_benchmarks(installed: Path) -> None:
+    folders = {path.name for path in installed.iterdir() if not path.name.endswith(".dist-info")}
+    assert folders == {"ray_sim", "workloads", "cluster_specs"}
+    for folder in folders:
+        committed = {path.relative_to(ROOT) for path in (ROOT / folder).rglob("*") if path.is_file()}
+        wanted = {path for path in committed if "__pycache__" not in path.parts}
+        found = {path.relative_to(installed) for path in (installed / folder).rglob("*") if path.is_file()}
+        assert found == wanted
+
+
+def test_an_installed_package_says_where_benchmarks_are(installed: Path, tmp_path: Path) -> None:
+    (installed / "benchmarks").mkdir()
+    (installed / "benchmarks" / "__init__.py").write_text("raise RuntimeError('of another package')")
+    ended = subprocess.run(
+        [sys.executable, "-m", "ray_sim.cli", "bench", "--list"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        "error: benchmarks come with a checkout of the project, not with an installed package: clone its "
+        "repository and run `make bench` there\n"
+    )

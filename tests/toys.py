@@ -8,10 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from ray_sim.engine.contract import Policy, Wake
+from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import NO_JOBS, Decision, Dispatch
 from ray_sim.engine.granted_world import GrantedWorld
 from ray_sim.engine.view import View
+from ray_sim.engine.wake import Wake
 from ray_sim.engine.world import World
 from ray_sim.model.streams import Streams
 from ray_sim.model.truth import Holdings, Truth

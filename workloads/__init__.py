@@ -1,1 +1,1 @@
-"""Workloads: trace conversion, the Parquet store, synthetic generators. Knows only `ray_sim.model`."""
+"""Workloads: Parquet store, conversion, synthetic jobs, training profiles. Knows only `ray_sim.model`."""

@@ -1,6 +1,6 @@
-"""What a number of a workload may be: the one place for converters and for the store.
+"""Checks of values, shared by the converters and the store, and of whole workload frames.
 
-A fault is a word for what is wrong with a value, null where nothing is: `missing`, `invalid` (not a
+A fault is one word for the defect of a value, null for a sound value: `missing`, `invalid` (not a
 number, NaN, infinite, or not whole where it must be), `negative` or `too_small` (below the column's
 minimum), `absurd` (above its maximum). A reject reason is the fault, an underscore and the column.
 """
@@ -8,21 +8,29 @@ minimum), `absurd` (above its maximum). A reject reason is the fault, an undersc
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
 from functools import partial
 
 import polars as pl
 
 from ray_sim.model.errors import InvalidWorkloadError, problems_text
+from ray_sim.model.units import US_PER_S
 from workloads.column import TextForm
 from workloads.rows import repeated
 from workloads.schema import BY_NAME, COLUMNS, SCHEMA, Column, Layer
 
 EPOCH_RANGE_S = 2**32
-"""Instants given as a date must lie in 1970 .. 2106; others are broken."""
+"""Instants given as a date must lie in 1970 .. 2106 in UTC; others are broken."""
+
+LAST_ZONED = datetime(2100, 1, 1)
+"""End of the readable dates of a zone: polars knows no summer time from then on."""
+
+_MOST_OFFSET = timedelta(days=1)
+"""Larger than the UTC offset of any zone."""
 
 
 class RowError(Exception):
-    """Why a row is rejected; its text is the reason."""
+    """A row is rejected; the message is the reason."""
 
 
 def number(text: pl.Expr) -> pl.Expr:
@@ -31,7 +39,7 @@ def number(text: pl.Expr) -> pl.Expr:
 
 
 def value_fault(column: Column, value: pl.Expr) -> pl.Expr:
-    """What is wrong with a non-null number of ``column``; null where it is null or right."""
+    """Fault of a number of ``column``; null where the number is null or sound."""
     assert column.minimum is not None
     assert column.maximum is not None
     too_low = "negative" if column.minimum == 0 else "too_small"
@@ -49,7 +57,7 @@ def value_fault(column: Column, value: pl.Expr) -> pl.Expr:
 
 
 def number_reason(column: Column, text: pl.Expr, value: pl.Expr) -> pl.Expr:
-    """Why a row is rejected for the ``value`` that stripped ``text`` was read as; null if it is not."""
+    """Reject reason of a ``value`` read from stripped ``text``; null if it is sound."""
     fault = (
         pl.when(text.is_null())
         .then(pl.lit("missing" if column.null is None else None, dtype=pl.String()))
@@ -61,14 +69,14 @@ def number_reason(column: Column, text: pl.Expr, value: pl.Expr) -> pl.Expr:
 
 
 def text_reason(column: Column, text: pl.Expr) -> pl.Expr:
-    """Why a row is rejected for its stripped ``text`` in a column of strings."""
+    """Reject reason of a stripped ``text`` in a column of strings; null if it is sound."""
     missing = text.is_null() & pl.lit(column.null is None)
     fault = pl.when(missing).then(pl.lit("missing")).otherwise(text_fault(column, text))
     return reason(fault, column.name)
 
 
 def text_fault(column: Column, text: pl.Expr) -> pl.Expr:
-    """What is wrong with a non-null text of ``column``; null where it is null or right."""
+    """Fault of a text of ``column``; null where the text is null or sound."""
     wrong = pl.lit(value=False)
     if column.choices:
         wrong = ~text.is_in(column.choices)
@@ -79,7 +87,7 @@ def text_fault(column: Column, text: pl.Expr) -> pl.Expr:
 
 
 def _of_no_form(form: TextForm, texts: pl.Series) -> pl.Series:
-    """Whether each text has another form; each is looked at once."""
+    """Whether each text lacks the form; each distinct text is parsed once."""
     found = texts.drop_nulls().unique()
     return texts.is_in([text for text in found if not form.allows(text)])
 
@@ -89,7 +97,42 @@ def reason(fault: pl.Expr, column: str) -> pl.Expr:
     return fault + f"_{column}"
 
 
-def utc_from_local(naive: pl.Expr, zone: str, ambiguous: str = "earliest") -> pl.Expr:
+def instants(naive: pl.Expr, local: pl.Expr, zone: str) -> dict[str, pl.Expr]:
+    """The instants of dates, and which dates are outside the range.
+
+    Parameters
+    ----------
+    naive : dates as written where they are local, in UTC where they are not; null where there is none
+    local : whether a date is one of the zone
+
+    Returns
+    -------
+    `first_s` and `second_s`, seconds since 1970 in UTC: two where the hour came twice, null where the
+    clocks skipped it or the date is outside; `outside`, whether the instant is not in `EPOCH_RANGE_S`, or
+    the date is one of a zone from `LAST_ZONED` on
+    """
+    begin = datetime(1970, 1, 1)
+    end = begin + timedelta(seconds=EPOCH_RANGE_S)
+    # Dates that are years away overflow a zone's arithmetic.
+    near = pl.when(naive.is_between(begin - _MOST_OFFSET, end + _MOST_OFFSET)).then(naive)
+    zoned = near if zone == "UTC" else pl.when(near < LAST_ZONED).then(near)
+    first, second = (
+        pl.when(local)
+        .then(_utc_from_local(zoned, zone, ambiguous))
+        .otherwise(near.dt.replace_time_zone("UTC"))
+        .dt.replace_time_zone(None)
+        for ambiguous in ("earliest", "latest")
+    )
+    inside = first.is_between(begin, end)
+    out_of_reach = naive.is_not_null() & pl.when(local).then(zoned).otherwise(near).is_null()
+    return {
+        "first_s": epoch_seconds(pl.when(inside).then(first)),
+        "second_s": epoch_seconds(pl.when(inside).then(second)),
+        "outside": out_of_reach | ~inside.fill_null(value=True),
+    }
+
+
+def _utc_from_local(naive: pl.Expr, zone: str, ambiguous: str) -> pl.Expr:
     """Naive local times of a zone as UTC; null where the clocks skip them.
 
     Where the clocks go back an hour happens twice: ``ambiguous`` takes its first pass
@@ -100,25 +143,27 @@ def utc_from_local(naive: pl.Expr, zone: str, ambiguous: str = "earliest") -> pl
 
 
 def epoch_seconds(instant: pl.Expr) -> pl.Expr:
-    """Seconds since 1970 in UTC."""
-    return instant.dt.epoch("us") / 1_000_000
+    """Seconds since 1970 in UTC, the nearest number to the microseconds."""
+    time_us = instant.dt.epoch("us")
+    # A division by a constant is a product with its inverse, which is one digit off for every third number.
+    return time_us // US_PER_S + time_us % US_PER_S / US_PER_S
 
 
-def plausible(instant: pl.Expr) -> pl.Expr:
-    """The instant, null outside `EPOCH_RANGE_S` (far-off dates overflow a time zone's arithmetic)."""
-    return pl.when(instant.dt.epoch("s").is_between(0, EPOCH_RANGE_S)).then(instant)
+def date_reason(text: pl.Expr, naive: pl.Expr, first_s: pl.Expr, outside: pl.Expr) -> pl.Expr:
+    """Reject reason of a submission given as a date, ``naive`` parsed from stripped ``text``; null if sound.
 
-
-def date_reason(text: pl.Expr, naive: pl.Expr, instant: pl.Expr) -> pl.Expr:
-    """Why a row is rejected for a submission given as a date, ``naive`` parsed from stripped ``text``."""
+    Parameters
+    ----------
+    first_s, outside : see `instants`
+    """
     fault = (
         pl.when(text.is_null())
         .then(pl.lit("missing"))
         .when(naive.is_null())
         .then(pl.lit("invalid"))
-        .when(plausible(naive).is_null())
+        .when(outside)
         .then(pl.lit("absurd"))
-        .when(instant.is_null())
+        .when(first_s.is_null())
         .then(pl.lit("skipped"))
     )
     return reason(fault, "submit_s")
@@ -137,12 +182,12 @@ def check_frame(frame: pl.DataFrame, source: str) -> None:
 
 
 def check_values(frame: pl.DataFrame, source: str) -> None:
-    """Raise unless the frame's rows, each for itself, are rows of a workload; see `check_frame`."""
+    """Raise unless each row by itself is sound; see `check_frame`, which also compares rows."""
     _check(frame, source, [_value_problems])
 
 
 def refuse_absurd(frame: pl.DataFrame, names: Iterable[str], advice: str) -> None:
-    """Raise where a number that follows from others is more than its column may hold.
+    """Raise where a derived number exceeds the maximum of its column.
 
     Raises
     ------

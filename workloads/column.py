@@ -1,4 +1,4 @@
-"""What a column of a workload is, and the limits that many of them share."""
+"""Description of a workload column, and limits that several columns share."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ MAX_NORM = 2**10
 """The most of a resource measured in the trace's largest machines that a task may have."""
 
 MAX_MB = 2**30
-"""The largest model; also the bandwidth, in Mbit/s, that nobody has."""
+"""Largest model in MB; also the largest bandwidth in Mbit/s."""
 
 MAX_WHOLE = 2**52
 """The largest order or priority; whole numbers up to here survive a floating-point reader."""
 
 
 class Layer(StrEnum):
-    """Where a column's values come from."""
+    """Origin of a column's values."""
 
     TRACE = "trace"
     """Measured: the trace has it, or it is null."""
     PROFILE = "profile"
-    """How the job trains, measured or drawn; a workload may lack these columns."""
+    """Training of the job, measured or drawn; a workload may lack these columns."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextForm:
-    """What texts of a column look like."""
+    """Required form of the texts of a column."""
 
     wanted: str
     parse: Callable[[str], object]
@@ -52,21 +52,21 @@ class TextForm:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column, its meaning and the values it may hold."""
+    """One column: name, dtype, meaning, allowed values."""
 
     name: str
     dtype: pl.DataType
     meaning: str
     null: str | None = None
-    """What a null means; None where the column has no nulls."""
+    """Meaning of a null; None where nulls are not allowed."""
     unit: str = ""
     minimum: float | None = None
     maximum: float | None = None
     layer: Layer = Layer.TRACE
     choices: tuple[str, ...] = ()
-    """The only texts that the column may hold, where it may not hold any."""
+    """Allowed texts; empty where any text is allowed."""
     form: TextForm | None = None
-    """Of its texts, where they have one."""
+    """Required form of the texts; None for any text."""
 
     def holds(self, text: str) -> bool:
         """Whether a column of texts may hold this one."""
@@ -76,7 +76,7 @@ class Column:
 
     @property
     def wanted_text(self) -> str:
-        """What a column of texts may hold."""
+        """Description of the allowed texts, for error messages."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
         return "a text" if self.form is None else self.form.wanted

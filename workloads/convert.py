@@ -1,4 +1,4 @@
-"""Trace files to a workload file: the one way in."""
+"""Convert the files of a trace to a workload file."""
 
 from __future__ import annotations
 
@@ -13,31 +13,28 @@ from pydantic import JsonValue
 
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError, UnknownNameError
-from workloads import csv_table, google2011, google2019, gpu_pods, philly_csv, philly_log
-from workloads.files import replacing, require_file, require_folder_of
-from workloads.provenance import Counts, Provenance, Source
-from workloads.realise import Window
+from workloads.files import (
+    replacing,
+    require_file,
+    require_other_file,
+    require_replaceable,
+)
+from workloads.formats.registry import FORMATS
+from workloads.meter import Meter
+from workloads.progress import Progress, silent
+from workloads.provenance import Counts, Provenance, SourceFile
+from workloads.realisation import Window
 from workloads.rows import height
-from workloads.store import write_rows
+from workloads.store import has_metadata, has_provenance, write_rows
 from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
 
-FORMATS: dict[str, TraceFormat] = {
-    trace_format.name: trace_format
-    for trace_format in (
-        csv_table.FORMAT,
-        google2011.FORMAT,
-        google2019.FORMAT,
-        gpu_pods.FORMAT,
-        philly_log.FORMAT,
-        philly_csv.FORMAT,
-    )
-}
-"""Every trace format by its name."""
+EXAMPLE_CHARACTERS = 100
+"""Characters of a rejected row that an error shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConversionReport:
-    """What a conversion did. Every row read is kept, rejected for a reason, or outside the window."""
+    """Counts and files of a conversion. Each row read is kept, rejected, or outside the window."""
 
     format: str
     sources: tuple[Path, ...]
@@ -70,6 +67,10 @@ class ConversionReport:
         }
 
 
+_REJECTS_KEY = "ray_sim_rejects"
+"""Key in the Parquet metadata of rejected rows."""
+
+
 def convert(
     format_name: str,
     sources: Sequence[Path],
@@ -78,6 +79,7 @@ def convert(
     options: ConvertOptions | None = None,
     window: Window | None = None,
     rejects: Path | None = None,
+    progress: Progress = silent,
 ) -> ConversionReport:
     """Convert trace files of one format to the workload file ``out``.
 
@@ -86,6 +88,7 @@ def convert(
     window : keep only the jobs whose submit_s, as ``out`` has it without a window, is in it
     rejects : file of the rejected rows, by default ``out`` with ``.rejects.parquet`` appended; without
         any, an old file of that name is removed
+    progress : takes how many megabytes of the files are read, of how many, and what is being done
 
     Raises
     ------
@@ -103,14 +106,17 @@ def convert(
         raise InvalidInputError("no source file given; name at least one trace file")
     named = trace_format.find(sources)
     _check_paths(sources, [*named], out, rejects)
-    hashed = tuple(Source.of(path, name) for path, name in named.items())
+    meter = Meter(named, progress)
+    meter.advance(0, "hashing the sources")
+    hashed = tuple(SourceFile.of(path, name) for path, name in named.items())
     _check_contents(hashed)
     with TemporaryDirectory(prefix="ray-sim-") as folder:
-        parsed = trace_format.read(sources, options, Path(folder))
+        parsed = trace_format.read(sources, options, Path(folder), meter)
+        meter.advance(0, f"writing {out.name}")
         jobs = parsed.jobs if window is None else parsed.jobs.filter(window.holds(pl.col("submit_s")))
         counts = _count(parsed, jobs)
         if counts.kept == 0:
-            raise InvalidWorkloadError(_nothing_kept_text(sources, counts))
+            raise InvalidWorkloadError(_nothing_kept_text(sources, counts, parsed, rejects))
         provenance = Provenance(
             sources=hashed,
             converter=trace_format.name,
@@ -154,15 +160,15 @@ def _check_paths(sources: Sequence[Path], files: Sequence[Path], out: Path, reje
     given = [path.resolve() for path in sources]
     if len(set(given)) < len(given) or len(set(seen)) < len(seen):
         raise InvalidInputError("a source file is given twice; its jobs would be counted twice")
-    for path in (out, rejects):
-        require_folder_of(path)
-        if path.resolve() in seen:
-            raise InvalidInputError(f"{path}: is a source, and would be overwritten; choose another name")
+    for path, is_ours in ((out, has_provenance), (rejects, _is_rejects)):
+        for source in files:
+            require_other_file(source, path)
+        require_replaceable(path, is_ours)
     if out.resolve() == rejects.resolve():
         raise InvalidInputError(f"{out}: named for both the workload and the rejects; choose another name")
 
 
-def _check_contents(sources: Sequence[Source]) -> None:
+def _check_contents(sources: Sequence[SourceFile]) -> None:
     """Raise if two files have the same content."""
     first: dict[str, str] = {}
     for source in sources:
@@ -182,21 +188,40 @@ def _count(parsed: Parsed, jobs: pl.LazyFrame) -> Counts:
     return Counts(read=parsed.read, kept=kept, rejected=tally, outside_window=sound - kept)
 
 
-def _nothing_kept_text(sources: Sequence[Path], counts: Counts) -> str:
+def _nothing_kept_text(sources: Sequence[Path], counts: Counts, parsed: Parsed, rejects: Path) -> str:
+    """Error text where no row is kept. Writes the file of rejected rows and names it."""
     names = ", ".join(str(path) for path in sources)
     if counts.read == 0:
         return f"{names}: no rows after the header; convert a trace that has some"
     tally = counts.rejected | ({"outside the window": counts.outside_window} if counts.outside_window else {})
     reasons = ", ".join(f"{reason} {count}" for reason, count in tally.items())
-    advice = "check the format and its units" + (", and the window" if counts.outside_window else "")
-    return f"{names}: none of {counts.read} rows can be kept ({reasons}); {advice}"
+    text = f"{names}: none of {counts.read} rows can be kept ({reasons})"
+    hints = ["check the window"] if counts.outside_window else []
+    if counts.rejected:
+        _write_rejects(parsed.rejects, counts, rejects)
+        advice = parsed.advice or _example(parsed.rejects, counts)
+        hints += [advice, f"the rejected rows are in {rejects}"]
+    return "; ".join([text, *hints])
+
+
+def _example(rejects: pl.LazyFrame, counts: Counts) -> str:
+    reason = max(counts.rejected, key=counts.rejected.__getitem__)
+    source, line, _, text = rejects.filter(pl.col("reason") == reason).head(1).collect().row(0)
+    begin = text[:EXAMPLE_CHARACTERS] + ("..." if len(text) > EXAMPLE_CHARACTERS else "")
+    where = f"line or record {line} of {source}"
+    return f"{reason}, for example, is {where}: {begin!r}; check the format and its units"
 
 
 def _write_rejects(rejects: pl.LazyFrame, counts: Counts, path: Path) -> Path | None:
-    """Write the rejected rows if there are any; a file of an earlier conversion never stays."""
+    """Write the rejected rows if there are any; otherwise remove the file of an earlier conversion."""
     if not counts.rejected:
+        require_replaceable(path, _is_rejects)
         path.unlink(missing_ok=True)
         return None
-    with replacing(path) as temporary:
-        rejects.sink_parquet(temporary)
+    with replacing(path, _is_rejects) as temporary:
+        rejects.sink_parquet(temporary, metadata={_REJECTS_KEY: "rows that a conversion rejected"})
     return path
+
+
+def _is_rejects(path: Path) -> bool:
+    return has_metadata(path, _REJECTS_KEY)

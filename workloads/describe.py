@@ -1,4 +1,4 @@
-"""What is in a workload."""
+"""Statistics of a workload, for `ray-sim info`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ DESCRIBED: tuple[str, ...] = (
     *DEMAND_COLUMNS,
     *(column.name for column in COLUMNS if column.layer == Layer.PROFILE and column.is_number),
 )
-"""Columns whose quantiles are shown: what a job demands, and how it trains."""
+"""Columns whose quantiles are shown: demand and training."""
 
 DAY_S = 86_400
 
@@ -55,10 +55,10 @@ class VcShare:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The values of a column."""
+    """Distribution of the values of a column."""
 
     jobs: int
-    """Those that have one."""
+    """Number of jobs with a value."""
     quantiles: dict[str, float]
     """`QUANTILES` and the mean."""
 
@@ -83,15 +83,15 @@ class WorkloadDescription:
     """Last submission minus first."""
     gpu_hours: float
     jobs_by_gpus: dict[str, int]
-    """By rising number of GPUs."""
+    """Number of jobs by GPUs, sizes rising."""
     duration_s: dict[str, float]
     """`QUANTILES` and the mean."""
     duration_bins: list[Bin]
-    """Below 1 s, and then by powers of ten, as far as there are jobs."""
+    """Bins: below 1 s, then powers of ten, from the first to the last with jobs."""
     inter_arrival_s: dict[str, float] | None
     """`QUANTILES` and the mean of the gaps between submissions; null with one job."""
     columns: dict[str, Spread]
-    """Of the columns `DESCRIBED` that have values."""
+    """Values of the columns of `DESCRIBED` that are not all null."""
     vcs: dict[str, VcShare]
     ties: int
     """Jobs submitted at the same instant as the one before."""

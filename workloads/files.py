@@ -1,4 +1,4 @@
-"""Reading and writing whole files: hashes, and files that appear complete or not at all."""
+"""File checks, hashes, and atomic writes: an output file appears complete or not at all."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import gzip
 import hashlib
 import io
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
-from workloads.sources import Source, is_url, open_source
+from workloads.sources import Source, is_url, open_source, require_regular
 
 _PART_BYTES = 2**22
-"""Read at a time."""
+"""Bytes read at a time."""
 
 
 def require_file(source: Source) -> None:
@@ -38,8 +38,7 @@ def require_file(source: Source) -> None:
 def _require_local(path: Path) -> None:
     if not path.exists():
         raise InvalidWorkloadError(f"{path}: no such file; check the path")
-    if not path.is_file():
-        raise InvalidWorkloadError(f"{path}: not a file; give the file itself")
+    require_regular(path, InvalidWorkloadError)
 
 
 def require_folder_of(path: Path) -> None:
@@ -53,10 +52,12 @@ def require_folder_of(path: Path) -> None:
         raise InvalidInputError(f"{path}: the folder {path.parent} does not exist; create it first")
     if path.is_dir():
         raise InvalidInputError(f"{path}: is a folder; name a file")
+    if path.exists() and not path.is_file():
+        raise InvalidInputError(f"{path}: is a device or a pipe, which a file would replace; name a file")
 
 
 def sha256(source: Source) -> str:
-    """SHA-256 of a file's bytes, in hexadecimal, wherever it is."""
+    """SHA-256 of a file's bytes in hexadecimal; the file may be local or in a store."""
     digest = hashlib.sha256()
     with open_source(source, InvalidWorkloadError) as stream:
         while part := stream.read(_PART_BYTES):
@@ -66,19 +67,18 @@ def sha256(source: Source) -> str:
 
 GZIP_MAGIC = b"\x1f\x8b"
 
-
 PACKED = 12
-"""How much smaller a gzip file of a trace is, about."""
+"""Approximate compression factor of a gzipped trace."""
 
 
 def text_bytes(paths: Iterable[Path]) -> int:
-    """About how much text files hold, plain or gzip."""
+    """Approximate bytes of text in files, plain or gzip."""
     return sum(path.stat().st_size * (PACKED if path.suffix == ".gz" else 1) for path in paths)
 
 
 @contextmanager
 def open_unpacked(path: Path) -> Iterator[TextIO]:
-    """The text of a plain or gzip file, told apart by content, without a byte order mark.
+    """Open a plain or gzip text file, recognised by content, without a byte order mark.
 
     Line ends stay as they are; bytes that are no UTF-8 become lone surrogates.
     """
@@ -89,18 +89,64 @@ def open_unpacked(path: Path) -> Iterator[TextIO]:
             yield io.TextIOWrapper(stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
 
 
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A temporary path beside ``path`` that takes its place when the block ends well.
+def require_replaceable(path: Path, is_ours: Callable[[Path], bool]) -> None:
+    """Raise unless ``path`` can be written; an existing file must be one that we wrote.
 
     Raises
     ------
-    InvalidInputError : the folder is missing or cannot be written to, or the disk is full
+    InvalidInputError
+    """
+    require_folder_of(path)
+    if path.exists() and not is_ours(path):
+        raise InvalidInputError(
+            f"{path}: is there already and not as ray-sim wrote it, so it is not overwritten; move it, or "
+            "name another file"
+        )
+
+
+def require_other_file(source: Source, out: Path) -> None:
+    """Raise `InvalidInputError` if an input, by path, would be overwritten by an output."""
+    if not is_url(source) and Path(source).resolve() == out.resolve():
+        raise InvalidInputError(f"{out}: is a source, and would be overwritten; choose another name")
+
+
+_SIGNATURE = b"written by ray-sim, SHA-256 "
+
+
+def signed(lines: bytes, opening: bytes = b"# ", closing: bytes = b"") -> bytes:
+    """Append a comment line with a hash, by which `is_signed` recognises the file as ours and unchanged."""
+    digest = hashlib.sha256(lines).hexdigest().encode()
+    return lines + opening + _SIGNATURE + digest + closing + b"\n"
+
+
+def is_signed(path: Path, opening: bytes = b"# ", closing: bytes = b"") -> bool:
+    """Whether every byte of a file is as `signed` made it, with comments of this form."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return False
+    lines, found, _ = content.rpartition(opening + _SIGNATURE)
+    return bool(found) and content == signed(lines, opening, closing)
+
+
+@contextmanager
+def replacing(path: Path, is_ours: Callable[[Path], bool] = lambda path: True) -> Iterator[Path]:
+    """A temporary path beside ``path`` that takes its place when the block ends well.
+
+    Parameters
+    ----------
+    is_ours : whether a file that is there may be replaced
+
+    Raises
+    ------
+    InvalidInputError : the file that is there is not ours, the folder is missing or cannot be written to,
+        or the disk is full
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    require_folder_of(path)
+    require_replaceable(path, is_ours)
     try:
         yield temporary
+        require_replaceable(path, is_ours)
         temporary.replace(path)
     except OSError as error:
         raise InvalidInputError(f"{path}: cannot be written: {error.strerror or error}") from error

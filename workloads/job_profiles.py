@@ -1,4 +1,4 @@
-"""How jobs train, from the columns of a workload to the records that the model works with."""
+"""Convert the training columns of a workload to the profile records of `JobTable`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CHUNK = tuple(field.name for field in fields(ChunkProfile) if field.name not in 
 UTILITY = tuple(field.name for field in fields(UtilityProfile))
 CURVE = tuple(field.name for field in fields(LossProfile))
 SMOOTH = ("loss_drop", "loss_drop_epoch")
-"""Columns of a loss curve that mean a smooth one where they are null."""
+"""Optional columns of a loss curve; null means no drop."""
 LOSS = tuple(name for name in CURVE if name not in SMOOTH)
 TRAINING = (
     *("exchange", "epochs", "samples", "batch", "sample_s", "gradient_mb", "bandwidth_mbps"),
@@ -37,7 +37,7 @@ TRAINING = (
 
 @dataclass(frozen=True, slots=True)
 class JobProfiles:
-    """What a workload says of how its jobs train; see `JobTable`."""
+    """Training records of the jobs of a workload; see `JobTable`."""
 
     chunk_profile: ChunkProfile | None
     training: TrainingProfile | None
@@ -81,7 +81,7 @@ def _gaps(frame: pl.DataFrame, columns: Iterable[str]) -> Iterable[str]:
 
 
 def _chunk_profile(frame: pl.DataFrame) -> ChunkProfile | None:
-    """How the jobs train in chunks; None where no job says anything of it."""
+    """Chunk profile of the jobs; None where no job has a value in its columns."""
     if all(frame[name].null_count() == frame.height for name in CHUNK):
         return None
     floats = frame.select(CHUNK).cast(pl.Float64).fill_null(float("nan"))

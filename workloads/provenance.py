@@ -1,4 +1,4 @@
-"""Where a workload comes from: kept in the Parquet file's own metadata."""
+"""Provenance of a workload, stored in the metadata of its Parquet file."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ class _Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Source(_Record):
-    """A file that rows were read from."""
+class SourceFile(_Record):
+    """Source file of rows, by name and hash."""
 
     name: str
-    """Without the folders above the trace, so that they do not change the workload's bytes."""
+    """Name without the folders above the trace, so that they do not change the workload's bytes."""
     sha256: str
 
     @classmethod
-    def of(cls, path: Path, name: str) -> Source:
+    def of(cls, path: Path, name: str) -> SourceFile:
         """The record of a file that exists."""
         return cls(name=name, sha256=sha256(path))
 
 
 class Counts(_Record):
-    """What became of the rows: read = kept + all rejected + outside the window."""
+    """Row counts: read = kept + all rejected + outside the window."""
 
     read: int
     kept: int
     rejected: dict[str, int] = {}
     """Rows by reason."""
     outside_window: int = 0
-    """Sound rows that were not asked for."""
+    """Sound rows outside the requested window."""
 
 
 class Provenance(_Record):
-    """How a workload was made, enough to make it again."""
+    """Everything needed to make a workload again."""
 
     schema_version: str = SCHEMA_VERSION
-    sources: tuple[Source, ...] = ()
+    sources: tuple[SourceFile, ...] = ()
     converter: str
     converter_version: str
     options: dict[str, JsonValue] = {}

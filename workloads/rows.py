@@ -1,4 +1,4 @@
-"""Rows on their way from a trace to a workload: more of them than memory holds, looked at part by part."""
+"""Rows of a trace that may exceed memory: temporary files, duplicates and sorting, part by part."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ray_sim.model.errors import InvalidInputError
 from workloads.schema import SORT_KEY
 
 PART_ROWS = 2**18
-"""Rows in memory at a time, about."""
+"""Approximate number of rows in memory at a time."""
 
 GROUP_ROWS = 2**16
-"""Rows of a temporary file of whose values it tells the range."""
+"""Rows in a row group of a temporary file; the file stores the range of values of each group."""
 
 _SAMPLED = 2**16
-"""Values that tell where to cut rows into parts."""
+"""Approximate size of the sample that places the cuts between parts."""
 
 
-class Rows:
-    """Frames of rows one after another: in memory while they are few, else in files of a folder."""
+class SpilledRows:
+    """Frames of rows in the order added: in memory while they are few, else in files of a folder."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder
@@ -48,19 +48,19 @@ class Rows:
         self._held = []
 
     def scan(self) -> pl.LazyFrame:
-        """All rows, of at least one frame."""
+        """All rows added, lazily; at least one frame must have been added."""
         held = [pl.concat(self._held).lazy()] if self._held else []
         return pl.concat([*(pl.scan_parquet(path, glob=False) for path in self._files), *held])
 
 
 def computed(rows: pl.LazyFrame, count: int, folder: Path, name: str) -> pl.LazyFrame:
-    """The ``count`` rows, computed once and part by part; see `Rows`.
+    """The ``count`` rows, computed once and part by part; see `SpilledRows`.
 
     Raises
     ------
     InvalidInputError : there is no room for them
     """
-    done = Rows(folder, name)
+    done = SpilledRows(folder, name)
     for first in range(0, max(count, 1), PART_ROWS):
         done.add(rows.slice(first, PART_ROWS).collect(engine="streaming"))
     return done.scan()
@@ -75,7 +75,7 @@ def no_room(folder: Path, error: Exception) -> InvalidInputError:
 
 
 def height(rows: pl.LazyFrame) -> int:
-    """How many rows there are."""
+    """Number of rows."""
     count: int = rows.select(pl.len()).collect(engine="streaming").item()
     return count
 
@@ -104,9 +104,9 @@ def repeats(rows: pl.LazyFrame, keys: Sequence[str]) -> pl.Series:
 
 
 def in_order(rows: pl.LazyFrame, count: int, key: Sequence[str] = SORT_KEY) -> Iterator[pl.DataFrame]:
-    """All ``count`` rows in order of those columns of the key that they have, part by part.
+    """Yield all ``count`` rows sorted by the columns of ``key`` that they have, part by part.
 
-    Rows with the same first column, which is a number, are within a part.
+    The first column is a number; rows with equal values of it are in one part.
     """
     cuts = _cuts(rows, count, key[0])
     for since, until in zip([None, *cuts], [*cuts, None], strict=True):
@@ -117,7 +117,7 @@ def in_order(rows: pl.LazyFrame, count: int, key: Sequence[str] = SORT_KEY) -> I
 
 
 def _cuts(rows: pl.LazyFrame, count: int, name: str) -> list[float]:
-    """Values of a column between parts of about equal size."""
+    """Values of a column that separate parts of about equal size, rising."""
     parts = -(-count // PART_ROWS)
     if parts <= 1:
         return []

@@ -1,8 +1,6 @@
-"""The columns of a workload: the only list of them."""
+"""Columns of a workload file: the only list of them."""
 
 from __future__ import annotations
-
-import math
 
 import polars as pl
 
@@ -32,7 +30,7 @@ COLUMNS: tuple[Column, ...] = (
         minimum=0,
         maximum=MAX_TIME_S,
     ),
-    Column("user", pl.String(), "Who submitted the job.", null="unknown"),
+    Column("user", pl.String(), "User who submitted the job.", null="unknown"),
     Column("vc", pl.String(), "Virtual cluster that the job was submitted to.", null="the trace has none"),
     Column("status", pl.String(), "How the job ended in the trace, in the trace's words.", null="unknown"),
     Column(
@@ -54,7 +52,7 @@ COLUMNS: tuple[Column, ...] = (
     Column(
         "attempts",
         pl.Int64(),
-        "Times the trace started the job.",
+        "Number of times that the trace started the job.",
         null="unknown",
         minimum=0,
         maximum=MAX_COUNT,
@@ -62,7 +60,7 @@ COLUMNS: tuple[Column, ...] = (
     Column(
         "priority",
         pl.Int64(),
-        "Higher goes first.",
+        "Priority in the trace, higher is more urgent; no built-in policy reads it.",
         null="counts as 0",
         minimum=-MAX_WHOLE,
         maximum=MAX_WHOLE,
@@ -70,7 +68,7 @@ COLUMNS: tuple[Column, ...] = (
     Column(
         "num_tasks",
         pl.Int64(),
-        "Alike tasks in the gang.",
+        "Number of identical tasks in the gang.",
         null="num_gpus tasks of 1 GPU where num_gpus is whole and at least 1, else one task",
         minimum=1,
         maximum=MAX_COUNT,
@@ -120,7 +118,7 @@ COLUMNS: tuple[Column, ...] = (
     Column(
         "scheduling_class",
         pl.Int64(),
-        "How sensitive to latency the job is; Google's 0 to 3, the higher the more.",
+        "Sensitivity of the job to latency; Google's 0 to 3, higher is more sensitive.",
         null="the trace has none",
         minimum=0,
         maximum=MAX_COUNT,
@@ -128,7 +126,7 @@ COLUMNS: tuple[Column, ...] = (
     Column(
         "different_machines",
         pl.Int64(),
-        "1 where the trace demands that a job's tasks run on machines of their own.",
+        "1 where the trace requires that no two tasks of the job share a machine; not simulated.",
         null="unknown",
         minimum=0,
         maximum=1,
@@ -157,55 +155,20 @@ COLUMNS: tuple[Column, ...] = (
 BY_NAME: dict[str, Column] = {column.name: column for column in COLUMNS}
 
 SCHEMA: dict[str, pl.DataType] = {column.name: column.dtype for column in COLUMNS}
-"""What polars calls a schema: dtype by name, in file order."""
+"""Polars dtype by column name, in file order."""
 
 DEMAND_COLUMNS: tuple[str, ...] = tuple(
     name for name in SCHEMA if name in ("num_gpus", "num_tasks") or name.endswith("_per_task")
 )
-"""What a job demands."""
+"""Columns of a job's demand."""
 
 SORT_KEY: tuple[str, ...] = ("submit_s", "trace_order", "vc")
-"""Order of the rows; ties between vcs go by the vc's name."""
+"""Sort key of the rows; equal submission and trace_order are ordered by vc name."""
 
 
 def with_all_columns(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame with exactly the schema's columns, in order; those it lacks are null."""
+    """The frame with exactly the schema's columns, in order; missing columns are null."""
     return frame.select(
         pl.col(name) if name in frame.columns else pl.lit(None, dtype=dtype).alias(name)
         for name, dtype in SCHEMA.items()
     )
-
-
-def columns_markdown() -> str:
-    """The table of columns for the user guide."""
-    lines = [
-        "| column | type | unit | range | null means | meaning | layer |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for column in COLUMNS:
-        cells = (
-            f"`{column.name}`",
-            str(column.dtype),
-            column.unit or "-",
-            _range_text(column),
-            column.null or "never null",
-            column.meaning,
-            column.layer,
-        )
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
-
-
-def _range_text(column: Column) -> str:
-    if column.minimum is None or column.maximum is None:
-        return ", ".join(column.choices) or "-"
-    return f"{_power_text(column.minimum)} .. {_power_text(column.maximum)}"
-
-
-def _power_text(value: float) -> str:
-    if 0 < value < 1:
-        return f"2^{math.frexp(value)[1] - 1}"
-    whole = int(value)
-    if abs(whole) < 1024:
-        return str(whole)
-    return f"{'-' if whole < 0 else ''}2^{abs(whole).bit_length() - 1}"

@@ -1,14 +1,19 @@
-"""Inputs by path or by URL: files of this machine, and objects in the stores that pyarrow opens."""
+"""Open inputs by path or URL: local files, and objects in the stores that pyarrow supports."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePath, PurePosixPath
-from typing import IO, cast
+from typing import IO, TYPE_CHECKING, cast
 from urllib.parse import urlsplit, urlunsplit
 
 from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.text import has_secret, without_secrets
+from workloads.time_limit import TimeLimit
+
+if TYPE_CHECKING:
+    from pyarrow.fs import S3FileSystem
 
 Source = str | Path
 """A path, or a text such as ``s3://bucket/philly.parquet``."""
@@ -19,23 +24,23 @@ _DENIED = ("ACCESS_DENIED", "UNAUTHORIZED", "PERMISSION_DENIED", "UNAUTHENTICATE
 _UNREACHABLE = ("NETWORK_CONNECTION", "UNAVAILABLE", "Could not resolve", "Could not connect")
 
 _MAX_REASON = 300
-"""Characters of what a store's library says."""
+"""Characters of a store library's message that are shown."""
 
 
 def is_url(source: Source) -> bool:
-    """Whether it is a URL and no path."""
+    """Whether ``source`` is a URL and not a path."""
     return isinstance(source, str) and "://" in source
 
 
 def name_of(source: Source) -> PurePath:
-    """The path without store and query: what has a suffix."""
+    """Path part of a path or URL, without store and query."""
     return (
         PurePosixPath(urlsplit(source).path) if isinstance(source, str) and is_url(source) else Path(source)
     )
 
 
 def beside(source: Source, name: str) -> Source:
-    """What has this name, or relative path, in the same folder."""
+    """Path or URL of the given name (or relative path) in the same folder."""
     if not isinstance(source, str) or not is_url(source):
         return Path(source).parent / name
     parts = urlsplit(source)
@@ -44,14 +49,16 @@ def beside(source: Source, name: str) -> Source:
 
 @contextmanager
 def open_source(source: Source, error: type[InvalidInputError]) -> Iterator[IO[bytes]]:
-    """A file or object to read bytes from, at any place.
+    """Open a regular local file or a stored object for reading bytes.
 
     Raises
     ------
-    error : it is not there, must not be read, or its store is unknown or out of reach
+    error : it is not there, is a folder or a device, must not be read, or its store is unknown or out of
+        reach, or does not answer in time
     OSError : a local file cannot be read
     """
     if not is_url(source):
+        require_regular(Path(source), error)
         with Path(source).open("rb") as file:
             yield file
         return
@@ -59,25 +66,84 @@ def open_source(source: Source, error: type[InvalidInputError]) -> Iterator[IO[b
         yield stream
 
 
-def _open_url(url: str, error: type[InvalidInputError]) -> IO[bytes]:
-    parts = urlsplit(url)
-    if parts.scheme not in SCHEMES:
-        known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
-        raise error(f"{url}: {parts.scheme}:// is not known; give a path or one of {known}")
-    if ":" in parts.netloc.rpartition("@")[0]:
+def require_regular(path: Path, error: type[InvalidInputError]) -> None:
+    """Raise unless ``path`` is absent or a regular file: reading a device or a pipe may never end.
+
+    Raises
+    ------
+    error
+    """
+    if path.exists() and not path.is_file():
+        raise error(f"{path}: not a file; give the file itself, no folder, device or pipe")
+
+
+def check_url(url: str, error: type[InvalidInputError]) -> None:
+    """Raise for a URL of an unknown scheme, with a password or a key in it, or with a fragment.
+
+    Raises
+    ------
+    error
+    """
+    place, hash_sign, _ = url.partition("#")
+    if hash_sign:
         raise error(
-            f"{parts.scheme}://...@{parts.netloc.rpartition('@')[2]}{parts.path}: a URL is written into "
-            "results, so it must hold no password; leave it to the store's own settings, e.g. AWS_PROFILE"
+            f"{without_secrets(place)}#...: the URL of a file has no fragment; write a # in a name as %23"
         )
+    scheme = urlsplit(url).scheme
+    if scheme not in SCHEMES:
+        known = ", ".join(f"{scheme}://" for scheme in SCHEMES)
+        raise error(f"{without_secrets(url)}: {scheme}:// is not known; give a path or one of {known}")
+    if has_secret(url):
+        raise error(
+            f"{without_secrets(url)}: a URL is written into results, so it must hold no password and no key; "
+            "leave them to the store's own settings, e.g. AWS_PROFILE"
+        )
+
+
+def local_path(source: str) -> Path:
+    """The path of a file of this machine.
+
+    Raises
+    ------
+    InvalidInputError : it is a URL
+    """
+    if is_url(source):
+        place = without_secrets(source.partition("#")[0])
+        raise InvalidInputError(f"{place}: only a file of this machine can be read here; fetch it first")
+    return Path(source)
+
+
+def _open_url(url: str, error: type[InvalidInputError]) -> IO[bytes]:
+    check_url(url, error)
     from pyarrow import ArrowException
-    from pyarrow.fs import FileSystem
+    from pyarrow.fs import FileSystem, LocalFileSystem, S3FileSystem
+
+    limit = TimeLimit.of_environment(url, error)
+
+    def opened() -> IO[bytes]:
+        system, path = FileSystem.from_uri(url)
+        if isinstance(system, LocalFileSystem):
+            require_regular(Path(path), error)
+        if isinstance(system, S3FileSystem):
+            system = _answering_within(limit.seconds, system)
+        # A NativeFile behaves as a file, but its type does not say so.
+        return cast("IO[bytes]", system.open_input_file(path))
 
     try:
-        system, path = FileSystem.from_uri(url)
-        # A NativeFile is a file in all but its type.
-        return cast("IO[bytes]", system.open_input_file(path))
+        # A local file needs no time limit.
+        file = opened() if urlsplit(url).scheme == "file" else limit.file(opened)
     except (OSError, ArrowException) as failure:
         raise error(f"{url}: {_reason(failure)}") from failure
+    return file
+
+
+def _answering_within(seconds: float, system: S3FileSystem) -> S3FileSystem:
+    """The same store, whose client gives up by itself: the process waits for it when it ends."""
+    from pyarrow.fs import AwsStandardS3RetryStrategy, S3FileSystem
+
+    _, (options,) = system.__reduce__()
+    limits = {"connect_timeout": seconds, "request_timeout": seconds}
+    return S3FileSystem(**options | limits, retry_strategy=AwsStandardS3RetryStrategy(max_attempts=2))
 
 
 def _reason(failure: Exception) -> str:

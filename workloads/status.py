@@ -1,19 +1,20 @@
-"""How jobs ended in the trace: one meaning for the words of many traces."""
+"""Meaning of the status words of several traces: passed, failed or killed."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 
 import polars as pl
 
 
 class Ending(StrEnum):
-    """What became of a job in the trace."""
+    """Outcome of a job in the trace."""
 
     PASSED = "passed"
     FAILED = "failed"
     KILLED = "killed"
-    """Somebody or something ended it: its user, a time limit, a job of higher priority."""
+    """Ended by its user, a time limit, an operator or a job of higher priority."""
 
 
 WORDS: dict[Ending, tuple[str, ...]] = {
@@ -28,7 +29,10 @@ WORDS: dict[Ending, tuple[str, ...]] = {
         "success",
         "done",
     ),
-    Ending.FAILED: ("fail", "failed", "failure", "error", "node_fail", "out_of_memory", "boot_fail"),
+    Ending.FAILED: (
+        *("fail", "failed", "failure", "error", "node_fail", "out_of_memory", "oomkilled", "boot_fail"),
+        *("launch_failed", "reconfig_fail"),
+    ),
     Ending.KILLED: (
         "kill",
         "killed",
@@ -42,12 +46,39 @@ WORDS: dict[Ending, tuple[str, ...]] = {
         "preempted",
     ),
 }
-"""Words of the traces of Philly, Google, Slurm and Kubernetes. Words that mean one thing here and
-another there (`terminated`) are left out on purpose."""
+"""Words of the traces of Philly, Google, Slurm and Kubernetes, in lower case."""
+
+UNDECIDED = (
+    *("terminated", "completing", "configuring", "pending", "requeued", "resizing", "revoked", "running"),
+    *("signaling", "special_exit", "stage_out", "stopped", "suspended"),
+)
+"""Words that do not say how a job ended: Slurm's states before the end, and `terminated`, which means success
+in one trace and the opposite in another."""
+
+SHORTEST = 4
+"""Fewest letters of a truncated word that are interpreted."""
 
 
 def endings(status: pl.Expr) -> pl.Expr:
-    """The `Ending` of each status, whatever its case; null where it is null or a word we do not know."""
-    meanings = {word: str(ending) for ending, words in WORDS.items() for word in words}
-    word = status.str.strip_chars().str.to_lowercase()
-    return word.replace_strict(meanings, default=None, return_dtype=pl.String())
+    """The `Ending` of each status, ignoring case; null for a null or an unknown word.
+
+    Slurm names who cancelled a job, ``CANCELLED by 1000``, and cuts words to a column's width,
+    ``OUT_OF_ME+``. A word that is cut counts where all words that begin so mean the same.
+    """
+    word = status.str.strip_chars().str.to_lowercase().str.replace("^(cancell?ed) by .*$", "${1}")
+    return word.replace_strict(_MEANINGS, default=None, return_dtype=pl.String())
+
+
+def _meanings() -> Iterator[tuple[str, Ending]]:
+    """Yield every word, and every truncation with one meaning, with that meaning."""
+    known = {word: ending for ending, words in WORDS.items() for word in words}
+    yield from known.items()
+    for whole, ending in known.items():
+        for letters in range(SHORTEST, len(whole) + 1):
+            begin = whole[:letters]
+            alike = {known.get(word) for word in (*known, *UNDECIDED) if word.startswith(begin)}
+            if alike == {ending}:
+                yield f"{begin}+", ending
+
+
+_MEANINGS = {word: str(ending) for word, ending in _meanings()}

@@ -1,4 +1,4 @@
-"""The Parquet store of workloads, and their way into memory.
+"""Write, read and check workload files (Parquet), and convert them to a `JobTable`.
 
 Files are read and written by pyarrow: it checksums every page, so damage is an error instead of
 other numbers, and it survives files that make polars' own reader panic.
@@ -30,7 +30,7 @@ METADATA_KEY = "ray_sim"
 """Key of the provenance in the Parquet metadata."""
 
 ROW_GROUP_ROWS = 2**17
-"""Fixed, so that the writer's default may change and a workload's bytes do not."""
+"""Rows in a row group; fixed, so that a new default of the writer changes no bytes of a workload."""
 
 _READ_ERRORS = (pa.ArrowException, pl.exceptions.PolarsError, OSError, UnicodeDecodeError)
 
@@ -57,7 +57,7 @@ def write_workload(frame: pl.DataFrame, provenance: Provenance, path: Path) -> N
 
 
 def write_rows(rows: pl.LazyFrame, count: int, provenance: Provenance, path: Path) -> None:
-    """Write more jobs than memory may hold: ``count`` rows with unique job_id and trace_order.
+    """Write ``count`` rows, possibly more than memory holds, with unique job_id and trace_order.
 
     Other columns than those of `SCHEMA` are left out, and so are those of the profile that the rows lack;
     see `write_workload` for the rest.
@@ -67,7 +67,7 @@ def write_rows(rows: pl.LazyFrame, count: int, provenance: Provenance, path: Pat
     absent = [column.name for column in COLUMNS if column.layer == Layer.PROFILE and column.name not in names]
     metadata = {METADATA_KEY: provenance.model_dump_json()}
     schema = _table(pl.DataFrame(schema=SCHEMA).drop(absent)).schema.with_metadata(metadata)
-    with replacing(path) as temporary, _writer(temporary, schema) as writer:
+    with replacing(path, has_provenance) as temporary, _writer(temporary, schema) as writer:
         for group in _row_groups(in_order(rows.select(wanted), count)):
             jobs = with_all_columns(group)
             check_values(jobs, str(path))
@@ -102,6 +102,19 @@ def _valueless(frame: pl.DataFrame) -> list[str]:
     return [name for name in optional if name in frame.columns and frame[name].null_count() == frame.height]
 
 
+def has_provenance(path: Path) -> bool:
+    """Whether a file is a workload that `write_workload` made."""
+    return has_metadata(path, METADATA_KEY)
+
+
+def has_metadata(path: Path, key: str) -> bool:
+    """Whether a file is Parquet with this key in its metadata."""
+    try:
+        return key.encode() in (pq.read_metadata(path).metadata or {})
+    except _READ_ERRORS:
+        return False
+
+
 def read_frame(path: Source) -> pl.DataFrame:
     """The jobs of a workload file by path or URL, checked, with the columns of `SCHEMA` in order.
 
@@ -124,8 +137,39 @@ def read_frame(path: Source) -> pl.DataFrame:
     return with_all_columns(frame)
 
 
+def read_some(path: Source, *, gaps: bool) -> pl.DataFrame:
+    """A few jobs of a workload file that show which columns have values, by its first row group only.
+
+    Parameters
+    ----------
+    gaps : take the first job, and one for each column that is null for some jobs only; else the one with the
+        fewest nulls
+
+    Raises
+    ------
+    InvalidWorkloadError : as `read_frame`, for the jobs that are looked at
+    """
+    read_provenance(path)
+    try:
+        with open_source(path, InvalidWorkloadError) as file:
+            source = pq.ParquetFile(file, page_checksum_verification=True)
+            table = source.read_row_group(0) if source.num_row_groups else source.read()
+        frame = pl.DataFrame(
+            [pl.Series(name, values) for name, values in zip(table.column_names, table.columns, strict=True)]
+        )
+    except _READ_ERRORS as error:
+        raise _unreadable(path, error) from error
+    check_frame(frame, str(path))
+    jobs = with_all_columns(frame)
+    if not gaps:
+        return jobs.sort(pl.sum_horizontal(pl.all().is_null()), maintain_order=True).head(1)
+    partly = [name for name in SCHEMA if 0 < jobs[name].null_count() < jobs.height]
+    chosen = [jobs.head(1), *(jobs.filter(pl.col(name).is_null()).head(1) for name in partly)]
+    return pl.concat(chosen).unique("job_id", keep="first", maintain_order=True)
+
+
 def read_provenance(path: Source) -> Provenance | None:
-    """How a workload file was made; None where it does not say.
+    """Provenance of a workload file; None where it has none.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a trace format is: the seam between `convert` and the converters."""
+"""Interface between `convert` and the trace formats."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import UnknownNameError
+from workloads.meter import Meter
 
 REJECT_SCHEMA: dict[str, pl.DataType] = {
     "source": pl.String(),
@@ -29,38 +30,38 @@ _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 class RunTime(StrEnum):
-    """What is the run time of a job that the trace started more than once."""
+    """Rule for the run time of a job that the trace started more than once."""
 
     SPAN = "span"
-    """From its first start to its last end."""
+    """Time from the first start to the last end."""
     SUM = "sum"
-    """All attempts together, without the gaps between them."""
+    """Sum of all attempts, without the gaps between them."""
     ATTEMPTS = "attempts"
     """Each attempt is a row of its own."""
 
 
 class RowKind(StrEnum):
-    """What a row is, in a trace whose jobs are many tasks."""
+    """Meaning of a workload row, in a trace whose jobs have many tasks."""
 
     TASK = "task"
-    """A task; its job is the group_id."""
+    """One row per task; group_id names its job."""
     JOB = "job"
-    """A job as one gang, whose tasks are as demanding as its largest."""
+    """One row per job: a gang whose tasks all have the demand of the largest task."""
 
 
 class Censored(StrEnum):
-    """What becomes of runs whose end the trace does not show."""
+    """Treatment of runs whose end the trace does not show (censored runs)."""
 
     DROP = "drop"
-    """They are rejected."""
+    """Reject them."""
     CUT = "cut"
-    """They end with the trace."""
+    """End them at the end of the trace."""
     RESAMPLE = "resample"
-    """Their length is drawn from the longer ones of those that are known."""
+    """Draw their length from the known run times that are longer than the observed part."""
 
 
 def choose(kind: type[_Choice], option: str, name: str) -> _Choice:
-    """The choice of that name.
+    """Member of an enumeration by its name.
 
     Raises
     ------
@@ -74,7 +75,7 @@ def choose(kind: type[_Choice], option: str, name: str) -> _Choice:
 
 @dataclass(frozen=True, slots=True)
 class ConvertOptions:
-    """What a user may ask of a conversion; each format takes some of them."""
+    """Options of a conversion; each format takes some of them."""
 
     mapping: Path | None = None
     """YAML file that maps the trace's columns to the schema's."""
@@ -85,28 +86,30 @@ class ConvertOptions:
     rows: RowKind = RowKind.TASK
     censored: Censored = Censored.DROP
     seed: int = 0
-    """Of what is drawn."""
+    """Seed of the random draws."""
     cluster: bool = False
-    """Whether the trace's machines are wanted too."""
+    """Whether to return the trace's machines as a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A trace as a converter leaves it. ``read`` = rows of ``jobs`` + rows of ``rejects``."""
+    """Result of reading a trace. ``read`` = rows of ``jobs`` + rows of ``rejects``."""
 
     jobs: pl.LazyFrame
-    """Columns of `SCHEMA` that the trace has, in any order; no job_id and no place of a vc twice."""
+    """Columns of `SCHEMA` that the trace has, in any order; job_id is unique, and so is (vc, trace_order)."""
     rejects: pl.LazyFrame
     """Columns of `REJECT_SCHEMA`, in the order read."""
     read: int
     options: dict[str, JsonValue] = field(default_factory=dict)
-    """What was asked for, as it goes into the provenance."""
+    """Options in force, as recorded in the provenance."""
     notes: dict[str, JsonValue] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     seed: int | None = None
-    """None where nothing was drawn."""
+    """Seed of the draws; None where nothing was drawn."""
     cluster: Cluster | None = None
     """The trace's machines, if they were asked for."""
+    advice: str = ""
+    """Advice to the user where every row is rejected; empty for none."""
 
 
 def _by_name(paths: Sequence[Path]) -> dict[Path, str]:
@@ -119,10 +122,10 @@ class TraceFormat:
 
     name: str
     version: str
-    """Changes when the converter makes other rows of the same file."""
-    read: Callable[[Sequence[Path], ConvertOptions, Path], Parsed]
-    """From files, options, and a folder for what does not fit into memory, which outlives the rows."""
+    """Version of the converter; it changes when the same file gives other rows."""
+    read: Callable[[Sequence[Path], ConvertOptions, Path, Meter], Parsed]
+    """Reader of files, with options, a folder for temporary files (it must outlive the rows) and a meter."""
     options: frozenset[str] = frozenset()
     """Fields of `ConvertOptions` that the format takes."""
     find: Callable[[Sequence[Path]], Mapping[Path, str]] = _by_name
-    """The files behind what a user names, each with its name in the provenance."""
+    """Expand the paths that a user names to files, each with its name in the provenance."""

@@ -1,4 +1,4 @@
-"""The columns that say how jobs train. A workload may lack them."""
+"""Optional columns of a workload: how its jobs train."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ray_sim.model.units import MAX_TIME_S
 from workloads.column import MAX_COUNT, MAX_GIB, MAX_MB, MAX_WHOLE, Column, Layer, TextForm
 
 EXCHANGES: dict[str, Exchange] = {exchange.name.lower(): exchange for exchange in Exchange}
-"""What the column `exchange` may hold."""
+"""Allowed texts of the column `exchange`."""
 
 LEAST = 2**-40
 """The smallest positive number of a column that must not hold zero."""
@@ -48,7 +48,7 @@ def _demands(role: str, who: str, gpu_null: str) -> tuple[Column, ...]:
 
 TRAINING_COLUMNS: tuple[Column, ...] = (
     _whole("chunks", "Equal parts of the job's data, each trained by one worker.", null=_NOT_CHUNKED),
-    _whole("epochs", "Times that the job's data, or each of its chunks, is trained through."),
+    _whole("epochs", "Number of passes over the job's data, or over each of its chunks."),
     _whole("minibatches_per_chunk", "Mini-batches of one chunk.", null=_NOT_CHUNKED),
     _seconds(
         "minibatch_s",
@@ -58,10 +58,12 @@ TRAINING_COLUMNS: tuple[Column, ...] = (
     _real("gradient_mb", "Size of the gradients, which is that of the parameters.", "MB", maximum=MAX_MB),
     _mbps("bandwidth_mbps", "Bandwidth of the job between a worker and its parameter server."),
     _seconds(
-        "upload_edge_s", "Time until a chunk is at a worker of an edge or a plain server.", null=_NOT_CHUNKED
+        "upload_edge_s",
+        "Time to send a chunk to a worker on an edge server or a plain server.",
+        null=_NOT_CHUNKED,
     ),
-    _seconds("upload_cloud_s", "Time until a chunk is at a worker of the cloud.", null=_NOT_CHUNKED),
-    Column("model", pl.String(), "Family of the model that is trained.", "unknown", layer=Layer.PROFILE),
+    _seconds("upload_cloud_s", "Time to send a chunk to a worker in the cloud.", null=_NOT_CHUNKED),
+    Column("model", pl.String(), "Name of the model's family.", "unknown", layer=Layer.PROFILE),
     Column(
         "blocks",
         pl.String(),
@@ -73,28 +75,33 @@ TRAINING_COLUMNS: tuple[Column, ...] = (
     Column(
         "exchange",
         pl.String(),
-        "How workers exchange gradients: through parameter servers in step, or each by itself; or in a ring.",
+        "Exchange of gradients: sync or async through parameter servers, or all_reduce in a ring.",
         _UNKNOWN,
         layer=Layer.PROFILE,
         choices=tuple(EXCHANGES),
     ),
     _real("samples", "Samples of an epoch; where solved for, not whole.", maximum=MAX_WHOLE),
-    _whole("batch", "Samples of a step: of all workers together; of each where `exchange` is async."),
+    _whole(
+        "batch", "Samples of a step: of all workers together, or of each worker where `exchange` is async."
+    ),
     _seconds("sample_s", "Time of a worker of speed 1 to train one sample.", minimum=LEAST),
-    _mbps("internal_bandwidth_mbps", "As `bandwidth_mbps`, within a server."),
-    _seconds("step_s", "Time of each step beside training and exchange.", null="0"),
-    _seconds("step_s_per_worker", "What each worker adds to it.", null="0"),
-    _seconds("step_s_per_ps", "What each parameter server adds to it.", null="0"),
-    _whole("workers_per_ps", "Workers that one parameter server serves."),
-    _whole("num_workers", "Workers asked for."),
-    _whole("num_ps", "Parameter servers asked for.", minimum=0),
+    _mbps("internal_bandwidth_mbps", "Bandwidth between a worker and a parameter server on the same server."),
+    _seconds("step_s", "Fixed time of each step, besides training and exchange.", null="0"),
+    _seconds("step_s_per_worker", "Time that each worker adds to `step_s`.", null="0"),
+    _seconds("step_s_per_ps", "Time that each parameter server adds to `step_s`.", null="0"),
+    _whole("workers_per_ps", "Number of workers that one parameter server serves."),
+    _whole("num_workers", "Number of workers requested."),
+    _whole("num_ps", "Number of parameter servers requested.", minimum=0),
     *_demands("worker", "worker", _UNKNOWN),
     *_demands("ps", "parameter server", "0"),
-    _real("utility_max", "What the job is worth if done at once.", maximum=MAX_WHOLE),
+    _real("utility_max", "Utility of the job if it is done at once.", maximum=MAX_WHOLE),
     _real(
-        "utility_decay_per_s", "How sharply its worth falls about `utility_due_s`.", "1/s", maximum=MAX_COUNT
+        "utility_decay_per_s",
+        "Steepness of the fall of the utility at `utility_due_s`.",
+        "1/s",
+        maximum=MAX_COUNT,
     ),
-    _seconds("utility_due_s", "Time after submission at which half of its worth is left."),
+    _seconds("utility_due_s", "Time after submission at which half of the utility is left."),
     _real("loss_b0", "The loss after k epochs is 1 / (b0 k + b1) + b2.", minimum=LEAST, maximum=MAX_COUNT),
     _real("loss_b1", "See `loss_b0`.", minimum=LEAST, maximum=MAX_COUNT),
     _real("loss_b2", "See `loss_b0`.", maximum=MAX_COUNT),
@@ -108,14 +115,14 @@ TRAINING_COLUMNS: tuple[Column, ...] = (
     _whole("loss_patience", "Epochs in a row below the threshold after which the job ends."),
     _real(
         "loss_drop",
-        "Share by which what is above `loss_b2` falls at once, as where the learning rate is lowered.",
+        "Fraction of the loss above `loss_b2` that is lost at once, as when the learning rate is lowered.",
         maximum=1 - LEAST,
         null="0",
     ),
-    _whole("loss_drop_epoch", "The epoch in which it does.", null="1"),
+    _whole("loss_drop_epoch", "Epoch of this drop.", null="1"),
     _real(
         "trained_share",
-        "Share of the epochs to convergence after which the job ends, as if it were killed.",
+        "Fraction of the epochs to convergence after which the job ends, as if killed.",
         minimum=LEAST,
         maximum=1,
         null="1",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import sys
+from typing import Any
 
 import typer
 
@@ -21,6 +23,7 @@ from ray_sim.cli.run import run
 from ray_sim.cli.sweep import sweep
 from ray_sim.cli.synth import synth
 from ray_sim.model.errors import InvalidInputError, RaySimError
+from ray_sim.model.text import shown
 
 app = typer.Typer(
     name="ray-sim",
@@ -56,10 +59,23 @@ for command in COMMANDS:
 def main(argv: list[str] | None = None) -> int:
     """Run a command; a user's mistake becomes a message and an exit code, never a traceback."""
     try:
-        app(args=argv, prog_name="ray-sim")
+        code = app(args=argv, prog_name="ray-sim", standalone_mode=False)
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except typer.Abort:
+        sys.stderr.write("Aborted!\n")
+        return 1
+    except typer.TyperException as error:
+        sys.stderr.write(shown(_usage_error(error), lines=True))
+        return error.exit_code
     except RaySimError as error:
-        sys.stderr.write(f"error: {error}\n")
+        sys.stderr.write(f"error: {shown(error, lines=True)}\n")
         return 2 if isinstance(error, InvalidInputError) else 1
-    return 0
+    return int(code or 0)
+
+
+def _usage_error(error: Any) -> str:
+    """Text for a wrong command line; what Typer raises has `show`, the base class that it exports has not."""
+    text = io.StringIO()
+    error.show(text)
+    return text.getvalue()

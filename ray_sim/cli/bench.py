@@ -39,11 +39,12 @@ def bench(
 
     Example: ray-sim bench replay --against before.json
     """
+    _import_benchmarks()
     from benchmarks.comparison import compare
-    from benchmarks.report import read_report, write_report
+    from benchmarks.report import is_report, read_report, write_report
     from benchmarks.runner import choose, run_benchmarks
     from ray_sim.console import print_json, print_table
-    from workloads.files import require_folder_of
+    from workloads.files import require_replaceable
 
     chosen = choose(names or [])
     if listing:
@@ -56,7 +57,7 @@ def bench(
         return
     before = read_report(against) if against else None  # both before the work, not after it
     if out:
-        require_folder_of(out)
+        require_replaceable(out, is_report)
     report = run_benchmarks(chosen, progress=_say)
     if out:
         write_report(report, out)
@@ -67,6 +68,19 @@ def bench(
         _print(report, comparison)
     if not report.ok or (comparison and comparison.worse):
         raise typer.Exit(1)
+
+
+def _import_benchmarks() -> None:
+    from ray_sim.model.errors import RunFailedError
+    from ray_sim.siblings import ROOT, import_sibling
+
+    # Where packages are installed a folder benchmarks may be that of another package.
+    if not ((ROOT / "pyproject.toml").is_file() and (ROOT / "benchmarks").is_dir()):
+        raise RunFailedError(
+            "benchmarks come with a checkout of the project, not with an installed package: clone its "
+            "repository and run `make bench` there"
+        )
+    import_sibling("benchmarks")
 
 
 def _say(line: str) -> None:

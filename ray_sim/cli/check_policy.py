@@ -22,7 +22,6 @@ def check_policy(
     Example: ray-sim check-policy mypolicy:ShortestFirst
     """
     from contextlib import nullcontext
-    from dataclasses import asdict
 
     from ray_sim.console import print_json, print_table
     from ray_sim.experiments.fanout import cluster
@@ -32,11 +31,14 @@ def check_policy(
     with cluster("local") if actors else nullcontext():
         outcomes = check(ref, key_values(params or [], "-p"), actors=actors)
     if json_output:
-        print_json([asdict(outcome) for outcome in outcomes])
+        print_json([outcome.to_dict() for outcome in outcomes])
     else:
         print_table(
             ["check", "result", "detail"],
-            [(each.name, "passed" if each.passed else "FAILED", each.detail) for each in outcomes],
+            [
+                (each.name, each.result.value if not each.failed else "FAILED", each.detail)
+                for each in outcomes
+            ],
         )
-    if not all(outcome.passed for outcome in outcomes):
+    if any(outcome.failed for outcome in outcomes):
         raise typer.Exit(1)

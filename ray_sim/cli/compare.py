@@ -34,11 +34,14 @@ def compare(
 
     Example: ray-sim compare results/study --baseline fifo --by size
     """
-    from ray_sim.console import print_json
+    from ray_sim.console import print_json, progress
     from ray_sim.console_compare import print_comparison
     from ray_sim.experiments.compare import compare_results
 
-    found = compare_results(map(str, sources), metric, baseline, by or [], settings=settings)
+    with progress("compare", quiet=json_output) as report:
+        found = compare_results(
+            map(str, sources), metric, baseline, by or [], settings=settings, progress=report
+        )
     if json_output:
         print_json(found.to_dict())
     else:

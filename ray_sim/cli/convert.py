@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -14,10 +13,10 @@ from ray_sim.cli.options import Json, Out
 
 def convert(
     format_name: Annotated[str, typer.Argument(metavar="FORMAT", help="Trace format, e.g. philly-csv, csv.")],
-    sources: Annotated[list[Path], typer.Argument(metavar="SRC...", help="The trace's files.")],
+    sources: Annotated[list[str], typer.Argument(metavar="SRC...", help="The trace's files.")],
     out: Out,
     mapping: Annotated[
-        Path | None, typer.Option("--map", help="YAML that maps the trace's columns to the schema's.")
+        str | None, typer.Option("--map", help="YAML that maps the trace's columns to the schema's.")
     ] = None,
     rebase: Annotated[
         bool, typer.Option("--rebase", help="Count submit_s from the first kept submission.")
@@ -49,31 +48,35 @@ def convert(
 
     Example: ray-sim convert philly-csv philly.csv.gz -o philly.parquet
     """
-    from ray_sim.console import print_json, print_rows
+    from ray_sim.console import print_json, print_rows, progress, say
     from ray_sim.experiments.cluster_writer import check_cluster_path, write_cluster
     from workloads.convert import convert as convert_trace
-    from workloads.realise import Window
+    from workloads.realisation import Window
+    from workloads.sources import local_path
     from workloads.trace_format import Censored, ConvertOptions, RowKind, RunTime, choose
 
     if cluster_out is not None:
         check_cluster_path(cluster_out)
     began = time.perf_counter()
-    report = convert_trace(
-        format_name,
-        sources,
-        out,
-        options=ConvertOptions(
-            mapping=mapping,
-            rebase=rebase,
-            run_time=None if run_time is None else choose(RunTime, "--run-time", run_time),
-            rows=choose(RowKind, "--rows", rows),
-            censored=choose(Censored, "--censored", censored),
-            seed=seed,
-            cluster=cluster_out is not None,
-        ),
-        window=None if window is None else Window(*window),
-        rejects=rejects,
+    options = ConvertOptions(
+        mapping=None if mapping is None else local_path(mapping),
+        rebase=rebase,
+        run_time=None if run_time is None else choose(RunTime, "--run-time", run_time),
+        rows=choose(RowKind, "--rows", rows),
+        censored=choose(Censored, "--censored", censored),
+        seed=seed,
+        cluster=cluster_out is not None,
     )
+    with progress("convert, MB", quiet=json_output) as tell:
+        report = convert_trace(
+            format_name,
+            [local_path(source) for source in sources],
+            out,
+            options=options,
+            window=None if window is None else Window(*window),
+            rejects=rejects,
+            progress=tell,
+        )
     if cluster_out is not None and report.cluster is not None:
         write_cluster(report.cluster, cluster_out)
     seconds = time.perf_counter() - began
@@ -81,7 +84,7 @@ def convert(
         print_json({**report.to_dict(), "seconds": seconds})
         return
     for warning in report.warnings:
-        sys.stderr.write(f"warning: {warning}\n")
+        say(f"warning: {warning}")
     print_rows(
         [
             ("workload", out),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ray_sim.cli.options import Json
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 def diff(
@@ -24,9 +27,13 @@ def diff(
     from dataclasses import astuple
 
     from ray_sim.console import exact, print_json, print_rows, print_table
+    from ray_sim.experiments.result_files import read_table
     from ray_sim.reports.diff import diff_jobs, read_job_times
 
-    found = diff_jobs(read_job_times(here), read_job_times(other), start, finish)
+    def jobs_of(source: Path) -> pl.DataFrame:
+        return read_table(source, "jobs") if source.is_dir() else read_job_times(source)
+
+    found = diff_jobs(jobs_of(here), jobs_of(other), start, finish)
     if json_output:
         print_json(found.to_dict())
     else:

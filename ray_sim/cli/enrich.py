@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -33,7 +33,11 @@ def enrich(
         typer.Option("--cluster", help="What must hold a bundle [reference servers]."),
     ] = None,
     horizon: Annotated[
-        float | None, typer.Option(min=0, metavar="S", help="Time by which a job must be able to end.")
+        float | None, typer.Option(metavar="S", help="Time by which a job must be able to end.")
+    ] = None,
+    truth: Annotated[
+        Literal["placement", "pd_ors"] | None,
+        typer.Option(help="By which that is judged, as in -w truth [placement]."),
     ] = None,
     list_profiles: Annotated[
         bool,
@@ -45,15 +49,17 @@ def enrich(
 
     Example: ray-sim enrich philly.parquet -o training.parquet --profile pd_ors --seed 1
     """
-    from ray_sim.console import print_json, print_rows
+    from ray_sim.console import print_json, print_rows, progress
     from ray_sim.experiments.cluster_file import load_cluster
     from ray_sim.experiments.training_file import load_training_draws
-    from workloads.enrich import Feasibility, enrich_file
+    from workloads.training.enrich import Feasibility, enrich_file
 
     began = time.perf_counter()
     servers = None if cluster is None else load_cluster(cluster)
     draws = load_training_draws(profile)
-    report = enrich_file(source, out, draws, seed, Feasibility(servers, horizon, feasible_only))
+    feasibility = Feasibility(servers, horizon, truth, feasible_only)
+    with progress("enrich", quiet=json_output) as show:
+        report = enrich_file(source, out, draws, seed, feasibility, show)
     seconds = time.perf_counter() - began
     if json_output:
         facts = {"workload": str(out), "profile": draws.name, "profile_sha256": draws.sha256, "seed": seed}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -54,11 +53,11 @@ def info(
 
     Example: ray-sim info philly.parquet --cluster philly
     """
-    from ray_sim.console import print_json, print_rows
+    from ray_sim.console import print_json, print_rows, say
 
     facts: WorkloadInfo | ClusterSummary | StoredRun | OptimumInfo
     if optimum:
-        found = _optimum(source, cluster, world or [], time_limit_s, node_limit)
+        found = _optimum(source, cluster, world or [], time_limit_s, node_limit, quiet=json_output)
         facts, warnings = found, found.warnings
     elif world:
         raise InvalidInputError(f"-w {world[0]}: only with --optimum")
@@ -69,12 +68,13 @@ def info(
         return
     print_rows(facts.rows())
     for warning in warnings:
-        sys.stderr.write(f"warning: {warning}\n")
+        say(f"warning: {warning}")
 
 
 def _optimum(
-    source: str, cluster: str | None, world: list[str], time_limit_s: float, node_limit: int
+    source: str, cluster: str | None, world: list[str], time_limit_s: float, node_limit: int, *, quiet: bool
 ) -> OptimumInfo:
+    from ray_sim.console import announcer
     from ray_sim.experiments.cluster_file import load_cluster
     from ray_sim.experiments.scenario import key_values
     from ray_sim.experiments.utility_optimum import describe_optimum
@@ -83,6 +83,10 @@ def _optimum(
 
     if cluster is None or name_of(source).suffix != ".parquet":
         raise InvalidInputError("--optimum: needs a workload and --cluster")
+    announcer(quiet=quiet)(
+        f"searching for the optimum, limits {time_limit_s:,g} s (--time-limit-s) "
+        f"and {node_limit:,} nodes (--node-limit)"
+    )
     limits = SearchLimits(nodes=node_limit, seconds=time_limit_s)
     return describe_optimum(source, load_cluster(cluster), key_values(world, "-w"), limits)
 
@@ -104,9 +108,11 @@ def _facts_of(
             raise InvalidInputError(f"{option} {value}: only with a workload, and {source} is none")
     path = Path(source)
     if path.is_dir():
-        from ray_sim.experiments.result_files import StoredRun, read_manifest, read_summary
+        from ray_sim.experiments.result_files import StoredRun, check_result, read_manifest, read_summary
 
-        return StoredRun(read_manifest(path), read_summary(path)), []
+        check_result(path)
+        stored = StoredRun(read_manifest(path), read_summary(path))
+        return stored, stored.summary.policy_warnings or []
     from ray_sim.experiments.cluster_file import load_cluster
     from ray_sim.experiments.cluster_summary import describe_cluster
 

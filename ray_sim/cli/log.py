@@ -20,14 +20,15 @@ def log(
     Example: ray-sim log results/demo
     """
     from ray_sim.console import print_json, print_rows
-    from ray_sim.experiments.result_files import is_result
+    from ray_sim.experiments.result_files import MANIFEST
     from ray_sim.experiments.tracking import log_run, log_store
 
-    logged = log_run(directory) if is_result(directory) else log_store(directory)
+    logged = log_run(directory) if (directory / MANIFEST).exists() else log_store(directory)
     if json_output:
         print_json(logged.to_dict())
     else:
-        print_rows((label, value) for label, value in logged.to_dict().items() if label != "damaged")
+        shown = {label: value for label, value in logged.to_dict().items() if label != "damaged"}
+        print_rows((label, value) for label, value in shown.items() if value is not None)
     for problem in logged.damaged:
         sys.stderr.write(f"error: {problem}; run it again with ray-sim sweep --resume\n")
     if logged.damaged:

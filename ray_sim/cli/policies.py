@@ -17,7 +17,7 @@ def policies(
 
     Example: ray-sim policies las
     """
-    from ray_sim.console import print_json, print_table
+    from ray_sim.console import print_json, print_rows, print_table
     from ray_sim.model.errors import UnknownNameError
     from ray_sim.policies.registry import policy_infos
 
@@ -28,13 +28,22 @@ def policies(
         print_json([each.to_dict() for each in infos.values()] if name is None else infos[name].to_dict())
     elif name is None:
         print_table(
-            ["policy", "section", "decides"],
-            [(each.name, each.section, each.summary) for each in infos.values()],
+            ["policy", "decides", "defined in"],
+            [(each.name, each.summary, each.section) for each in infos.values()],
         )
     else:
         chosen = infos[name]
+        print_rows(
+            [
+                ("defined in", chosen.section or "not stated"),
+                ("sees", ", ".join(chosen.sees) or "arrivals and demands only"),
+            ]
+        )
         print_table(
-            ["parameter", "type", "default", "unit", "meaning"],
-            [(p.name, p.kind, p.default, p.unit, p.meaning) for p in chosen.parameters],
-            title=f"{chosen.name} (section {chosen.section}): {chosen.summary}",
+            ["parameter", "type", "default", "unit", "range", "meaning"],
+            [
+                (p.name, p.kind, p.default, p.unit, p.range_text or ", ".join(p.choices), p.meaning)
+                for p in chosen.parameters
+            ],
+            title=f"{chosen.name}: {chosen.summary}",
         )

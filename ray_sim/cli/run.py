@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
@@ -10,14 +9,13 @@ from typing import Annotated
 import typer
 
 from ray_sim.cli.options import Json, Params
-from ray_sim.model.errors import InvalidScenarioError
 
 
 def run(
     scenario_file: Annotated[
         str | None,
         typer.Argument(
-            metavar="[SCENARIO.yaml]", help="A scenario file, by path or URL, instead of the options."
+            metavar="[SCENARIO.yaml]", help="A scenario file, by path or URL; options go before what it says."
         ),
     ] = None,
     workload: Annotated[
@@ -77,21 +75,23 @@ def run(
     ] = None,
     json_output: Json = False,
 ) -> None:
-    """Simulate one scenario, given as a file or by options.
+    """Simulate one scenario, given as a file, by options, or as a file with other values by options.
 
     Example: ray-sim run --workload philly.parquet --cluster philly --policy las -p placement=consolidate
     """
     from contextlib import nullcontext
 
-    from ray_sim.console import print_json, print_rows, progress
+    from ray_sim.console import announcer, print_json, print_rows, progress, say
     from ray_sim.experiments.content import SHORT, Inputs
     from ray_sim.experiments.fanout import check_address
     from ray_sim.experiments.fanout import cluster as ray_cluster
+    from ray_sim.experiments.rehearsal import Rehearsal
     from ray_sim.experiments.result_files import prepare_target, write_files
     from ray_sim.experiments.run import run_scenario
     from ray_sim.experiments.scenario import key_values, parse_scenario, read_scenario
     from ray_sim.experiments.snapshot_file import SnapshotFile
     from ray_sim.interruption import interruptible
+    from ray_sim.kernels.compile import COMPILING, compiled_before
     from ray_sim.model.errors import RunStoppedError
 
     realised = {
@@ -115,34 +115,40 @@ def run(
         "fleet": fleet,
     }
     given = _given(options)
-    if scenario_file is not None and given:
-        raise InvalidScenarioError(
-            f"{scenario_file}: holds the scenario; leave out the options for {', '.join(given)}"
-        )
-    scenario = read_scenario(scenario_file) if scenario_file else parse_scenario(given, "ray-sim run")
+    if scenario_file is None:
+        scenario = parse_scenario(given, "ray-sim run")
+    else:
+        scenario = read_scenario(scenario_file, given)
     inputs = Inputs()
     content = inputs.content(scenario)
     name = scenario.policy.rpartition(":")[2]
     directory = out or Path("runs") / f"{name}-{content.content_hash[:SHORT]}"
     prepare_target(directory)  # before the work, not after it
     check_address(address)
+    Rehearsal(inputs).set_up(scenario)
+    announce = announcer(quiet=json_output)
+    if not compiled_before():
+        announce(COMPILING)
     on_actors = scenario.fleet == "actors"
     with interruptible() as interruption, progress(name, quiet=json_output) as report:
         snapshot = SnapshotFile(
             directory,
-            content.content_hash,
+            content,
             every_s=snapshot_s,
             resume=resume,
             stopping=interruption.asked,
+            say=say,
         )
         try:
-            with ray_cluster(address) if on_actors else nullcontext():
+            with ray_cluster(address, announce) if on_actors else nullcontext():
                 finished = run_scenario(scenario, inputs, report, snapshot)
         except RunStoppedError as stopped:
-            sys.stderr.write(f"{stopped}\n")
+            say(str(stopped))
             raise typer.Exit(interruption.exit_code) from stopped
     write_files(directory, finished.files())
     snapshot.remove()
+    for warning in finished.result.summary.policy_warnings or ():
+        say(f"warning: {warning}")
     if json_output:
         summary = finished.result.summary.to_dict()
         print_json({"directory": str(directory), "hash": content.content_hash, "summary": summary})

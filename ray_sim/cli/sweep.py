@@ -23,7 +23,12 @@ def sweep(
     address: Annotated[
         str, typer.Option(help="local starts Ray; auto or ray://HOST:PORT join one that runs.")
     ] = "local",
-    resume: Annotated[bool, typer.Option("--resume", help="Run only what has no result yet.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Run only what has no result of this code yet.")
+    ] = False,
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Remove results of what FILE no longer has, in MLflow too.")
+    ] = False,
     max_in_flight: Annotated[
         int | None, typer.Option(min=1, help="Configurations handed to Ray at a time [cores + 1].")
     ] = None,
@@ -36,7 +41,8 @@ def sweep(
 
     Example: ray-sim sweep jobs/demo.yaml -o demo/results
     """
-    from ray_sim.console import print_json, print_sweep, progress
+    from ray_sim.console import announcer, print_json, print_sweep, progress
+    from ray_sim.experiments.seeds_needed import seeds_warning
     from ray_sim.experiments.sweep import INTERRUPTED, run_sweep
     from ray_sim.experiments.sweep_file import read_sweep
     from ray_sim.interruption import interruptible
@@ -44,15 +50,19 @@ def sweep(
     planned = read_sweep(file)
     if not yes:
         _confirm(file, len(planned.configurations))
+    if warning := seeds_warning(each.entry for each in planned.configurations):
+        sys.stderr.write(f"warning: {file}: {warning}\n")
     with interruptible() as interruption, progress("sweep", quiet=json_output) as report:
         ended = run_sweep(
             planned,
             out,
             address=address,
             resume=resume,
+            prune=prune,
             max_in_flight=max_in_flight,
             progress=lambda done, failed, total: report(done, total, f"({failed} failed)" if failed else ""),
             stop=interruption.asked,
+            announce=announcer(quiet=json_output),
         )
     if json_output:
         print_json(ended.to_dict())

@@ -26,7 +26,7 @@ def synth(
         typer.Option(metavar="FILE", help="Instead: a workload to fit the jobs to; tells how well they fit."),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
-    load_scale: Annotated[float, typer.Option(help="Factor on the arrival rate, above 0.")] = 1.0,
+    load_scale: Annotated[float, typer.Option(help="Factor on the arrival rate, 1e-6 to 1e6.")] = 1.0,
     arrivals: Annotated[
         str | None,
         typer.Option(
@@ -61,19 +61,23 @@ def synth(
 
     Example: ray-sim synth pd_ors -n 50 --horizon 72000 --feasible-only -o drawn.parquet
     """
-    from ray_sim.console import print_json, print_rows
+    from ray_sim.console import print_json, print_rows, progress
     from ray_sim.experiments.scenario import check_profile
     from ray_sim.experiments.training_file import load_training_draws, names_training_profile
-    from workloads.arrivals import parse_arrivals
-    from workloads.drawn_jobs import synth_jobs
-    from workloads.horizon_request import HorizonRequest, request_of
-    from workloads.store import write_workload
-    from workloads.synth import synth_file, synth_profile
+    from workloads.files import require_other_file, require_replaceable
+    from workloads.store import has_provenance, write_workload
+    from workloads.synthetic.arrivals import parse_arrivals
+    from workloads.synthetic.drawn_jobs import synth_jobs
+    from workloads.synthetic.horizon_request import HorizonRequest, request_of
+    from workloads.synthetic.synth import synth_file, synth_profile
 
     if (profile is None) == (like is None):
         raise InvalidInputError("give either a PROFILE, such as philly or pd_ors, or a workload with --like")
     if profile is not None:
         check_profile(profile)
+    if like is not None:
+        require_other_file(like, out)
+    require_replaceable(out, has_provenance)
     request = request_of(
         whole=profile is not None and names_training_profile(profile),
         jobs=jobs,
@@ -83,13 +87,16 @@ def synth(
         horizon_s=horizon,
         feasible_only=feasible_only,
     )
-    if isinstance(request, HorizonRequest):
-        drawn = synth_jobs(load_training_draws(str(profile)), request, seed)
-    elif like is not None:
-        drawn = synth_file(like, request, seed)
-    else:
-        drawn = synth_profile(str(profile), request, seed)
-    write_workload(drawn.frame, drawn.provenance, out)
+    with progress("synth", quiet=json_output) as report:
+        report(0, jobs, "drawing")
+        if isinstance(request, HorizonRequest):
+            drawn = synth_jobs(load_training_draws(str(profile)), request, seed, report)
+        elif like is not None:
+            drawn = synth_file(like, request, seed)
+        else:
+            drawn = synth_profile(str(profile), request, seed)
+        report(jobs, jobs, "writing")
+        write_workload(drawn.frame, drawn.provenance, out)
     if json_output:
         print_json({"workload": str(out), **drawn.to_dict()})
     else:

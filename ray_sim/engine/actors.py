@@ -12,19 +12,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import cycle, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ray_sim.engine.asking import Query, join
 from ray_sim.engine.compiled import Progress
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.fleet import join_states
 from ray_sim.engine.general import GeneralRun
 from ray_sim.engine.holdings import State, part
-from ray_sim.engine.routing import Routing
-from ray_sim.engine.site import Commands, SiteFacts
-from ray_sim.engine.site_actor import Request, SiteActor
+from ray_sim.engine.sites.fleet import join_states
+from ray_sim.engine.sites.routing import Routing
+from ray_sim.engine.sites.site import Commands, SiteFacts
+from ray_sim.engine.sites.site_actor import Request, SiteActor
+from ray_sim.engine.sites.site_queries import Query, join
 from ray_sim.engine.snapshots import Keeper, stopped_text
 from ray_sim.engine.world import World
 from ray_sim.model.errors import RaySimError, RunFailedError, RunStoppedError
@@ -277,6 +277,16 @@ class RayFleet:
             link.close()
 
 
+class Spell(NamedTuple):
+    """State of the run after the scheduler has decided for some time."""
+
+    going: bool
+    """Whether the run goes on."""
+    ended_jobs: int
+    site_deaths: int
+    """Sites of this scheduler that died and were made anew."""
+
+
 class SchedulerActor:
     """The central scheduler: the general loop over sites in actors of their own."""
 
@@ -291,13 +301,13 @@ class SchedulerActor:
         self._fleet = RayFleet(world, sites)
         self._run = GeneralRun(world, new_policy(), seed=seed, fleet=self._fleet, saved=saved)
 
-    def go_on(self, seconds: float) -> tuple[bool, int]:
-        """Decide for so long, at least once, or to the end; returns whether it goes on, and jobs ended."""
+    def go_on(self, seconds: float) -> Spell:
+        """Decide for ``seconds``, at least once, or to the end of the run."""
         until = time.monotonic() + seconds
         going = self._run.decide_once()
         while going and time.monotonic() < until:
             going = self._run.decide_once()
-        return going, self._run.ended_jobs
+        return Spell(going, self._run.ended_jobs, self._fleet.deaths)
 
     def state(self) -> State:
         """A snapshot of the scheduler and of all sites."""
@@ -307,7 +317,7 @@ class SchedulerActor:
         """At the end."""
         result = self._run.result(trim, "sites in Ray actors")
         self._fleet.close()
-        return replace(result, recoveries=self._fleet.deaths)
+        return result
 
 
 def run_on_actors(
@@ -340,13 +350,13 @@ def run_on_actors(
     Routing(world, sites)  # complains here, not in an actor
     saved = None if keeper is None else keeper.load()
     driver = _Driver(ray.put(world), new_policy, seed, sites, spell_s, saved)
-    deaths, recoveries, last = 0, 0, -1
+    deaths, last = 0, -1
     while True:
         try:
             result = driver.follow(len(world.table), trim, progress, keeper)
-            return replace(result, recoveries=result.recoveries + recoveries)
+            return replace(result, recoveries=driver.recoveries)
         except ray.exceptions.RayActorError as death:
-            recoveries += 1
+            driver.recoveries += 1
             deaths = deaths + 1 if driver.ended_jobs <= last else 1
             last = driver.ended_jobs
             if deaths == MAX_DEATHS:
@@ -377,6 +387,8 @@ class _Driver:
         self._spell_s = spell_s
         self._saved = saved
         self.ended_jobs = 0
+        self.recoveries = 0
+        """Deaths of schedulers and of sites; sites that die with their scheduler are not counted."""
 
     def follow(
         self, jobs: int, trim: Trim | None, progress: Progress | None, keeper: Keeper | None
@@ -387,10 +399,14 @@ class _Driver:
         actor: Actor = ray.remote(num_cpus=0, max_restarts=0)(SchedulerActor)
         scheduler = actor.remote(self._world, *self._arguments, self._saved)
         saved_at = time.monotonic()
+        site_deaths = 0
         try:
             while True:
-                going, self.ended_jobs = ray.get(scheduler.go_on.remote(self._spell_s))
-                if not going:
+                spell: Spell = ray.get(scheduler.go_on.remote(self._spell_s))
+                self.ended_jobs = spell.ended_jobs
+                self.recoveries += spell.site_deaths - site_deaths
+                site_deaths = spell.site_deaths
+                if not spell.going:
                     result: RunResult = ray.get(scheduler.result.remote(trim))
                     return result
                 if progress is not None:

@@ -6,12 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ray_sim.engine.holdings import Holdings
+from ray_sim.engine.holdings import GrantedHoldings
 from ray_sim.kernels.alike import match, weigh_pairs
 from ray_sim.kernels.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.kernels.step_time import Rows, find_differing
 from ray_sim.model.cluster import Cluster
-from ray_sim.model.training_truth import rows_of
 from ray_sim.model.units import BoolArray, IntArray
 
 _WHOLE_JOB = 2**20
@@ -26,7 +25,7 @@ def kinds_of_servers(cluster: Cluster, partition: IntArray) -> IntArray:
 
 
 def keeping_places(
-    holdings: Holdings, jobs: IntArray, target: Rows, kind: IntArray, available: BoolArray
+    holdings: GrantedHoldings, jobs: IntArray, target: Rows, kind: IntArray, available: BoolArray
 ) -> Rows:
     """The same target but for the names of alike servers, chosen so that more jobs keep what they hold.
 
@@ -42,7 +41,7 @@ def keeping_places(
     kind : (S,), see `kinds_of_servers`
     available : (S,) the servers that are there
     """
-    now = rows_of(holdings, jobs)
+    now = holdings.rows_of(jobs)
     kept = _kept(now, target)
     kind = 2 * kind + available
     pairs = _weighed_pairs(_places(target, kind), _places(now, kind), len(jobs))

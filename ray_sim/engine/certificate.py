@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ray_sim.engine.chunk_world import CHUNK_RESOURCES, ChunkWorld
+from ray_sim.engine.kinds.chunked.world import CHUNK_RESOURCES, ChunkWorld
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import COMPLETED, Ledger
 from ray_sim.model.result import JctCertificate

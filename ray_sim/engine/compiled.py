@@ -8,6 +8,8 @@ import numpy as np
 
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.granted_world import GrantedWorld
+from ray_sim.engine.kinds.rigid import RigidOutcome
+from ray_sim.engine.policy_calls import name_of, named_failures
 from ray_sim.engine.recording import Recording
 from ray_sim.engine.result import Outcome
 from ray_sim.engine.world import World
@@ -23,7 +25,7 @@ from ray_sim.kernels.arrays import (
 )
 from ray_sim.kernels.replay import replay
 from ray_sim.kernels.replay_state import DONE, NEXT_ARRIVAL, NOW, Engine, Order
-from ray_sim.model.errors import RunStoppedError
+from ray_sim.model.errors import RunFailedError, RunStoppedError
 
 Progress = Callable[[int, int], None]
 """Called now and then with (jobs ended, jobs)."""
@@ -40,8 +42,17 @@ def why_general(world: World, policy: Policy, *, sites: int) -> str | None:
         return "jobs are not rigid"
     if sites > 1:
         return "several sites"
-    if not _order_is_all(policy) or policy.order(GrantedWorld(world, policy.sees, policy.name)) is None:
+    if not _order_is_all(policy):
         return "the policy is not an order rule"
+    with named_failures(policy):
+        order = policy.order(GrantedWorld(world, policy.sees, policy.name))
+    if order is None:
+        return "the policy is not an order rule"
+    if not isinstance(order, Order):
+        raise RunFailedError(
+            f"policy {name_of(policy)}: order() must return what world.order() gives, "
+            f"or None, found {type(order).__name__}"
+        )
     return None
 
 
@@ -89,7 +100,8 @@ def run_compiled(
         if stopping():
             raise RunStoppedError(f"stopped with {ended:,} of {n_jobs:,} jobs ended; run it again")
     now_us = max(int(engine.clock[NOW]), 0)
-    return Outcome(engine.ledger, recording.joined(), now_us, {}, "compiled")
+    kind = RigidOutcome(engine.ledger, now_us)
+    return Outcome(engine.ledger, recording.joined(), now_us, {}, "compiled", kind)
 
 
 def new_engine(world: World) -> Engine:
@@ -105,7 +117,9 @@ def new_engine(world: World) -> Engine:
         calendar=new_calendar(n_jobs),
         queue=new_queue(n_jobs, len(shop.class_job)),
         level=np.zeros(n_jobs, dtype=np.int64),
-        offset=np.zeros(n_jobs, dtype=np.int64),
+        place=np.zeros(n_jobs, dtype=np.int64),
+        turn=np.zeros(1, dtype=np.int64),
+        forgiven=np.zeros(n_jobs, dtype=np.int64),
         crossing=np.full(n_jobs, NEVER),
         crossings=new_calendar(n_jobs),
         promotion=np.full(n_parts, NEVER),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from enum import Flag, auto
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -14,28 +13,13 @@ from ray_sim.engine.granted_world import GrantedWorld
 from ray_sim.engine.holdings import State, Stateful, part
 from ray_sim.engine.sight import JobColumns
 from ray_sim.engine.view import View
+from ray_sim.engine.wake import Wake
 from ray_sim.kernels.replay_state import Order
 from ray_sim.model.errors import RunFailedError
+from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray, IntArray
-
-
-class Wake(Flag):
-    """The occasions at which a policy wants to decide."""
-
-    ARRIVAL = auto()
-    COMPLETION = auto()
-    SLOT = auto()
-    """Every slot boundary while a job waits or runs."""
-    REVIEW = auto()
-    """Times the policy asked for itself."""
-    SERVER_CHANGE = auto()
-    """Servers go or come back."""
-    ACTIVATION = auto()
-    """Chunked jobs begin or cease to have a worker, or lose their parameter server with its server; asked at
-    once, also where decisions wait for slots."""
-
 
 _CONSTANT = (str, tuple, frozenset, type(None), GrantedWorld, JobColumns, Streams)
 """Types of attributes that cannot change, so need no saving."""
@@ -54,7 +38,7 @@ class Policy(ABC):
     summary: ClassVar[str] = ""
     """One line for listings; the docstring's first where empty."""
     section: ClassVar[str] = ""
-    """Where the published system is described."""
+    """Page and heading that define the policy, then the paper: ``docs/models/x.md#algorithm (...)``."""
     parameters: ClassVar[tuple[Parameter, ...]] = ()
     """What the constructor takes, by keyword."""
     wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.SERVER_CHANGE
@@ -71,6 +55,9 @@ class Policy(ABC):
     """Whether it plans up to a horizon, which its worlds then must have."""
     uses_seed: ClassVar[bool] = False
     """Whether it draws from its streams."""
+    parameter_blocks: str = AS_WORLD
+    """How the parameters of models go to parameter servers while it schedules, under truth=placement: `EVEN`,
+    a `BlockRule`, or `AS_WORLD`, as the world says."""
 
     def start(self, world: GrantedWorld, streams: Streams) -> None:  # noqa: B027  # optional hook
         """Prepare for a run."""
@@ -112,6 +99,14 @@ class Policy(ABC):
     def counts(self) -> Mapping[str, int]:
         """What the policy has counted, for the summary; nothing unless it says otherwise."""
         return {}
+
+    def figures(self) -> Mapping[str, float]:
+        """Numbers that describe the run and are no counts, for the summary; none by default."""
+        return {}
+
+    def warnings(self) -> Sequence[str]:
+        """Sentences that a user should read before trusting the result; none by default."""
+        return ()
 
     def course(self) -> Mapping[str, tuple[IntArray, FloatArray]]:
         """Numbers over time for the timeline, by column: instants that rise, and values; none by default."""

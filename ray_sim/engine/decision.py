@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ray_sim.kernels.arrays import Changes
+from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.units import NEVER_US, FloatArray, IntArray
 
 NO_JOBS: IntArray = np.empty(0, dtype=np.int64)
@@ -82,6 +83,13 @@ class Decision:
     """When to ask again whatever happens; replaces any earlier review time."""
 
     @property
+    def idle(self) -> bool:
+        """Whether it changes no job: it may tell something, or ask for a review."""
+        placed = self.changes is not None and self.changes.size[0] > 0
+        sent = self.dispatch is not None and len(self.dispatch.job) > 0
+        return not (placed or sent or len(self.reject) or len(self.evict) or self.keys is not None)
+
+    @property
     def reject_reasons(self) -> Sequence[str]:
         """Of each job in ``reject``."""
         if isinstance(self.reject_reason, str):
@@ -90,9 +98,17 @@ class Decision:
 
     @classmethod
     def of(cls, holdings: Mapping[int, Sequence[tuple[int, int, int]]], **others: Any) -> Decision:
-        """From ``{job: [(server, role, count), ...]}``; an empty list suspends the job."""
-        jobs = sorted(holdings)
-        rows = [sorted(holdings[job]) for job in jobs]
+        """A decision from ``{job: [(server, role, count), ...]}``; an empty list suspends the job.
+
+        Raises
+        ------
+        InfeasibleDecisionError : a job or a row is not of whole numbers
+        """
+        if not isinstance(holdings, Mapping):
+            raise _not_holdings(type(holdings).__name__)
+        whole = {_whole(job, "job"): _rows(job, rows) for job, rows in holdings.items()}
+        jobs = sorted(whole)
+        rows = [sorted(whole[job]) for job in jobs]
         flat = np.array([row for of_job in rows for row in of_job], dtype=np.int64).reshape(-1, 3)
         changes = Changes(
             job=np.array(jobs, dtype=np.int64),
@@ -104,3 +120,36 @@ class Decision:
             size=np.array([len(jobs)], dtype=np.int64),
         )
         return cls(changes=changes, **others)
+
+
+_ROW = ("server", "role", "count")
+_LARGEST = 2**63
+
+
+def _rows(job: int, rows: object) -> list[tuple[int, ...]]:
+    """The rows of a job as plain numbers."""
+    if not isinstance(rows, (list, tuple, np.ndarray)):
+        raise _not_holdings(f"{_shown(rows)} for job {job}")
+    whole: list[tuple[int, ...]] = []
+    for row in rows:
+        if not isinstance(row, (list, tuple, np.ndarray)) or len(row) != len(_ROW):
+            raise _not_holdings(f"row {_shown(row)} of job {job}")
+        whole.append(tuple(_whole(each, name, row) for each, name in zip(row, _ROW, strict=True)))
+    return whole
+
+
+def _whole(value: object, name: str, row: object = None) -> int:
+    """The number as a plain one; fractions are refused, also those that would be whole."""
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and -_LARGEST <= value < _LARGEST:
+        return int(value)
+    raise _not_holdings(f"{name} {_shown(value)}{'' if row is None else f' in row {row}'}")
+
+
+def _shown(value: object) -> str:
+    return f"{value!r} ({type(value).__name__})"
+
+
+def _not_holdings(found: str) -> InfeasibleDecisionError:
+    return InfeasibleDecisionError(
+        f"Decision.of takes {{job: [(server, role, count), ...]}} of whole numbers, found {found}"
+    )

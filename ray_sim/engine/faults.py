@@ -34,6 +34,7 @@ def reject_decision(
         check.WRONG_PARTITION: f"places {name}{on}, which is outside the job's partition",
         check.BAD_COUNT: f"gives {name}{on} a number of tasks that is not 1 to the gang's",
         check.BAD_ROLE: f"gives {name}{on} a role this world does not have",
+        check.BROKEN: "gives changes whose size, ptr or order do not fit the rest; see Decision.of",
         check.NOTHING_HELD: f"suspends {name}, which holds nothing",
     }
     if fault == check.NOT_A_GANG:

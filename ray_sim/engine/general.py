@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import time
-import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.fleet import Fleet
 from ray_sim.engine.holdings import State
+from ray_sim.engine.policy_calls import named_failures
 from ray_sim.engine.simulation import Simulation
+from ray_sim.engine.sites.fleet import Fleet
 from ray_sim.engine.world import World
-from ray_sim.model.errors import RaySimError, RunFailedError
 from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
 
@@ -26,7 +23,7 @@ class GeneralRun:
         self._policy = policy
         self._simulation = Simulation(world, policy, seed=seed, fleet=fleet)
         self._seconds: list[float] = []
-        with _named_failures(policy):
+        with named_failures(policy):
             policy.start(self._simulation.world, self._simulation.streams)
         if saved is not None:
             self._simulation.restore(saved)
@@ -42,7 +39,7 @@ class GeneralRun:
         if view is None:
             return False
         begin = time.perf_counter()
-        with _named_failures(self._policy):
+        with named_failures(self._policy):
             decision = self._policy.decide(view)
         self._seconds.append(time.perf_counter() - begin)
         self._simulation.apply(decision)
@@ -55,18 +52,3 @@ class GeneralRun:
     def result(self, trim: Trim | None, reason: str) -> RunResult:
         """The result, at the end. `reason` is why this loop was taken."""
         return self._simulation.result(trim, loop_reason=reason, decision_seconds=self._seconds)
-
-
-@contextmanager
-def _named_failures(policy: Policy) -> Iterator[None]:
-    """A bug in a policy, perhaps a user's, as one of our errors that says where it is."""
-    try:
-        yield
-    except RaySimError:
-        raise
-    except Exception as failure:  # whatever a policy may do wrong
-        place = traceback.extract_tb(failure.__traceback__)[-1]
-        raise RunFailedError(
-            f"policy {policy.name or type(policy).__name__} failed: {type(failure).__name__}: {failure} "
-            f"({place.filename}, line {place.lineno}, in {place.name})"
-        ) from failure

@@ -6,14 +6,16 @@ from functools import cached_property
 from typing import Any
 
 from ray_sim.engine.alike import kinds_of_servers
-from ray_sim.engine.chunk_world import ChunkWorld
-from ray_sim.engine.eligibility import Eligibility
+from ray_sim.engine.kinds.chunked.eligibility import Eligibility
+from ray_sim.engine.kinds.chunked.worker_slots import WorkerSlots
+from ray_sim.engine.kinds.chunked.world import ChunkWorld
 from ray_sim.engine.order import gang_gpus, order_rule
+from ray_sim.engine.read_only import read_only, read_only_record
 from ray_sim.engine.service import Service
-from ray_sim.engine.sight import JobColumns, read_only
-from ray_sim.engine.worker_slots import WorkerSlots
+from ray_sim.engine.sight import JobColumns
 from ray_sim.engine.world import World
 from ray_sim.kernels.replay_state import Order
+from ray_sim.kernels.step_time import Rows
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import BlindPolicyError
 from ray_sim.model.training_truth import PdOrsTruth, PlacementTruth, trial_speeds
@@ -21,7 +23,7 @@ from ray_sim.model.units import BoolArray, FloatArray, IntArray
 
 
 class GrantedWorld:
-    """What a policy may know of the world before anything happens."""
+    """What a policy may know of the world before anything happens. Its arrays are read-only."""
 
     def __init__(
         self,
@@ -32,12 +34,16 @@ class GrantedWorld:
     ) -> None:
         self._world = world
         self._trial_truth = trial_truth
-        self.cluster: Cluster = world.cluster
+        self.cluster: Cluster = read_only_record(world.cluster)
         self.restart_us: int = world.restart_us
+        self.preemption_us: int = 0 if world.chunks is None else world.chunks.preemption_us
+        """Work that a chunk owes more each time it is preempted."""
         self.slot_us: int | None = world.slot_us
         self.horizon_us: int | None = world.horizon_us if world.bounded else None
         self.jobs = JobColumns(world, sees, policy)
-        self.workers: WorkerSlots | None = None if world.chunks is None else world.chunks.slots
+        self.workers: WorkerSlots | None = (
+            None if world.chunks is None else read_only_record(world.chunks.slots)
+        )
         """Where jobs are chunked: the numbers of workers."""
         self.server_partition: IntArray = read_only(world.shop.server_part)
         """(S,) partition of each server, as `jobs.partition`."""
@@ -66,15 +72,15 @@ class GrantedWorld:
         """When chunks that are sent off at ``now_us`` can be trained at the edge or in the cloud."""
         return self._chunk_world().truth.ready_us(now_us, jobs, to_cloud)
 
-    @property
+    @cached_property
     def eligible(self) -> Eligibility:
         """Who may train and serve which chunked jobs."""
         assert self._world.chunks is not None, "only in worlds of chunked jobs, see Policy.chunked"
-        return self._world.chunks.eligible
+        return read_only_record(self._world.chunks.eligible)
 
     def cloud_serves(self, jobs: IntArray) -> BoolArray:
         """Whether parameter servers in a cloud may serve chunked jobs, which zeta = 1 takes."""
-        return self._chunk_world().cloud_serves[jobs]
+        return read_only(self._chunk_world().cloud_serves)[jobs]
 
     def _chunk_world(self) -> ChunkWorld:
         assert self._world.chunks is not None, "only in worlds of chunked jobs, see Policy.chunked"
@@ -84,14 +90,14 @@ class GrantedWorld:
             )
         return self._world.chunks
 
-    def trial_speed(self, jobs: IntArray, workers: IntArray, ps: IntArray) -> FloatArray:
+    def trial_speed(self, jobs: IntArray, rows: Rows) -> FloatArray:
         """(n,) samples per second in trial runs of elastic jobs, without slow workers; see `trial_speeds`."""
         if not self._sees_speed:
             raise BlindPolicyError(
                 f"policy {self._policy} makes trial runs, but its `sees` lacks training_speed"
             )
         assert self._trial_truth is not None, "only in runs of elastic jobs"
-        return trial_speeds(self._trial_truth, jobs, workers, ps)
+        return trial_speeds(self._trial_truth, jobs, rows)
 
     def gang_gpus(self) -> IntArray:
         """(J,) milli-GPU of each whole gang, at least 1."""

@@ -7,8 +7,11 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from ray_sim.engine.read_only import read_only
 from ray_sim.kernels.arrays import Changes, Pool, Shop, new_pool
 from ray_sim.kernels.progress import change_holdings
+from ray_sim.kernels.step_time import Rows
+from ray_sim.model.training_truth import rows_of
 from ray_sim.model.units import IntArray
 
 State = dict[str, np.ndarray]
@@ -56,10 +59,8 @@ class Holdings:
 
     @property
     def free(self) -> IntArray:
-        """(S, R) quanta, read-only."""
-        view = self.pool.free.view()
-        view.flags.writeable = False
-        return view
+        """(S, R) quanta."""
+        return self.pool.free
 
     def rows(self, jobs: IntArray) -> IntArray:
         """(rows, 4) integers job, server, role, count of the given jobs, sorted."""
@@ -73,6 +74,10 @@ class Holdings:
                 )
                 row = int(pool.row_next[row])
         return np.array(found, dtype=np.int64).reshape(-1, 4)
+
+    def rows_of(self, jobs: IntArray) -> Rows:
+        """What jobs hold, in the order of ``jobs``."""
+        return rows_of(self, jobs)
 
     def change(self, changes: Changes) -> None:
         """Replace the holdings of the changed jobs."""
@@ -93,3 +98,27 @@ class Holdings:
             saved = state[f"pool.{name}"]
             array[: len(saved)] = saved
         self.used[:] = state["used"]
+
+
+class GrantedHoldings:
+    """Holdings as policies see them: nothing here can be written to."""
+
+    def __init__(self, holdings: Holdings) -> None:
+        self._holdings = holdings
+        self.free: IntArray = read_only(holdings.free)
+        """(S, R) quanta."""
+        self.used: IntArray = read_only(holdings.used)
+        """(R,) quanta that all jobs hold together."""
+
+    def rows(self, jobs: IntArray) -> IntArray:
+        """(rows, 4) integers job, server, role, count of the given jobs, sorted."""
+        return self._holdings.rows(jobs)
+
+    def rows_of(self, jobs: IntArray) -> Rows:
+        """What jobs hold, in the order of ``jobs``."""
+        return self._holdings.rows_of(jobs)
+
+    @property
+    def _pool(self) -> Pool:
+        """The rows themselves, for kernels of the engine that read them."""
+        return self._holdings.pool

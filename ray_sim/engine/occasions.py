@@ -8,7 +8,10 @@ import numpy as np
 
 from ray_sim.engine.decision import NO_JOBS
 from ray_sim.engine.holdings import State
+from ray_sim.engine.read_only import read_only
 from ray_sim.model.units import IntArray
+
+_NONE = read_only(NO_JOBS)
 
 
 class News:
@@ -31,10 +34,11 @@ class News:
         self._arrays = [array for array in others if len(array)]
 
     def told(self) -> IntArray:
-        """All of them, sorted."""
+        """All of them, sorted and read-only."""
         if not self._arrays:
-            return NO_JOBS
-        return self._arrays[0] if len(self._arrays) == 1 else np.unique(np.concatenate(self._arrays))
+            return _NONE
+        one = self._arrays[0] if len(self._arrays) == 1 else np.unique(np.concatenate(self._arrays))
+        return read_only(one)
 
 
 class Occasions:

@@ -38,6 +38,7 @@ def order_rule(
     preemptive: bool,
     static_key: IntArray | None = None,
     limits: IntArray | None = None,
+    running_first: bool = False,
     knob: float = 0.0,
 ) -> Order:
     """Resolve an order for a world.
@@ -45,7 +46,8 @@ def order_rule(
     Parameters
     ----------
     by : ``static`` (by ``static_key``, (J,), smaller first), ``remaining`` (work left) or ``service``
-        (queues of attained service with ``limits`` in milli-GPU microseconds, promotion ``knob``)
+        (queues of attained service with ``limits`` in milli-GPU microseconds, each by first start or, with
+        ``running_first``, by place; promotion ``knob``)
     placement : one of `ray_sim.kernels.placement.RULE_NAMES`
     backfill : whether waiting jobs may pass one that does not fit
     preemptive : whether running jobs give way to those before them in the order
@@ -59,6 +61,7 @@ def order_rule(
         preemptive=preemptive,
         static_key=np.zeros(n_jobs, np.int64) if static_key is None else static_key.copy(),
         limits=empty if limits is None else limits,
+        running_first=running_first,
         knob=knob,
         gpus=gang_gpus(world),
         uniform=bool((world.shop.speed == 1.0).all()) and world.restart_us == 0,

@@ -9,10 +9,8 @@ import numpy as np
 import polars as pl
 
 from ray_sim.engine.certificate import certify
-from ray_sim.engine.chunk_ledger import ChunkedOutcome
-from ray_sim.engine.deadlines import count_misses
-from ray_sim.engine.elastic import ElasticOutcome
-from ray_sim.engine.estimates import SPEED, WORK_LEFT
+from ray_sim.engine.kinds.base import KindOutcome
+from ray_sim.engine.kinds.chunked.deadlines import count_misses
 from ray_sim.engine.utility_certificate import certify_utility
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import (
@@ -28,7 +26,7 @@ from ray_sim.kernels.arrays import (
 )
 from ray_sim.model.metrics import Trim, distribution, summarise
 from ray_sim.model.result import EVENT_SCHEMA, JOB_SCHEMA, DeadlineMisses, Distribution, JobStatus, RunResult
-from ray_sim.model.units import US_PER_S, BoolArray, FloatArray, IntArray, seconds_to_us, us_to_seconds
+from ray_sim.model.units import BoolArray, FloatArray, IntArray, us_to_seconds
 from ray_sim.model.utility import delay_s, utility
 
 
@@ -42,13 +40,14 @@ class Outcome:
     reasons: dict[int, str]
     """Reason by job, of rejected and evicted jobs other than `never_fits`."""
     loop: str
+    kind: KindOutcome
     loop_reason: str | None = None
-    chunked: ChunkedOutcome | None = None
-    elastic: ElasticOutcome | None = None
     decision_seconds: Sequence[float] = ()
     policy_counts: Mapping[str, int] | None = None
     course: Mapping[str, tuple[IntArray, FloatArray]] = field(default_factory=dict)
     """See `Policy.course`."""
+    policy_figures: Mapping[str, float] = field(default_factory=dict)
+    policy_warnings: Sequence[str] = ()
 
 
 def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> RunResult:
@@ -57,26 +56,17 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
     certificate = certify(world, outcome.ledger, counted)  # before the frames, whose memory is the peak
     jobs = _jobs(world, outcome)
     timeline = _timeline(world, outcome)
-    ceil_share, upload_ceil_share = (
-        (None, None) if outcome.chunked is None else outcome.chunked.rounding.shares(counted)
-    )
     summary = summarise(jobs, timeline, _offered(world), trim, _absent(world), world.table.group)
     summary = replace(
         summary,
         certificate=certificate,
         utility_certificate=certify_utility(world, summary.utility, counted),
         jct_or_horizon_s=_jct_or_horizon_s(world, jobs, counted),
-        stalled_s=_stalled_s(outcome, counted),
-        ceil_share=ceil_share,
-        upload_ceil_share=upload_ceil_share,
-        preemption_cost_s=_preemption_cost_s(world, jobs, counted),
         deadlines=_deadline_misses(world, outcome.ledger, counted),
-        restart_share=_restart_share(jobs, outcome, counted),
-        cross_server_gb=_cross_server_gb(outcome.elastic, counted),
-        ps_imbalance=_ps_imbalance(outcome.elastic, counted),
-        speed_error=_mean_error(outcome.elastic, SPEED),
-        convergence_error=_mean_error(outcome.elastic, WORK_LEFT),
+        **outcome.kind.figures(jobs, counted),
         policy_counts=dict(outcome.policy_counts) if outcome.policy_counts else None,
+        policy_figures=dict(outcome.policy_figures) if outcome.policy_figures else None,
+        policy_warnings=list(outcome.policy_warnings) if outcome.policy_warnings else None,
     )
     return RunResult(
         jobs=jobs,
@@ -100,63 +90,10 @@ def _offered(world: World) -> dict[str, float]:
     }
 
 
-def _stalled_s(outcome: Outcome, counted: BoolArray | None) -> float | None:
-    if outcome.chunked is None:
-        return None
-    stalled_us = outcome.chunked.stalled_us
-    return float(us_to_seconds((stalled_us if counted is None else stalled_us[counted]).sum()))
-
-
-def _preemption_cost_s(world: World, jobs: pl.DataFrame, counted: BoolArray | None) -> float | None:
-    if world.chunks is None:
-        return None
-    preemptions = jobs["preemptions"].to_numpy()
-    total = int((preemptions if counted is None else preemptions[counted]).sum())
-    return total * world.chunks.preemption_us / US_PER_S
-
-
 def _deadline_misses(world: World, ledger: Ledger, counted: BoolArray | None) -> DeadlineMisses | None:
     if world.due_us is None:
         return None
     return count_misses(world.due_us, ledger.end, ledger.status == COMPLETED, world.horizon_us, counted)
-
-
-def _restart_share(jobs: pl.DataFrame, outcome: Outcome, counted: BoolArray | None) -> float | None:
-    """Chunks have no pauses; a job that runs now may be in one."""
-    if outcome.chunked is not None:
-        return None
-    ledger = outcome.ledger
-    running = ledger.status == RUNNING
-    ran_us = ledger.ran + np.where(running, np.maximum(outcome.now_us - ledger.anchor, 0), 0)
-    held_us = seconds_to_us(jobs["run_s"].to_numpy())
-    if counted is not None:
-        ran_us, held_us = ran_us[counted], held_us[counted]
-    held = int(held_us.sum())
-    return 1.0 - int(ran_us.sum()) / held if held else None
-
-
-def _cross_server_gb(elastic: ElasticOutcome | None, counted: BoolArray | None) -> float | None:
-    if elastic is None:
-        return None
-    moved_mb = elastic.moved_mb if counted is None else elastic.moved_mb[counted]
-    return float(moved_mb.sum()) / 1000
-
-
-def _ps_imbalance(elastic: ElasticOutcome | None, counted: BoolArray | None) -> float | None:
-    if elastic is None:
-        return None
-    with_ps_us, beyond_us = elastic.with_ps_us, elastic.beyond_us
-    if counted is not None:
-        with_ps_us, beyond_us = with_ps_us[counted], beyond_us[counted]
-    total_us = int(with_ps_us.sum())
-    return 1.0 + float(beyond_us.sum()) / total_us if total_us else None
-
-
-def _mean_error(elastic: ElasticOutcome | None, what: int) -> float | None:
-    if elastic is None:
-        return None
-    mean = float(elastic.estimate_errors.means()[what])
-    return None if np.isnan(mean) else mean
 
 
 def _absent(world: World) -> pl.DataFrame | None:
@@ -299,18 +236,13 @@ def _timeline(world: World, outcome: Outcome) -> pl.DataFrame:
         f"used_{name}": record.line_used[:n, r] / quanta
         for r, (name, quanta) in enumerate(world.resources.items())
     }
-    errors: dict[str, pl.Series] = {}
-    if outcome.elastic is not None:
-        of_instant = outcome.elastic.estimate_errors.means_at(record.line_time[:n])
-        errors["speed_error"] = pl.Series(of_instant[:, SPEED]).fill_nan(None)
-        errors["convergence_error"] = pl.Series(of_instant[:, WORK_LEFT]).fill_nan(None)
     return pl.DataFrame(
         {
             "time_s": us_to_seconds(record.line_time[:n] + world.table.origin_us),
             "waiting": record.line_waiting[:n].astype(np.int64),
             "running": record.line_running[:n].astype(np.int64),
             **used,
-            **errors,
+            **outcome.kind.timeline(record.line_time[:n]),
             **{name: _last_at(record.line_time[:n], *points) for name, points in outcome.course.items()},
         }
     )

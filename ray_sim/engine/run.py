@@ -6,10 +6,12 @@ from typing import Literal
 
 from ray_sim.engine.compiled import Progress, run_compiled, why_general
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.fleet import LocalFleet
 from ray_sim.engine.general import GeneralRun
 from ray_sim.engine.granted_world import GrantedWorld
+from ray_sim.engine.limits import check_sites
+from ray_sim.engine.policy_calls import named_failures
 from ray_sim.engine.result import build_result
+from ray_sim.engine.sites.fleet import LocalFleet
 from ray_sim.engine.snapshots import Keeper, stopped_text
 from ray_sim.engine.world import World
 from ray_sim.model.errors import RunStoppedError
@@ -41,17 +43,20 @@ def run_world(
 
     Raises
     ------
-    InvalidScenarioError : `trim` counts no job
+    InvalidInputError : `trim` counts no job, or the seed or the number of sites is out of range
     RunFailedError : the policy failed, or took a decision that the world forbids
     RunStoppedError : the keeper asked for it
     """
+    streams = Streams(seed)
+    check_sites(sites, len(world.cluster))
     if trim is not None:
         trim.window_us(world.table.submit_us)  # complains before the work, not after it
     reason = "asked for" if loop == "general" else why_general(world, policy, sites=sites)
     if reason is None:
         granted = GrantedWorld(world, policy.sees, policy.name)
-        policy.start(granted, Streams(seed))
-        order = policy.order(granted)
+        with named_failures(policy):
+            policy.start(granted, streams)
+            order = policy.order(granted)
         assert order is not None
         stopping = (lambda: False) if keeper is None else keeper.stopping
         return build_result(world, run_compiled(world, order, progress, stopping), trim)

@@ -10,6 +10,7 @@ import numpy as np
 from ray_sim.engine.decision import NO_JOBS, Decision
 from ray_sim.engine.holdings import State
 from ray_sim.engine.order import never_fits
+from ray_sim.engine.read_only import read_only
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import Changes, Queue, Running, new_changes, new_queue, new_running, new_scratch
 from ray_sim.kernels.heap import rekey
@@ -45,8 +46,8 @@ class Service:
 
     @property
     def key(self) -> IntArray:
-        """(J,) current keys, of waiting and, once set by `serve`, of running jobs."""
-        return self._queue.key
+        """(J,) current keys, of waiting and, once set by `serve`, of running jobs; read-only."""
+        return read_only(self._queue.key)
 
     def push(self, jobs: IntArray, keys: IntArray) -> None:
         """Jobs begin to wait with these keys (integers, smaller first)."""
@@ -54,7 +55,8 @@ class Service:
         if not fits.all():
             self._rejected = jobs[~fits]
             jobs, keys = jobs[fits], keys[fits]
-        enqueue_all(self._shop, self._queue, jobs, keys.astype(np.int64, copy=False))
+        # Copies, because kernels are compiled anew for arrays that are read-only.
+        enqueue_all(self._shop, self._queue, jobs.copy(), keys.astype(np.int64))
         self._dirty[self._shop.job_part[jobs]] = True
 
     def rekey(self, job: int, key: int) -> None:
@@ -117,7 +119,7 @@ class Service:
                 0,
                 len(mine),
                 0,
-                view.holdings.pool,
+                view.holdings._pool,
                 self._idle,
                 self._claimable,
                 self._scratch,

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TypeVar
 
+from ray_sim.engine.read_only import read_only
 from ray_sim.engine.world import World
 from ray_sim.model.errors import BlindPolicyError, InvalidScenarioError, problems_text
 from ray_sim.model.job import TrainingProfile, UtilityProfile
-from ray_sim.model.units import BoolArray, FloatArray, IntArray
+from ray_sim.model.units import IntArray
 
 OBSERVATIONS = frozenset(
     {"work_left", "attained_service", "worker_load", "training_speed", "slow_workers", "losses"}
 )
 """Observations a policy may declare in `sees`, beside columns."""
+
+WHOLE_TRACE = "whole_trace"
+"""In `sees`: the policy uses columns of jobs that have not come yet, which no scheduler in service has."""
 
 COLUMNS = frozenset(
     {
@@ -63,19 +66,18 @@ class JobColumns:
             "duration_s": {"work_us": read_only(table.work_us)},
             "num_gpus": {"num_gpus": read_only(table.num_gpus)},
             "vc": {"vc": read_only(table.vc)},
-            "user": {"user": table.user},
+            "user": {"user": None if table.user is None else table.user.clone()},
             "priority": {"priority": None if table.priority is None else read_only(table.priority)},
             "chunk_profile": {},
             "deadline": {"due_us": None if world.due_us is None else read_only(world.due_us)},
         }
         if world.chunks is not None:
             self._granted["chunks"] = read_only(world.chunks.chunks)
+        else:
+            self._granted |= {"gang": read_only(world.shop.gang), "role_demand": read_only(world.shop.demand)}
         if world.training is not None:
             profile = world.training.profile
-            self._granted |= {
-                "gang": read_only(world.training.gang),
-                "role_demand": read_only(world.training.demand),
-            } | {name: read_only(getattr(profile, name)) for name in _OF_TRAINING}
+            self._granted |= {name: read_only(getattr(profile, name)) for name in _OF_TRAINING}
             if world.training.loss is not None:
                 columns["losses"] = {
                     "samples": read_only(profile.samples),
@@ -93,12 +95,21 @@ class JobColumns:
             self._granted.update(columns[name])
         self._gaps = table.gaps.get("utility", ("it has no utility columns",)) if "utility" in sees else ()
 
+    def __dir__(self) -> list[str]:
+        """The names of the columns that are granted."""
+        return sorted(self._granted)
+
     def __getattr__(self, name: str) -> IntArray:
         granted = self.__dict__["_granted"]
         if name not in granted and name in _names_of(UtilityProfile) and self.__dict__["_gaps"]:
             text = "the workload does not say what jobs are worth, which its `sees` declares"
             text = problems_text(f"policy {self.__dict__['_policy']}: {text}", self.__dict__["_gaps"])
             raise InvalidScenarioError(f"{text}\n  draw what is missing by `ray-sim enrich`")
+        if name not in granted and name in ("gang", "role_demand"):
+            raise BlindPolicyError(
+                f"policy {self.__dict__['_policy']} reads jobs.{name}, which jobs in chunks have not; "
+                f"worlds of rigid and of elastic jobs have it"
+            )
         if name not in granted:
             raise BlindPolicyError(
                 f"policy {self._policy} reads jobs.{name}, which it may not see; declare its column in "
@@ -106,13 +117,3 @@ class JobColumns:
             )
         column: IntArray = granted[name]
         return column
-
-
-Array = TypeVar("Array", IntArray, FloatArray, BoolArray)
-
-
-def read_only(array: Array) -> Array:
-    """The same array, not to be written through this view."""
-    view = array.view()
-    view.flags.writeable = False
-    return view

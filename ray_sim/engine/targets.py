@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ray_sim.engine.holdings import Holdings
+from ray_sim.engine.holdings import GrantedHoldings
 from ray_sim.kernels.arrays import Changes
 from ray_sim.kernels.step_time import Rows, find_differing
-from ray_sim.model.training_truth import rows_of
 from ray_sim.model.units import BoolArray, IntArray
 
 
 def towards(
-    holdings: Holdings, jobs: IntArray, target: Rows, again: BoolArray | None = None
+    holdings: GrantedHoldings, jobs: IntArray, target: Rows, again: BoolArray | None = None
 ) -> Changes | None:
     """Changes of the jobs that hold something else than their target; None if there are none.
 
@@ -26,7 +25,7 @@ def towards(
         slow workers are replaced
     """
     differing = np.empty(len(jobs), dtype=np.bool_)
-    now = rows_of(holdings, jobs)
+    now = holdings.rows_of(jobs)
     find_differing(now, target, differing)
     if again is not None:
         differing |= again & (np.diff(now.ptr) > 0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ray_sim.engine.training_world import TrainingWorld
+from ray_sim.engine.kinds.elastic.world import TrainingWorld
 from ray_sim.engine.utility_optimum import world_optimum
 from ray_sim.engine.world import World
 from ray_sim.kernels.shop import FITS

@@ -2,59 +2,100 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import fields
+
 import numpy as np
 
-from ray_sim.engine.chunk_ledger import ChunkLedger
-from ray_sim.engine.chunk_validation import check_chunks
-from ray_sim.engine.decision import Decision, Estimates
+from ray_sim.engine.decision import Decision, Dispatch, Estimates, NewKeys
 from ray_sim.engine.faults import job_name, reject_decision
+from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.world import World
-from ray_sim.kernels.arrays import RUNNING, WAITING, Ledger, Pool
+from ray_sim.kernels.arrays import RUNNING, WAITING, Changes, Ledger
 from ray_sim.kernels.check import OK, check_changes
 from ray_sim.model.errors import InfeasibleDecisionError
-from ray_sim.model.units import BoolArray, IntArray
+from ray_sim.model.units import IntArray
 
 _MOST_LEVELS = 2**31
 
 
-def check_decision(
-    where: str,
-    now_us: int,
-    world: World,
-    ledger: Ledger,
-    pool: Pool,
-    chunked: ChunkLedger | None,
-    decision: Decision,
-    available: BoolArray,
-    after: IntArray,
-) -> None:
-    """Refuse a decision that breaks a rule of the world.
+def check_decision(where: str, now_us: int, core: RunCore, decision: Decision) -> None:
+    """Refuse a decision that breaks a rule for all kinds of jobs.
 
-    ``available`` is (S,), the servers that are there; ``after`` is working space, (S, R); ``where``
-    begins the message, e.g. ``3 s: policy fifo``.
+    ``where`` begins the message, e.g. ``3 s: policy fifo``.
 
     Raises
     ------
     InfeasibleDecisionError : it names the first fault
     """
+    world, ledger = core.world, core.ledger
+    _check_types(where, decision)
     if decision.review_us <= now_us:
         raise InfeasibleDecisionError(f"at {where} asks for a review at or before now")
     _check_ends(where, world, ledger, decision)
     _check_levels(where, world, decision.levels)
-    if decision.estimates is not None:
-        _check_estimates(where, world, ledger, decision, decision.estimates)
     if decision.changes is not None:
+        pool, after = core.holdings.pool, core.after
         fault, job, server = check_changes(
             world.shop, ledger, pool, decision.changes, decision.evict, world.elastic, after
         )
         if fault != OK:
-            reject_decision(where, world, fault, job, server, available, after)
-    if chunked is not None:
-        check_chunks(where, now_us, world, ledger, chunked, decision, available)
-    elif decision.dispatch is not None or decision.keys is not None:
+            reject_decision(where, world, fault, job, server, core.available, after)
+
+
+def _check_types(where: str, decision: object) -> None:
+    """A policy is a user's code, so nothing else says that it answers with what is declared."""
+    if not isinstance(decision, Decision):
         raise InfeasibleDecisionError(
-            f"at {where} dispatches chunks or gives them keys, but jobs of this world are not chunked"
+            f"at {where} answers {type(decision).__name__}: decide must return a Decision, Decision() to "
+            f"change nothing"
         )
+    columns: list[tuple[str, object, int]] = [
+        ("reject", decision.reject, 1),
+        ("evict", decision.evict, 1),
+        ("levels", decision.levels, 2 if np.size(decision.levels) else np.ndim(decision.levels)),
+    ]
+    for name, kind in (
+        ("changes", Changes),
+        ("dispatch", Dispatch),
+        ("keys", NewKeys),
+        ("estimates", Estimates),
+    ):
+        given = getattr(decision, name)
+        if given is not None and not isinstance(given, kind):
+            raise _wrong_type(where, name, given, f"{kind.__name__} or None")
+    if decision.changes is not None and np.shape(decision.changes.size) != (1,):
+        raise _wrong_type(where, "changes.size", decision.changes.size, "an array of one number")
+    if decision.changes is not None:
+        columns += [(f"changes.{name}", array, 1) for name, array in decision.changes._asdict().items()]
+    for name in ("dispatch", "keys"):
+        given = getattr(decision, name)
+        if given is not None:
+            parts = [field.name for field in fields(given) if field.name != "overtake"]
+            columns += [(f"{name}.{part}", getattr(given, part), 1) for part in parts]
+    for name, array, dimensions in columns:
+        if not (isinstance(array, np.ndarray) and array.dtype == np.int64 and array.ndim == dimensions):
+            raise _wrong_type(where, name, array, f"an array of int64 with {dimensions} dimensions")
+    if np.size(decision.levels) and decision.levels.shape[1] != 2:
+        raise _wrong_type(where, "levels", decision.levels, "rows of a job and its level")
+    if isinstance(decision.review_us, bool) or not isinstance(decision.review_us, (int, np.integer)):
+        raise _wrong_type(where, "review_us", decision.review_us, "a whole number of microseconds")
+    reasons = decision.reject_reason
+    if not isinstance(reasons, str) and not all(isinstance(reason, str) for reason in _items(reasons)):
+        raise _wrong_type(where, "reject_reason", reasons, "a text, or a tuple of one for each job")
+
+
+def _items(value: object) -> Iterable[object]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _wrong_type(where: str, name: str, given: object, expected: str) -> InfeasibleDecisionError:
+    found = type(given).__name__
+    if isinstance(given, np.ndarray):
+        found = f"an array of {given.dtype} with {given.ndim} dimensions"
+    return InfeasibleDecisionError(
+        f"at {where} answers a Decision whose {name} is {found}; expected {expected}"
+    )
 
 
 def _check_ends(where: str, world: World, ledger: Ledger, decision: Decision) -> None:
@@ -105,37 +146,4 @@ def _check_levels(where: str, world: World, levels: IntArray) -> None:
             first = int(np.argmax(wrong))
             raise InfeasibleDecisionError(
                 f"at {where} sets level {level[first]} of {job_name(world, int(job[first]))} {text}"
-            )
-
-
-def _check_estimates(
-    where: str, world: World, ledger: Ledger, decision: Decision, estimates: Estimates
-) -> None:
-    """Of elastic jobs that stay in the system, each at most once."""
-    if world.training is None:
-        raise InfeasibleDecisionError(f"at {where} tells estimates, but jobs of this world are not elastic")
-    jobs = estimates.job
-    shapes = [np.shape(column) for column in (jobs, estimates.speed, estimates.work_left)]
-    if len(shapes[0]) != 1 or len(set(shapes)) != 1:
-        raise InfeasibleDecisionError(
-            f"at {where} tells estimates job, speed and work_left of shapes "
-            f"{', '.join(map(str, shapes))}; give one number of each for every job told of"
-        )
-    there = (jobs >= 0) & (jobs < len(world.table))
-    here = np.isin(ledger.status[np.where(there, jobs, 0)], (WAITING, RUNNING))
-    ended = np.isin(jobs, np.concatenate([decision.reject, decision.evict]))
-    for wrong, text in (
-        (~(there & here) | ended, "which is not in the system then"),
-        (np.diff(jobs, prepend=-1) <= 0, "twice or out of order"),
-    ):
-        if wrong.any():
-            job = int(jobs[np.argmax(wrong)])
-            raise InfeasibleDecisionError(f"at {where} tells an estimate of {job_name(world, job)} {text}")
-    for name, told in (("speed", estimates.speed), ("work_left", estimates.work_left)):
-        wrong = np.isinf(told) | (told < 0)
-        if wrong.any():
-            first = int(np.argmax(wrong))
-            raise InfeasibleDecisionError(
-                f"at {where} tells {name} {told[first]:g} of {job_name(world, int(jobs[first]))}; "
-                f"tell a number >= 0, or NaN for none"
             )

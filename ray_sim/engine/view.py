@@ -6,14 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ray_sim.engine.asking import BETAS, INCREMENTS, LEAST_LOADED, TIME_LEFT, Query
-from ray_sim.engine.chunk_ledger import ChunkLedger
 from ray_sim.engine.decision import NO_JOBS
-from ray_sim.engine.elastic import ElasticRun, Losses
-from ray_sim.engine.fleet import Fleet
-from ray_sim.engine.holdings import Holdings, State
-from ray_sim.engine.new_chunks import NewChunks, merged
-from ray_sim.engine.sight import JobColumns, read_only
+from ray_sim.engine.holdings import GrantedHoldings, State
+from ray_sim.engine.kinds.base import ElasticObservations, Losses
+from ray_sim.engine.kinds.chunked.ledger import ChunkLedger
+from ray_sim.engine.read_only import read_only
+from ray_sim.engine.sight import JobColumns
+from ray_sim.engine.sites.fleet import Fleet
+from ray_sim.engine.sites.new_chunks import NewChunks, merged
+from ray_sim.engine.sites.site_queries import BETAS, INCREMENTS, LEAST_LOADED, TIME_LEFT, Query
 from ray_sim.kernels.arrays import RUNNING as RUNNING_STATUS
 from ray_sim.kernels.arrays import WAITING, Ledger
 from ray_sim.kernels.progress import executed_of, work_left_of
@@ -42,7 +43,7 @@ class View:
     at_slot: bool
     """Whether this is a slot boundary the policy asked for."""
     jobs: JobColumns
-    holdings: Holdings
+    holdings: GrantedHoldings
     arrivals: int
     """Jobs 0 .. arrivals - 1 have been submitted."""
     _ledger: Ledger
@@ -50,7 +51,7 @@ class View:
     _policy: str
     _fleet: Fleet
     _chunked: ChunkLedger | None
-    _elastic: ElasticRun | None
+    _elastic: ElasticObservations | None
 
     @property
     def active(self) -> IntArray:
@@ -86,7 +87,7 @@ class View:
         return self._chunked.undispatched(jobs)
 
     def ask(self, kind: str, **arrays: np.ndarray) -> State:
-        """Ask all sites, see `ray_sim.engine.asking`."""
+        """Ask all sites, see `ray_sim.engine.sites.site_queries`."""
         self._demand_sight("worker_load")
         return self._fleet.ask(Query(kind, self.now_us, arrays))
 
@@ -145,7 +146,7 @@ class View:
         if self._chunked is not None:
             raise BlindPolicyError(f"policy {self._policy} observes work_left, which jobs in chunks have not")
         left = np.empty(len(jobs))
-        work_left_of(self._ledger, jobs, self.now_us, left)
+        work_left_of(self._ledger, jobs.copy(), self.now_us, left)
         return left
 
     def time_left_us(self, jobs: IntArray) -> FloatArray:
@@ -160,8 +161,7 @@ class View:
             raise BlindPolicyError(
                 f"policy {self._policy} asks for time left, but its `sees` lacks duration_s"
             )
-        work = self._elastic.world.profile.work[jobs]
-        return np.divide(left, work, out=np.zeros_like(left), where=work > 0) * self.jobs.work_us[jobs]
+        return self._elastic.share_left(jobs, left) * self.jobs.work_us[jobs]
 
     def samples_per_s(self, jobs: IntArray) -> FloatArray:
         """Samples each running elastic job trains per second, restart pauses left out; else 0."""
@@ -173,30 +173,30 @@ class View:
         """How many times as long the slowest worker of each elastic job takes as the others, >= 1."""
         self._demand_sight("slow_workers")
         assert self._elastic is not None, "only in worlds of elastic jobs, see Policy.elastic"
-        return self._elastic.straggling[jobs]
+        return read_only(self._elastic.straggling)[jobs]
 
     def losses(self, jobs: IntArray, first: IntArray) -> Losses:
         """Losses of elastic jobs at the ends of their epochs so far, from epoch number ``first`` on."""
         self._demand_sight("losses")
         assert self._elastic is not None, "only in worlds of elastic jobs, see Policy.elastic"
         left = np.empty(len(jobs))
-        work_left_of(self._ledger, jobs, self.now_us, left)
+        work_left_of(self._ledger, jobs.copy(), self.now_us, left)
         return self._elastic.losses(jobs, first, left)
 
     def executed_us(self, jobs: IntArray) -> IntArray:
         """Microseconds in which each job has made progress."""
         self._demand_sight("attained_service")
         ran = np.empty(len(jobs), dtype=np.int64)
-        executed_of(self._ledger, jobs, self.now_us, ran)
+        executed_of(self._ledger, jobs.copy(), self.now_us, ran)
         return ran
 
     def first_start_us(self, jobs: IntArray) -> IntArray:
         """First start of each job, `NEVER_US` before it."""
-        return self._ledger.first_start[jobs]
+        return read_only(self._ledger.first_start)[jobs]
 
     def last_stop_us(self, jobs: IntArray) -> IntArray:
         """When each job last lost its servers, `NEVER_US` before it has."""
-        return self._ledger.last_stop[jobs]
+        return read_only(self._ledger.last_stop)[jobs]
 
     def pause_left_us(self, jobs: IntArray) -> IntArray:
         """What is left of each running job's restart pause."""

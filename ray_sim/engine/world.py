@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ray_sim.engine.chunk_world import CHUNK_RESOURCES, ChunkWorld, chunk_world
-from ray_sim.engine.deadlines import deadlines_us
-from ray_sim.engine.shop import Partition, build_shop
-from ray_sim.engine.training_world import (
-    Form,
+from ray_sim.engine.kinds.chunked.deadlines import deadlines_us
+from ray_sim.engine.kinds.chunked.world import CHUNK_RESOURCES, ChunkWorld, chunk_world
+from ray_sim.engine.kinds.elastic.world import (
     Stragglers,
     TrainingWorld,
     beyond_capacity,
     row_bound,
     training_world,
 )
-from ray_sim.engine.world_parameters import EVEN, WORLD_PARAMETERS, check_truth
+from ray_sim.engine.limits import check_clock, check_jobs, check_servers
+from ray_sim.engine.shop import Partition, build_shop
+from ray_sim.engine.world_parameters import WORLD_PARAMETERS, check_truth
 from ray_sim.kernels.arrays import Outages, Shop
 from ray_sim.kernels.shop import judge_capacity
 from ray_sim.model.cluster import Cluster
-from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import JobTable
-from ray_sim.model.parameter_blocks import BlockRule
 from ray_sim.model.parameters import Value, resolve
+from ray_sim.model.training_truth import Form
 from ray_sim.model.truth import RigidTruth, Truth
 from ray_sim.model.units import (
     NEVER_US,
@@ -70,6 +69,8 @@ class World:
     """(J,) deadlines of chunked jobs, from the first submission on, if they have any."""
     training: TrainingWorld | None = None
     """Where jobs are elastic: what they ask for, and what delays them."""
+    params: Mapping[str, object] = field(default_factory=dict)
+    """The values of world parameters that it was built with, as they were given."""
 
     @property
     def rigid(self) -> bool:
@@ -133,12 +134,16 @@ def build_world(
     InvalidScenarioError, UnknownNameError : a parameter or the partition is not possible
     InvalidInputError : numbers of jobs that cannot be
     """
+    check_jobs(table)
+    check_servers(cluster)
     if table.utility is not None:
         check_utility(table.utility)
     values = resolve("the world", WORLD_PARAMETERS, params or {})
     slot_us, nodes = _us(values["slot_s"]), values["optimum_nodes"]
     assert nodes is None or isinstance(nodes, int)
     check_truth(values)
+    if values["truth"] == "rigid":
+        check_clock(table, cluster.speed)
     cluster = _overcommitted(cluster, values["overcommit"])
     chunks, due_us, training = None, None, _training_world(table, cluster, values)
     if training is None:
@@ -183,6 +188,7 @@ def build_world(
         chunks=chunks,
         due_us=due_us,
         training=training,
+        params=dict(params or {}),
     )
 
 
@@ -194,6 +200,8 @@ def _training_world(table: JobTable, cluster: Cluster, values: Mapping[str, Valu
     probability, slowdown = values["straggler_probability"], values["straggler_slowdown"]
     assert isinstance(probability, float)
     assert isinstance(slowdown, float)
+    request_s = values["request_s"]
+    assert isinstance(request_s, float)
     every_us = _us(values["straggler_every_s"])
     assert every_us is not None
     return training_world(
@@ -203,7 +211,8 @@ def _training_world(table: JobTable, cluster: Cluster, values: Mapping[str, Valu
         nic=str(values["nic"]),
         stragglers=Stragglers(probability, slowdown, every_us) if probability > 0 else None,
         data_move_us=_us(values["data_move_s"]) or 0,
-        block_rule=None if values["parameter_blocks"] == EVEN else BlockRule(str(values["parameter_blocks"])),
+        parameter_blocks=str(values["parameter_blocks"]),
+        request_s=request_s,
     )
 
 
@@ -212,7 +221,9 @@ def _overcommitted(cluster: Cluster, factor: Value) -> Cluster:
     assert isinstance(factor, float)
     if factor == 1:
         return cluster
-    return replace(cluster, capacity=scaled_down(cluster.capacity, factor))
+    promised = replace(cluster, capacity=scaled_down(cluster.capacity, factor))
+    check_servers(promised)
+    return promised
 
 
 def _outages(cluster: Cluster, origin_us: int, grid_us: int) -> tuple[Outages, BoolArray]:
@@ -234,12 +245,7 @@ def _outages(cluster: Cluster, origin_us: int, grid_us: int) -> tuple[Outages, B
 
 
 def _us(seconds: Value) -> int | None:
-    if not isinstance(seconds, (int, float)):
-        return None
-    us = int(seconds_to_us(seconds))
-    if us == 0 and seconds > 0:
-        raise InvalidScenarioError(f"a time of {seconds:g} s is below the clock's microsecond")
-    return us
+    return int(seconds_to_us(seconds)) if isinstance(seconds, (int, float)) else None
 
 
 def _beyond_capacity(shop: Shop, training: TrainingWorld | None) -> IntArray:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ray_sim.model.errors import InvalidScenarioError
-from ray_sim.model.parameter_blocks import BlockRule
+from ray_sim.model.parameter_blocks import EVEN, BlockRule
 from ray_sim.model.parameters import Parameter, Value
 
-EVEN = "even"
-"""No rule for blocks: equal slices."""
+MAX_FACTOR = 1000.0
+"""The largest factor on speeds and capacities; with it, sums over a cluster still fit in 64 bits."""
 
 WORLD_PARAMETERS = (
     Parameter(
@@ -36,6 +36,7 @@ WORLD_PARAMETERS = (
         "factor on what every server offers: above 1, more is promised than there is",
         minimum=0.0,
         exclusive=True,
+        maximum=MAX_FACTOR,
     ),
     Parameter(
         "horizon_s",
@@ -63,7 +64,7 @@ WORLD_PARAMETERS = (
         "elastic jobs train as fast as their workers, parameter servers and their places allow; pd_ors: the "
         "same in the form of one paper; a_online: chunks are trained by workers, each for a time of its own, "
         "while the job has a parameter server",
-        source="3.1, 1.1, 2.1",
+        source="docs/training.md#speed; docs/models/a_online.md#problem; Peng et al., Yu et al., Wang et al.",
         choices=("rigid", "placement", "pd_ors", "a_online"),
     ),
     Parameter(
@@ -72,19 +73,29 @@ WORLD_PARAMETERS = (
         "per_task",
         "what has a job's bandwidth to itself under truth=placement. per_task: each worker and parameter "
         "server; per_server: all on a server together; per_link: each pair of them",
-        source="3.2",
+        source="docs/training.md#placement-the-general-form",
         choices=("per_task", "per_server", "per_link"),
     ),
     Parameter(
         "parameter_blocks",
         "choice",
         EVEN,
-        "how the parameters of a model go to its parameter servers under truth=placement. even: in equal "
-        "slices; the others deal out its blocks, and the fullest server counts. paa: Optimus's algorithm; "
-        "mxnet: blocks below 10^6 parameters go whole to a random server, others evenly to all; tensorflow: "
-        "whole blocks in turn",
-        source="3.2",
+        "how the parameters of a model go to its parameter servers under truth=placement, unless the policy "
+        "has a rule of its own. even: in equal slices; the others deal out its blocks, and the fullest "
+        "server counts. paa: Optimus's algorithm; mxnet: blocks below 10^6 parameters go whole to a random "
+        "server, others evenly to all; tensorflow: whole blocks in turn",
+        source="docs/training.md#parameter-blocks; Peng et al., EuroSys 2018, section 5.3",
         choices=(EVEN, *BlockRule),
+    ),
+    Parameter(
+        "request_s",
+        "float",
+        0.0,
+        "time that each request for parameters takes the worker that makes it and the parameter server that "
+        "serves it under truth=placement, there and back; a worker makes one for each block, or piece of one",
+        unit="s",
+        source="docs/training.md#parameter-blocks; Peng et al., EuroSys 2018: PAA makes few requests",
+        minimum=0.0,
     ),
     Parameter(
         "straggler_probability",
@@ -92,7 +103,7 @@ WORLD_PARAMETERS = (
         0.0,
         "probability with which a worker of a running elastic job becomes slow, every straggler_every_s; it "
         "stays slow until the job is placed anew",
-        source="3.2",
+        source="docs/models/optimus.md#slow-workers",
         minimum=0.0,
         maximum=1.0,
     ),
@@ -101,8 +112,9 @@ WORLD_PARAMETERS = (
         "float",
         3.0,
         "how many times as long a slow worker takes",
-        source="3.2: slower than half of the median",
+        source="docs/models/optimus.md#slow-workers; Peng et al.: slower than half of the median",
         minimum=1.0,
+        maximum=MAX_FACTOR,
     ),
     Parameter(
         "straggler_every_s",
@@ -110,7 +122,7 @@ WORLD_PARAMETERS = (
         600.0,
         "time between two occasions at which workers become slow",
         unit="s",
-        source="3.1, the scheduling interval",
+        source="docs/models/optimus.md#problem; the scheduling interval of Peng et al., 600 s",
         minimum=0.0,
         exclusive=True,
     ),
@@ -121,7 +133,7 @@ WORLD_PARAMETERS = (
         "time to move all data of an elastic job; when its number of workers changes, the share that goes to "
         "other workers delays it, beside restart_cost_s",
         unit="s",
-        source="3",
+        source="docs/engine.md#elastic-jobs",
         minimum=0.0,
     ),
     Parameter(
@@ -129,7 +141,7 @@ WORLD_PARAMETERS = (
         "choice",
         "whole",
         "what chunk lengths and upload ends are rounded up to. whole: slots; fractional: microseconds",
-        source="2.5 C6",
+        source="docs/models/a_online.md#our-choices, C6",
         choices=("whole", "fractional"),
     ),
     Parameter(
@@ -137,9 +149,9 @@ WORLD_PARAMETERS = (
         "float",
         1.0,
         "factor on the mini-batches that every worker trains in a time; bounds stay those of 1",
-        source="2.2, speed augmentation 1 + eps",
-        minimum=0.0,
-        exclusive=True,
+        source="docs/models/a_online.md#problem; Wang et al., speed augmentation 1 + eps",
+        minimum=1 / MAX_FACTOR,
+        maximum=MAX_FACTOR,
     ),
     Parameter(
         "preemption_cost_s",
@@ -148,7 +160,7 @@ WORLD_PARAMETERS = (
         "chunks: time that a chunk needs its worker longer each time it has lost it to another in the midst "
         "of progress; rounded up like its length",
         unit="s",
-        source="0: 2.1, preemption costs nothing",
+        source="docs/models/a_online.md#problem; preemption is free in Wang et al.",
         minimum=0.0,
     ),
     Parameter(
@@ -166,7 +178,7 @@ WORLD_PARAMETERS = (
         None,
         "the utility certificate also has the exact optimum in whole slots, searched with at most so many "
         "nodes; for few jobs, slots and servers under truth=pd_ors. none = it has not",
-        source="1.3",
+        source="docs/models/certificates.md#exact-optimum; Yu et al. compare with an offline optimum",
         minimum=1,
     ),
 )
@@ -186,6 +198,7 @@ _ONLY_UNDER: dict[str, tuple[tuple[str, ...], str]] = {
     "checkpoint_s": (_WHOLE_JOBS, "a chunk that loses its server begins anew"),
     "nic": (("placement",), "is about the places of elastic jobs"),
     "parameter_blocks": (("placement",), "is about the parameter servers of elastic jobs"),
+    "request_s": (("placement",), "is about the parameter servers of elastic jobs"),
     "straggler_probability": _ELASTIC,
     "straggler_slowdown": _ELASTIC,
     "straggler_every_s": _ELASTIC,

@@ -13,20 +13,24 @@ from typing import TypeVar
 import numpy as np
 
 from ray_sim.engine.world_parameters import WORLD_PARAMETERS
-from ray_sim.experiments.documents import read_text
 from ray_sim.model.availability import Availability
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidClusterError, InvalidScenarioError, problems_text
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
+from ray_sim.model.text import number_of
 from ray_sim.model.units import MAX_TIME_S, US_PER_S, seconds_to_us
-from workloads.files import replacing
+from workloads.documents import read_text
+from workloads.files import is_signed, replacing, signed
 from workloads.sources import Source
 
 COLUMNS = ("time_s", "server", "event")
 
 EVENTS = {"add": True, "repair": True, "remove": False, "fail": False}
 """Whether the server is there after each event."""
+
+MAX_FAILURES = 1_000_000
+"""The most failures drawn for a cluster, about; more make a file that nothing reads."""
 
 MAX_PROBLEMS = 20
 """Problems of one file that are printed; the rest is counted."""
@@ -60,8 +64,9 @@ def with_availability(cluster: Cluster, path: Source | None) -> Cluster:
 def read_availability(path: Source, cluster: Cluster) -> Availability:
     """Changes of servers from a CSV file, by path or URL, with the columns time_s, server and event.
 
-    Lines may be in any order; of one instant they happen in the order written. The events of a
-    server alternate: what is there fails or is removed, what is not is repaired or added.
+    Lines that begin with # are comments. Lines may be in any order; of one instant they happen in the
+    order written. The events of a server alternate: what is there fails or is removed, what is not is
+    repaired or added.
 
     Raises
     ------
@@ -97,13 +102,13 @@ def _rows(path: Source, cluster: Cluster, problems: list[str]) -> Iterator[tuple
                 f"{path}: line 1: expected the columns {', '.join(COLUMNS)}, got {', '.join(header)}"
             )
         for cells in reader:
-            if not cells:
+            if not cells or cells[0].startswith("#"):
                 continue
             row = dict(zip(header, map(str.strip, cells), strict=False))
             faults = list(_faults(row, index)) if len(cells) == len(header) else ["has not 3 cells"]
             problems += [f"line {reader.line_num}: {fault}" for fault in faults]
             if not faults:
-                time_us = int(seconds_to_us(float(row["time_s"])))
+                time_us = int(seconds_to_us(number_of(row["time_s"])))
                 yield reader.line_num, time_us, index[row["server"]], EVENTS[row["event"]]
     except csv.Error as failure:
         raise InvalidClusterError(f"{path}: line {reader.line_num}: is not valid CSV: {failure}") from failure
@@ -111,7 +116,7 @@ def _rows(path: Source, cluster: Cluster, problems: list[str]) -> Iterator[tuple
 
 def _faults(row: Mapping[str, str], index: Mapping[str, int]) -> Iterator[str]:
     try:
-        time_s = float(row["time_s"])
+        time_s = number_of(row["time_s"])
     except ValueError:
         time_s = math.nan
     if not 0 <= time_s <= MAX_TIME_S:
@@ -140,8 +145,8 @@ def write_failures(
     for time_us, server, up in zip(failures.time_us.tolist(), failures.server, failures.up, strict=True):
         time_s = f"{time_us // US_PER_S}.{time_us % US_PER_S:06d}"
         lines.append(f"{time_s},{_quoted(cluster.server_names[server])},{words[0] if up else words[1]}")
-    with replacing(path) as temporary:
-        temporary.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    with replacing(path, is_signed) as temporary:
+        temporary.write_bytes(signed("\n".join([*lines, ""]).encode()))
 
 
 def _quoted(name: str) -> str:
@@ -167,6 +172,13 @@ def draw_failures(
     if not 0 <= from_s < until_s <= MAX_TIME_S:
         raise InvalidScenarioError(
             f"--from-s {from_s:g} --until-s {until_s:g}: must be rising, from 0 to {MAX_TIME_S}"
+        )
+    expected = len(cluster) * (until_s - from_s) / (mtbf_s + repair_s)
+    if expected > MAX_FAILURES:
+        raise InvalidScenarioError(
+            f"--mtbf-s {mtbf_s:g} --repair-s {repair_s:g}: about {expected:.3g} failures in all, at most "
+            f"{MAX_FAILURES:,} can be drawn; make these times longer, or the span from --from-s to --until-s"
+            " shorter"
         )
     rows: list[tuple[int, int, bool]] = []
     for server in range(len(cluster)):

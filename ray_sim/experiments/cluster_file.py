@@ -13,12 +13,13 @@ import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 import cluster_specs
+from ray_sim.engine.limits import SPEEDS
 from ray_sim.experiments.availability_file import with_availability
-from ray_sim.experiments.documents import dotted_problems, parse_yaml, read_text
 from ray_sim.model.cluster import Cluster, ServerKind, memory_mib, slots_per_gpu
 from ray_sim.model.errors import InvalidClusterError, UnknownNameError, problems_text
 from ray_sim.model.units import IntArray, capacity_quanta
-from workloads.sources import Source, beside, is_url, name_of
+from workloads.documents import dotted_problems, parse_yaml, read_text
+from workloads.sources import Source, beside, check_url, is_url, name_of
 
 MAX_SERVERS = 1_000_000
 """The largest cluster; more is a slip of the keyboard."""
@@ -49,7 +50,7 @@ def _printable(text: str) -> str:
 Label = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_printable)]
 Amount = Annotated[float, Field(ge=0, le=MAX_AMOUNT, allow_inf_nan=False)]
 Slots = Annotated[int, Field(ge=0, le=MAX_SLOTS)]
-Speed = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
+Speed = Annotated[float, Field(ge=SPEEDS[0], le=SPEEDS[1], allow_inf_nan=False)]
 
 
 class _Entry(BaseModel):
@@ -138,6 +139,7 @@ def bundled_clusters() -> dict[str, Path]:
 
 def _find(ref: Source) -> Source:
     if is_url(ref):
+        check_url(str(ref), InvalidClusterError)
         return ref
     path = Path(ref)
     try:

@@ -21,6 +21,10 @@ class ClusterSummary:
 
     name: str
     servers: int
+    coming_and_going: int
+    """Servers that are not there all the time."""
+    there_at_first: int
+    """Servers that are there before all changes."""
     capacity: dict[str, float]
     """Total of each resource, in its unit."""
     servers_by_gpus: dict[str, int]
@@ -54,10 +58,19 @@ class ClusterSummary:
         return [
             ("cluster", self.name),
             ("servers", _number(self.servers)),
+            *self._presence_rows(),
             *totals,
             *((label, _number(count)) for label, count in slots.items() if count is not None),
             *((label, listing) for label, listing in parts if listing),
             ("speed", speed),
+        ]
+
+    def _presence_rows(self) -> list[tuple[str, str]]:
+        if not self.coming_and_going:
+            return []
+        return [
+            ("servers that come and go", _number(self.coming_and_going)),
+            ("servers there at first", _number(self.there_at_first)),
         ]
 
     def to_dict(self) -> dict[str, object]:
@@ -70,9 +83,13 @@ def describe_cluster(cluster: Cluster) -> ClusterSummary:
     units = np.array([QUANTA_PER_UNIT[resource] for resource in cluster.resources])
     totals = cluster.capacity.sum(axis=0) / units
     gpus = cluster.capacity[:, cluster.resources.index("gpu")] / QUANTA_PER_UNIT["gpu"]
+    changes = cluster.availability
+    there = len(cluster) if changes is None else int(changes.at_first(len(cluster)).sum())
     return ClusterSummary(
         name=cluster.name,
         servers=len(cluster),
+        coming_and_going=0 if changes is None else len(np.unique(changes.server)),
+        there_at_first=there,
         capacity=dict(zip(cluster.resources, totals.tolist(), strict=True)),
         servers_by_gpus=_servers_by(gpus),
         servers_by_kind=dict(Counter(kind.value for kind in cluster.kind)),

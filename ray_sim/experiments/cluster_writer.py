@@ -11,11 +11,11 @@ from ray_sim.experiments.cluster_file import FIELD_OF_RESOURCE
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.units import QUANTA_PER_UNIT
-from workloads.files import replacing, require_folder_of
+from workloads.files import is_signed, replacing, require_replaceable, signed
 
 
 def check_cluster_path(path: Path) -> None:
-    """Raise unless a cluster can be written there.
+    """Raise unless a cluster can be written there, with the table of when its servers come and go.
 
     Raises
     ------
@@ -23,7 +23,8 @@ def check_cluster_path(path: Path) -> None:
     """
     if path.suffix not in (".yaml", ".yml"):
         raise InvalidInputError(f"{path}: a cluster is written as YAML; name a file that ends in .yaml")
-    require_folder_of(path)
+    require_replaceable(path, is_signed)
+    require_replaceable(availability_path(path), is_signed)
 
 
 def write_cluster(cluster: Cluster, path: Path) -> None:
@@ -43,9 +44,9 @@ def write_cluster(cluster: Cluster, path: Path) -> None:
         lines.append(f"availability: {json.dumps(table.name)}")
     if types := sorted({gpu_type for gpu_type in cluster.gpu_type if gpu_type is not None}):
         lines += ["gpu_types:", *(f"  {json.dumps(gpu_type)}: {{speed: 1}}" for gpu_type in types)]
-    with replacing(path) as temporary:
+    with replacing(path, is_signed) as temporary:
         text = "\n".join([*lines, "servers:", *_servers(cluster), ""])
-        temporary.write_text(text, encoding="utf-8", newline="\n")
+        temporary.write_bytes(signed(text.encode()))
 
 
 def availability_path(path: Path) -> Path:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from operator import itemgetter
-from pathlib import Path
 
 import polars as pl
 
-from ray_sim.experiments.stored_runs import FoundRun, Missing, find_runs
+from ray_sim.experiments.result_files import read_table
+from ray_sim.experiments.stored_runs import FoundRun, Missing, differing_versions, find_runs
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from ray_sim.model.units import seconds_to_us
 from ray_sim.reports.breakdown import (
@@ -23,6 +24,8 @@ from ray_sim.reports.breakdown import (
     jobs_in_system,
 )
 from ray_sim.reports.compare import GroupComparison, compare_policies, find_baseline, lower_is_better
+from ray_sim.reports.cover import Cover, shortfall
+from workloads.progress import Progress, silent
 
 METRIC = "jct_s.mean"
 """What is compared unless said otherwise."""
@@ -56,6 +59,10 @@ class ComparisonReport:
     missing: tuple[Missing, ...]
     notes: tuple[str, ...]
     """What was left out."""
+    differing_versions: tuple[str, ...]
+    """Packages and source of which the runs have several versions, a line for each."""
+    cover: Cover | None
+    """Where intervals over the fewest seeds of a comparison fall short of 95 %."""
 
     def to_dict(self) -> dict[str, object]:
         """Plain nested dict for JSON."""
@@ -69,6 +76,7 @@ def compare_results(
     by: Iterable[str] = (),
     *,
     settings: bool = False,
+    progress: Progress = silent,
 ) -> ComparisonReport:
     """Compare the policies among stored results; the order of the sources does not matter.
 
@@ -80,6 +88,7 @@ def compare_results(
     by : names of `By`, what to break completion times down by, whatever the metric
     settings : compare the settings of each policy instead; in the report, settings and policies have then
         changed places
+    progress : gets the runs that were read, and those whose jobs were read to break them down
 
     Raises
     ------
@@ -88,7 +97,7 @@ def compare_results(
     """
     kinds = [_kind(name) for name in dict.fromkeys(by)]
     names = sorted(set(sources))
-    runs, missing = find_runs(names)
+    runs, missing = find_runs(names, progress)
     compared, place = ("settings", "policy") if settings else ("policies", "setting")
     runs = [_turned(run) for run in runs] if settings else runs
     known = {key for run in runs for key in run.summary.flat()}
@@ -96,7 +105,8 @@ def compare_results(
         raise UnknownNameError("metric", metric, known)
     if runs and baseline is not None:
         baseline = find_baseline(baseline, {run.entry.policy for run in runs})
-    groups, notes = _compare_places(runs, metric, baseline, kinds, compared)
+    read = _counter(progress, len(runs), "jobs of runs")
+    groups, notes = _compare_places(runs, metric, baseline, kinds, compared, read)
     if not groups:
         facts = [f"finished runs: {len(runs)}; failed or missing: {len(missing)}", *notes]
         raise InvalidInputError(
@@ -112,13 +122,27 @@ def compare_results(
         groups=tuple(groups),
         missing=tuple(missing),
         notes=tuple(notes),
+        differing_versions=tuple(differing_versions(runs)),
+        cover=_cover(groups),
     )
+
+
+def _cover(groups: Iterable[Group]) -> Cover | None:
+    compared = (each for group in groups for each in group.comparison.policies)
+    seeds = [each.pairs for each in compared if each.interval]
+    return shortfall(min(seeds)) if seeds else None
 
 
 def _turned(run: FoundRun) -> FoundRun:
     """The run with its setting in the place of its policy, and the other way round."""
     entry = replace(run.entry, policy=run.entry.setting or "defaults", setting=run.entry.policy)
     return replace(run, entry=entry, policy=run.setting, setting=run.policy)
+
+
+def _counter(progress: Progress, total: int, step: str) -> Callable[[], None]:
+    """Counts one more at each call, and reports it."""
+    numbers = itertools.count(1)
+    return lambda: progress(next(numbers), total, step)
 
 
 def _kind(name: str) -> By:
@@ -128,7 +152,12 @@ def _kind(name: str) -> By:
 
 
 def _compare_places(
-    runs: Sequence[FoundRun], metric: str, baseline: str | None, kinds: Sequence[By], compared: str
+    runs: Sequence[FoundRun],
+    metric: str,
+    baseline: str | None,
+    kinds: Sequence[By],
+    compared: str,
+    read: Callable[[], None],
 ) -> tuple[list[Group], list[str]]:
     """A group per place with something to compare, by its labels, and a note on all that is left out."""
     places: dict[tuple[str, str, str], list[FoundRun]] = {}
@@ -152,7 +181,7 @@ def _compare_places(
         if not any(each.pairs for each in comparison.policies):
             notes.append(f"{where}: left out, {comparison.baseline} has no seed in common with the others")
             continue
-        groups.append(_group(labels, comparison, members, kinds, by_job=len(runs) == 2))
+        groups.append(_group(labels, comparison, members, kinds, read, by_job=len(runs) == 2))
     return groups, notes
 
 
@@ -184,13 +213,15 @@ def _group(
     comparison: GroupComparison,
     runs: Sequence[FoundRun],
     kinds: Sequence[By],
+    read: Callable[[], None],
     *,
     by_job: bool,
 ) -> Group:
     """A group with what the jobs of its runs say, as far as it is asked for."""
 
     def jobs_of(policy: str) -> pl.DataFrame:
-        return _jobs([run for run in runs if run.entry.policy == policy], with_load=By.LOAD in kinds)
+        own = [run for run in runs if run.entry.policy == policy]
+        return _jobs(own, read, with_load=By.LOAD in kinds)
 
     breakdowns: list[Breakdown] = []
     jobs: JobComparison | None = None
@@ -204,25 +235,17 @@ def _group(
     return Group(*labels, comparison, tuple(breakdowns), jobs)
 
 
-def _jobs(runs: Iterable[FoundRun], *, with_load: bool) -> pl.DataFrame:
+def _jobs(runs: Iterable[FoundRun], read: Callable[[], None], *, with_load: bool) -> pl.DataFrame:
     """The counted jobs of a policy's runs in order of seed, with `seed` and, if asked for, `in_system`."""
     frames = []
     for run in sorted(runs, key=lambda run: run.entry.seed or 0):
-        jobs = _frame(run.directory / "jobs.parquet", JOB_COLUMNS)
+        jobs = read_table(run.directory, "jobs").select(JOB_COLUMNS)
         if with_load:
-            timeline = _frame(run.directory / "timeline.parquet", ("time_s", "waiting", "running"))
+            timeline = read_table(run.directory, "timeline")
             present = jobs_in_system(jobs["submit_s"].to_numpy(), timeline)
             jobs = jobs.with_columns(in_system=pl.Series(present))
         if run.trim is not None:
             jobs = jobs.filter(run.trim.counted(seconds_to_us(jobs["submit_s"].to_numpy())))
         frames.append(jobs.with_columns(seed=pl.lit(run.entry.seed, pl.Int64)))
+        read()
     return pl.concat(frames)
-
-
-def _frame(path: Path, columns: Sequence[str]) -> pl.DataFrame:
-    try:
-        return pl.read_parquet(path, columns=list(columns))
-    except OSError as error:
-        raise InvalidInputError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except pl.exceptions.PolarsError as error:
-        raise InvalidInputError(f"{path}: damaged: {str(error).splitlines()[0]}") from error

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import json
 import platform
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from functools import cache
 from importlib.metadata import version
-from pathlib import Path
 
 from ray_sim import __version__
 from ray_sim.engine.world_parameters import uses_seed
@@ -18,21 +16,25 @@ from ray_sim.experiments.availability_file import WORLD, split_world, with_avail
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.experiments.result_files import RESULT_FORMAT
 from ray_sim.experiments.scenario import Scenario, Value
+from ray_sim.experiments.source_digest import code_sha256, policy_sha256
 from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.model.cluster import Cluster
+from ray_sim.model.parameter_blocks import BlockRule
 from ray_sim.model.parameters import resolve
 from ray_sim.model.units import IntArray
 from ray_sim.policies.registry import create_policy
 from workloads.files import require_file, sha256
-from workloads.horizon_request import HorizonRequest
 from workloads.schema import SCHEMA_VERSION
-from workloads.training_draws import TrainingDraws
+from workloads.synthetic.horizon_request import HorizonRequest
+from workloads.training.profile import TrainingDraws
 
 SHORT = 16
 """Characters of a content hash that name a directory: 64 bits, enough for any store."""
 
 
 _INPUT_DIGESTS = ("workload_sha256", "training_sha256", "cluster_sha256")
+_CODE = ("code_sha256", "policy_source_sha256", "ray_sim", "result_format")
+"""Facts about the code, which change while the scenario stays the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,11 @@ class Content:
         return _sha256_json(self.facts)
 
     @property
+    def scenario_hash(self) -> str:
+        """The same of the facts that are not about code: results of other code have it in common."""
+        return _sha256_json({key: fact for key, fact in self.facts.items() if key not in _CODE})
+
+    @property
     def seed(self) -> int | None:
         """The seed, null where it plays no part."""
         return None if self.seed_free else self.scenario.seed
@@ -60,6 +67,8 @@ class Content:
         scenario = self.scenario
         return {
             "content_hash": self.content_hash,
+            "scenario_hash": self.scenario_hash,
+            "code": {key: self.facts[key] for key in ("code_sha256", "policy_source_sha256")},
             "inputs": {
                 "workload": scenario.workload.model_dump(exclude_none=True),
                 "cluster": scenario.cluster,
@@ -159,6 +168,7 @@ class Inputs:
             "partition": scenario.partition,
             "trim": scenario.trim and scenario.trim.model_dump(),
             "seed": None if seed_free else scenario.seed,
+            "code_sha256": code_sha256(),
             "ray_sim": __version__,
             "result_format": RESULT_FORMAT,
             "workload_schema": SCHEMA_VERSION,
@@ -171,8 +181,8 @@ class Inputs:
             policy = create_policy(scenario.policy, scenario.params)
             self._policies[key] = _PolicyFacts(
                 resolve(scenario.policy, policy.parameters, scenario.params),
-                _source_sha256(type(policy)),
-                policy.uses_seed,
+                policy_sha256(type(policy)),
+                policy.uses_seed or policy.parameter_blocks == BlockRule.MXNET,
             )
         return self._policies[key]
 
@@ -204,19 +214,11 @@ def _listed(column: IntArray | None) -> list[int] | None:
 
 @cache
 def versions() -> dict[str, str]:
-    """Versions that a reader needs to get the same bytes again."""
-    packages = {name: version(name) for name in ("numpy", "numba", "polars")}
+    """Versions that a reader needs to get the same bytes again; HiGHS is scipy's own."""
+    packages = {name: version(name) for name in ("numpy", "numba", "polars", "scipy")}
     return {"python": platform.python_version(), "ray_sim": __version__, **packages}
 
 
 def _sha256_json(content: object) -> str:
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _source_sha256(policy: type) -> str | None:
-    """Hash of the file of a user's own policy: unlike ours, it changes without a version."""
-    if policy.__module__.split(".")[0] == "ray_sim":
-        return None
-    source = inspect.getsourcefile(policy)
-    return sha256(Path(source)) if source else None

@@ -11,10 +11,13 @@ from ray_sim.kernels.shop import FITS
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.job import JobTable
 from ray_sim.model.units import US_PER_S, BoolArray, FloatArray, IntArray
-from ray_sim.solvers.fluid import backlog_at, fluid_backlog
+from ray_sim.solvers.fluid import PoolRate, backlog_at, fluid_backlog
 
 DAY_US = 86_400 * US_PER_S
 HOUR_US = 3_600 * US_PER_S
+
+_NOTHING = 1e-12
+"""Share of all servers that rounding may leave of none."""
 
 MAX_PERIODS = 1_000
 """Of more days than this, so many are put together that no more periods are left."""
@@ -28,8 +31,8 @@ class Backlog:
     """
 
     at_last_submission_h: float
-    drain_h: float
-    """Hours that the servers take for that at least."""
+    drain_h: float | None
+    """Hours that the servers take for that at least; null if those that are there then never do it."""
     most_h: float
     most_at_s: float
     """Since the first submission."""
@@ -41,22 +44,33 @@ class Backlog:
 class ResourceLoad:
     """What the jobs that fit ask of one resource, and what the servers offer of it.
 
-    Servers of speed v do the work of v traced seconds in a second. A load is work over what they can do in
-    the time: of the whole span, of a period, of an hour.
+    Servers of speed v do the work of v traced seconds in a second, and none while they are not there. A load
+    is work over what they can do in the time: of the whole span, of a period, of an hour. It is null where
+    that is nothing.
     """
 
     capacity: float
-    """Times speed, in the resource's unit."""
+    """Of all servers, times speed, in the resource's unit."""
+    mean_capacity: float
+    """Of those that are there, on average over the span; without a span at the first submission."""
     work_h: float
     """Demand x traced run time, in the unit x hours."""
     offered_load: float | None
-    """Over the span; null where that is 0, or there is none of the resource."""
-    by_period: list[float]
+    """Over the span."""
+    by_period: list[float | None]
     """By period of submission."""
-    peak_hour_load: float
+    peak_hour_load: float | None
     peak_hour_s: float
     """When the hour begins that brings the most work, since the first submission."""
-    backlog: Backlog
+    backlog: Backlog | None
+    """Null where jobs train in chunks or with changing numbers of workers, of which it is not true."""
+
+    @property
+    def overloaded(self) -> bool:
+        """Whether more is asked for than there is, or never done by the servers that are left."""
+        if self.backlog is None:
+            return False
+        return (self.offered_load or 0.0) > 1 or self.backlog.drain_h is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +91,9 @@ class PartitionLoad:
 
     @property
     def overload(self) -> tuple[str, ResourceLoad] | None:
-        """That resource, where more of it is asked for than there is."""
-        return self.worst if self.worst and (self.worst[1].offered_load or 0.0) > 1 else None
+        """The first resource that is `overloaded`, in order of falling load."""
+        loads = sorted(self.resources.items(), key=lambda pair: -(pair[1].offered_load or 0.0))
+        return next((pair for pair in loads if pair[1].overloaded), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +109,12 @@ class ClusterLoad:
     """Every job keeps to the servers of its vc; null unless all servers bear one, and some jobs."""
     outside_vcs: int
     """Jobs without a vc, or of one without servers; 0 where `vcs` is null."""
+    whole_jobs: bool
+    """Whether the workload says nothing of how jobs train in chunks or with other numbers of workers."""
 
 
 def offered_load(table: JobTable, cluster: Cluster) -> ClusterLoad:
-    """The load of rigid jobs on a cluster whose servers are all there all the time.
+    """The load of rigid jobs on a cluster, whose servers may come and go.
 
     Parameters
     ----------
@@ -107,14 +124,15 @@ def offered_load(table: JobTable, cluster: Cluster) -> ClusterLoad:
     days = -(-max(span_us, 1) // DAY_US)
     period_us = DAY_US * -(-days // MAX_PERIODS)
     world = build_world(table, cluster)
-    whole = _partition_load(world, 0, period_us)
+    rigid = table.chunk_profile is None and table.training is None
+    whole = _partition_load(world, 0, period_us, rigid)
     vcs, outside = None, 0
     if table.vc_names and all(vc is not None for vc in cluster.vc):
         divided = build_world(table, cluster, partition="vc")
         names = [str(vc) for vc in dict.fromkeys(cluster.vc)]
-        vcs = {name: _partition_load(divided, p, period_us) for p, name in enumerate(names)}
+        vcs = {name: _partition_load(divided, p, period_us, rigid) for p, name in enumerate(names)}
         outside = int((divided.shop.job_part < 0).sum())
-    return ClusterLoad(cluster.name, period_us // US_PER_S, whole, vcs, outside)
+    return ClusterLoad(cluster.name, period_us // US_PER_S, whole, vcs, outside, rigid)
 
 
 def never_fits(world: World) -> BoolArray:
@@ -123,12 +141,12 @@ def never_fits(world: World) -> BoolArray:
     return never
 
 
-def _partition_load(world: World, part: int, period_us: int) -> PartitionLoad:
+def _partition_load(world: World, part: int, period_us: int, rigid: bool) -> PartitionLoad:
     shop, table = world.shop, world.table
     members = shop.job_part == part
     fit = np.flatnonzero(members & ~never_fits(world))
     servers = shop.part_servers[shop.part_ptr[part] : shop.part_ptr[part + 1]]
-    rate = (shop.capacity[servers] * shop.speed[servers][:, None]).sum(axis=0)
+    rate = (shop.capacity * shop.speed[:, None]).astype(np.float64)
     run_us = table.tasks[fit] * table.work_us[fit].astype(np.float64)
     arrivals = _Arrivals(table.submit_us[fit], int(table.submit_us[-1]), period_us)
     return PartitionLoad(
@@ -136,10 +154,36 @@ def _partition_load(world: World, part: int, period_us: int) -> PartitionLoad:
         jobs=int(members.sum()),
         never_fit=int(members.sum()) - len(fit),
         resources={
-            name: _resource_load(arrivals, table.demand[fit, r] * run_us, float(rate[r]), quanta)
+            name: _resource_load(
+                arrivals, table.demand[fit, r] * run_us, _Offer.of(world, servers, rate[:, r]), quanta, rigid
+            )
             for r, (name, quanta) in enumerate(world.resources.items())
         },
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Offer:
+    """What the servers of a partition do in a microsecond, in quanta of one resource."""
+
+    most: float
+    """All of them together."""
+    pool: PoolRate
+    """Those that are there."""
+
+    @classmethod
+    def of(cls, world: World, servers: IntArray, rate: FloatArray) -> _Offer:
+        """Of these servers, given the rate of every server."""
+        outages = world.outages
+        here = np.isin(outages.server, servers)
+        changed = outages.server[here]
+        steps = np.where(outages.up[here], rate[changed], -rate[changed])
+        first = rate[servers[world.there[servers]]].sum()
+        rates = first + np.concatenate([[0.0], np.cumsum(steps)])
+        since = np.concatenate([[0], outages.time[here]]).astype(np.int64)
+        # Sums of speeds such as 0.7 leave a little where nothing is left.
+        most = float(rate[servers].sum())
+        return cls(most, PoolRate(since, np.where(rates > _NOTHING * most, rates, 0.0)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,33 +214,44 @@ class _Arrivals:
         return np.minimum(ends, self.span_us)
 
 
-def _resource_load(arrivals: _Arrivals, work: FloatArray, rate: float, quanta: int) -> ResourceLoad:
-    """Work and rate in quanta x microseconds; a resource of which there is none has no work either."""
-    hours = 1 / (quanta * HOUR_US)
-    able = rate or 1.0
-    peak_hour, peak_work = arrivals.peak_hour(work)
+def _resource_load(
+    arrivals: _Arrivals, work: FloatArray, offer: _Offer, quanta: int, rigid: bool
+) -> ResourceLoad:
+    """Work in quanta x microseconds; a resource of which there is none has no work either."""
+    hours, span_us = 1 / (quanta * HOUR_US), arrivals.span_us
+    able = offer.pool.by(np.array([max(span_us, 1)]))[0]
+    hour, peak_work = arrivals.peak_hour(work)
+    bounds = np.arange(span_us // arrivals.period_us + 2, dtype=np.int64) * arrivals.period_us
+    in_period = np.diff(offer.pool.by(bounds))
+    in_hour = np.diff(offer.pool.by(np.array([hour, hour + 1]) * HOUR_US))[0]
     return ResourceLoad(
-        capacity=rate / quanta,
+        capacity=offer.most / quanta,
+        mean_capacity=float(able) / max(span_us, 1) / quanta,
         work_h=float(work.sum()) * hours,
-        offered_load=float(work.sum()) / (rate * arrivals.span_us) if rate * arrivals.span_us else None,
-        by_period=(arrivals.by_period(work) / (able * arrivals.period_us)).tolist(),
-        peak_hour_load=peak_work / (able * HOUR_US),
-        peak_hour_s=float(peak_hour * 3_600),
-        backlog=_backlog(arrivals, work, able, hours),
+        offered_load=_load(float(work.sum()), able) if span_us else None,
+        by_period=[_load(*pair) for pair in zip(arrivals.by_period(work), in_period, strict=True)],
+        peak_hour_load=_load(peak_work, in_hour),
+        peak_hour_s=float(hour * 3_600),
+        backlog=_backlog(arrivals, work, offer.pool, hours) if rigid else None,
     )
 
 
-def _backlog(arrivals: _Arrivals, work: FloatArray, rate: float, hours: float) -> Backlog:
+def _load(work: float, able: float) -> float | None:
+    return float(work / able) if able > 0 else None
+
+
+def _backlog(arrivals: _Arrivals, work: FloatArray, pool: PoolRate, hours: float) -> Backlog:
     if not len(work):
         work, submit_us = np.zeros(1), np.zeros(1, np.int64)
     else:
         submit_us = arrivals.submit_us
-    backlog = fluid_backlog(submit_us, work, rate)
-    by_period = backlog_at(submit_us, backlog, rate, arrivals.period_ends())
+    backlog = fluid_backlog(submit_us, work, pool)
+    by_period = backlog_at(submit_us, backlog, pool, arrivals.period_ends())
     most = int(backlog.argmax())
+    drain_us = pool.time_for(float(by_period[-1]), arrivals.span_us)
     return Backlog(
         at_last_submission_h=float(by_period[-1]) * hours,
-        drain_h=float(by_period[-1]) / rate / HOUR_US,
+        drain_h=drain_us / HOUR_US if np.isfinite(drain_us) else None,
         most_h=float(backlog[most]) * hours,
         most_at_s=float(submit_us[most]) / US_PER_S,
         by_period_h=(by_period * hours).tolist(),

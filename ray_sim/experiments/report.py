@@ -17,7 +17,10 @@ from ray_sim.model.errors import InvalidInputError
 from ray_sim.reports.page import Page, render
 from ray_sim.reports.run_report import run_page
 from ray_sim.reports.sweep_report import CONFIGURATIONS_SCHEMA, sweep_page
-from workloads.files import replacing, require_folder_of
+from workloads.files import is_signed, replacing, require_replaceable, signed
+
+_COMMENT = b"<!-- ", b" -->"
+"""Around the signature of a report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,11 @@ class ReportFile:
         return {**asdict(self), "report": str(self.report)}
 
 
+def _is_report(path: Path) -> bool:
+    """Whether a file is a report as we wrote it."""
+    return is_signed(path, *_COMMENT)
+
+
 def write_report(source: Path, out: Path) -> ReportFile:
     """Write the report of a run's directory, or of the results of a sweep.
 
@@ -49,7 +57,7 @@ def write_report(source: Path, out: Path) -> ReportFile:
     ------
     InvalidInputError : the directory is neither, a file of it is damaged, or `out` cannot be written
     """
-    require_folder_of(out)  # before the work, not after it
+    require_replaceable(out, _is_report)  # before the work, not after it
     is_run = (source / MANIFEST).is_file()
     if is_run:
         page, counts = _run_page(source), {"done": 1}
@@ -60,8 +68,8 @@ def write_report(source: Path, out: Path) -> ReportFile:
             f"{source}: not a result of ray-sim: neither a run's directory (with {MANIFEST}) "
             f"nor the results of a sweep (with {PLAN})"
         )
-    with replacing(out) as temporary:
-        temporary.write_bytes(render(page))
+    with replacing(out, _is_report) as temporary:
+        temporary.write_bytes(signed(render(page) + b"\n", *_COMMENT))
     done, failed, missing = (counts.get(state, 0) for state in ("done", "failed", "missing"))
     kind = "run" if is_run else "sweep"
     return ReportFile(out, kind, done + failed + missing, done, failed, missing)
@@ -143,5 +151,5 @@ def _line(entry: Entry, errors: dict[str, str | None]) -> dict[str, object]:
     error = errors.get(entry.content_hash)
     state = "missing" if entry.content_hash not in errors else "done" if error is None else "failed"
     short = entry.content_hash[:SHORT]
-    labels = {key: value for key, value in asdict(entry).items() if key != "content_hash"}
+    labels = {key: value for key, value in asdict(entry).items() if not key.endswith("_hash")}
     return {**labels, "state": state, "hash": short, "directory": f"runs/{short}", "error": error}

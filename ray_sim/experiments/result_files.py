@@ -9,7 +9,7 @@ import json
 import shutil
 import tempfile
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,14 +21,15 @@ from pydantic import TypeAdapter, ValidationError
 from ray_sim.model.errors import InvalidInputError, RaySimError, RunFailedError
 from ray_sim.model.result import EVENT_SCHEMA, RunResult, Summary
 from ray_sim.reports.tables import summary_rows
-from workloads.realise import Tally
+from workloads.realisation import Tally
 
-RESULT_FORMAT = 5
+RESULT_FORMAT = 6
 """Version of the files' meaning; part of every content hash."""
 
 MANIFEST = "manifest.json"
 TIMING = "timing.json"
 SUMMARY = "summary.json"
+_SEAL = "sha256"
 _UUID_DIGITS = 32
 _SUMMARY_ADAPTER = TypeAdapter(Summary)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -36,16 +37,30 @@ _FRAMES = ("jobs", "events", "timeline")
 _UNPACKED = {"runtime_resources", "working_dir_files"}
 """Folders in which Ray unpacks the working directory of a job, and which it clears."""
 _CHECKED = (*(f"{name}.parquet" for name in _FRAMES), SUMMARY)
+_OURS = {*_CHECKED, TIMING, MANIFEST}
 
 
 class StoreFullError(RunFailedError):
     """There is no room for a result: no other result will fit either."""
 
 
+_MEND = "run the scenario again, or the sweep with --resume"
+
+
+class ChangedFileError(InvalidInputError):
+    """A file is not as it was written."""
+
+    def __init__(self, path: Path, mend: str = _MEND) -> None:
+        super().__init__(f"{path}: changed since it was written (its SHA-256 differs); {mend}")
+
+
 def encode_result(
     result: RunResult, manifest: Mapping[str, object], wall_s: Mapping[str, float] | None = None
 ) -> dict[str, bytes]:
-    """Every file of the run by name. All but timing.json depend on the run alone.
+    """Every file of the run by name.
+
+    The tables and summary.json depend on the run alone, manifest.json also on paths and versions, and
+    timing.json on the machine.
 
     Parameters
     ----------
@@ -62,39 +77,31 @@ def encode_result(
         "loop_reason": result.loop_reason,
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())},
     }
-    files[TIMING] = json_bytes(_timing(result, wall_s or {}))
-    files[MANIFEST] = json_bytes(complete)
+    files[TIMING] = sealed_json({"content_hash": manifest["content_hash"], **_timing(result, wall_s or {})})
+    files[MANIFEST] = sealed_json(complete)
     return files
 
 
-def write_result(
-    result: RunResult,
-    directory: Path,
-    manifest: Mapping[str, object],
-    wall_s: Mapping[str, float] | None = None,
-) -> None:
+def write_files(directory: Path, files: Mapping[str, bytes]) -> None:
     """Write the files of `encode_result` as a directory that appears whole or not at all.
+
+    An older result is replaced.
 
     Raises
     ------
     InvalidInputError : the directory holds something that is not a result, or cannot be written
     """
-    write_files(directory, encode_result(result, manifest, wall_s))
-
-
-def write_files(directory: Path, files: Mapping[str, bytes]) -> None:
-    """Put a result's files in place, instead of an older result if there is one; see `write_result`."""
     prepare_target(directory)
     replace_files(directory, files)
 
 
 def replace_files(directory: Path, files: Mapping[str, bytes]) -> None:
-    """Put files in place as a directory, instead of whatever is there.
+    """Put files in place as a directory, instead of an older result.
 
     Raises
     ------
     StoreFullError : the disk or the quota is full; what was there before still is
-    InvalidInputError : it cannot be written for another reason
+    InvalidInputError : the directory holds anything else, or cannot be written for another reason
     """
     fresh = _sibling(directory, ".tmp")
     try:
@@ -119,8 +126,19 @@ def _swap(fresh: Path, directory: Path) -> None:
         remove_directory(directory)
 
 
+def require_result_files(directory: Path) -> None:
+    """Raise `InvalidInputError` if the directory holds anything beside a result's own files."""
+    for path in sorted(directory.glob("*")):
+        if path.name not in _OURS or not path.is_file():
+            raise InvalidInputError(
+                f"{path}: is no file of a result, so {directory} is not replaced; move it elsewhere or "
+                "choose another -o"
+            )
+
+
 def remove_directory(directory: Path) -> None:
-    """Remove a directory so that nobody ever sees a part of it."""
+    """Remove a result's directory at once; raises `InvalidInputError` if it holds anything else."""
+    require_result_files(directory)
     old = _sibling(directory, ".old")
     with suppress(FileNotFoundError):  # another process was quicker
         directory.replace(old)
@@ -146,12 +164,26 @@ def prepare_target(directory: Path) -> None:
     InvalidInputError : it is a file, a directory that holds no result, or its parent cannot be made
     """
     refuse_fleeting(directory)
+    if directory.is_symlink():
+        raise InvalidInputError(f"{directory}: is a symbolic link; name the directory itself for -o")
     if directory.exists() and not directory.is_dir():
         raise InvalidInputError(f"{directory}: is a file; -o wants a directory for the result")
-    if directory.is_dir() and any(directory.iterdir()) and not is_result(directory):
-        raise InvalidInputError(
-            f"{directory}: exists and is not a result of ray-sim, so it is not overwritten; choose another -o"
-        )
+    if directory.is_dir() and any(directory.iterdir()):
+        try:
+            read_manifest(directory)
+        except InvalidInputError as error:
+            raise InvalidInputError(
+                f"{directory}: exists and is not a result of ray-sim, so it is not overwritten; choose "
+                f"another -o\n  {error}"
+            ) from error
+        require_result_files(directory)
+        try:
+            check_result(directory)
+        except InvalidInputError as error:
+            raise InvalidInputError(
+                f"{directory}: is not as ray-sim wrote it, so it is not replaced; move it elsewhere or "
+                f"choose another -o\n  {error}"
+            ) from error
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=directory.parent).close()
@@ -175,26 +207,24 @@ def unwritable(path: Path, error: OSError) -> RaySimError:
     return InvalidInputError(f"{path}: cannot be written: {error.strerror}; choose another -o")
 
 
-def is_result(directory: Path) -> bool:
-    """Whether the directory holds a run's files."""
-    try:
-        read_manifest(directory)
-    except InvalidInputError:
-        return False
-    return True
-
-
 def read_manifest(directory: Path) -> dict[str, object]:
-    """manifest.json, or `InvalidInputError` where there is none of ours."""
-    content = read_json(directory / MANIFEST, f"{directory}: not a result of ray-sim")
-    if not isinstance(content, dict) or not {"content_hash", "files", "format"} <= content.keys():
-        raise InvalidInputError(f"{directory}: not a result of ray-sim: {MANIFEST} lacks its keys")
-    if content.get("format") != RESULT_FORMAT:
-        raise InvalidInputError(
-            f"{directory}: result format {content.get('format')}, this version reads {RESULT_FORMAT}; "
-            "run the scenario again"
-        )
-    return content
+    """manifest.json, checked against its own SHA-256.
+
+    Raises
+    ------
+    InvalidInputError : there is none, it is of another format, or it was changed since it was written
+    """
+
+    def check_format(content: Mapping[str, object]) -> None:
+        if not {"content_hash", "files", "format"} <= content.keys():
+            raise InvalidInputError(f"{directory}: not a result of ray-sim: {MANIFEST} lacks its keys")
+        if content["format"] != RESULT_FORMAT:
+            raise InvalidInputError(
+                f"{directory / MANIFEST}: result format {content['format']}, this version reads "
+                f"{RESULT_FORMAT}; run the scenario again"
+            )
+
+    return read_sealed_json(directory / MANIFEST, f"{directory}: not a result of ray-sim", check_format)
 
 
 def read_result(directory: Path) -> RunResult:
@@ -213,16 +243,19 @@ def read_result(directory: Path) -> RunResult:
     )
 
 
-def read_jobs(directory: Path) -> pl.DataFrame:
-    """jobs.parquet alone, after checking it against the manifest's SHA-256."""
-    return _read_frame(directory, "jobs", read_manifest(directory)["files"])
+def read_table(directory: Path, name: str) -> pl.DataFrame:
+    """One table alone, ``jobs``, ``events`` or ``timeline``, after checking its SHA-256."""
+    return _read_frame(directory, name, read_manifest(directory)["files"])
 
 
 def check_result(directory: Path) -> None:
     """Raise `InvalidInputError` unless every file of the result is as it was written."""
-    digests = read_manifest(directory)["files"]
+    manifest = read_manifest(directory)
     for name in _CHECKED:
-        _checked_content(directory, name, digests)
+        _checked_content(directory, name, manifest["files"])
+    timing = read_sealed_json(directory / TIMING, f"{directory / TIMING}: damaged")
+    if timing.get("content_hash") != manifest["content_hash"]:
+        raise InvalidInputError(f"{directory / TIMING}: of another run; {_MEND}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +282,10 @@ class StoredRun:
             "loop_reason",
             "content_hash",
         )
-        tally = TypeAdapter(Tally).validate_python(self.manifest["jobs"])
+        try:
+            tally = TypeAdapter(Tally).validate_python(self.manifest["jobs"])
+        except ValidationError as error:
+            raise InvalidInputError(f"{MANIFEST}: jobs: damaged; {_MEND}") from error
         return [
             *((name, self.manifest[name]) for name in shown if self.manifest[name] not in (None, {})),
             *tally.rows(),
@@ -258,11 +294,8 @@ class StoredRun:
 
 
 def read_summary(directory: Path) -> Summary:
-    """summary.json alone."""
-    try:
-        content = (directory / SUMMARY).read_bytes()
-    except OSError as error:
-        raise InvalidInputError(f"{directory / SUMMARY}: cannot be read: {error.strerror}") from error
+    """summary.json alone, after checking it against the manifest's SHA-256."""
+    content = _checked_content(directory, SUMMARY, read_manifest(directory)["files"])
     return summary_from_json(content, str(directory / SUMMARY))
 
 
@@ -280,14 +313,45 @@ def json_bytes(content: object) -> bytes:
     return f"{text}\n".encode()
 
 
-def read_json(path: Path, complaint: str) -> object:
-    """Parsed JSON file; errors start with `complaint`."""
+def sealed_json(content: Mapping[str, object]) -> bytes:
+    """`json_bytes` of the content with one more key: the SHA-256 of its `json_bytes` without that key."""
+    body = {key: value for key, value in content.items() if key != _SEAL}
+    return json_bytes({**body, _SEAL: hashlib.sha256(json_bytes(body)).hexdigest()})
+
+
+def read_sealed_json(
+    path: Path,
+    complaint: str,
+    check_format: Callable[[Mapping[str, object]], None] = lambda content: None,
+) -> dict[str, object]:
+    """Content of a file that `sealed_json` made, without a changed byte.
+
+    Parameters
+    ----------
+    complaint : starts the error where there is no such file
+    check_format : raises for a format that this version does not read, which may have another seal
+
+    Raises
+    ------
+    InvalidInputError : the file is missing, is not JSON, or was changed since it was written
+    """
     try:
-        content: object = json.loads(path.read_bytes())
+        raw = path.read_bytes()
     except OSError as error:
         raise InvalidInputError(f"{complaint}: {path.name}: {error.strerror}") from error
+    try:
+        content: object = json.loads(raw)
     except (ValueError, RecursionError) as error:
-        raise InvalidInputError(f"{complaint}: {path.name} is not JSON") from error
+        raise InvalidInputError(f"{complaint}: {path.name} is not JSON; {_MEND}") from error
+    if not isinstance(content, dict):
+        raise InvalidInputError(f"{complaint}: {path.name} is not a JSON object; {_MEND}")
+    check_format(content)
+    try:
+        whole = sealed_json(content) == raw
+    except (ValueError, RecursionError):  # a lone surrogate, nan
+        whole = False
+    if not whole:
+        raise ChangedFileError(path)
     return content
 
 
@@ -299,10 +363,10 @@ def _checked_content(directory: Path, name: str, digests: object) -> bytes:
     try:
         content = (directory / name).read_bytes()
     except OSError as error:
-        raise InvalidInputError(f"{directory / name}: cannot be read: {error.strerror}") from error
+        raise InvalidInputError(f"{directory / name}: cannot be read: {error.strerror}; {_MEND}") from error
     written = digests.get(name) if isinstance(digests, dict) else None
     if hashlib.sha256(content).hexdigest() != written:
-        raise InvalidInputError(f"{directory / name}: changed since it was written (its SHA-256 differs)")
+        raise ChangedFileError(directory / name)
     return content
 
 

@@ -21,6 +21,7 @@ from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.experiments.content import Content, Inputs
 from ray_sim.experiments.result_files import encode_result
 from ray_sim.experiments.scenario import Partition, Scenario, SynthSpec, Value, WorkloadSpec
+from ray_sim.experiments.source_digest import imported_sha256
 from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, InvalidWorkloadError
@@ -29,15 +30,15 @@ from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy
 from ray_sim.reports.tables import summary_rows
-from workloads.drawn_jobs import draw_jobs
-from workloads.enrich import enrich
-from workloads.fit import fit
-from workloads.horizon_request import HorizonRequest
-from workloads.realise import Tally
-from workloads.realise import realise as realise_frame
+from workloads.realisation import Tally
+from workloads.realisation import realise as realise_frame
 from workloads.store import frame_to_table, load_workload, read_frame
-from workloads.synth import draw, profile_model
-from workloads.training_draws import TrainingDraws
+from workloads.synthetic.drawn_jobs import draw_jobs
+from workloads.synthetic.fit import fit
+from workloads.synthetic.horizon_request import HorizonRequest
+from workloads.synthetic.synth import draw, profile_model
+from workloads.training.enrich import enrich
+from workloads.training.profile import TrainingDraws
 
 JobsProgress = Callable[[int, int], None]
 """Called with (jobs ended, jobs)."""
@@ -188,6 +189,18 @@ def _drawn(spec: SynthSpec, seed: int, base: Base) -> pl.DataFrame:
     return draw(profile_model(spec.profile), request, seed)
 
 
+def _identified_policy(content: Content) -> Policy:
+    """The policy of an identified scenario; in a worker, its files may not be those that were identified."""
+    scenario = content.scenario
+    policy = create_policy(scenario.policy, scenario.params)
+    if imported_sha256(type(policy)) != content.facts["policy_source_sha256"]:
+        raise InvalidScenarioError(
+            f"policy '{scenario.policy}': its files on this machine are not those that the run was planned "
+            "with; run it again, and do not edit them while it runs"
+        )
+    return policy
+
+
 def carry_out(
     content: Content,
     jobs: Replayed,
@@ -201,7 +214,7 @@ def carry_out(
     began = time.perf_counter()
     engine_world, _ = split_world(scenario.world)
     world = build_world(jobs.table, cluster, partition=scenario.partition, params=engine_world)
-    new_policy = partial(create_policy, scenario.policy, scenario.params)
+    new_policy = partial(_identified_policy, content)
     options: _Options = {
         "seed": scenario.seed,
         "sites": scenario.sites,

@@ -15,17 +15,26 @@ from pydantic import (
     model_validator,
 )
 
-from ray_sim.experiments.documents import dotted_problems, parse_yaml, read_text
 from ray_sim.experiments.training_file import bundled_training_profiles, names_training_profile
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, UnknownNameError, problems_text
 from ray_sim.model.metrics import Trim
+from ray_sim.model.streams import SEEDS
+from ray_sim.model.training_truth import Form
 from ray_sim.model.units import MAX_TIME_S
-from workloads.arrivals import ArrivalKind
-from workloads.enrich import Feasibility
-from workloads.horizon_request import HorizonRequest, request_of
-from workloads.realise import Realisation, ResampleRule, UnsuccessfulRule, Window
+from workloads.documents import dotted_problems, parse_yaml, read_text
+from workloads.realisation import (
+    LEAST_LOAD_SCALE,
+    MOST_LOAD_SCALE,
+    Realisation,
+    ResampleRule,
+    UnsuccessfulRule,
+    Window,
+)
 from workloads.sources import Source
-from workloads.synth import PROFILES, Request
+from workloads.synthetic.arrivals import ArrivalKind
+from workloads.synthetic.horizon_request import HorizonRequest, request_of
+from workloads.synthetic.synth import PROFILES, Request
+from workloads.training.enrich import Feasibility
 
 Scalar = bool | int | float | str | None
 Value = Scalar | list[Scalar]
@@ -33,9 +42,9 @@ Value = Scalar | list[Scalar]
 
 Partition = Literal["none", "vc"]
 FleetKind = Literal["local", "actors"]
-Seed = Annotated[int, Field(ge=0, lt=2**63)]
+Seed = Annotated[int, Field(ge=0, lt=SEEDS)]
 Seconds = Annotated[float, Field(ge=0, le=MAX_TIME_S, allow_inf_nan=False)]
-LoadScale = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+LoadScale = Annotated[float, Field(ge=LEAST_LOAD_SCALE, le=MOST_LOAD_SCALE, allow_inf_nan=False)]
 
 
 def _pair(given: object) -> object:
@@ -149,17 +158,26 @@ class EnrichSpec(Spec):
     feasible_only: bool = False
     horizon_s: Annotated[float, Field(gt=0, le=MAX_TIME_S, allow_inf_nan=False)] | None = None
     """Jobs that cannot end so long after the first submission count as infeasible."""
+    truth: Form | None = None
+    """By which that is judged; None is placement."""
+
+    @model_validator(mode="after")
+    def _judged(self) -> Self:
+        if self.truth is not None and self.horizon_s is None:
+            raise ValueError("`truth`: only with `horizon_s`; it judges when jobs can end")
+        return self
 
     @property
     def feasibility(self) -> Feasibility:
         """As the enrichment has it: the same jobs on any cluster."""
-        return Feasibility(horizon_s=self.horizon_s, only=self.feasible_only)
+        return Feasibility(horizon_s=self.horizon_s, truth=self.truth, only=self.feasible_only)
 
     @property
     def label(self) -> str:
         """Name for tables."""
         horizon = "" if self.horizon_s is None else f"-{self.horizon_s:.15g}s"
-        return self.profile + (f"/feasible{horizon}" if self.feasible_only else "")
+        truth = "" if self.truth is None else f"-{self.truth}"
+        return self.profile + (f"/feasible{horizon}{truth}" if self.feasible_only else "")
 
 
 def _profile_alone(given: object) -> object:
@@ -291,9 +309,41 @@ def parse_scenario(content: object, source: str) -> Scenario:
         raise InvalidScenarioError(problems_text(source, problems)) from error
 
 
-def read_scenario(path: Source) -> Scenario:
-    """Scenario from a YAML file."""
-    return parse_scenario(read_document(path), str(path))
+def read_scenario(path: Source, overrides: Mapping[str, object] | None = None) -> Scenario:
+    """Scenario from a YAML file.
+
+    Parameters
+    ----------
+    overrides : entries that go before those of the file, see `overridden`
+    """
+    content = read_document(path)
+    if not overrides:
+        return parse_scenario(content, str(path))
+    merged = overridden(content, overrides) if isinstance(content, dict) else content
+    return parse_scenario(merged, f"{path} with the options for {', '.join(overrides)}")
+
+
+def overridden(content: Mapping[str, object], overrides: Mapping[str, object]) -> dict[str, object]:
+    """A scenario's content with other entries in place of its own.
+
+    Entries of mappings are replaced one by one: another `slot_s` leaves the rest of `world` as it is. Another
+    policy goes without the parameters of the old one, and another path without its `synth`.
+    """
+    merged = {**content, **overrides}
+    for key in ("workload", "params", "world", "trim"):
+        old, new = (
+            _path_alone(content.get(key)) if key == "workload" else content.get(key),
+            overrides.get(key),
+        )
+        if not isinstance(old, dict) or not isinstance(new, Mapping):
+            continue
+        merged[key] = {**old, **new}
+    workload = overrides.get("workload")
+    if isinstance(workload, Mapping) and "path" in workload and isinstance(merged["workload"], dict):
+        merged["workload"].pop("synth", None)
+    if "policy" in overrides and overrides["policy"] != content.get("policy"):
+        merged["params"] = overrides.get("params", {})
+    return merged
 
 
 def read_document(path: Source) -> object:

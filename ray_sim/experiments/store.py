@@ -16,16 +16,16 @@ from pydantic import TypeAdapter, ValidationError
 from ray_sim.experiments.content import SHORT
 from ray_sim.experiments.result_files import (
     MANIFEST,
+    ChangedFileError,
     check_result,
-    json_bytes,
-    read_jobs,
-    read_json,
     read_manifest,
+    read_sealed_json,
     read_summary,
+    read_table,
     refuse_fleeting,
-    remove_directory,
     remove_leftovers,
     replace_files,
+    sealed_json,
     unwritable,
 )
 from ray_sim.experiments.sweep_file import Detail, Entry
@@ -37,7 +37,7 @@ from ray_sim.reports.tables import Place, RunRow
 PLAN = "sweep.json"
 """What the sweep consists of; a directory without it is none of ours."""
 
-STORE_FORMAT = 1
+STORE_FORMAT = 2
 """Version of the layout, in sweep.json; a store of another one is neither read nor written."""
 
 _FAILURES = "failures.json"
@@ -66,6 +66,16 @@ class _Plan:
     log: Detail = "full"
 
 
+def fault_of(directory: Path) -> str | None:
+    """Why the result in a directory is not as it was written; None where it is, or where there is none."""
+    try:
+        if directory.exists():
+            check_result(directory)
+    except InvalidInputError as problem:
+        return str(problem)
+    return None
+
+
 class ResultStore:
     """A directory with ``runs/<hash>/`` for every finished run, ``sweep.json`` and ``failures.json``.
 
@@ -82,11 +92,14 @@ class ResultStore:
         return self.root / _RUNS / content_hash[:SHORT]
 
     def has(self, content_hash: str) -> bool:
-        """Whether the run is there."""
-        try:
-            return read_manifest(self.run_directory(content_hash))["content_hash"] == content_hash
-        except InvalidInputError:
-            return False
+        """Whether the run is there.
+
+        Raises
+        ------
+        InvalidInputError : its directory is, and holds no sound manifest
+        """
+        directory = self.run_directory(content_hash)
+        return directory.exists() and read_manifest(directory)["content_hash"] == content_hash
 
     def stamp(self, content_hash: str) -> Stamp | None:
         """Tells a result from an earlier or later one under the same hash; None where there is none."""
@@ -102,19 +115,14 @@ class ResultStore:
 
     def damaged(self, entries: Iterable[Entry]) -> list[Outcome]:
         """The entries whose files are not as they were written, with what is wrong."""
-        found = []
-        for entry in entries:
-            directory = self.run_directory(entry.content_hash)
-            if directory.exists():
-                try:
-                    check_result(directory)
-                except InvalidInputError as problem:
-                    found.append(Outcome(entry, str(problem)))
-        return found
+        problems = [(entry, fault_of(self.run_directory(entry.content_hash))) for entry in entries]
+        return [Outcome(entry, problem) for entry, problem in problems if problem is not None]
 
-    def remove(self, content_hash: str) -> None:
-        """Let go of a run."""
-        remove_directory(self.run_directory(content_hash))
+    def unplanned(self, entries: Iterable[Entry]) -> list[Path]:
+        """The directories of results of none of these entries, in order."""
+        planned = {self.run_directory(entry.content_hash) for entry in entries}
+        there = (self.root / _RUNS).glob("[0-9a-f]" * SHORT)
+        return sorted(path for path in there if path.is_dir() and path not in planned)
 
     def in_reach(self) -> bool:
         """Whether this process, perhaps on another host, sees the store that a sweep holds."""
@@ -177,35 +185,38 @@ class ResultStore:
         return self._read_plan().log
 
     def _read_plan(self) -> _Plan:
-        content = read_json(self.root / PLAN, f"{self.root}: not the results of a sweep")
+        content = self._read(PLAN, f"{self.root}: not the results of a sweep")
         try:
-            assert isinstance(content, dict)
-            if content.get("format") != STORE_FORMAT:
-                raise InvalidInputError(
-                    f"{self.root}: written by another version of ray-sim (store format "
-                    f"{content.get('format', 'unknown')}, this version has {STORE_FORMAT}); choose another "
-                    "-o, or read it with the version that wrote it"
-                )
             return TypeAdapter(_Plan).validate_python(content)
-        except (AssertionError, ValidationError) as error:
+        except ValidationError as error:
             raise InvalidInputError(
                 f"{self.root / PLAN}: damaged; delete it and go on with --resume"
             ) from error
 
     def write_failures(self, failures: Iterable[Outcome]) -> None:
         """Note what failed in the last sweep."""
-        self._write(_FAILURES, {failure.entry.content_hash: failure.error for failure in failures})
+        errors = {failure.entry.content_hash: failure.error for failure in failures}
+        self._write(_FAILURES, {"format": STORE_FORMAT, "errors": errors})
 
     def outcomes(self, entries: Iterable[Entry]) -> list[Outcome]:
         """How each entry ended, without those that have not."""
-        noted = (self.root / _FAILURES).exists()
-        failures = read_json(self.root / _FAILURES, f"{self.root}: damaged") if noted else {}
-        assert isinstance(failures, dict)
+        errors = self._read_failures()
         return [
-            Outcome(entry, None if finished else failures[entry.content_hash])
+            Outcome(entry, None if finished else errors[entry.content_hash])
             for entry in entries
-            if (finished := self.has(entry.content_hash)) or entry.content_hash in failures
+            if (finished := self.has(entry.content_hash)) or entry.content_hash in errors
         ]
+
+    def _read_failures(self) -> dict[str, str]:
+        if not (self.root / _FAILURES).exists():
+            return {}
+        content = self._read(_FAILURES, f"{self.root / _FAILURES}: damaged")
+        try:
+            return TypeAdapter(dict[str, str]).validate_python(content.get("errors"))
+        except ValidationError as error:
+            raise InvalidInputError(
+                f"{self.root / _FAILURES}: damaged; delete it and go on with --resume"
+            ) from error
 
     def rows(self, entries: Iterable[Entry]) -> list[RunRow]:
         """The finished runs among the entries, for tables."""
@@ -231,14 +242,29 @@ class ResultStore:
         for place, group in groupby(done, key=lambda entry: (entry.workload, entry.cluster, entry.setting)):
             parts: dict[str, list[FloatArray]] = {}
             for entry in group:
-                jobs = read_jobs(self.run_directory(entry.content_hash))
+                jobs = read_table(self.run_directory(entry.content_hash), "jobs")
                 parts.setdefault(entry.policy, []).append(completed_jct_s(jobs))
             yield place, {policy: np.sort(np.concatenate(jct_s)) for policy, jct_s in parts.items()}
 
-    def _write(self, name: str, content: object) -> None:
+    def _read(self, name: str, complaint: str) -> dict[str, object]:
+        """A file of the store, checked against its own SHA-256."""
+        try:
+            return read_sealed_json(self.root / name, complaint, self._check_format)
+        except ChangedFileError as error:
+            raise ChangedFileError(self.root / name, "delete it and go on with --resume") from error
+
+    def _check_format(self, content: Mapping[str, object]) -> None:
+        if content.get("format") != STORE_FORMAT:
+            raise InvalidInputError(
+                f"{self.root}: written by another version of ray-sim (store format "
+                f"{content.get('format', 'unknown')}, this version has {STORE_FORMAT}); choose another "
+                "-o, or read it with the version that wrote it"
+            )
+
+    def _write(self, name: str, content: Mapping[str, object]) -> None:
         temporary = self.root / f".{name}.tmp"
         try:
-            temporary.write_bytes(json_bytes(content))
+            temporary.write_bytes(sealed_json(content))
             temporary.replace(self.root / name)
         except OSError as error:
             temporary.unlink(missing_ok=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +20,7 @@ from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.metrics import Trim
 from ray_sim.model.parameters import resolve
 from ray_sim.model.result import Summary
+from workloads.progress import Progress, silent
 
 _DIGITS = 8
 """Of a SHA-256, to tell apart what bears one name."""
@@ -49,6 +50,8 @@ class FoundRun:
     """Name and parameters, whatever their order."""
     trim: Trim | None
     """Which of its jobs the summary counts; null for all."""
+    made_with: Mapping[str, str]
+    """Versions of packages, and the start of the digest of our own source."""
     summary: Summary
 
     @property
@@ -57,12 +60,16 @@ class FoundRun:
         return self.workload, self.cluster, self.setting
 
 
-def find_runs(sources: Iterable[str]) -> tuple[list[FoundRun], list[Missing]]:
+def find_runs(sources: Iterable[str], progress: Progress = silent) -> tuple[list[FoundRun], list[Missing]]:
     """All finished runs of sweeps and single runs, and the configurations without a result.
 
     A run counts once however often it is found, and the order of the sources does not matter. Where a
     name stands for several things the label says which: a workload or cluster gets its digest, and a
     policy with several results for the same jobs, because its code has changed, its source.
+
+    Parameters
+    ----------
+    progress : gets the runs of each sweep that were read, and the sources
 
     Raises
     ------
@@ -70,43 +77,59 @@ def find_runs(sources: Iterable[str]) -> tuple[list[FoundRun], list[Missing]]:
     """
     found: dict[tuple[str, str], FoundRun] = {}
     absent: dict[str, Missing] = {}
-    for source in sorted(set(sources)):
-        runs, without = _read(source)
+    names = sorted(set(sources))
+    for done, source in enumerate(names, start=1):
+        runs, without = _read(source, progress)
         for run in runs:
             found.setdefault((run.entry.content_hash, run.policy), run)
         absent |= {each.entry.content_hash: each for each in without}
+        progress(done, len(names), "directories")
     finished = {content_hash for content_hash, _ in found}
     missing = [each for content_hash, each in absent.items() if content_hash not in finished]
     return _told_apart(list(found.values())), missing
 
 
-def _read(source: str) -> tuple[list[FoundRun], list[Missing]]:
+def _read(source: str, progress: Progress) -> tuple[list[FoundRun], list[Missing]]:
     path = Path(source)
     if (path / MANIFEST).exists():
         return [_found(source, path)], []
     if (path / PLAN).exists():
-        return _read_sweep(source, ResultStore(path))
+        return _read_sweep(source, ResultStore(path), progress)
     raise InvalidInputError(
         f"{source}: holds neither a run ({MANIFEST}) nor a sweep ({PLAN}); "
         "name a directory that `ray-sim run` or `ray-sim sweep` wrote"
     )
 
 
-def _read_sweep(source: str, store: ResultStore) -> tuple[list[FoundRun], list[Missing]]:
+def _read_sweep(source: str, store: ResultStore, progress: Progress) -> tuple[list[FoundRun], list[Missing]]:
     _, entries = store.read_plan()
     outcomes = {outcome.entry: outcome.error for outcome in store.outcomes(entries)}
     finished = {entry for entry, error in outcomes.items() if error is None}
     missing = [Missing(entry, outcomes.get(entry)) for entry in entries if entry not in finished]
-    runs = [
-        _found(source, store.run_directory(entry.content_hash), entry)
-        for entry in entries
-        if entry in finished
-    ]
+    runs: list[FoundRun] = []
+    for entry in entries:
+        if entry in finished:
+            runs.append(_found(source, store.run_directory(entry.content_hash), entry))
+            progress(len(runs), len(finished), f"runs of {source}")
     return runs, missing
 
 
-def _found(source: str, directory: Path, entry: Entry | None = None) -> FoundRun:
-    """A stored run; without an entry its labels are those that a sweep would give it."""
+def stored_entry(directory: Path) -> Entry:
+    """A run's hashes, under the labels that a sweep would give it; raises as `find_runs`."""
+    return _described(directory).entry
+
+
+@dataclass(frozen=True, slots=True)
+class _Described:
+    """What a manifest says."""
+
+    entry: Entry
+    scenario: Scenario
+    inputs: Mapping[str, object]
+    made_with: Mapping[str, str]
+
+
+def _described(directory: Path) -> _Described:
     manifest = read_manifest(directory)
     try:
         inputs = TypeAdapter(dict[str, object]).validate_python(manifest["inputs"])
@@ -122,20 +145,32 @@ def _found(source: str, directory: Path, entry: Entry | None = None) -> FoundRun
                 "trim": manifest["trim"],
             }
         )
-        cluster = str(inputs["cluster_sha256"])
+        code = TypeAdapter(dict[str, str | None]).validate_python(manifest["code"])
+        versions = TypeAdapter(dict[str, str]).validate_python(manifest["versions"])
+        made_with = {**versions, "source of ray_sim": str(code["code_sha256"])[:_DIGITS]}
+        hashes = str(manifest["content_hash"]), seed, str(manifest["scenario_hash"])
+        return _Described(Entry.of(scenario, *hashes), scenario, inputs, made_with)
     except (KeyError, ValidationError) as error:
         raise InvalidInputError(f"{directory / MANIFEST}: damaged; run the scenario again") from error
+
+
+def _found(source: str, directory: Path, entry: Entry | None = None) -> FoundRun:
+    """A stored run; without an entry its labels are those that a sweep would give it."""
+    described = _described(directory)
+    scenario, inputs = described.scenario, described.inputs
+    trim = scenario.trim
     drawn = scenario.workload.model_dump(exclude={"path"}, exclude_none=True)
     world, _ = split_world(resolve("the world", WORLD, scenario.world))  # the cluster's hash has the table
     return FoundRun(
         source=source,
         directory=directory,
-        entry=entry or Entry.of(scenario, str(manifest["content_hash"]), seed),
+        entry=entry or described.entry,
         workload=f"{_digest(inputs)} {json.dumps(drawn, sort_keys=True)}",
-        cluster=cluster,
-        setting=json.dumps([scenario.partition, world, manifest["trim"]], sort_keys=True),
+        cluster=str(inputs.get("cluster_sha256")),
+        setting=json.dumps([scenario.partition, world, trim and trim.model_dump()], sort_keys=True),
         policy=PolicySpec(name=scenario.policy, params=dict(sorted(scenario.params.items()))).label,
-        trim=None if scenario.trim is None else scenario.trim.trim,
+        trim=None if trim is None else trim.trim,
+        made_with=described.made_with,
         summary=read_summary(directory),
     )
 
@@ -167,3 +202,16 @@ def _told_apart(runs: Sequence[FoundRun]) -> list[FoundRun]:
         return replace(run, entry=entry)
 
     return [labelled(run) for run in runs]
+
+
+def differing_versions(runs: Iterable[FoundRun]) -> list[str]:
+    """A line per package, or source, of which the runs have more than one version."""
+    counts = defaultdict[str, Counter[str]](Counter)
+    for run in runs:
+        for name, version in run.made_with.items():
+            counts[name][version] += 1
+    return [
+        f"{name}: " + ", ".join(f"{version} in {number} runs" for version, number in sorted(found.items()))
+        for name, found in sorted(counts.items())
+        if len(found) > 1
+    ]

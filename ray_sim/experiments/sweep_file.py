@@ -8,13 +8,13 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
 
 from ray_sim.experiments.availability_file import WORLD
 from ray_sim.experiments.content import Content, Inputs
-from ray_sim.experiments.documents import dotted_problems
+from ray_sim.experiments.rehearsal import Rehearsal
 from ray_sim.experiments.scenario import (
     FleetKind,
     Partition,
@@ -32,8 +32,9 @@ from ray_sim.experiments.scenario import (
 from ray_sim.model.errors import InvalidScenarioError, RaySimError, problems_text
 from ray_sim.model.parameters import resolve
 from ray_sim.policies.registry import create_policy
-from workloads.drawn_jobs import check_whole
+from workloads.documents import dotted_problems
 from workloads.sources import Source
+from workloads.synthetic.drawn_jobs import check_whole
 
 MAX_CONFIGURATIONS = 100_000
 """More than this is taken for a slip in an axis."""
@@ -113,6 +114,8 @@ class Entry:
     policy: str
     seed: int | None
     """Null where any seed gives the same result."""
+    scenario_hash: str
+    """The same for results of other code; see `Content`."""
 
     @property
     def label(self) -> str:
@@ -121,8 +124,8 @@ class Entry:
         return ", ".join(filter(None, [self.workload, self.cluster, self.setting, self.policy, seed]))
 
     @classmethod
-    def of(cls, scenario: Scenario, content_hash: str, seed: int | None) -> Entry:
-        """The labels of a scenario, which has this hash."""
+    def of(cls, scenario: Scenario, content_hash: str, seed: int | None, scenario_hash: str) -> Entry:
+        """The labels of a scenario, which has these hashes."""
         partitioned: dict[str, Value] = (
             {} if scenario.partition == "none" else {"partition": scenario.partition}
         )
@@ -134,6 +137,7 @@ class Entry:
             setting=setting_label({**partitioned, **scenario.world, **trimmed}),
             policy=PolicySpec(name=scenario.policy, params=scenario.params).label,
             seed=seed,
+            scenario_hash=scenario_hash,
         )
 
 
@@ -177,11 +181,15 @@ def parse_sweep(content: object, source: str, inputs: Inputs) -> Sweep:
         workloads=_entries(raw, "workloads", lambda entry: _workload(entry, inputs), problems),
         clusters=_entries(raw, "clusters", lambda entry: _cluster(entry, inputs), problems),
         worlds=_alternatives(raw.get("world", {}), "world", _world, problems),
-        trims=_alternatives(raw["trim"], "trim", _trim, problems) if raw.get("trim") is not None else [None],
+        trims=_alternatives(raw["trim"], "trim", _trim, problems)
+        if raw.get("trim") is not None
+        else [_Placed("trim", None)],
         policies=_entries(raw, "policies", _policy, problems),
     )
     for cluster, world in itertools.product(axes.clusters, axes.worlds):
-        _collect(problems, "world.availability", partial(inputs.servers, cluster, world))
+        _collect(problems, "world.availability", partial(inputs.servers, cluster.value, world.value))
+    if shape is not None and not problems and axes.combinations <= MAX_CONFIGURATIONS:
+        _rehearse(axes, shape, inputs, problems)
     if problems or shape is None:
         raise InvalidScenarioError(problems_text(source, list(dict.fromkeys(problems))))
     combinations = axes.combinations * len(shape.partition) * len(shape.seeds)
@@ -198,12 +206,20 @@ def parse_sweep(content: object, source: str, inputs: Inputs) -> Sweep:
 
 
 @dataclass(frozen=True, slots=True)
+class _Placed(Generic[_Parsed]):
+    """One choice of an axis, and the dotted path of the entry that it comes from."""
+
+    place: str
+    value: _Parsed
+
+
+@dataclass(frozen=True, slots=True)
 class _Axes:
-    workloads: list[WorkloadSpec]
-    clusters: list[str]
-    worlds: list[dict[str, Value]]
-    trims: list[TrimSpec | None]
-    policies: list[PolicySpec]
+    workloads: list[_Placed[WorkloadSpec]]
+    clusters: list[_Placed[str]]
+    worlds: list[_Placed[dict[str, Value]]]
+    trims: list[_Placed[TrimSpec | None]]
+    policies: list[_Placed[PolicySpec]]
 
     @property
     def combinations(self) -> int:
@@ -223,26 +239,52 @@ def _combine(axes: _Axes, shape: SweepFile, inputs: Inputs) -> Iterator[Configur
     ):
         for seed in shape.seeds:
             scenario = Scenario(
-                workload=workload,
-                cluster=cluster,
-                policy=policy.name,
-                params=policy.params,
-                world=world,
+                workload=workload.value,
+                cluster=cluster.value,
+                policy=policy.value.name,
+                params=policy.value.params,
+                world=world.value,
                 partition=partition,
-                trim=trim,
+                trim=trim.value,
                 seed=seed,
                 sites=shape.sites,
                 fleet=shape.fleet,
             )
             content = inputs.content(scenario)
-            yield Configuration(Entry.of(scenario, content.content_hash, content.seed), content)
+            yield Configuration(
+                Entry.of(scenario, content.content_hash, content.seed, content.scenario_hash), content
+            )
             if content.seed_free:
                 break
 
 
+def _rehearse(axes: _Axes, shape: SweepFile, inputs: Inputs, problems: list[str]) -> None:
+    """Set up every policy in every world with every workload: each problem once, with what it is about."""
+    rehearsal, several = Rehearsal(inputs), len(axes.worlds) > 1
+    for workload, cluster, world, partition in itertools.product(
+        axes.workloads, axes.clusters, axes.worlds, shape.partition
+    ):
+        setting = Scenario(
+            workload=workload.value,
+            cluster=cluster.value,
+            world=world.value,
+            partition=partition,
+            seed=shape.seeds[0],
+            sites=shape.sites,
+        )
+        where = workload.place + (f", {setting_label(world.value)}" if several else "")
+        facts = _collect(problems, f"world with {where}", partial(rehearsal.world, setting))
+        if facts is None:
+            continue
+        for policy in axes.policies:
+            scenario = setting.model_copy(update={"policy": policy.value.name, "params": policy.value.params})
+            place = f"{policy.place} with {where}"
+            _collect(problems, place, partial(rehearsal.set_up, scenario, facts))
+
+
 def _entries(
     raw: dict[str, object], key: str, parse: Callable[[object], _Parsed | None], problems: list[str]
-) -> list[_Parsed]:
+) -> list[_Placed[_Parsed]]:
     given = raw.get(key)
     if not isinstance(given, list):
         return []  # the shape says so
@@ -255,11 +297,11 @@ def _entries(
 
 def _alternatives(
     given: object, place: str, parse: Callable[[object], _Parsed | None], problems: list[str]
-) -> list[_Parsed]:
+) -> list[_Placed[_Parsed]]:
     """An entry's axes expanded, each combination parsed."""
     found = _collect(problems, "", lambda: variants(given, place))
     parsed = [_collect(problems, place, partial(parse, variant)) for variant in found or []]
-    return [one for one in parsed if one is not None]
+    return [_Placed(place, one) for one in parsed if one is not None]
 
 
 def variants(given: object, place: str) -> list[object]:

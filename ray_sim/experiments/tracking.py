@@ -1,43 +1,54 @@
-"""Stored results in MLflow: a parent run per sweep, a child per configuration, nothing twice."""
+"""Stored results in MLflow: a run per sweep, a run per configuration, its seeds beneath it, nothing twice."""
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-import polars as pl
-
+from ray_sim.experiments.mlflow_records import final_metrics, run_params, timeline_metrics
 from ray_sim.experiments.mlflow_template import new_database
-from ray_sim.experiments.result_files import check_result, read_jobs, read_manifest, read_summary
+from ray_sim.experiments.mlflow_views import (
+    CONFIGURATION_TAG,
+    VIEW_TAG,
+    Configuration,
+    charts_path,
+    configuration_label,
+    configuration_metrics,
+    configurations,
+    view_state,
+)
+from ray_sim.experiments.result_files import check_result, read_manifest, read_summary, read_table
 from ray_sim.experiments.store import Outcome, ResultStore
 from ray_sim.experiments.sweep_file import Detail, Entry
 from ray_sim.model.errors import RunFailedError
 from ray_sim.reports.plots import JctCdfPngs, completed_jct_s, jct_cdf_png
-from ray_sim.reports.tables import place_title, sweep_table
+from ray_sim.reports.tables import RunRow, place_title, sweep_table
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import Metric, Param, RunInfo
+    from mlflow.entities import RunInfo
 
 HASH_TAG = "ray_sim.hash"
+SCENARIO_TAG = "ray_sim.scenario_hash"
 SWEEP_TAG = "ray_sim.sweep"
+SWEEP_RUN_TAG = "ray_sim.sweep_run"
+"""Of a sweep's runs: the id of the run that bears `SWEEP_TAG`."""
 _ERROR_TAG = "ray_sim.error"
 _LOST_TAG = "ray_sim.lost_attempts"
 _DIRECTORY_TAG = "ray_sim.directory"
+_MEMBERS_TAG = "ray_sim.members"
 _PARENT_TAG = "mlflow.parentRunId"
 
-MAX_TIMELINE_POINTS = 100
-"""Of a run, all its series together; the whole timeline is an artifact."""
-
 _PATIENCE = {
-    # Read when MLflow is first imported, which is why it is imported here and nowhere else.
+    # Read when MLflow is first imported, which is why a tracker does so before all else.
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_LOGGING_LEVEL": "WARNING",
     # Read with every request: a server that does not answer is given up after some 10 s, not 4 min.
@@ -59,8 +70,14 @@ class Logged:
     created: int
     present: int
     """Runs that were there from an earlier call."""
+    dropped: int = 0
+    """Runs that the sweep no longer has; `prune` removes them."""
     damaged: tuple[str, ...] = ()
     """What is wrong with results that could not be logged."""
+    charts: str = ""
+    """Address of the prepared page of charts."""
+    serve: str | None = None
+    """Command that makes the address answer; null where the runs are on a server."""
 
     def to_dict(self) -> dict[str, object]:
         """Plain dict for JSON."""
@@ -73,13 +90,22 @@ def log_sweep(
     entries: Sequence[Entry],
     outcomes: Iterable[Outcome],
     detail: Detail = "full",
+    prune: bool = False,
+    damaged: Collection[str] = (),
 ) -> Logged:
-    """Log the outcomes of a sweep as they come: a parent run, and a child for each.
+    """Log the outcomes of a sweep as they come: a run for the sweep, one per configuration and one per seed.
+
+    The configurations stand at the top of the experiment with means and intervals, their seeds beneath them.
+    A configuration that is a single run is that run.
+
+    A run of other code goes when the same configuration is logged again.
 
     Parameters
     ----------
-    entries : the whole sweep; those with a result among the outcomes make the parent's table and pictures
+    entries : the whole sweep; those with a result among the outcomes make the table, pictures and means
     detail : ``numbers`` leaves out timelines, files and pictures, which take most of the time
+    prune : remove the runs that are none of the entries
+    damaged : content hashes of results that cannot be read; means that were over them stay as they are
 
     Raises
     ------
@@ -87,18 +113,26 @@ def log_sweep(
     """
     tracker = _Tracker(name, store.root)
     done = set()
+    groups = configurations(entries)
+    group_of = {entry.content_hash: group for group in groups for entry in group.entries}
     with tracker.errors_named():
-        parent, is_new = tracker.parent(name)
+        sweep_run, is_new = tracker.sweep_run(name)
         for outcome in outcomes:
-            tracker.log_outcome(outcome, store, parent, detail)
+            tracker.log_outcome(outcome, store, group_of[outcome.entry.content_hash], sweep_run, detail)
             if outcome.error is None:
                 done.add(outcome.entry.content_hash)
-        if is_new or tracker.created:
+        tracker.drop(sweep_run, entries, prune=prune)
+        stale = tracker.stale_configurations(groups, done, damaged)
+        if is_new or stale or tracker.created or tracker.dropped or not tracker.has_view():
             finished = [entry for entry in entries if entry.content_hash in done]
-            tracker.log_table(parent, store, finished)
+            rows = store.rows(finished)
+            for group in stale:
+                tracker.end_configuration(group, done, rows, store)
+            tracker.log_table(sweep_run, rows)
+            tracker.log_view({name for row in rows for name in row.summary.flat()})
             if detail == "full":
-                tracker.log_curves(parent, store, finished)
-            tracker.end(parent, whole=len(finished) == len(entries))
+                tracker.log_curves(sweep_run, store, finished)
+            tracker.end(sweep_run, whole=len(finished) == len(entries))
     return tracker.logged()
 
 
@@ -109,8 +143,8 @@ def log_store(directory: Path) -> Logged:
     with store.writing(name):
         damaged = store.damaged(entries)
         left_out = {outcome.entry.content_hash for outcome in damaged}
-        outcomes = [each for each in store.outcomes(entries) if each.entry.content_hash not in left_out]
-        logged = log_sweep(name, store, entries, outcomes, store.read_detail())
+        outcomes = store.outcomes(entry for entry in entries if entry.content_hash not in left_out)
+        logged = log_sweep(name, store, entries, outcomes, store.read_detail(), damaged=left_out)
     return replace(logged, damaged=tuple(str(outcome.error) for outcome in damaged))
 
 
@@ -120,6 +154,7 @@ def log_run(directory: Path) -> Logged:
     tracker = _Tracker("ray_sim", directory.absolute().parent)
     with tracker.errors_named():
         tracker.log_run(directory)
+        tracker.log_view(read_summary(directory).flat())
     return tracker.logged()
 
 
@@ -140,11 +175,16 @@ class _Tracker:
             self._client = MlflowClient(tracking_uri=self._uri)
             self._experiment_id = _experiment_id(self._client, experiment, directory)
         self._by_hash: dict[str, RunInfo] = {}
+        self._by_configuration: dict[str, RunInfo] = {}
+        self._tags: dict[str, dict[str, str]] = {}
+        self._of_sweep: dict[str, dict[str, RunInfo]] = {}
+        self._of_scenario: dict[tuple[str, str], set[str]] = {}
         self._by_sweep: dict[str, RunInfo] = {}
         with self.errors_named():
             self._look_up()
         self._pictures = JctCdfPngs()
         self.created = 0
+        self.dropped = 0
         self._present = 0
 
     def _look_up(self) -> None:
@@ -153,20 +193,56 @@ class _Tracker:
         while True:
             page = self._client.search_runs([self._experiment_id], max_results=1000, page_token=token)
             for run in page:
-                tags = run.data.tags
+                tags = self._tags[run.info.run_id] = run.data.tags
                 if HASH_TAG in tags:
-                    self._by_hash[tags[HASH_TAG]] = run.info
+                    self._note(run.info, tags)
+                elif CONFIGURATION_TAG in tags:
+                    self._by_configuration[tags[CONFIGURATION_TAG]] = run.info
                 if SWEEP_TAG in tags:
                     self._by_sweep[tags[SWEEP_TAG]] = run.info
             token = page.token
             if not token:
                 return
 
+    def _note(self, info: RunInfo, tags: Mapping[str, str]) -> None:
+        """Remember a run by its hash, its sweep and its scenario, where it has them."""
+        # In experiments of earlier versions the run of the sweep is the parent.
+        content_hash, sweep_run = tags[HASH_TAG], tags.get(SWEEP_RUN_TAG, tags.get(_PARENT_TAG))
+        self._by_hash[content_hash] = info
+        if sweep_run is not None:
+            self._of_sweep.setdefault(sweep_run, {})[content_hash] = info
+            if SCENARIO_TAG in tags:
+                self._of_scenario.setdefault((sweep_run, tags[SCENARIO_TAG]), set()).add(content_hash)
+
     def logged(self) -> Logged:
         """The account so far."""
-        return Logged(self._uri, self._experiment, self.created, self._present)
+        on_server = self._uri.startswith(("http://", "https://"))
+        server = self._uri.rstrip("/") if on_server else "http://127.0.0.1:5000"
+        return Logged(
+            self._uri,
+            self._experiment,
+            self.created,
+            self._present,
+            self.dropped,
+            charts=f"{server}/{charts_path(self._experiment_id)}",
+            serve=None if on_server else f"mlflow server --backend-store-uri {self._uri}",
+        )
 
-    def parent(self, name: str) -> tuple[str, bool]:
+    def drop(self, sweep_run: str, entries: Sequence[Entry], *, prune: bool) -> None:
+        """Count the sweep's runs of other scenarios than the entries', and remove them if asked to."""
+        planned = {entry.content_hash for entry in entries}
+        for entry in entries:
+            planned |= self._of_scenario.get((sweep_run, entry.scenario_hash), set())
+        runs = self._of_sweep.get(sweep_run, {})
+        gone = [info for content_hash, info in runs.items() if content_hash not in planned]
+        self.dropped = len(gone)
+        if prune:
+            labels = {configuration_label(entry) for entry in entries}
+            gone += [info for label, info in self._by_configuration.items() if label not in labels]
+            for info in gone:
+                self._client.delete_run(info.run_id)
+
+    def sweep_run(self, name: str) -> tuple[str, bool]:
         """MLflow run id of the sweep of this name, and whether it is new or was left unfinished."""
         known = self._by_sweep.get(name)
         if known is None:
@@ -174,15 +250,76 @@ class _Tracker:
             known = self._client.create_run(self._experiment_id, tags=tags, run_name=name).info
         return str(known.run_id), known.status != "FINISHED"
 
-    def log_outcome(self, outcome: Outcome, store: ResultStore, parent: str, detail: Detail) -> None:
-        """Log how a configuration ended, unless that is logged already."""
+    def log_outcome(
+        self, outcome: Outcome, store: ResultStore, group: Configuration, sweep_run: str, detail: Detail
+    ) -> None:
+        """Log how a configuration ended with one seed, unless that is logged already."""
         entry = outcome.entry
-        if outcome.error is not None:
-            self._log_failure(entry, outcome.error, parent)
+        tags = {SWEEP_RUN_TAG: sweep_run, SCENARIO_TAG: entry.scenario_hash}
+        if len(group.entries) > 1:
+            tags[_PARENT_TAG] = self._configuration(group, sweep_run)
         else:
-            tags = {_LOST_TAG: "\n".join(outcome.lost)[:_MAX_TEXT]} if outcome.lost else {}
-            directory = store.run_directory(entry.content_hash)
-            self.log_run(directory, entry, {_PARENT_TAG: parent} | tags, detail)
+            tags[CONFIGURATION_TAG] = group.label
+        if outcome.error is not None:
+            self._log_failure(entry, outcome.error, tags)
+        else:
+            tags |= {_LOST_TAG: "\n".join(outcome.lost)[:_MAX_TEXT]} if outcome.lost else {}
+            name = group.name if len(group.entries) == 1 else None
+            self.log_run(store.run_directory(entry.content_hash), entry, tags, detail, name)
+
+    def _configuration(self, group: Configuration, sweep_run: str) -> str:
+        """MLflow run id of a configuration of several seeds."""
+        known = self._by_configuration.get(group.label)
+        if known is None:
+            tags = {CONFIGURATION_TAG: group.label, SWEEP_RUN_TAG: sweep_run}
+            known = self._client.create_run(self._experiment_id, tags=tags, run_name=group.name).info
+            self._by_configuration[group.label] = known
+        return str(known.run_id)
+
+    def stale_configurations(
+        self, groups: Iterable[Configuration], done: Collection[str], damaged: Collection[str]
+    ) -> list[Configuration]:
+        """Those of several seeds whose run has no means yet, or means over other seeds than the done ones.
+
+        Means over a result that is damaged now were right when it was logged: they are not stale.
+        """
+        found = []
+        for group in groups:
+            known = self._by_configuration.get(group.label)
+            if len(group.entries) == 1 or known is None:
+                continue
+            members = self._tags.get(known.run_id, {}).get(_MEMBERS_TAG)
+            keeps = members is not None and any(entry.content_hash in damaged for entry in group.entries)
+            if not keeps and (known.status, members) != group.state(done):
+                found.append(group)
+        return found
+
+    def end_configuration(
+        self, group: Configuration, done: Collection[str], rows: Iterable[RunRow], store: ResultStore
+    ) -> None:
+        """Give the run of a configuration the means over its finished seeds, which are among the rows."""
+        run_id, (status, members) = self._by_configuration[group.label].run_id, group.state(done)
+        first = next((entry for entry in group.entries if entry.content_hash in done), None)
+        if first is not None:
+            manifest = read_manifest(store.run_directory(first.content_hash))
+            params = [each for each in run_params(manifest, first) if each.key not in ("seed", "hash")]
+            means = configuration_metrics([row for row in rows if configuration_label(row) == group.label])
+            # Earlier metrics cannot be removed: an interval that one seed no longer has is not a number.
+            earlier = self._client.get_run(run_id).data.metrics
+            means |= dict.fromkeys(earlier.keys() - means.keys(), math.nan)
+            # Means over other seeds are told from earlier ones by their time alone.
+            metrics = final_metrics(means, round(time.time() * 1000))
+            self._client.log_batch(run_id, metrics=metrics, params=params)
+        self._client.set_terminated(run_id, status)
+        self._client.set_tag(run_id, _MEMBERS_TAG, members)  # last: without it all is done again
+
+    def has_view(self) -> bool:
+        """Whether the experiment has its prepared page."""
+        return VIEW_TAG in self._client.get_experiment(self._experiment_id).tags
+
+    def log_view(self, metrics: Collection[str]) -> None:
+        """Give the experiment its prepared page, for runs with these metrics."""
+        self._client.set_experiment_tag(self._experiment_id, VIEW_TAG, view_state(metrics))
 
     def log_run(
         self,
@@ -190,53 +327,59 @@ class _Tracker:
         entry: Entry | None = None,
         tags: Mapping[str, str] | None = None,
         detail: Detail = "full",
+        name: str | None = None,
     ) -> None:
         """Log a result directory, unless its hash is logged already.
 
         Parameters
         ----------
         entry : gives the workload the label it has in the sweep's tables
+        tags : by default those of a configuration by itself
+        name : of the run; by default the policy and its seed
         """
         manifest = read_manifest(directory)
-        name = _run_name(manifest)
-        located = {_DIRECTORY_TAG: str(directory.absolute()), **(tags or {})}
+        name = name or _run_name(manifest)
+        located = {_DIRECTORY_TAG: str(directory.absolute()), **(tags or {CONFIGURATION_TAG: name})}
         run_id = self._begin(str(manifest["content_hash"]), name, "FINISHED", located)
         if run_id is None:
             return
-        metrics = _final(read_summary(directory).flat())
+        metrics = final_metrics(read_summary(directory).flat())
         if detail == "full":
-            metrics += timeline_metrics(pl.read_parquet(directory / "timeline.parquet"))
-        self._client.log_batch(run_id, metrics=metrics, params=_params(manifest, entry))
+            metrics += timeline_metrics(read_table(directory, "timeline"))
+        self._client.log_batch(run_id, metrics=metrics, params=run_params(manifest, entry))
         if detail == "full":
             self._client.log_artifacts(run_id, str(directory))
-            jct_s = completed_jct_s(read_jobs(directory))
+            jct_s = completed_jct_s(read_table(directory, "jobs"))
             self._log_bytes(run_id, "jct_cdf.png", self._pictures.draw(jct_s, f"JCT, {name}"))
         self._client.set_terminated(run_id, "FINISHED")
 
-    def _log_failure(self, entry: Entry, error: str, parent: str) -> None:
-        tags = {_PARENT_TAG: parent, _ERROR_TAG: error[:_MAX_TEXT]}
-        run_id = self._begin(entry.content_hash, entry.policy, "FAILED", tags)
+    def _log_failure(self, entry: Entry, error: str, tags: Mapping[str, str]) -> None:
+        run_id = self._begin(
+            entry.content_hash, entry.policy, "FAILED", {**tags, _ERROR_TAG: error[:_MAX_TEXT]}
+        )
         if run_id is not None:
             self._client.set_terminated(run_id, "FAILED")
 
-    def log_table(self, parent: str, store: ResultStore, entries: Sequence[Entry]) -> None:
-        """Give the parent the table of means over seeds."""
-        self._client.log_text(parent, sweep_table(store.rows(entries)).write_csv(), "comparison.csv")
+    def log_table(self, sweep_run: str, rows: Sequence[RunRow]) -> None:
+        """Give the run of the sweep the table of means over seeds."""
+        self._client.log_text(sweep_run, sweep_table(rows).write_csv(), "comparison.csv")
 
-    def log_curves(self, parent: str, store: ResultStore, entries: Sequence[Entry]) -> None:
-        """Give the parent a picture per place, with a curve per policy."""
+    def log_curves(self, sweep_run: str, store: ResultStore, entries: Sequence[Entry]) -> None:
+        """Give the run of the sweep a picture per place, with a curve per policy."""
         for index, (place, curves) in enumerate(store.jct_curves(entries)):
-            self._log_bytes(parent, f"jct_cdf_{index}.png", jct_cdf_png(curves, place_title(place)))
+            self._log_bytes(sweep_run, f"jct_cdf_{index}.png", jct_cdf_png(curves, place_title(place)))
 
-    def end(self, parent: str, whole: bool) -> None:
-        """End the parent, as finished if the sweep is `whole`."""
-        self._client.set_terminated(parent, "FINISHED" if whole else "FAILED")
+    def end(self, sweep_run: str, whole: bool) -> None:
+        """End the run of the sweep, as finished if the sweep is `whole`."""
+        self._client.set_terminated(sweep_run, "FINISHED" if whole else "FAILED")
 
     def _begin(self, content_hash: str, name: str, status: str, tags: Mapping[str, str]) -> str | None:
         """Open a run; None where one with this hash has ended with this status before."""
+        self._remove_other_code(content_hash, tags)
         known = self._by_hash.get(content_hash)
         if known is not None and known.status == status:
             self._present += 1
+            self._move(known.run_id, tags)
             return None
         if known is not None:  # cut off while it was logged, or it failed then and is finished now
             self._client.delete_run(known.run_id)
@@ -244,6 +387,22 @@ class _Tracker:
         run = self._client.create_run(self._experiment_id, tags=hashed, run_name=name)
         self.created += 1
         return str(run.info.run_id)
+
+    def _move(self, run_id: str, tags: Mapping[str, str]) -> None:
+        """Give a run that is there its place in the sweep, which may have got more seeds."""
+        for key in (SWEEP_RUN_TAG, SCENARIO_TAG, _PARENT_TAG, CONFIGURATION_TAG):
+            present, wanted = self._tags.get(run_id, {}).get(key), tags.get(key)
+            if wanted is not None and wanted != present:
+                self._client.set_tag(run_id, key, wanted)
+            elif wanted is None and present is not None:
+                self._client.delete_tag(run_id, key)
+
+    def _remove_other_code(self, content_hash: str, tags: Mapping[str, str]) -> None:
+        """Remove the sweep's runs of the same scenario by other code: they are not current any more."""
+        sweep_run = tags.get(SWEEP_RUN_TAG, "")
+        for other in self._of_scenario.get((sweep_run, tags.get(SCENARIO_TAG, "")), set()) - {content_hash}:
+            if (info := self._of_sweep[sweep_run].pop(other, None)) is not None:
+                self._client.delete_run(info.run_id)
 
     def _log_bytes(self, run_id: str, name: str, content: bytes) -> None:
         with tempfile.TemporaryDirectory() as directory:
@@ -298,60 +457,3 @@ def _experiment_id(client: MlflowClient, name: str, directory: Path) -> str:
 def _run_name(manifest: Mapping[str, object]) -> str:
     seed = "" if manifest["seed"] is None else f" seed {manifest['seed']}"
     return f"{manifest['policy']}{seed}"
-
-
-def _params(manifest: Mapping[str, object], entry: Entry | None) -> list[Param]:
-    from mlflow.entities import Param
-
-    inputs = manifest["inputs"]
-    assert isinstance(inputs, dict)
-    values: dict[str, object] = {
-        "policy": manifest["policy"],
-        "workload": entry.workload if entry else inputs["workload"],
-        "cluster": inputs["cluster"],
-        "partition": manifest["partition"],
-        "seed": "none" if manifest["seed"] is None else manifest["seed"],
-        "hash": manifest["content_hash"],
-    }
-    for group in ("parameters", "world", "trim"):
-        chosen = manifest[group] or {}
-        assert isinstance(chosen, dict)
-        values |= {f"{group}.{key}": value for key, value in chosen.items()}
-    return [Param(key, str(value)) for key, value in values.items()]
-
-
-def _final(flat: Mapping[str, float]) -> list[Metric]:
-    from mlflow.entities import Metric
-
-    return [Metric(key, value, timestamp=0, step=0) for key, value in flat.items()]
-
-
-def timeline_metrics(timeline: pl.DataFrame) -> list[Metric]:
-    """At most `MAX_TIMELINE_POINTS` points of all columns together."""
-    from mlflow.entities import Metric
-
-    series = [column for column in timeline.columns if column != "time_s"]
-    # What was told at an instant is believed until something else is told.
-    points = thin_timeline(
-        timeline.with_columns(pl.all().forward_fill()), MAX_TIMELINE_POINTS // max(1, len(series))
-    )
-    return [
-        Metric(
-            f"timeline.{column}",
-            float(row[column]),
-            timestamp=round(row["time_s"] * 1000),
-            step=round(row["time_s"]),
-        )
-        for row in points.iter_rows(named=True)
-        for column in series
-        if row[column] is not None
-    ]
-
-
-def thin_timeline(timeline: pl.DataFrame, points: int) -> pl.DataFrame:
-    """At most so many rows, evenly spaced in time, each with the values that hold at its `time_s`."""
-    if timeline.height <= points:
-        return timeline
-    times = np.linspace(timeline["time_s"][0], timeline["time_s"][-1], points)
-    rows = np.searchsorted(timeline["time_s"].to_numpy(), times, side="right") - 1
-    return timeline[rows].with_columns(time_s=times)

@@ -11,11 +11,11 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import workloads
-from ray_sim.experiments.documents import dotted_problems, parse_yaml, read_text
 from ray_sim.model.errors import InvalidInputError, UnknownNameError, problems_text
-from workloads.draws import Draw
+from workloads.documents import dotted_problems, parse_yaml, read_text
 from workloads.sources import Source, is_url, name_of
-from workloads.training_draws import (
+from workloads.training.draws import Draw
+from workloads.training.profile import (
     DRAWABLE,
     Family,
     TrainingDraws,
@@ -102,7 +102,7 @@ def names_training_profile(ref: Source) -> bool:
 
 def bundled_training_profiles() -> dict[str, Path]:
     """The bundled profiles by name."""
-    folder = Path(next(iter(workloads.__path__))) / "training_profiles"
+    folder = Path(next(iter(workloads.__path__))) / "training" / "profiles"
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
 

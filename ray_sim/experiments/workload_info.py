@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from ray_sim.experiments.block_summary import BlockSummary, describe_blocks
-from ray_sim.experiments.offered_load import ClusterLoad, PartitionLoad, ResourceLoad, offered_load
+from ray_sim.experiments.offered_load import Backlog, ClusterLoad, PartitionLoad, ResourceLoad, offered_load
 from ray_sim.model.cluster import Cluster
 from ray_sim.reports.bars import bar, sparkline
 from workloads.describe import DAY_S, Bin, WorkloadDescription, describe_frame
@@ -18,6 +18,8 @@ BAR_WIDTH = 40
 
 VCS_NAMED = 8
 """Overloaded vcs named in a warning; the rest is counted."""
+
+UNBOUNDED = "not bounded, as jobs may train in chunks or with other numbers of workers"
 
 Rows = list[tuple[str, object]]
 """Label and value of each line of a table for people."""
@@ -83,6 +85,8 @@ def _load_rows(load: ClusterLoad) -> Rows:
         ("cluster", f"{load.cluster}: {whole.servers:,} servers"),
         ("jobs that can never fit", f"{whole.never_fit:,} ({whole.never_fit / whole.jobs:.2%})"),
     ]
+    if not load.whole_jobs:
+        rows.append(("unfinished work", UNBOUNDED))
     every = "by day" if load.period_s == DAY_S else f"by {load.period_s // DAY_S} days"
     for name, resource in whole.resources.items():
         if resource.work_h or (name == "gpu" and resource.capacity):
@@ -96,22 +100,47 @@ def _load_rows(load: ClusterLoad) -> Rows:
 
 def _resource_rows(name: str, load: ResourceLoad, every: str) -> Rows:
     backlog = load.backlog
-    offered = "undefined" if load.offered_load is None else f"{load.offered_load:.3f}"
-    by_period = f"{sparkline(load.by_period, BAR_WIDTH)} at most {max(load.by_period):.3g}"
     rows: Rows = [
-        (f"offered load, {name}", offered),
-        (f"  {every}", by_period),
-        ("  in the peak hour", f"{load.peak_hour_load:.3g}, from {load.peak_hour_s:,.0f} s"),
+        (f"offered load, {name}", _load_text(load.offered_load, ".3f")),
+        *_presence_rows(load),
+        (f"  {every}", _periods_text(load.by_period)),
+        ("  in the peak hour", f"{_load_text(load.peak_hour_load)}, from {load.peak_hour_s:,.0f} s"),
     ]
-    if not backlog.most_h:
+    if backlog is None or not backlog.most_h:
         return rows
     most = f"at least {backlog.most_h:,.1f} {name} hours at {backlog.most_at_s:,.0f} s, whatever the policy"
     at_last = f"at least {backlog.at_last_submission_h:,.1f} {name} hours"
     return [
         *rows,
         (f"  unfinished, {every}", f"{sparkline(backlog.by_period_h, BAR_WIDTH)} {most}"),
-        ("  at the last submission", f"{at_last}, {backlog.drain_h:,.1f} h of all servers"),
+        ("  at the last submission", f"{at_last}, {_drain_text(backlog)}"),
     ]
+
+
+def _load_text(load: float | None, form: str = ".3g") -> str:
+    return "undefined" if load is None else f"{load:{form}}"
+
+
+def _presence_rows(load: ResourceLoad) -> Rows:
+    """What is there of a resource, if that is not all of it all the time."""
+    if load.mean_capacity >= load.capacity * (1 - 1e-9):
+        return []
+    share = load.mean_capacity / load.capacity
+    return [("  there, on average", f"{load.mean_capacity:,.4g} of {load.capacity:,.4g} ({share:.1%})")]
+
+
+def _periods_text(loads: Sequence[float | None]) -> str:
+    known = [load for load in loads if load is not None]
+    gaps = len(loads) - len(known)
+    without = f"; nothing is there in {gaps:,} of {len(loads):,}" if gaps else ""
+    line = sparkline([load or 0.0 for load in loads], BAR_WIDTH)
+    return f"{line} at most {max(known, default=0):.3g}{without}"
+
+
+def _drain_text(backlog: Backlog) -> str:
+    if backlog.drain_h is None:
+        return "which the servers that are there then never finish"
+    return f"{backlog.drain_h:,.1f} h of all servers"
 
 
 def _partition_text(partition: PartitionLoad) -> str:
@@ -121,15 +150,25 @@ def _partition_text(partition: PartitionLoad) -> str:
     if worst is None:
         return jobs
     name, load = worst
-    drain = f", {load.backlog.drain_h:,.1f} h behind at the end" if load.backlog.drain_h else ""
-    return f"{load.offered_load:.3f} ({name}){drain}; {jobs}"
+    backlog = load.backlog
+    behind = (
+        "" if backlog is None or not backlog.at_last_submission_h else f", {_behind_text(backlog)} at the end"
+    )
+    return f"{load.offered_load:.3f} ({name}){behind}; {jobs}"
+
+
+def _behind_text(backlog: Backlog) -> str:
+    return "for ever behind" if backlog.drain_h is None else f"{backlog.drain_h:,.1f} h behind"
 
 
 def _warnings(load: ClusterLoad) -> Iterator[str]:
     whole = load.whole
     if whole.never_fit:
         jobs = f"{whole.never_fit:,} jobs ({whole.never_fit / whole.jobs:.2%})"
-        yield f"cluster {load.cluster}: {jobs} can never fit; a replay refuses them"
+        refused = "can never fit; a replay refuses them"
+        if not load.whole_jobs:
+            refused = "can never fit with all they ask for; a replay of whole jobs refuses them"
+        yield f"cluster {load.cluster}: {jobs} {refused}"
     if whole.overload:
         yield f"cluster {load.cluster}: {_overload_text(*whole.overload)}"
     vcs = [(name, vc.overload) for name, vc in (load.vcs or {}).items()]
@@ -141,8 +180,9 @@ def _warnings(load: ClusterLoad) -> Iterator[str]:
 
 def _overload_text(name: str, load: ResourceLoad) -> str:
     backlog = load.backlog
+    assert backlog is not None
     return (
-        f"offered load {load.offered_load:.2f} ({name}), so the queue cannot drain: at the last submission at"
-        f" least {backlog.at_last_submission_h:,.0f} {name} hours are unfinished whatever the policy,"
-        f" {backlog.drain_h:,.1f} h of all servers"
+        f"offered load {_load_text(load.offered_load, '.2f')} ({name}), so the queue cannot drain: at the"
+        f" last submission at least {backlog.at_last_submission_h:,.0f} {name} hours are unfinished whatever"
+        f" the policy, {_drain_text(backlog)}"
     )

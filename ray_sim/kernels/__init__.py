@@ -1,1 +1,1 @@
-"""Compiled loops: arrays in, arrays out. Run with NUMBA_DISABLE_JIT=1 they are plain Python."""
+"""Compiled functions: arrays in, arrays out. With NUMBA_DISABLE_JIT=1 they run as plain Python."""

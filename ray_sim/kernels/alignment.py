@@ -1,11 +1,12 @@
-"""Tetris: the best pair of a job and a server, again and again, by alignment less remaining work.
+"""Packing of Tetris: repeatedly place the pair of a job and a server with the highest score.
 
-On a server with capacity c and f free, a bundle that demands D has the alignment
+On a server with capacity c and free amount f, a bundle with demand D has the alignment
 sum_r (D_r / c_r) (f_r / c_r) and the work (sum_r D_r / c_r) x remaining time; its score is
 alignment - weight x work.
 
-As servers only fill up, a score never rises: the best server of a job is looked for again only when the
-job is the best of all by what was found last, and that server has changed since.
+Servers only fill up, so a score never rises, and an old best score is an upper bound (lazy evaluation): the
+best server of a job is searched again only when the job is at the root of the heap and that server has
+changed since.
 
 Source: Grandl et al., Multi-resource Packing for Cluster Schedulers, SIGCOMM 2014.
 """
@@ -18,48 +19,49 @@ import numpy as np
 
 from ray_sim.kernels.arrays import F64, I64
 from ray_sim.kernels.compile import kernel
+from ray_sim.kernels.heap import settle
 from ray_sim.kernels.server_tree import DEPTH, ServerTree, leaves, may_hold, take_room
 
 
 class Packing(NamedTuple):
-    """One round: n jobs, in the order that breaks ties, and S servers."""
+    """One round of n jobs and S servers; ties go to the job of lower number, then to the lower server."""
 
     demand: I64
     """(n, R) quanta of a bundle."""
     most: I64
-    """(n,) bundles that a job may have, >= 1."""
+    """(n,) limit of bundles per job, >= 1."""
     time_left: F64
-    """(n,) >= 0, of any unit."""
+    """(n,) remaining time, >= 0, in any unit."""
     tree: ServerTree
-    """The search is fast where servers of equal capacity stand side by side."""
+    """Servers; the search prunes best if those of equal capacity are neighbours."""
     lowest: I64
-    """(2 size,) lowest number of a server below each node."""
+    """(2 size,) lowest server number below each node."""
     gain: F64
-    """(2 size, R) largest free share per quantum of capacity, f / c^2, of the servers below each node."""
+    """(2 size, R) maximum of f / c^2 over the servers below each node."""
     unit: F64
-    """(2 size, R) smallest share that a quantum is, 1 / c, of the servers below each node; 0 where c is 0."""
+    """(2 size, R) minimum of 1 / c over the servers below each node; 0 where c is 0."""
     bound: F64
-    """Working space of a search, beside the tree's: no server below the node there has a larger score."""
+    """Work space of a search, parallel to the tree's stack: upper bound of the scores below that node."""
     touched: I64
     """(S,) number of the bundle that last went to each server."""
     got: I64
     """(n,) bundles given so far."""
     best: I64
-    """(n,) best server of each job when last looked for, by its place in the tree; -1 for none."""
+    """(n,) place in the tree of each job's best server at its last search; -1 for none."""
     score: F64
-    """(n,) of that server, then."""
+    """(n,) score of that server at that time."""
     seen: I64
-    """(n,) bundles placed before then."""
+    """(n,) number of bundles placed before that search."""
     heap: I64
-    """(n,) jobs still in the round, the largest score on top."""
+    """(n,) heap of jobs in the round, largest score at the root."""
     job: I64
-    """Of each bundle placed, in the order of packing."""
+    """Job of each placed bundle, in the order of packing."""
     server: I64
-    """Of each bundle placed, its number in the tree."""
+    """Server of each placed bundle, by its number in the cluster."""
 
 
 def new_packing(demand: I64, most: I64, time_left: F64, tree: ServerTree, bundles: int) -> Packing:
-    """Nothing placed; room for so many bundles."""
+    """Return a round without placed bundles, with room for ``bundles``."""
     n, servers = len(most), len(tree.server)
     packing = Packing(
         demand=demand,
@@ -85,6 +87,7 @@ def new_packing(demand: I64, most: I64, time_left: F64, tree: ServerTree, bundle
 
 @kernel
 def _build(packing: Packing) -> None:
+    """Set all nodes, from the leaves to the root; O(S R)."""
     size = leaves(packing.tree)
     for k in range(len(packing.touched)):
         _set_leaf(packing, size + k, k)
@@ -96,6 +99,7 @@ def _build(packing: Packing) -> None:
 
 @kernel
 def _set_leaf(packing: Packing, node: int, k: int) -> None:
+    """Set the leaf of server ``k``."""
     tree = packing.tree
     for r in range(tree.free.shape[1]):
         unit = 1.0 / tree.capacity[k, r] if tree.capacity[k, r] > 0 else 0.0
@@ -105,6 +109,7 @@ def _set_leaf(packing: Packing, node: int, k: int) -> None:
 
 @kernel
 def _join(packing: Packing, node: int) -> None:
+    """Set a node from its children."""
     for r in range(packing.gain.shape[1]):
         packing.gain[node, r] = max(packing.gain[2 * node, r], packing.gain[2 * node + 1, r])
         packing.unit[node, r] = min(packing.unit[2 * node, r], packing.unit[2 * node + 1, r])
@@ -112,7 +117,7 @@ def _join(packing: Packing, node: int) -> None:
 
 @kernel
 def alignment(packing: Packing, node: int, job: int) -> float:
-    """Of a job on the server of a leaf; above that, no less than any server below has."""
+    """Return the alignment of a job at a leaf; at an inner node, an upper bound for the servers below."""
     total = 0.0
     for r in range(packing.gain.shape[1]):
         total += packing.demand[job, r] * packing.gain[node, r]
@@ -121,7 +126,7 @@ def alignment(packing: Packing, node: int, job: int) -> float:
 
 @kernel
 def work(packing: Packing, node: int, job: int) -> float:
-    """Of a job on the server of a leaf; above that, no more than any server below has."""
+    """Return the work of a job at a leaf; at an inner node, a lower bound for the servers below."""
     total = 0.0
     for r in range(packing.unit.shape[1]):
         total += packing.demand[job, r] * packing.unit[node, r]
@@ -130,12 +135,17 @@ def work(packing: Packing, node: int, job: int) -> float:
 
 @kernel
 def _score(packing: Packing, node: int, job: int, weight: float) -> float:
+    """Return the score of a job at a leaf; at an inner node, an upper bound for the servers below."""
     return alignment(packing, node, job) - weight * work(packing, node, job)
 
 
 @kernel
 def _find_best(packing: Packing, job: int, weight: float) -> None:
-    """Set the job's best server: the largest score, ties to the lower number. O(S R) at most."""
+    """Set the job's best server: largest score, ties to the lower number. O(S R) at most.
+
+    Branch and bound, depth first, the child with the larger bound first: a node is skipped if its bound
+    does not beat the best leaf found, or if no server below it can hold the bundle.
+    """
     tree, size = packing.tree, leaves(packing.tree)
     best, best_score, best_number, top = -1, 0.0, 0, 1
     tree.stack[0], packing.bound[0] = 1, _score(packing, 1, job, weight)
@@ -160,9 +170,9 @@ def _find_best(packing: Packing, job: int, weight: float) -> None:
 
 @kernel
 def balance(packing: Packing, servers: I64, alike: I64) -> float:
-    """Mean alignment over mean work of the pairs that fit now, 0 if there is no work.
+    """Return mean alignment / mean work of the pairs that fit now, 0 if there is no work; O(n kinds R).
 
-    ``alike`` tells how many servers each of ``servers``, by their places in the tree, stands for.
+    ``servers`` are places in the tree of one server per kind; ``alike`` counts the servers of each kind.
     """
     size, alignments, works = leaves(packing.tree), 0.0, 0.0
     for job in range(len(packing.most)):
@@ -176,27 +186,14 @@ def balance(packing: Packing, servers: I64, alike: I64) -> float:
 
 @kernel
 def _precedes(packing: Packing, a: int, b: int) -> bool:
+    """Whether job ``a`` has a larger score than job ``b``, or the same and a lower number."""
     higher = packing.score[a] > packing.score[b]
     return bool(higher or (packing.score[a] == packing.score[b] and a < b))
 
 
 @kernel
-def _sift_down(packing: Packing, at: int, n: int) -> None:
-    """Put a job where it belongs among the first n of the heap, below ``at``."""
-    heap, job = packing.heap, packing.heap[at]
-    while 2 * at + 1 < n:
-        child = 2 * at + 1
-        if child + 1 < n and _precedes(packing, heap[child + 1], heap[child]):
-            child += 1
-        if not _precedes(packing, heap[child], job):
-            break
-        heap[at] = heap[child]
-        at = child
-    heap[at] = job
-
-
-@kernel
 def _take(packing: Packing, k: int, demand: I64) -> None:
+    """Subtract a bundle from server ``k`` and update the nodes above; O(R log S)."""
     take_room(packing.tree, k, demand)
     node = leaves(packing.tree) + k
     _set_leaf(packing, node, k)
@@ -208,7 +205,7 @@ def _take(packing: Packing, k: int, demand: I64) -> None:
 
 @kernel
 def _enter(packing: Packing, weight: float) -> int:
-    """Every job that fits somewhere onto the heap; returns how many."""
+    """Build the heap of jobs that fit somewhere; return their number; O(n) searches."""
     n = 0
     for job in range(len(packing.most)):
         _find_best(packing, job, weight)
@@ -216,15 +213,17 @@ def _enter(packing: Packing, weight: float) -> int:
             packing.heap[n] = job
             n += 1
     for at in range(n // 2 - 1, -1, -1):
-        _sift_down(packing, at, n)
+        settle(packing.heap, at, n, _precedes, packing)
     return n
 
 
 @kernel
 def pack(packing: Packing, weight: float) -> int:
-    """Place bundles until none fits that a job may have; returns how many.
+    """Place bundles until no job can have another; return their number.
 
-    Ties go to the earlier job, then to the lower server. O(R log S) for each bundle, beside the searches.
+    Invariant of the loop: each score in the heap is an upper bound of the job's best score now, exact if
+    its server has not changed since the search. So a job at the root with an exact score is the best of
+    all. O(R log S + log n) per bundle, beside the searches.
     """
     n, placed = _enter(packing, weight), 0
     while n > 0:
@@ -244,5 +243,5 @@ def pack(packing: Packing, weight: float) -> int:
             n -= 1
             packing.heap[0] = packing.heap[n]
         if n > 0:
-            _sift_down(packing, 0, n)
+            settle(packing.heap, 0, n, _precedes, packing)
     return placed

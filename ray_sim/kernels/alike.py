@@ -1,4 +1,8 @@
-"""Pairs of alike servers by which jobs can keep what they hold, and who is paired with whom."""
+"""Matching of identical servers, so that jobs can stay where they are.
+
+A decision names servers; identical servers can be exchanged in it. Each pair (server of the decision,
+server held now) has a weight: the share of a job that need not move. Pairs are matched greedily.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,12 @@ from ray_sim.kernels.arrays import I64, Bool
 from ray_sim.kernels.compile import kernel
 
 MOST_SQUARED = 32
-"""Of so many servers on which a job holds the same, each is weighed with each; else with one, in order."""
+"""Largest group of which all pairs are weighed; in larger ones the i-th is weighed with the i-th only."""
 
 
 @kernel
 def _weigh(pairs: I64, n: int, target: int, now: int, weight: int) -> int:
-    """Append a row to ``pairs`` where it has room; returns their number."""
+    """Append a row to ``pairs`` if it has room; return the number of rows with this one."""
     if n < len(pairs):
         pairs[n, 0], pairs[n, 1], pairs[n, 2] = target, now, weight
     return n + 1
@@ -19,13 +23,16 @@ def _weigh(pairs: I64, n: int, target: int, now: int, weight: int) -> int:
 
 @kernel
 def weigh_pairs(group: I64, target: I64, now: I64, weight: I64, pairs: I64) -> int:
-    """Rows (target server, server held now, weight) into ``pairs`` as far as there is room; their number.
+    """Write rows (target server, server held now, weight) to ``pairs``, as far as it has room.
+
+    Returns the number of rows, which may exceed the room: call again with more. At most
+    `MOST_SQUARED` x n rows.
 
     Parameters
     ----------
-    group : (n,) sorted: the job, the kind of server and the tasks there, which are alike in a group
-    target, now : (n,) servers, sorted within a group, on which the job is to hold, and holds, these tasks
-    weight : (n,) what it is worth if a server of the group is the same as before
+    group : (n,) sorted; one group has one job, one kind of server and one set of tasks per server
+    target, now : (n,) servers, sorted within a group, on which the job will hold, and holds, these tasks
+    weight : (n,) gain if a server of the group stays the same
     """
     n, begin = 0, 0
     while begin < len(group):
@@ -45,9 +52,13 @@ def weigh_pairs(group: I64, target: I64, now: I64, weight: I64, pairs: I64) -> i
 
 @kernel
 def match(target: I64, now: I64, name: I64, taken: Bool) -> None:
-    """Pair servers in this order of preference; ``name`` is -1 and ``taken`` false where there is no pair.
+    """Match pairs greedily in the given order; then unmatched servers stand for themselves if still free.
 
-    Servers that are left keep their names, as far as nobody has taken them.
+    Parameters
+    ----------
+    target, now : (n,) pairs, best first
+    name : (S,) -1, set to the server that stands for each target server
+    taken : (S,) False, set to whether a server stands for one
     """
     for i in range(len(target)):
         if name[target[i]] < 0 and not taken[now[i]]:

@@ -1,7 +1,7 @@
-"""The arrays kernels share, grouped by who owns them. J jobs, S servers, R resources, C classes.
+"""Groups of arrays that kernels share: J jobs, S servers, R resources, C classes, P partitions.
 
-Kernels allocate nothing and return scalars only. Groups whose content grows are made as large as a
-bound allows, from memory that is not resident until it is used (`numpy.empty`).
+Kernels allocate nothing and return scalars only. Groups whose content grows have the size of an upper
+bound; `numpy.empty` takes memory only for what is used.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ EVENT_NAMES = (
     *("lose", "server_down", "server_up"),
 )
 
-# Roles of a holding; in events also of a chunk on a worker, whose number is the event's value.
+# Roles in a placement; events also have CHUNK, a chunk on a worker, with the chunk's number as value.
 WORKER, PARAMETER_SERVER, CHUNK = range(3)
 ROLE_NAMES = ("worker", "ps", "chunk")
 
-# How the workers of a job exchange gradients and parameters.
+# Exchange of gradients and parameters between the workers of a job.
 SYNC, ASYNC, ALL_REDUCE = range(3)
 
 
 class Shop(NamedTuple):
-    """What never changes in a run: servers, partitions, gangs and their classes.
+    """Constants of a run: servers, partitions, gangs and their classes.
 
-    Jobs of one class ask the same of the same partition, so if one cannot be placed, none can.
+    Jobs of one class have the same demand and the same partition, so if one cannot be placed, none can.
     Classes are numbered partition by partition.
     """
 
     capacity: I64
     """(S, R) quanta."""
     speed: F64
-    """(S,) progress per microsecond of a rigid job."""
+    """(S,) progress of a rigid job, in work per microsecond."""
     weight: F64
-    """(R,) one over the largest server's capacity, 0 where no server has any."""
+    """(R,) 1 / capacity of the largest server, 0 if no server has any."""
     part_ptr: I64
     part_servers: I64
     """Servers of partition p in index order: part_servers[part_ptr[p]:part_ptr[p + 1]]."""
@@ -60,23 +60,23 @@ class Shop(NamedTuple):
     submit: I64
     """(J,) microseconds, non-decreasing."""
     gang: I64
-    """(J, roles) tasks of the gang; what an elastic job asks for."""
+    """(J, roles) tasks of the gang; of an elastic job the tasks it asks for."""
     demand: I64
     """(J, roles, R) quanta per task and role."""
     job_class: I64
     """(J,) class of a job."""
     class_job: I64
-    """(C,) a job that stands for the class."""
+    """(C,) one job of the class."""
     part_class_ptr: I64
     """(P + 1,) classes of partition p: part_class_ptr[p] .. part_class_ptr[p + 1]."""
     class_single: Bool
-    """(C,) the gang fits on one empty server of its partition."""
+    """(C,) whether the gang fits on one empty server of its partition."""
     class_size_ptr: I64
-    """(C + 1,) prefix sums of the number of jobs per class: where its heap lies."""
+    """(C + 1,) prefix sums of the number of jobs per class: start of the heap of a class."""
 
 
 class Outages(NamedTuple):
-    """When servers go and come back, in the order in which it happens."""
+    """Times at which servers go and come back, in order."""
 
     time: I64
     """(N,) non-decreasing, >= 0."""
@@ -93,13 +93,13 @@ class Ledger(NamedTuple):
 
     status: I8
     anchor: I64
-    """Since when `rate` holds; later than now during a restart pause."""
+    """Time from which on `rate` holds; later than now during a restart pause."""
     work_left: F64
     """Work left at the anchor."""
     rate: F64
     """Work per microsecond since the anchor."""
     finish: I64
-    """When the work is done at this rate."""
+    """Time at which the work is done at this rate."""
     ran: I64
     """Microseconds of progress before the anchor."""
     held: I64
@@ -108,7 +108,7 @@ class Ledger(NamedTuple):
     first_start: I64
     last_stop: I64
     end: I64
-    """When the job completed, was rejected or was evicted."""
+    """Time of completion, rejection or eviction."""
     preemptions: I32
     restarts: I32
     saved: F64
@@ -116,15 +116,15 @@ class Ledger(NamedTuple):
     saved_ran: I64
     """Microseconds of progress up to the last checkpoint."""
     interruptions: I32
-    """Times a job lost a server."""
+    """Number of times that the job lost a server."""
     lost: I64
     """Microseconds of progress made and lost with a server."""
     checkpoint_us: I64
-    """(1,) progress between two checkpoints; 0 = one at every moment."""
+    """(1,) microseconds of progress between two checkpoints; 0 = continuous."""
 
 
 class Pool(NamedTuple):
-    """Holdings as linked rows per job, and what they leave free."""
+    """Placements as linked rows per job, and the free quanta of each server."""
 
     head: I64
     """(J,) first row of a job, -1 for none."""
@@ -133,7 +133,7 @@ class Pool(NamedTuple):
     row_count: I64
     row_next: I64
     top: I64
-    """(2,) head of the list of spare rows, rows ever used."""
+    """(2,) head of the list of spare rows, number of rows ever used."""
     free: I64
     """(S, R) quanta."""
 
@@ -157,32 +157,32 @@ class Queue(NamedTuple):
     size: I64
     """(C,)."""
     blocked: Bool
-    """(C,) scratch of one service."""
+    """(C,) work space of one dispatch: no job of the class may start."""
     stuck: Bool
-    """(C,) the class's first job did not fit when it was last tried."""
+    """(C,) whether the class's first job did not fit when it was last tried, and still cannot."""
 
 
 class Running(NamedTuple):
-    """Running jobs in the order in which they keep their places, see `ray_sim.kernels.running`."""
+    """Running jobs of each partition, sorted; see `ray_sim.kernels.running`."""
 
     order: I64
     """Slots in order, partition by partition."""
     job: I64
-    """Of each slot."""
+    """Job of each slot."""
     due: I64
-    """Of each slot what it is ordered by: the job's key; for keys that fall with time, key plus now."""
+    """Sort key of each slot: the key of the job; for keys that fall with time, key plus now."""
     server: I64
     quanta: I64
-    """Of each slot its holding, if that is one row of one resource; else server -1."""
+    """Placement of each slot, if it is one row in one resource; else server -1."""
     slot: I64
-    """Of each running job."""
+    """Slot of each running job."""
     spare: I64
     top: I64
-    """(2,) number of spare slots, slots ever used."""
+    """(2,) number of spare slots, number of slots ever used."""
 
 
 class Changes(NamedTuple):
-    """Complete new holdings of some jobs; no rows = the job stops."""
+    """Complete new placements of some jobs; a job without rows stops."""
 
     job: I64
     ptr: I64
@@ -191,13 +191,13 @@ class Changes(NamedTuple):
     role: I64
     tasks: I64
     order: I64
-    """Numbers of the changes in job order, once `order_changes` has run."""
+    """Numbers of the changes in job order, set by `order_changes`."""
     size: I64
     """(1,) number of changes."""
 
 
 class Recorder(NamedTuple):
-    """A stretch of the record of a run; `room_for_instant` says when it must be emptied."""
+    """Part of the record of a run; the engine empties it when `room_for_instant` says so."""
 
     time: I64
     kind: I8
@@ -215,7 +215,7 @@ class Recorder(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Working space of placement."""
+    """Work space of placement."""
 
     server: I64
     role: I64
@@ -224,22 +224,22 @@ class Scratch(NamedTuple):
     tally: I64
     """(S,)."""
     most: I64
-    """(2, 2, R): see `ray_sim.kernels.placement.measure`, of idle and of claimable quanta."""
+    """(2, 2, R) results of `ray_sim.kernels.placement.measure` for idle and for claimable quanta."""
     total: I64
-    """(R,) quanta of a whole gang."""
+    """(R,) total quanta of a gang."""
     by_role: I64
-    """(roles, S) tasks of a gang of several roles, placed one role after the other."""
+    """(roles, S) tasks of a gang whose roles are placed one after the other."""
     rest: I64
-    """(S, R) what the roles placed before leave free; no rows where there is one role."""
+    """(S, R) free quanta after the roles placed so far; no rows if there is one role."""
 
 
 def empty(n: int, fill: int = 0, dtype: Any = np.int64) -> npt.NDArray[Any]:
-    """A new array of n equal values."""
+    """Return a new array of n equal values."""
     return np.full(n, fill, dtype=dtype)
 
 
 def new_ledger(work: I64 | F64, outages: bool = False, checkpoint_us: int = 0) -> Ledger:
-    """Every job still in the future with all its work left."""
+    """Return a ledger of jobs not yet submitted, with all their work left."""
     n = len(work)
     saves = n if outages else 0
     return Ledger(
@@ -265,7 +265,7 @@ def new_ledger(work: I64 | F64, outages: bool = False, checkpoint_us: int = 0) -
 
 
 def new_pool(n_jobs: int, rows: int, capacity: I64) -> Pool:
-    """Nothing held; room for ``rows`` rows."""
+    """Return a pool without placements and with room for ``rows`` rows."""
     return Pool(
         head=empty(n_jobs, -1),
         row_server=np.empty(rows, np.int64),
@@ -278,12 +278,12 @@ def new_pool(n_jobs: int, rows: int, capacity: I64) -> Pool:
 
 
 def new_calendar(n_jobs: int) -> Calendar:
-    """Nobody runs."""
+    """Return an empty calendar."""
     return Calendar(heap=empty(n_jobs), position=empty(n_jobs, -1), size=empty(1))
 
 
 def new_queue(n_jobs: int, n_classes: int) -> Queue:
-    """Nobody waits."""
+    """Return an empty queue."""
     return Queue(
         key=empty(n_jobs),
         heap=empty(n_jobs),
@@ -295,7 +295,7 @@ def new_queue(n_jobs: int, n_classes: int) -> Queue:
 
 
 def new_running(n_jobs: int) -> Running:
-    """Nobody runs; room for all."""
+    """Return an empty list with room for all jobs."""
     return Running(
         order=np.empty(n_jobs, np.int64),
         job=np.empty(n_jobs, np.int64),
@@ -309,7 +309,7 @@ def new_running(n_jobs: int) -> Running:
 
 
 def new_changes(n_jobs: int, rows: int) -> Changes:
-    """No change; room for one of every job."""
+    """Return empty changes with room for one per job and ``rows`` rows."""
     ptr = np.empty(n_jobs + 1, np.int64)
     ptr[0] = 0
     return Changes(
@@ -324,15 +324,16 @@ def new_changes(n_jobs: int, rows: int) -> Changes:
 
 
 def events_per_instant(n_jobs: int, others: int, *, outages: bool = False) -> int:
-    """No instant leaves more events: each job comes, is refused, moves down, stops and ends once.
+    """Return an upper bound on the events of one instant.
 
-    With outages it may also lose a server once. ``others`` are events of holdings, chunks and servers.
+    Each job is submitted, rejected, moved to another queue, stopped and ended at most once; with outages it
+    may also lose a server once. ``others`` bounds the events of placements, chunks and servers.
     """
     return (6 if outages else 5) * n_jobs + others
 
 
 def new_recorder(events: int, lines: int, n_resources: int) -> Recorder:
-    """No event; room for so many, and for so many timeline rows."""
+    """Return an empty record with room for these numbers of events and of timeline rows."""
     return Recorder(
         time=np.empty(events, np.int64),
         kind=np.empty(events, np.int8),
@@ -349,7 +350,7 @@ def new_recorder(events: int, lines: int, n_resources: int) -> Recorder:
 
 
 def new_scratch(shop: Shop) -> Scratch:
-    """Working space for a run."""
+    """Return work space for the placements of a run."""
     n_servers, n_resources = shop.capacity.shape
     roles = shop.gang.shape[1]
     return Scratch(

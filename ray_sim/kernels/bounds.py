@@ -1,4 +1,7 @@
-"""One machine that serves one job at a time and may preempt: the relaxation behind the JCT bounds."""
+"""Preemptive schedule of one machine, one job at a time: the relaxation behind the bounds on JCT.
+
+Explained in docs/certificates.md.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +14,19 @@ from ray_sim.kernels.heap import push, remove
 def serve_smallest_first(
     release: I64, key: I64, left: I64, heap: I64, position: I64, flow: I64, moment: F64
 ) -> None:
-    """Always serve the available job with the smallest (key, index), preempting any other.
+    """Serve the released job with the smallest (key, index) at all times, with preemption.
 
-    With ``left`` itself as key, that is the shortest remaining time first; with a copy of the sizes,
-    the smallest job first. O(n log n). All times are ticks on one grid.
+    With ``left`` itself as key this is shortest remaining processing time, which minimises the sum of flow
+    times on one machine (Schrage, A Proof of the Optimality of the Shortest Remaining Processing Time
+    Discipline, 1968); with a copy of the sizes it is smallest job first. Invariant of the loop: the heap
+    holds the released jobs with work left. Each iteration ends at a release or a completion, so there are
+    at most 2 J of them; O(J log J). All times are ticks on one grid.
 
     Parameters
     ----------
     release : (J,) non-decreasing
     left : (J,) sizes, > 0; 0 on return
-    heap, position : (J,) working space
+    heap, position : (J,) work space
     flow : (J,) set to completion minus release
     moment : (J,) zeros; set to the time since release, added up over the job's work, in ticks^2
     """
@@ -37,7 +43,7 @@ def serve_smallest_first(
             span = min(span, release[arrived] - now)
         moment[job] += span * (now - release[job] + 0.5 * span)
         now += span
-        # A served job is on top of the heap, and only rises as its work shrinks.
+        # The served job is at the root; its key does not grow, so it stays there without a sift.
         left[job] -= span
         if left[job] == 0:
             flow[job] = now - release[job]

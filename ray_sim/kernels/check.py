@@ -1,4 +1,4 @@
-"""Exact validation of a decision's changes against the world."""
+"""Exact validation of a decision's changes against servers, jobs and free capacity."""
 
 from __future__ import annotations
 
@@ -28,14 +28,16 @@ from ray_sim.kernels.service import copy_matrix
     NOT_A_GANG,
     OVER_CAPACITY,
     NOTHING_HELD,
-) = range(11)
+    BROKEN,
+) = range(12)
 
 MOST_TASKS = 2**20
-"""More tasks on one server than this are refused: times a demand of 2**40 quanta, they fit in 64 bits."""
+"""Limit of tasks on one server: times a demand of 2**40 quanta the product fits in 64 bits."""
 
 
 @kernel
 def _give_back(shop: Shop, pool: Pool, job: int, free: I64) -> None:
+    """Add the quanta of a job's placement to ``free``."""
     row = pool.head[job]
     while row >= 0:
         for r in range(free.shape[1]):
@@ -44,14 +46,36 @@ def _give_back(shop: Shop, pool: Pool, job: int, free: I64) -> None:
 
 
 @kernel
+def _hangs_together(changes: Changes) -> bool:
+    """Whether all indices into the arrays of the changes are in range: kernels do not check them."""
+    n = changes.size[0]
+    if n < 0 or n > len(changes.job) or n > len(changes.order) or n >= len(changes.ptr):
+        return False
+    rows = min(len(changes.server), len(changes.role), len(changes.tasks))
+    for i in range(n):
+        if changes.order[i] < 0 or changes.order[i] >= n:
+            return False
+        if changes.ptr[i] < 0 or changes.ptr[i] > changes.ptr[i + 1] or changes.ptr[i + 1] > rows:
+            return False
+    return True
+
+
+@kernel
 def check_changes(
     shop: Shop, ledger: Ledger, pool: Pool, changes: Changes, evicted: I64, elastic: bool, free: I64
 ) -> tuple[int, int, int]:
-    """First fault of the changes as (fault, job, server), (OK, -1, -1) if there is none.
+    """Return the first fault of the changes as (fault, job, server), or (OK, -1, -1).
 
-    What the ``evicted`` jobs hold is given back before the changes; none of them is changed.
-    ``free`` is working space, (S, R); on return it holds what would be left free.
+    Placements of ``evicted`` and of all changed jobs are released first, then each row of the changes is
+    checked and subtracted, so that jobs may swap servers. No job is both evicted and changed.
+    O(S R + rows x R).
+
+    Parameters
+    ----------
+    free : (S, R) work space; if there is no fault, set to the quanta left free
     """
+    if not _hangs_together(changes):
+        return BROKEN, -1, -1
     copy_matrix(pool.free, free)
     for job in evicted:
         _give_back(shop, pool, job, free)

@@ -1,4 +1,4 @@
-"""How the ledger of chunked jobs follows from what sites report of their chunks."""
+"""Ledger of chunked jobs: book the chunk events that sites report."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ from ray_sim.kernels.record import add_event
 
 
 class Chunked(NamedTuple):
-    """Chunked jobs, (J,) each."""
+    """State of chunked jobs; each array is (J,)."""
 
     left: I64
-    """Chunks not done."""
+    """Number of chunks not done."""
     undispatched: I64
-    """Chunks that are neither done nor on a worker."""
+    """Number of chunks that are neither done nor dispatched."""
     served: I64
-    """Chunks that have a worker; a job with any is active."""
+    """Number of chunks that have a worker; a job with any is active."""
     in_slots: I64
-    """Those of them whose worker is a slot, not on demand."""
+    """Number of those whose worker is a slot, not on demand."""
     running: I64
-    """Chunks that make progress."""
+    """Number of chunks that make progress."""
     active: Bool
     holds_ps: Bool
     in_cloud: Bool
-    """All workers are in the cloud, and the parameter server has to be (zeta)."""
+    """Whether all workers are in the cloud, so that the parameter server is too (zeta)."""
     stalled: I64
-    """Microseconds as an active job without a parameter server, before `stalled_since`."""
+    """Microseconds as an active job without a parameter server, up to `stalled_since`."""
     stalled_since: I64
-    """Since when it has been one, NEVER if it is none."""
+    """Start of the current stall, NEVER if there is none."""
 
 
 def new_chunked(chunks: I64) -> Chunked:
-    """Nothing dispatched."""
+    """Return the state of jobs with these numbers of chunks, none dispatched."""
     n = len(chunks)
     return Chunked(
         left=chunks.copy(),
@@ -69,7 +69,7 @@ def new_chunked(chunks: I64) -> Chunked:
 
 @kernel
 def note_stall(jobs: Chunked, job: int, now: int) -> None:
-    """Begin or end a job's time without a parameter server, after it became active or got or lost one."""
+    """Start or end the stall of a job, after its activity or its parameter server changed."""
     stalls = jobs.active[job] and not jobs.holds_ps[job]
     if stalls and jobs.stalled_since[job] == NEVER:
         jobs.stalled_since[job] = now
@@ -80,7 +80,7 @@ def note_stall(jobs: Chunked, job: int, now: int) -> None:
 
 @kernel
 def _run(ledger: Ledger, counts: I64, job: int, now: int) -> None:
-    """The first chunk of a job runs."""
+    """Set a job to running when its first chunk runs; ``counts`` are the jobs waiting, running."""
     ledger.status[job] = RUNNING
     ledger.held_since[job] = now
     ledger.anchor[job] = now
@@ -91,7 +91,7 @@ def _run(ledger: Ledger, counts: I64, job: int, now: int) -> None:
 
 @kernel
 def rest(ledger: Ledger, counts: I64, job: int, now: int) -> None:
-    """No chunk of a job runs any more, if one did and it has not been evicted."""
+    """Set a running job to waiting when its last chunk stops; other jobs are left as they are."""
     if ledger.status[job] != RUNNING:
         return
     ledger.status[job] = WAITING
@@ -104,6 +104,7 @@ def rest(ledger: Ledger, counts: I64, job: int, now: int) -> None:
 
 @kernel
 def _complete(ledger: Ledger, counts: I64, job: int, now: int) -> None:
+    """Complete a job, which waits because its last chunk has just stopped."""
     ledger.status[job] = COMPLETED
     ledger.work_left[job] = 0.0
     ledger.end[job] = now
@@ -124,11 +125,20 @@ def book_events(
     record: Recorder,
     finished: I64,
 ) -> tuple[int, bool]:
-    """Book events in their order; ``used[0]`` counts the worker slots in use.
+    """Book events in their order; O(events).
+
+    Events of one job are adjacent, so its stall and its activity are settled once, after its last event:
+    a job that loses one worker and gets another at the same instant stays active.
+
+    Parameters
+    ----------
+    events : (n, 5) as `chunks.Queues.event`
+    used : (1,) worker slots in use, updated
+    finished : set to the completed jobs
 
     Returns
     -------
-    (n, changed) : jobs completed, in ``finished``; whether other jobs are active than before
+    (n, changed) : number of completed jobs; whether the set of active jobs has changed
     """
     n, changed, was_active = 0, False, False
     for i in range(len(events)):

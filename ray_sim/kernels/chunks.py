@@ -1,10 +1,11 @@
-"""Queues of chunks on the worker slots of a site, which go on by themselves between decisions.
+"""Event-driven queues of chunks on the worker slots of a site; they advance between decisions of a policy.
 
-A dispatched chunk is a row; a row's number is its place in the order of dispatch. It is uploaded first,
-then waits in its worker's queue, and once the worker serves it, it makes progress while its job holds a
-parameter server. Each row that waits for something is in one heap: uploads by when they end, a
-worker's queue by (key, row), the calendar of running rows by when they are done. So an event costs
-O(log n).
+A dispatched chunk is a row; rows are numbered in the order of dispatch. A row is uploaded, waits in the
+queue of its worker, is served, and makes progress while its job holds a parameter server. Invariant: a row
+that waits for an event is in exactly one heap, uploads by their end, a worker's queue by (key, row), the
+calendar of running rows by completion. An event costs O(log n) for n rows.
+
+The model is that of Wang et al. (A_online, JSAC 2022); docs/symbols.md lists its symbols.
 """
 
 from __future__ import annotations
@@ -20,19 +21,23 @@ from ray_sim.kernels.heap import precedes, push, rekey, remove
 # Phases of a row, `Queues.phase`. A served chunk has the worker, a running one makes progress.
 UPLOADING, QUEUED, SERVED, RUNNING, DONE = range(5)
 
-# What a site reports of a chunk, the first column of `Queues.event`.
+# Kinds of event that a site reports of a chunk: the first column of `Queues.event`.
 SERVE, RUN, PAUSE, PREEMPT, DISPLACE, COMPLETE, LOST = range(7)
-"""It gets the worker; it begins or ceases to make progress there; it loses the worker to another, in
-the midst of progress or not; it is done and leaves the worker; it is lost with its worker's server."""
+"""SERVE: gets the worker. RUN, PAUSE: begins, stops making progress there. PREEMPT, DISPLACE: loses the
+worker to another chunk, while it made progress, or not. COMPLETE: is done. LOST: its server went."""
 
 # Entries of `Queues.size`.
 ROWS, UPLOADS, CALENDAR, FRESH, MARKED, DIRTY, EVENTS = range(7)
 
 EVENTS_PER_ROW = 6
-"""No row has more events at one instant: it may lose the worker, get it back, run and be done."""
+"""Upper bound on the events of a row at one instant: it may lose the worker, get it back, run, be done."""
 
 EVENT_COLUMNS = 5
 """Event, job, unit, worker, microseconds of training left."""
+
+
+_DISPATCHED = ("job", "unit", "worker", "key", "inverse_rate", "ready", "left")
+"""Columns of a row that its dispatch sets."""
 
 
 class Queues(NamedTuple):
@@ -43,71 +48,76 @@ class Queues(NamedTuple):
     worker: I64
     key: I64
     """(N,) smaller is served first; ties by row."""
+    inverse_rate: I64
+    """(N,) D p, weight of a chunk in increments: chunks of its job x time of a whole chunk on this worker."""
     ready: I64
     """(N,) when the upload ends."""
     left: I64
     """(N,) work left at the anchor, in time on this worker."""
     owed: I64
-    """(N,) the part of it, its first, that makes up for preemptions and trains nothing."""
+    """(N,) the first part of `left`: repeated work after preemptions, which trains nothing."""
     anchor: I64
     finish: I64
-    """(N,) since when, and until when, a running row makes progress."""
+    """(N,) start of the progress of a running row, and its completion if nothing stops it."""
     overtakes: Bool
-    """(N,) whether it takes the worker from a chunk with a larger key."""
+    """(N,) whether the row preempts a chunk with a larger key."""
+    since: I64
+    """(N,) time at which a served row got its worker; at that same instant any row before it takes it."""
     phase: I8
     position: I64
-    """(N,) place in the one heap that holds the row."""
+    """(N,) place in the heap that holds the row."""
     before: I64
     after: I64
-    """(N,) neighbours in the one list that holds the row, -1 for none: see `coming` and `first`."""
+    """(N,) neighbours in the linked list that holds the row (`coming` or `first`), -1 for none."""
     uploads: I64
     calendar: I64
     fresh: I64
-    """(N,) rows served since the parameter servers were last looked at."""
+    """(N,) rows served since `_heed_ps` last ran."""
     on_demand: Bool
-    """(W,) stands for a new worker for each chunk: no chunk ever waits there."""
+    """(W,) whether the worker stands for a new one per chunk (cloud): no chunk waits there."""
     served: I64
     """(W,) the row that has the worker, -1 for none."""
     base: I64
     room: I64
     waiting: I64
-    """(W,) the worker's slice of `queue`: where it begins, its length, the rows in it."""
+    """(W,) the worker's slice of `queue`: its start, its length, the number of rows in it."""
     load: I64
-    """(W,) work left of all its rows, at the anchor of the running one."""
+    """(W,) sum of work left of its rows, as of the anchor of the running one."""
     rows: I64
-    """(W,) rows not done."""
+    """(W,) number of rows not done."""
     coming: I64
-    """(W,) the newest of the rows that are being uploaded to the worker, -1 for none."""
-    in_order: Bool
-    """(W,) whether the worker's slice of `queue` is sorted, which is a heap too."""
+    """(W,) head of the list of rows in upload to the worker, newest first, -1 for none."""
+    version: I64
+    """(W,) number of changes of the worker's slice of `queue`: a sorted copy with another number is stale."""
     mark: Bool
     marked: I64
-    """(W,) workers on which something has changed in this instant."""
+    """(W,) flag, and list, of workers that choose which row they serve in this instant."""
     queue: I64
     first: I64
-    """(J,) first served row of a job, -1 for none."""
+    """(J,) head of the list of served rows of a job, -1 for none."""
     holds_ps: Bool
     """(J,)."""
     dirty: I64
-    """(J,) jobs that got or lost their parameter server and have served rows."""
+    """(J,) list of jobs with served rows that got or lost their parameter server."""
     is_dirty: Bool
     event: I64
     """(EVENTS_PER_ROW N, EVENT_COLUMNS)."""
     size: I64
     preemption_cost: int
-    """Work that a row owes more each time it loses the worker in the midst of progress."""
+    """Repeated work that a preemption adds to a row, in microseconds."""
 
 
 def new_queues(rows: int, on_demand: Bool, n_jobs: int, preemption_cost: int) -> Queues:
-    """No chunk; room for so many rows, and none yet in any queue."""
+    """Return empty queues with room for ``rows`` rows; `queue` itself has none yet."""
     n_workers = len(on_demand)
-    numbers = {name: np.empty(rows, np.int64) for name in ("job", "unit", "worker", "key", "ready", "left")}
+    numbers = {name: np.empty(rows, np.int64) for name in _DISPATCHED}
     return Queues(
         **numbers,
         owed=np.empty(rows, np.int64),
         anchor=np.empty(rows, np.int64),
         finish=np.empty(rows, np.int64),
         overtakes=np.empty(rows, np.bool_),
+        since=np.empty(rows, np.int64),
         phase=np.empty(rows, np.int8),
         position=np.empty(rows, np.int64),
         before=np.empty(rows, np.int64),
@@ -123,7 +133,7 @@ def new_queues(rows: int, on_demand: Bool, n_jobs: int, preemption_cost: int) ->
         load=empty(n_workers),
         rows=empty(n_workers),
         coming=empty(n_workers, -1),
-        in_order=np.ones(n_workers, np.bool_),
+        version=empty(n_workers),
         mark=np.zeros(n_workers, np.bool_),
         marked=np.empty(n_workers, np.int64),
         queue=np.empty(0, np.int64),
@@ -139,6 +149,7 @@ def new_queues(rows: int, on_demand: Bool, n_jobs: int, preemption_cost: int) ->
 
 @kernel
 def _report(q: Queues, event: int, row: int) -> None:
+    """Append an event of a row."""
     n = q.size[EVENTS]
     q.event[n, 0] = event
     q.event[n, 1] = q.job[row]
@@ -150,6 +161,7 @@ def _report(q: Queues, event: int, row: int) -> None:
 
 @kernel
 def _mark(q: Queues, worker: int) -> None:
+    """Let a worker choose its row in this instant; a second mark has no effect."""
     if not q.mark[worker]:
         q.mark[worker] = True
         q.marked[q.size[MARKED]] = worker
@@ -158,7 +170,7 @@ def _mark(q: Queues, worker: int) -> None:
 
 @kernel
 def link(q: Queues, first: I64, of: int, row: int) -> None:
-    """Put a row at the head of the list that begins at ``first[of]``."""
+    """Insert a row at the head of the linked list ``first[of]``; O(1)."""
     q.before[row], q.after[row] = -1, first[of]
     if first[of] >= 0:
         q.before[first[of]] = row
@@ -167,7 +179,7 @@ def link(q: Queues, first: I64, of: int, row: int) -> None:
 
 @kernel
 def unlink(q: Queues, first: I64, of: int, row: int) -> None:
-    """Take a row out of the list that begins at ``first[of]``."""
+    """Remove a row from the linked list ``first[of]``; O(1)."""
     if q.before[row] >= 0:
         q.after[q.before[row]] = q.after[row]
     else:
@@ -178,32 +190,35 @@ def unlink(q: Queues, first: I64, of: int, row: int) -> None:
 
 @outlined
 def _end_upload(q: Queues, row: int) -> None:
+    """Remove a row from the heap and the list of uploads; O(log n)."""
     q.size[UPLOADS] = remove(q.uploads, 0, q.size[UPLOADS], q.position, q.ready, row)
     unlink(q, q.coming, q.worker[row], row)
 
 
 @outlined
 def _enqueue(q: Queues, row: int) -> None:
+    """Add a row to the queue of its worker; O(log n)."""
     worker = q.worker[row]
     q.phase[row] = QUEUED
-    q.in_order[worker] = False
+    q.version[worker] += 1
     q.waiting[worker] = push(q.queue, q.base[worker], q.waiting[worker], q.position, q.key, row)
 
 
 @outlined
 def _dequeue(q: Queues, worker: int) -> int:
-    """Take the first row out of a worker's queue."""
+    """Remove and return the first row of a worker's queue; O(log n)."""
     row = q.queue[q.base[worker]]
-    q.in_order[worker] = False
+    q.version[worker] += 1
     q.waiting[worker] = remove(q.queue, q.base[worker], q.waiting[worker], q.position, q.key, row)
     return row
 
 
 @kernel
-def _serve(q: Queues, row: int) -> None:
-    """Give the row its worker."""
+def _serve(q: Queues, row: int, now: int) -> None:
+    """Give a row its worker; `_heed_ps` decides whether it runs."""
     job, worker = q.job[row], q.worker[row]
     q.phase[row] = SERVED
+    q.since[row] = now
     if not q.on_demand[worker]:
         q.served[worker] = row
     link(q, q.first, job, row)
@@ -213,7 +228,7 @@ def _serve(q: Queues, row: int) -> None:
 
 @kernel
 def _leave(q: Queues, row: int) -> None:
-    """Take the worker from the row."""
+    """Take the worker from a row."""
     if not q.on_demand[q.worker[row]]:
         q.served[q.worker[row]] = -1
     unlink(q, q.first, q.job[row], row)
@@ -221,7 +236,7 @@ def _leave(q: Queues, row: int) -> None:
 
 @outlined
 def _run(q: Queues, row: int, now: int) -> None:
-    """From now on a served row makes progress."""
+    """Start the progress of a served row; O(log n)."""
     q.phase[row] = RUNNING
     q.anchor[row] = now
     q.finish[row] = now + q.left[row]
@@ -230,7 +245,7 @@ def _run(q: Queues, row: int, now: int) -> None:
 
 @outlined
 def _halt(q: Queues, row: int, now: int) -> None:
-    """A running row makes no progress from now on; what it has made stays."""
+    """Stop the progress of a running row and book the work done; O(log n)."""
     lasted = now - q.anchor[row]
     q.left[row] -= lasted
     q.owed[row] -= min(q.owed[row], lasted)
@@ -241,6 +256,7 @@ def _halt(q: Queues, row: int, now: int) -> None:
 
 @kernel
 def _finish_due(q: Queues, now: int) -> None:
+    """Complete the rows whose time has come, in the order of the calendar, and mark their workers."""
     while q.size[CALENDAR] > 0 and q.finish[q.calendar[0]] <= now:
         row = q.calendar[0]
         _halt(q, row, now)
@@ -253,12 +269,12 @@ def _finish_due(q: Queues, now: int) -> None:
 
 @kernel
 def _upload_due(q: Queues, now: int) -> None:
-    """Chunks whose upload ends join their worker's queue, or get a worker of their own."""
+    """Move rows whose upload has ended to their worker's queue; on demand they get a worker at once."""
     while q.size[UPLOADS] > 0 and q.ready[q.uploads[0]] <= now:
         row = q.uploads[0]
         _end_upload(q, row)
         if q.on_demand[q.worker[row]]:
-            _serve(q, row)
+            _serve(q, row, now)
             _report(q, SERVE, row)
         else:
             _enqueue(q, row)
@@ -266,25 +282,32 @@ def _upload_due(q: Queues, now: int) -> None:
 
 
 @kernel
-def _gets_worker(q: Queues, worker: int) -> bool:
-    """Whether the first row of a worker's queue is to be served now: it is idle or that row overtakes."""
+def _gets_worker(q: Queues, worker: int, now: int) -> bool:
+    """Whether the first row of a worker's queue gets the worker now.
+
+    It does if the worker is idle, or if the row precedes the served one by (key, row) and either overtakes
+    or the served one got the worker at this same instant: rows that arrive together compete for a free
+    worker in one order, whatever the order of their events.
+    """
     if q.waiting[worker] == 0:
         return False
     served, top = q.served[worker], q.queue[q.base[worker]]
-    return bool(served < 0 or (q.overtakes[top] and precedes(q.key, top, served)))
+    if served < 0:
+        return True
+    return bool((q.overtakes[top] or q.since[served] == now) and precedes(q.key, top, served))
 
 
 @kernel
-def _mark_due(q: Queues) -> None:
-    """Mark the workers that are to serve another row now."""
+def _mark_due(q: Queues, now: int) -> None:
+    """Mark the workers whose first queued row gets the worker now; O(W)."""
     for worker in range(len(q.served)):
-        if _gets_worker(q, worker):
+        if _gets_worker(q, worker, now):
             _mark(q, worker)
 
 
 @kernel
 def _preempt(q: Queues, row: int, now: int) -> None:
-    """A running row has lost its worker to another, which costs it some work more."""
+    """Stop a running row that loses its worker; add the repeated work of a preemption."""
     _halt(q, row, now)
     q.left[row] += q.preemption_cost
     q.owed[row] += q.preemption_cost
@@ -294,8 +317,9 @@ def _preempt(q: Queues, row: int, now: int) -> None:
 
 @kernel
 def _choose(q: Queues, worker: int, now: int) -> None:
-    """Let a worker serve the first row of its queue, if it is idle or that row overtakes the served."""
-    if not _gets_worker(q, worker):
+    """Let a marked worker serve the first row of its queue if that row gets the worker; O(log n)."""
+    q.mark[worker] = False
+    if not _gets_worker(q, worker, now):
         return
     served = q.served[worker]
     if served >= 0:
@@ -303,20 +327,49 @@ def _choose(q: Queues, worker: int, now: int) -> None:
             _report(q, DISPLACE, served)
         elif q.anchor[served] < now:
             _preempt(q, served, now)
-        else:  # it began at this very instant, before more was dispatched
+        else:  # it began at this same instant: no progress, so no preemption to pay for
             _halt(q, served, now)
             _report(q, PAUSE, served)
             _report(q, DISPLACE, served)
         _leave(q, served)
         _enqueue(q, served)
     row = _dequeue(q, worker)
-    _serve(q, row)
+    _serve(q, row, now)
     _report(q, SERVE, row)
 
 
 @kernel
+def _keeps_claim(q: Queues, worker: int, now: int) -> bool:
+    """Whether a worker has served its row, not done, since before now."""
+    return bool(q.served[worker] >= 0 and q.since[q.served[worker]] < now)
+
+
+@kernel
+def _choose_all(q: Queues, settled: int, now: int) -> None:
+    """Let marked workers choose the row they serve.
+
+    The first ``settled`` of them were marked before this call of `advance`. On the others a row that has
+    had the worker since before now keeps it for this call and the worker stays marked: the policy may
+    change keys before the next call at the same instant, and a row that would get its worker back at once
+    shall not lose it.
+    """
+    n, q.size[MARKED] = q.size[MARKED], 0
+    for i in range(n):
+        worker = q.marked[i]
+        if i >= settled and _keeps_claim(q, worker, now):
+            q.marked[q.size[MARKED]] = worker
+            q.size[MARKED] += 1
+        else:
+            _choose(q, worker, now)
+
+
+@kernel
 def _heed_ps(q: Queues, now: int) -> None:
-    """Served rows run exactly while their job holds a parameter server."""
+    """Restore the invariant that served rows run exactly while their job holds a parameter server.
+
+    Only rows served since the last call (`fresh`) and rows of jobs whose parameter servers changed
+    (`dirty`) can violate it.
+    """
     for i in range(q.size[FRESH]):
         row = q.fresh[i]
         if q.holds_ps[q.job[row]]:
@@ -340,12 +393,12 @@ def _heed_ps(q: Queues, now: int) -> None:
 
 @kernel
 def _drop(q: Queues, row: int, now: int) -> None:
-    """Take a row off its worker, wherever it stands; others may be served there in this instant."""
+    """Remove a row in any phase but DONE, and mark its worker; O(log n)."""
     worker = q.worker[row]
     if q.phase[row] == UPLOADING:
         _end_upload(q, row)
     elif q.phase[row] == QUEUED:
-        q.in_order[worker] = False
+        q.version[worker] += 1
         q.waiting[worker] = remove(q.queue, q.base[worker], q.waiting[worker], q.position, q.key, row)
     else:
         if q.phase[row] == RUNNING:
@@ -361,9 +414,9 @@ def _drop(q: Queues, row: int, now: int) -> None:
 
 @kernel
 def drop_rows(q: Queues, now: int, gone: Bool, ended: Bool) -> None:
-    """Drop the chunks on workers that are ``gone``, (W,), which are lost, and those of ``ended`` jobs, (J,).
+    """Remove rows on workers that are ``gone``, (W,), as LOST, and rows of ``ended`` jobs, (J,).
 
-    O(rows); `advance` must follow at once.
+    O(rows log n). Call `advance` at the same instant afterwards.
     """
     for row in range(q.size[ROWS]):
         if q.phase[row] != DONE and (gone[q.worker[row]] or ended[q.job[row]]):
@@ -374,7 +427,7 @@ def drop_rows(q: Queues, now: int, gone: Bool, ended: Bool) -> None:
 
 @kernel
 def _next_time(q: Queues, now: int) -> int:
-    """When something happens next; NEVER if nothing does."""
+    """Return the time of the next event; now if a worker or job is still marked; NEVER if there is none."""
     if q.size[DIRTY] > 0 or q.size[MARKED] > 0:
         return now
     following = NEVER
@@ -387,28 +440,38 @@ def _next_time(q: Queues, now: int) -> int:
 
 @kernel
 def advance(q: Queues, now: int) -> int:
-    """Let happen all that happens now: `Queues.event` tells what. Returns when something happens next.
+    """Process all events of this instant into `Queues.event`; return the time of the next event.
 
-    Chunks that are done, uploads that end, then who has which worker, then who makes progress; again
-    for chunks of no length.
+    Order: completions, ends of uploads, choices of workers, starts and stops of progress. The loop repeats
+    for chunks of length 0, which complete at once; each repetition completes one, so it ends. A chunk whose
+    upload ends now may overtake in the next call at the same instant (`_choose_all`).
     """
+    settled = q.size[MARKED]
     while True:
         _finish_due(q, now)
         _upload_due(q, now)
-        for i in range(q.size[MARKED]):
-            q.mark[q.marked[i]] = False
-            _choose(q, q.marked[i], now)
-        q.size[MARKED] = 0
+        _choose_all(q, settled, now)
+        settled = 0
         _heed_ps(q, now)
         if q.size[CALENDAR] == 0 or q.finish[q.calendar[0]] > now:
             return _next_time(q, now)
 
 
 @kernel
-def add_rows(q: Queues, now: int, chunks: I64) -> int:
-    """Dispatch chunks, (n, 7) as in `ray_sim.engine.site.Commands`; there must be room for them.
+def _mark_if_there(q: Queues, row: int, now: int) -> None:
+    """Mark the worker of a row without upload: it may overtake in this call.
 
-    Returns when something happens next, as do all that follow.
+    The policy that sent it knew which row has the worker, so no second call is needed.
+    """
+    if q.ready[row] <= now:
+        _mark(q, q.worker[row])
+
+
+@kernel
+def add_rows(q: Queues, now: int, chunks: I64) -> int:
+    """Add dispatched chunks, (n, 8) rows of `ray_sim.engine.sites.site.Commands`; there must be room.
+
+    Returns the time of the next event, as do the functions below. O(n log n).
     """
     for i in range(len(chunks)):
         row = q.size[ROWS]
@@ -416,11 +479,12 @@ def add_rows(q: Queues, now: int, chunks: I64) -> int:
         q.worker[row], q.key[row] = chunks[i, 0], chunks[i, 1]
         q.job[row], q.unit[row] = chunks[i, 2], chunks[i, 3]
         q.ready[row], q.left[row] = chunks[i, 4], chunks[i, 5]
-        q.overtakes[row] = chunks[i, 6] != 0
-        q.owed[row], q.anchor[row] = 0, 0
+        q.overtakes[row], q.inverse_rate[row] = chunks[i, 6] != 0, chunks[i, 7]
+        q.owed[row], q.anchor[row], q.since[row] = 0, 0, 0
         q.phase[row] = UPLOADING
         q.size[UPLOADS] = push(q.uploads, 0, q.size[UPLOADS], q.position, q.ready, row)
         link(q, q.coming, q.worker[row], row)
+        _mark_if_there(q, row, now)
         q.load[q.worker[row]] += q.left[row]
         q.rows[q.worker[row]] += 1
     return _next_time(q, now)
@@ -428,6 +492,7 @@ def add_rows(q: Queues, now: int, chunks: I64) -> int:
 
 @kernel
 def _soil(q: Queues, job: int) -> None:
+    """Note a job whose served rows may have to start or stop."""
     if not q.is_dirty[job]:
         q.is_dirty[job] = True
         q.dirty[q.size[DIRTY]] = job
@@ -436,7 +501,7 @@ def _soil(q: Queues, job: int) -> None:
 
 @kernel
 def set_ps(q: Queues, now: int, holdings: I64) -> int:
-    """Note who holds a parameter server from now on: (n, 2) rows job, 0 or 1."""
+    """Set which jobs hold a parameter server from now on: (n, 2) rows job, 0 or 1; O(n)."""
     for i in range(len(holdings)):
         job, holds = holdings[i, 0], holdings[i, 1] != 0
         if q.holds_ps[job] != holds:
@@ -448,48 +513,50 @@ def set_ps(q: Queues, now: int, holdings: I64) -> int:
 
 @kernel
 def set_keys(q: Queues, now: int, jobs: I64, keys: I64) -> int:
-    """Give all chunks here of some jobs, sorted, another key each; O(rows)."""
+    """Set the key of all chunks of each job; ``jobs`` is sorted. O(rows log n)."""
     for row in range(q.size[ROWS]):
         i = np.searchsorted(jobs, q.job[row])
         if q.phase[row] == DONE or i == len(jobs) or jobs[i] != q.job[row]:
             continue
         if q.phase[row] == QUEUED:
             worker = q.worker[row]
-            q.in_order[worker] = False
+            q.version[worker] += 1
             rekey(q.queue, q.base[worker], q.waiting[worker], q.position, q.key, row, keys[i])
         else:
             q.key[row] = keys[i]
-    _mark_due(q)
+    _mark_due(q, now)
     return _next_time(q, now)
 
 
 @kernel
-def resume(q: Queues, now: int, phases: I64, anchors: I64, owed: I64) -> int:
-    """Bring rows that were just added, and are all being uploaded, to where they were in an earlier life.
+def resume(q: Queues, now: int, phases: I64, anchors: I64, owed: I64, since: I64) -> int:
+    """Restore the phases of rows from a snapshot.
 
-    Who holds a parameter server must be set before.
+    Before: set the parameter servers, and add the rows as of a time before any upload ends, so that all of
+    them are in the phase UPLOADING.
     """
     for row in range(len(phases)):
         q.owed[row] = owed[row]
         if phases[row] == UPLOADING:
+            _mark_if_there(q, row, now)
             continue
         _end_upload(q, row)
         if phases[row] == QUEUED:
             _enqueue(q, row)
             continue
-        _serve(q, row)
+        _serve(q, row, since[row])
         if phases[row] == RUNNING:
             _run(q, row, anchors[row])
         if q.holds_ps[q.job[row]] != (phases[row] == RUNNING):
             _soil(q, q.job[row])
     q.size[FRESH] = 0
-    _mark_due(q)
+    _mark_due(q, now)
     return _next_time(q, now)
 
 
 @kernel
 def loads_at(q: Queues, now: int, loads: I64) -> None:
-    """(W,) work left on every worker now, in its own time, of all chunks dispatched to it."""
+    """Set ``loads``, (W,): work left now of all chunks dispatched to each worker, in its own time; O(W)."""
     for worker in range(len(loads)):
         loads[worker] = q.load[worker]
         row = q.served[worker]

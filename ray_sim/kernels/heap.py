@@ -1,13 +1,47 @@
-"""Indexed binary heaps of job numbers, ordered by (key[job], job), in a slice of a shared array.
+"""Binary heaps of integers: plain ones in any order, and indexed ones of jobs by (key[job], job).
 
-``base`` is where the heap's slice begins, ``n`` how many jobs it holds; ``position[job]`` is the
-job's place relative to ``base``, -1 when it is in no heap. All operations are O(log n).
+Plain heaps have one operation, `settle`. An indexed heap is a slice of a shared array: ``base`` is the start
+of the slice, ``n`` the number of jobs in it, ``position[job]`` the place of a job relative to ``base``, -1 if
+it is in no heap. Invariant between calls: no job precedes its parent, and
+``heap[base + position[job]] == job``. Every operation is O(log n). Jobs with equal keys are in the order of
+their numbers, so the content of a heap determines what it returns.
+
+Source: the textbook structure, Cormen et al., Introduction to Algorithms, chapter 6.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from ray_sim.kernels.arrays import I64
 from ray_sim.kernels.compile import kernel
+
+T = TypeVar("T")
+
+
+@kernel
+def settle(heap: I64, at: int, n: int, before: Callable[[T, int, int], bool], data: T) -> None:
+    """Move the element at ``at`` down to its place among the first ``n``.
+
+    Both subtrees below ``at`` must be heaps, and are one with it afterwards. Called for n // 2 - 1 down to 0
+    it makes a heap of elements in any order, in O(n).
+
+    Parameters
+    ----------
+    before : a kernel; ``before(data, a, b)`` tells whether element a must stand above element b, and is a
+        strict order
+    """
+    element = heap[at]
+    while 2 * at + 1 < n:
+        child = 2 * at + 1
+        if child + 1 < n and before(data, heap[child + 1], heap[child]):
+            child += 1
+        if not before(data, heap[child], element):
+            break
+        heap[at] = heap[child]
+        at = child
+    heap[at] = element
 
 
 @kernel
@@ -18,6 +52,7 @@ def precedes(key: I64, a: int, b: int) -> bool:
 
 @kernel
 def _sift_up(heap: I64, base: int, position: I64, key: I64, at: int) -> None:
+    """Move a job towards the root until it does not precede its parent; all others are in order."""
     job = heap[base + at]
     while at > 0:
         parent = (at - 1) >> 1
@@ -33,6 +68,7 @@ def _sift_up(heap: I64, base: int, position: I64, key: I64, at: int) -> None:
 
 @kernel
 def _sift_down(heap: I64, base: int, n: int, position: I64, key: I64, at: int) -> None:
+    """Move a job towards the leaves until no child precedes it; all others are in order."""
     job = heap[base + at]
     while True:
         child = 2 * at + 1
@@ -60,7 +96,7 @@ def push(heap: I64, base: int, n: int, position: I64, key: I64, job: int) -> int
 
 @kernel
 def remove(heap: I64, base: int, n: int, position: I64, key: I64, job: int) -> int:
-    """Take a job out, wherever it stands; returns the new size."""
+    """Remove a job from any place; the last job takes the place and is sifted. Returns the new size."""
     at = position[job]
     last = heap[base + n - 1]
     position[job] = -1
@@ -74,7 +110,7 @@ def remove(heap: I64, base: int, n: int, position: I64, key: I64, job: int) -> i
 
 @kernel
 def rekey(heap: I64, base: int, n: int, position: I64, key: I64, job: int, new_key: int) -> None:
-    """Change the key of a job in the heap."""
+    """Change the key of a job in the heap, and its place."""
     key[job] = new_key
     _sift_up(heap, base, position, key, position[job])
     _sift_down(heap, base, n, position, key, position[job])

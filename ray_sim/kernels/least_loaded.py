@@ -1,6 +1,7 @@
-"""The least loaded server that holds a demand.
+"""Search for the least loaded server that holds a demand.
 
-The load of a server is the sum over resources of its used share; ties go to the lower number.
+The load of a server is the sum over resources of its used share; ties go to the lower number. A tree keeps
+the least loaded server below each node, so a search visits few nodes (branch and bound).
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from ray_sim.kernels.server_tree import ServerTree, holds, leaves, may_hold, of_
 
 
 class Loads(NamedTuple):
-    """A tree of servers that knows the least loaded one below each node."""
+    """Tree of servers with the least loaded one below each node."""
 
     tree: ServerTree
     load: F64
-    """(n,)."""
+    """(n,) load of each server."""
     least: I64
-    """(2 size,) least loaded server below each node, by its place in the tree; -1 if none is of use."""
+    """(2 size,) place in the tree of the least loaded server below each node; -1 if none is of use."""
 
 
 def new_loads(tree: ServerTree) -> Loads:
-    """The loads of the servers as they are."""
+    """Return the loads of the servers of a tree; O(n R)."""
     loads = Loads(tree, np.zeros(len(tree.server)), np.full(len(tree.room), -1, dtype=np.int64))
     _build(loads)
     return loads
@@ -33,6 +34,7 @@ def new_loads(tree: ServerTree) -> Loads:
 
 @kernel
 def _build(loads: Loads) -> None:
+    """Set all nodes, from the leaves to the root."""
     size = leaves(loads.tree)
     for k in range(len(loads.load)):
         _set_leaf(loads, size + k, k)
@@ -42,6 +44,7 @@ def _build(loads: Loads) -> None:
 
 @kernel
 def _set_leaf(loads: Loads, node: int, k: int) -> None:
+    """Set the load of server ``k`` and its leaf."""
     tree, load = loads.tree, 0.0
     for r in range(tree.free.shape[1]):
         if tree.capacity[k, r] > 0:
@@ -60,13 +63,14 @@ def _before(loads: Loads, a: int, b: int) -> bool:
 
 @kernel
 def _join(loads: Loads, node: int) -> None:
+    """Set a node from the two below it."""
     a, b = loads.least[2 * node], loads.least[2 * node + 1]
     loads.least[node] = b if _before(loads, b, a) else a
 
 
 @kernel
 def take(loads: Loads, k: int, demand: I64) -> None:
-    """Server ``k`` of the tree gives what is demanded. O(R log n)."""
+    """Subtract a demand from server ``k`` of the tree; O(R log n)."""
     take_room(loads.tree, k, demand)
     node = leaves(loads.tree) + k
     _set_leaf(loads, node, k)
@@ -78,9 +82,11 @@ def take(loads: Loads, k: int, demand: I64) -> None:
 
 @kernel
 def least_loaded(loads: Loads, demand: I64) -> int:
-    """Place in the tree of the least loaded server that holds the demand, -1 if none does.
+    """Return the place in the tree of the least loaded server that holds the demand, -1 if none does.
 
-    Where the least loaded one of all holds it, that is found at once; O(n R) at most.
+    Depth-first search, less loaded child first. A node is skipped if its least loaded server does not beat
+    the best found, or if no server below it can hold the demand. O(R) if the least loaded server of all
+    holds it, O(n R) at most.
     """
     tree, best, top = loads.tree, -1, 1
     tree.stack[0] = 1

@@ -1,4 +1,4 @@
-"""Where the tasks of elastic jobs go: evenly over few servers, and else one by one.
+"""Placement of the tasks of elastic jobs: evenly over as few servers as possible, else one by one.
 
 Source: Peng et al., Optimus, EuroSys 2018, section 4.2.
 """
@@ -10,42 +10,43 @@ from typing import NamedTuple
 from ray_sim.kernels.arrays import I64, PARAMETER_SERVER, WORKER
 from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.heap import push, rekey, remove
+from ray_sim.kernels.service import copy_matrix
 from ray_sim.kernels.step_time import Rows, tasks_here
 
 EVEN, SPREAD, PACK = range(3)
 
 
 class Demands(NamedTuple):
-    """Jobs in the order in which they are placed, (n,) each."""
+    """Jobs in the order of placement, (n,) each."""
 
     tasks: I64
-    """(n, 2) workers and parameter servers, no workers for jobs that are to wait."""
+    """(n, 2) workers and parameter servers; 0 workers for a job that is to wait."""
     quanta: I64
-    """(n, 2, R) of one worker and of one parameter server."""
+    """(n, 2, R) demand of one worker and of one parameter server."""
     home: Rows
-    """Where each job is with just these tasks; no rows: nowhere."""
+    """Current placement of each job, if it has exactly these tasks; else no rows."""
 
 
 class Floor(NamedTuple):
-    """The servers that may be used, (S,) each, by index."""
+    """Servers that may be used, (S,) each, by index."""
 
     free: I64
-    """(S, R) quanta; where jobs are at home, without theirs."""
+    """(S, R) free quanta; those of jobs at home are not free."""
     key: I64
-    """Minus the free quanta of the resource that servers are ordered by."""
+    """Minus the free quanta of the resource that orders servers."""
     heap: I64
-    """Servers by (key, index): the freest first. Those found to be without ``least`` are left out."""
+    """Heap of servers by (key, index), freest first, without servers found to lack ``least``."""
     position: I64
     size: I64
     """(1,)."""
     least: I64
-    """(R,) quanta without which no job has room for one task of each role."""
+    """(R,) minimum over jobs of the demand of one task of each role: with less no job has room."""
     chosen: I64
-    """(S,) working space: servers in turn; then, from the end, servers that are passed over."""
+    """(S,) work space: chosen servers from the front, passed-over servers from the end."""
 
 
 class Placed(NamedTuple):
-    """A row for every task or several alike, job by job in the order of placement."""
+    """Placement found: rows job by job, in the order of placement; a row has one or more equal tasks."""
 
     job: I64
     """Number of the job in `Demands`."""
@@ -58,7 +59,7 @@ class Placed(NamedTuple):
 
 @kernel
 def holds(floor: Floor, server: int, quanta: I64, workers: int, ps: int) -> bool:
-    """Whether a server has room for so many tasks of a job."""
+    """Whether a server has room for these numbers of workers and parameter servers."""
     for r in range(quanta.shape[1]):
         need = workers * quanta[WORKER, r] + ps * quanta[PARAMETER_SERVER, r]
         if need > floor.free[server, r]:
@@ -68,6 +69,7 @@ def holds(floor: Floor, server: int, quanta: I64, workers: int, ps: int) -> bool
 
 @kernel
 def _of_use(floor: Floor, server: int) -> bool:
+    """Whether a server has the least that any job needs."""
     for r in range(len(floor.least)):
         if floor.free[server, r] < floor.least[r]:
             return False
@@ -76,12 +78,14 @@ def _of_use(floor: Floor, server: int) -> bool:
 
 @kernel
 def _fill(floor: Floor, server: int, quanta: I64, workers: int, ps: int) -> None:
+    """Subtract tasks from a server's free quanta; negative numbers add."""
     for r in range(quanta.shape[1]):
         floor.free[server, r] -= workers * quanta[WORKER, r] + ps * quanta[PARAMETER_SERVER, r]
 
 
 @kernel
 def _add_row(placed: Placed, job: int, server: int, role: int, tasks: int) -> None:
+    """Append a row unless it has no tasks."""
     if tasks > 0:
         at = placed.size[0]
         placed.job[at], placed.server[at], placed.role[at], placed.tasks[at] = job, server, role, tasks
@@ -90,7 +94,7 @@ def _add_row(placed: Placed, job: int, server: int, role: int, tasks: int) -> No
 
 @kernel
 def _order(floor: Floor, server: int, resource: int) -> None:
-    """Put a server, back, where its free quanta say."""
+    """Insert a server into the heap, or move it, by its free quanta; O(log S)."""
     key = -floor.free[server, resource]
     if floor.position[server] >= 0:
         rekey(floor.heap, 0, floor.size[0], floor.position, floor.key, server, key)
@@ -101,12 +105,13 @@ def _order(floor: Floor, server: int, resource: int) -> None:
 
 @kernel
 def turn(tasks: int, k: int, rank: int) -> int:
-    """How many of so many tasks fall to server ``rank`` of k, task i to server i mod k."""
+    """Return how many of ``tasks`` tasks go to server ``rank`` of k, if task i goes to server i mod k."""
     return (tasks - rank + k - 1) // k
 
 
 @kernel
 def _fits_evenly(floor: Floor, quanta: I64, workers: int, ps: int, k: int) -> bool:
+    """Whether the k chosen servers hold the tasks spread evenly; O(k R)."""
     for rank in range(k):
         if not holds(floor, floor.chosen[rank], quanta, turn(workers, k, rank), turn(ps, k, rank)):
             return False
@@ -115,10 +120,12 @@ def _fits_evenly(floor: Floor, quanta: I64, workers: int, ps: int, k: int) -> bo
 
 @kernel
 def _place_evenly(demands: Demands, job: int, most: int, resource: int, floor: Floor, placed: Placed) -> bool:
-    """Task i of each role to server i mod k, of the freest, for the least k <= ``most`` with which it fits.
+    """Place a job evenly on the k freest servers, for the smallest k <= ``most`` that fits.
 
-    Servers without room for one task of each role are passed over: they would stay ahead for ever where
-    something else than the resource that orders them is used up.
+    Task i of each role goes to server i mod k. Invariant of the loop: ``chosen[:k]`` are the k freest
+    servers with room for one task of each role. Others are passed over: a server that lacks another
+    resource than the one that orders servers would stay at the root. All are put back at the end.
+    O(k log S) for the heap, O(k^2 R) for the trials. Returns whether the job was placed.
     """
     workers, ps = demands.tasks[job, WORKER], demands.tasks[job, PARAMETER_SERVER]
     quanta = demands.quanta[job]
@@ -150,7 +157,10 @@ def _place_evenly(demands: Demands, job: int, most: int, resource: int, floor: F
 
 @kernel
 def _server_for(rule: int, floor: Floor, quanta: I64, role: int, resource: int, first: int) -> int:
-    """For one task the freest server (SPREAD), the fullest (PACK) or the first from ``first`` on; else -1."""
+    """Return the freest (SPREAD), fullest (PACK) or first (EVEN) server with room; -1 if none has.
+
+    Servers before ``first`` are not considered. O(S R).
+    """
     best, best_free = -1, 0
     for server in range(first, len(floor.free)):
         if not holds(floor, server, quanta, int(role == WORKER), int(role == PARAMETER_SERVER)):
@@ -167,9 +177,11 @@ def _server_for(rule: int, floor: Floor, quanta: I64, role: int, resource: int, 
 def _place_in_turn(
     rule: int, demands: Demands, job: int, resource: int, shrink: bool, floor: Floor, placed: Placed
 ) -> None:
-    """A parameter server and a worker in turn, each where the rule says, as many as fit.
+    """Place a parameter server and a worker in turn, each by the rule, until all are placed or none fits.
 
-    What cannot be placed in full is placed in part, with ``shrink``, if a task of each role it needs is.
+    A job that does not fit in full is undone; with ``shrink`` it keeps the tasks placed, if there is at
+    least one of each role it needs. EVEN scans each role once, O(S) in all, because servers only fill up;
+    SPREAD and PACK cost O(S) per task.
     """
     quanta, rows = demands.quanta[job], placed.size[0]
     workers, ps = demands.tasks[job, WORKER], demands.tasks[job, PARAMETER_SERVER]
@@ -207,7 +219,7 @@ def _place_in_turn(
 
 @kernel
 def _move(demands: Demands, job: int, sign: int, resource: int, floor: Floor) -> None:
-    """Take a job from home (1) or put it back (-1)."""
+    """Free the current placement of a job (sign 1), or take it again (-1)."""
     for row in range(demands.home.ptr[job], demands.home.ptr[job + 1]):
         server, role, tasks = demands.home.server[row], demands.home.role[row], demands.home.tasks[row]
         for r in range(floor.free.shape[1]):
@@ -217,7 +229,7 @@ def _move(demands: Demands, job: int, sign: int, resource: int, floor: Floor) ->
 
 @kernel
 def _peers_apart(workers: int, ps: int, w_here: int, ps_here: int) -> int:
-    """Most peers on other servers that a task of a server has; in a ring all servers are a worker's peers."""
+    """Return the most peers elsewhere of any task on a server; in a ring all workers are peers."""
     if ps == 0:
         return workers - w_here if w_here > 0 else 0
     of_ps = workers - w_here if ps_here > 0 else 0
@@ -227,7 +239,7 @@ def _peers_apart(workers: int, ps: int, w_here: int, ps_here: int) -> int:
 
 @kernel
 def peers_apart_at_home(demands: Demands, job: int) -> int:
-    """The bottleneck of a step's transfers where a job is, in peers on other servers."""
+    """Return the bottleneck of a step's transfers at the current placement, in peers on other servers."""
     workers, ps = demands.tasks[job, WORKER], demands.tasks[job, PARAMETER_SERVER]
     most, row, end = 0, demands.home.ptr[job], demands.home.ptr[job + 1]
     while row < end:
@@ -238,7 +250,7 @@ def peers_apart_at_home(demands: Demands, job: int) -> int:
 
 @kernel
 def peers_apart_evenly(workers: int, ps: int, k: int) -> int:
-    """The same if task i of each role is on server i mod k; it grows with k."""
+    """Return the bottleneck of an even placement on k servers; it grows with k."""
     most = 0
     for rank in range(min(k, max(workers, ps))):
         most = max(most, _peers_apart(workers, ps, turn(workers, k, rank), turn(ps, k, rank)))
@@ -247,7 +259,10 @@ def peers_apart_evenly(workers: int, ps: int, k: int) -> int:
 
 @kernel
 def _stay_or_move(rule: int, demands: Demands, job: int, resource: int, floor: Floor, placed: Placed) -> None:
-    """A job at home stays there, unless it fits evenly somewhere with a smaller bottleneck."""
+    """Keep the current placement of a job, unless an even one with a smaller bottleneck fits.
+
+    The bottleneck grows with k, so ``most`` is the largest k that improves it.
+    """
     if rule == EVEN:
         workers, ps = demands.tasks[job, WORKER], demands.tasks[job, PARAMETER_SERVER]
         apart, most = peers_apart_at_home(demands, job), 0
@@ -263,24 +278,48 @@ def _stay_or_move(rule: int, demands: Demands, job: int, resource: int, floor: F
         _add_row(placed, job, server, role, demands.home.tasks[row])
 
 
-@outlined
-def place_all(rule: int, demands: Demands, resource: int, shrink: bool, floor: Floor, placed: Placed) -> None:
-    """Place the jobs one after the other; ``floor.free`` becomes what is left, ``placed`` who is where.
-
-    Ties between servers go to the lowest index. EVEN: O(k log S) for a job on k servers, O(S) for one that
-    has to be shrunk; SPREAD and PACK: O(S) for a task.
-
-    Parameters
-    ----------
-    rule : EVEN, SPREAD or PACK
-    resource : by whose free quanta servers are ordered
-    shrink : whether a job that does not fit is placed with fewer tasks; else it gets nothing
-    """
-    floor.size[0], placed.size[0] = 0, 0
+@kernel
+def _order_all(floor: Floor, resource: int) -> None:
+    """Build the heap of all servers by a resource; O(S log S)."""
+    floor.size[0] = 0
     for server in range(len(floor.free)):
         floor.position[server] = -1
     for server in range(len(floor.free)):
         _order(floor, server, resource)
+
+
+@outlined
+def place_each_alone(demands: Demands, resource: I64, capacity: I64, floor: Floor, placed: Placed) -> None:
+    """Place each job evenly, or else in turn, on the empty cluster; a job without room gets no rows.
+
+    Parameters
+    ----------
+    resource : (n,) resource that orders the servers, for each job
+    capacity : (S, R) quanta of the servers
+    """
+    placed.size[0] = 0
+    for job in range(len(demands.tasks)):
+        copy_matrix(capacity, floor.free)
+        _order_all(floor, resource[job])
+        if not _place_evenly(demands, job, len(floor.free), resource[job], floor, placed):
+            _place_in_turn(EVEN, demands, job, resource[job], False, floor, placed)
+
+
+@outlined
+def place_all(rule: int, demands: Demands, resource: int, shrink: bool, floor: Floor, placed: Placed) -> None:
+    """Place the jobs one after the other into ``placed``; ``floor.free`` is what they leave.
+
+    Ties between servers go to the lowest index. EVEN: O(k log S + k^2 R) for a job on k servers, O(S R) for
+    one that does not fit evenly; SPREAD and PACK: O(S R) per task.
+
+    Parameters
+    ----------
+    rule : EVEN, SPREAD or PACK
+    resource : resource that orders the servers
+    shrink : whether a job that does not fit is placed with fewer tasks; else it gets nothing
+    """
+    placed.size[0] = 0
+    _order_all(floor, resource)
     for job in range(len(demands.tasks)):
         if demands.tasks[job, WORKER] == 0:
             continue

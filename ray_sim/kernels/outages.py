@@ -1,4 +1,4 @@
-"""Servers that go and come back, and what becomes of those who held them."""
+"""Loss and return of servers, and the jobs that run on them (docs/engine.md)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ray_sim.kernels.service import sort_prefix
 
 @kernel
 def _needs(shop: Shop, pool: Pool, job: int, server: int) -> bool:
-    """Whether a job holds something of a server; tasks that demand nothing do not notice its loss."""
+    """Whether a job holds quanta of a server; tasks without demand are not affected by its loss."""
     row = pool.head[job]
     while row >= 0:
         if pool.row_server[row] == server:
@@ -47,9 +47,11 @@ def lose_server(
     record: Recorder,
     lost: I64,
 ) -> int:
-    """A server goes. Whoever holds part of it loses all holdings and waits from its last checkpoint on.
+    """Remove a server: each job with quanta there loses its whole placement and its work since a checkpoint.
 
-    These jobs go into ``lost``, sorted; returns how many. O(running jobs and their rows).
+    These jobs wait again; they are written to ``lost``, sorted, and their number is returned. Jobs are
+    collected before any is stopped, because stopping changes the calendar that the loop reads. O(rows of
+    running jobs + lost x log n).
     """
     add_event(record, now, SERVER_DOWN, -1, server, -1, 0)
     n = 0
@@ -73,28 +75,28 @@ def lose_server(
 
 @kernel
 def regain_server(now: int, server: int, shop: Shop, pool: Pool, record: Recorder) -> None:
-    """A server comes back, empty."""
+    """Return a server to the cluster, empty."""
     add_event(record, now, SERVER_UP, -1, server, -1, 0)
     give_capacity(shop, pool.free, server)
 
 
 @kernel
 def take_away(free: I64, server: int) -> None:
-    """Nothing is free on a server that is not there."""
+    """Set the free quanta of an absent server to 0."""
     for r in range(free.shape[1]):
         free[server, r] = 0
 
 
 @kernel
 def give_capacity(shop: Shop, free: I64, server: int) -> None:
-    """All of a server is free."""
+    """Set the free quanta of a server to its capacity."""
     for r in range(free.shape[1]):
         free[server, r] = shop.capacity[server, r]
 
 
 @kernel
 def set_capacity(shop: Shop, free: I64, servers: I64, up: Bool) -> None:
-    """Take away and give, server by server in the order given."""
+    """Apply ``up`` to each of ``servers`` in order: give all capacity, or none."""
     for i in range(len(servers)):
         if up[i]:
             give_capacity(shop, free, servers[i])

@@ -1,7 +1,8 @@
-"""Where a gang goes: the placement rules, on any matrix of free quanta.
+"""Placement rules: choose servers for a gang, given any matrix of free quanta.
 
-A rule either places every task of the gang or none, and never changes ``free``. Ties go to the
-lowest server index.
+A rule places every task of the gang or none, and never changes ``free``. Ties go to the lowest server
+index. The rules are listed in docs/engine.md. S is the number of servers of the partition; the number R of
+resources is counted as a constant.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ RULE_NAMES = ("pooled", "first_fit", "consolidate", "spread", "load_balance")
 
 @kernel
 def room(free: I64, server: int, demand: I64, wanted: int) -> int:
-    """How many of ``wanted`` tasks fit on a server now."""
+    """Return the number of tasks that fit on a server now, at most ``wanted``."""
     fit = wanted
     for r in range(len(demand)):
         if demand[r] > 0:
@@ -28,6 +29,7 @@ def room(free: I64, server: int, demand: I64, wanted: int) -> int:
 
 @kernel
 def _holds_all(free: I64, server: int, demand: I64, tasks: int) -> bool:
+    """Whether a server has room for all these tasks."""
     for r in range(len(demand)):
         if demand[r] > 0 and free[server, r] < tasks * demand[r]:
             return False
@@ -36,7 +38,7 @@ def _holds_all(free: I64, server: int, demand: I64, tasks: int) -> bool:
 
 @kernel
 def _free_score(shop: Shop, free: I64, server: int, demand: I64, tasks: int) -> float:
-    """Free capacity in the demanded resources after ``tasks`` tasks, as shares of the largest server."""
+    """Sum over demanded resources of what ``tasks`` tasks leave free, as shares of the largest server."""
     score = 0.0
     for r in range(len(demand)):
         if demand[r] > 0:
@@ -46,7 +48,7 @@ def _free_score(shop: Shop, free: I64, server: int, demand: I64, tasks: int) -> 
 
 @kernel
 def _load(shop: Shop, free: I64, server: int, demand: I64, tasks: int) -> float:
-    """Sum over resources of the used share of a server, with ``tasks`` tasks of the gang on it."""
+    """Sum over resources of the used share of a server with ``tasks`` tasks of the gang on it."""
     load = 0.0
     for r in range(len(demand)):
         offered = shop.capacity[server, r]
@@ -57,6 +59,7 @@ def _load(shop: Shop, free: I64, server: int, demand: I64, tasks: int) -> float:
 
 @kernel
 def _fill_in_order(shop: Shop, p: int, tasks: int, demand: I64, free: I64, out: Scratch) -> int:
+    """Rule `pooled`, and `first_fit` of a gang too large for one server: fill servers by index; O(S)."""
     left, n = tasks, 0
     for i in range(shop.part_ptr[p], shop.part_ptr[p + 1]):
         server = shop.part_servers[i]
@@ -73,6 +76,7 @@ def _fill_in_order(shop: Shop, p: int, tasks: int, demand: I64, free: I64, out: 
 
 @kernel
 def _first_single(shop: Shop, p: int, tasks: int, demand: I64, free: I64, out: Scratch) -> int:
+    """Rule `first_fit`: the first server that holds the whole gang; O(S)."""
     for i in range(shop.part_ptr[p], shop.part_ptr[p + 1]):
         server = shop.part_servers[i]
         if _holds_all(free, server, demand, tasks):
@@ -84,7 +88,10 @@ def _first_single(shop: Shop, p: int, tasks: int, demand: I64, free: I64, out: S
 
 @kernel
 def _best_single(shop: Shop, p: int, tasks: int, demand: I64, free: I64, out: Scratch, n: int) -> int:
-    """Append the server with the least sufficient free capacity that is not yet among the n rows."""
+    """Rule `consolidate`: append the server that the tasks leave fullest, not among the first n rows.
+
+    O(S), and O(n) for each new best server; a score of 0 cannot be beaten and ends the search.
+    """
     best, best_score = -1, 0.0
     for i in range(shop.part_ptr[p], shop.part_ptr[p + 1]):
         server = shop.part_servers[i]
@@ -109,6 +116,7 @@ def _best_single(shop: Shop, p: int, tasks: int, demand: I64, free: I64, out: Sc
 
 @kernel
 def _is_empty(shop: Shop, free: I64, server: int) -> bool:
+    """Whether nothing of a server's capacity is used."""
     for r in range(shop.capacity.shape[1]):
         if free[server, r] != shop.capacity[server, r]:
             return False
@@ -117,7 +125,12 @@ def _is_empty(shop: Shop, free: I64, server: int) -> bool:
 
 @outlined
 def _whole_servers(shop: Shop, p: int, tasks: int, demand: I64, free: I64, out: Scratch) -> int:
-    """Completely free servers, largest first, each filled; the remainder on one best-fitting server."""
+    """Rule `consolidate` of a gang too large for one server: fill empty servers, largest first.
+
+    The rest, smaller than any empty server that is left, goes to one best-fitting server. Invariant of the
+    loop: all empty servers that hold ``below`` tasks or more are used or hold more than is left. Each pass
+    handles one size, so the cost is O(S x sizes).
+    """
     left, n, below = tasks, 0, tasks + 1
     while left > 0:
         size = 0
@@ -126,7 +139,7 @@ def _whole_servers(shop: Shop, p: int, tasks: int, demand: I64, free: I64, out: 
             fit = room(shop.capacity, server, demand, left + 1)
             if size < fit <= left and fit < below and _is_empty(shop, free, server):
                 size = fit
-        if size == 0:
+        if size == 0:  # no empty server can be filled with what is left
             return _sorted_rows(out, _best_single(shop, p, left, demand, free, out, n))
         for i in range(shop.part_ptr[p], shop.part_ptr[p + 1]):
             server = shop.part_servers[i]
@@ -145,6 +158,7 @@ def _whole_servers(shop: Shop, p: int, tasks: int, demand: I64, free: I64, out: 
 
 @kernel
 def _sorted_rows(out: Scratch, n: int) -> int:
+    """Insertion sort of the n rows by server; returns n. Rows come as few increasing runs."""
     for i in range(1, n):
         server, count = out.server[i], out.tasks[i]
         k = i
@@ -159,7 +173,12 @@ def _sorted_rows(out: Scratch, n: int) -> int:
 
 @outlined
 def _one_by_one(shop: Shop, p: int, tasks: int, demand: I64, free: I64, out: Scratch, balance: bool) -> int:
-    """Each task to the least loaded server, or to the one with the fewest tasks of this gang."""
+    """Rules `load_balance` and `spread`: place the tasks one by one; O(S x tasks).
+
+    With ``balance`` a task goes to the server with the least load after it, as a sum of used shares. Else
+    it goes to the server with the fewest tasks of this gang, of equals to the freest. The total room is
+    checked first, so each task finds a server.
+    """
     lo, hi = shop.part_ptr[p], shop.part_ptr[p + 1]
     fits = 0
     for i in range(lo, hi):
@@ -192,7 +211,7 @@ def _one_by_one(shop: Shop, p: int, tasks: int, demand: I64, free: I64, out: Scr
 
 @kernel
 def measure(shop: Shop, p: int, free: I64, most: I64) -> None:
-    """Set (2, R) ``most``: free quanta on the freest server, and on all servers of a partition."""
+    """Set ``most``, (2, R): largest free quanta of one server, and the sum over a partition; O(S)."""
     for r in range(free.shape[1]):
         most[0, r] = 0
         most[1, r] = 0
@@ -205,7 +224,7 @@ def measure(shop: Shop, p: int, free: I64, most: I64) -> None:
 
 @kernel
 def gang_total(shop: Shop, job: int, total: I64) -> None:
-    """Set (R,) ``total`` to the quanta of all tasks of the gang."""
+    """Set ``total``, (R,), to the quanta of all tasks of the gang."""
     for r in range(len(total)):
         total[r] = 0
         for role in range(shop.gang.shape[1]):
@@ -214,7 +233,10 @@ def gang_total(shop: Shop, job: int, total: I64) -> None:
 
 @kernel
 def may_fit(rule: int, shop: Shop, job: int, most: I64) -> bool:
-    """False only if the gang cannot be placed; ``most`` may date from before other placements."""
+    """Necessary condition for a placement, in O(R): False only if the gang cannot be placed.
+
+    ``most`` (`measure`) may date from before other placements: they only reduce what is free.
+    """
     on_one = shop.class_single[shop.job_class[job]] and (rule == FIRST_FIT or rule == CONSOLIDATE)
     for r in range(most.shape[1]):
         gang, largest = 0, 0
@@ -231,7 +253,7 @@ def may_fit(rule: int, shop: Shop, job: int, most: I64) -> bool:
 def _place_tasks(
     rule: int, shop: Shop, p: int, tasks: int, demand: I64, single: bool, free: I64, out: Scratch
 ) -> int:
-    """Place alike tasks; ``single`` says whether an empty server holds them all."""
+    """Place identical tasks by the rule; ``single`` says whether one empty server holds all of them."""
     if rule == FIRST_FIT and single:
         return _first_single(shop, p, tasks, demand, free, out)
     if rule == CONSOLIDATE:
@@ -245,10 +267,11 @@ def _place_tasks(
 
 @outlined
 def _place_roles(rule: int, shop: Shop, job: int, free: I64, out: Scratch) -> int:
-    """Place a gang of workers and parameter servers: on one server as one, else role after role.
+    """Place a gang of workers and parameter servers.
 
-    Where a gang is too large for one server, parameter servers fill servers in index order under the
-    rules that want a gang on one.
+    Under `first_fit` and `consolidate` a gang that fits on one empty server is placed as one task with the
+    total demand. Else workers are placed first, then parameter servers in the room that is left
+    (``out.rest``), by index order unless the rule is `spread` or `load_balance`.
     """
     p = shop.job_part[job]
     if shop.class_single[shop.job_class[job]] and (rule == FIRST_FIT or rule == CONSOLIDATE):
@@ -279,7 +302,7 @@ def _place_roles(rule: int, shop: Shop, job: int, free: I64, out: Scratch) -> in
 
 @kernel
 def _rows_of_one(shop: Shop, job: int, out: Scratch) -> int:
-    """The whole gang on the server of row 0."""
+    """Write one row per role, all on the server of row 0; return their number."""
     server, n = out.server[0], 0
     for role in range(shop.gang.shape[1]):
         if shop.gang[job, role] > 0:
@@ -290,7 +313,7 @@ def _rows_of_one(shop: Shop, job: int, out: Scratch) -> int:
 
 @kernel
 def _rows_by_server(shop: Shop, p: int, out: Scratch) -> int:
-    """Rows of what was placed role by role."""
+    """Write the rows of ``out.by_role`` in server and role order; return their number."""
     n = 0
     for i in range(shop.part_ptr[p], shop.part_ptr[p + 1]):
         server = shop.part_servers[i]

@@ -1,6 +1,9 @@
-"""The ledger, the calendar and the holdings: how they change when a decision is applied.
+"""Apply decisions to the ledger (progress), the calendar (completions) and the pool (placements).
 
-A finish time is computed once per rate change, from the anchor; nothing else moves an anchor.
+Progress of a job is linear from its anchor: work left now = `work_left` - `rate` x (now - anchor). The
+anchor moves, and the finish time is computed, only when the rate changes or the job stops, so rounding does
+not depend on how often a job is looked at. Invariant between decisions: the calendar holds the running jobs
+with their `finish`, except jobs in chunks, whose sites keep calendars of chunks.
 """
 
 from __future__ import annotations
@@ -38,7 +41,7 @@ from ray_sim.kernels.record import add_event, add_holding, add_used
 
 @kernel
 def elapsed(ledger: Ledger, job: int, now: int) -> int:
-    """Microseconds of progress since the anchor; 0 during a restart pause."""
+    """Return microseconds of progress since the anchor; 0 during a restart pause."""
     if ledger.status[job] != RUNNING or now <= ledger.anchor[job]:
         return 0
     return now - ledger.anchor[job]
@@ -46,33 +49,36 @@ def elapsed(ledger: Ledger, job: int, now: int) -> int:
 
 @kernel
 def work_left(ledger: Ledger, job: int, now: int) -> float:
-    """Work a job has left now, without moving its anchor."""
+    """Return the work left now; the anchor stays."""
     return max(0.0, ledger.work_left[job] - ledger.rate[job] * elapsed(ledger, job, now))
 
 
 @kernel
 def executed(ledger: Ledger, job: int, now: int) -> int:
-    """Microseconds in which the job has made progress so far."""
+    """Return the microseconds in which the job has made progress so far."""
     return ledger.ran[job] + elapsed(ledger, job, now)
 
 
 @kernel
 def work_left_of(ledger: Ledger, jobs: I64, now: int, left: F64) -> None:
-    """`work_left` of each of ``jobs`` into ``left``."""
+    """Set ``left``, (n,), to the work left of each of ``jobs``."""
     for i in range(len(jobs)):
         left[i] = work_left(ledger, jobs[i], now)
 
 
 @kernel
 def executed_of(ledger: Ledger, jobs: I64, now: int, ran: I64) -> None:
-    """`executed` of each of ``jobs`` into ``ran``."""
+    """Set ``ran``, (n,), to the microseconds of progress of each of ``jobs``."""
     for i in range(len(jobs)):
         ran[i] = executed(ledger, jobs[i], now)
 
 
 @outlined
 def _note_checkpoint(ledger: Ledger, job: int, done: int) -> None:
-    """Note the last checkpoint of so much progress since the anchor, if there was one."""
+    """Book the last checkpoint within ``done`` microseconds of progress since the anchor, if there is one.
+
+    Checkpoints are every `checkpoint_us` of progress; at 0 every moment is one.
+    """
     every = ledger.checkpoint_us[0]
     since = ledger.ran[job] + done - ledger.saved_ran[job]
     saved = since if every == 0 else since - since % every
@@ -84,14 +90,14 @@ def _note_checkpoint(ledger: Ledger, job: int, done: int) -> None:
 
 @outlined
 def _save(ledger: Ledger, job: int, now: int) -> None:
-    """A job that its scheduler suspends or moves is saved as it is."""
+    """Save a job as it is: a scheduler that suspends or moves a job loses no work."""
     ledger.saved[job] = work_left(ledger, job, now)
     ledger.saved_ran[job] = executed(ledger, job, now)
 
 
 @kernel
 def fall_back(ledger: Ledger, job: int) -> None:
-    """A stopped job goes back to its last checkpoint."""
+    """Set a stopped job back to its last checkpoint and count the progress lost."""
     ledger.work_left[job] = ledger.saved[job]
     ledger.lost[job] += ledger.ran[job] - ledger.saved_ran[job]
     ledger.saved_ran[job] = ledger.ran[job]
@@ -99,7 +105,7 @@ def fall_back(ledger: Ledger, job: int) -> None:
 
 @kernel
 def _settle(ledger: Ledger, job: int, now: int) -> None:
-    """Book the progress since the anchor. A pause that has not ended keeps its end."""
+    """Book the progress since the anchor and move the anchor to now, or leave it at the end of a pause."""
     done = elapsed(ledger, job, now)
     if len(ledger.saved) > 0:
         _note_checkpoint(ledger, job, done)
@@ -110,9 +116,9 @@ def _settle(ledger: Ledger, job: int, now: int) -> None:
 
 @kernel
 def set_rate(ledger: Ledger, calendar: Calendar, job: int, now: int, rate: float, pause: int) -> None:
-    """From now on a running job progresses at ``rate`` (work per microsecond), after ``pause``.
+    """Set the rate of a running job, in work per microsecond, after a pause in microseconds; O(log n).
 
-    A change to the same rate without a pause changes nothing.
+    Setting the same rate without a pause leaves the anchor, and so the finish time, unchanged.
     """
     if rate == ledger.rate[job] and pause == 0 and calendar.position[job] >= 0:
         return
@@ -136,7 +142,7 @@ def set_rate(ledger: Ledger, calendar: Calendar, job: int, now: int, rate: float
 
 @kernel
 def stop_progress(ledger: Ledger, calendar: Calendar, job: int, now: int) -> None:
-    """A running job loses its holdings; its progress stays."""
+    """Stop the progress of a running job and remove it from the calendar; O(log n)."""
     _settle(ledger, job, now)
     ledger.rate[job] = 0.0
     ledger.held[job] += now - ledger.held_since[job]
@@ -147,7 +153,7 @@ def stop_progress(ledger: Ledger, calendar: Calendar, job: int, now: int) -> Non
 
 @kernel
 def release(shop: Shop, pool: Pool, used: I64, job: int) -> None:
-    """Give back everything a job holds."""
+    """Release the placement of a job: its rows go to the spare list, its quanta to `free`; O(rows x R)."""
     add_used(used, shop, pool, job, -1)
     row = pool.head[job]
     while row >= 0:
@@ -164,7 +170,10 @@ def release(shop: Shop, pool: Pool, used: I64, job: int) -> None:
 
 @kernel
 def hold(shop: Shop, pool: Pool, used: I64, changes: Changes, i: int) -> None:
-    """Give job of change i the rows of the change; it holds nothing before."""
+    """Place the job of change i, which holds nothing, as the change says; O(rows x R).
+
+    Rows are linked from the last to the first, so that the list runs in server order.
+    """
     job = changes.job[i]
     for k in range(changes.ptr[i + 1] - 1, changes.ptr[i] - 1, -1):
         row = pool.top[0]
@@ -185,7 +194,7 @@ def hold(shop: Shop, pool: Pool, used: I64, changes: Changes, i: int) -> None:
 
 @kernel
 def change_holdings(shop: Shop, pool: Pool, used: I64, changes: Changes) -> None:
-    """Release all that the changed jobs hold, then hold all that they are to hold."""
+    """Replace placements: release those of all changed jobs first, so that jobs can swap servers."""
     for i in range(changes.size[0]):
         release(shop, pool, used, changes.job[i])
     for i in range(changes.size[0]):
@@ -194,7 +203,7 @@ def change_holdings(shop: Shop, pool: Pool, used: I64, changes: Changes) -> None
 
 @kernel
 def rigid_rate(speed: F64, pool: Pool, job: int) -> float:
-    """Progress of a placed gang: the speed of its slowest server (synchronous training)."""
+    """Return the rate of a gang: the speed of its slowest server with a worker (synchronous training)."""
     row = pool.head[job]
     slowest = speed[pool.row_server[row]]
     while row >= 0:
@@ -206,14 +215,14 @@ def rigid_rate(speed: F64, pool: Pool, job: int) -> float:
 
 @kernel
 def rigid_rates(speed: F64, pool: Pool, jobs: I64, rates: F64) -> None:
-    """`rigid_rate` of each of ``jobs`` into ``rates``."""
+    """Set ``rates``, (n,), to the `rigid_rate` of each of ``jobs``."""
     for i in range(len(jobs)):
         rates[i] = rigid_rate(speed, pool, jobs[i])
 
 
 @kernel
 def set_rates(ledger: Ledger, calendar: Calendar, jobs: I64, now: int, rates: F64, pauses: I64) -> None:
-    """`set_rate` of each of ``jobs``."""
+    """Call `set_rate` for each of ``jobs``."""
     for i in range(len(jobs)):
         set_rate(ledger, calendar, jobs[i], now, rates[i], pauses[i])
 
@@ -232,10 +241,14 @@ def commit_holdings(
     restart_us: int,
     counts: I64,
 ) -> None:
-    """Carry out changes: release all, then hold all, and record each in job order.
+    """Apply changes: release all, place all, then update the ledger and record events in job order.
 
-    ``pause[i]`` becomes the restart pause that change i costs: none for a job that never ran.
-    ``counts`` (waiting, running) is kept up. Rates are the truth's business and follow.
+    The caller sets the rates of the changed jobs afterwards. O(rows x R + n log n) for n changes.
+
+    Parameters
+    ----------
+    pause : (n,) set to the restart pause of each change, 0 for a job that starts for the first time
+    counts : (2,) jobs waiting, running; updated
     """
     change_holdings(shop, pool, used, changes)
     for k in range(changes.size[0]):
@@ -280,7 +293,10 @@ def finish_due(
     counts: I64,
     finished: I64,
 ) -> int:
-    """Complete every job whose work is done now, in job order, into ``finished``; returns how many."""
+    """Complete every job that finishes now, in job order; write them to ``finished``, return their number.
+
+    The calendar yields jobs by (finish, job); O(log n) for each.
+    """
     n = 0
     while calendar.size[0] > 0 and ledger.finish[calendar.heap[0]] == now:
         job = calendar.heap[0]
@@ -307,10 +323,10 @@ def submit_due(
     counts: I64,
     record: Recorder,
 ) -> int:
-    """Let every job from ``first`` on that is submitted now wait; returns the next one to come.
+    """Submit the jobs from ``first`` on whose time is now; return the first job of a later time.
 
-    Jobs whose class ``verdict`` is not 0 can never fit: they are rejected once all are in, those
-    beyond the capacity before those beyond the placement rule.
+    A job of a class whose ``verdict`` is not 0 can never fit and is rejected: after all submissions of the
+    instant, those beyond the capacity (1) before those beyond the placement rule (2).
     """
     last = first
     while last < len(shop.submit) and shop.submit[last] == now:
@@ -327,7 +343,7 @@ def submit_due(
 
 @kernel
 def reject(now: int, ledger: Ledger, counts: I64, record: Recorder, job: int) -> None:
-    """Turn a waiting job away for ever."""
+    """Reject a waiting job, for good."""
     ledger.status[job] = REJECTED
     ledger.end[job] = now
     counts[0] -= 1
@@ -346,7 +362,7 @@ def evict(
     record: Recorder,
     job: int,
 ) -> None:
-    """End a waiting or running job for ever, short of completion."""
+    """End a waiting or running job before completion, for good."""
     if ledger.status[job] == RUNNING:
         stop_progress(ledger, calendar, job, now)
         release(shop, pool, used, job)

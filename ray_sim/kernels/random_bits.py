@@ -1,4 +1,7 @@
-"""Numbers of `ray_sim.model.streams.Streams.uniforms`, one by one."""
+"""Random numbers keyed by entity, one by one: the same as `ray_sim.model.streams.Streams.uniforms`.
+
+A number is a hash of its key, so it depends on no order of draws.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,11 @@ def mixed(bits: np.uint64) -> np.uint64:
 
 @kernel
 def substate(state: np.uint64, entity: int) -> np.uint64:
-    """State of the stream that has one entity more in its key."""
+    """Return the state of a stream whose key has one more entity."""
     return mixed(state ^ mixed(np.uint64(entity) + np.uint64(0x9E3779B97F4A7C15)))
 
 
 @kernel
 def uniform(state: np.uint64) -> float:
-    """The first number in [0, 1) of a stream."""
+    """Return the first number of a stream, in [0, 1): its upper 53 bits."""
     return np.float64(state >> np.uint64(11)) * 2.0**-53

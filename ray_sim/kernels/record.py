@@ -1,4 +1,4 @@
-"""Appending to the record of a run."""
+"""Append events and timeline rows to the record of a run; O(1) for each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ray_sim.kernels.compile import kernel
 
 @kernel
 def room_for_instant(record: Recorder, events: int) -> bool:
-    """Whether so many more events and a timeline row still fit."""
+    """Whether the record has room for ``events`` more events and one timeline row."""
     return bool(record.size[0] + events <= len(record.time) and record.size[1] < len(record.line_time))
 
 
@@ -27,7 +27,7 @@ def add_event(record: Recorder, time: int, kind: int, job: int, server: int, rol
 
 @kernel
 def add_holding(record: Recorder, time: int, kind: int, job: int, pool: Pool) -> None:
-    """One event per row that the job now holds."""
+    """Append one event per row of the job's placement."""
     row = pool.head[job]
     while row >= 0:
         add_event(record, time, kind, job, pool.row_server[row], pool.row_role[row], pool.row_count[row])
@@ -36,7 +36,7 @@ def add_holding(record: Recorder, time: int, kind: int, job: int, pool: Pool) ->
 
 @kernel
 def add_line(record: Recorder, time: int, waiting: int, running: int, used: I64) -> None:
-    """Append a timeline row: how things stand after all that happened at ``time``."""
+    """Append a timeline row: the state after all events of ``time``."""
     n = record.size[1]
     record.line_time[n] = time
     record.line_waiting[n] = waiting
@@ -48,7 +48,7 @@ def add_line(record: Recorder, time: int, waiting: int, running: int, used: I64)
 
 @kernel
 def add_used(used: I64, shop: Shop, pool: Pool, job: int, sign: int) -> None:
-    """Add what a job holds to the totals, or take it off."""
+    """Add the quanta of a job's placement to ``used``, (R,), with ``sign`` 1, or subtract them with -1."""
     row = pool.head[job]
     while row >= 0:
         for r in range(len(used)):

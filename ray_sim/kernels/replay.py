@@ -1,7 +1,9 @@
-"""The compiled outer loop: rigid jobs under an order rule, from instant to instant.
+"""Compiled outer loop: rigid jobs under an order rule, from instant to instant.
 
-It does what `ray_sim.engine.simulation.Simulation` does with the policies of
-`ray_sim.policies.ordered`, through the same kernels, and leaves the same record.
+The loop does what `ray_sim.engine.simulation.Simulation` does with the policies of
+`ray_sim.policies.ordered`, through the same kernels, and leaves the same record (docs/engine.md, "Two loops,
+one truth"). Phases of an instant: servers go and come back, completions, queue limits, arrivals, dispatch of
+the partitions that any of these touched.
 """
 
 from __future__ import annotations
@@ -11,9 +13,12 @@ from ray_sim.kernels.arrays import NEVER, RUNNING, WAITING, Changes, Outages, Po
 from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.heap import remove
 from ray_sim.kernels.levels import (
+    change_places,
     cross_limits,
     current_key,
+    join_queue,
     next_promotion,
+    place_moved,
     promote_starved,
     record_levels,
     settle_level,
@@ -38,6 +43,10 @@ from ray_sim.kernels.service import copy_matrix, enqueue, order_changes, serve_a
 
 @kernel
 def _next_instant(shop: Shop, engine: Engine, outages: Outages) -> int:
+    """Return the time of the next event, NEVER if there is none; O(partitions).
+
+    Outages after the last job has ended do not prolong the run.
+    """
     time = NEVER
     i = engine.clock[NEXT_ARRIVAL]
     if i < len(shop.submit):
@@ -58,7 +67,7 @@ def _next_instant(shop: Shop, engine: Engine, outages: Outages) -> int:
 def _change_servers(
     now: int, shop: Shop, order: Order, engine: Engine, pool: Pool, record: Recorder, outages: Outages
 ) -> None:
-    """Servers go and come back, in the order listed; those who lose theirs wait again."""
+    """Process the outages of this instant in their order; jobs that lose a server wait again."""
     clock = engine.clock
     while clock[NEXT_OUTAGE] < len(outages.time) and outages.time[clock[NEXT_OUTAGE]] == now:
         server, up = outages.server[clock[NEXT_OUTAGE]], outages.up[clock[NEXT_OUTAGE]]
@@ -92,22 +101,23 @@ def _change_servers(
 
 @kernel
 def _arrive(now: int, shop: Shop, order: Order, engine: Engine, record: Recorder) -> None:
-    """Queue every job submitted now that can ever fit."""
+    """Submit the jobs of this instant and queue those that can ever fit."""
     first = engine.clock[NEXT_ARRIVAL]
     last = submit_due(now, first, shop, order.never_fits, engine.ledger, engine.counts, record)
     engine.clock[NEXT_ARRIVAL] = last
     for job in range(first, last):
         if engine.ledger.status[job] == WAITING:
             engine.dirty[shop.job_part[job]] = True
+            join_queue(engine, job)
             key = order.static_key[job] if order.kind == STATIC else current_key(order, engine, job, now)
             enqueue(shop, engine.queue, job, key)
 
 
 @kernel
 def _refresh_running(p: int, now: int, order: Order, engine: Engine) -> None:
-    """Where the partition's running jobs stand as of now, and the list in that order.
+    """Recompute the keys of the partition's running jobs as of now, and sort the list.
 
-    Needed where they do not all progress alike, so that their order by work left changes.
+    Needed only if jobs progress at different rates: else their order by work left does not change.
     """
     lo, n = engine.run_ptr[p], engine.run_size[p]
     for slot in engine.running.order[lo : lo + n]:
@@ -117,6 +127,7 @@ def _refresh_running(p: int, now: int, order: Order, engine: Engine) -> None:
 
 @kernel
 def _anyone_waits(p: int, shop: Shop, queue: Queue) -> bool:
+    """Whether a job of the partition waits; O(classes)."""
     for c in range(shop.part_class_ptr[p], shop.part_class_ptr[p + 1]):
         if queue.size[c] > 0:
             return True
@@ -127,7 +138,7 @@ def _anyone_waits(p: int, shop: Shop, queue: Queue) -> bool:
 def _serve_partition(
     p: int, now: int, shop: Shop, order: Order, engine: Engine, pool: Pool, changes: Changes
 ) -> None:
-    """Append the partition's changes."""
+    """Dispatch a partition: append its changes, and leave `pool.free` unchanged."""
     if not order.preemptive:
         first = changes.size[0]
         serve_waiting(
@@ -141,7 +152,7 @@ def _serve_partition(
             engine.scratch,
             changes,
         )
-        # Serving used up the true free capacity; `commit_holdings` takes it for good.
+        # `serve_waiting` subtracted the starts from `pool.free`; add them: `commit_holdings` subtracts again.
         for i in range(first, changes.size[0]):
             for k in range(changes.ptr[i], changes.ptr[i + 1]):
                 for r in range(pool.free.shape[1]):
@@ -171,6 +182,7 @@ def _serve_partition(
 
 @kernel
 def _leave_running(p: int, order: Order, engine: Engine, job: int) -> None:
+    """Remove a job from the partition's list of running jobs and from the crossings of limits."""
     running.drop(engine.running, engine.run_ptr[p], engine.run_size[p], job)
     engine.run_size[p] -= 1
     if order.kind == SERVICE:
@@ -180,6 +192,10 @@ def _leave_running(p: int, order: Order, engine: Engine, job: int) -> None:
 
 @kernel
 def _join_running(p: int, now: int, shop: Shop, order: Order, engine: Engine, pool: Pool, job: int) -> None:
+    """Add a job to the partition's list of running jobs.
+
+    Under REMAINING the key falls as time goes on; key plus now is constant at rate 1 and keeps the order.
+    """
     due = current_key(order, engine, job, now)
     if order.kind == REMAINING:
         due += now
@@ -201,7 +217,7 @@ def _apply(
     changes: Changes,
     restart_us: int,
 ) -> None:
-    """Commit the changes, re-rate the changed jobs and keep the lists of running jobs."""
+    """Apply the changes, set the rates of the changed jobs and update the lists of running jobs."""
     if order.preemptive:
         for i in range(changes.size[0]):
             job = changes.job[i]
@@ -233,7 +249,7 @@ def _apply(
 
 @kernel
 def _happen(now: int, shop: Shop, order: Order, engine: Engine, pool: Pool, record: Recorder) -> None:
-    """Completions and arrivals of an instant, and which partitions they make dirty."""
+    """Process completions, limits and arrivals of an instant, and mark the partitions that they touch."""
     n = finish_due(
         now,
         shop,
@@ -262,7 +278,7 @@ def _happen(now: int, shop: Shop, order: Order, engine: Engine, pool: Pool, reco
 
 @kernel
 def _serve(now: int, shop: Shop, order: Order, engine: Engine, pool: Pool, changes: Changes) -> None:
-    """Serve every dirty partition."""
+    """Dispatch every partition marked dirty."""
     changes.size[0] = 0
     for p in range(len(engine.dirty)):
         if not engine.dirty[p]:
@@ -290,10 +306,11 @@ def replay(
     instants: int,
     events: int,
 ) -> None:
-    """Go on for at most so many instants, or until the record may lack room for one with ``events``.
+    """Advance by at most ``instants`` instants, or until the record may lack room for ``events`` events.
 
-    ``clock[DONE]`` is 1 at the end. All state is in the arguments, so the loop can be left and
-    entered again between instants.
+    All state is in the arguments, so the loop can be left and entered again between instants. Invariant
+    between instants: no partition is dirty, and every waiting job is in the queue of its class.
+    ``clock[DONE]`` is 1 when the run has ended or its horizon is reached.
     """
     clock = engine.clock
     for _ in range(instants):
@@ -307,6 +324,7 @@ def replay(
                 clock[DONE] = 1
                 return
             clock[NOW] = now
+        engine.turn[0] += 1
         if clock[NEXT_OUTAGE] < len(outages.time):
             _change_servers(now, shop, order, engine, pool, record, outages)
         _happen(now, shop, order, engine, pool, record)
@@ -314,8 +332,13 @@ def replay(
         if engine.n_moved[0] > 0:
             record_levels(now, engine, record)
         if changes.size[0] > 0:
+            if order.running_first:
+                change_places(engine, changes)
             order_changes(changes)
             _apply(now, shop, order, engine, pool, record, changes, restart_us)
+        if order.running_first:
+            place_moved(now, shop, order, engine)
+        engine.n_moved[0] = 0
         if order.knob > 0.0:
             for p in range(len(engine.dirty)):
                 if engine.dirty[p]:

@@ -1,8 +1,8 @@
-"""The list of running jobs of a partition, in the order in which they keep their places.
+"""Sorted list of the running jobs of a partition, by (due, job).
 
-A list is a stretch of `Running.order`, from ``lo`` on, with ``n`` slots. What a service looks at lies side
-by side in slots that are used again: fetching it from arrays over all jobs would miss the cache each
-time.
+A list is the slice of `Running.order` from ``lo`` on with ``n`` entries; an entry is the number of a slot.
+Slots keep the data of running jobs side by side and are reused: arrays over all jobs would miss the
+processor's cache at each access. Invariant after `sort`: entries increase by (due, job).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from ray_sim.kernels.compile import kernel
 
 @kernel
 def comes_before(running: Running, slot: int, due: int, job: int) -> bool:
-    """Whether the running job of a slot comes before (due, job)."""
+    """Whether the running job of a slot precedes (due, job)."""
     return bool(running.due[slot] < due or (running.due[slot] == due and running.job[slot] < job))
 
 
 @kernel
 def first_after(running: Running, lo: int, n: int, visited: int, due: int, job: int) -> int:
-    """Number of the first job, from number ``visited`` on, that does not come before (due, job)."""
+    """Return the first entry from ``visited`` on that does not precede (due, job); bisection, O(log n)."""
     low, high = visited, n
     while low < high:
         middle = (low + high) >> 1
@@ -32,7 +32,7 @@ def first_after(running: Running, lo: int, n: int, visited: int, due: int, job: 
 
 @kernel
 def insert(running: Running, lo: int, n: int, job: int, due: int, server: int, quanta: int) -> None:
-    """Put a job into its place in a list of n; there must be room for one more."""
+    """Insert a job in order into a list of n entries with room for one more; O(n) to shift entries."""
     if running.top[0] > 0:
         running.top[0] -= 1
         slot = running.spare[running.top[0]]
@@ -50,11 +50,14 @@ def insert(running: Running, lo: int, n: int, job: int, due: int, server: int, q
 
 @kernel
 def drop(running: Running, lo: int, n: int, job: int) -> int:
-    """Take a job out of a list of n; returns its slot, whose content stays until the next `insert`."""
+    """Remove a job from a list of n entries; O(log n) to find it, O(n) to shift entries.
+
+    Returns the slot, whose content stays until the next `insert`.
+    """
     slot = running.slot[job]
     at = lo + first_after(running, lo, n, 0, running.due[slot], job)
     if at >= lo + n or running.order[at] != slot:
-        at = lo  # the list is not in order where jobs progress unlike and it has not been sorted since
+        at = lo  # jobs at different speeds overtake each other until the next `sort`: search linearly
         while running.order[at] != slot:
             at += 1
     for k in range(at, lo + n - 1):
@@ -66,7 +69,7 @@ def drop(running: Running, lo: int, n: int, job: int) -> int:
 
 @kernel
 def sort(running: Running, lo: int, n: int) -> None:
-    """Insertion sort by (due, job): the list is nearly sorted from one instant to the next."""
+    """Insertion sort by (due, job); O(n + inversions), few from one instant to the next."""
     for i in range(lo + 1, lo + n):
         slot = running.order[i]
         k = i
@@ -80,7 +83,7 @@ def sort(running: Running, lo: int, n: int) -> None:
 
 @kernel
 def single_row(shop: Shop, pool: Pool, job: int) -> tuple[int, int]:
-    """Server and quanta of a holding that is one row of one resource; (-1, 0) for any other."""
+    """Return server and quanta of a placement of one row in one resource; (-1, 0) for any other."""
     row = pool.head[job]
     if pool.row_next[row] >= 0 or pool.free.shape[1] > 1:
         return -1, 0
@@ -89,7 +92,7 @@ def single_row(shop: Shop, pool: Pool, job: int) -> tuple[int, int]:
 
 @kernel
 def give_back(running: Running, slot: int, shop: Shop, pool: Pool, free: I64) -> None:
-    """Add to ``free`` what the running job of a slot holds."""
+    """Add the quanta that the running job of a slot holds to ``free``; O(rows x R)."""
     if running.server[slot] >= 0:
         free[running.server[slot], 0] += running.quanta[slot]
         return
@@ -103,7 +106,10 @@ def give_back(running: Running, slot: int, shop: Shop, pool: Pool, free: I64) ->
 
 @kernel
 def claim_place(running: Running, slot: int, shop: Shop, pool: Pool, claimable: I64) -> bool:
-    """Let the running job of a slot keep its place, if nobody before has claimed any of it."""
+    """Subtract a running job from ``claimable`` if all of it is still there; return whether it was.
+
+    On failure the rows subtracted so far are added again, so ``claimable`` is unchanged. O(rows x R).
+    """
     if running.server[slot] >= 0:
         if claimable[running.server[slot], 0] < running.quanta[slot]:
             return False

@@ -1,6 +1,8 @@
-"""What a binary tree over servers knows of their room, to find one without looking at all.
+"""Segment tree over servers: the maximum free amount of each resource below each node.
 
-Node 1 is the root, nodes 2 i and 2 i + 1 are below node i, server k of n stands at leaf ``size + k``.
+It lets a search skip servers that cannot hold a demand. Node 1 is the root, nodes 2 i and 2 i + 1 are the
+children of node i, and server k of n is the leaf ``size + k``. Invariant: ``room`` of a node is the maximum
+of ``room`` of its children. An update costs O(R log n).
 """
 
 from __future__ import annotations
@@ -13,11 +15,11 @@ from ray_sim.kernels.arrays import I64
 from ray_sim.kernels.compile import kernel
 
 DEPTH = 64
-"""Room for the nodes that a search keeps for later: at most one for each level, and one more."""
+"""Size of the stack of a depth-first search: at most one node per level, and one more."""
 
 
 class ServerTree(NamedTuple):
-    """Servers, what they have free, and the most of each resource below each node."""
+    """Servers, their free capacity, and the maxima below each node."""
 
     server: I64
     """(n,) numbers, increasing."""
@@ -26,15 +28,15 @@ class ServerTree(NamedTuple):
     free: I64
     """(n, R) quanta."""
     useful: I64
-    """(R,) a server that has less free of any resource is of use to nobody."""
+    """(R,) smallest demands: a server with less free of any resource is skipped by all searches."""
     room: I64
-    """(2 size, R) most that a server of use below each node has free of each resource; -1 without one."""
+    """(2 size, R) maximum free quanta of servers of use below each node; -1 if there is none."""
     stack: I64
-    """Working space of a search."""
+    """Work space of a search."""
 
 
 def new_server_tree(server: I64, capacity: I64, free: I64, useful: I64) -> ServerTree:
-    """A tree of these servers; ``free`` is copied."""
+    """Return a tree of these servers; ``free`` is copied."""
     n, resources = free.shape
     tree = ServerTree(
         server=server,
@@ -50,6 +52,7 @@ def new_server_tree(server: I64, capacity: I64, free: I64, useful: I64) -> Serve
 
 @kernel
 def _build(tree: ServerTree) -> None:
+    """Set all nodes, from the leaves to the root; O(n R)."""
     size = leaves(tree)
     for k in range(len(tree.server)):
         _set_leaf(tree, size + k, k)
@@ -59,18 +62,19 @@ def _build(tree: ServerTree) -> None:
 
 @kernel
 def leaves(tree: ServerTree) -> int:
-    """Leaves, a power of two; the first is the node of that number."""
+    """Return the number of leaves, a power of two; it is also the number of the first leaf."""
     return len(tree.room) // 2
 
 
 @kernel
 def of_use(tree: ServerTree, k: int) -> bool:
-    """Whether server ``k`` may hold anything that is still to be placed."""
+    """Whether server ``k`` can hold the smallest demands."""
     return holds(tree, k, tree.useful)
 
 
 @kernel
 def _set_leaf(tree: ServerTree, node: int, k: int) -> None:
+    """Set the leaf of server ``k``."""
     there = of_use(tree, k)
     for r in range(tree.free.shape[1]):
         tree.room[node, r] = tree.free[k, r] if there else -1
@@ -78,13 +82,14 @@ def _set_leaf(tree: ServerTree, node: int, k: int) -> None:
 
 @kernel
 def _join(tree: ServerTree, node: int) -> None:
+    """Set a node from its children."""
     for r in range(tree.room.shape[1]):
         tree.room[node, r] = max(tree.room[2 * node, r], tree.room[2 * node + 1, r])
 
 
 @kernel
 def take_room(tree: ServerTree, k: int, demand: I64) -> None:
-    """Server ``k`` of the tree gives what is demanded. O(R log n)."""
+    """Subtract a demand from server ``k`` of the tree; O(R log n)."""
     for r in range(len(demand)):
         tree.free[k, r] -= demand[r]
     node = leaves(tree) + k
@@ -97,7 +102,7 @@ def take_room(tree: ServerTree, k: int, demand: I64) -> None:
 
 @kernel
 def may_hold(tree: ServerTree, node: int, demand: I64) -> bool:
-    """False only if no server below the node holds the demand; exact at leaves."""
+    """Necessary condition: False only if no server below the node holds the demand; exact at leaves."""
     for r in range(len(demand)):
         if tree.room[node, r] < demand[r]:
             return False
@@ -106,7 +111,7 @@ def may_hold(tree: ServerTree, node: int, demand: I64) -> bool:
 
 @kernel
 def holds(tree: ServerTree, k: int, demand: I64) -> bool:
-    """Whether server ``k`` of the tree has free what is demanded."""
+    """Whether server ``k`` of the tree has room for a demand."""
     for r in range(len(demand)):
         if tree.free[k, r] < demand[r]:
             return False

@@ -1,17 +1,24 @@
-"""Serving a queue: who starts, who is suspended, and where, at one instant in one partition."""
+"""Dispatch of one partition at one instant: start and suspend jobs in queue order, and place them.
+
+Jobs of equal partition, gang and demand form a class. If one job of a class does not fit, none does, so a
+queue is one heap per class and a dispatch compares class heads only: its cost does not grow with the number
+of waiting jobs. Two flags per class save placements: `Queue.stuck` (a job of the class did not fit since
+capacity was last freed) outlives the call, `Queue.blocked` (no job of the class may start in this call) does
+not.
+"""
 
 from __future__ import annotations
 
 from ray_sim.kernels.arrays import I64, Changes, Pool, Queue, Running, Scratch, Shop
 from ray_sim.kernels.compile import kernel
-from ray_sim.kernels.heap import precedes, push, remove
+from ray_sim.kernels.heap import precedes, push, remove, settle
 from ray_sim.kernels.placement import may_fit, measure, place
 from ray_sim.kernels.running import claim_place, comes_before, first_after, give_back
 
 
 @kernel
 def copy_matrix(source: I64, target: I64) -> None:
-    """Copy without the temporary array that a slice assignment may make."""
+    """Copy a matrix; a slice assignment could allocate a temporary array."""
     for i in range(source.shape[0]):
         for k in range(source.shape[1]):
             target[i, k] = source[i, k]
@@ -19,7 +26,7 @@ def copy_matrix(source: I64, target: I64) -> None:
 
 @kernel
 def enqueue(shop: Shop, queue: Queue, job: int, key: int) -> None:
-    """A job begins to wait."""
+    """Add a waiting job with its key; O(log n). A new head of its class may fit where the old one did not."""
     c = shop.job_class[job]
     queue.key[job] = key
     base = shop.class_size_ptr[c]
@@ -30,14 +37,14 @@ def enqueue(shop: Shop, queue: Queue, job: int, key: int) -> None:
 
 @kernel
 def enqueue_all(shop: Shop, queue: Queue, jobs: I64, keys: I64) -> None:
-    """Several jobs begin to wait."""
+    """Add several waiting jobs; O(n log n)."""
     for i in range(len(jobs)):
         enqueue(shop, queue, jobs[i], keys[i])
 
 
 @kernel
 def dequeue(shop: Shop, queue: Queue, job: int) -> None:
-    """A job waits no longer."""
+    """Remove a waiting job; O(log n)."""
     c = shop.job_class[job]
     base = shop.class_size_ptr[c]
     queue.size[c] = remove(queue.heap, base, queue.size[c], queue.position, queue.key, job)
@@ -46,20 +53,21 @@ def dequeue(shop: Shop, queue: Queue, job: int) -> None:
 
 @kernel
 def _unblock(shop: Shop, queue: Queue, p: int) -> None:
+    """Allow every class of the partition to start jobs in this call."""
     for c in range(shop.part_class_ptr[p], shop.part_class_ptr[p + 1]):
         queue.blocked[c] = False
 
 
 @kernel
 def _unstick(shop: Shop, queue: Queue, p: int) -> None:
-    """Capacity was freed: nobody is known not to fit."""
+    """Forget which classes did not fit, because capacity was freed."""
     for c in range(shop.part_class_ptr[p], shop.part_class_ptr[p + 1]):
         queue.stuck[c] = False
 
 
 @kernel
 def _head(shop: Shop, queue: Queue, p: int) -> int:
-    """First waiting job of the partition whose class is not blocked, -1 if there is none."""
+    """Return the first waiting job of the classes that are not blocked, -1 if there is none; O(classes)."""
     best = -1
     for c in range(shop.part_class_ptr[p], shop.part_class_ptr[p + 1]):
         if queue.size[c] > 0 and not queue.blocked[c]:
@@ -71,7 +79,7 @@ def _head(shop: Shop, queue: Queue, p: int) -> int:
 
 @kernel
 def _block(shop: Shop, queue: Queue, p: int, job: int, backfill: bool) -> None:
-    """A job does not fit: neither does its class, and in a strict queue nobody may pass it."""
+    """Record that a job does not fit; block its class, in a strict queue all classes of the partition."""
     queue.stuck[shop.job_class[job]] = True
     if backfill:
         queue.blocked[shop.job_class[job]] = True
@@ -82,7 +90,7 @@ def _block(shop: Shop, queue: Queue, p: int, job: int, backfill: bool) -> None:
 
 @kernel
 def _add_change(changes: Changes, job: int, out: Scratch, n: int) -> None:
-    """Append a job's new holding of n rows."""
+    """Append a change: the new placement of a job, n rows; 0 rows suspend it."""
     i = changes.size[0]
     at = changes.ptr[i]
     changes.job[i] = job
@@ -96,6 +104,7 @@ def _add_change(changes: Changes, job: int, out: Scratch, n: int) -> None:
 
 @kernel
 def _take(shop: Shop, job: int, free: I64, out: Scratch, n: int) -> None:
+    """Subtract n rows of a placement from ``free``."""
     for k in range(n):
         for r in range(free.shape[1]):
             free[out.server[k], r] -= out.tasks[k] * shop.demand[job, out.role[k], r]
@@ -113,12 +122,19 @@ def serve_waiting(
     out: Scratch,
     changes: Changes,
 ) -> None:
-    """Start waiting jobs in key order while they fit; nobody is suspended.
+    """Start waiting jobs in key order while they fit, without preemption.
 
-    A strict queue stops at the first job that does not fit, a backfilling one passes it. ``free``
-    is left as after the starts. ``freed`` says whether capacity may have been freed since the last
-    call; if not, jobs that did not fit then are not tried again. O(log n) per start and
-    O(classes x S) per call.
+    A strict queue stops at the first job that does not fit, a backfilling queue passes it.
+
+    Invariant of the loop: every waiting job that precedes the head either started or belongs to a blocked
+    class. Each iteration starts a job or blocks a class, so there are at most starts + classes of them;
+    each costs O(classes) for the head, O(log n) for the heap and one placement, O(S) or more (`place`).
+
+    Parameters
+    ----------
+    freed : whether capacity may have been freed since the last call; if not, classes that did not fit
+        then are not tried again
+    free : (S, R) free quanta, reduced by the starts
     """
     _unblock(shop, queue, p)
     if freed:
@@ -160,27 +176,32 @@ def serve_all(
     out: Scratch,
     changes: Changes,
 ) -> None:
-    """Walk running and waiting jobs together in (key, job) order; the first ones run.
+    """Dispatch with preemption: merge running and waiting jobs in (due, job) order; the first ones run.
 
-    ``running`` from ``lo`` on lists the partition's running jobs in that order, and a waiting job stands
-    at ``due_of_key_0`` plus its key. A running job keeps its place
-    unless an earlier job claimed it; then it moves if it fits elsewhere, else it is suspended. A
-    waiting job takes idle servers first and later jobs' places second. A waiting job that does
-    not fit blocks the waiting jobs behind it (its class only, with ``backfill``), never a running
-    one. ``idle`` begins as the free capacity and is used up; ``claimable`` is working space.
+    A running job keeps its place unless an earlier job claimed it; then it moves if it fits elsewhere, else
+    it is suspended. A waiting job takes idle capacity first and the places of later running jobs second. A
+    waiting job that does not fit blocks the waiting jobs behind it (its class only, with ``backfill``),
+    never a running job.
 
-    ``freed`` says whether capacity may have been freed, or the order of running and waiting jobs
-    changed in favour of waiting ones, since the last call; if not, jobs that did not fit then are not
-    tried again.
+    Invariant of the loop: jobs before the current one are settled; ``idle`` is the capacity that no settled
+    or later running job holds; ``claimable``, once made, is ``idle`` plus the places of running jobs from
+    entry ``visited`` on. It is made when the first waiting job needs the place of another. Up to then
+    running jobs are skipped by bisection, so a call that evicts nothing costs O(log running) beside the
+    placements, else O(running).
 
-    Running jobs are looked at one by one only from the first waiting job on that needs the place of
-    another, so a call costs O(log running) if there is none, else O(running).
+    Parameters
+    ----------
+    freed : whether capacity may have been freed, or the order of running and waiting jobs may have changed
+        in favour of waiting ones, since the last call; if not, classes that did not fit then are not tried
+    running, lo, n_running : sorted list of the partition's running jobs
+    due_of_key_0 : a waiting job stands at this number plus its key
+    idle : (S, R) free quanta, reduced
+    claimable : (S, R) work space
     """
     _unblock(shop, queue, p)
     if freed:
         _unstick(shop, queue, p)
-    # `claimable` is the capacity less all claims: what is idle and what running jobs from
-    # `visited` on hold. It is made when first needed.
+
     visited, claiming, evicting, measured = 0, False, False, False
     head = _head(shop, queue, p)
     while head >= 0 or (evicting and visited < n_running):
@@ -201,7 +222,7 @@ def serve_all(
             measured = False
         n = 0
         known = not was_running and queue.stuck[shop.job_class[job]]
-        for attempt in range(2):
+        for attempt in range(2):  # first idle capacity, then the places of later running jobs
             if n > 0 or known or (attempt == 1 and not was_running and visited == n_running):
                 continue
             if attempt == 1 and not claiming:
@@ -214,10 +235,10 @@ def serve_all(
                 continue
             n = place(rule, shop, job, idle if attempt == 0 else claimable, out)
             if attempt == 1 and n > 0 and not evicting:
-                # What the evicted job held beyond this need is free for all behind.
+                # An evicted job may hold more than this one needs: classes behind may fit now.
                 evicting = True
                 _unstick(shop, queue, p)
-        if was_running or n > 0:
+        if was_running or n > 0:  # a running job is moved, or suspended with n = 0
             _take(shop, job, idle, out, n)
             _take(shop, job, claimable, out, n)
             _add_change(changes, job, out, n)
@@ -238,7 +259,10 @@ _POSITION_BITS = 2**31
 
 @kernel
 def order_changes(changes: Changes) -> None:
-    """Set `order`: the numbers of the changes in job order."""
+    """Set `order` to the numbers of the changes, sorted by job; O(n log n).
+
+    Job and number are packed into one integer, job x 2^31 + number, so that a plain sort is stable.
+    """
     n = changes.size[0]
     for i in range(n):
         changes.order[i] = changes.job[i] * _POSITION_BITS + i
@@ -249,7 +273,10 @@ def order_changes(changes: Changes) -> None:
 
 @kernel
 def sort_prefix(values: I64, n: int) -> None:
-    """Sort the first n values in place: by insertion while they are few, else by a heap."""
+    """Sort the first n values in place: insertion sort up to 32 values, else heapsort, O(n log n).
+
+    numpy's sort would allocate, which kernels cannot.
+    """
     if n <= 32:
         for i in range(1, n):
             value = values[i]
@@ -260,21 +287,13 @@ def sort_prefix(values: I64, n: int) -> None:
             values[k] = value
         return
     for root in range(n // 2 - 1, -1, -1):
-        _sink(values, root, n)
+        settle(values, root, n, _larger, values)
     for last in range(n - 1, 0, -1):
         values[0], values[last] = values[last], values[0]
-        _sink(values, 0, last)
+        settle(values, 0, last, _larger, values)
 
 
 @kernel
-def _sink(values: I64, at: int, n: int) -> None:
-    while True:
-        child = 2 * at + 1
-        if child >= n:
-            return
-        if child + 1 < n and values[child + 1] > values[child]:
-            child += 1
-        if values[child] <= values[at]:
-            return
-        values[at], values[child] = values[child], values[at]
-        at = child
+def _larger(values: I64, a: int, b: int) -> bool:
+    """The order of a heap whose elements are the values themselves."""
+    return a > b

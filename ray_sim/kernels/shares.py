@@ -1,6 +1,7 @@
-"""Progressive filling: one bundle after another to the job with the smallest dominant share.
+"""Progressive filling (DRF): give one bundle after another to the job with the smallest dominant share.
 
-Shares are compared exactly, as fractions of integers.
+The dominant share of a job is its largest share of any resource. Shares are compared exactly, as fractions
+of integers (`ray_sim.kernels.wide`), so equal shares tie.
 
 Source: Ghodsi et al., Dominant Resource Fairness, NSDI 2011, Algorithm 1.
 """
@@ -13,35 +14,36 @@ import numpy as np
 
 from ray_sim.kernels.arrays import I64
 from ray_sim.kernels.compile import kernel
+from ray_sim.kernels.heap import settle
 from ray_sim.kernels.least_loaded import Loads, least_loaded, take
 from ray_sim.kernels.wide import product_above
 
 
 class Filling(NamedTuple):
-    """One round: n jobs, in the order that breaks ties."""
+    """One round of n jobs; ties go to the job of lower number."""
 
     demand: I64
     """(n, R) quanta of a bundle, < 2**62."""
     most: I64
     """(n,) bundles that a job can use, >= 1."""
     total: I64
-    """(R,) quanta of which shares are taken, < 2**62."""
+    """(R,) quanta that shares refer to, < 2**62."""
     got: I64
     """(n,) bundles given so far."""
     dominant: I64
-    """(n,) resource of which a bundle is the largest share."""
+    """(n,) dominant resource: the one of which a bundle is the largest share."""
     heap: I64
-    """(n,) jobs still in the round, the smallest share on top."""
+    """(n,) heap of jobs in the round, smallest dominant share at the root."""
     pool: I64
     """(R,) quanta left of the total."""
     job: I64
-    """Of each bundle placed, in the order of filling."""
+    """Job of each placed bundle, in the order of filling."""
     server: I64
-    """Of each bundle placed, its number in the tree."""
+    """Server of each placed bundle, by its number in the cluster."""
 
 
 def new_filling(demand: I64, most: I64, total: I64, bundles: int) -> Filling:
-    """Nothing given; room for so many bundles."""
+    """Return a round without bundles given, with room for ``bundles`` placed ones."""
     n = len(most)
     return Filling(
         demand=demand,
@@ -58,7 +60,10 @@ def new_filling(demand: I64, most: I64, total: I64, bundles: int) -> Filling:
 
 @kernel
 def _find_dominant(filling: Filling) -> None:
-    """Resources of which there is nothing do not count: a job that demands them gets no bundle."""
+    """Set the dominant resource of each job; ties go to the lower resource. O(n R).
+
+    Resources with a total of 0 are skipped: a job that demands one gets no bundle in any case.
+    """
     for j in range(len(filling.most)):
         best = 0
         for r in range(1, len(filling.total)):
@@ -71,7 +76,7 @@ def _find_dominant(filling: Filling) -> None:
 
 @kernel
 def _precedes(filling: Filling, a: int, b: int) -> bool:
-    """Whether job ``a`` has a smaller share than job ``b``, or the same and comes earlier."""
+    """Whether job ``a`` has a smaller dominant share than job ``b``, or the same and a lower number."""
     r, q = filling.dominant[a], filling.dominant[b]
     held_a, held_b = filling.got[a] * filling.demand[a, r], filling.got[b] * filling.demand[b, q]
     order = product_above(held_a, filling.total[q], held_b, filling.total[r])
@@ -79,22 +84,8 @@ def _precedes(filling: Filling, a: int, b: int) -> bool:
 
 
 @kernel
-def _sift_down(filling: Filling, n: int) -> None:
-    """Put the job on top where it belongs among the first n of the heap."""
-    at, job = 0, filling.heap[0]
-    while 2 * at + 1 < n:
-        child = 2 * at + 1
-        if child + 1 < n and _precedes(filling, filling.heap[child + 1], filling.heap[child]):
-            child += 1
-        if not _precedes(filling, filling.heap[child], job):
-            break
-        filling.heap[at] = filling.heap[child]
-        at = child
-    filling.heap[at] = job
-
-
-@kernel
 def _in_pool(filling: Filling, job: int) -> bool:
+    """Whether the pool of all servers holds one more bundle of a job."""
     for r in range(len(filling.pool)):
         if filling.pool[r] < filling.demand[job, r]:
             return False
@@ -103,13 +94,15 @@ def _in_pool(filling: Filling, job: int) -> bool:
 
 @kernel
 def fill(filling: Filling, loads: Loads, pooled: bool, stop: bool) -> int:
-    """Give bundles until no job in the round can have another; returns how many are placed.
+    """Give bundles until no job in the round can have another; return the number of placed bundles.
 
-    Each goes to the least loaded server that holds it. A job whose next bundle fits nowhere leaves the
-    round, or ends it for all (``stop``). With ``pooled`` it fits if the pool holds it, so more may be given
-    than are placed; a tree without servers places none.
+    A bundle goes to the least loaded server that holds it. A job whose next bundle does not fit leaves the
+    round, or ends the round for all with ``stop``. With ``pooled`` a bundle fits if the sum of free
+    capacity holds it, so bundles may be given that are not placed; a tree without servers places none.
 
-    O(R) plus a search of the tree and O(log n) comparisons for each bundle.
+    Invariant of the loop: the first n heap entries are the jobs in the round, ordered by dominant share.
+    Capacity only shrinks, so a job that has left cannot return. O(R + log n) and one search of the tree
+    per bundle.
     """
     _find_dominant(filling)
     n, placed = len(filling.most), 0  # at share 0 the order of jobs is a heap
@@ -131,5 +124,5 @@ def fill(filling: Filling, loads: Loads, pooled: bool, stop: bool) -> int:
         if not fits or filling.got[job] == filling.most[job]:
             n -= 1
             filling.heap[0] = filling.heap[n]
-        _sift_down(filling, n)
+        settle(filling.heap, 0, n, _precedes, filling)
     return placed

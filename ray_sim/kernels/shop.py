@@ -1,4 +1,7 @@
-"""Facts about job classes: which gangs fit on one server, and which can never be placed."""
+"""Static facts about job classes: gangs that fit on one server, gangs that can never be placed.
+
+Each function visits every server for every class, O(C S), once before a run.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ FITS, EXCEEDS_CAPACITY, BREAKS_PLACEMENT = range(3)
 def find_single_server_classes(shop: Shop, total: I64) -> None:
     """Set `class_single`: whether the gang fits on one empty server of its partition.
 
-    ``total`` is working space, (R,).
+    ``total``, (R,), is work space.
     """
     single = shop.class_single
     for c in range(shop.part_class_ptr[0], len(single)):
@@ -28,7 +31,7 @@ def find_single_server_classes(shop: Shop, total: I64) -> None:
 
 @kernel
 def judge_capacity(shop: Shop, verdict: I64) -> None:
-    """Set (C,) `FITS` where the whole empty partition can hold the gang, else `EXCEEDS_CAPACITY`."""
+    """Set ``verdict``, (C,): `FITS` if the empty partition can hold the gang, else `EXCEEDS_CAPACITY`."""
     verdict[:] = EXCEEDS_CAPACITY
     for c in range(shop.part_class_ptr[0], len(verdict)):
         job = shop.class_job[c]
@@ -42,9 +45,10 @@ def judge_capacity(shop: Shop, verdict: I64) -> None:
 
 @kernel
 def judge_smallest(shop: Shop, verdict: I64) -> None:
-    """Set (C,) `FITS` where an empty partition holds one task of each role, else `EXCEEDS_CAPACITY`.
+    """Set ``verdict``, (C,): `FITS` if the empty partition holds one task per role, else `EXCEEDS_CAPACITY`.
 
-    That is the least with which an elastic job trains; at most two roles, none of a role not asked for.
+    One worker and, unless the job asks for none, one parameter server is the least with which an elastic
+    job trains. They fit if one server holds both, or if two different servers hold one each.
     """
     verdict[:] = EXCEEDS_CAPACITY
     for c in range(shop.part_class_ptr[0], len(verdict)):
@@ -72,7 +76,7 @@ def judge_smallest(shop: Shop, verdict: I64) -> None:
 
 @kernel
 def judge_placement(rule: int, shop: Shop, verdict: I64, scratch: Scratch) -> None:
-    """Turn `FITS` into `BREAKS_PLACEMENT` where the rule cannot place the gang even when all is free."""
+    """Change `FITS` to `BREAKS_PLACEMENT` for gangs that the rule cannot place in an empty partition."""
     for c in range(len(verdict)):
         if verdict[c] == FITS and place(rule, shop, shop.class_job[c], shop.capacity, scratch) == 0:
             verdict[c] = BREAKS_PLACEMENT

@@ -1,4 +1,8 @@
-"""Costs of slots put together: the dynamic programme over quanta of work, and the least cost of all slots."""
+"""Cost of work over several slots: a dynamic programme over quanta of work, and a lower bound.
+
+Source: Yu et al., Toward Efficient Online Scheduling for Distributed Machine Learning Systems (dynamic
+programme over slots and quanta); the bound is ours.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +15,17 @@ from ray_sim.kernels.slot_walk import UNSOLVED, Paths
 
 @outlined
 def extend(before: F64, of_slot: F64, after: F64, choice: I64) -> None:
-    """Least cost of k quanta with one slot more, and how many of them are done in it, the fewest of equals.
+    """One step of the dynamic programme: add a slot.
+
+    after[k] = min over j of of_slot[j] + before[k - j], and choice[k] is the smallest j that attains it.
+    O(K x most).
 
     Parameters
     ----------
-    before, after : (K + 1,)
-    of_slot : (most + 1,) cost of a slot that does so many quanta, 0 for none
-    choice : (K + 1,)
+    before : (K + 1,) least cost of k quanta in the slots so far
+    of_slot : (most + 1,) cost of j quanta in this slot, 0 for j = 0
+    after : (K + 1,) set
+    choice : (K + 1,) set
     """
     for k in range(len(before)):
         after[k], choice[k] = before[k], 0
@@ -29,7 +37,10 @@ def extend(before: F64, of_slot: F64, after: F64, choice: I64) -> None:
 
 @kernel
 def _merge(paths: Paths, slot: int, size: int, slopes: F64, lengths: F64) -> int:
-    """The steps of a slot into a pool of such that is sorted by slope, from behind: the size of the pool."""
+    """Merge the steps of a slot into a pool sorted by slope; return the new size; O(size + steps).
+
+    The merge runs from the end, so it needs no second array.
+    """
     first, end = paths.ptr[slot], paths.ptr[slot + 1]
     at, a, b = size + end - first - 1, size - 1, end - 1
     while b >= first:
@@ -55,17 +66,21 @@ def bound_costs(
     lengths: F64,
     bound: F64,
 ) -> None:
-    """Least cost of ``needed`` workers in the first 1, 2, .. slots, in fractions; inf where they do not fit.
+    """Set the least cost, in fractions, of ``needed`` workers in the first 1, 2, .. slots; inf if too many.
 
-    The cheapest steps of all slots together: of convex costs, the infimal convolution. What is not known of
-    slots is taken to cost nothing.
+    The cost of a slot is convex and piecewise linear, so the cost of several slots is the infimal
+    convolution: the cheapest steps of all of them, in order of slope. A slot whose path is UNSOLVED counts
+    as ``most`` workers at no cost, so the result stays a lower bound. Steps beyond the need are dropped
+    from the pool: more slots cannot bring them back. O(steps in the pool) per slot.
 
     Parameters
     ----------
-    ending : of each path
-    state : (n,) the path of each slot
-    most : workers in a slot
-    slopes, lengths : working space, for the steps of all slots
+    needed : workers x slots
+    ending : end of each path, as of `slot_walk.walk`
+    state : (n,) number of the path of each slot
+    most : workers in a slot, at most
+    slopes, lengths : work space, for the steps of all slots
+    bound : (n,) set
     """
     size, unknown = 0, 0.0
     for slot in range(len(state)):

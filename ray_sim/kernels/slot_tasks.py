@@ -1,7 +1,11 @@
-"""Whole workers and parameter servers of one job in one slot: on one server, or rounded and repaired.
+"""Whole workers and parameter servers of one job in one slot: on one server, or rounded from fractions.
 
-Source: Yu et al., Toward Efficient Online Scheduling for Distributed Machine Learning Systems, algorithm 4;
-the repair is ours.
+The internal case puts the whole job on the cheapest server with room. The external case rounds a point of
+the fractional path of `slot_walk` at random, several times, and repairs the last attempt if none is
+feasible.
+
+Source: Yu et al., Toward Efficient Online Scheduling for Distributed Machine Learning Systems, algorithm 4
+(internal and external case, randomised rounding); the repair is ours.
 """
 
 from __future__ import annotations
@@ -20,19 +24,19 @@ U64 = npt.NDArray[np.uint64]
 
 
 class Room(NamedTuple):
-    """A slot, and the job that asks for a part of it, in quanta."""
+    """One slot and one job that asks for a part of it; amounts in quanta."""
 
     free: I64
-    """(S, R)."""
+    """(S, R) free quanta."""
     demand: I64
-    """(2, R) of a worker and of a parameter server."""
+    """(2, R) demand of a worker and of a parameter server."""
     most_workers: int
     workers_per_ps: float
     offer: Offer
 
 
 class Rooms(NamedTuple):
-    """n slots for one job."""
+    """n slots and one job; fields as in `Room`, with the slot as first axis."""
 
     free: I64
     """(n, S, R)."""
@@ -43,7 +47,7 @@ class Rooms(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """Workers and parameter servers in fractions; working space."""
+    """Workers and parameter servers per server, in fractions; work space."""
 
     held: F64
     """(S, 2), 0 but for the ``server`` listed."""
@@ -56,7 +60,7 @@ class Spread(NamedTuple):
 
 
 class Tasks(NamedTuple):
-    """Workers and parameter servers in whole numbers."""
+    """Workers and parameter servers per server, in whole numbers."""
 
     held: I64
     """(S, 2), 0 but for the ``server`` listed."""
@@ -72,14 +76,14 @@ class Tasks(NamedTuple):
 
 @kernel
 def room_of(rooms: Rooms, slot: int) -> Room:
-    """One of them."""
+    """Return one slot, as views."""
     offer = offer_of(rooms.offers, slot)
     return Room(rooms.free[slot], rooms.demand, rooms.most_workers, rooms.workers_per_ps, offer)
 
 
 @kernel
 def whole_above(x: float) -> int:
-    """`ray_sim.model.units.tolerant_ceil`: the smallest integer not below, forgiving 1e-9."""
+    """Return the smallest integer >= x within a relative 1e-9: the rule of `model.units.tolerant_ceil`."""
     nearest = np.rint(x)
     if abs(x - nearest) <= 1e-9 * max(1.0, abs(x)):
         return int(nearest)
@@ -88,6 +92,7 @@ def whole_above(x: float) -> int:
 
 @kernel
 def _fits(room: Room, server: int, workers: int, ps: int) -> bool:
+    """Whether a server has room for these numbers of workers and parameter servers; O(R)."""
     for r in range(room.free.shape[1]):
         if workers * room.demand[WORKER, r] + ps * room.demand[PARAMETER_SERVER, r] > room.free[server, r]:
             return False
@@ -96,6 +101,7 @@ def _fits(room: Room, server: int, workers: int, ps: int) -> bool:
 
 @kernel
 def _cheapest_server(room: Room, workers: int, ps: int) -> tuple[int, float]:
+    """Return the cheapest server with room for all, and the cost; (-1, inf) if there is none; O(S)."""
     best, least = -1, np.inf
     for server in range(len(room.free)):
         cost = room.offer.price[server, WORKER] * workers + room.offer.price[server, PARAMETER_SERVER] * ps
@@ -106,13 +112,15 @@ def _cheapest_server(room: Room, workers: int, ps: int) -> tuple[int, float]:
 
 @outlined
 def price_internally(rooms: Rooms, workers: I64, cost: F64, server: I64) -> None:
-    """Least cost on one server for each of (J,) numbers of workers in n slots.
+    """Set the least cost on one server of each number of workers in each slot, and that server.
 
-    Also the server, the lowest of equals; inf and -1 where none has room, or the job may not have so many.
+    Ties go to the lowest server. The cost is inf and the server -1 where no server has room, or where the
+    number exceeds what the job may have. O(n J S R).
 
     Parameters
     ----------
-    cost, server : (n, J)
+    workers : (J,)
+    cost, server : (n, J) set
     """
     for slot in range(len(rooms.free)):
         room = room_of(rooms, slot)
@@ -125,6 +133,7 @@ def price_internally(rooms: Rooms, workers: I64, cost: F64, server: I64) -> None
 
 @kernel
 def _clear(spread: Spread | Tasks) -> None:
+    """Empty the listed servers and the list; O(listed), not O(S)."""
     for k in range(spread.size[0]):
         server = spread.server[k]
         spread.held[server, WORKER], spread.held[server, PARAMETER_SERVER] = 0, 0
@@ -134,6 +143,7 @@ def _clear(spread: Spread | Tasks) -> None:
 
 @kernel
 def _list(spread: Spread | Tasks, server: int) -> None:
+    """Add a server to the list unless it is there."""
     if spread.listed[server] == 0:
         spread.listed[server] = 1
         spread.server[spread.size[0]] = server
@@ -142,7 +152,7 @@ def _list(spread: Spread | Tasks, server: int) -> None:
 
 @kernel
 def _follow(paths: Paths, step: int, length: float, spread: Spread) -> None:
-    """Walk a part of a step."""
+    """Add a part of a step, ``length`` workers in total, to the two servers that it changes."""
     for mover in range(2):
         server = paths.server[step, mover]
         _list(spread, server)
@@ -152,15 +162,18 @@ def _follow(paths: Paths, step: int, length: float, spread: Spread) -> None:
 
 @kernel
 def _add(tasks: Tasks, server: int, role: int, n: int) -> None:
+    """Add n tasks of a role to a server and to the total; n may be negative."""
     tasks.held[server, role] += n
     tasks.total[role] += n
 
 
 @outlined
 def draw(room: Room, spread: Spread, gain: float, key: np.uint64, patient: bool, tasks: Tasks) -> bool:
-    """Round every number up with the probability of its fraction; whether all servers have room.
+    """Round every number, times ``gain``, up with the probability of its fraction, else down.
 
-    Stops at the first that has none, unless it is ``patient``.
+    Returns whether all servers have room; without ``patient`` it stops at the first that has not. The
+    random number of a server and a role depends on ``key``, server and role only, not on the order of
+    servers. O(listed x R).
     """
     _clear(tasks)
     tasks.total[WORKER], tasks.total[PARAMETER_SERVER] = 0, 0
@@ -182,18 +195,20 @@ def draw(room: Room, spread: Spread, gain: float, key: np.uint64, patient: bool,
 
 @kernel
 def _ps_needed(room: Room, tasks: Tasks) -> int:
+    """Return the parameter servers that the workers need."""
     return whole_above(tasks.total[WORKER] / room.workers_per_ps)
 
 
 @kernel
 def _is_enough(room: Room, needed: int, tasks: Tasks) -> bool:
+    """Whether there are ``needed`` workers, no more than allowed, and enough parameter servers."""
     workers = tasks.total[WORKER]
     return needed <= workers <= room.most_workers and tasks.total[PARAMETER_SERVER] >= _ps_needed(room, tasks)
 
 
 @kernel
 def _drop_dearest(room: Room, role: int, tasks: Tasks) -> None:
-    """Take one away where its price is highest, from the lowest of equals."""
+    """Remove one task of a role from the server with the highest price, of equals the lowest; O(listed)."""
     dearest, highest = -1, 0.0
     for k in range(tasks.size[0]):
         server = tasks.server[k]
@@ -207,13 +222,14 @@ def _drop_dearest(room: Room, role: int, tasks: Tasks) -> None:
 
 @outlined
 def _drop_beyond(room: Room, role: int, needed: int, tasks: Tasks) -> None:
+    """Remove the most expensive tasks of a role until ``needed`` are left."""
     while tasks.total[role] > needed:
         _drop_dearest(room, role, tasks)
 
 
 @outlined
 def _make_room(room: Room, tasks: Tasks) -> None:
-    """While a server is too full take away the dearer of its tasks, a parameter server of equals."""
+    """Remove tasks from overfull servers, the more expensive role first, of equals a parameter server."""
     price = room.offer.price
     for k in range(tasks.size[0]):
         server = tasks.server[k]
@@ -228,7 +244,7 @@ def _make_room(room: Room, tasks: Tasks) -> None:
 
 @outlined
 def _add_up_to(room: Room, role: int, needed: int, tasks: Tasks) -> bool:
-    """Add where it is cheapest and there is room; whether there was enough."""
+    """Add tasks of a role to the cheapest servers with room; return whether ``needed`` are reached."""
     order = room.offer.by_worker if role == WORKER else room.offer.by_ps
     for k in range(len(order)):
         server = order[k]
@@ -247,9 +263,10 @@ def _add_up_to(room: Room, role: int, needed: int, tasks: Tasks) -> bool:
 
 @kernel
 def repair(room: Room, needed: int, tasks: Tasks) -> bool:
-    """Make the tasks fit and be enough, at small cost; whether that could be done.
+    """Greedy repair of rounded tasks: make them fit and be enough; return whether that succeeded.
 
-    Workers that are not needed go before parameter servers come, which need the room.
+    Workers first: the number of parameter servers follows from theirs. Surplus workers are removed before
+    parameter servers are added, because these may need the room.
     """
     _make_room(room, tasks)
     _drop_beyond(room, WORKER, room.most_workers, tasks)
@@ -264,7 +281,7 @@ def repair(room: Room, needed: int, tasks: Tasks) -> bool:
 
 @kernel
 def _sort(tasks: Tasks) -> None:
-    """List servers by number."""
+    """Insertion sort of the listed servers."""
     for k in range(1, tasks.size[0]):
         server, at = tasks.server[k], k
         while at > 0 and tasks.server[at - 1] > server:
@@ -275,7 +292,7 @@ def _sort(tasks: Tasks) -> None:
 
 @kernel
 def _cost(room: Room, tasks: Tasks) -> float:
-    """Added up by server, however the servers came to be listed."""
+    """Return the cost, summed in server order so that the same tasks always give the same float."""
     _sort(tasks)
     cost = 0.0
     for k in range(tasks.size[0]):
@@ -287,6 +304,7 @@ def _cost(room: Room, tasks: Tasks) -> float:
 
 @outlined
 def _copy(tasks: Tasks, copy: Tasks) -> None:
+    """Replace the content of ``copy``; O(listed)."""
     _clear(copy)
     for k in range(tasks.size[0]):
         server = tasks.server[k]
@@ -308,6 +326,11 @@ def _round(
     tasks: Tasks,
     best: Tasks,
 ) -> float:
+    """Return the least cost of ``tries`` random roundings, inf if none is feasible; its tasks in ``best``.
+
+    Surplus tasks of a feasible rounding are removed before it is priced. If none is feasible, the last one
+    is drawn again, without an early stop, and repaired.
+    """
     least = np.inf
     for attempt in range(tries):
         fits = draw(room, spread, gain, substate(key, attempt), False, tasks)
@@ -341,15 +364,20 @@ def price_externally(
     best: Tasks,
     cost: F64,
 ) -> None:
-    """Cost of rounded points of a slot's path with (J,) ``wanted`` workers, which do not fall.
+    """Set the cost of rounded points of a slot's path, one per number of wanted workers.
 
-    Each point is multiplied by ``gain`` and rounded ``tries`` times. The cheapest that is feasible counts,
-    the last one repaired if none is; inf if that fails too, and where nothing is ``asked``. All that is
-    beyond the need is taken away first. The tasks of the last one with a finite cost stay in ``best``.
+    One pass along the path: ``spread`` is the point with ``wanted[j]`` workers. Each point is multiplied by
+    ``gain`` and rounded ``tries`` times (`_round`). The cost is inf where no rounding and no repair is
+    feasible, and where ``asked`` is 0. O(steps + J x tries x listed x R).
 
     Parameters
     ----------
+    wanted : (J,) workers, non-decreasing
+    asked : (J,) 0 or 1
+    gain : (J,) factor before rounding
     key : (J,) states of the streams (job, slot, quantum) of `Streams`; try, server and role are added
+    best : set to the tasks of the last point with a finite cost
+    cost : (J,) set
     """
     room = room_of(rooms, slot)
     step, end, done = paths.ptr[slot], paths.ptr[slot + 1], 0.0

@@ -1,18 +1,20 @@
-"""The linear programme of one slot, for every number of workers at once.
+"""Parametric linear programme of one slot: least cost V(W) of W workers, for every W at once.
 
-W workers and W / gamma parameter servers are spread over servers, in fractions, at the least cost. What a
-server holds is a point (workers, parameter servers) of a polygon, whose edges are the resources that are
-used up. Its own edges are all the directions in which a point need ever move: workers up or parameter
-servers up while nothing is used up, afterwards along an edge, either way. Polygons of all servers have the
-same directions, because the job's demands are the same everywhere; only rooms and prices differ.
+The programme spreads W workers and W / gamma parameter servers over servers, in fractions, at the least
+cost. The load of a server is a point (workers, parameter servers) in a polygon; each resource that is
+exhausted is an edge. A point moves in a few directions only: workers up or parameter servers up in the
+interior, else along an edge, either way. All polygons have the same directions, because the demands of the
+job are the same on every server; rooms and prices differ.
 
-So the least cost is found by walking from W = 0: of the few pairs of directions that together add one worker
-and 1 / gamma parameter servers, the pair whose cheapest two servers cost least is moved, until one of the
-two meets another edge. From an optimal point the cheapest feasible direction is optimal (V is convex), so
-every step is a linear piece of V(W), and slopes never fall.
+The solution is a walk from W = 0. Each step takes the pair of directions that adds one worker and 1 / gamma
+parameter servers at the least cost, on the cheapest server of each, and moves until one of the two servers
+meets another edge. V is convex, so from an optimal point the cheapest feasible direction stays optimal:
+each step is a linear piece of V(W), and slopes never fall.
 
-Ties go to the lowest server, and between pairs to the first one, in which workers and parameter servers
-go where nothing is used up.
+Ties go to the lowest server, and between pairs to the first one, which uses interior directions.
+
+Source: the programme is that of Yu et al., Toward Efficient Online Scheduling for Distributed Machine
+Learning Systems (external case of a slot); the parametric walk is ours.
 """
 
 from __future__ import annotations
@@ -25,57 +27,57 @@ from ray_sim.kernels.arrays import F64, I64
 from ray_sim.kernels.compile import kernel, outlined
 
 ADD_WORKER, ADD_PS = 0, 1
-"""The first two moves; every row of resources then has two, towards workers and towards parameter servers."""
+"""The first two moves. Each row of resources has two more: towards workers, towards parameter servers."""
 
 AT_MOST, NO_MORE, UNSOLVED = range(3)
-"""How a walk ends: at the number of workers wanted, where nothing more fits, or out of steps."""
+"""End of a walk: reached the number of workers wanted; nothing more fits; limit of steps reached."""
 
 _USED_UP = 1e-12
-"""Share of a room below which what is left of it counts as nothing."""
+"""A row counts as exhausted below this share of its room."""
 
 _SAME = 1e-12
 """Relative difference below which two slopes are equal."""
 
 _FITS = 1e-9
-"""Workers beyond the last that fit which count as fitting, as a share of them."""
+"""Tolerance, relative to the workers that fit, within which more workers count as fitting."""
 
 
 class Moves(NamedTuple):
-    """What a job may do on any server: M rows of resources, D = 2 + 2 M moves, P pairs of moves."""
+    """Directions of one job on any server: M rows of resources, D = 2 + 2 M moves, P pairs of moves."""
 
     worker: F64
-    """(M,) what a worker takes of each row."""
+    """(M,) demand of a worker, by row."""
     ps: F64
-    """(M,) what a parameter server takes; not both are 0."""
+    """(M,) demand of a parameter server, by row; `worker` and `ps` are not both 0 in a row."""
     step: F64
     """(D, 2) workers and parameter servers that a unit of each move adds."""
     rate: F64
-    """(D, M) what a unit takes of each row; exactly 0 of a row that it moves along."""
+    """(D, M) demand of a unit of each move, by row; exactly 0 in the row that it moves along."""
     along: I64
-    """(D,) the row that must be used up, -1 for the first two moves."""
+    """(D,) the row that must be exhausted, -1 for the first two moves."""
     barred: I64
-    """(D,) bits of the limits that forbid it: rows, then no workers, then no parameter servers."""
+    """(D,) bits of the limits that forbid a move: exhausted rows, no workers, no parameter servers."""
     pair: I64
-    """(P, 2) moves which together can add one worker and 1 / gamma parameter servers."""
+    """(P, 2) moves that together can add one worker and 1 / gamma parameter servers."""
     units: F64
-    """(P, 2) how many units of each do so, >= 0."""
+    """(P, 2) units of each move that do so, >= 0."""
 
 
 class Offer(NamedTuple):
-    """What a slot offers the job on S servers."""
+    """Room and prices of one slot on S servers, for one job."""
 
     room: F64
-    """(S, M) of each row, >= 0."""
+    """(S, M) free amount by row, >= 0."""
     price: F64
     """(S, 2) of a worker and of a parameter server, >= 0."""
     by_worker: I64
-    """(S,) servers by the price of a worker, then by number."""
+    """(S,) servers by increasing price of a worker, then by number."""
     by_ps: I64
-    """(S,) the same of a parameter server."""
+    """(S,) servers by increasing price of a parameter server, then by number."""
 
 
 class Offers(NamedTuple):
-    """What n slots offer: the arrays of `Offer`, with the slot as their first axis."""
+    """Offers of n slots: the arrays of `Offer`, with the slot as first axis."""
 
     room: F64
     price: F64
@@ -84,52 +86,54 @@ class Offers(NamedTuple):
 
 
 class Point(NamedTuple):
-    """Working space of a walk: where it has come to on each server."""
+    """Work space of a walk: its current point on each server."""
 
     held: F64
     """(S, 2) workers and parameter servers."""
     limits: I64
-    """(S,) bits as in `Moves.barred`: what has been met."""
+    """(S,) bit mask as in `Moves.barred`: limits that hold with equality."""
     edge: I64
-    """(S,) servers that have met something, in that order."""
+    """(S,) servers that have exhausted a row, in the order of that."""
     on_edge: I64
-    """(S,) 1 for those."""
+    """(S,) 1 for the servers in `edge`, else 0."""
     cheapest: I64
-    """(D,) server with the cheapest unit of each move, -1 without."""
+    """(D,) server where a unit of each move is cheapest, -1 if none is feasible."""
     cost: F64
-    """(D,) of that unit."""
+    """(D,) cost of that unit."""
 
 
 class Paths(NamedTuple):
-    """The cheapest ways through slots, one after the other.
+    """Least-cost walks of several slots, stored one after the other.
 
-    Steps ``ptr[i]`` to ``ptr[i + 1]`` are those of slot i, the first from no worker.
+    Steps ``ptr[i]`` to ``ptr[i + 1]`` belong to slot i and begin at 0 workers.
     """
 
     reach: F64
     """Workers after a step."""
     slope: F64
-    """Cost of one worker more, with its share of a parameter server; >= 0, never falls."""
+    """Cost of one worker more and of 1 / gamma parameter servers; >= 0, non-decreasing within a slot."""
     server: I64
-    """(N, 2) servers that change; twice the same one where only it does."""
+    """(N, 2) servers that change; the same one twice if only one changes."""
     change: F64
-    """(N, 2, 2) workers and parameter servers that each of the two gains for one worker more in all."""
+    """(N, 2, 2) workers and parameter servers that each of the two gains per worker more in total."""
     ptr: I64
 
 
 @kernel
 def offer_of(offers: Offers, slot: int) -> Offer:
-    """One of them."""
+    """Return the offer of one slot, as views."""
     return Offer(offers.room[slot], offers.price[slot], offers.by_worker[slot], offers.by_ps[slot])
 
 
 @kernel
 def _bit(limits: int, at: int) -> bool:
+    """Whether the bit of a limit is set."""
     return (limits >> at) & 1 == 1
 
 
 @kernel
 def _start(moves: Moves, offer: Offer, point: Point) -> None:
+    """Set the point of every server to 0 workers and 0 parameter servers; O(S M)."""
     rows = len(moves.worker)
     for server in range(len(offer.room)):
         point.held[server, 0], point.held[server, 1] = 0.0, 0.0
@@ -143,12 +147,13 @@ def _start(moves: Moves, offer: Offer, point: Point) -> None:
 
 @kernel
 def _unit_cost(moves: Moves, offer: Offer, move: int, server: int) -> float:
+    """Return the cost of a unit of a move on a server; < 0 if the move frees more than it uses."""
     return moves.step[move, 0] * offer.price[server, 0] + moves.step[move, 1] * offer.price[server, 1]
 
 
 @kernel
 def _offer_move(moves: Moves, offer: Offer, move: int, server: int, point: Point) -> None:
-    """Let a server's unit of a move be the cheapest, if it is."""
+    """Make a server the cheapest of a move if its unit costs less; ties go to the lower server."""
     cost, best = _unit_cost(moves, offer, move, server), point.cheapest[move]
     if best < 0 or cost < point.cost[move] or (cost == point.cost[move] and server < best):
         point.cheapest[move] = server
@@ -157,6 +162,11 @@ def _offer_move(moves: Moves, offer: Offer, move: int, server: int, point: Point
 
 @kernel
 def _find_cheapest(moves: Moves, offer: Offer, heads: tuple[int, int], edges: int, point: Point) -> None:
+    """Set the cheapest feasible server of every move; O(edges x M).
+
+    In the interior the cheapest server of a move heads a list sorted by price; only servers on an edge are
+    compared one by one.
+    """
     servers = len(offer.room)
     for move in range(len(moves.along)):
         point.cheapest[move] = -1
@@ -174,7 +184,7 @@ def _find_cheapest(moves: Moves, offer: Offer, heads: tuple[int, int], edges: in
 
 @kernel
 def _cheapest_pair(moves: Moves, point: Point) -> tuple[int, float]:
-    """Pair and its cost for one worker more; -1 without."""
+    """Return the cheapest feasible pair of moves and its cost per worker; -1 if there is none; O(P)."""
     best, slope = -1, 0.0
     for pair in range(len(moves.pair)):
         a, b = moves.pair[pair, 0], moves.pair[pair, 1]
@@ -190,7 +200,11 @@ def _cheapest_pair(moves: Moves, point: Point) -> tuple[int, float]:
 def _length(
     moves: Moves, offer: Offer, server: int, workers: float, ps: float, point: Point
 ) -> tuple[float, int]:
-    """How far a server can go at these rates, and the limit that it meets there."""
+    """Return how many workers in total a server can follow these rates, and the limit it meets; O(M).
+
+    ``workers`` and ``ps`` are the rates of this server per worker more in total. The limit is a row, or
+    M + role if the server runs out of that role, or -1.
+    """
     rows = len(moves.worker)
     length, limit = np.inf, -1
     for row in range(rows):
@@ -218,7 +232,10 @@ def _advance(
     limit: int,
     point: Point,
 ) -> None:
-    """Move a server and tell at what it is: ``kept`` of its limits, ``limit``, and what is as good as met."""
+    """Move a server and set its limits: those in ``kept``, ``limit``, and rows exhausted within tolerance.
+
+    ``limit`` is set even if rounding leaves a rest: otherwise the same step could repeat with length 0.
+    """
     rows = len(moves.worker)
     for role in range(2):
         if limit == rows + role:
@@ -241,7 +258,7 @@ def _advance(
 
 @kernel
 def _kept(moves: Moves, move: int) -> int:
-    """Limits at which a server stays that is at them and moves so."""
+    """Bit mask of the limits that a move does not leave: rows with rate 0, roles with step 0."""
     rows = len(moves.worker)
     kept = 0
     for row in range(rows):
@@ -263,7 +280,7 @@ def _record(
     servers: tuple[int, int],
     rates: tuple[tuple[float, float], tuple[float, float]],
 ) -> None:
-    """Add a step; rounding errors make no slope fall."""
+    """Append a step. Slopes are clipped from below by the last one: rounding must not make one fall."""
     paths.reach[step], paths.slope[step] = reach, max(slope, 0.0)
     if step > first:
         paths.slope[step] = max(paths.slope[step], paths.slope[step - 1])
@@ -277,9 +294,15 @@ def _record(
 def walk(
     moves: Moves, offer: Offer, most: float, point: Point, paths: Paths, first: int, limit: int
 ) -> tuple[int, int]:
-    """The cheapest way from no worker to ``most`` into steps from ``first`` on: their end, and how it ended.
+    """Write the least-cost walk from 0 to ``most`` workers into steps from ``first`` on.
 
-    O((S + n^2) M) for n steps, of which ``limit`` are allowed.
+    Invariant of the loop: the point is optimal for ``reach`` workers, and the two heads point to the
+    cheapest servers in the interior. At most ``limit`` steps have a positive length, and at most as many
+    have length 0 (an edge met by two servers at once). O((S + n^2) M) for n steps.
+
+    Returns
+    -------
+    (end, ending) : number after the last step; AT_MOST, NO_MORE or UNSOLVED
     """
     _start(moves, offer, point)
     servers, rows = len(offer.room), len(moves.worker)
@@ -287,6 +310,7 @@ def walk(
     for _ in range(2 * limit):
         if reach >= most:
             return step, AT_MOST
+        # Heads only move forward: O(S) in all steps together.
         while head_worker < servers and (
             point.limits[offer.by_worker[head_worker]] & moves.barred[ADD_WORKER] != 0
         ):
@@ -303,7 +327,7 @@ def walk(
         rates_a = (of_a * moves.step[a, 0], of_a * moves.step[a, 1])
         rates_b = (of_b * moves.step[b, 0], of_b * moves.step[b, 1])
         kept_a, kept_b = _kept(moves, a), _kept(moves, b)
-        if one == two:
+        if one == two:  # both moves on one server: its rates add up, and it stays at limits that both keep
             rates_a = (rates_a[0] + rates_b[0], rates_a[1] + rates_b[1])
             rates_b = (0.0, 0.0)
             kept_a &= kept_b
@@ -311,7 +335,7 @@ def walk(
         limit_b = -1
         if one != two:
             of_two, limit_b = _length(moves, offer, two, rates_b[0], rates_b[1], point)
-            if of_two < length:
+            if of_two < length:  # only the server that stops the step meets its limit; both do if equal
                 length, limit_a = of_two, -1
             elif of_two > length:
                 limit_b = -1
@@ -325,7 +349,7 @@ def walk(
                 point.on_edge[server] = 1
                 point.edge[edges] = server
                 edges += 1
-        if length > 0.0:
+        if length > 0.0:  # a step of length 0 changes limits only, and is not recorded
             if step - first == limit:
                 return step, UNSOLVED
             reach = most if reach + length >= most else reach + length
@@ -338,11 +362,11 @@ def walk(
 def walk_all(
     moves: Moves, offers: Offers, start: int, most: float, limit: int, point: Point, paths: Paths, ending: I64
 ) -> int:
-    """Walk through the slots from ``start`` on while there is room for ``limit`` steps: the first one left.
+    """Walk slots from ``start`` on while ``paths`` has room for ``limit`` steps; return the first one left.
 
     Parameters
     ----------
-    ending : (n,) how each walk ended
+    ending : (n,) set to the end of each walk
     """
     for slot in range(start, len(offers.room)):
         first = paths.ptr[slot]
@@ -356,13 +380,15 @@ def walk_all(
 
 @outlined
 def price_paths(paths: Paths, workers: F64, cost: F64) -> None:
-    """Least cost in fractions of (J,) numbers of workers, which do not fall, in (n,) slots; inf if too many.
+    """Set the least cost, in fractions, of each number of workers in each slot: V(W) read off the paths.
 
-    Too many are 1e-9 more than fit, as for the tolerant ceil.
+    One pass through the steps of a slot, O(steps + J). Numbers that exceed what fits by more than 1e-9,
+    the tolerance of `tolerant_ceil`, cost inf.
 
     Parameters
     ----------
-    cost : (n, J)
+    workers : (J,) non-decreasing
+    cost : (n, J) set
     """
     for slot in range(len(paths.ptr) - 1):
         step, end = paths.ptr[slot], paths.ptr[slot + 1]

@@ -1,7 +1,8 @@
-"""How many samples a second a job trains with the workers and parameter servers it holds.
+"""Training speed of a job, in samples per second, from the workers and parameter servers it holds.
 
-A job's holdings are rows (server, role, tasks) sorted by server, rows ``ptr[i]`` to ``ptr[i + 1]`` of
-job i. Sums run in the order of the rows.
+A placement is a list of rows (server, role, tasks) sorted by server; rows ``ptr[i]`` to ``ptr[i + 1]``
+belong to job i. Floats are summed in the order of rows, so equal placements give equal speeds. Every
+function is O(rows of the job). docs/training.md explains the models; sources stand at the functions.
 """
 
 from __future__ import annotations
@@ -11,33 +12,33 @@ from typing import NamedTuple
 from ray_sim.kernels.arrays import ALL_REDUCE, ASYNC, F64, I64, PARAMETER_SERVER, WORKER, Bool, Pool
 from ray_sim.kernels.compile import kernel
 
-# What has a bandwidth of its own.
+# Unit with its own bandwidth: a pair of tasks, a task, or a server.
 PER_LINK, PER_TASK, PER_SERVER = range(3)
 
 
 class Steps(NamedTuple):
-    """What decides the time of a step, (J,) each."""
+    """Coefficients of the step time, (J,) each."""
 
     exchange: I64
     """SYNC, ASYNC or ALL_REDUCE."""
     batch: F64
-    """Samples of one step: of all workers together, of each worker where they do not wait."""
+    """Samples of one step: of all workers together, or per worker with ASYNC."""
     sample_s: F64
-    """Of a worker of speed 1."""
+    """Seconds per sample on a worker of speed 1."""
     external_s: F64
-    """Moving all gradients once, from server to server."""
+    """Seconds to move all gradients once between servers."""
     internal_s: F64
-    """The same within a server."""
+    """Seconds to move all gradients once within a server."""
     step_s: F64
     step_s_per_worker: F64
     step_s_per_ps: F64
     workers_per_ps: F64
     straggling: F64
-    """How many times as long one worker on the slowest server takes, >= 1."""
+    """Slowdown of one worker on the slowest server (straggler), >= 1."""
 
 
 class Rows(NamedTuple):
-    """Holdings of some jobs."""
+    """Placements of several jobs."""
 
     ptr: I64
     server: I64
@@ -47,7 +48,7 @@ class Rows(NamedTuple):
 
 @kernel
 def count_rows(pool: Pool, jobs: I64, ptr: I64) -> None:
-    """Prefix sums of the number of rows of each of ``jobs`` into ``ptr``."""
+    """Set ``ptr``, (n + 1,), to the prefix sums of the numbers of rows of ``jobs``."""
     ptr[0] = 0
     for i in range(len(jobs)):
         n = 0
@@ -60,7 +61,7 @@ def count_rows(pool: Pool, jobs: I64, ptr: I64) -> None:
 
 @kernel
 def copy_rows(pool: Pool, jobs: I64, rows: Rows) -> None:
-    """The rows of each of ``jobs``, where ``rows.ptr`` says."""
+    """Copy the rows of each of ``jobs`` to the places given by ``rows.ptr``."""
     for i in range(len(jobs)):
         at = rows.ptr[i]
         row = pool.head[jobs[i]]
@@ -74,7 +75,7 @@ def copy_rows(pool: Pool, jobs: I64, rows: Rows) -> None:
 
 @kernel
 def held(rows: Rows, i: int, role: int) -> int:
-    """Tasks of a role."""
+    """Return the number of tasks of a role of job i."""
     total = 0
     for row in range(rows.ptr[i], rows.ptr[i + 1]):
         if rows.role[row] == role:
@@ -84,7 +85,7 @@ def held(rows: Rows, i: int, role: int) -> int:
 
 @kernel
 def slowest_worker(rows: Rows, i: int, speed: F64) -> float:
-    """Speed of the slowest server with a worker, 0 without workers."""
+    """Return the speed of the slowest server with a worker, 0 without workers."""
     slowest = 0.0
     for row in range(rows.ptr[i], rows.ptr[i + 1]):
         if rows.role[row] == WORKER and rows.tasks[row] > 0:
@@ -96,7 +97,7 @@ def slowest_worker(rows: Rows, i: int, speed: F64) -> float:
 
 @kernel
 def on_one_server(rows: Rows, i: int) -> bool:
-    """Whether all tasks stand on one server."""
+    """Whether all tasks of job i are on one server."""
     first = -1
     for row in range(rows.ptr[i], rows.ptr[i + 1]):
         if rows.tasks[row] > 0:
@@ -108,7 +109,7 @@ def on_one_server(rows: Rows, i: int) -> bool:
 
 @kernel
 def tasks_here(rows: Rows, row: int, end: int) -> tuple[int, int, int]:
-    """Workers and parameter servers on the server of a row, and the first row of the next server."""
+    """Return workers and parameter servers on the server of a row, and the first row of the next server."""
     server, workers, ps = rows.server[row], 0, 0
     while row < end and rows.server[row] == server:
         if rows.role[row] == WORKER:
@@ -117,6 +118,17 @@ def tasks_here(rows: Rows, row: int, end: int) -> tuple[int, int, int]:
             ps += rows.tasks[row]
         row += 1
     return workers, ps, row
+
+
+class Asking(NamedTuple):
+    """Loads of parameter servers, (n,) each; see `ray_sim.model.parameter_blocks.Loads`."""
+
+    skew: F64
+    """Parameters on the fullest parameter server / average."""
+    busiest_s: F64
+    """Seconds that the requests of one worker take at the busiest parameter server, one way."""
+    asking_s: F64
+    """Seconds that the requests of one worker take at all parameter servers, one way."""
 
 
 @kernel
@@ -129,15 +141,19 @@ def one_way_s(
     external_s: float,
     internal_s: float,
     skew: float,
+    busiest_s: float,
+    asking_s: float,
 ) -> float:
-    """Seconds until the last slice, one per worker and parameter server, is where it must be.
+    """Return the seconds until the last slice has arrived; one slice per worker and parameter server.
 
-    A task, or a server, passes its slices one after the other. Slices are equal, but for those of parameter
-    servers: any of these may be the fullest, with ``skew`` times the average. Those of one server together
-    pass at most all parameters.
+    A task (PER_TASK) or a server (PER_SERVER) transfers its slices one after the other; the result is the
+    longest of these queues. A slice is 1 / ps of the parameters, times ``skew`` for the parameter server,
+    because any of them may be the fullest; the parameter servers of one server transfer at most all
+    parameters. Requests add ``asking_s`` per worker, and ``busiest_s`` per worker at a parameter server.
+    docs/training.md has the formulas.
     """
     if nic == PER_LINK:
-        return (internal_s if on_one_server(rows, i) else external_s) * skew / ps
+        return (internal_s if on_one_server(rows, i) else external_s) * skew / ps + busiest_s
     longest = 0.0
     row, end = rows.ptr[i], rows.ptr[i + 1]
     while row < end:
@@ -145,16 +161,22 @@ def one_way_s(
         if ps_here > 0:
             of_ps = (workers - w_here) * external_s + w_here * internal_s
             slices = min(skew * ps_here, float(ps)) if nic == PER_SERVER else skew
-            longest = max(longest, of_ps * slices)
+            served_s = min(ps_here * busiest_s, asking_s) if nic == PER_SERVER else busiest_s
+            longest = max(longest, of_ps * slices + ps * workers * served_s)
         if w_here > 0:
-            of_worker = (ps - ps_here) * external_s + ps_here * internal_s
+            of_worker = (ps - ps_here) * external_s + ps_here * internal_s + ps * asking_s
             longest = max(longest, of_worker * w_here if nic == PER_SERVER else of_worker)
     return longest / ps
 
 
 @kernel
-def placement_rate(steps: Steps, job: int, rows: Rows, i: int, nic: int, speed: F64, skew: float) -> float:
-    """Samples per second of a job with its holdings, 0 where it cannot train; ``skew`` as in `one_way_s`."""
+def placement_rate(steps: Steps, job: int, rows: Rows, i: int, nic: int, speed: F64, asking: Asking) -> float:
+    """Return the samples per second of a job with its placement, 0 if it cannot train.
+
+    SYNC and ALL_REDUCE: the batch is split evenly, and each step waits for the slowest worker. ASYNC: the
+    rates of the workers add up; one worker on the slowest server is the straggler. A ring of w workers
+    moves 2 (w - 1) / w of the gradients.
+    """
     workers, ps = held(rows, i, WORKER), held(rows, i, PARAMETER_SERVER)
     exchange = steps.exchange[job]
     if workers == 0 or (ps == 0 and exchange != ALL_REDUCE):
@@ -164,7 +186,18 @@ def placement_rate(steps: Steps, job: int, rows: Rows, i: int, nic: int, speed: 
         transfer_s = 2.0 * (workers - 1) / workers * ring_s
     else:
         external_s, internal_s = steps.external_s[job], steps.internal_s[job]
-        transfer_s = 2.0 * one_way_s(rows, i, nic, workers, ps, external_s, internal_s, skew)
+        transfer_s = 2.0 * one_way_s(
+            rows,
+            i,
+            nic,
+            workers,
+            ps,
+            external_s,
+            internal_s,
+            asking.skew[i],
+            asking.busiest_s[i],
+            asking.asking_s[i],
+        )
     rest_s = transfer_s + steps.step_s[job]
     rest_s += steps.step_s_per_worker[job] * workers + steps.step_s_per_ps[job] * ps
     batch = steps.batch[job]
@@ -186,15 +219,24 @@ def placement_rate(steps: Steps, job: int, rows: Rows, i: int, nic: int, speed: 
 
 
 @kernel
-def placement_rates(steps: Steps, jobs: I64, rows: Rows, nic: int, speed: F64, skew: F64, rates: F64) -> None:
-    """`placement_rate` of each of ``jobs`` into ``rates``; ``skew`` is of each of them."""
+def placement_rates(
+    steps: Steps, jobs: I64, rows: Rows, nic: int, speed: F64, asking: Asking, rates: F64
+) -> None:
+    """Set ``rates``, (n,), to the `placement_rate` of each of ``jobs``; ``asking`` is per job as well."""
     for i in range(len(jobs)):
-        rates[i] = placement_rate(steps, jobs[i], rows, i, nic, speed, skew[i])
+        rates[i] = placement_rate(steps, jobs[i], rows, i, nic, speed, asking)
 
 
 @kernel
 def pd_ors_rate(steps: Steps, job: int, rows: Rows, i: int, speed: F64) -> float:
-    """Samples per second of a job in the form of PD-ORS, 0 where it cannot train."""
+    """Return the samples per second of a job in the model of PD-ORS, 0 if it cannot train.
+
+    Each worker trains one sample in sample_s + (gamma / batch) x 2 x transfer, internal if the whole job is
+    on one server, else external. Workers without their share of a parameter server, and beyond the batch,
+    do not count.
+
+    Source: Yu et al., Toward Efficient Online Scheduling for Distributed Machine Learning Systems.
+    """
     gamma, batch = steps.workers_per_ps[job], steps.batch[job]
     workers = min(held(rows, i, WORKER), gamma * held(rows, i, PARAMETER_SERVER), batch)
     if workers == 0:
@@ -206,21 +248,21 @@ def pd_ors_rate(steps: Steps, job: int, rows: Rows, i: int, speed: F64) -> float
 
 @kernel
 def pd_ors_rates(steps: Steps, jobs: I64, rows: Rows, speed: F64, rates: F64) -> None:
-    """`pd_ors_rate` of each of ``jobs`` into ``rates``."""
+    """Set ``rates``, (n,), to the `pd_ors_rate` of each of ``jobs``."""
     for i in range(len(jobs)):
         rates[i] = pd_ors_rate(steps, jobs[i], rows, i, speed)
 
 
 @kernel
 def count_tasks(rows: Rows, role: int, tasks: I64) -> None:
-    """Tasks of a role of each job into ``tasks``."""
+    """Set ``tasks``, (n,), to the number of tasks of a role of each job."""
     for i in range(len(tasks)):
         tasks[i] = held(rows, i, role)
 
 
 @kernel
 def pairs_on_one_server(rows: Rows, i: int) -> int:
-    """Pairs of a worker and a parameter server that share a server."""
+    """Return the number of pairs of a worker and a parameter server that share a server."""
     pairs, row, end = 0, rows.ptr[i], rows.ptr[i + 1]
     while row < end:
         w_here, ps_here, row = tasks_here(rows, row, end)
@@ -230,7 +272,7 @@ def pairs_on_one_server(rows: Rows, i: int) -> int:
 
 @kernel
 def servers_with_workers(rows: Rows, i: int) -> int:
-    """Servers with a worker; rows are sorted by server."""
+    """Return the number of servers with a worker; rows are sorted by server."""
     n = 0
     for row in range(rows.ptr[i], rows.ptr[i + 1]):
         if rows.role[row] == WORKER and rows.tasks[row] > 0:
@@ -240,10 +282,11 @@ def servers_with_workers(rows: Rows, i: int) -> int:
 
 @kernel
 def cross_mb_per_sample(exchange: I64, batch: F64, gradient_mb: F64, jobs: I64, rows: Rows, mb: F64) -> None:
-    """Megabytes from server to server for each sample of each of ``jobs``, there and back, into ``mb``.
+    """Set ``mb``, (n,), to the megabytes that each job moves between servers per sample, both ways.
 
-    A step moves (2 S / p) (p w - sum_s P_s W_s) in all; in a ring, 2 S (w - 1) / w over each link between
-    servers. Where workers do not wait, a step is one worker's.
+    A step with w workers and p parameter servers moves (2 G / p) (p w - sum_s P_s W_s) megabytes, G being
+    the gradients; a ring moves 2 G (w - 1) / w over each link between servers. With ASYNC a step belongs
+    to one worker.
 
     Source: Peng et al., Optimus, EuroSys 2018, section 4.2.
     """
@@ -265,7 +308,7 @@ def cross_mb_per_sample(exchange: I64, batch: F64, gradient_mb: F64, jobs: I64, 
 
 @kernel
 def differs(now: Rows, target: Rows, i: int) -> bool:
-    """Whether a job holds something else than it is to hold."""
+    """Whether two placements of job i differ."""
     n = now.ptr[i + 1] - now.ptr[i]
     if n != target.ptr[i + 1] - target.ptr[i]:
         return True
@@ -282,6 +325,6 @@ def differs(now: Rows, target: Rows, i: int) -> bool:
 
 @kernel
 def find_differing(now: Rows, target: Rows, differing: Bool) -> None:
-    """Set ``differing`` for each job to `differs`."""
+    """Set ``differing``, (n,), to `differs` of each job."""
     for i in range(len(differing)):
         differing[i] = differs(now, target, i)

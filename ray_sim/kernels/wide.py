@@ -1,4 +1,4 @@
-"""Products of two integers that need more than 64 bits, compared exactly."""
+"""Exact comparison of products of two integers that exceed 64 bits."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _LOW = 2**_HALF - 1
 
 @kernel
 def product_above(a: int, b: int, c: int, d: int) -> int:
-    """Sign of a b - c d, for 0 <= a, b, c, d < 2**62.
+    """Return the sign of a b - c d, for 0 <= a, b, c, d < 2**62.
 
-    A product is high x 2**62 + low, with low < 2**62.
+    Each product is split into high x 2**62 + low with low < 2**62; the parts are compared in turn.
     """
     high_ab, low_ab = _product(a, b)
     high_cd, low_cd = _product(c, d)
@@ -25,7 +25,7 @@ def product_above(a: int, b: int, c: int, d: int) -> int:
 
 @kernel
 def _product(a: int, b: int) -> tuple[int, int]:
-    """High and low part; halves of 31 bits keep every intermediate value below 2**63."""
+    """Return the high and the low part; factors split at 31 bits keep intermediate values below 2**63."""
     a_high, a_low, b_high, b_low = a >> _HALF, a & _LOW, b >> _HALF, b & _LOW
     middle = a_high * b_low + a_low * b_high
     low = a_low * b_low + ((middle & _LOW) << _HALF)

@@ -10,6 +10,14 @@ class RaySimError(Exception):
     """Base of all errors with a message meant for the user."""
 
 
+def failure_text(failure: BaseException) -> str:
+    """The type and the text of a user's error, whose own text may fail too."""
+    try:
+        return f"{type(failure).__name__}: {failure}"
+    except Exception:  # its __str__ may do anything
+        return f"{type(failure).__name__} (whose text cannot be had)"
+
+
 class InvalidInputError(RaySimError):
     """A file, an option or a value is not what it must be. Exit code 2."""
 
@@ -31,10 +39,16 @@ class UnknownNameError(InvalidInputError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
-        near = difflib.get_close_matches(name, names, n=1)
-        hint = f" Did you mean '{near[0]}'?" if near else ""
+        near = nearest(name, names)
+        hint = f" Did you mean '{near}'?" if near else ""
         listing = ", ".join(names) if names else "none"
         super().__init__(f"unknown {kind} '{name}'.{hint} Known: {listing}")
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that a name is most like, if any is."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return near[0] if near else None
 
 
 class RunFailedError(RaySimError):

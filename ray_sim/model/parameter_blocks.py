@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,6 +27,12 @@ MOST_BLOCKS = 2**14
 """Of a model; more is a slip."""
 MOST_PARAMETERS = 2**42
 """Of a model; times 2^20 parameter servers they are counted in 64 bits."""
+
+
+EVEN = "even"
+"""No rule for blocks: equal slices."""
+AS_WORLD = "world"
+"""Of a policy: the rule of the world."""
 
 
 class BlockRule(StrEnum):
@@ -173,8 +180,24 @@ def tensorflow(blocks: Sequence[int], servers: int) -> Assignment:
     return held.assignment
 
 
-class ServerSkew:
-    """How much more than the average the fullest parameter server of each job holds.
+class Loads(NamedTuple):
+    """What the parameter servers of jobs have to bear, (n,) each."""
+
+    skew: FloatArray
+    """Parameters of the fullest over the average."""
+    most_requests: FloatArray
+    """Of one worker in one step, on the busiest."""
+    requests: FloatArray
+    """The same, on all of them."""
+
+
+def even_loads(ps: IntArray) -> Loads:
+    """Loads of jobs with (n,) parameter servers that hold equal slices: one request each."""
+    return Loads(np.ones(len(ps)), np.minimum(ps, 1).astype(np.float64), ps.astype(np.float64))
+
+
+class DealtLoads:
+    """What the parameter servers of each job have to bear where blocks are dealt out by a rule.
 
     It is a pure function of a job's blocks, its number of parameter servers, the rule and the seed; what was
     worked out is kept.
@@ -184,28 +207,29 @@ class ServerSkew:
         self._profile = profile
         self._rule = rule
         self._streams = streams
-        self._known: dict[int, float] = {}
+        self._known: dict[int, tuple[float, int, int]] = {}
 
-    def of(self, jobs: IntArray, ps: IntArray) -> FloatArray:
-        """(n,) the skew of jobs with so many parameter servers; 1 without any, and without blocks.
+    def of(self, jobs: IntArray, ps: IntArray) -> Loads:
+        """Loads of jobs with so many parameter servers; those of equal slices for jobs without blocks.
 
         Parameters
         ----------
         jobs : (n,), a job may come more than once
         ps : (n,) >= 0, below 2^32
         """
-        of_job = self._profile.of_job[jobs]
-        skew = np.ones(len(jobs))
-        dealt = np.flatnonzero((of_job >= 0) & (ps > 1))
+        of_job, loads = self._profile.of_job[jobs], even_loads(ps)
+        dealt = np.flatnonzero((of_job >= 0) & (ps > 0))
         keys, place = np.unique((of_job[dealt] << 32) | ps[dealt], return_inverse=True)
-        skew[dealt] = np.array([self._of(key) for key in keys.tolist()])[place]
-        return skew
+        found = np.array([self._of(key) for key in keys.tolist()]).reshape(-1, len(Loads._fields))
+        for column, values in zip(loads, found.T, strict=True):
+            column[dealt] = values[place]
+        return loads
 
-    def _of(self, key: int) -> float:
+    def _of(self, key: int) -> tuple[float, int, int]:
         if key not in self._known:
             blocks = self._profile.lists[key >> 32]
             dealt = assign(self._rule, blocks, key & (2**32 - 1), self._streams)
-            self._known[key] = dealt.skew
+            self._known[key] = dealt.skew, max(dealt.requests), dealt.total_requests
         return self._known[key]
 
 

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import math
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from ray_sim.model.errors import InvalidScenarioError, UnknownNameError, problems_text
+from ray_sim.model.text import number_of
+from ray_sim.model.units import MAX_TIME_S, US_PER_S
 
 Value = bool | int | float | str | tuple[float, ...] | None
 Kind = Literal["bool", "int", "float", "choice", "floats", "text"]
+
+MAX_NUMBER = 2**53
+"""The largest number where a parameter declares no maximum: whole numbers up to here are exact floats."""
+
+SECONDS = "s"
+"""The unit of times, which are 0 or from `SHORTEST_S` to `MAX_TIME_S`."""
+
+SHORTEST_S = 1 / US_PER_S
+"""The shortest time: a microsecond, in which the clock counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +36,23 @@ class Parameter:
     unit: str = ""
     source: str = ""
     choices: tuple[str, ...] = ()
-    minimum: float = -math.inf
+    minimum: float = -MAX_NUMBER
     exclusive: bool = False
     """Whether `minimum` itself is refused."""
-    maximum: float = math.inf
+    maximum: float = MAX_NUMBER
+
+    @property
+    def largest(self) -> float:
+        """The largest value: `maximum`, and of a time `MAX_TIME_S` if that is less."""
+        return min(self.maximum, MAX_TIME_S) if self.unit == SECONDS else self.maximum
+
+    @property
+    def range_text(self) -> str:
+        """The values that a number may have, e.g. ``above 0, at most 1,000 s``; empty for other kinds."""
+        if self.kind not in ("int", "float", "floats"):
+            return ""
+        bound = "above" if self.exclusive else "at least"
+        return f"{bound} {_plain(self.minimum)}, at most {_plain(self.largest)} {self.unit}".rstrip()
 
     def to_dict(self) -> dict[str, Any]:
         """For machine-readable listings."""
@@ -36,6 +61,7 @@ class Parameter:
             "type": self.kind,
             "default": list(self.default) if isinstance(self.default, tuple) else self.default,
             "unit": self.unit,
+            "range": self.range_text,
             "meaning": self.meaning,
             "source": self.source,
             "choices": list(self.choices),
@@ -57,7 +83,7 @@ def resolve(owner: str, parameters: Sequence[Parameter], given: Mapping[str, obj
     known = {parameter.name: parameter for parameter in parameters}
     for name in given:
         if name not in known:
-            raise UnknownNameError(f"parameter of {owner}", name, known)
+            raise UnknownNameError(f"parameter of {owner}", str(name), known)  # YAML has keys of other types
     values: dict[str, Value] = {}
     problems: list[str] = []
     for parameter in parameters:
@@ -81,23 +107,23 @@ def _parse(parameter: Parameter, given: object) -> Value:
             return _parse_bool(given)
         case "choice":
             if given not in parameter.choices:
-                raise _BadValueError(f"must be one of {', '.join(parameter.choices)}, got {given!r}")
+                raise _BadValueError(f"must be one of {', '.join(parameter.choices)}, got {_shown(given)}")
             return str(given)
         case "floats":
             items = given.split(",") if isinstance(given, str) else given
             if not isinstance(items, Iterable):
                 items = [items]
-            return tuple(_bounded(parameter, _number(item)) for item in items)
+            return tuple(_bounded(parameter, item) for item in items)
         case "int":
-            number = _bounded(parameter, _number(given))
+            number = _bounded(parameter, given)
             if number != int(number):
-                raise _BadValueError(f"must be a whole number, got {given!r}")
+                raise _BadValueError(f"must be a whole number, got {_shown(given)}")
             return int(number)
         case "float":
-            return _bounded(parameter, _number(given))
+            return _bounded(parameter, given)
         case "text":
             if not isinstance(given, str) or not given:
-                raise _BadValueError(f"must be text, got {given!r}")
+                raise _BadValueError(f"must be text, got {_shown(given)}")
             return given
 
 
@@ -107,25 +133,38 @@ def _parse_bool(given: object) -> bool:
         return given
     if isinstance(given, str) and given.lower() in words:
         return words[given.lower()]
-    raise _BadValueError(f"must be true or false, got {given!r}")
+    raise _BadValueError(f"must be true or false, got {_shown(given)}")
 
 
 def _number(given: object) -> float:
     if isinstance(given, bool) or not isinstance(given, (int, float, str)):
-        raise _BadValueError(f"must be a number, got {given!r}")
+        raise _BadValueError(f"must be a number, got {_shown(given)}")
     try:
-        number = float(given)
-    except (ValueError, OverflowError):
-        raise _BadValueError(f"must be a number, got {given!r}") from None
-    if not math.isfinite(number):
-        raise _BadValueError(f"must be finite, got {given!r}")
+        return number_of(given) if isinstance(given, str) else float(given)
+    except ValueError:
+        raise _BadValueError(f"must be a number, got {_shown(given)}") from None
+    except OverflowError:  # a whole number beyond all floats
+        return math.inf if isinstance(given, int) and given > 0 else -math.inf
+
+
+def _bounded(parameter: Parameter, given: object) -> float:
+    """The number within the parameter's range; NaN and infinite numbers are outside of every range."""
+    number = _number(given)
+    above = number > parameter.minimum if parameter.exclusive else number >= parameter.minimum
+    if not (above and number <= parameter.largest):
+        raise _BadValueError(f"must be {parameter.range_text}, got {_shown(given)}")
+    if parameter.unit == SECONDS and 0 < number < SHORTEST_S:
+        raise _BadValueError(f"must be at least a microsecond, {SHORTEST_S:g} s, got {_shown(given)}")
     return number
 
 
-def _bounded(parameter: Parameter, number: float) -> float:
-    if number < parameter.minimum or (parameter.exclusive and number == parameter.minimum):
-        bound = "above" if parameter.exclusive else "at least"
-        raise _BadValueError(f"must be {bound} {parameter.minimum:g}, got {number:g}")
-    if number > parameter.maximum:
-        raise _BadValueError(f"must be at most {parameter.maximum:g}, got {number:g}")
-    return number
+def _plain(number: float) -> str:
+    return f"{number:,.0f}" if number == int(number) else f"{number:g}"
+
+
+def _shown(given: object) -> str:
+    """What was given, cut where it is long."""
+    try:
+        return reprlib.repr(given)
+    except ValueError:
+        return "a number of thousands of digits"  # more than Python prints

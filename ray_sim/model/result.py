@@ -223,6 +223,10 @@ class Summary:
     """The same of what it believed that jobs had left to train."""
     policy_counts: dict[str, int] | None = None
     """What the policy counted of its decisions, over the whole run; null where it counts nothing."""
+    policy_figures: dict[str, float] | None = None
+    """Numbers of the policy that are no counts; null where it has none."""
+    policy_warnings: list[str] | None = None
+    """What the policy warns of, a sentence each; null where it warns of nothing."""
     trimmed_jobs: int | None = None
     """Jobs that were simulated and are not counted; null where nothing was trimmed."""
 

@@ -1,4 +1,4 @@
-"""Step times and training speeds in closed form, as the papers have them.
+"""Step times in closed form, as the papers have them.
 
 The truths of a simulation (`ray_sim.model.training_truth`) start from holdings; docs/training.md says where
 they take equal time.
@@ -6,9 +6,9 @@ they take equal time.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import numpy as np
 
-from ray_sim.model.job import TrainingProfile
+from ray_sim.model.job import Exchange, TrainingProfile
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
 
 BITS_PER_BYTE = 8
@@ -27,7 +27,8 @@ def pd_ors_sample_s(profile: TrainingProfile, jobs: IntArray, internal: bool | B
     jobs : any shape
     internal : whether all workers and parameter servers of a job stand on one server (Fact 1)
 
-    Source: Yu et al., Toward Efficient Online Scheduling for Distributed Machine Learning Systems, 1.1.
+    Source: Yu et al., Toward Efficient Online Scheduling for Distributed Machine Learning Systems, 2021;
+    docs/models/pd_ors.md#problem.
     """
     mbps = internal * profile.internal_bandwidth_mbps[jobs] + (1 - internal) * profile.bandwidth_mbps[jobs]
     exchange_s = 2 * transfer_s(profile.gradient_mb[jobs], mbps)
@@ -37,43 +38,37 @@ def pd_ors_sample_s(profile: TrainingProfile, jobs: IntArray, internal: bool | B
     return seconds
 
 
-@dataclass(frozen=True, slots=True)
-class SyncSpeed:
-    """Steps per second of a synchronous job, 1 / (th0 M / w + th1 + th2 w / p + th3 w + th4 p).
+def least_placement_sample_s(profile: TrainingProfile, jobs: IntArray) -> FloatArray:
+    """Least seconds for a sample with up to F workers of speed 1 and any placement, by the placement truth.
 
-    Source: Peng et al., Optimus, EuroSys 2018, section 3.2.
+    F workers and F parameter servers attain it where a step has no overhead per worker or parameter server;
+    otherwise it is a lower bound.
+
+    Parameters
+    ----------
+    jobs : (n,)
     """
+    batch, exchange = profile.batch[jobs], profile.exchange[jobs]
+    training, per_worker = batch * profile.sample_s[jobs], profile.step_s_per_worker[jobs]
+    bandwidth = np.maximum(profile.bandwidth_mbps[jobs], profile.internal_bandwidth_mbps[jobs])
+    there_and_back = 2 * transfer_s(profile.gradient_mb[jobs], bandwidth)
+    with_servers = there_and_back + profile.step_s_per_ps[jobs]
+    in_step = least_of_sum(training, per_worker, batch) + with_servers
+    in_ring = np.minimum(
+        training + per_worker,
+        least_of_sum(np.maximum(training - there_and_back, 0.0), per_worker, batch) + there_and_back,
+    )
+    by_itself = training + with_servers + per_worker * batch
+    kinds = [exchange == Exchange.ALL_REDUCE, exchange == Exchange.ASYNC]
+    step_s = np.select(kinds, [in_ring, by_itself], in_step) + profile.step_s[jobs]
+    at_a_time = np.where(kinds[1], batch, 1.0)  # F workers by themselves make a step of F samples each
+    seconds: FloatArray = step_s / (batch * at_a_time)
+    return seconds
 
-    batch: FloatArray
-    """M, samples of a step of all workers."""
-    theta: FloatArray
-    """(..., 5), >= 0."""
 
-    def steps_per_s(self, workers: FloatArray, ps: FloatArray) -> FloatArray:
-        """At w, p >= 1 of any shape that broadcasts."""
-        th = self.theta
-        seconds: FloatArray = (
-            th[..., 0] * self.batch / workers
-            + th[..., 1]
-            + th[..., 2] * workers / ps
-            + th[..., 3] * workers
-            + th[..., 4] * ps
-        )
-        return 1 / seconds
-
-
-@dataclass(frozen=True, slots=True)
-class AsyncSpeed:
-    """Steps per second of all workers of an asynchronous job, w / (th0 + th1 w / p + th2 w + th3 p).
-
-    Source: as `SyncSpeed`.
-    """
-
-    theta: FloatArray
-    """(..., 4), >= 0."""
-
-    def steps_per_s(self, workers: FloatArray, ps: FloatArray) -> FloatArray:
-        """At w, p >= 1 of any shape that broadcasts."""
-        th = self.theta
-        seconds: FloatArray = th[..., 0] + th[..., 1] * workers / ps + th[..., 2] * workers + th[..., 3] * ps
-        return workers / seconds
+def least_of_sum(shared: FloatArray, each: FloatArray, most: FloatArray) -> FloatArray:
+    """The least of shared / n + each n over real n from 1 to ``most``."""
+    best = np.sqrt(np.divide(shared, each, out=np.full_like(shared, np.inf), where=each > 0))
+    n = np.clip(best, 1.0, np.maximum(most, 1.0))
+    least: FloatArray = shared / n + each * n
+    return least

@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from ray_sim.kernels.arrays import PARAMETER_SERVER, WORKER
+from ray_sim.kernels.arrays import PARAMETER_SERVER
 from ray_sim.kernels.step_time import (
     PER_LINK,
     PER_SERVER,
     PER_TASK,
+    Asking,
     Rows,
     Steps,
     copy_rows,
@@ -29,10 +30,13 @@ from ray_sim.kernels.step_time import (
 )
 from ray_sim.model.errors import InvalidInputError, problems_text
 from ray_sim.model.job import Exchange, TrainingProfile
-from ray_sim.model.parameter_blocks import ServerSkew
+from ray_sim.model.parameter_blocks import DealtLoads, even_loads
 from ray_sim.model.step_time import transfer_s
 from ray_sim.model.truth import NOBODY, Holdings
 from ray_sim.model.units import US_PER_S, FloatArray, IntArray
+
+Form = Literal["placement", "pd_ors"]
+"""The truths of elastic jobs by their names."""
 
 _ON_TIME = 1.0 + 1e-12
 """Work that fills its slots ends with the last of them, and not one rounding error and so a slot later."""
@@ -60,8 +64,10 @@ class PlacementTruth:
     speed: FloatArray
     """(S,) of each server; divides the training."""
     nic: Nic
-    skew: ServerSkew | None
-    """How unevenly parameter servers are loaded; evenly without it."""
+    loads: DealtLoads | None
+    """What parameter servers bear; equal slices without it."""
+    request_s: float
+    """Seconds of each request for parameters, one way."""
     disturbing: ClassVar[bool] = False
 
     def rates(self, holdings: Holdings, jobs: IntArray) -> FloatArray:
@@ -70,11 +76,11 @@ class PlacementTruth:
 
     def samples_per_s(self, jobs: IntArray, rows: Rows) -> FloatArray:
         """(N,) samples per second of each of N jobs with these holdings."""
-        skew = np.ones(len(jobs))
-        if self.skew is not None:
-            skew = self.skew.of(jobs, tasks_of(rows, PARAMETER_SERVER))
+        ps = tasks_of(rows, PARAMETER_SERVER)
+        loads = even_loads(ps) if self.loads is None else self.loads.of(jobs, ps)
+        asking = Asking(loads.skew, loads.most_requests * self.request_s, loads.requests * self.request_s)
         rates = np.empty(len(jobs))
-        placement_rates(self.steps, jobs, rows, int(self.nic), self.speed, skew, rates)
+        placement_rates(self.steps, jobs, rows, int(self.nic), self.speed, asking, rates)
         return rates
 
     def touched(self, servers: IntArray) -> IntArray:
@@ -88,7 +94,8 @@ class PdOrsTruth:
 
     More workers than gamma for each parameter server, or than the batch has samples, train nothing.
 
-    Source: Yu et al., Toward Efficient Online Scheduling for Distributed Machine Learning Systems, 1.1.
+    Source: Yu et al., Toward Efficient Online Scheduling for Distributed Machine Learning Systems, 2021;
+    docs/models/pd_ors.md#problem.
     """
 
     steps: Steps
@@ -116,7 +123,8 @@ def placement_truth(
     speed: FloatArray,
     nic: Nic = Nic.PER_TASK,
     straggling: FloatArray | None = None,
-    skew: ServerSkew | None = None,
+    loads: DealtLoads | None = None,
+    request_s: float = 0.0,
 ) -> PlacementTruth:
     """The placement truth of these jobs on these servers.
 
@@ -125,13 +133,14 @@ def placement_truth(
     speed : (S,), > 0
     straggling : (J,) how many times as long the training of one worker takes, on the slowest server held;
         >= 1, which all are without it
-    skew : how unevenly parameter servers are loaded; evenly without it
+    loads : what parameter servers bear; equal slices without it
+    request_s : seconds of each request for parameters, one way, >= 0
 
     Raises
     ------
     InvalidInputError : a number with which a step takes no time, or no number at all
     """
-    return PlacementTruth(_steps(profile, speed, straggling), speed, nic, skew)
+    return PlacementTruth(_steps(profile, speed, straggling), speed, nic, loads, request_s)
 
 
 def pd_ors_truth(
@@ -152,23 +161,16 @@ def pd_ors_truth(
     return PdOrsTruth(_steps(profile, speed, straggling), speed)
 
 
-def trial_speeds(
-    truth: PlacementTruth | PdOrsTruth, jobs: IntArray, workers: IntArray, ps: IntArray
-) -> FloatArray:
-    """(n,) samples per second with each task alone on a server of speed 1.
+def trial_speeds(truth: PlacementTruth | PdOrsTruth, jobs: IntArray, rows: Rows) -> FloatArray:
+    """(n,) samples per second of jobs with these holdings on servers of speed 1.
 
     Parameters
     ----------
     jobs : (n,), a job may come more than once
-    workers, ps : (n,) numbers of tasks, >= 0
+    rows : what each holds, sorted by server; the numbers of servers only say which tasks stand together
     """
-    counts = np.stack([workers, ps], axis=1)
-    tasks = counts.sum(axis=1)
-    ptr = np.concatenate([[0], np.cumsum(tasks)]).astype(np.int64)
-    role = np.repeat(np.tile([WORKER, PARAMETER_SERVER], len(jobs)), counts.ravel())
-    server = np.arange(len(role)) - np.repeat(ptr[:-1], tasks)
-    alone = replace(truth, speed=np.ones(int(tasks.max(initial=0))))
-    return alone.samples_per_s(jobs, Rows(ptr, server, role, np.ones(len(role), dtype=np.int64)))
+    alike = replace(truth, speed=np.ones(int(rows.server.max(initial=0)) + 1))
+    return alike.samples_per_s(jobs, rows)
 
 
 def rows_of(holdings: Holdings, jobs: IntArray) -> Rows:

@@ -22,7 +22,10 @@ NEVER_US = 2**62
 """A time after every event."""
 
 MAX_TIME_S = 2**36
-"""The longest time a workload may hold (about 2,200 years); more is a broken trace."""
+"""The longest time that any input may hold (about 2,200 years); more is a slip or a broken trace."""
+
+MAX_RUN_US = 2**61
+"""The latest instant of a run (about 73,000 years): that plus the longest time is still below `NEVER_US`."""
 
 QUANTA_PER_UNIT: dict[str, int] = {
     "gpu": 1000,

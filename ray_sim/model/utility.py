@@ -24,7 +24,8 @@ def utility(profile: UtilityProfile, jobs: IntArray, delay_s: FloatArray) -> Flo
     ----------
     jobs, delay_s : shapes that broadcast
 
-    Source: Yu et al., Toward Efficient Online Scheduling for Distributed Machine Learning Systems, 1.3.
+    Source: Yu et al., Toward Efficient Online Scheduling for Distributed Machine Learning Systems, 2021;
+    docs/models/pd_ors.md#problem.
     """
     late = profile.utility_decay_per_s[jobs] * (delay_s - profile.utility_due_s[jobs])
     small = np.exp(-np.abs(late))

@@ -6,13 +6,14 @@ JSAC 40(8), 2022.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.granted_world import GrantedWorld
-from ray_sim.engine.new_chunks import NewChunks, Rule
+from ray_sim.engine.sites.new_chunks import NewChunks, Rule
 from ray_sim.engine.view import View
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.parameters import Parameter
@@ -45,7 +46,7 @@ class AOnline(ChunkPolicy):
     """Chunks go where they add least to the average flow time; workers serve the fastest first."""
 
     name: ClassVar[str] = "a_online"
-    section: ClassVar[str] = "2.2"
+    section: ClassVar[str] = "docs/models/a_online.md#algorithm (Wang et al., JSAC 2022)"
     summary: ClassVar[str] = (
         "chunked jobs: each chunk where it adds least to flow times, edge or cloud; fastest first, preemptive"
     )
@@ -58,7 +59,7 @@ class AOnline(ChunkPolicy):
             "greedy",
             "edge worker that a chunk goes to: that with the smallest increment Q, with the least work left, "
             "or any; the cloud takes it where Q is smaller there",
-            source="A_greedy; the others are ablations",
+            source="docs/models/a_online.md#dispatch; greedy as Wang et al., the others are ablations",
             choices=tuple(_RULES),
         ),
         Parameter(
@@ -67,22 +68,22 @@ class AOnline(ChunkPolicy):
             "rate",
             "what a worker serves first: the largest average rate 1 / (D p), or the first dispatched, "
             "without preemption",
-            source="2.2; fifo is an ablation",
+            source="docs/models/a_online.md#order-on-a-worker; rate as Wang et al., fifo is an ablation",
             choices=("rate", "fifo"),
         ),
         Parameter(
             "preempt",
             "bool",
             True,
-            "whether a faster chunk takes the worker from a slower one; else it waits for its end",
-            source="choice C5",
+            "whether a faster chunk takes the worker from a slower one that has run, or waits for its end",
+            source="docs/models/a_online.md#our-choices, C5",
         ),
         Parameter(
             "mixed_cloud",
             "bool",
             True,
             "whether later chunks of a job may go to the cloud when its first went to an edge",
-            source="choice C2",
+            source="docs/models/a_online.md#our-choices, C2",
         ),
         Parameter(
             "exact_q",
@@ -90,7 +91,7 @@ class AOnline(ChunkPolicy):
             False,
             "take the exact change of the total instead of the four terms, which leave out chunks that are "
             "uploaded later",
-            source="choice C4",
+            source="docs/models/a_online.md#our-choices, C4",
         ),
         Parameter(
             "deadlines",
@@ -149,11 +150,15 @@ class AOnline(ChunkPolicy):
             self._danger.start(world)
 
     def decide(self, view: View) -> Decision:
-        """As others do, and note how far behind the workers are."""
+        """As others do, and note how far behind the workers are; jobs in danger are known before that."""
         if view.at_slot and self._by_rate:
             self._note_beta(view)
+        keys = None if self._danger is None else self._danger.look(view)
         decision = super().decide(view)
-        return decision if self._danger is None else self._danger.heed(view, decision)
+        if self._danger is None:
+            return decision
+        review_us = self._danger.review_us(view.now_us, dispatched=decision.dispatch is not None)
+        return replace(decision, keys=keys, review_us=review_us)
 
     def _note_beta(self, view: View) -> None:
         betas = view.betas()
@@ -175,7 +180,7 @@ class AOnline(ChunkPolicy):
         """A_greedy for one job after another."""
         there = self.clouds_there(view, partition)
         chunks: list[Chunk] = []
-        sent = np.empty((0, 4), dtype=np.int64)
+        sent = np.empty((0, 5), dtype=np.int64)
         for job in jobs.tolist():
             units = view.undispatched(np.array([job]))[:, 1]
             new = self._question(view, job, units, partition, sent)
@@ -186,7 +191,8 @@ class AOnline(ChunkPolicy):
             key = self._keys(view, job, length)
             chunks += zip([job] * len(units), units.tolist(), workers.tolist(), key.tolist(), strict=True)
             self._jobs_sent[self._how(workers)] += 1
-            more = np.stack([workers, key, np.full_like(key, new.ready_us), length], axis=1)
+            inverse_rate = length * view.jobs.chunks[job]
+            more = np.stack([workers, key, inverse_rate, np.full_like(key, new.ready_us), length], axis=1)
             sent = np.concatenate([sent, more])
         return chunks
 
@@ -222,6 +228,7 @@ class AOnline(ChunkPolicy):
             ready_us=int(self._world.ready_us(view.now_us, of, np.array([False]))[0]),
             length_us=length_us,
             key=self._keys(view, job, length_us),
+            inverse_rate=length_us * view.jobs.chunks[job],
             rule=self._rule,
             preempt=self.overtake,
             exact=self._exact,
@@ -230,7 +237,7 @@ class AOnline(ChunkPolicy):
         )
 
     def _keys(self, view: View, job: int, length_us: IntArray) -> IntArray:
-        """What chunks of the job are ordered by where they are so long."""
+        """Places in the queues for chunks of a job, by their lengths on the workers."""
         if self._danger is not None and self._danger.found[job]:
             return np.full_like(length_us, self._danger.keys[job])
         return length_us * view.jobs.chunks[job] if self._by_rate else np.zeros_like(length_us)

@@ -28,7 +28,7 @@ CAP = Parameter(
     "choice",
     "batch",
     "most workers of a job. batch: one per sample of its batch; asked: as many as it asks for",
-    source="6.2: F workers",
+    source="docs/models/baselines.md#bundles; F, as Yu et al.",
     choices=("batch", "asked"),
 )
 MOST_WORKERS = Parameter(
@@ -36,7 +36,7 @@ MOST_WORKERS = Parameter(
     "int",
     None,
     "no job gets more workers than this; none = no such limit",
-    source="6.2: 16 in the authors' simulator of DL2",
+    source="docs/models/baselines.md#drf; 16 in the simulator of DL2 (Peng et al.)",
     minimum=1,
 )
 

@@ -11,7 +11,7 @@ class ChunkFifo(LeastLoaded):
     """Workers train the chunks sent to them in the order of dispatch, each to its end."""
 
     name: ClassVar[str] = "chunk_fifo"
-    section: ClassVar[str] = "2.3"
+    section: ClassVar[str] = "docs/models/baselines.md#chunk-fifo-and-chunk-spt"
     summary: ClassVar[str] = (
         "chunked jobs: each chunk to the least loaded worker, served in order of dispatch"
     )

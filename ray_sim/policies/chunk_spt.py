@@ -12,7 +12,7 @@ class ChunkSpt(LeastLoaded):
     """Workers train the shortest chunk sent to them first; ties by the order of dispatch."""
 
     name: ClassVar[str] = "chunk_spt"
-    section: ClassVar[str] = "2.3"
+    section: ClassVar[str] = "docs/models/baselines.md#chunk-fifo-and-chunk-spt"
     summary: ClassVar[str] = "chunked jobs: each chunk to the least loaded worker, shortest first, preemptive"
     parameters: ClassVar[tuple[Parameter, ...]] = (
         Parameter(

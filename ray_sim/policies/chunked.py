@@ -8,10 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from ray_sim.engine.contract import Policy, Wake
+from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import NO_JOBS, Decision, Dispatch
 from ray_sim.engine.granted_world import GrantedWorld
 from ray_sim.engine.view import View
+from ray_sim.engine.wake import Wake
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import IntArray
 from ray_sim.policies.parameter_servers import Pick, PsServers, lowest, parameter_servers
@@ -88,7 +89,9 @@ class ChunkPolicy(Policy):
 class LeastLoaded(ChunkPolicy):
     """Each chunk goes to the worker with the least work left; a cloud is for jobs without any other worker.
 
-    A job takes the idle parameter server of the lowest server.
+    The sites are asked once for all jobs of a slot. `dispatch=least_loaded` of a_online asks them job by job,
+    since it weighs each chunk's increment against the cloud's. A job takes the idle parameter server of the
+    lowest server.
     """
 
     @abstractmethod

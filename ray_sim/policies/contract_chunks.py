@@ -12,8 +12,8 @@ from ray_sim.engine.world import World, build_world
 from ray_sim.model.cluster import Cluster, ServerKind, memory_mib
 from ray_sim.model.job import ChunkProfile, JobTable
 from ray_sim.model.streams import Streams
-from ray_sim.model.units import FloatArray
-from ray_sim.policies.contract_worlds import SLOT_S, Job, cluster, failing, job_table
+from ray_sim.model.units import BoolArray, FloatArray
+from ray_sim.policies.contract_worlds import SLOT_S, Job, cluster, failing, job_table, longer
 
 PLAIN, EDGE, CLOUD = ServerKind.PLAIN, ServerKind.EDGE, ServerKind.CLOUD
 
@@ -119,9 +119,9 @@ def chunk_edge_cases() -> dict[str, EdgeCase]:
     return worlds
 
 
-def with_other_chunk_lengths(world: World) -> World:
-    """The same world with every mini-batch of another length."""
+def with_longer_chunks(world: World, jobs: BoolArray) -> World:
+    """The same world with longer mini-batches of these jobs."""
     assert world.chunks is not None
     truth = world.chunks.truth
-    profile = replace(truth.profile, minibatch_s=truth.profile.minibatch_s[::-1] * 2 + 3)
+    profile = replace(truth.profile, minibatch_s=longer(truth.profile.minibatch_s, jobs, 3))
     return replace(world, chunks=replace(world.chunks, truth=replace(truth, profile=profile)))

@@ -13,7 +13,8 @@ from ray_sim.engine.world import World, build_world
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.job import BlockProfile, Exchange, JobTable, LossProfile, TrainingProfile, UtilityProfile
 from ray_sim.model.streams import Streams
-from ray_sim.policies.contract_worlds import SLOT_S, Job, cluster, failing, job_table
+from ray_sim.model.units import US_PER_S, BoolArray
+from ray_sim.policies.contract_worlds import SLOT_S, Job, cluster, failing, job_table, longer
 
 RESOURCES = ("gpu", "cpu")
 _RESTARTS = {"restart_cost_s": 7.0}
@@ -217,9 +218,9 @@ def _alike(jobs: Sequence[Job], ask: _Ask) -> JobTable:
     return _elastic(jobs, profile)
 
 
-def with_other_training(world: World) -> World:
-    """The same world with every run time and every number of samples changed."""
+def with_more_samples(world: World, jobs: BoolArray) -> World:
+    """The same world with longer run times and more samples of these jobs."""
     assert world.training is not None
-    profile = replace(world.training.profile, samples=world.training.profile.samples[::-1] * 2 + 64)
-    table = replace(world.table, work_us=world.table.work_us[::-1] * 2 + 3_000_000, training=profile)
+    profile = replace(world.training.profile, samples=longer(world.training.profile.samples, jobs, 64))
+    table = replace(world.table, work_us=longer(world.table.work_us, jobs, 3 * US_PER_S), training=profile)
     return replace(world, table=table, training=replace(world.training, profile=profile))

@@ -8,13 +8,14 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
+from ray_sim.engine.read_only import Array
 from ray_sim.engine.shop import Partition
 from ray_sim.engine.world import World, build_world
 from ray_sim.model.availability import Availability
 from ray_sim.model.cluster import Cluster, ServerKind
 from ray_sim.model.job import JobTable
 from ray_sim.model.streams import Streams
-from ray_sim.model.units import US_PER_S
+from ray_sim.model.units import US_PER_S, BoolArray
 
 Job = tuple[float, int, float, str]
 """Submission in seconds, GPUs, run time in seconds, vc."""
@@ -118,17 +119,11 @@ def edge_cases() -> dict[str, World]:
     return worlds
 
 
-def with_other_columns(world: World) -> World:
-    """The same world with users, priorities and (unpartitioned) vcs permuted."""
-    table = world.table
-    order = Streams(1).generator("contract-permutation").permutation(len(table))
-    vc = table.vc if world.partition == "vc" else table.vc[order]
-    user = None if table.user is None else table.user.gather(order.astype(np.uint32))
-    priority = None if table.priority is None else table.priority[order]
-    return replace(world, table=replace(table, vc=vc, user=user, priority=priority))
+def with_longer_runs(world: World, jobs: BoolArray) -> World:
+    """The same world with longer run times of these jobs."""
+    return replace(world, table=replace(world.table, work_us=longer(world.table.work_us, jobs, 3 * US_PER_S)))
 
 
-def with_other_durations(world: World) -> World:
-    """The same world with every run time changed."""
-    work = world.table.work_us[::-1] * 2 + 3 * US_PER_S
-    return replace(world, table=replace(world.table, work_us=work))
+def longer(column: Array, jobs: BoolArray, least: int) -> Array:
+    """The column, raised at these jobs by ``least`` and more, so that their order is another."""
+    return np.where(jobs, column + 2 * column[::-1] + least, column)

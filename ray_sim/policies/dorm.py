@@ -12,10 +12,11 @@ from ray_sim.engine.decision import Decision
 from ray_sim.engine.granted_world import GrantedWorld
 from ray_sim.engine.view import View
 from ray_sim.kernels.arrays import WORKER
+from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
-from ray_sim.model.training_truth import rows_of
 from ray_sim.model.units import IntArray
+from ray_sim.policies.blocks import PARAMETER_BLOCKS
 from ray_sim.policies.bundles import CAP, MOST_WORKERS, bundles, reallocate, worker_limit
 from ray_sim.solvers.dorm import Applications, Limits, allocate, most_together
 from ray_sim.solvers.milp import Ending
@@ -48,7 +49,7 @@ class Dorm(Policy):
     """
 
     name: ClassVar[str] = "dorm"
-    section: ClassVar[str] = "6.3"
+    section: ClassVar[str] = "docs/models/baselines.md#dorm (Sun et al., 2017)"
     summary: ClassVar[str] = "elastic jobs: most use within bounds on unfairness and changes, by MILP (Dorm)"
     parameters: ClassVar[tuple[Parameter, ...]] = (
         Parameter(
@@ -56,7 +57,7 @@ class Dorm(Policy):
             "float",
             0.1,
             "sum of the distances of dominant shares from fair ones, at most theta1 x 2 x resource types",
-            source="6.3; 0.2, 0.1, 0.1 in Dorm-1, 2, 3",
+            source="docs/models/baselines.md#dorm; Sun et al.: 0.2, 0.1, 0.1 in Dorm-1, 2, 3",
             minimum=0.0,
             maximum=1.0,
         ),
@@ -65,7 +66,7 @@ class Dorm(Policy):
             "float",
             0.1,
             "share of the running jobs that may be changed at a time, rounded up to whole jobs",
-            source="6.3; 0.1, 0.1, 0.2 in Dorm-1, 2, 3",
+            source="docs/models/baselines.md#dorm; Sun et al.: 0.1, 0.1, 0.2 in Dorm-1, 2, 3",
             minimum=0.0,
             maximum=1.0,
         ),
@@ -87,6 +88,7 @@ class Dorm(Policy):
             "nodes of the search tree after which the best found is taken, or nothing is changed",
             minimum=1,
         ),
+        PARAMETER_BLOCKS,
     )
     elastic: ClassVar[bool] = True
 
@@ -99,7 +101,9 @@ class Dorm(Policy):
         gap: float = 0.01,
         packing: str = "search",
         node_limit: int = 100,
+        parameter_blocks: str = AS_WORLD,
     ) -> None:
+        self.parameter_blocks = parameter_blocks
         self._theta = (theta1, theta2)
         self._cap = cap
         self._most_workers = most_workers
@@ -130,7 +134,7 @@ class Dorm(Policy):
 
     def _applications(self, view: View, jobs: IntArray, servers: IntArray) -> Applications:
         held = np.zeros((len(jobs), len(servers)), dtype=np.int64)
-        rows = rows_of(view.holdings, jobs)
+        rows = view.holdings.rows_of(jobs)
         workers = rows.role == WORKER
         owner = np.repeat(np.arange(len(jobs)), np.diff(rows.ptr))[workers]
         bundle = self._bundles.workers[jobs[owner]]

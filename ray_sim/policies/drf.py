@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ray_sim.engine.contract import Policy, Wake
+from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.granted_world import GrantedWorld
 from ray_sim.engine.view import View
+from ray_sim.engine.wake import Wake
 from ray_sim.kernels.least_loaded import new_loads
 from ray_sim.kernels.server_tree import new_server_tree
 from ray_sim.kernels.shares import fill, new_filling
 from ray_sim.model.errors import InvalidScenarioError
+from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import IntArray
+from ray_sim.policies.blocks import PARAMETER_BLOCKS
 from ray_sim.policies.bundles import CAP, MOST_WORKERS, bundle_bound, bundles, reallocate, worker_limit
 
 
@@ -27,7 +30,7 @@ class Drf(Policy):
     """
 
     name: ClassVar[str] = "drf"
-    section: ClassVar[str] = "6.2"
+    section: ClassVar[str] = "docs/models/baselines.md#drf (Ghodsi et al., NSDI 2011)"
     summary: ClassVar[str] = "elastic jobs: equal dominant shares by progressive filling (DRF)"
     parameters: ClassVar[tuple[Parameter, ...]] = (
         Parameter(
@@ -35,7 +38,7 @@ class Drf(Policy):
             "choice",
             "slot",
             "slot: at the slot boundary after jobs came or ended, needs slot_s; event: at once",
-            source="6.2",
+            source="docs/models/baselines.md#drf; slot as in the comparisons of Yu et al. and Peng et al.",
             choices=("slot", "event"),
         ),
         CAP,
@@ -45,7 +48,7 @@ class Drf(Policy):
             "choice",
             "drop",
             "when the bundle of a job fits nowhere. drop: the others go on; stop: nobody gets another",
-            source="6.2",
+            source="docs/models/baselines.md#drf; stop as in the simulator of DL2 (Peng et al.)",
             choices=("drop", "stop"),
         ),
         Parameter(
@@ -54,8 +57,9 @@ class Drf(Policy):
             False,
             "whether a bundle is given where all servers together hold it; one that no server holds is then "
             "given and not placed",
-            source="6.2",
+            source="docs/models/baselines.md#drf; Ghodsi et al., algorithm 1, has one pool",
         ),
+        PARAMETER_BLOCKS,
     )
     wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.SERVER_CHANGE | Wake.REVIEW
     elastic: ClassVar[bool] = True
@@ -67,7 +71,9 @@ class Drf(Policy):
         most_workers: int | None = None,
         unplaced: str = "drop",
         pooled: bool = False,
+        parameter_blocks: str = AS_WORLD,
     ) -> None:
+        self.parameter_blocks = parameter_blocks
         self._when = when
         self._cap = cap
         self._most_workers = most_workers

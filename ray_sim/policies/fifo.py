@@ -13,7 +13,7 @@ class Fifo(KeyOrder):
     """Jobs start in the order of submission; ties in trace order."""
 
     name: ClassVar[str] = "fifo"
-    section: ClassVar[str] = "6.1"
+    section: ClassVar[str] = "docs/models/baselines.md#fifo-sjf-and-srtf"
     summary: ClassVar[str] = "first in, first out; strict, or with backfill"
 
     def keys(self, world: GrantedWorld) -> IntArray:

@@ -8,17 +8,31 @@ from typing import ClassVar
 
 import numpy as np
 
-from ray_sim.engine.contract import Policy, Wake
+from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import NO_JOBS, Decision
 from ray_sim.engine.granted_world import GrantedWorld
 from ray_sim.engine.view import View
-from ray_sim.kernels.attained import MAX_LEVELS, crossing_us, level_key, level_of, promotion_us
+from ray_sim.engine.wake import Wake
+from ray_sim.kernels.attained import (
+    MAX_LEVELS,
+    MOST_SERVICE,
+    among_running,
+    crossing_us,
+    end_place,
+    front_place,
+    level_key,
+    level_of,
+    promotion_us,
+    running_place,
+)
 from ray_sim.kernels.replay_state import Order
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
-from ray_sim.model.units import NEVER_US, US_PER_S, IntArray
+from ray_sim.model.units import NEVER_US, US_PER_S, BoolArray, IntArray
 from ray_sim.policies.ordered import PLACEMENT
+
+FIRST_START, RUNNING_FIRST = "first_start", "running_first"
 
 _MILLI = 1000
 _MOST_GPU_S = 4e9
@@ -26,7 +40,7 @@ _MOST_GPU_S = 4e9
 
 
 class Las(Policy):
-    """Queues by attained service (GPU-seconds); inside a queue by first start, then arrival.
+    """Queues by attained service (GPU-seconds); within a queue by first start, then arrival.
 
     All jobs that fit run in this order, all-or-nothing, smaller ones passing larger ones; the rest
     are suspended. A job that has waited ``knob`` times its executed time returns to the top queue.
@@ -35,7 +49,7 @@ class Las(Policy):
     """
 
     name: ClassVar[str] = "las"
-    section: ClassVar[str] = "6.6"
+    section: ClassVar[str] = "docs/models/baselines.md#las-tiresias-2dlas (Gu et al., NSDI 2019)"
     summary: ClassVar[str] = "least attained service in discrete queues (Tiresias 2DLAS), preemptive"
     parameters: ClassVar[tuple[Parameter, ...]] = (
         PLACEMENT,
@@ -45,16 +59,25 @@ class Las(Policy):
             (3600.0,),
             "attained service at which a job moves down a queue, increasing",
             unit="GPU-s",
-            source="section 6.6, two queues",
+            source="docs/models/baselines.md#las-tiresias-2dlas; one limit, so two queues, is our choice",
             minimum=0.0,
             exclusive=True,
+        ),
+        Parameter(
+            "queue_order",
+            "choice",
+            FIRST_START,
+            "order within a queue. first_start: by first start, then submission; running_first: jobs that "
+            "run, then those that wait, then those that join at this instant",
+            source="Gu et al., NSDI 2019; running_first: the simulator that they published",
+            choices=(FIRST_START, RUNNING_FIRST),
         ),
         Parameter(
             "knob",
             "float",
             0.0,
             "promotion to the top queue after waiting this many times the executed time; 0 = never",
-            source="section 6.6, off",
+            source="docs/models/baselines.md#las-tiresias-2dlas; off in the simulator of Gu et al.",
             minimum=0.0,
         ),
     )
@@ -65,6 +88,7 @@ class Las(Policy):
         self,
         placement: str = "consolidate",
         limits_gpu_s: tuple[float, ...] = (3600.0,),
+        queue_order: str = FIRST_START,
         knob: float = 0.0,
     ) -> None:
         ordered = all(a < b for a, b in pairwise(limits_gpu_s))
@@ -75,6 +99,7 @@ class Las(Policy):
             )
         self._placement = placement
         self._limits = np.rint(np.array(limits_gpu_s) * US_PER_S * _MILLI).astype(np.int64)
+        self._running_first = queue_order == RUNNING_FIRST
         self._knob = knob
 
     def start(self, world: GrantedWorld, streams: Streams) -> None:
@@ -84,11 +109,16 @@ class Las(Policy):
         self._restart_us = world.restart_us
         self._gpus = world.gang_gpus()
         self._level = np.zeros(n_jobs, dtype=np.int64)
-        self._offset = np.zeros(n_jobs, dtype=np.int64)
+        self._forgiven_us = np.zeros(n_jobs, dtype=np.int64)
+        self._place = np.zeros(n_jobs, dtype=np.int64)
+        self._turn = 0
 
     def decide(self, view: View) -> Decision:
         """Move jobs between queues, then let the first ones run."""
         running, waiting = view.running, view.waiting
+        self._turn += 1
+        self._place[view.arrived] = end_place(self._turn)
+        self._place[view.returned] = front_place(self._turn)
         served = np.union1d(running, view.returned)
         moved = self._demote(served, view.executed_us(served))
         self._service.push(view.arrived, self._current_keys(view, view.arrived))
@@ -100,17 +130,39 @@ class Las(Policy):
             (running, self._current_keys(view, running)),
             levels=np.array(levels, dtype=np.int64).reshape(-1, 2),
         )
+        if self._running_first:
+            self._change_places(view, decision, np.intersect1d(moved, running))
         return replace(decision, review_us=self._next_review(view, running, waiting, decision))
 
     def _current_keys(self, view: View, jobs: IntArray) -> IntArray:
-        """(n,) keys: queue, then first start."""
-        firsts = view.first_start_us(jobs)
-        keys = [level_key(int(self._level[job]), int(first)) for job, first in zip(jobs, firsts, strict=True)]
+        """(n,) keys: queue, then first start or place."""
+        within = self._place[jobs] if self._running_first else view.first_start_us(jobs)
+        keys = [level_key(int(self._level[job]), int(first)) for job, first in zip(jobs, within, strict=True)]
         return np.array(keys, dtype=np.int64)
+
+    def _move(self, job: int, level: int) -> None:
+        """To the end of another queue."""
+        self._level[job] = level
+        self._place[job] = end_place(self._turn)
+
+    def _change_places(self, view: View, decision: Decision, moved: IntArray) -> None:
+        """Put jobs that run before those that wait; several keep the order in which they were served."""
+        jobs, runs = _changed(decision)
+        for job in (*jobs[runs], *np.setdiff1d(moved, jobs)):
+            if not among_running(self._place[job]):
+                self._turn += 1
+                self._place[job] = running_place(self._turn)
+        for job in jobs[~runs][::-1]:
+            if among_running(self._place[job]):
+                self._turn += 1
+                self._place[job] = front_place(self._turn)
+                self._service.rekey(int(job), int(self._current_keys(view, np.array([job]))[0]))
 
     def _attained(self, jobs: IntArray, executed_us: IntArray) -> IntArray:
         """Attained service in milli-GPU microseconds, as the queues count it."""
-        return self._gpus[jobs] * executed_us - self._offset[jobs]
+        gpus = self._gpus[jobs]
+        counted: IntArray = gpus * np.minimum(executed_us - self._forgiven_us[jobs], MOST_SERVICE // gpus)
+        return counted
 
     def _demote(self, jobs: IntArray, executed_us: IntArray) -> list[int]:
         """Set the levels of running jobs; returns those that changed."""
@@ -118,7 +170,7 @@ class Las(Policy):
         for job, service in zip(jobs.tolist(), self._attained(jobs, executed_us).tolist(), strict=True):
             level = level_of(service, self._limits)
             if level != self._level[job]:
-                self._level[job] = level
+                self._move(job, level)
                 moved.append(job)
         return moved
 
@@ -128,11 +180,11 @@ class Las(Policy):
         ran = view.executed_us(waiting)
         due = self._promotion_times(waiting, ran, view.last_stop_us(waiting))
         for job, ran_us in zip(waiting[due <= view.now_us], ran[due <= view.now_us], strict=True):
-            self._offset[job] = self._gpus[job] * ran_us
+            self._forgiven_us[job] = ran_us
             if self._level[job] > 0:
-                self._level[job] = 0
+                self._move(job, 0)
                 moved.append(int(job))
-            self._service.rekey(int(job), level_key(0, int(view.first_start_us(job))))
+            self._service.rekey(int(job), int(self._current_keys(view, np.array([job]))[0]))
         return moved
 
     def _promotion_times(self, jobs: IntArray, ran_us: IntArray, stopped_us: IntArray) -> IntArray:
@@ -142,11 +194,8 @@ class Las(Policy):
 
     def _next_review(self, view: View, running: IntArray, waiting: IntArray, decision: Decision) -> int:
         """Next crossing of a job that runs after the decision, or promotion of one that waits."""
-        started, stopped = NO_JOBS, NO_JOBS
-        if decision.changes is not None:
-            n = int(decision.changes.size[0])
-            rows = np.diff(decision.changes.ptr[: n + 1])
-            started, stopped = decision.changes.job[:n][rows > 0], decision.changes.job[:n][rows == 0]
+        changed, runs = _changed(decision)
+        started, stopped = changed[runs], changed[~runs]
         going_on = np.setdiff1d(running, np.concatenate([started, stopped]))
         fresh = view.first_start_us(started) == NEVER_US
         jobs = np.concatenate([going_on, started])
@@ -173,5 +222,14 @@ class Las(Policy):
             backfill=True,
             preemptive=True,
             limits=self._limits,
+            running_first=self._running_first,
             knob=self._knob,
         )
+
+
+def _changed(decision: Decision) -> tuple[IntArray, BoolArray]:
+    """Jobs whose holdings a decision changes, in the order in which they were served; which of them run."""
+    if decision.changes is None:
+        return NO_JOBS, np.zeros(0, dtype=np.bool_)
+    n = int(decision.changes.size[0])
+    return decision.changes.job[:n], np.diff(decision.changes.ptr[: n + 1]) > 0

@@ -8,11 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from ray_sim.engine.sight import WHOLE_TRACE
 from ray_sim.kernels.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.units import IntArray
 from ray_sim.policies.planned import OPTIONS, Planned, Refusal, Stall, refusal
-from ray_sim.solvers.oasis import Sides, apart, best_schedule, role_constants
+from ray_sim.solvers.oasis import Sides, apart, best_schedule, ends_alone, role_constants
 from ray_sim.solvers.pd_ors.job import SlotJob
 from ray_sim.solvers.pd_ors.prices import Cluster
 from ray_sim.solvers.pd_ors.schedule import Planning, Schedule
@@ -27,7 +28,7 @@ class Oasis(Planned):
     """
 
     name: ClassVar[str] = "oasis"
-    section: ClassVar[str] = "6.4"
+    section: ClassVar[str] = "docs/models/oasis.md#schedule (Bao et al., INFOCOM 2018)"
     summary: ClassVar[str] = "elastic jobs: admission and schedule by prices, roles on servers apart (OASiS)"
     parameters: ClassVar[tuple[Parameter, ...]] = (
         Parameter(
@@ -36,7 +37,7 @@ class Oasis(Planned):
             0.5,
             "share of the servers of each partition that is for workers, the first ones; the others are for "
             "parameter servers. Each side has one at least",
-            source="1.3, figures 8 and 9: half",
+            source="docs/models/oasis.md#sides; half in Yu et al., figures 8 and 9",
             minimum=0.0,
             maximum=1.0,
         ),
@@ -46,7 +47,7 @@ class Oasis(Planned):
             "quanta",
             "parts into which the work of a job is cut. quanta: as `quanta` says; exact: chunk-epochs, E "
             "times N of them with N = F, which takes long for large jobs",
-            source="6.4",
+            source="docs/models/oasis.md#schedule; exact as Bao et al.",
             choices=("quanta", "exact"),
         ),
         Parameter(
@@ -54,11 +55,14 @@ class Oasis(Planned):
             "int",
             None,
             "equal parts of the work of a job; none = 4 for each slot of the horizon, and at least 40",
-            source="1.2, A3",
+            source="docs/models/pd_ors.md#schedule",
             minimum=1,
+            maximum=1_000_000,
         ),
         *OPTIONS,
     )
+
+    sees: ClassVar[frozenset[str]] = Planned.sees | {WHOLE_TRACE}
 
     def __init__(
         self,
@@ -88,19 +92,18 @@ class Oasis(Planned):
                 stalls += sides
         return stalls
 
+    def slot_job(self, job: int) -> SlotJob | None:
+        """As others see it, but that its tasks are never within a server."""
+        planned = super().slot_job(job)
+        return None if planned is None else apart(planned)
+
     def _sides(self, partition: int, servers: tuple[IntArray, IntArray]) -> list[Stall]:
         clusters = [
             Cluster(self._world.cluster.capacity[of_side], self._quanta_per_unit) for of_side in servers
         ]
         if any(cluster.units <= 0 for cluster in clusters):
             return []
-        fits = [
-            (self._world.jobs.role_demand[:, [role]] <= cluster.capacity).all(axis=-1).any(axis=-1)
-            for role, cluster in zip((WORKER, PARAMETER_SERVER), clusters, strict=True)
-        ]
-        mine = np.flatnonzero(fits[0] & fits[1] & (self._world.jobs.partition == partition))
-        jobs = [apart(job) for job in map(self.slot_job, mine.tolist()) if job is not None]
-        counted = [job for job in jobs if job.can_end and job.utility[job.shortest - 1] > 0]
+        counted = [job for job in self._promising(partition) if ends_alone(job, *clusters)]
         if not counted:
             return []
         return [

@@ -11,13 +11,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from ray_sim.engine.contract import Policy, Wake
+from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.granted_world import GrantedWorld
 from ray_sim.engine.holdings import State
 from ray_sim.engine.sight import JobColumns
 from ray_sim.engine.targets import towards
 from ray_sim.engine.view import View
+from ray_sim.engine.wake import Wake
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import Exchange, TrainingProfile, UtilityProfile
 from ray_sim.model.parameters import Parameter
@@ -89,10 +90,17 @@ RECORD = Parameter(
     False,
     "whether the timeline has `primal`, the utility of all plans so far, and `dual`, all payoffs so far and "
     "what all servers cost at their prices",
-    source="1.4: the dual is never smaller, whatever plans were found",
+    source="docs/models/pd_ors.md#properties-to-check; the dual is never below the primal",
 )
 OPTIONS = (PRICE_SPAN, UNFINISHED, REPLAN, RECORD)
 """Of all of them. Who keeps roles apart cannot give bundles."""
+
+
+PUBLISHED_SPAN = 31.0
+"""ln(U / L) is 22 to 31 where utilities decay as fast as the published ranges say (th2 in [0.01, 1])."""
+
+NEXT_TO_NOTHING = 0.01
+"""Share of the most that a job can be worth, below which `admitted_below_1_percent` counts its plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +110,12 @@ class Stall:
     servers: IntArray
     """Sorted; those of the market, by their numbers in the run."""
     market: Market
+
+    def part_of(self, plan: SlotPlan) -> SlotPlan:
+        """Rows of a plan for the run on these servers, numbered as the market numbers them."""
+        rows = np.isin(plan.server, self.servers)
+        server = np.searchsorted(self.servers, plan.server[rows])
+        return SlotPlan(plan.slot[rows], server, plan.workers[rows], plan.ps[rows])
 
     def without(self, there: BoolArray, first: int) -> Stall:
         """The same from slot ``first`` on with nothing left on servers of the run that are not there."""
@@ -233,18 +247,26 @@ class Planned(Policy):
         """Of the servers that the job may use."""
         return int(self._world.jobs.partition[job])
 
+    def _promising(self, partition: int) -> list[SlotJob]:
+        """Jobs of a partition that would be worth something if servers were without bounds."""
+        mine = np.flatnonzero(self._world.jobs.partition == partition)
+        jobs = [job for job in map(self.slot_job, mine.tolist()) if job is not None]
+        return [job for job in jobs if job.can_end and job.most_worth > 0]
+
     def _admit(self, view: View, slot: int) -> dict[int, str]:
         """Plan the jobs that have come; those turned away, and why."""
         refused = {}
         for job in np.setdiff1d(view.arrived, view.returned).tolist():
             planned = self.slot_job(job)
             outcome = Refusal.INFEASIBLE if planned is None else self._plan(planned, view, slot)
-            if isinstance(outcome, Refusal):
-                refused[job] = outcome.value
-                self._counted[f"refused_{outcome.value}"] += 1
+            if planned is None or isinstance(outcome, Refusal):
+                refused[job] = str(outcome)
+                self._counted[f"refused_{outcome}"] += 1
             else:
                 self._admitted[job] = True
                 self._counted["admitted"] += 1
+                next_to_nothing = outcome.utility < NEXT_TO_NOTHING * planned.most_worth
+                self._counted["admitted_below_1_percent"] += int(next_to_nothing)
             if self._records:
                 self._note(view.now_us, outcome)
         return refused
@@ -267,23 +289,16 @@ class Planned(Policy):
         if isinstance(found, Refusal):
             return found
         self._plans = self._plans.having(job.number, found.plan)
-        self._book(job, found.plan, sign=1)
+        self._sell(job, found.plan)
         return found
 
-    def _book(self, job: SlotJob, plan: SlotPlan, *, sign: int) -> None:
-        """Sell a plan, or take it back."""
-        quanta = sign * plan.quanta(job)
+    def _sell(self, job: SlotJob, plan: SlotPlan) -> None:
         for stall in self._stalls:
-            at = np.searchsorted(stall.servers, plan.server)
-            mine = (at < len(stall.servers)) & (
-                stall.servers[np.minimum(at, len(stall.servers) - 1)] == plan.server
-            )
-            if mine.any():
-                market, rows = stall.market, (plan.slot[mine], at[mine])
-                market.load[rows] += quanta[mine]
-                market.price[rows] = market.constants.prices(
-                    market.load[rows], market.cluster.capacity[rows[1]]
-                )
+            stall.market.sell(job, stall.part_of(plan))
+
+    def _take_back(self, job: SlotJob, plan: SlotPlan) -> None:
+        for stall in self._stalls:
+            stall.market.take_back(job, stall.part_of(plan))
 
     def _rest(self, job: int, view: View, slot: int) -> SlotJob | None:
         """What is left of a job, from now on; None if the horizon has come."""
@@ -303,10 +318,10 @@ class Planned(Policy):
                 continue
             before, old = self._plans, self._plans.of(job)
             self._plans = before.kept(before.rows[:, JOB] != job)
-            self._book(rest, old, sign=-1)
+            self._take_back(rest, old)
             if isinstance(self._plan(rest, view, slot), Refusal):
                 self._plans = before
-                self._book(rest, old, sign=1)
+                self._sell(rest, old)
             else:
                 self._counted["replanned"] += 1
 
@@ -338,6 +353,25 @@ class Planned(Policy):
     def counts(self) -> dict[str, int]:
         """Jobs admitted and refused, and what became of plans."""
         return dict(sorted(self._counted.items()))
+
+    def figures(self) -> dict[str, float]:
+        """The largest ln(U / L) of any resource, if anything is for sale."""
+        return {PRICE_SPAN.name: self._widest} if self._stalls else {}
+
+    def warnings(self) -> list[str]:
+        """That prices count for little, where they span more than those of the published ranges."""
+        if not self._stalls or self._widest <= PUBLISHED_SPAN:
+            return []
+        return [
+            f"policy {self.name}: ln(U/L) is {self._widest:.1f}, above the 22 to {PUBLISHED_SPAN:g} of the "
+            f"published ranges: prices count for nothing until servers are nearly full, so jobs are admitted "
+            f"that earn next to nothing. -p price_span=10 raises L until ln(U/L) is 10; it gives up the "
+            f"guarantee that the dual starts at half the optimum or less (D_0 <= OPT/2)"
+        ]
+
+    @property
+    def _widest(self) -> float:
+        return max(float(stall.market.constants.log_ratio.max()) for stall in self._stalls)
 
     def course(self) -> dict[str, tuple[IntArray, FloatArray]]:
         """The objectives, if they are recorded."""

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import importlib
+import inspect
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from ray_sim.engine.contract import Policy
-from ray_sim.model.errors import InvalidInputError, UnknownNameError
+from ray_sim.engine.wake import Wake
+from ray_sim.model.errors import InvalidInputError, RaySimError, UnknownNameError, failure_text
 from ray_sim.model.parameters import Parameter, resolve
 from ray_sim.policies.a_online import AOnline
 from ray_sim.policies.chunk_fifo import ChunkFifo
@@ -26,6 +30,7 @@ from ray_sim.policies.pd_ors.policy import PdOrs
 from ray_sim.policies.sjf import Sjf
 from ray_sim.policies.srtf import Srtf
 from ray_sim.policies.tetris import Tetris
+from ray_sim.siblings import namesakes
 
 BUILT_IN: tuple[type[Policy], ...] = (
     Fifo,
@@ -53,6 +58,8 @@ class PolicyInfo:
     section: str
     summary: str
     parameters: tuple[Parameter, ...]
+    sees: tuple[str, ...] = ()
+    """What it reads beside arrivals and demands, with default parameters."""
 
     def to_dict(self) -> dict[str, Any]:
         """A record for machine-readable listings."""
@@ -60,6 +67,7 @@ class PolicyInfo:
             "name": self.name,
             "section": self.section,
             "summary": self.summary,
+            "sees": list(self.sees),
             "parameters": [parameter.to_dict() for parameter in self.parameters],
         }
 
@@ -86,6 +94,7 @@ def describe_policy(ref: str) -> PolicyInfo:
         section=policy.section,
         summary=policy.summary or first_line,
         parameters=policy.parameters,
+        sees=tuple(sorted(policy.sees)),
     )
 
 
@@ -106,16 +115,15 @@ def policy_class(ref: str) -> type[Policy]:
             raise UnknownNameError("policy", ref, classes)
         return classes[ref]
     module_name, _, class_name = ref.partition(":")
+    if hidden := _hidden_by_ours(f"'{module_name}'"):
+        raise InvalidInputError(f"policy '{ref}' cannot be imported{hidden}")
     try:
-        module = _import(module_name)
+        with _users_code(f"policy '{ref}': importing {module_name} failed", passes=ImportError):
+            module = _import(module_name)
     except ImportError as error:
         raise InvalidInputError(
             f"policy '{ref}': cannot import {module_name} ({error}); looked in the working directory and "
-            f"on the Python path"
-        ) from error
-    except (Exception, SystemExit) as error:  # the user's module may fail in any way
-        raise InvalidInputError(
-            f"policy '{ref}': importing {module_name} failed: {type(error).__name__}: {error}"
+            f"on the Python path{_hidden_by_ours(str(error))}"
         ) from error
     if not hasattr(module, class_name):
         names = [name for name, value in vars(module).items() if _is_policy(value)]
@@ -124,11 +132,29 @@ def policy_class(ref: str) -> type[Policy]:
 
 
 def _import(module_name: str) -> Any:
-    """Import a module by dotted name, from the working directory too."""
+    """Import a module by dotted name, from the working directory first.
+
+    Imports after that look there last: a user's file may be named like a module that a library has yet to
+    import.
+    """
     here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    return importlib.import_module(module_name)
+    stays = here in sys.path
+    sys.path.insert(0, here)
+    try:
+        return importlib.import_module(module_name)
+    finally:
+        sys.path.remove(here)
+        if not stays:
+            sys.path.append(here)
+
+
+def _hidden_by_ours(text: str) -> str:
+    """Names each module in the working directory that an error text names and a package of ours hides."""
+    return "".join(
+        f"; {path} is hidden by a package of ray_sim of that name: rename it"
+        for path in namesakes()
+        if re.search(f"'{path.stem}['.]", text)
+    )
 
 
 def _is_policy(value: object) -> bool:
@@ -149,8 +175,55 @@ def create_policy(ref: str, params: Mapping[str, object] | None = None) -> Polic
     UnknownNameError, InvalidScenarioError, InvalidInputError : as `policy_class` and `resolve`
     """
     policy = policy_class(ref)
-    values = resolve(f"policy {policy.name or ref}", policy.parameters, params or {})
+    declared: Any = policy.parameters  # a user's, of any type
+    if not (isinstance(declared, tuple) and all(isinstance(each, Parameter) for each in declared)):
+        raise InvalidInputError(
+            f"policy '{ref}': parameters must be a tuple of Parameter, found {declared!r}"
+        )
+    values = resolve(f"policy {policy.name or ref}", declared, params or {})
+    with _users_code(f"policy '{ref}' cannot be constructed"):
+        made: Any = policy(**values)
+    if not issubclass(type(made), Policy):  # isinstance would ask the object, which may fail
+        raise InvalidInputError(f"policy '{ref}': its class makes a {type(made).__name__}, not a Policy")
+    with _users_code(f"policy '{ref}': what it declares cannot be read"):
+        _check_declarations(ref, made)
+    usable: Policy = made
+    return usable
+
+
+@contextmanager
+def _users_code(what: str, passes: type[Exception] = RaySimError) -> Iterator[None]:
+    """Whatever a user's class or module raises as one of our errors, which begins with ``what``."""
     try:
-        return policy(**values)
-    except TypeError as error:
-        raise InvalidInputError(f"policy '{ref}' cannot be constructed: {error}") from error
+        yield
+    except (RaySimError, passes, KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:
+        text = failure_text(error)
+        raise InvalidInputError(f"{what}: {text}{_hidden_by_ours(text)}") from error
+
+
+def _check_declarations(ref: str, policy: Policy) -> None:
+    """Refuse a policy whose declarations are of other types than `Policy` says."""
+    expected: dict[str, tuple[type, ...]] = {
+        "name": (str,),
+        "wake_on": (Wake,),
+        "sees": (frozenset, set),
+        **dict.fromkeys(("slotted", "chunked", "elastic", "bounded", "uses_seed"), (bool,)),
+    }
+    for name, types in expected.items():
+        value = getattr(policy, name)
+        if not isinstance(value, types):
+            raise InvalidInputError(
+                f"policy '{ref}': {name} must be a {types[0].__name__}, found {type(value).__name__}"
+            )
+    sees: Iterable[object] = policy.sees
+    if odd := [each for each in sees if not isinstance(each, str)]:
+        raise InvalidInputError(f"policy '{ref}': sees must hold names, found {odd[0]!r}")
+    for name, arguments in (("decide", ("view",)), ("start", ("world", "streams"))):
+        try:
+            inspect.signature(getattr(policy, name)).bind(*arguments)
+        except TypeError as error:
+            raise InvalidInputError(
+                f"policy '{ref}': {name} must take {', '.join(arguments)} ({error})"
+            ) from error

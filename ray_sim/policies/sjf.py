@@ -13,7 +13,7 @@ class Sjf(KeyOrder):
     """Jobs start in the order of their run time, without preemption; ties by earlier arrival."""
 
     name: ClassVar[str] = "sjf"
-    section: ClassVar[str] = "6.1"
+    section: ClassVar[str] = "docs/models/baselines.md#fifo-sjf-and-srtf"
     summary: ClassVar[str] = "shortest run time first, not preemptive; knows run times"
     sees: ClassVar[frozenset[str]] = frozenset({"duration_s"})
 

@@ -24,7 +24,7 @@ class Srtf(KeyOrder):
     """
 
     name: ClassVar[str] = "srtf"
-    section: ClassVar[str] = "6.1"
+    section: ClassVar[str] = "docs/models/baselines.md#fifo-sjf-and-srtf (Schrage, 1968)"
     summary: ClassVar[str] = "least work left first, preemptive; knows run times"
     parameters: ClassVar[tuple[Parameter, ...]] = (PLACEMENT, backfill(True))
     sees: ClassVar[frozenset[str]] = frozenset({"duration_s", "work_left"})

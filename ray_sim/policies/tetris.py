@@ -6,16 +6,19 @@ from typing import ClassVar
 
 import numpy as np
 
-from ray_sim.engine.contract import Policy, Wake
+from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.granted_world import GrantedWorld
 from ray_sim.engine.view import View
+from ray_sim.engine.wake import Wake
 from ray_sim.kernels.alignment import balance, new_packing, pack
 from ray_sim.kernels.arrays import WORKER
 from ray_sim.kernels.server_tree import new_server_tree
+from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.policies.blocks import PARAMETER_BLOCKS
 from ray_sim.policies.bundles import bundle_bound, bundles, reallocate
 
 
@@ -29,7 +32,7 @@ class Tetris(Policy):
     """
 
     name: ClassVar[str] = "tetris"
-    section: ClassVar[str] = "6.5"
+    section: ClassVar[str] = "docs/models/baselines.md#tetris (Grandl et al., SIGCOMM 2014)"
     summary: ClassVar[str] = "elastic jobs: bundles where they fit best, short jobs first (Tetris)"
     parameters: ClassVar[tuple[Parameter, ...]] = (
         Parameter(
@@ -37,16 +40,18 @@ class Tetris(Policy):
             "float",
             1.0,
             "m: weight of remaining work against alignment; 0 = alignment only",
-            source="6.5: about 1",
+            source="docs/models/baselines.md#tetris; about 1 in Grandl et al., from memory",
             minimum=0.0,
         ),
+        PARAMETER_BLOCKS,
     )
     wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.SERVER_CHANGE | Wake.REVIEW
     sees: ClassVar[frozenset[str]] = frozenset({"duration_s", "work_left"})
     elastic: ClassVar[bool] = True
     slotted: ClassVar[bool] = True
 
-    def __init__(self, work_weight: float = 1.0) -> None:
+    def __init__(self, work_weight: float = 1.0, parameter_blocks: str = AS_WORLD) -> None:
+        self.parameter_blocks = parameter_blocks
         self._work_weight = work_weight
 
     def start(self, world: GrantedWorld, streams: Streams) -> None:

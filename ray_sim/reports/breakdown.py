@@ -10,8 +10,8 @@ import polars as pl
 
 from ray_sim.model.result import JobStatus
 from ray_sim.model.units import FloatArray, IntArray
-from ray_sim.reports.compare import STREAMS, paired_rows
-from ray_sim.reports.statistics import Interval, bootstrap_interval, ratio_of_means
+from ray_sim.reports.compare import paired_rows
+from ray_sim.reports.statistics import Interval, ratio_interval, ratio_of_means
 
 JOB_COLUMNS = ("job_id", "vc", "num_gpus", "duration_s", "submit_s", "jct_s", "status")
 """What is read of jobs.parquet."""
@@ -48,7 +48,7 @@ class ClassRatio:
     ratio: float | None
     """Mean JCT over the baseline's; null where that is 0."""
     interval: Interval | None
-    """Of the ratio, over the pairs; null for a single one."""
+    """Of the ratio, over the pairs; null for a single one, see `ratio_interval`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def classify(by: By, baseline: pl.DataFrame) -> pl.DataFrame:
 def break_down(by: By, policy: str, jobs: pl.DataFrame, classes: pl.DataFrame) -> Breakdown:
     """Ratio of mean JCT to the baseline's, class by class, over the same jobs.
 
-    A class's mean is over its jobs in all pairs of runs; the interval draws whole pairs anew.
+    A class's mean is over its jobs in all pairs of runs; the interval is over pairs, not over jobs.
 
     Parameters
     ----------
@@ -196,15 +196,14 @@ def _class_ratio(label: str, counts: FloatArray, jct_s: FloatArray, baseline_jct
     with_jobs = counts > 0
     jobs = int(counts.sum())
     sums, baseline_sums = jct_s[with_jobs], baseline_jct_s[with_jobs]
-    ratio = float(ratio_of_means(sums, baseline_sums))
     return ClassRatio(
         label=label,
         jobs=jobs,
         pairs=int(with_jobs.sum()),
         mean_jct_s=float(sums.sum()) / jobs,
         baseline_mean_jct_s=float(baseline_sums.sum()) / jobs,
-        ratio=ratio if np.isfinite(ratio) else None,
-        interval=bootstrap_interval([sums, baseline_sums], ratio_of_means, STREAMS.generator("bootstrap")),
+        ratio=ratio_of_means(sums, baseline_sums),
+        interval=ratio_interval(sums, baseline_sums),
     )
 
 

@@ -15,12 +15,12 @@ from ray_sim.model.units import FloatArray
 from ray_sim.reports.statistics import (
     LEVEL,
     Interval,
-    bootstrap_interval,
     cohens_d_z,
     holm,
-    mean,
+    mean_interval,
     paired_difference,
     pairs_needed,
+    ratio_interval,
     ratio_of_means,
     sign_flip_p_value,
     superiority,
@@ -28,16 +28,18 @@ from ray_sim.reports.statistics import (
 
 _HIGHER_IS_BETTER = ("utilisation.", "jain_index", "completed")
 
-STREAMS = Streams(seed=0)
-"""Every comparison draws the same resamples, so that another policy beside it changes no interval."""
+_STREAMS = Streams(seed=0)
+"""Every test draws the same sign flips, so that another policy beside it changes no p-value."""
 
 
 class Verdict(StrEnum):
-    """What the test says at 5 % after Holm's correction over the policies of a group."""
+    """What the test says at 5 % after Holm's correction, and the interval of the difference with it."""
 
     BETTER = "better"
     WORSE = "worse"
     NOT_DISTINGUISHABLE = "not distinguishable"
+    TOO_FEW_SEEDS = "too few seeds"
+    """Even with all differences of one sign the test could not reach 5 %."""
     NOT_TESTED = "not tested"
     """Fewer than two pairs."""
 
@@ -66,6 +68,8 @@ class PolicyComparison:
     p_value: float | None
     p_holm: float | None
     verdict: Verdict
+    seeds_needed: int | None
+    """The fewest with which the test can reach 5 %, where the seeds are too few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +179,7 @@ def _compare(policy: str, runs: int, pairs: pl.DataFrame, sign: float) -> Policy
     value, base = _floats(pairs["value"]), _floats(pairs["value_baseline"])
     difference = paired_difference(value, base)
     some, several = len(value) > 0, len(value) > 1
-    relative = _percent(float(ratio_of_means(value, base))) if some else None
-    ratios = bootstrap_interval([value, base], ratio_of_means, STREAMS.generator("bootstrap"))
+    ratio, ratios = ratio_of_means(value, base), ratio_interval(value, base)
     return PolicyComparison(
         policy=policy,
         runs=runs,
@@ -184,40 +187,49 @@ def _compare(policy: str, runs: int, pairs: pl.DataFrame, sign: float) -> Policy
         mean=float(np.mean(value)) if some else None,
         baseline_mean=float(np.mean(base)) if some else None,
         difference=float(np.mean(difference)) if some else None,
-        interval=bootstrap_interval([difference], mean, STREAMS.generator("bootstrap")),
-        relative_percent=relative,
-        relative_interval=_percent_interval(ratios),
+        interval=mean_interval(difference),
+        relative_percent=None if ratio is None else _percent(ratio),
+        relative_interval=ratios and Interval(_percent(ratios.low), _percent(ratios.high)),
         effect_size=cohens_d_z(difference),
         superiority=superiority(sign * difference) if some else None,
-        p_value=sign_flip_p_value(difference, STREAMS.generator("sign-flip")) if several else None,
+        p_value=sign_flip_p_value(difference, _STREAMS.generator("sign-flip")) if several else None,
         p_holm=None,
         verdict=Verdict.NOT_TESTED,
+        seeds_needed=None,
     )
 
 
 def _with_verdicts(compared: Sequence[PolicyComparison], sign: float) -> list[PolicyComparison]:
-    adjusted = iter(holm(np.array([each.p_value for each in compared if each.p_value is not None])))
+    p_values = [each.p_value for each in compared if each.p_value is not None]
+    adjusted = iter(holm(np.array(p_values)))
+    needed = pairs_needed(max(1, len(p_values)))
 
     def judged(each: PolicyComparison) -> PolicyComparison:
         if each.p_value is None or each.difference is None:
             return each
         p_holm = float(next(adjusted))
-        verdict = Verdict.BETTER if sign * each.difference < 0 else Verdict.WORSE
-        return replace(
-            each, p_holm=p_holm, verdict=verdict if p_holm <= LEVEL else Verdict.NOT_DISTINGUISHABLE
-        )
+        if p_holm <= LEVEL and not _may_be_nothing(each):
+            verdict = Verdict.BETTER if sign * each.difference < 0 else Verdict.WORSE
+        elif each.pairs < needed and not _is_alike(each):
+            return replace(each, p_holm=p_holm, verdict=Verdict.TOO_FEW_SEEDS, seeds_needed=needed)
+        else:
+            verdict = Verdict.NOT_DISTINGUISHABLE
+        return replace(each, p_holm=p_holm, verdict=verdict)
 
     return [judged(each) for each in compared]
 
 
+def _may_be_nothing(each: PolicyComparison) -> bool:
+    """Whether the interval of the difference holds 0."""
+    return each.interval is not None and each.interval.low <= 0 <= each.interval.high
+
+
+def _is_alike(each: PolicyComparison) -> bool:
+    """Whether the policies give the same in every pair, which more seeds would hardly change."""
+    return each.interval == Interval(0.0, 0.0)
+
+
 def _pair_notes(compared: Sequence[PolicyComparison]) -> Iterator[str]:
-    tested = [each.pairs for each in compared if each.p_value is not None]
-    needed = pairs_needed(len(tested)) if tested else 0
-    if tested and min(tested) < needed:
-        yield (
-            f"{min(tested)} pairs are too few for the test to tell anything apart: "
-            f"{len(tested)} comparison{'s' if len(tested) > 1 else ''} at 5 % take {needed} seeds"
-        )
     if any(each.pairs == 1 for each in compared):
         yield "n = 1: a difference without an interval and without a test"
 
@@ -256,9 +268,5 @@ def _mean(column: pl.Series) -> float:
     return float(np.mean(_floats(column)))
 
 
-def _percent(ratio: float) -> float | None:
-    return 100 * (ratio - 1) if np.isfinite(ratio) else None
-
-
-def _percent_interval(ratio: Interval | None) -> Interval | None:
-    return ratio and Interval(100 * (ratio.low - 1), 100 * (ratio.high - 1), ratio.method)
+def _percent(ratio: float) -> float:
+    return 100 * (ratio - 1)

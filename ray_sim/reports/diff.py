@@ -85,12 +85,11 @@ def diff_jobs(
     )
 
 
-def read_job_times(source: Path) -> pl.DataFrame:
-    """A table with job_id from a run directory, a Parquet file or a CSV with a header line.
+def read_job_times(path: Path) -> pl.DataFrame:
+    """A table with job_id from a Parquet file or a CSV with a header line.
 
     CSV values stay text, so that an id such as ``007`` keeps its zeros.
     """
-    path = source / "jobs.parquet" if source.is_dir() else source
     try:
         if path.suffix == ".parquet":
             return pl.read_parquet(path)

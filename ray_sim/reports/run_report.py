@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from ray_sim.model.result import RunResult
+from ray_sim.model.result import RunResult, Summary
 from ray_sim.reports.job_tables import jct_by_size, jct_by_vc, slowest_jobs
 from ray_sim.reports.page import Facts, Page, Picture, Section, Table, fact_texts, frame_table
 from ray_sim.reports.plots import completed_jct_s, jct_cdf_svg, steps_svg
@@ -49,6 +49,7 @@ def run_page(title: str, subtitle: str, facts: Facts, provenance: Facts, result:
         title,
         subtitle,
         (
+            *_warnings(result.summary),
             Section("Summary", facts=fact_texts(summary_rows(result.summary))),
             Section("Over the run", pictures=_pictures(result)),
             Section("Completion times by job size", tables=(_by_size(result.jobs),)),
@@ -58,6 +59,11 @@ def run_page(title: str, subtitle: str, facts: Facts, provenance: Facts, result:
             Section("Hashes and versions", facts=fact_texts(provenance), folded=True),
         ),
     )
+
+
+def _warnings(summary: Summary) -> tuple[Section, ...]:
+    texts = summary.policy_warnings
+    return (Section("Warnings", facts=tuple(("policy", text) for text in texts)),) if texts else ()
 
 
 def _pictures(result: RunResult) -> tuple[Picture, ...]:

@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from ray_sim.model.units import FloatArray
 
 LEVEL = 0.05
-"""How often a difference may be called real that is not; intervals hold the rest, 95 %."""
+"""Error rate of the test; intervals hold the rest, 95 %."""
 
-RESAMPLES = 10_000
 PERMUTATIONS = 9_999
 """Sign flips drawn at random; where all of them are no more (13 pairs), all are taken instead."""
-
-Statistic = Callable[..., FloatArray]
-"""Called with one array per sample and ``axis``, the axis of the pairs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A 95 % confidence interval, and the bootstrap that gave it."""
+    """A 95 % confidence interval."""
 
     low: float
     high: float
-    method: Literal["bca", "percentile"]
 
 
 def paired_difference(sample: FloatArray, baseline: FloatArray) -> FloatArray:
@@ -49,64 +41,68 @@ def paired_difference(sample: FloatArray, baseline: FloatArray) -> FloatArray:
     return difference
 
 
-def mean(sample: FloatArray, axis: int = -1) -> FloatArray:
-    """Mean along an axis, as a `Statistic`."""
-    return np.asarray(np.mean(sample, axis=axis), dtype=np.float64)
+def mean_interval(sample: FloatArray) -> Interval | None:
+    """95 % interval of a mean; None for fewer than two values.
 
-
-def ratio_of_means(sample: FloatArray, baseline: FloatArray, axis: int = -1) -> FloatArray:
-    """Mean of the sample over mean of the baseline, nan where that is 0, as a `Statistic`."""
-    above, below = mean(sample, axis), mean(baseline, axis)
-    ratio: FloatArray = np.divide(above, below, out=np.full(below.shape, np.nan), where=below != 0)
-    return ratio
-
-
-def bootstrap_interval(
-    samples: Sequence[FloatArray],
-    statistic: Statistic,
-    generator: np.random.Generator,
-    resamples: int = RESAMPLES,
-) -> Interval | None:
-    """95 % bootstrap interval of a statistic of paired samples, whose pairs are drawn anew.
-
-    Bias-corrected and accelerated (BCa); percentiles where that is undefined, as it is when all
-    pairs are alike. It is too narrow for few pairs: see docs/compare.md for its coverage.
+    Exact for normal values of any number; docs/compare.md has its cover for others.
 
     Parameters
     ----------
-    samples : arrays of shape (N,) each, paired by index
-    statistic : vectorised, e.g. `mean` for one sample or `ratio_of_means` for two
+    sample : shape (N,)
+
+    Source: Student, The probable error of a mean, Biometrika 1908.
+    """
+    if len(sample) < 2:
+        return None
+    centre, half = float(np.mean(sample)), math.sqrt(_squared_half_width(sample, sample))
+    return Interval(centre - half, centre + half)
+
+
+def ratio_of_means(sample: FloatArray, baseline: FloatArray) -> float | None:
+    """Mean of the sample over mean of the baseline; None without values and where that mean is 0."""
+    if not len(baseline) or not np.mean(baseline):
+        return None
+    return float(np.mean(sample) / np.mean(baseline))
+
+
+def ratio_interval(sample: FloatArray, baseline: FloatArray) -> Interval | None:
+    """95 % interval of the ratio of the means of paired samples.
+
+    It holds the ratios r for which `mean_interval` of ``sample - r * baseline`` holds 0, so it holds 1 if and
+    only if the interval of the difference holds 0, and its cover is that of `mean_interval`.
+
+    Parameters
+    ----------
+    sample, baseline : shape (N,), paired by index
 
     Returns
     -------
-    None for fewer than two pairs, and where the statistic is not finite in every resample
+    None for fewer than two pairs, and where the baseline's mean cannot be told from 0: such ratios have no
+    bounds
 
-    Source: Efron, Better bootstrap confidence intervals, JASA 1987.
+    Source: Fieller, Some problems in interval estimation, J. R. Stat. Soc. B 1954.
     """
-    from scipy.stats import bootstrap
+    ratio = ratio_of_means(sample, baseline)
+    if len(sample) < 2 or ratio is None:
+        return None
+    # With r = ratio + x and e = sample - ratio * baseline, whose mean is 0, the ends solve
+    # (mean(baseline)^2 - v_bb) x^2 + 2 v_be x - v_ee = 0, where v are squared half widths of intervals.
+    rest = sample - ratio * baseline
+    quadratic = float(np.mean(baseline)) ** 2 - _squared_half_width(baseline, baseline)
+    if quadratic <= 0:
+        return None
+    linear, constant = _squared_half_width(baseline, rest), _squared_half_width(rest, rest)
+    root = math.sqrt(linear**2 + quadratic * constant)
+    return Interval(ratio + (-linear - root) / quadratic, ratio + (-linear + root) / quadratic)
 
-    if len(samples[0]) < 2:
-        return None
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # a BCa that is undefined says so; percentiles take its place
-        result = bootstrap(
-            tuple(samples),
-            statistic,
-            n_resamples=resamples,
-            paired=len(samples) > 1,
-            vectorized=True,
-            confidence_level=1 - LEVEL,
-            method="BCa",
-            rng=generator,
-        )
-    drawn = np.asarray(result.bootstrap_distribution)
-    if not np.isfinite(drawn).all():
-        return None
-    low, high = (float(end) for end in result.confidence_interval)
-    if math.isfinite(low) and math.isfinite(high):
-        return Interval(low, high, "bca")
-    low, high = (float(end) for end in np.quantile(drawn, [LEVEL / 2, 1 - LEVEL / 2]))
-    return Interval(low, high, "percentile")
+
+def _squared_half_width(one: FloatArray, other: FloatArray) -> float:
+    """Covariance of two means in squares of the t quantile; of a sample with itself (half width)^2."""
+    from scipy.special import stdtrit
+
+    pairs = len(one)
+    covariance = float(np.dot(one - np.mean(one), other - np.mean(other))) / (pairs - 1)
+    return float(stdtrit(pairs - 1, 1 - LEVEL / 2)) ** 2 * covariance / pairs
 
 
 def sign_flip_p_value(difference: FloatArray, generator: np.random.Generator) -> float:
@@ -124,7 +120,7 @@ def sign_flip_p_value(difference: FloatArray, generator: np.random.Generator) ->
 
     result = permutation_test(
         (difference,),
-        mean,
+        np.mean,
         permutation_type="samples",
         vectorized=True,
         n_resamples=PERMUTATIONS,
@@ -155,9 +151,10 @@ def holm(p_values: FloatArray) -> FloatArray:
 
 
 def pairs_needed(comparisons: int) -> int:
-    """The fewest pairs with which the exact test can reach 5 %, after Holm over so many comparisons.
+    """The fewest pairs with which the sign-flip test can reach 5 % after Holm.
 
-    All N differences of one sign give the least p-value there is, 2 / 2^N.
+    All N differences of one sign give the least p-value there is, 2 / 2^N, and Holm multiplies it by the
+    number of comparisons, >= 1.
     """
     return math.ceil(1 + math.log2(comparisons / LEVEL))
 

@@ -16,6 +16,7 @@ from ray_sim.reports.tables import (
     RunRow,
     best_value,
     columns_in_use,
+    first_warnings,
     place_title,
     sweep_table,
 )
@@ -55,6 +56,7 @@ def sweep_page(name: str, rows: Sequence[RunRow], curves: Curves, configurations
         subtitle=f"{len(configurations)} configurations: {', '.join(counts)}",
         sections=(
             *_failures(configurations),
+            *_warnings(rows),
             *(_place(index, place, means, jct_s) for index, (place, jct_s) in enumerate(curves)),
             Section("Configurations", tables=(_listing(configurations),), folded=True),
         ),
@@ -68,6 +70,11 @@ def _failures(configurations: pl.DataFrame) -> tuple[Section, ...]:
     headings = {**_CONFIGURATION, "error": "error"}
     del headings["state"]
     return (Section("Failed configurations", tables=(frame_table(failed, headings),)),)
+
+
+def _warnings(rows: Sequence[RunRow]) -> tuple[Section, ...]:
+    first = tuple(first_warnings(rows).items())
+    return (Section("Warnings, the first of each policy", facts=first),) if first else ()
 
 
 def _place(index: int, place: Place, means: pl.DataFrame, jct_s: Mapping[str, FloatArray]) -> Section:

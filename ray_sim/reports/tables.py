@@ -34,12 +34,15 @@ SWEEP_HEADINGS = {
     "completed": "completed",
     "rejected": "rejected",
     "unfinished": "unfinished",
+    "policy_figures.price_span": "ln(U/L)",
+    "policy_counts.admitted_below_1_percent": "earn < 1 %",
 }
 """Columns of the sweep table that are shown beside its keys, with their headings; those there are."""
 
 _LESS_IS_BETTER = ("jct_s.", "queue_s.", "makespan_s", "rejected", "unfinished")
 _MORE_IS_BETTER = ("utilisation.", "completed")
 _UTILITY = "utility"
+_OF_POLICY = ("policy_figures.", "policy_counts.")
 _BOUNDED = tuple(f"utility_certificate.{name}" for name in ("bound", "gap"))
 _OPTIMUM = tuple(f"utility_certificate.optimum{suffix}" for suffix in ("", "_bound", "_ratio", "_proven"))
 
@@ -83,6 +86,15 @@ def sweep_table(rows: Iterable[RunRow]) -> pl.DataFrame:
         "utility_certificate.optimum_ratio": pl.col("utility_certificate.optimum") / earned,
     }
     return means.with_columns(ratio.alias(name) for name, ratio in of_means.items() if name in numbers)
+
+
+def first_warnings(rows: Iterable[RunRow]) -> dict[str, str]:
+    """By policy, the first that one of its runs warns of."""
+    first: dict[str, str] = {}
+    for row in rows:
+        for text in row.summary.policy_warnings or ():
+            first.setdefault(row.policy, text)
+    return first
 
 
 def place_title(place: Place) -> str:
@@ -135,8 +147,8 @@ def summary_rows(summary: Summary) -> list[tuple[str, object]]:
     for label, error in (("speeds", summary.speed_error), ("work left", summary.convergence_error)):
         if error is not None:
             rows.append((f"relative error of expected {label}", error))
-    counts = summary.policy_counts or {}
-    return rows + [(f"policy, {name.replace('_', ' ')}", count) for name, count in counts.items()]
+    told = {**(summary.policy_counts or {}), **(summary.policy_figures or {})}
+    return rows + [(f"policy, {name.replace('_', ' ')}", number) for name, number in told.items()]
 
 
 def _certificate_rows(certificate: JctCertificate) -> list[tuple[str, object]]:
@@ -184,6 +196,7 @@ def _numbers(summary: Summary) -> dict[str, float | None]:
         asked = _OPTIMUM if _OPTIMUM[0] in flat else ()
         core |= {name: flat.get(name) for name in (_UTILITY, *_BOUNDED, *asked)}
     core |= {f"utilisation.{name}": value for name, value in summary.utilisation.items()}
+    core |= {name: value for name, value in flat.items() if name.startswith(_OF_POLICY)}
     return core | {
         name: float(getattr(summary, name))
         for name in (

@@ -2,36 +2,72 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ray_sim.model.units import FloatArray, IntArray
 
+_ROUNDING = 1e-12
+"""Share of the work that sums of floating-point numbers may be off."""
 
-def fluid_backlog(submit: IntArray, work: FloatArray, rate: float) -> FloatArray:
+
+@dataclass(frozen=True, slots=True)
+class PoolRate:
+    """Work that a pool can do in one unit of time; it changes where servers go and come back."""
+
+    since: IntArray
+    """(N,) instants, non-decreasing, the first 0; N >= 1."""
+    rate: FloatArray
+    """(N,) from each of them on, >= 0; the last one for ever."""
+
+    def by(self, at: IntArray) -> FloatArray:
+        """Most work that can be done from 0 until each instant; shape of ``at``."""
+        place = np.maximum(np.searchsorted(self.since, at, side="right") - 1, 0)
+        done: FloatArray = self._done()[place] + self.rate[place] * (at - self.since[place])
+        return done
+
+    def time_for(self, work: float, begin: int) -> float:
+        """Least time from ``begin`` on in which the work can be done; infinite if it never is."""
+        if work <= 0:
+            return 0.0
+        done, target = self._done(), float(self.by(np.array([begin]))[0]) + work
+        ends = np.append(done[1:], np.inf if self.rate[-1] > 0 else 0.0)
+        place = np.flatnonzero(ends >= target * (1 - _ROUNDING))
+        if not len(place):
+            return float("inf")
+        at = place[0]
+        return float(self.since[at] - begin + (target - done[at]) / self.rate[at])
+
+    def _done(self) -> FloatArray:
+        """(N,) most work until each change."""
+        return np.concatenate([[0.0], np.cumsum(self.rate[:-1] * np.diff(self.since))])
+
+
+def fluid_backlog(submit: IntArray, work: FloatArray, pool: PoolRate) -> FloatArray:
     """Least work that is unfinished just after each submission, whatever the policy.
 
-    Lindley's recursion, ``B_k = max(0, B_(k-1) - rate * (t_k - t_(k-1))) + work_k``. Work falls at most at
-    the rate of the whole pool, and is never below zero, so that of any schedule which refuses no job is at
-    least this; one with gangs, fragments and restarts has more.
+    Lindley's recursion, ``B_k = max(0, B_(k-1) - (R(t_k) - R(t_(k-1)))) + work_k``, where R(t) is the most
+    that the pool can do until t. Work falls at most at the rate of the whole pool, and is never below zero,
+    so that of any schedule which refuses no job is at least this; one with gangs, fragments and restarts has
+    more.
 
     Parameters
     ----------
-    submit : (J,) instants, non-decreasing
+    submit : (J,) instants >= 0, non-decreasing
     work : (J,) resource x time that each job takes, >= 0
-    rate : > 0, what the pool does in one unit of time
 
     Returns
     -------
     shape (J,), in the unit of the work, >= 0
     """
-    after = np.cumsum(work) - rate * submit
+    after = np.cumsum(work) - pool.by(submit)
     backlog: FloatArray = after - np.minimum.accumulate(after - work)
     return backlog
 
 
-def backlog_at(submit: IntArray, backlog: FloatArray, rate: float, at: IntArray) -> FloatArray:
+def backlog_at(submit: IntArray, backlog: FloatArray, pool: PoolRate, at: IntArray) -> FloatArray:
     """The fluid backlog at other instants, given that just after each submission; shape of ``at``."""
     last = np.searchsorted(submit, at, side="right") - 1
-    since = at - submit[last]
-    left: FloatArray = np.maximum(backlog[last] - rate * since, 0.0)
+    left: FloatArray = np.maximum(backlog[last] - (pool.by(at) - pool.by(submit[last])), 0.0)
     return np.where(last < 0, 0.0, left)

@@ -61,12 +61,16 @@ class _Offers:
 def role_constants(jobs: Iterable[SlotJob], role: int, cluster: Cluster, slots: int) -> Constants:
     """Ends of the prices on the servers of a role, from all jobs that can end.
 
+    Parameters
+    ----------
+    jobs : without those that cannot end on these servers, however empty they are, see `ends_alone`
+
     Raises
     ------
     InvalidInputError : there is none, or none is worth anything
     """
     counted = [job for job in map(apart, jobs) if job.can_end]
-    best = max((float(job.utility[job.shortest - 1]) for job in counted), default=0.0)
+    best = max((job.most_worth for job in counted), default=0.0)
     if best <= 0.0:
         raise InvalidInputError("prices: no job that can end before the horizon is worth anything then")
     floor = UTILITY_FLOOR * max(float(job.utility[0]) for job in counted)
@@ -74,7 +78,7 @@ def role_constants(jobs: Iterable[SlotJob], role: int, cluster: Cluster, slots: 
     payments, works = [], []
     for job in counted:
         demand = job.demand[role] / cluster.quanta_per_unit
-        worth = max(float(job.utility[job.shortest - 1]), floor)
+        worth = max(job.most_worth, floor)
         highest = np.maximum(highest, np.divide(worth, demand, out=np.zeros(len(demand)), where=demand > 0))
         work = tolerant_ceil(job.samples * job.theta_external) * float(demand.sum())
         if work > 0:
@@ -88,6 +92,22 @@ def role_constants(jobs: Iterable[SlotJob], role: int, cluster: Cluster, slots: 
 def apart(job: SlotJob) -> SlotJob:
     """The job as it trains on two sides: never within a server."""
     return replace(job, theta_internal=job.theta_external)
+
+
+def ends_alone(job: SlotJob, workers: Cluster, ps: Cluster) -> bool:
+    """Whether some schedule of whole tasks ends before slot T with both sides empty; exact."""
+    needed = tolerant_ceil(job.samples * job.theta_external / len(job.utility))
+    return (
+        needed <= job.most_workers
+        and _places(job.worker_demand, workers.capacity, needed) >= needed
+        and _places(job.ps_demand, ps.capacity, needed) >= tolerant_ceil(needed / job.workers_per_ps)
+    )
+
+
+def _places(demand: IntArray, capacity: IntArray, most: int) -> int:
+    """Tasks that fit on empty servers, up to ``most`` on each."""
+    some = demand > 0
+    return int(np.min(capacity[:, some] // demand[some], axis=1, initial=most).sum())
 
 
 def best_schedule(job: SlotJob, sides: Sides, quanta: int) -> Outcome:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ray_sim.model.job import Exchange, TrainingProfile
-from ray_sim.model.step_time import pd_ors_sample_s, transfer_s
+from ray_sim.model.step_time import least_of_sum, pd_ors_sample_s, transfer_s
 from ray_sim.model.training_truth import Nic
 from ray_sim.model.units import FloatArray, IntArray
 
@@ -90,11 +90,11 @@ def placement_limits(profile: TrainingProfile, jobs: IntArray, pool: Pool, nic: 
 
     ring, apart = exchange == Exchange.ALL_REDUCE, exchange == Exchange.ASYNC
     with_one = there_and_back + per_ps
-    transfer = with_one if nic != Nic.PER_LINK else _least(there_and_back, per_ps, most_ps)
-    in_step = _least(training, per_worker, most_workers) + rest
+    transfer = with_one if nic != Nic.PER_LINK else least_of_sum(there_and_back, per_ps, most_ps)
+    in_step = least_of_sum(training, per_worker, most_workers) + rest
     in_ring = rest + np.where(
         training > there_and_back,
-        _least(np.maximum(training - there_and_back, 0.0), per_worker, most_workers) + there_and_back,
+        least_of_sum(np.maximum(training - there_and_back, 0.0), per_worker, most_workers) + there_and_back,
         training + per_worker,
     )
     by_itself = training + transfer + rest + per_worker * most_workers
@@ -107,14 +107,6 @@ def placement_limits(profile: TrainingProfile, jobs: IntArray, pool: Pool, nic: 
     ps_s = np.where(apart, (training + rest + with_one) / several + per_worker, in_step + with_one) / batch
     need = worker_s[:, None] * worker + np.where(ring, 0.0, ps_s)[:, None] * ps
     return Limits(speed, need)
-
-
-def _least(shared: FloatArray, each: FloatArray, most: FloatArray) -> FloatArray:
-    """The least of shared / n + each n over real n from 1 to ``most``."""
-    best = np.sqrt(np.divide(shared, each, out=np.full_like(shared, np.inf), where=each > 0))
-    n = np.clip(best, 1.0, np.maximum(most, 1.0))
-    least: FloatArray = shared / n + each * n
-    return least
 
 
 def _total(pool: Pool) -> IntArray:

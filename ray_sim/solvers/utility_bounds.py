@@ -152,51 +152,6 @@ def price_bound(claims: Claims, prices: FloatArray) -> float:
     return (_payoffs(claims, least) + float(sold.sum())) * _ROUND_UP
 
 
-@dataclass(frozen=True, slots=True)
-class Tasks:
-    """What the workers and parameter servers of jobs take, for prices that differ among servers."""
-
-    worker: FloatArray
-    """(J, R) that a worker holds."""
-    ps: FloatArray
-    """(J, R) that a parameter server holds."""
-    workers_per_ps: FloatArray
-    """(J,) >= 1."""
-    worker_time: FloatArray
-    """(J,) time x workers that all the work takes, at the least, > 0."""
-
-
-def server_price_bound(
-    claims: Claims, tasks: Tasks, capacity: FloatArray | IntArray, prices: FloatArray
-) -> float:
-    """U2 at prices of each server, such as those of a policy that plans by prices; see `price_bound`.
-
-    In every bucket, which is a unit of time, each job is granted the cheapest places for its workers
-    were they alone on all servers, and the same for its parameter servers: no more than the slot's linear
-    programme at full capacity costs.
-
-    Parameters
-    ----------
-    capacity : (S, R) of each server, in which the workers and parameter servers are counted
-    prices : (K, S, R) of a unit for a unit of time, >= 0
-    """
-    most_workers = claims.most * tasks.worker_time[:, None]
-    room = _room(tasks.worker, capacity), _room(tasks.ps, capacity) * tasks.workers_per_ps[:, None]
-    time = tasks.worker_time[:, None]
-
-    def segments(k: int) -> tuple[FloatArray, FloatArray]:
-        of_workers = (tasks.worker[:, None, :] * prices[k]).sum(axis=2)
-        of_ps = (tasks.ps[:, None, :] * prices[k]).sum(axis=2) / tasks.workers_per_ps[:, None]
-        slope, width = _both(
-            _cheapest_first(of_workers, room[0], most_workers[:, k]),
-            _cheapest_first(of_ps, room[1], most_workers[:, k]),
-        )
-        return slope * time, width / time
-
-    least = least_costs(segments(k) for k in range(len(prices)))
-    return (_payoffs(claims, least) + float((capacity * prices).sum())) * _ROUND_UP
-
-
 Segments = tuple[FloatArray, FloatArray]
 """(J, B) cost per unit and (J, B) units, of each of J jobs."""
 
@@ -226,35 +181,3 @@ def _payoffs(claims: Claims, least: FloatArray) -> float:
     possible = np.arange(claims.worth.shape[1]) >= claims.first[:, None]
     payoff = np.where(possible, claims.worth - least, 0.0)
     return float(np.maximum(payoff.max(axis=1), 0.0).sum())
-
-
-def _room(demand: FloatArray, capacity: FloatArray | IntArray) -> FloatArray:
-    """(J, S) tasks, not whole, that each server holds if there is nothing else on it; may be infinite."""
-    room = np.full((len(demand), len(capacity)), np.inf)
-    for r in range(demand.shape[1]):
-        some = demand[:, r] > 0
-        room[some] = np.minimum(room[some], capacity[:, r] / demand[some, r, None])
-    return room
-
-
-def _cheapest_first(cost: FloatArray, room: FloatArray, most: FloatArray) -> Segments:
-    """Costs in rising order and how much is bought at each, up to ``most`` in all."""
-    order = np.argsort(cost, axis=1, kind="stable")
-    cost, room = np.take_along_axis(cost, order, 1), np.take_along_axis(room, order, 1)
-    room = np.minimum(room, most[:, None])
-    return cost, np.clip(room - np.maximum(np.cumsum(room, axis=1) - most[:, None], 0.0), 0.0, None)
-
-
-def _both(one: Segments, other: Segments) -> Segments:
-    """Cost of having so much of both at once; as far as there is room for either."""
-    ends = np.hstack([np.cumsum(one[1], axis=1), np.cumsum(other[1], axis=1)])
-    n = one[0].shape[1]
-    order = np.argsort(ends, axis=1, kind="stable")
-    ends = np.take_along_axis(ends, order, 1)
-    of_one = np.cumsum(order < n, axis=1) - (order < n)
-    of_other = np.cumsum(order >= n, axis=1) - (order >= n)
-    within = (of_one < n) & (of_other < n)
-    slope = np.take_along_axis(one[0], np.minimum(of_one, n - 1), 1)
-    slope = slope + np.take_along_axis(other[0], np.minimum(of_other, n - 1), 1)
-    width = np.diff(ends, axis=1, prepend=0.0)
-    return slope, np.where(within, width, 0.0)

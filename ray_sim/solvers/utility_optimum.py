@@ -99,8 +99,9 @@ def utility_optimum(jobs: Sequence[SlotJob], capacity: IntArray, limits: SearchL
     InvalidInputError : too large, or numbers that cannot be
     RunFailedError : the solver failed
 
-    Source: the constraints of Yu et al., Toward Efficient Online Scheduling for Distributed Machine Learning
-    Systems, 1.1, with a 0/1 variable for each completion slot.
+    Source: constraints (3) to (7) of Yu et al., Toward Efficient Online Scheduling for Distributed Machine
+    Learning Systems, 2021, with a 0/1 variable for each completion slot;
+    docs/models/certificates.md#exact-optimum.
     """
     _check(jobs, capacity)
     check_size(jobs, len(capacity))

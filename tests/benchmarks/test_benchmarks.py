@@ -99,6 +99,7 @@ def test_conversion_compares_every_format_with_a_bare_scan() -> None:
     assert {f"{form}.speed_of_bare_scan" for form in forms} | {"csv-1000.peak_mb"} < rows
 
 
+@pytest.mark.long
 @pytest.mark.ray
 @pytest.mark.slow
 def test_the_cpu_time_of_a_sweep_is_that_of_its_driver_its_workers_and_ray() -> None:
@@ -110,6 +111,7 @@ def test_the_cpu_time_of_a_sweep_is_that_of_its_driver_its_workers_and_ray() -> 
     assert 0 < rows["sweep.cores_busy"] <= 1
 
 
+@pytest.mark.long
 @pytest.mark.ray
 @pytest.mark.slow
 def test_a_sweep_of_short_runs_loses_none() -> None:

@@ -3,7 +3,9 @@
 A slot begins with the servers that go and come back. Then it has two rounds, as the policy of the tests is
 asked twice: once for what has happened by itself, then for what its dispatches bring about. In each round
 every worker chooses a chunk and active jobs get parameter servers; then all chunks that have both make a
-slot of progress.
+slot of progress. In the first round a chunk that has had the worker before this slot keeps it; in the second
+those that overtake take it, and only then somebody is preempted. A chunk that does not overtake waits for one
+that has had the worker before this slot, not for one that got it in the first round.
 """
 
 from __future__ import annotations
@@ -105,26 +107,23 @@ class NaiveWorld:
         for now in range(slots):
             halted = self._change_servers(now, result, gone, ps_of, serving)
             due += plan.get(now, [])
+            kept = dict(serving)
             served: list[Sent] = []
-            overtaken: list[Sent] = []
             for arriving in (False, True):
                 if arriving:
-                    new_key = dict(self.keys.get(now, []))
+                    new_key, to_send = self.decide(now, result, due, gone, kept)
                     for chunk in result.chunks:
                         chunk.key = new_key.get(chunk.job, chunk.key)
-                    self._send(now, result, due, gone, in_cloud)
-                served = self._choose(now, result.chunks, serving)
+                    self._send(now, result, to_send, gone, in_cloud)
+                served = self._choose(now, result.chunks, serving, kept, self.overtake and arriving)
                 self._give_ps({chunk.job for chunk in served}, ps_of, gone, in_cloud)
-                for chunk in result.chunks:
-                    ran = chunk.ran and chunk.ran[-1] == now - 1 and chunk.left > 0
-                    # In the second round who has lost a parameter server is in progress no more.
-                    ran = ran and not (arriving and chunk.job in halted)
-                    if ran and chunk not in served and chunk not in overtaken:
-                        overtaken.append(chunk)
-            result.preemptions += len(overtaken)
-            for chunk in overtaken:
-                chunk.left += self.preemption_cost
-                chunk.owed += self.preemption_cost
+            for chunk in result.chunks:
+                ran = chunk.ran and chunk.ran[-1] == now - 1 and chunk.left > 0
+                # Who has lost a parameter server is in progress no more.
+                if ran and chunk.job not in halted and chunk not in served:
+                    result.preemptions += 1
+                    chunk.left += self.preemption_cost
+                    chunk.owed += self.preemption_cost
             result.stalled += len({chunk.job for chunk in served} - set(ps_of))
             for chunk in served:
                 if chunk.job in ps_of:
@@ -135,6 +134,12 @@ class NaiveWorld:
                     else:
                         chunk.trained += 1
         return result
+
+    def decide(
+        self, now: int, result: Naive, due: Sequence[Planned], gone: set[int], kept: Mapping[int, Sent]
+    ) -> tuple[dict[int, int], Sequence[Planned]]:
+        """New keys of jobs, and what is to be sent off of what is due and on no worker."""
+        return dict(self.keys.get(now, [])), due
 
     def _change_servers(
         self, now: int, result: Naive, gone: set[int], ps_of: dict[int, int], serving: dict[int, Sent]
@@ -187,15 +192,27 @@ class NaiveWorld:
                 Sent(plan.job, plan.unit, worker, plan.key, order, now + times.uploads[worker], length)
             )
 
-    def _choose(self, now: int, chunks: Sequence[Sent], serving: dict[int, Sent]) -> list[Sent]:
-        """The chunk that each worker serves; ``serving`` is what it did before, and is brought up to date."""
+    def _choose(
+        self,
+        now: int,
+        chunks: Sequence[Sent],
+        serving: dict[int, Sent],
+        kept: Mapping[int, Sent],
+        overtake: bool,
+    ) -> list[Sent]:
+        """The chunk that each worker serves; ``serving`` is what it did before, and is brought up to date.
+
+        ``kept`` is what each worker served when the slot before was over, and ``overtake`` whether another
+        may take the worker from it.
+        """
         there = [chunk for chunk in chunks if chunk.ready <= now and chunk.left > 0]
         for worker in {chunk.worker for chunk in chunks} - self.on_demand:
             mine = [chunk for chunk in there if chunk.worker == worker]
             before = serving.pop(worker, None)
             if mine:
                 first = min(mine, key=lambda chunk: (chunk.key, chunk.order))
-                stays = before is not None and before.left > 0 and not self.overtake
+                had_it = before is not None and before is kept.get(worker)
+                stays = had_it and before is not None and before.left > 0 and not overtake
                 serving[worker] = before if before is not None and stays else first
         return [*serving.values(), *(chunk for chunk in there if chunk.worker in self.on_demand)]
 

@@ -16,11 +16,18 @@ class OnWorker:
     ready: int
     left: int
     order: int
+    place: int | None = None
+    """In the queue, where that is not the inverse of its average rate."""
+
+    @property
+    def inverse_rate(self) -> int:
+        """D p."""
+        return self.chunks * self.length
 
     @property
     def key(self) -> tuple[int, int]:
-        """Largest average rate 1 / (D p) first, then the order of dispatch."""
-        return self.chunks * self.length, self.order
+        """Largest average rate 1 / (D p) first, or by its own place; then the order of dispatch."""
+        return self.inverse_rate if self.place is None else self.place, self.order
 
 
 @dataclass
@@ -62,7 +69,7 @@ def increment(
     faster = [c for c in there if c.key <= new.key and c not in first]
     slower = [c for c in there if c.key > new.key and c not in first]
     waiting = sum(plan.left[c.order] for c in (*first, *faster))
-    delayed = sum(Fraction(plan.left[c.order], c.chunks * c.length) for c in slower)
+    delayed = sum(Fraction(plan.left[c.order], c.inverse_rate) for c in slower)
     return Fraction(new.ready - now + waiting + new.length, new.chunks) + new.length * delayed
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -15,21 +15,23 @@ from benchmarks.processes import descendants
 from ray_sim.engine.actors import MAX_DEATHS, RayFleet, run_on_actors
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
-from ray_sim.engine.fleet import LocalFleet
 from ray_sim.engine.holdings import State
 from ray_sim.engine.simulation import Simulation
+from ray_sim.engine.sites.fleet import LocalFleet
 from ray_sim.engine.view import View
 from ray_sim.engine.world import World
 from ray_sim.experiments.fanout import cluster
 from ray_sim.model.errors import InvalidScenarioError, RunFailedError, RunStoppedError
 from ray_sim.policies.contract_chunks import busy_chunks, failing_chunks
-from ray_sim.policies.contract_suite import ACTOR_CLAUSES, Subject
+from ray_sim.policies.contract_subject import Subject
+from ray_sim.policies.contract_suite import ACTOR_CLAUSES
 from ray_sim.policies.contract_worlds import busy_world, failing_world
 from ray_sim.policies.fifo import Fifo
 from ray_sim.policies.registry import create_policy, policy_infos
 from tests.engine.test_availability import failing_worlds
 from tests.engine.test_sites import Case, chunk_cases, run_with, through_bytes
 from tests.patience import until
+from tests.proofs import instances
 from tests.random_worlds import PolicyChoice, policies
 from tests.worlds import fingerprint, replay
 
@@ -54,12 +56,12 @@ def pids_of(kind: str) -> list[int]:
     return sorted(pid for pid in descendants(os.getpid()) if name(pid).startswith(f"ray::{kind}"))
 
 
-def killer(kind: str, moments: set[int]) -> Callable[[int, int], None]:
-    """Progress that kills an actor of a kind after each of these decisions."""
+def killer(moments: Mapping[int, str]) -> Callable[[int, int], None]:
+    """Progress that kills an actor of the given kind after each of these decisions."""
     decisions = iter(range(10_000))
 
     def progress(ended: int, jobs: int) -> None:
-        if next(decisions) in moments:
+        if (kind := moments.get(next(decisions))) is not None:
             until(lambda: bool(pids_of(kind)), f"a {kind} has started")  # nobody waits for rigid jobs' sites
             os.kill(pids_of(kind)[-1], signal.SIGKILL)
 
@@ -92,7 +94,17 @@ FIFO = partial(create_policy, "fifo", {"backfill": True})
 CHUNK_SPT = partial(create_policy, "chunk_spt")
 
 
-@pytest.mark.parametrize("policy", [info.name for info in policy_infos()])
+EVERY_COMMIT = {"fifo", "las", "drf", "a_online", "pd_ors"}
+"""One of each way in which policies speak with the engine: once a job, new keys, slots, chunks, bookings."""
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        pytest.param(info.name, marks=() if info.name in EVERY_COMMIT else pytest.mark.long)
+        for info in policy_infos()
+    ],
+)
 def test_every_policy_leaves_the_same_bytes_on_actors(policy: str) -> None:
     for name, clause in ACTOR_CLAUSES.items():
         assert clause(Subject(partial(create_policy, policy))), name
@@ -106,7 +118,7 @@ def test_as_many_actors_as_servers_give_the_bytes_of_one_process() -> None:
     assert result.loop_reason == "sites in Ray actors"
 
 
-@settings(max_examples=6)
+@settings(max_examples=instances(6, 3))
 @given(world=failing_worlds(), policy=policies())
 def test_random_worlds_are_the_same_on_actors(world: World, policy: PolicyChoice) -> None:
     fleet = RayFleet(world, len(world.cluster))
@@ -115,7 +127,7 @@ def test_random_worlds_are_the_same_on_actors(world: World, policy: PolicyChoice
     assert fingerprint(result) == fingerprint(replay(world, policy.create(), loop="general"))
 
 
-@settings(max_examples=6)
+@settings(max_examples=instances(6, 3))
 @given(case=chunk_cases())
 def test_chunks_that_are_lost_and_withdrawn_are_the_same_on_actors(case: Case) -> None:
     world, new = case
@@ -125,7 +137,7 @@ def test_chunks_that_are_lost_and_withdrawn_are_the_same_on_actors(case: Case) -
     assert fingerprint(result) == fingerprint(replay(world, new()))
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_costs_of_preemption_new_keys_and_memory_are_the_same_on_actors(seed: int) -> None:
     world, danger = busy_chunks(seed=seed, limited=True), {"deadlines": "danger"}
     result = run_on_actors(world, partial(create_policy, "a_online", danger), sites=3)
@@ -144,9 +156,19 @@ def test_nothing_changes_when_an_actor_is_killed(
 ) -> None:
     world = make()
     keeper = Album(every=25)
-    result = run_on_actors(world, new, sites=2, progress=killer(kind, {10, 60}), keeper=keeper, spell_s=0)
+    result = run_on_actors(
+        world, new, sites=2, progress=killer({10: kind, 60: kind}), keeper=keeper, spell_s=0
+    )
     assert fingerprint(result) == fingerprint(replay(world, new(), loop="general"))
     assert result.recoveries == 2
+
+
+def test_a_site_that_died_before_its_scheduler_counts_as_a_recovery_of_its_own() -> None:
+    moments = {10: "SiteActor", 60: "SchedulerActor"}
+    result = run_on_actors(
+        failing_chunks(), CHUNK_SPT, sites=2, progress=killer(moments), keeper=Album(every=25), spell_s=0
+    )
+    assert result.recoveries == 2  # the sites that died with the scheduler are part of its recovery
 
 
 def test_a_stopped_run_goes_on_from_its_snapshot_on_either_fleet() -> None:
@@ -191,6 +213,7 @@ class Deadly(Fifo):
         return Decision()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_scheduler_that_always_dies_is_given_up() -> None:
     with pytest.raises(

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ray_sim.engine.run import Loop
+from tests.proofs import instances
 from tests.random_worlds import PolicyChoice
 from tests.worlds import Job, replay, times_of, world_of
 
@@ -142,7 +143,7 @@ LAS = st.builds(
 KEYED = st.builds(Rule, st.sampled_from(["fifo", "sjf", "srtf"]), st.booleans())
 
 
-@settings(max_examples=250)
+@settings(max_examples=instances(250, 100))
 @given(
     jobs=WHOLE_JOBS,
     gpus=st.lists(st.integers(1, 3).map(float), min_size=1, max_size=3),

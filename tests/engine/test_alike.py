@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from ray_sim.engine.alike import keeping_places, kinds_of_servers
 from ray_sim.engine.decision import Decision
-from ray_sim.engine.holdings import Holdings
+from ray_sim.engine.holdings import GrantedHoldings
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.targets import towards
 from ray_sim.engine.view import View
 from ray_sim.kernels.step_time import Rows
-from ray_sim.model.training_truth import rows_of
 from ray_sim.model.units import IntArray
 from tests.elastic_worlds import elastic_world
+from tests.proofs import instances
 from tests.scripted import scripted
 from tests.training import Placement, profile, rows
 from tests.worlds import cluster_of
@@ -28,10 +28,10 @@ ALIKE = np.zeros(4, dtype=np.int64)
 PAIR, NONE = (1, 1), (0, 0)
 
 
-def holding(placements: Sequence[Placement], servers: int = 4) -> Holdings:
+def holding(placements: Sequence[Placement], servers: int = 4) -> GrantedHoldings:
     """What jobs hold that were placed like this."""
     jobs = [profile() for _ in placements]
-    held: list[Holdings] = []
+    held: list[GrantedHoldings] = []
 
     def decide(view: View) -> Decision:
         held.append(view.holdings)
@@ -111,16 +111,16 @@ def loads(target: Rows, kind: IntArray) -> list[tuple[object, ...]]:
     return sorted((int(kind[s]), tuple(content)) for s, content in there.items())
 
 
-def unchanged(holdings: Holdings, target: Rows) -> int:
+def unchanged(holdings: GrantedHoldings, target: Rows) -> int:
     """Jobs with holdings that keep them."""
     n = len(target.ptr) - 1
     changes = towards(holdings, np.arange(n), target)
     changed = set() if changes is None else set(changes.job.tolist())
-    held = np.flatnonzero(np.diff(rows_of(holdings, np.arange(n)).ptr))
+    held = np.flatnonzero(np.diff(holdings.rows_of(np.arange(n)).ptr))
     return len(set(held.tolist()) - changed)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=instances(60), deadline=None)
 @given(st.data())
 def test_only_names_change_and_no_job_that_stayed_is_lost_in_number(data: st.DataObject) -> None:
     """Of any holdings, targets and kinds."""

@@ -10,13 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ray_sim.engine.contract import Policy, Wake
+from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.run import Loop
 from ray_sim.engine.view import View
+from ray_sim.engine.wake import Wake
 from ray_sim.engine.world import World, build_world
 from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.result import RunResult
+from tests.proofs import instances
 from tests.random_worlds import PolicyChoice, policies, server_changes, worlds
 from tests.scripted import at_times, scripted
 from tests.toys import WorkersTruth, world_with
@@ -236,7 +238,7 @@ def failing_worlds(draw: st.DrawFn) -> World:
 
 
 @pytest.mark.slow
-@settings(max_examples=300)
+@settings(max_examples=instances(300, 100))
 @given(world=failing_worlds(), policy=policies())
 def test_both_loops_agree_however_servers_come_and_go(world: World, policy: PolicyChoice) -> None:
     compiled = replay(world, policy.create())
@@ -247,7 +249,7 @@ def test_both_loops_agree_however_servers_come_and_go(world: World, policy: Poli
     assert fingerprint(parts) == fingerprint(general)
 
 
-@settings(max_examples=100)
+@settings(max_examples=instances(100))
 @given(world=failing_worlds(), policy=policies())
 def test_jobs_take_as_long_as_their_work_what_they_lost_and_their_pauses(
     world: World, policy: PolicyChoice

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from ray_sim.engine.contract import Wake
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.view import View
+from ray_sim.engine.wake import Wake
 from ray_sim.kernels.arrays import PARAMETER_SERVER
 from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.result import RunResult

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ray_sim.engine.chunks import ChunkQueues
+from ray_sim.engine.sites.chunk_queues import ChunkQueues
 from ray_sim.kernels.chunks import COMPLETE, PAUSE, PREEMPT, RUN
 from ray_sim.model.units import NEVER_US, IntArray
+from tests.proofs import instances
 
 WORKERS, JOBS = 4, 3
 """The last worker is a cloud's."""
 
-NO_CHUNKS: IntArray = np.empty((0, 7), dtype=np.int64)
+NO_CHUNKS: IntArray = np.empty((0, 8), dtype=np.int64)
 
 
 COST = 3
@@ -43,7 +45,7 @@ def until(q: ChunkQueues, now: int) -> list[list[int]]:
 
 
 Step = tuple[int, IntArray, IntArray, IntArray]
-"""When, (k, 2) new keys, (n, 7) chunks, (m, 2) parameter servers."""
+"""When, (k, 2) new keys, (n, 8) chunks, (m, 2) parameter servers."""
 
 
 @st.composite
@@ -54,7 +56,7 @@ def steps(draw: st.DrawFn) -> list[Step]:
     dispatched = 0
     for now in sorted(draw(st.lists(st.integers(0, 60), min_size=1, max_size=12))):
         n = draw(st.sampled_from([0, 1, 5, 40]))
-        highest = [WORKERS, 5, JOBS, 1, 4, 5, 2]
+        highest = [WORKERS, 5, JOBS, 1, 4, 5, 2, 9]
         chunks = generator.integers(0, highest, (n, len(highest)))
         chunks[:, 3] = dispatched + np.arange(n)
         chunks[:, 4] += now
@@ -69,7 +71,7 @@ def steps(draw: st.DrawFn) -> list[Step]:
     ]
 
 
-@settings(max_examples=100)
+@settings(max_examples=instances(100))
 @given(script=steps())
 def test_queues_go_on_alike_from_their_state_and_lose_no_work(script: list[Step]) -> None:
     stays, travels = queues(), queues()
@@ -109,13 +111,15 @@ def test_queues_go_on_alike_from_their_state_and_lose_no_work(script: list[Step]
     assert sorted(done) == sorted(work)
 
 
+@pytest.mark.slow
 def test_a_thousand_workers_with_a_hundred_chunks_each_finish_them_shortest_first() -> None:
     n_workers, each = 1000, 100
     q = ChunkQueues(np.zeros(n_workers, dtype=np.bool_), 1)
     lengths = np.random.default_rng(0).integers(1, 10**6, (n_workers, each))
     n = n_workers * each
     worker, number = np.repeat(np.arange(n_workers), each), np.arange(n)
-    columns = [worker, lengths.ravel(), np.zeros(n), number, np.zeros(n), lengths.ravel(), np.ones(n)]
+    length = lengths.ravel()
+    columns = [worker, length, np.zeros(n), number, np.zeros(n), length, np.ones(n), length]
     q.set_ps(np.array([[0, 1]]))
     q.dispatch(np.stack(columns, axis=1).astype(np.int64))
     finish = {unit: at for at, event, _, unit, *_ in until(q, NEVER_US - 1) if event == COMPLETE}

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from ray_sim.engine.contract import Wake
 from ray_sim.engine.decision import Decision, Dispatch, NewKeys
 from ray_sim.engine.simulation import Simulation
+from ray_sim.engine.wake import Wake
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.model.errors import InfeasibleDecisionError, InvalidScenarioError

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from ray_sim.engine.chunk_world import ChunkWorld
+from ray_sim.engine.kinds.chunked.world import ChunkWorld
 from ray_sim.engine.world import World, build_world
 from ray_sim.model.errors import InvalidScenarioError
 from tests.chunk_worlds import CLOUD, ChunkJob, Server, chunk_columns, chunk_world, cluster_of
@@ -82,8 +82,9 @@ def facts_of(**params: object) -> ChunkWorld:
 
 
 def test_a_cost_that_the_clock_cannot_hold_is_refused() -> None:
-    # Five chunks that each preempt once, at 1e12 s: more than the 2.3e12 s of the clock.
-    text = refusal(chunk_columns(JOBS), slot_s=10, preemption_cost_s=1e12)
+    # Forty chunks that each preempt once, at 6e10 s: 2.4e12 s, more than the 2.3e12 s of the clock.
+    jobs = [job._replace(chunks=20) for job in JOBS]
+    text = refusal(chunk_columns(jobs), slot_s=10, preemption_cost_s=6e10)
     assert "more than can be simulated" in text
     assert "preemption_cost_s" in text
 

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ray_sim.engine.contract import Wake
 from ray_sim.engine.decision import Decision
-from ray_sim.engine.fleet import LocalFleet
 from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
+from ray_sim.engine.sites.fleet import LocalFleet
 from ray_sim.engine.view import View
+from ray_sim.engine.wake import Wake
 from ray_sim.kernels.arrays import PARAMETER_SERVER
 from ray_sim.model.errors import (
     BlindPolicyError,

@@ -9,10 +9,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ray_sim.engine.contract import Policy, Wake
+from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.run import run_world
 from ray_sim.engine.view import View
+from ray_sim.engine.wake import Wake
 from ray_sim.engine.world import build_world
 from ray_sim.kernels.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.model.errors import InvalidScenarioError

@@ -15,6 +15,7 @@ from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy
 from tests.chunk_worlds import CLOUD, ChunkJob, Row, Script, Server, chunk_world
 from tests.engine.test_chunk_oracle import Case, cases, with_memory
+from tests.proofs import instances
 from tests.worlds import fingerprint, replay, times_of
 
 POLICIES: tuple[tuple[str, dict[str, object]], ...] = (
@@ -179,7 +180,7 @@ def test_the_bounds_know_who_may_train_a_job() -> None:
 
 @pytest.mark.slow
 @every_policy
-@settings(max_examples=40)
+@settings(max_examples=instances(40, 20))
 @given(case=cases())
 def test_memory_for_everybody_is_as_good_as_no_limit(
     name: str, params: dict[str, object], case: Case
@@ -194,7 +195,7 @@ def test_memory_for_everybody_is_as_good_as_no_limit(
 
 @pytest.mark.slow
 @every_policy
-@settings(max_examples=60)
+@settings(max_examples=instances(60, 30))
 @given(case=with_memory(cases()), slot_s=st.sampled_from([1.0, None]))
 def test_whoever_is_admitted_is_trained_by_workers_and_served_by_servers_with_the_memory(
     name: str, params: dict[str, object], case: Case, slot_s: float | None

@@ -12,25 +12,30 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ray_sim.engine.chunks import ChunkQueues
-from ray_sim.engine.new_chunks import NewChunks, Rule, merged, sites_choice
+from ray_sim.engine.sites.chunk_queues import ChunkQueues
+from ray_sim.engine.sites.new_chunks import NewChunks, Rule, merged, sites_choice
+from ray_sim.engine.sites.site_queries import Query, Workers, answer
 from ray_sim.kernels.chunks import COMPLETE, PAUSE, PREEMPT, RUN, RUNNING
 from ray_sim.model.units import IntArray
 from tests.engine.naive_increments import OnWorker, change, increment
+from tests.proofs import instances
 
 SLOT = 32 * 27 * 5 * 7
 """Microseconds in a slot of these tests, divisible by all their D p: nothing is rounded."""
 
-NOTHING: IntArray = np.empty((0, 4), dtype=np.int64)
+NOTHING: IntArray = np.empty((0, 5), dtype=np.int64)
 
 
 def send(queues: ChunkQueues, rows: Sequence[tuple[int, OnWorker]], *, preempt: bool) -> None:
     """Dispatch chunks to workers, each of a job that holds a parameter server."""
     chunks = [
-        (worker, c.key[0] * SLOT, 0, c.order, c.ready * SLOT, c.length * SLOT, int(preempt))
+        (
+            worker, c.key[0] * SLOT, 0, c.order, c.ready * SLOT, c.length * SLOT, int(preempt),
+            c.inverse_rate * SLOT,
+        )
         for worker, c in rows
-    ]
-    queues.dispatch(np.array(chunks, dtype=np.int64).reshape(-1, 7))
+    ]  # fmt: skip
+    queues.dispatch(np.array(chunks, dtype=np.int64).reshape(-1, 8))
 
 
 def new_queues(workers: int) -> ChunkQueues:
@@ -50,7 +55,7 @@ def go_on(queues: ChunkQueues, now: int) -> list[list[int]]:
 
 
 OnWorkers = list[tuple[list[OnWorker], int | None]]
-"""What is left of the chunks on each worker, and which of them is served."""
+"""What is left of the chunks on each worker, and which of them has run until now."""
 
 
 def left_on(queues: ChunkQueues, sent: Sequence[OnWorker], now: int, workers: int) -> OnWorkers:
@@ -58,11 +63,11 @@ def left_on(queues: ChunkQueues, sent: Sequence[OnWorker], now: int, workers: in
     of = {c.order: c for c in sent}
     chunks: list[list[OnWorker]] = [[] for _ in range(workers)]
     serving: list[int | None] = [None] * workers
-    for worker, _, _, unit, ready, left, _, phase, anchor, _ in queues.state()["rows"].tolist():
+    for worker, _, _, unit, ready, left, _, _, phase, anchor, _, _ in queues.state()["rows"].tolist():
         c = of[unit]
         done = now * SLOT - anchor if phase == RUNNING else 0
         chunks[worker].append(replace(c, ready=ready // SLOT, left=(left - done) // SLOT))
-        serving[worker] = unit if phase == RUNNING else serving[worker]
+        serving[worker] = unit if phase == RUNNING and anchor < now * SLOT else serving[worker]
     return list(zip(chunks, serving, strict=True))
 
 
@@ -89,6 +94,7 @@ def ask(
         ready_us=new.ready * SLOT,
         length_us=np.array([new.length * SLOT]),
         key=np.array([new.key[0] * SLOT]),
+        inverse_rate=np.array([new.inverse_rate * SLOT]),
         rule=rule,
         preempt=preempt,
         exact=exact,
@@ -165,6 +171,43 @@ def test_the_least_loaded_worker_gets_each_chunk_whatever_it_costs() -> None:
     assert rows[:, 2].tolist() == [3 * SLOT + 6 * SLOT // 10, 8 * SLOT]
 
 
+def test_a_place_in_the_queue_is_no_rate() -> None:
+    # Worker 0 has 10 slots left of a chunk with D p = 1 x 10, worker 1 of one with D p = 3 x 10. A chunk of 6
+    # that goes before all others by its place delays the first by 6 (10 / 10) = 6, the second by
+    # 6 (10 / 30) = 2, in D Q: 12 and 8. So it does where the others have places of their own.
+    first = -(2**62) // SLOT
+    for place in (None, first + 1):
+        queues = new_queues(2)
+        send(
+            queues,
+            [(0, OnWorker(1, 10, 0, 10, 0, place)), (1, OnWorker(3, 10, 0, 10, 1, place))],
+            preempt=True,
+        )
+        go_on(queues, 0)
+        for exact in (False, True):
+            rows = ask(queues, 0, OnWorker(1, 6, 0, 6, 2, first), workers=2, count=2, exact=exact)
+            assert rows[:, [0, 2]].tolist() == [[1, 8 * SLOT], [0, 12 * SLOT]]
+
+
+def test_the_increment_over_seven_chunks_in_danger_is_no_overflow() -> None:
+    # Each of the seven is of a job of two chunks, of 4 slots: 3 + 3 x 7 (4 / 8) = 13.5.
+    first, queues = -(2**62) // SLOT, new_queues(1)
+    send(queues, [(0, OnWorker(2, 4, 0, 4, i, first + 1 + i)) for i in range(7)], preempt=True)
+    go_on(queues, 0)
+    assert q_of(queues, 0, OnWorker(1, 3, 0, 3, 7, first)) == Fraction(27, 2)
+
+
+def test_without_preemption_a_chunk_waits_for_what_has_run_not_for_what_got_the_worker_now() -> None:
+    # Two chunks without upload, of 5 and of 9 slots: at 0 the first has the worker, but has not run, so one
+    # of 2 goes before both: 2 + 2 (5 / 5) + 2 (9 / 9) = 6. At 1 it waits for the 4 that are left.
+    queues = new_queues(1)
+    send(queues, [(0, OnWorker(1, 5, 0, 5, 0)), (0, OnWorker(1, 9, 0, 9, 1))], preempt=False)
+    go_on(queues, 0)
+    assert q_of(queues, 0, OnWorker(1, 2, 0, 2, 2), preempt=False) == 6
+    go_on(queues, 1)
+    assert q_of(queues, 1, OnWorker(1, 2, 1, 2, 2), preempt=False) == 8
+
+
 # --- random queues
 
 Script = list[tuple[int, list[tuple[int, OnWorker]]]]
@@ -176,13 +219,19 @@ def scripts(draw: st.DrawFn, workers: int = 1) -> tuple[Script, int, OnWorker]:
     """Dispatches, a later time, and a new chunk then."""
     generator = np.random.default_rng(draw(st.integers(0, 2**32)))
     now, order, script = 0, 0, []
+
+    def place() -> int | None:
+        """Of one chunk in four, as of jobs in danger."""
+        return None if generator.integers(4) else -int(generator.integers(1, 4))
+
     for _ in range(draw(st.integers(1, 6))):
         rows = []
         for _ in range(generator.integers(0, 5)):
             length = int(generator.integers(1, 10))
             chunk = OnWorker(
-                int(generator.integers(1, 5)), length, now + int(generator.integers(0, 6)), length, order
-            )
+                int(generator.integers(1, 5)), length, now + int(generator.integers(0, 6)), length, order,
+                place(),
+            )  # fmt: skip
             rows.append((int(generator.integers(workers)), chunk))
             order += 1
         script.append((now, rows))
@@ -191,7 +240,9 @@ def scripts(draw: st.DrawFn, workers: int = 1) -> tuple[Script, int, OnWorker]:
     return (
         script,
         now,
-        OnWorker(int(generator.integers(1, 5)), length, now + int(generator.integers(0, 6)), length, order),
+        OnWorker(
+            int(generator.integers(1, 5)), length, now + int(generator.integers(0, 6)), length, order, place()
+        ),
     )
 
 
@@ -209,8 +260,7 @@ def carried_out(
     return queues, sent
 
 
-@pytest.mark.slow
-@settings(max_examples=10_000, deadline=None)
+@settings(max_examples=instances(10_000), deadline=None)
 @given(case=scripts(), preempt=st.booleans())
 def test_an_increment_is_that_of_a_naive_account_and_the_change_of_f_if_nothing_comes_later(
     case: tuple[Script, int, OnWorker], preempt: bool
@@ -226,7 +276,79 @@ def test_an_increment_is_that_of_a_naive_account_and_the_change_of_f_if_nothing_
     assert ask(queues, now, new, preempt=preempt, exact=True)[0, 2] == grows * new.chunks * SLOT
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=instances(100), deadline=None)
+@given(case=scripts(3), chosen=st.integers(0, 2), preempt=st.booleans())
+def test_a_chunk_raises_q_of_its_worker_for_the_next_of_its_job_and_of_no_other(
+    case: tuple[Script, int, OnWorker], chosen: int, preempt: bool
+) -> None:
+    """2.4 d. The next one waits for it, so D Q grows by exactly its length."""
+    script, now, new = case
+    queues, _ = carried_out(script, now, 0, 3, preempt=preempt)
+
+    def increments(chunk: OnWorker) -> list[int]:
+        each = [np.array([worker]) for worker in range(3)]
+        rows = [ask(queues, now, chunk, workers=3, preempt=preempt, may_train=one) for one in each]
+        return [int(row[0, 2]) for row in rows]
+
+    before = increments(new)
+    send(queues, [(chosen, new)], preempt=preempt)
+    after = increments(replace(new, order=new.order + 1))
+    grown = [later - q for later, q in zip(after, before, strict=True)]
+    assert grown == [new.length * SLOT if worker == chosen else 0 for worker in range(3)]
+
+
+@settings(max_examples=instances(100), deadline=None)
+@given(case=scripts(2), count=st.integers(1, 4), exact=st.booleans())
+def test_one_more_idle_worker_never_raises_the_least_q_of_a_job(
+    case: tuple[Script, int, OnWorker], count: int, exact: bool
+) -> None:
+    """2.4 g, for each of its chunks in turn; on the idle worker the first costs its upload and its length."""
+    script, now, new = case
+    queues, _ = carried_out(script, now, 0, 3, preempt=True)
+    two, three = (
+        ask(queues, now, new, workers=3, count=count, exact=exact, may_train=np.arange(workers))[:, 2]
+        for workers in (2, 3)
+    )
+    assert (three <= two).all()
+    assert three[0] <= (new.ready - now + new.length) * SLOT
+
+
+def bytes_of(queues: ChunkQueues) -> dict[str, bytes]:
+    """Every array of the live queues, room that is not in use included."""
+    return {name: np.asarray(array).tobytes() for name, array in queues._q._asdict().items()}
+
+
+@settings(max_examples=instances(100), deadline=None)
+@given(case=scripts(3), preempt=st.booleans(), exact=st.booleans(), rule=st.sampled_from(Rule))
+def test_no_query_writes_a_byte_of_the_queues_it_asks(
+    case: tuple[Script, int, OnWorker], preempt: bool, exact: bool, rule: Rule
+) -> None:
+    script, now, new = case
+    queues, _ = carried_out(script, now, 0, 3, preempt=preempt)
+    before = bytes_of(queues)
+    place = new.key[0] * SLOT
+    on_their_way = np.array([[w, place, place, new.ready * SLOT, SLOT] for w in (0, 2, 0)])
+    answers = [
+        ask(
+            queues, now, new, workers=3, count=70, rule=rule, exact=exact, listed=np.arange(70) % 3, sent=sent
+        )
+        for sent in (NOTHING, on_their_way, NOTHING)
+    ]
+    workers = Workers(
+        queues, 0, np.zeros(3, dtype=np.int64), np.zeros(3, dtype=np.int64), np.zeros(3, np.int64)
+    )
+    one = np.array([0])
+    for kind, asked in (
+        ("least_loaded", {"partitions": one, "units": one + 3, "needs": one}),
+        ("betas", {}),
+        ("time_left", {"jobs": one}),
+    ):
+        answer(workers, Query(kind, now * SLOT, asked))
+    assert bytes_of(queues) == before
+    assert np.array_equal(answers[0], answers[2])  # what was on its way is forgotten
+
+
+@settings(max_examples=instances(300), deadline=None)
 @given(case=scripts(), upload=st.integers(0, 5))
 def test_all_increments_together_are_f(case: tuple[Script, int, OnWorker], upload: int) -> None:
     """2.4 b: with equal uploads nothing that was dispatched earlier comes later."""
@@ -241,9 +363,9 @@ def test_all_increments_together_are_f(case: tuple[Script, int, OnWorker], uploa
     for at, event, _, order, _, _ in happened + go_on(queues, 10**6):
         chunk = chunks[order]
         if event == RUN:
-            f -= Fraction(at * at, 2 * chunk.key[0])
+            f -= Fraction(at * at, 2 * chunk.inverse_rate)
         elif event in (PAUSE, PREEMPT, COMPLETE):
-            f += Fraction(at * at, 2 * chunk.key[0])
+            f += Fraction(at * at, 2 * chunk.inverse_rate)
     for chunk in chunks.values():
         f += (Fraction(chunk.length, 2) - (chunk.ready - upload)) / chunk.chunks
     assert increments == f
@@ -278,7 +400,7 @@ WORKERS = 5
 
 
 @pytest.mark.slow
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=instances(1500), deadline=None)
 @given(
     case=scripts(WORKERS),
     count=st.integers(1, 7),
@@ -300,8 +422,12 @@ def test_chunks_go_where_the_greedy_rule_puts_them_with_any_sites(
     now, last = script[-1]
     new = replace(new, ready=now + new.ready % 6)
     on_way = np.array(
-        [[worker, c.key[0] * SLOT, c.ready * SLOT, c.length * SLOT] for worker, c in last], dtype=np.int64
-    ).reshape(-1, 4)
+        [
+            [worker, c.key[0] * SLOT, c.inverse_rate * SLOT, c.ready * SLOT, c.length * SLOT]
+            for worker, c in last
+        ],
+        dtype=np.int64,
+    ).reshape(-1, 5)
     on_workers: OnWorkers = []
     answers = []
     for first, end in pairwise(bounds):

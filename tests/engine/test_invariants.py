@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from ray_sim.engine.world import World, build_world
 from ray_sim.model.result import JobStatus
 from tests.history import History
+from tests.proofs import instances
 from tests.random_worlds import PolicyChoice, job_lists, policies, worlds
 from tests.worlds import Job, cluster_of, fingerprint, job_table, replay, times_of, world_of
 
-few = settings(max_examples=60)
+few = settings(max_examples=instances(60))
 
 
 def task_demand(world: World) -> dict[str, int]:

@@ -8,20 +8,21 @@ from typing import ClassVar
 import pytest
 from hypothesis import given, settings
 
-from ray_sim.engine.contract import Wake
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.view import View
+from ray_sim.engine.wake import Wake
 from ray_sim.engine.world import World, build_world
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.kernels.placement import RULE_NAMES
 from ray_sim.policies.fifo import Fifo
+from tests.proofs import instances
 from tests.random_worlds import PolicyChoice, policies, worlds
 from tests.worlds import Job, fingerprint, replay, times_of, world_of
 from workloads.convert import convert
 from workloads.store import load_workload
 
 
-@settings(max_examples=300)
+@settings(max_examples=instances(300, 100))
 @given(world=worlds(), policy=policies())
 def test_the_two_loops_agree_on_small_worlds_full_of_ties(world: World, policy: PolicyChoice) -> None:
     compiled = replay(world, policy.create())

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ray_sim.engine.contract import Wake
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.view import View
+from ray_sim.engine.wake import Wake
 from ray_sim.model.result import RunResult
 from tests.scripted import EVENTS, at_times, scripted
 from tests.toys import CrowdedTruth, WorkersTruth, world_with

@@ -21,7 +21,7 @@ from ray_sim.kernels.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import BlockProfile, Exchange, TrainingProfile
 from ray_sim.model.metrics import Trim
-from ray_sim.model.parameter_blocks import BlockRule, ServerSkew
+from ray_sim.model.parameter_blocks import BlockRule, DealtLoads
 from ray_sim.model.streams import Streams
 from ray_sim.model.training_truth import Nic, placement_truth
 from ray_sim.policies.registry import create_policy
@@ -67,17 +67,46 @@ def alike(jobs: int, lists: tuple[tuple[int, ...], ...]) -> BlockProfile:
 def test_the_fullest_parameter_server_passes_its_share(
     nic: Nic, placement: Placement, one_way_s: float
 ) -> None:
-    skew = ServerSkew(THREE_AND_ONE, BlockRule.TENSORFLOW, Streams(0))
-    truth = placement_truth(profile(), np.ones(2), nic, skew=skew)
+    loads = DealtLoads(THREE_AND_ONE, BlockRule.TENSORFLOW, Streams(0))
+    truth = placement_truth(profile(), np.ones(2), nic, loads=loads)
     workers = sum(w for w, _ in placement)
     rate = truth.samples_per_s(ONE, rows(placement))
     assert rate == pytest.approx(100 / (10 / workers + 2 * one_way_s))
 
 
+@pytest.mark.parametrize(
+    ("nic", "placement", "one_way_s"),
+    [
+        # Three blocks in turn to two parameter servers are two requests and one: 0.25 s each. On servers of
+        # their own the busiest serves 2 workers: 2 x 2 x 0.25; a worker makes 3 requests, 0.75 s.
+        (Nic.PER_TASK, [(2, 0), (0, 1), (0, 1)], 2 * 4 / 2 + 2 * 2 * 0.25),
+        # One worker: its own three requests take longer than the two at the busiest server.
+        (Nic.PER_TASK, [(1, 0), (0, 1), (0, 1)], 2 * 4 / 2 + 3 * 0.25),
+        # Two parameter servers on one interface serve the three requests of two workers.
+        (Nic.PER_SERVER, [(2, 0), (0, 2)], 2 * 8 / 2 + 2 * 3 * 0.25),
+        (Nic.PER_LINK, [(2, 0), (0, 2)], 4 / 2 + 2 * 0.25),
+    ],
+)
+def test_a_request_takes_time_on_both_sides(nic: Nic, placement: Placement, one_way_s: float) -> None:
+    blocks = BlockProfile(lists=((2, 3, 1),), of_job=np.array([0]))  # 3 and 3 parameters
+    loads = DealtLoads(blocks, BlockRule.TENSORFLOW, Streams(0))
+    truth = placement_truth(profile(), np.ones(3), nic, loads=loads, request_s=0.25)
+    workers = sum(w for w, _ in placement)
+    rate = truth.samples_per_s(ONE, rows(placement))
+    assert rate == pytest.approx(100 / (10 / workers + 2 * one_way_s))
+
+
+def test_equal_slices_are_one_request_to_each_parameter_server() -> None:
+    # Apart, a worker passes two slices of 2 s with 0.25 s each, the parameter servers one.
+    truth = placement_truth(profile(), np.ones(3), request_s=0.25)
+    rate = truth.samples_per_s(ONE, rows([(1, 0), (0, 1), (0, 1)]))
+    assert rate == pytest.approx(100 / (10 + 2 * (2 * 2 + 2 * 0.25)))
+
+
 def test_a_giant_block_in_turn_makes_more_parameter_servers_useless() -> None:
     """All on one of p: that one has p times the average, and transfers take as long as with one."""
     giant = BlockProfile(lists=((10**7,),), of_job=np.array([0]))
-    truth = placement_truth(profile(), np.ones(8), skew=ServerSkew(giant, BlockRule.TENSORFLOW, Streams(0)))
+    truth = placement_truth(profile(), np.ones(8), loads=DealtLoads(giant, BlockRule.TENSORFLOW, Streams(0)))
     one, four = rows([(4, 0), (0, 1)]), rows([(4, 0), (0, 1), (0, 1), (0, 1), (0, 1)])
     assert truth.samples_per_s(ONE, four) == truth.samples_per_s(ONE, one)
     even = placement_truth(profile(), np.ones(8))
@@ -112,7 +141,7 @@ def test_the_mean_counts_the_time_of_training_and_the_jobs_that_count() -> None:
 
 
 def test_trial_runs_and_observed_speeds_are_those_of_the_dealt_out_blocks() -> None:
-    """Each task alone on a server: 5 + 2 x 1.5 x 2 x 4 / 2 seconds; on one server 5 + 2 x 1.5 x 0.4."""
+    """Two and two, apart: 5 + 2 x 1.5 x 2 x 4 / 2 seconds; on one server 5 + 2 x 1.5 x 0.4."""
     seen: list[float] = []
 
     def decide(view: View) -> Decision:
@@ -125,8 +154,8 @@ def test_trial_runs_and_observed_speeds_are_those_of_the_dealt_out_blocks() -> N
     world = with_blocks(elastic_world([0], [profile()], [4]), THREE_AND_ONE, IN_TURN, [4])
     policy = scripted(decide, elastic=True, sight=frozenset({"training_speed"}))
     simulation = Simulation(world, policy)
-    two = np.array([2])
-    assert simulation.world.trial_speed(ONE, two, two) == pytest.approx(100 / (5 + 12))
+    apart = rows([(1, 0), (1, 0), (0, 1), (0, 1)])
+    assert simulation.world.trial_speed(ONE, apart) == pytest.approx(100 / (5 + 12))
     run_world(world, policy)
     assert seen[0] == pytest.approx(100 / 6.2)
 
@@ -141,6 +170,31 @@ def uneven(training: Sequence[TrainingProfile], rule: str, blocks: BlockProfile 
 
 
 JOBS = [profile(num_workers=2, num_ps=2, gradient_mb=20 + 5 * i) for i in range(8)]
+
+
+@pytest.mark.parametrize("policy", ["optimus", "drf", "tetris", "dorm"])
+def test_the_rule_of_a_policy_comes_before_that_of_the_world(policy: str) -> None:
+    params: dict[str, object] = {"remaining": "known"} if policy == "optimus" else {}
+
+    def finish_s(of_world: str, of_policy: str) -> list[float]:
+        chosen = create_policy(policy, {**params, "parameter_blocks": of_policy})
+        return run_world(uneven(JOBS[:4], of_world), chosen).jobs["finish_s"].to_list()
+
+    in_turn, even = finish_s("tensorflow", "world"), finish_s("even", "world")
+    assert in_turn != even
+    assert finish_s("even", "tensorflow") == in_turn
+    assert finish_s("tensorflow", "even") == even
+
+
+def test_blocks_that_a_policy_deals_out_must_be_there() -> None:
+    drf = create_policy("drf", {"parameter_blocks": "paa"})
+    with pytest.raises(InvalidScenarioError, match="parameter_blocks=paa: the workload does not say"):
+        run_world(elastic_world([0], [profile()], [4], {"slot_s": 20}), drf)
+    world = with_blocks(
+        elastic_world([0], [profile()], [4]), THREE_AND_ONE, {"truth": "pd_ors", "slot_s": 20}, [4]
+    )
+    with pytest.raises(InvalidScenarioError, match="parameter_blocks=paa: is about parameter servers under"):
+        run_world(world, drf)
 
 
 @pytest.mark.parametrize("policy", ["optimus", "drf", "srtf"])

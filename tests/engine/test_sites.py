@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ray_sim.engine.asking import Query
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.fleet import Fleet, LocalFleet
 from ray_sim.engine.holdings import State
 from ray_sim.engine.simulation import Simulation
-from ray_sim.engine.site import Commands, Site, SiteFacts
+from ray_sim.engine.sites.fleet import Fleet, LocalFleet
+from ray_sim.engine.sites.site import Commands, Site, SiteFacts
+from ray_sim.engine.sites.site_queries import Query
 from ray_sim.engine.world import World
 from ray_sim.kernels.chunks import COMPLETE, RUN, SERVE
 from ray_sim.model.errors import InvalidScenarioError, RunFailedError
@@ -24,11 +24,12 @@ from ray_sim.model.result import RunResult
 from ray_sim.model.units import NEVER_US, IntArray
 from ray_sim.policies.registry import create_policy
 from tests.chunk_worlds import ChunkJob, Server, chunk_world
+from tests.proofs import instances
 from tests.random_worlds import job_lists, policies, server_changes, worlds
 from tests.toys import Dealer, Impatient, Turns, WorkersTruth, chunked, world_with
 from tests.worlds import Job, changes_of, fingerprint, replay, world_of
 
-few = settings(max_examples=60)
+few = settings(max_examples=instances(60))
 
 CHUNK_POLICIES = ("chunk_fifo", "chunk_spt", "a_online")
 
@@ -154,7 +155,7 @@ def test_a_run_stopped_anywhere_goes_on_alike_from_its_state(case: Case, stop: i
     assert fingerprint(run_in_two(world, new, sites, stop)) == whole
 
 
-@settings(max_examples=20)
+@settings(max_examples=instances(20))
 @given(case=other_worlds(), sites=st.integers(1, 3))
 def test_sites_that_travel_as_bytes_between_any_two_requests_change_nothing(case: Case, sites: int) -> None:
     world, new = case

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ray_sim.engine.contract import Wake
 from ray_sim.engine.decision import Decision
+from ray_sim.engine.run import run_world
 from ray_sim.engine.view import View
+from ray_sim.engine.wake import Wake
 from ray_sim.model.errors import InvalidScenarioError
+from ray_sim.model.units import US_PER_S
 from tests.scripted import EVENTS, Decide, scripted
 from tests.worlds import Job, replay, times_of, world_of
 
@@ -110,3 +112,22 @@ def test_waking_on_arrivals_only_leaves_completions_for_the_next_arrival() -> No
     world = world_of([Job(0, 1, 2), Job(5, 1, 2)], [4])
     replay(world, scripted(noting(asked, start_all), wake=Wake.ARRIVAL))
     assert asked == [0, 5]
+
+
+@pytest.mark.parametrize("asks", ["review", "slot"])
+def test_a_policy_that_only_asks_again_is_stalled_after_ten_thousand_times(asks: str) -> None:
+    asked = []
+
+    def decide(view: View) -> Decision:
+        asked.append(view.now_us)
+        if len(asked) == 5_000:
+            return Decision.of({0: [(0, 0, 1)]})  # counts anew from its end on
+        return Decision(review_us=view.now_us + US_PER_S) if asks == "review" else Decision()
+
+    wake = EVENTS | Wake.SLOT if asks == "slot" else EVENTS
+    policy = scripted(decide, wake=wake)
+    world = world_of([Job(0, 1, 10), Job(0, 1, 10)], [1], params={"slot_s": 1.0})
+    jobs = run_world(world, policy).jobs
+    assert jobs["status"].to_list() == ["completed", "unfinished"]
+    assert jobs["reason"].to_list() == [None, "stalled"]
+    assert 15_000 <= len(asked) <= 15_020

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ray_sim.engine.contract import Wake
 from ray_sim.engine.decision import Decision
+from ray_sim.engine.wake import Wake
 from ray_sim.kernels.arrays import PARAMETER_SERVER, WORKER, Shop
 from ray_sim.model.job import TrainingProfile
 from ray_sim.model.training_truth import pd_ors_truth, placement_truth

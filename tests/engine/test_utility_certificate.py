@@ -19,9 +19,10 @@ from ray_sim.model.streams import Streams
 from ray_sim.policies.contract_elastic import busy_elastic, failing_elastic
 from ray_sim.policies.registry import create_policy, policy_class, policy_classes
 from ray_sim.reports.tables import RunRow, run_table, summary_rows
-from ray_sim.solvers.utility_bounds import price_bound, server_price_bound, utility_bounds
+from ray_sim.solvers.utility_bounds import price_bound, utility_bounds
 from tests.best_utility import best_utility, slot_claims, slot_jobs, tiny_world
 from tests.elastic_worlds import elastic_world
+from tests.proofs import instances
 from tests.training import profile
 from tests.worlds import Job, cluster_of, job_table, world_of
 
@@ -216,26 +217,21 @@ def _is_never_beaten(seeds: range) -> int:
         assert found.u3 is not None
         assert best <= min(found.u1, found.u2, found.u3), seed
         tight += found.bound <= best * (1 + ROUNDED)
-        claims, tasks = slot_claims(jobs, capacity)
+        claims = slot_claims(jobs, capacity)
         of_slots = utility_bounds(claims)
         assert of_slots.u3 is not None
         assert best <= min(of_slots.u1, of_slots.u2, of_slots.u3), seed
         assert found.u1 <= of_slots.u1 * (1 + ROUNDED), seed
         draw = Streams(seed).generator("prices")
         scale = 10.0 ** draw.uniform(-6, -2)
-        prices = scale * draw.uniform(0, 1, (len(claims.offer), *capacity.shape))
-        assert best <= server_price_bound(claims, tasks, capacity, prices), seed
-        assert best <= price_bound(claims, prices[:, 0]), seed
+        prices = scale * draw.uniform(0, 1, claims.offer.shape)
+        assert best <= price_bound(claims, prices), seed
     return tight
 
 
 def test_the_best_schedule_earns_no_more_than_any_bound() -> None:
-    assert _is_never_beaten(range(60)) > 30
-
-
-@pytest.mark.slow
-def test_the_best_schedule_earns_no_more_than_any_bound_in_ten_thousand_instances() -> None:
-    assert _is_never_beaten(range(60, 10_000)) > 5000
+    tried = instances(10_000)
+    assert _is_never_beaten(range(tried)) > tried / 2
 
 
 @pytest.mark.parametrize("seed", range(3))

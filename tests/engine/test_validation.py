@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -167,6 +168,34 @@ def test_counts_whose_demand_would_overflow_are_refused() -> None:
         simulation = Simulation(replace(rigid, elastic=True), scripted(lambda view: Decision()))
         assert simulation.advance() is not None
         assert "job J1 on server s0" in refused(simulation, Decision.of({J1: [(0, 0, count)]}))
+
+
+@pytest.mark.parametrize(
+    ("holdings", "text"),
+    [
+        ({J1 + 0.9: [(0, 0, 1)]}, r"found job 0.9 \(float\)"),
+        ({J1: [(0.9, 0, 1)]}, r"found server 0.9 \(float\) in row \(0.9, 0, 1\)"),
+        ({J1: [(0, 0, 1.0)]}, r"found count 1.0 \(float\)"),
+        ({J1: [(0, True, 1)]}, r"found role True \(bool\)"),
+        ({J1: [(0, 0, 2**63)]}, "found count 9223372036854775808"),
+        ({J1: [(0, 0)]}, r"found row \(0, 0\) \(tuple\) of job 0"),
+        ({J1: None}, r"found None \(NoneType\) for job 0"),
+        ({J1: [7]}, r"found row 7 \(int\) of job 0"),
+        ({"J1": []}, r"found job 'J1' \(str\)"),
+        ([J1], "found list"),
+    ],
+)
+def test_holdings_that_are_not_of_whole_numbers_are_refused_by_their_row(holdings: Any, text: str) -> None:
+    with pytest.raises(InfeasibleDecisionError, match=rf"whole numbers, {text}"):
+        Decision.of(holdings)
+
+
+def test_holdings_may_be_whole_numbers_of_numpy() -> None:
+    one, other = np.int32(1), np.array([[0, 0, 2]])
+    holdings: Any = {one: [(one, np.uint8(0), one)], np.int64(0): other}
+    changes = Decision.of(holdings).changes
+    assert changes is not None
+    assert (changes.job.tolist(), changes.server.tolist(), changes.tasks.tolist()) == ([0, 1], [0, 1], [2, 1])
 
 
 @st.composite

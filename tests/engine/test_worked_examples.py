@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ray_sim.engine.run import Loop
 from ray_sim.kernels.placement import RULE_NAMES
+from tests.proofs import instances
 from tests.worlds import HOUR, Job, column_of, events_of, replay, times_of, world_of
 
 LOOPS = cast("tuple[Loop, ...]", ("auto", "general"))
@@ -48,7 +49,7 @@ def test_fifo_in_the_same_example(loop: Loop) -> None:
     assert jct == {"J1": 5 * HOUR, "J2": 7 * HOUR, "J3": 10 * HOUR}
 
 
-@settings(max_examples=40)
+@settings(max_examples=instances(40))
 @given(
     jobs=st.lists(st.tuples(st.integers(0, 5_000_000), st.integers(0, 3_000_000)), min_size=1, max_size=20),
     gpus=st.lists(st.integers(1, 8).map(float), min_size=1, max_size=4),

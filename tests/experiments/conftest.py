@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from workloads.store import write_workload
-from workloads.synth import synth
+from workloads.synthetic.synth import synth
 
 CLUSTER = """
 name: two-by-four

@@ -12,7 +12,7 @@ import pytest
 from ray_sim import simulate
 from ray_sim.cli import main
 from ray_sim.experiments.availability_file import draw_failures, read_availability, write_failures
-from ray_sim.model.errors import InvalidClusterError
+from ray_sim.model.errors import InvalidClusterError, InvalidScenarioError
 from tests.worlds import cluster_of
 
 CLUSTER = cluster_of([1, 1])
@@ -43,6 +43,7 @@ def test_a_server_whose_first_event_adds_it_is_not_there_before(tmp_path: Path) 
     [
         (["3,s9,fail"], "line 2: server: the cluster has no 's9'; its servers are s0, s1"),
         (["x,s0,fail"], "line 2: time_s: must be a number from 0 to 68719476736, got 'x'"),
+        (["1_0,s0,fail"], "line 2: time_s: must be a number"),
         (["-1,s0,fail"], "line 2: time_s: must be a number"),
         (["nan,s0,fail"], "line 2: time_s: must be a number"),
         (["1,s0,explode"], "line 2: event: must be one of add, repair, remove, fail, got 'explode'"),
@@ -169,3 +170,9 @@ def test_impossible_draws_are_refused(
     } | change
     assert main(["failures", "toy", *[text for pair in options.items() for text in pair]]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_more_failures_than_can_be_drawn_are_refused() -> None:
+    # 1 server, 2^36 s / (1 s + 1 s): 3.4e10 failures.
+    with pytest.raises(InvalidScenarioError, match=r"--mtbf-s 1 --repair-s 1: about 3\.44e\+10 failures"):
+        draw_failures(cluster_of([1]), 1, 1, 0, 2**36, seed=0)

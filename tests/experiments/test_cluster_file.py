@@ -285,7 +285,7 @@ def test_every_problem_is_reported_at_once_with_its_path(tmp_path: Path) -> None
     """
     assert problems(tmp_path, text) == [
         "name: must not be empty, got ''",
-        "gpu_types.V100.speed: must be > 0, got -1",
+        "gpu_types.V100.speed: must be >= 1e-06, got -1",
         "gpu_types.T4.sped: unknown key",
         "servers[1].gpus: is missing",
         "servers[2].count: must be >= 1, got 0",

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.experiments.cluster_summary import describe_cluster
+from tests.worlds import DOWN, UP, availability, cluster_of
 
 
 def test_rows_of_an_edge_cloud_cluster() -> None:
@@ -36,3 +38,14 @@ def test_the_dictionary_survives_json() -> None:
         "ed69ec": 8.0,
         "103959": 8.0,
     }
+
+
+def test_servers_that_come_and_go_are_counted() -> None:
+    # s0 fails and is repaired, s1 is added later, s2 is always there.
+    changes = availability([(5.0, 0, DOWN), (6.0, 1, UP), (7.0, 0, UP)])
+    rows = dict(describe_cluster(replace(cluster_of([1, 1, 1]), availability=changes)).rows())
+    assert (rows["servers"], rows["servers that come and go"], rows["servers there at first"]) == (
+        "3",
+        "2",
+        "2",
+    )

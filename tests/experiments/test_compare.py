@@ -62,6 +62,14 @@ def test_a_sweep_is_compared_over_its_seeds(tmp_path: Path, capsys: pytest.Captu
     assert told == _answer(capsys, *reversed(stores), "--baseline", "fifo", "--by", "size", "--by", "load")
     assert told["runs"] == 24  # fifo is in both sweeps and counts once
     assert len(told["missing"]) == 8  # the broken policy's
+    reports: list[tuple[int, int, str]] = []
+    compare_results(stores, by=["size"], progress=lambda *report: reports.append(report))
+    one, two = sorted(stores)  # each has the 16 runs of two policies; fifo's 8 of the second are the first's
+    steps = [(f"runs of {one}", 16), (f"runs of {two}", 16), ("jobs of runs", 24)]
+    for step, total in steps:
+        assert [report[:2] for report in reports if report[2] == step] == [
+            (done, total) for done in range(1, total + 1)
+        ]
     (group,) = told["groups"]
     assert (group["workload"], group["cluster"], group["setting"]) == ("week/days", "small.yaml", "")
     compared = {each["policy"]: each for each in group["comparison"]["policies"]}
@@ -105,6 +113,24 @@ def test_two_runs_are_compared_job_by_job_and_n_is_1(
     printed = capsys.readouterr().out
     assert "n = 1: a difference without an interval and without a test" in printed
     assert "job by job" in printed
+
+
+def test_too_few_seeds_and_the_cover_of_their_intervals_are_said(
+    two_runs: tuple[str, str], at_desk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    drawn = [_simulate(tmp_path / seed, "mine:Lottery", "--seed", seed) for seed in "012"]
+    capsys.readouterr()
+    assert main(["compare", two_runs[1], *drawn, "--baseline", "sjf"]) == 0
+    printed = capsys.readouterr().out
+    assert "too few seeds: 6 needed" in printed
+    assert "intervals over 3 seeds hold the true value in 95 % of cases if differences are normal" in printed
+    assert "log-normal 84 %" in printed
+    told = _answer(capsys, two_runs[1], *drawn, "--baseline", "sjf")
+    assert told["cover"] == {
+        "seeds": 3,
+        "percent": {"exponential": 89, "log-normal": 84, "Pareto, tail index 2.5": 80},
+    }
+    assert _answer(capsys, *two_runs)["cover"] is None
 
 
 @pytest.mark.parametrize(
@@ -199,5 +225,5 @@ def test_the_classes_of_trimmed_runs_hold_the_jobs_that_count(at_desk: Path, tmp
 def test_a_damaged_table_is_named(two_runs: tuple[str, str], at_desk: Path, tmp_path: Path) -> None:
     srtf = _simulate(tmp_path / "srtf", "srtf")
     (tmp_path / "srtf" / "jobs.parquet").write_bytes(b"PAR1")
-    with pytest.raises(InvalidInputError, match=r"srtf/jobs.parquet: damaged"):
+    with pytest.raises(InvalidInputError, match=r"srtf/jobs.parquet: changed since it was written"):
         compare_results([two_runs[0], srtf])

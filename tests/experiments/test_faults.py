@@ -20,7 +20,7 @@ import yaml
 from mlflow import MlflowClient
 
 from benchmarks import crash
-from benchmarks.processes import descendants, still_running
+from benchmarks.processes import command, descendants, still_running
 from ray_sim.experiments.store import ResultStore
 from ray_sim.experiments.sweep import run_sweep
 from ray_sim.experiments.tracking import HASH_TAG, log_store
@@ -33,18 +33,11 @@ REPOSITORY = Path(__file__).parents[2]
 
 def _end_agents_after_runs(processes: dict[int, int]) -> None:
     """Wait until no run goes on, and end Ray's agents: they take a minute to notice by themselves."""
-    agents = {pid: started for pid, started in processes.items() if "Agent" in _command(pid)}
+    agents = {pid: started for pid, started in processes.items() if "Agent" in command(pid)}
     others = {pid: started for pid, started in processes.items() if pid not in agents}
     until(lambda: not still_running(others), "Ray has ended with its driver")
     for pid in still_running(agents):
         os.kill(pid, signal.SIGKILL)
-
-
-def _command(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text()
-    except OSError:
-        return ""  # it has ended
 
 
 @pytest.fixture
@@ -69,9 +62,9 @@ def _environment() -> dict[str, str]:
 
 def _sweep(directory: Path, *options: str) -> subprocess.Popen[str]:
     """A sweep of one configuration at a time, in its own process group as in a terminal."""
-    command = ["-m", "ray_sim.cli", "sweep", "sweep.yaml", "-o", "store", "--max-in-flight", "1", *options]
+    arguments = ["sweep", "sweep.yaml", "-o", "store", "--max-in-flight", "1", *options]
     return subprocess.Popen(
-        [sys.executable, *command],
+        [sys.executable, "-m", "ray_sim.cli", *arguments],
         cwd=directory,
         env=_environment(),
         stdout=subprocess.PIPE,
@@ -93,7 +86,8 @@ def _logged(directory: Path) -> list[str]:
     ("send", "number", "code"),
     [
         (os.killpg, signal.SIGINT, 130),  # what a terminal does with Ctrl-C
-        (os.kill, signal.SIGTERM, 143),  # what `kill` does; of a whole group it would end Ray's daemons too
+        # What `kill` does; of a whole group it would end Ray's daemons too.
+        pytest.param(os.kill, signal.SIGTERM, 143, marks=pytest.mark.long),
     ],
 )
 def test_a_signal_keeps_and_logs_what_is_done_and_ends_ray(
@@ -118,6 +112,29 @@ def test_a_signal_keeps_and_logs_what_is_done_and_ends_ray(
     assert _logged(own_desk) == ["fifo", "mine:Waiting", "sjf"]
 
 
+@pytest.mark.long
+def test_the_death_of_its_ray_leaves_configurations_missing_and_none_failed(own_desk: Path) -> None:
+    driver = _sweep(own_desk)
+    until((own_desk / "waiting").exists, "the second configuration runs")
+    processes = descendants(driver.pid)
+    raylet = next(pid for pid in processes if "raylet/raylet" in command(pid).partition(" ")[0])
+    os.kill(raylet, signal.SIGKILL)
+    output, errors = driver.communicate(timeout=PATIENCE_S)
+    assert driver.returncode == 1, errors
+    assert "stopped: Ray's process raylet has died" in errors
+    assert "failed: " not in errors
+    assert "Traceback" not in errors
+    assert "1 of 3" in output
+    assert "2; go on with the same command and --resume" in output
+    assert _logged(own_desk) == ["fifo"]
+    (own_desk / "go").touch()
+    resumed = _sweep(own_desk, "--resume", "--json")
+    report = json.loads(resumed.communicate()[0])
+    assert (resumed.returncode, report["resumed"], report["missing"]) == (0, 1, 0)
+    _end_agents_after_runs(processes)
+
+
+@pytest.mark.long
 def test_a_second_ctrl_c_ends_at_once(own_desk: Path) -> None:
     driver = _sweep(own_desk)
     until((own_desk / "waiting").exists, "the second configuration runs")
@@ -151,6 +168,7 @@ print("CODES", first, second)
 """
 
 
+@pytest.mark.long
 def test_a_full_disk_stops_the_sweep_with_all_results_whole_and_resume_completes_it(own_desk: Path) -> None:
     isolated = ["unshare", "--mount", "--map-root-user"]
     probe = [*isolated, "mount", "-t", "tmpfs", "tmpfs", str(own_desk)]
@@ -224,6 +242,7 @@ def test_what_a_server_missed_is_logged_later_and_once(
     assert (second.created, second.present) == (0, 2)
 
 
+@pytest.mark.long
 def test_a_sweep_killed_at_a_random_moment_and_resumed_is_like_one_left_alone() -> None:
     sweep = {**crash.SWEEP, "policies": ["fifo", "las"], "seeds": {"count": 4}}
     findings = crash.run(kills=1, seed=3, sweep=sweep)
@@ -232,6 +251,7 @@ def test_a_sweep_killed_at_a_random_moment_and_resumed_is_like_one_left_alone() 
     assert [row for row in findings.rows if row.result == "FAILED"] == []
 
 
+@pytest.mark.long
 def test_workers_that_outlive_their_driver_leave_a_sound_store(own_desk: Path) -> None:
     driver = _sweep(own_desk)
     until((own_desk / "waiting").exists, "the second configuration runs")

@@ -23,7 +23,7 @@ from ray_sim.job import PROJECT
 from tests.patience import until
 from tests.ray_nodes import REPOSITORY, environment, free_ports, kernel_cache, ray_command
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow]
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.long]
 
 IP = "127.0.0.7"
 SSH_PORT = 22

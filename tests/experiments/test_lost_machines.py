@@ -30,7 +30,7 @@ from ray_sim.experiments.store import ResultStore
 from tests.patience import until
 from tests.ray_nodes import KEEP_ALIVE, QUICK_TO_NOTICE, REPOSITORY, Cluster, head, kill, worker
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow]
+pytestmark = [pytest.mark.ray, pytest.mark.slow, pytest.mark.long]
 
 WORKLOAD = {"synth": {"profile": "philly", "jobs": 20}}
 SEEDS = 6
@@ -50,12 +50,12 @@ from ray_sim.policies.fifo import Fifo
 class Patient(Fifo):
     name = "patient"
 
-    def start(self, world, streams):
+    def order(self, world):
         here = Path(__file__).parent
         (here / "running" / str(os.getpid())).touch()
         while not (here / "go").exists():
             time.sleep(0.01)
-        super().start(world, streams)
+        return super().order(world)
 
 
 class Halfway(Fifo):
@@ -155,10 +155,14 @@ def _lose_a_fleet(
         lambda: (desk / "running" / "half").exists() or driver.poll() is not None,
         "half of the jobs have come",
     )
-    until(
-        lambda: any(name_of(pid).startswith("ray::SiteActor") for pid in descendants(node)),
-        "the machine has a site",
-    )
+    names: list[str] = []
+
+    def has_site_or_is_gone() -> bool:
+        names[:] = map(name_of, descendants(node))
+        return not names or any(name.startswith("ray::SiteActor") for name in names)
+
+    until(has_site_or_is_gone, "the machine has a site")
+    assert names, (desk / "worker.log").read_text()
     lose()
     lost_at = time.monotonic()
     (desk / "go").touch()

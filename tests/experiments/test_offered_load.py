@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ray_sim.engine.world import World
-from ray_sim.experiments.offered_load import MAX_PERIODS, never_fits, offered_load
-from tests.random_worlds import worlds
-from tests.worlds import HOUR, Job, cluster_of, job_table, replay
+from ray_sim.experiments.offered_load import MAX_PERIODS, Backlog, ResourceLoad, never_fits, offered_load
+from tests.proofs import instances
+from tests.random_worlds import server_changes, worlds
+from tests.worlds import DOWN, HOUR, UP, Job, availability, cluster_of, job_table, replay
 
 DAY = 24 * HOUR
+
+
+def backlog_of(load: ResourceLoad) -> Backlog:
+    assert load.backlog is not None
+    return load.backlog
 
 
 def test_load_and_backlog_of_four_jobs() -> None:
@@ -43,12 +52,12 @@ def test_load_and_backlog_of_four_jobs() -> None:
     assert (gpu.peak_hour_s, gpu.peak_hour_load) == pytest.approx((HOUR, 20))
     assert (cpu.peak_hour_s, cpu.peak_hour_load) == pytest.approx((HOUR, 10))
     # Unfinished: 40 at 0 h; 32 + 160 = 192 at 1 h; 0 at 25 h, plus 2; 0 at 30 h, plus 40.
-    assert gpu.backlog.most_h == pytest.approx(192)
-    assert gpu.backlog.most_at_s == HOUR
-    assert gpu.backlog.at_last_submission_h == pytest.approx(40)
-    assert gpu.backlog.drain_h == pytest.approx(5)
+    assert backlog_of(gpu).most_h == pytest.approx(192)
+    assert backlog_of(gpu).most_at_s == HOUR
+    assert backlog_of(gpu).at_last_submission_h == pytest.approx(40)
+    assert backlog_of(gpu).drain_h == pytest.approx(5)
     # At 24 h: 192 - 23 x 8 = 8.
-    assert gpu.backlog.by_period_h == pytest.approx([8, 40])
+    assert backlog_of(gpu).by_period_h == pytest.approx([8, 40])
     assert whole.worst == ("gpu", gpu)
     assert whole.overload == ("gpu", gpu)
 
@@ -62,7 +71,7 @@ def test_jobs_that_never_fit_are_counted_and_are_no_load() -> None:
     assert found.overload is None
 
 
-@settings(max_examples=100)
+@settings(max_examples=instances(100))
 @given(world=worlds())
 def test_what_never_fits_is_what_the_engine_refuses_under_pooled_placement(world: World) -> None:
     # Pooled placement refuses nothing that the empty servers could hold.
@@ -84,7 +93,7 @@ def test_every_vc_has_its_own_jobs_servers_and_load() -> None:
     # vc b: 150 GPU-seconds on 5 GPUs. It has no job at the end.
     assert (b.servers, b.jobs, b.never_fit) == (2, 1, 0)
     assert b.resources["gpu"].offered_load == pytest.approx(0.3)
-    assert b.resources["gpu"].backlog.at_last_submission_h == 0
+    assert backlog_of(b.resources["gpu"]).at_last_submission_h == 0
     assert found.outside_vcs == 2
     assert found.whole.never_fit == 0
 
@@ -96,7 +105,11 @@ def test_vcs_count_only_where_a_replay_can_be_divided_by_them() -> None:
     divided = offered_load(table, cluster_of([1, 1, 1], vc=["a", "b", "idle"])).vcs
     assert divided is not None
     idle = divided["idle"]
-    assert (idle.jobs, idle.resources["gpu"].offered_load, idle.resources["gpu"].backlog.most_h) == (0, 0, 0)
+    assert (idle.jobs, idle.resources["gpu"].offered_load, backlog_of(idle.resources["gpu"]).most_h) == (
+        0,
+        0,
+        0,
+    )
 
 
 def test_a_fast_server_does_more_in_the_same_time() -> None:
@@ -107,11 +120,85 @@ def test_a_fast_server_does_more_in_the_same_time() -> None:
     assert gpu.offered_load == pytest.approx(200 / 400)
 
 
+def test_a_server_that_is_not_there_does_nothing() -> None:
+    # Two servers of 4 GPUs over 10 h, one of them gone from 0 h to 5 h and from 9 h on: 4 x 10 + 4 x 4
+    # GPU-hours, 5.6 GPUs on average. Jobs of 4 GPUs: 5 h at 0 h, 3 h at 1 h, 1 h at 10 h.
+    jobs = [Job(0, 4, 5 * HOUR), Job(HOUR, 4, 3 * HOUR), Job(10 * HOUR, 4, HOUR)]
+    gone = availability([(0.0, 0, DOWN), (5.0 * HOUR, 0, UP), (9.0 * HOUR, 0, DOWN)])
+    cluster = replace(cluster_of([4, 4]), availability=gone)
+    gpu = offered_load(job_table(jobs), cluster).whole.resources["gpu"]
+    assert (gpu.capacity, gpu.mean_capacity) == pytest.approx((8, 5.6))
+    assert gpu.offered_load == pytest.approx(36 / 56)
+    # The day has 4 x 24 GPU-hours of the one and 4 x 4 of the other; the first hour has 4.
+    assert gpu.by_period == pytest.approx([36 / 112])
+    assert (gpu.peak_hour_s, gpu.peak_hour_load) == pytest.approx((0, 20 / 4))
+    # 20 at 0 h; 16 + 12 at 1 h; 12 at 5 h; none at 6.5 h; 4 at 10 h, an hour of the server that is there.
+    assert (backlog_of(gpu).most_h, backlog_of(gpu).at_last_submission_h) == pytest.approx((28, 4))
+    assert backlog_of(gpu).drain_h == pytest.approx(1)
+
+
+def test_a_resource_that_is_gone_has_no_load_and_what_never_comes_back_drains_nothing() -> None:
+    jobs = [Job(0, 1, HOUR), Job(2 * DAY, 1, HOUR)]
+    gone = availability([(0.5 * HOUR, 0, DOWN)])
+    gpu = offered_load(job_table(jobs), replace(cluster_of([1]), availability=gone)).whole.resources["gpu"]
+    # Half a GPU-hour in two days; the second day has none. 0.5 + 1 hours are left for ever.
+    assert gpu.by_period == [pytest.approx(2), None, None]
+    assert backlog_of(gpu).at_last_submission_h == pytest.approx(1.5)
+    assert backlog_of(gpu).drain_h is None
+    assert gpu.overloaded
+
+
+@settings(max_examples=instances(60))
+@given(data=st.data(), gpus=st.lists(st.integers(1, 4), min_size=1, max_size=3))
+def test_it_is_what_is_counted_second_by_second(data: st.DataObject, gpus: list[int]) -> None:
+    size = st.integers(1, sum(gpus))
+    jobs = data.draw(
+        st.lists(st.tuples(st.integers(0, 60), size, st.integers(0, 30)), min_size=2, max_size=9)
+    )
+    changes = data.draw(server_changes(len(gpus)))
+    seconds = [(round(time_s), server, up) for time_s, server, up in changes]
+    first, last = min(job[0] for job in jobs), max(job[0] for job in jobs)
+    there = {
+        server: next((not up for _, s, up in seconds if s == server), True) for server in range(len(gpus))
+    }
+    left, able, most = 0, 0, 0
+    for now in range(last + 1):
+        there |= {server: up for time, server, up in seconds if time == now}
+        left += sum(gpu * run for submit, gpu, run in jobs if submit == now)
+        most = max(most, left)
+        if first <= now < last:
+            able += (rate := sum(gpu for server, gpu in enumerate(gpus) if there[server]))
+            left = max(0, left - rate)
+    cluster = cluster_of([float(gpu) for gpu in gpus])
+    whole_s = availability([(float(time), server, up) for time, server, up in seconds])
+    table = job_table([Job(float(submit), float(gpu), float(run)) for submit, gpu, run in jobs])
+    load = offered_load(table, replace(cluster, availability=whole_s)).whole.resources["gpu"]
+    work = sum(gpu * run for _, gpu, run in jobs)
+    assert load.offered_load == (pytest.approx(work / able) if able else None)
+    assert backlog_of(load).at_last_submission_h * HOUR == pytest.approx(left)
+    assert backlog_of(load).most_h * HOUR == pytest.approx(most)
+    if last > first:
+        assert load.mean_capacity == pytest.approx(able / (last - first))
+
+
+def test_nothing_is_said_to_be_unfinished_of_jobs_that_may_train_otherwise() -> None:
+    whole = ("chunks", "epochs", "minibatches_per_chunk")
+    others = ("minibatch_s", "gradient_mb", "bandwidth_mbps", "upload_edge_s", "upload_cloud_s")
+    columns: dict[str, list[object]] = {name: [4, 4] for name in whole}
+    columns |= {name: [0.5, 0.5] for name in others}
+    table = job_table([Job(0, 1, 10 * HOUR), Job(HOUR, 1, HOUR)], columns=columns)
+    assert table.chunk_profile is not None
+    found = offered_load(table, cluster_of([1]))
+    gpu = found.whole.resources["gpu"]
+    assert (found.whole_jobs, gpu.offered_load, gpu.backlog) == (False, 11, None)
+    assert found.whole.overload is None
+
+
 def test_without_span_or_resource_there_is_no_load() -> None:
     at_once = offered_load(job_table([Job(0, 1, HOUR), Job(0, 2, HOUR)]), cluster_of([4])).whole
     gpu = at_once.resources["gpu"]
     assert gpu.offered_load is None
-    assert gpu.backlog.at_last_submission_h == pytest.approx(3)
+    assert backlog_of(gpu).at_last_submission_h == pytest.approx(3)
     assert gpu.by_period == pytest.approx([3 / 96])
     assert at_once.worst is None
     none = offered_load(job_table([Job(0, 1, 10), Job(10, 0, 10)]), cluster_of([0])).whole

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -44,7 +43,7 @@ def run(tmp_path: Path) -> Path:
 def sweep(tmp_path: Path) -> Path:
     """Results of a sweep of two policies done, one failed, one not yet run."""
     entries = [
-        Entry(pair * 32, "week/days", "edge", "", policy, 0)
+        Entry(pair * 32, "week/days", "edge", "", policy, 0, pair * 32)
         for pair, policy in (("ab", "fifo"), ("cd", "sjf"), ("ef", "mine:Broken"), ("01", "las"))
     ]
     store = ResultStore(tmp_path / "sweep")
@@ -105,11 +104,12 @@ def test_an_output_that_cannot_be_is_refused_before_the_results_are_read(tmp_pat
 
 
 def test_a_failure_leaves_an_older_report_alone(run: Path, tmp_path: Path) -> None:
-    (tmp_path / "report.html").write_text("older")
+    write_report(run, tmp_path / "report.html")
+    older = (tmp_path / "report.html").read_bytes()
     (run / "jobs.parquet").write_bytes(b"not Parquet")
     with pytest.raises(InvalidInputError, match=r"jobs.parquet: changed since it was written"):
         write_report(run, tmp_path / "report.html")
-    assert (tmp_path / "report.html").read_text() == "older"
+    assert (tmp_path / "report.html").read_bytes() == older
     assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "run"]
 
 
@@ -119,9 +119,9 @@ def test_a_damaged_run_of_a_sweep_is_named(sweep: Path, tmp_path: Path) -> None:
         write_report(sweep, tmp_path / "report.html")
 
 
-def test_a_manifest_that_lost_a_key_is_named(run: Path, tmp_path: Path) -> None:
-    content = json.loads((run / "manifest.json").read_text())
-    del content["inputs"]["cluster"]
-    (run / "manifest.json").write_text(json.dumps(content))
+def test_a_manifest_without_a_key_of_the_report_is_named(tmp_path: Path) -> None:
+    manifest = _manifest("ab" * 32, "las")
+    manifest["inputs"] = {"workload": {"path": "week.parquet"}, "cluster_sha256": "22" * 32}
+    write_files(tmp_path / "run", encode_result(three_jobs(), manifest))
     with pytest.raises(InvalidInputError, match=r"manifest.json: damaged: inputs.cluster: Field required"):
-        write_report(run, tmp_path / "report.html")
+        write_report(tmp_path / "run", tmp_path / "report.html")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from polars.testing import assert_frame_equal
 
-from ray_sim.experiments.result_files import encode_result, read_manifest, read_result, write_result
+from ray_sim.experiments.result_files import encode_result, read_manifest, read_result, write_files
 from ray_sim.model.errors import InvalidInputError
 from tests.results_by_hand import three_jobs
 
@@ -18,7 +18,7 @@ MANIFEST = {"content_hash": "ab" * 32, "seed": 0}
 
 def test_a_written_run_reads_back_equal(tmp_path: Path) -> None:
     result = three_jobs()
-    write_result(result, tmp_path / "run", MANIFEST)
+    write_files(tmp_path / "run", encode_result(result, MANIFEST))
     back = read_result(tmp_path / "run")
     for name in ("jobs", "events", "timeline"):
         assert_frame_equal(getattr(back, name), getattr(result, name))
@@ -33,7 +33,7 @@ def test_only_timing_differs_between_two_writings_of_one_run() -> None:
 
 
 def test_the_manifest_holds_the_sha256_of_every_file_but_timing(tmp_path: Path) -> None:
-    write_result(three_jobs(), tmp_path / "run", MANIFEST)
+    write_files(tmp_path / "run", encode_result(three_jobs(), MANIFEST))
     digests = read_manifest(tmp_path / "run")["files"]
     assert digests == {
         name: hashlib.sha256((tmp_path / "run" / name).read_bytes()).hexdigest()
@@ -42,8 +42,8 @@ def test_the_manifest_holds_the_sha256_of_every_file_but_timing(tmp_path: Path) 
 
 
 def test_a_new_result_replaces_an_old_one_and_nothing_else_is_left(tmp_path: Path) -> None:
-    write_result(three_jobs(last_jct_s=40.0), tmp_path / "run", MANIFEST)
-    write_result(three_jobs(last_jct_s=30.0), tmp_path / "run", MANIFEST)
+    write_files(tmp_path / "run", encode_result(three_jobs(last_jct_s=40.0), MANIFEST))
+    write_files(tmp_path / "run", encode_result(three_jobs(last_jct_s=30.0), MANIFEST))
     assert read_result(tmp_path / "run").summary.jct_s.mean == 20.0  # (10 + 30) / 2
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
@@ -53,12 +53,12 @@ def test_a_directory_that_is_no_result_is_never_overwritten(tmp_path: Path) -> N
     precious.mkdir()
     (precious / "chapter.tex").write_text("years of work")
     with pytest.raises(InvalidInputError, match=r"thesis: exists and is not a result"):
-        write_result(three_jobs(), precious, MANIFEST)
+        write_files(precious, encode_result(three_jobs(), MANIFEST))
     assert (precious / "chapter.tex").read_text() == "years of work"
 
 
 def test_an_empty_directory_is_filled(tmp_path: Path) -> None:
-    write_result(three_jobs(), tmp_path, MANIFEST)
+    write_files(tmp_path, encode_result(three_jobs(), MANIFEST))
     assert read_manifest(tmp_path)["content_hash"] == "ab" * 32
 
 
@@ -66,12 +66,12 @@ def test_an_unwritable_place_is_named_and_left_clean(tmp_path: Path) -> None:
     blocker = tmp_path / "file"
     blocker.write_text("")
     with pytest.raises(InvalidInputError, match=r"run: cannot be written"):
-        write_result(three_jobs(), blocker / "run", MANIFEST)
+        write_files(blocker / "run", encode_result(three_jobs(), MANIFEST))
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
 def test_a_file_changed_by_hand_is_found(tmp_path: Path) -> None:
-    write_result(three_jobs(), tmp_path / "run", MANIFEST)
+    write_files(tmp_path / "run", encode_result(three_jobs(), MANIFEST))
     summary = tmp_path / "run" / "summary.json"
     summary.write_text(summary.read_text().replace('"completed": 2', '"completed": 3'))
     with pytest.raises(InvalidInputError, match=r"summary.json: changed since it was written"):
@@ -79,7 +79,7 @@ def test_a_file_changed_by_hand_is_found(tmp_path: Path) -> None:
 
 
 def test_a_result_of_another_format_is_refused(tmp_path: Path) -> None:
-    write_result(three_jobs(), tmp_path / "run", MANIFEST)
+    write_files(tmp_path / "run", encode_result(three_jobs(), MANIFEST))
     manifest = tmp_path / "run" / "manifest.json"
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 99}))
     with pytest.raises(InvalidInputError, match=r"result format 99"):

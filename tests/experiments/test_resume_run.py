@@ -13,11 +13,15 @@ import numpy as np
 import pytest
 
 from ray_sim.cli import main
+from ray_sim.experiments import snapshot_file
+from ray_sim.experiments.content import Content
+from ray_sim.experiments.scenario import Scenario
 from ray_sim.experiments.snapshot_file import SnapshotFile
 from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.streams import Streams
 from tests.patience import until
 from workloads.store import write_workload
-from workloads.synth import synth
+from workloads.synthetic.synth import synth
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -85,7 +89,7 @@ ACTORS = ("--fleet", "actors", "--sites", "2")
     [
         (signal.SIGINT, ()),
         (signal.SIGKILL, ()),
-        pytest.param(signal.SIGKILL, ACTORS, marks=pytest.mark.ray),
+        pytest.param(signal.SIGKILL, ACTORS, marks=[pytest.mark.ray, pytest.mark.long]),
     ],
 )
 def test_a_run_that_was_stopped_or_killed_goes_on_with_the_same_bytes(
@@ -114,16 +118,52 @@ def test_a_run_that_was_stopped_or_killed_goes_on_with_the_same_bytes(
     assert decisions < json.loads(Path("whole/timing.json").read_text())["decisions"]
 
 
-def test_a_snapshot_of_another_scenario_is_refused(desk: Path) -> None:
-    SnapshotFile(desk / "out", "one", every_s=0).save({"x": np.arange(3)})
-    own = SnapshotFile(desk / "out", "one", every_s=0, resume=True).load()
+def content(**facts: object) -> Content:
+    scenario = Scenario.model_validate({"workload": "week.parquet", "cluster": "toy"})
+    return Content(scenario, facts, seed_free=True)
+
+
+def test_a_snapshot_of_another_scenario_is_refused_and_one_of_other_code_left_aside(desk: Path) -> None:
+    mine, edited = content(seed=1, code_sha256="a"), content(seed=1, code_sha256="b")
+    said: list[str] = []
+    SnapshotFile(desk / "out", mine, every_s=0).save({"x": np.arange(3)})
+    own = SnapshotFile(desk / "out", mine, every_s=0, resume=True, say=said.append).load()
     assert own is not None
     assert own["x"].tolist() == [0, 1, 2]
-    assert SnapshotFile(desk / "out", "one", every_s=0).load() is None
+    assert said == []
+    assert SnapshotFile(desk / "out", mine, every_s=0).load() is None
+    assert SnapshotFile(desk / "out", edited, every_s=0, resume=True, say=said.append).load() is None
+    assert "is of other code; the run starts anew" in said[0]
     with pytest.raises(InvalidInputError, match=r"out\.snapshot\.npz: is of another scenario"):
-        SnapshotFile(desk / "out", "two", every_s=0, resume=True).load()
+        SnapshotFile(desk / "out", content(seed=2, code_sha256="a"), every_s=0, resume=True).load()
 
 
+def test_a_snapshot_of_other_versions_is_used_and_said(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    with monkeypatch.context() as then:
+        then.setattr(snapshot_file, "versions", lambda: {"numpy": "2.0"})
+        SnapshotFile(desk / "out", content(), every_s=0).save({"x": np.arange(3)})
+    assert SnapshotFile(desk / "out", content(), every_s=0, resume=True, say=said.append).load() is not None
+    assert "is of other versions: numpy 2.0; now numba " in said[0]
+
+
+def test_no_changed_byte_of_a_snapshot_is_believed(desk: Path) -> None:
+    SnapshotFile(desk / "out", content(), every_s=0).save({"x": np.arange(3), "y": np.array([0.5])})
+    file = SnapshotFile(desk / "out", content(), every_s=0, resume=True)
+    sound = file.path.read_bytes()
+    for bit in Streams(0).generator("snapshot").choice(8 * len(sound), size=1000, replace=False):
+        damaged = bytearray(sound)
+        damaged[bit // 8] ^= 1 << bit % 8
+        file.path.write_bytes(damaged)
+        try:
+            state = file.load()
+        except InvalidInputError:
+            continue
+        assert state is not None
+        assert {name: array.tolist() for name, array in state.items()} == {"x": [0, 1, 2], "y": [0.5]}
+
+
+@pytest.mark.slow
 def test_a_damaged_snapshot_is_refused(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (desk / "out.snapshot.npz").write_bytes(b"PK not really")
     (desk / "go").touch()

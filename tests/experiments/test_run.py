@@ -16,12 +16,12 @@ from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.model.errors import InvalidScenarioError, InvalidWorkloadError
 from ray_sim.model.metrics import Trim
 from ray_sim.policies.fifo import Fifo
-from workloads.arrivals import ArrivalKind
-from workloads.drawn_jobs import synth_jobs
-from workloads.enrich import enrich
-from workloads.horizon_request import HorizonRequest
 from workloads.store import load_workload, read_frame, write_workload
-from workloads.synth import Request, synth, synth_file
+from workloads.synthetic.arrivals import ArrivalKind
+from workloads.synthetic.drawn_jobs import synth_jobs
+from workloads.synthetic.horizon_request import HorizonRequest
+from workloads.synthetic.synth import Request, synth, synth_file
+from workloads.training.enrich import enrich
 
 
 def _scenario(**changes: object) -> Scenario:
@@ -85,7 +85,9 @@ def test_whole_jobs_of_a_run_are_the_ones_that_synth_draws(at_desk: Path) -> Non
 def test_a_file_to_be_like_that_has_no_rate_is_named(at_desk: Path) -> None:
     frame, provenance = synth("philly", 4, seed=1)
     write_workload(frame.with_columns(submit_s=pl.lit(7.0)), provenance, Path("once.parquet"))
-    with pytest.raises(InvalidWorkloadError, match="synth:like-once:5: all 4 jobs are submitted at one"):
+    with pytest.raises(
+        InvalidWorkloadError, match=r"synth:like-once:5: every job \(of 4\) is submitted at one"
+    ):
         run_scenario(_scenario(workload={"synth": {"like": "once.parquet", "jobs": 5}}))
 
 
@@ -111,6 +113,7 @@ def test_a_realised_workload_runs_and_the_manifest_counts_what_was_left_out(at_d
         "replayed": 15,
         "unknown_status": 10,
         "infeasible": 0,
+        "unknown_statuses": {"mystery": 10},
     }
     assert manifest["inputs"]["workload"] == {**workload, "window": [0.0, end_s], "load_scale": 2.0}
     assert len(finished.result.jobs) == 15

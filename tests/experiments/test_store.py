@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ray_sim.experiments.result_files import StoreFullError, encode_result
+from ray_sim.experiments.result_files import StoreFullError, encode_result, remove_directory
 from ray_sim.experiments.store import STORE_FORMAT, Outcome, ResultStore
 from ray_sim.experiments.sweep_file import Entry
 from ray_sim.model.errors import InvalidInputError
@@ -18,8 +18,8 @@ from tests.results_by_hand import three_jobs
 
 REPOSITORY = Path(__file__).parents[2]
 HASH = "ab" * 32
-ENTRY = Entry(HASH, "week", "small", "", "fifo", None)
-OTHER = Entry("cd" * 32, "week", "small", "", "sjf", None)
+ENTRY = Entry(HASH, "week", "small", "", "fifo", None, "5" * 64)
+OTHER = Entry("cd" * 32, "week", "small", "", "sjf", None, "6" * 64)
 
 
 def _put(store: ResultStore) -> None:
@@ -158,7 +158,7 @@ def test_damage_is_found_in_any_file_that_has_a_hash(tmp_path: Path) -> None:
         assert (found.entry, str(file) in (found.error or "")) == (ENTRY, True)
         file.unlink()
         assert "cannot be read" in (store.damaged([ENTRY])[0].error or "")
-    store.remove(HASH)
+    remove_directory(store.run_directory(HASH))
     assert list((tmp_path / "runs").iterdir()) == []
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from ray_sim.experiments.result_files import encode_result, write_result
+from ray_sim.experiments.result_files import encode_result, write_files
 from ray_sim.experiments.store import Outcome, ResultStore
-from ray_sim.experiments.stored_runs import find_runs
+from ray_sim.experiments.stored_runs import differing_versions, find_runs
 from ray_sim.experiments.sweep_file import Entry
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.metrics import Trim
@@ -30,6 +31,7 @@ def manifest(
     training_sha256: str | None = None,
     cluster_sha256: str = "c1" * 32,
     version: str = "1",
+    versions: Mapping[str, str] | None = None,
 ) -> dict[str, object]:
     """What says where a run comes from, with a hash that differs as its parts do."""
     content: dict[str, object] = {
@@ -47,24 +49,41 @@ def manifest(
         "trim": trim,
         "seed": seed,
     }
-    hashed = json.dumps([content, version], sort_keys=True)
-    return {**content, "content_hash": hashlib.sha256(hashed.encode()).hexdigest()}
+    return {
+        **content,
+        "content_hash": _sha256([content, version]),
+        "scenario_hash": _sha256(content),
+        "code": {"code_sha256": _sha256(version), "policy_source_sha256": None},
+        "versions": {"numpy": "2.0", **dict(versions or {})},
+    }
+
+
+def _sha256(content: object) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _run(directory: Path, about: dict[str, object]) -> str:
-    write_result(three_jobs(), directory, about)
+    write_files(directory, encode_result(three_jobs(), about))
     return str(directory)
 
 
 def _entry(about: dict[str, object], policy: str = "fifo", seed: int | None = None) -> Entry:
-    return Entry(str(about["content_hash"]), "week/days", "small.yaml", "", policy, seed)
+    return Entry(
+        str(about["content_hash"]), "week/days", "small.yaml", "", policy, seed, str(about["scenario_hash"])
+    )
 
 
 def test_a_single_run_has_the_labels_a_sweep_would_give_it(tmp_path: Path) -> None:
     about = manifest("las", {"knob": 2}, seed=3, world={"restart_cost_s": 30})
     (run,), missing = find_runs([_run(tmp_path / "run", about)])
     assert run.entry == Entry(
-        str(about["content_hash"]), "week/days", "small.yaml", "restart_cost_s=30", "las(knob=2)", 3
+        str(about["content_hash"]),
+        "week/days",
+        "small.yaml",
+        "restart_cost_s=30",
+        "las(knob=2)",
+        3,
+        str(about["scenario_hash"]),
     )
     assert run.entry.label == "week/days, small.yaml, restart_cost_s=30, las(knob=2), seed 3"
     assert missing == []
@@ -150,9 +169,24 @@ def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
         find_runs([str(tmp_path / "nowhere")])
 
 
-@pytest.mark.parametrize("key", ["inputs", "policy", "world", "seed"])
+@pytest.mark.parametrize("key", ["inputs", "policy", "world", "seed", "scenario_hash", "code", "versions"])
 def test_a_manifest_without_its_keys_is_damaged(tmp_path: Path, key: str) -> None:
     about = manifest()
     del about[key]
     with pytest.raises(InvalidInputError, match=r"manifest.json: damaged; run the scenario again"):
         find_runs([_run(tmp_path / "run", about)])
+
+
+def test_versions_are_told_where_the_runs_differ_in_them(tmp_path: Path) -> None:
+    abouts = [
+        manifest("fifo"),
+        manifest("sjf", versions={"scipy": "1.15"}),
+        manifest("srtf", versions={"numpy": "2.1", "scipy": "1.15"}, version="2"),
+    ]
+    runs, _ = find_runs([_run(tmp_path / str(index), about) for index, about in enumerate(abouts)])
+    first, second = sorted(Counter(run.made_with["source of ray_sim"] for run in runs).items())
+    assert differing_versions(runs) == [
+        "numpy: 2.0 in 2 runs, 2.1 in 1 runs",
+        f"source of ray_sim: {first[0]} in {first[1]} runs, {second[0]} in {second[1]} runs",
+    ]
+    assert differing_versions(runs[:1]) == []

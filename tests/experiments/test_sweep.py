@@ -4,22 +4,37 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 
+import polars as pl
 import pytest
+import ray
 import yaml
 from mlflow import MlflowClient
 from mlflow.entities import Run
+from pydantic import TypeAdapter
 
+from ray_sim.console import print_sweep
+from ray_sim.experiments.compare import compare_results
 from ray_sim.experiments.content import Inputs
 from ray_sim.experiments.fanout import fan_out
-from ray_sim.experiments.result_files import read_result
+from ray_sim.experiments.mlflow_records import MAX_TIMELINE_POINTS
+from ray_sim.experiments.result_files import read_manifest, read_result, sealed_json
 from ray_sim.experiments.run import run_scenario, simulate
 from ray_sim.experiments.store import Outcome, ResultStore
 from ray_sim.experiments.sweep import run_sweep
 from ray_sim.experiments.sweep_file import read_sweep
-from ray_sim.experiments.tracking import HASH_TAG, MAX_TIMELINE_POINTS, log_run, log_store, log_sweep
+from ray_sim.experiments.tracking import (
+    HASH_TAG,
+    SWEEP_RUN_TAG,
+    log_run,
+    log_store,
+    log_sweep,
+)
 from ray_sim.model.errors import InvalidInputError, RunFailedError
 
 pytestmark = [pytest.mark.ray, pytest.mark.usefixtures("ray_cluster", "mlflow_uri", "at_desk")]
@@ -165,14 +180,15 @@ def test_what_always_kills_its_process_fails_after_three_attempts_and_the_others
 
 
 def test_a_lost_task_costs_only_the_run_that_was_under_way(tmp_path: Path, at_desk: Path) -> None:
-    # A run takes milliseconds, so a task has many; of 60 runs the 25th kills it, and is made once more.
+    # A run takes milliseconds, so a task has many; of 60 runs one kills it, and is made once more. The policy
+    # starts once before, when the sweep is checked.
     (at_desk / "diary").unlink(missing_ok=True)
     sweep = _file(tmp_path, "midway", policies=["mine:DeadlyMidway"], seeds={"count": 60}, log="numbers")
     report = run_sweep(sweep, tmp_path / "store")
     assert (report.ok, report.table["seeds"].to_list()) == (True, [60])
     (retried,) = report.retried
     assert len(retried.lost) == 1
-    assert len((at_desk / "diary").read_text().splitlines()) == 60 + 1
+    assert len((at_desk / "diary").read_text().splitlines()) == 1 + 60 + 1
 
 
 def test_a_lost_task_is_made_up_for_where_its_worker_saw_no_store(tmp_path: Path, at_desk: Path) -> None:
@@ -233,13 +249,112 @@ def test_resume_runs_only_what_is_missing(tmp_path: Path) -> None:
         progress=lambda ended, failed, total: done.append(ended),
     )
     assert (report.resumed, report.configurations, report.ok) == (1, 3, True)
-    assert done == [2, 3]
+    assert done == [1, 2, 3]  # the first before anything runs
     assert (store.run_directory(fifo.content_hash) / "timing.json").stat().st_mtime_ns == old
+
+
+OTHER_CODE = """
+from ray_sim.policies.fifo import Fifo
+
+class Mine(Fifo):
+    name = "mine"
+"""
+
+
+def test_results_of_other_code_are_run_again_and_replaced(tmp_path: Path, at_desk: Path) -> None:
+    (at_desk / "edited.py").write_text(OTHER_CODE)
+    sweep, folder = _file(tmp_path, "edited", policies=["fifo", "edited:Mine"]), tmp_path / "store"
+    run_sweep(sweep, folder)
+    before = {run.data.tags[HASH_TAG] for run in _children("edited")}
+    (at_desk / "edited.py").write_text(OTHER_CODE + "    edition = 2\n")
+    with pytest.raises(InvalidInputError, match="edited:Mine: its files have changed since this process"):
+        run_sweep(sweep, folder, resume=True)
+    resumed = subprocess.run(
+        [sys.executable, "-m", "ray_sim.cli", "sweep", str(sweep), "-o", str(folder), "--resume"],
+        env={**os.environ, "RAY_ADDRESS": ray.get_runtime_context().gcs_address},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "1 results are of other code and run again" in resumed.stderr
+    store = ResultStore(folder)
+    now = {entry.content_hash for entry in store.read_plan()[1]}
+    assert len(now & before) == 1
+    assert {path.name for path in (folder / "runs").iterdir()} == {each[:16] for each in now}
+    assert {run.data.tags[HASH_TAG] for run in _children("edited")} == now  # the older child is gone
+
+
+def test_results_of_other_versions_are_kept_and_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sweep = _file(tmp_path, "versions")
+    run_sweep(sweep, tmp_path / "store")
+    store = ResultStore(tmp_path / "store")
+    directory = store.run_directory(store.read_plan()[1][0].content_hash)
+    content = read_manifest(directory)
+    older = {**TypeAdapter(dict[str, str]).validate_python(content["versions"]), "scipy": "1.14.0"}
+    (directory / "manifest.json").write_bytes(sealed_json({**content, "versions": older}))
+    report = run_sweep(sweep, tmp_path / "store", resume=True)
+    assert (report.resumed, report.ok) == (2, True)
+    assert report.other_versions == (f"scipy 1.14.0 in 1 of 2, {version('scipy')} now",)
+    print_sweep(report)
+    assert f"other versions made: scipy 1.14.0 in 1 of 2, {version('scipy')} now" in capsys.readouterr().err
+    assert compare_results([str(tmp_path / "store")]).differing_versions == (
+        f"scipy: 1.14.0 in 1 runs, {version('scipy')} in 1 runs",
+    )
+
+
+def test_what_the_sweep_no_longer_has_is_said_and_removed_on_demand(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    las = {"name": "las", "params": {"knob": [0, 2]}}
+    run_sweep(_file(tmp_path, "dropped", policies=["fifo", "sjf", las]), tmp_path / "store")
+    runs = tmp_path / "store" / "runs"
+    (runs / "notes").mkdir()
+    smaller = _file(tmp_path, "dropped", policies=["fifo", "sjf"])
+    report = run_sweep(smaller, tmp_path / "store", resume=True)
+    assert sorted(each.label for each in report.dropped) == [
+        "week, small.yaml, las(knob=0)",
+        "week, small.yaml, las(knob=2)",
+    ]
+    assert (report.resumed, len(list(runs.iterdir())), len(_children("dropped"))) == (2, 5, 4)
+    print_sweep(report)
+    said = capsys.readouterr().err
+    assert "no longer in the sweep: 2 results, 2 in MLflow; remove them with --prune" in said
+    assert "  week, small.yaml, las(knob=2): 1\n" in said
+    pruned = run_sweep(smaller, tmp_path / "store", resume=True, prune=True)
+    assert (pruned.resumed, pruned.to_dict()["dropped_in_mlflow"]) == (2, 2)
+    assert len(list(runs.iterdir())) == 3  # with what is not ours
+    assert len(_children("dropped")) == 2
+    assert run_sweep(smaller, tmp_path / "store", resume=True).dropped == ()
+    (sweep_run,) = {run.data.tags[SWEEP_RUN_TAG] for run in _children("dropped")}
+    table = MlflowClient().download_artifacts(sweep_run, "comparison.csv", str(tmp_path))
+    assert pl.read_csv(table)["policy"].to_list() == ["fifo", "sjf"]
+
+
+def test_a_sweep_refuses_to_replace_a_result_with_a_users_file_in_it(tmp_path: Path) -> None:
+    run_sweep(_file(tmp_path, "notes", policies=["fifo", "sjf"]), tmp_path / "store")
+    (tmp_path / "store" / "README").write_text("mine")  # beside the results it disturbs nothing
+    store = ResultStore(tmp_path / "store")
+    fifo, sjf = (store.run_directory(entry.content_hash) for entry in store.read_plan()[1])
+    (sjf / "notes.md").write_text("mine")
+    plan = (tmp_path / "store" / "sweep.json").read_bytes()
+    with pytest.raises(InvalidInputError, match=r"notes\.md: is no file of a result"):
+        run_sweep(_file(tmp_path, "notes", policies=["fifo", "sjf", "las"]), tmp_path / "store")
+    dropping = _file(tmp_path, "notes", policies=["fifo"])
+    with pytest.raises(InvalidInputError, match=r"notes\.md: is no file of a result"):
+        run_sweep(dropping, tmp_path / "store", resume=True, prune=True)
+    assert (tmp_path / "store" / "sweep.json").read_bytes() == plan
+    assert (sjf / "notes.md").read_text() == (tmp_path / "store" / "README").read_text() == "mine"
+    whole = _file(tmp_path, "notes", policies=["fifo", "sjf"])
+    assert run_sweep(whole, tmp_path / "store", resume=True).resumed == 2  # nothing is replaced
+    assert read_result(fifo).summary.completed > 0
 
 
 def test_an_interrupted_sweep_keeps_what_is_done_and_resumes(tmp_path: Path) -> None:
     def interrupt(ended: int, failed: int, total: int) -> None:
-        raise KeyboardInterrupt
+        if ended:
+            raise KeyboardInterrupt
 
     sweep = _file(tmp_path, "interrupt", policies=["fifo", "sjf", "srtf", "las"])
     cut = run_sweep(sweep, tmp_path / "store", max_in_flight=1, progress=interrupt)
@@ -303,7 +418,7 @@ def test_a_run_whose_logging_was_cut_off_is_logged_anew_and_once(tmp_path: Path)
     again = children[cut.data.tags[HASH_TAG]]
     assert again.info.status == "FINISHED"
     assert again.data.metrics == cut.data.metrics
-    assert again.data.tags["mlflow.parentRunId"] == whole.data.tags["mlflow.parentRunId"]
+    assert again.data.tags[SWEEP_RUN_TAG] == whole.data.tags[SWEEP_RUN_TAG]
 
 
 def test_what_failed_first_and_finished_later_is_logged_as_finished(tmp_path: Path, at_desk: Path) -> None:
@@ -366,18 +481,18 @@ def test_a_sweep_logged_as_numbers_has_no_timelines_and_files_now_or_later(
     client = MlflowClient()
     runs = _children("numbers")
     assert [client.list_artifacts(run.info.run_id) for run in runs] == [[], []]
-    (parent,) = {run.data.tags["mlflow.parentRunId"] for run in runs}
-    assert [file.path for file in client.list_artifacts(parent)] == ["comparison.csv"]
+    (sweep_run,) = {run.data.tags[SWEEP_RUN_TAG] for run in runs}
+    assert [file.path for file in client.list_artifacts(sweep_run)] == ["comparison.csv"]
     assert report.ok
 
 
-def test_the_sweep_in_mlflow_is_the_parent_with_the_comparison(tmp_path: Path) -> None:
+def test_the_run_of_the_sweep_in_mlflow_has_the_comparison(tmp_path: Path) -> None:
     run_sweep(_file(tmp_path, "parent"), tmp_path / "store")
     children = _children("parent")
-    (parent,) = {run.data.tags["mlflow.parentRunId"] for run in children}
+    (sweep_run,) = {run.data.tags[SWEEP_RUN_TAG] for run in children}
     client = MlflowClient()
-    assert client.get_run(parent).info.status == "FINISHED"
-    assert {file.path for file in client.list_artifacts(parent)} == {"comparison.csv", "jct_cdf_0.png"}
+    assert client.get_run(sweep_run).info.status == "FINISHED"
+    assert {file.path for file in client.list_artifacts(sweep_run)} == {"comparison.csv", "jct_cdf_0.png"}
 
 
 def test_a_single_result_is_logged_by_its_directory(tmp_path: Path) -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ray_sim.experiments.content import Inputs
 from ray_sim.experiments.sweep_file import MAX_CONFIGURATIONS, Sweep, parse_sweep, read_sweep, variants
+from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.model.errors import InvalidScenarioError
 from workloads.store import write_workload
-from workloads.synth import synth
+from workloads.synthetic.synth import synth
+from workloads.training.enrich import enrich
 
 BASE: dict[str, object] = {
     "name": "test",
@@ -273,3 +276,58 @@ def test_availability_is_an_axis(at_desk: Path, tmp_path: Path) -> None:
     assert "the cluster has no 'gpu-9'" in " ".join(
         _problems(world={"availability": str(tmp_path / "fail.csv")})
     )
+
+
+def test_a_policy_that_does_not_go_with_the_jobs_or_the_world_is_refused_with_its_path(at_desk: Path) -> None:
+    # Plain jobs: policies for elastic jobs and for chunks cannot run; a policy of slots wants their length.
+    assert _problems(policies=["fifo", "optimus", {"name": "chunk_fifo"}]) == [
+        "sweep.yaml: 2 problems",
+        "  policies[1] with workloads[0]: policy optimus decides how many workers and parameter servers jobs "
+        "get, but the jobs of this world are not elastic: set -w truth=placement (or pd_ors)",
+        "  policies[2] with workloads[0]: policy chunk_fifo dispatches chunks of jobs, but the jobs of this "
+        "world are whole: set -w truth=a_online, or choose a policy for whole jobs",
+    ]
+    elastic = {"path": "week.parquet", "enrich": "pd_ors"}
+    trained = {"truth": "placement", "horizon_s": 72000}
+    assert _problems(workloads=[elastic], world=trained, policies=["drf", "oasis"])[1:] == [
+        "  policies[0] with workloads[0]: policy drf decides on slots: give their length, e.g. -w slot_s=600,"
+        " or set -p when=event",
+        "  policies[1] with workloads[0]: policy oasis decides on slots: give their length, e.g. "
+        "-w slot_s=3600",
+    ]
+    sound = {"truth": "placement", "slot_s": 600}
+    assert (
+        len(_sweep(workloads=[elastic], world=sound, policies=["drf", "optimus", "las"]).configurations) == 3
+    )
+
+
+def test_a_world_that_does_not_go_with_the_jobs_is_refused_with_its_path(at_desk: Path) -> None:
+    told = _problems(world={"slot_fill": ["whole", "fractional"], "slot_s": 60})
+    assert told == [
+        "sweep.yaml: 1 problem",
+        "  world with workloads[0], slot_fill=fractional, slot_s=60: slot_fill: is about chunks; set "
+        "truth=a_online, or leave it out",
+    ]
+    told = _problems(
+        workloads=["week.parquet", {"path": "week.parquet", "enrich": "pd_ors"}], world={"truth": "pd_ors"}
+    )
+    assert told[1].startswith(
+        "  world with workloads[0]: truth=pd_ors: the workload does not say how its jobs train"
+    )
+    assert not any("workloads[1]" in line for line in told)
+    assert "partition vc: server" in _problems(partition="vc")[1]
+
+
+def test_a_gap_in_a_column_counts_where_every_job_is_replayed(at_desk: Path) -> None:
+    # Of 40 jobs the last two do not say how they train; a window that leaves them out is a world.
+    frame, provenance = synth("philly", 40, seed=1)
+    jobs, _ = enrich(frame.sort("submit_s"), load_training_draws("pd_ors"), 0)
+    last = pl.int_range(pl.len()) >= 38
+    gaps = jobs.with_columns(pl.when(~last).then(pl.col("samples")).alias("samples"))
+    write_workload(gaps, provenance, at_desk / "gaps.parquet")
+    world = {"truth": "placement"}
+    told = _problems(workloads=["gaps.parquet"], world=world)
+    assert any("samples: is null for 1 of 2 jobs" in line for line in told)
+    until_s = float(gaps["submit_s"][38])
+    window = {"path": "gaps.parquet", "window": [[0.0, until_s]]}
+    assert len(_sweep(workloads=[window], world=world).configurations) == 1

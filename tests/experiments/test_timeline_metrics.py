@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from ray_sim.experiments.tracking import timeline_metrics
+from ray_sim.experiments.mlflow_records import timeline_metrics
 
 
 def test_what_was_told_once_is_believed_until_something_else_is_told() -> None:

@@ -9,7 +9,7 @@ import yaml
 
 from ray_sim.experiments.training_file import bundled_training_profiles, load_training_draws
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
-from workloads.draws import Constant, Multiple, Uniform
+from workloads.training.draws import Constant, Multiple, Uniform
 
 GOOD = """
 name: own

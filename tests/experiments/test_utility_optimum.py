@@ -90,7 +90,9 @@ def test_the_command_line_prints_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert told["proven"] is True
     assert told["completed"].keys() == {"a", "b"}
     assert main(ask) == 0
-    assert "optimal utility" in capsys.readouterr().out
+    told_text = capsys.readouterr()
+    assert "optimal utility" in told_text.out
+    assert "limits 600 s (--time-limit-s) and 1,000,000 nodes (--node-limit)" in told_text.err
     assert main([*ask, "--time-limit-s", "0"]) == 0
     assert "no schedule earns more than" in capsys.readouterr().out
     assert main(["info", "w.parquet", "-w", "slot_s=10"]) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -12,12 +13,12 @@ from ray_sim.experiments.block_summary import describe_blocks
 from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.experiments.workload_info import WorkloadInfo, describe_workload
 from ray_sim.model.cluster import Cluster
-from tests.worlds import HOUR, cluster_of
-from workloads.enrich import enrich
+from tests.worlds import DOWN, HOUR, availability, cluster_of
 from workloads.provenance import Provenance
 from workloads.schema import with_all_columns
 from workloads.store import write_workload
-from workloads.synth import synth
+from workloads.synthetic.synth import synth
+from workloads.training.enrich import enrich
 
 
 def info(
@@ -50,6 +51,42 @@ def test_a_queue_that_cannot_drain_is_warned_of(tmp_path: Path) -> None:
     rows = dict(found.rows())
     assert rows["offered load, gpu"] == "2.667"
     assert rows["  at the last submission"] == "at least 10.0 gpu hours, 5.0 h of all servers"
+
+
+def test_a_queue_that_cannot_drain_as_servers_are_missing_is_warned_of(tmp_path: Path) -> None:
+    # One GPU-hour an hour on two GPUs of which one is there: 4 GPU-hours in 3 h.
+    servers = replace(cluster_of([1, 1]), availability=availability([(0.0, 0, DOWN)]))
+    found = info(tmp_path, [1, 1, 1, 1], None, servers)
+    rows = dict(found.rows())
+    assert (rows["offered load, gpu"], rows["  there, on average"]) == ("1.333", "1 of 2 (50.0%)")
+    assert "offered load 1.33 (gpu), so the queue cannot drain" in found.warnings[0]
+    # All gone at 1 h 30 min: half an hour of the second job and two more jobs are never run.
+    servers = replace(cluster_of([1]), availability=availability([(1.5 * HOUR, 0, DOWN)]))
+    told = (
+        "at least 2 gpu hours are unfinished whatever the policy, which the servers that are there then never"
+    )
+    assert told in info(tmp_path, [1, 1, 1, 1], None, servers).warnings[0]
+    assert info(tmp_path, [1, 1, 1, 1], None, cluster_of([1])).warnings != []
+    assert "  there, on average" not in dict(info(tmp_path, [1, 1], None, cluster_of([1])).rows())
+
+
+def test_of_jobs_that_may_train_otherwise_it_is_not_said_that_their_queue_cannot_drain(
+    tmp_path: Path,
+) -> None:
+    """Chunked and elastic jobs run on less than they ask for as whole jobs."""
+    frame, made = synth("philly", 50, seed=1)
+    frame = frame.with_columns(submit_s=pl.Series([60.0 * i for i in range(50)]))
+    for profile in ("jsac_edge_cloud", "optimus_nine_models"):
+        enriched, _ = enrich(frame, load_training_draws(profile), seed=1)
+        write_workload(enriched, made, tmp_path / "w.parquet")
+        found = describe_workload(tmp_path / "w.parquet", cluster_of([2], cpu=[8], memory_gib=[64]))
+        assert all("can never fit with all they ask for" in warning for warning in found.warnings)
+        rows = dict(found.rows())
+        assert (
+            rows["unfinished work"]
+            == "not bounded, as jobs may train in chunks or with other numbers of workers"
+        )
+        assert "whatever the policy" not in str(rows)
 
 
 def test_what_can_be_done_in_time_brings_no_warning(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from ray_sim.model.parameter_blocks import (
     MOST_PARAMETERS,
     Assignment,
     BlockRule,
-    ServerSkew,
+    DealtLoads,
     assign,
     mxnet,
     paa,
@@ -120,10 +120,14 @@ def test_a_model_without_servers_is_refused() -> None:
 def test_the_skew_of_jobs_is_that_of_their_blocks_on_their_servers() -> None:
     """Blocks 3, 1 in turn: on one server 4 of 4, on two 3 of 2, on four 3 of 1. No servers, no blocks: 1."""
     profile = BlockProfile(lists=((3, 1), (2, 2)), of_job=np.array([1, 0, -1]))
-    skew = ServerSkew(profile, BlockRule.TENSORFLOW, Streams(0))
+    loads = DealtLoads(profile, BlockRule.TENSORFLOW, Streams(0))
     jobs, ps = np.array([1, 1, 1, 1, 0, 0, 2]), np.array([0, 1, 2, 4, 2, 4, 4])
-    assert skew.of(jobs, ps).tolist() == [1.0, 1.0, 1.5, 3.0, 1.0, 2.0, 1.0]
-    assert skew.of(np.array([], dtype=np.int64), np.array([], dtype=np.int64)).tolist() == []
+    found = loads.of(jobs, ps)
+    assert found.skew.tolist() == [1.0, 1.0, 1.5, 3.0, 1.0, 2.0, 1.0]
+    # Two blocks are two requests, both to one server or one each; without blocks one to each server.
+    assert found.most_requests.tolist() == [0, 2, 1, 1, 1, 1, 1]
+    assert found.requests.tolist() == [0, 2, 2, 2, 2, 2, 4]
+    assert loads.of(np.array([], dtype=np.int64), np.array([], dtype=np.int64)).skew.tolist() == []
 
 
 def test_blocks_are_written_with_repetitions() -> None:

@@ -56,18 +56,21 @@ def test_values_come_from_text_or_yaml(name: str, given: object, value: Value) -
         ("flag", "maybe", "flag: must be true or false, got 'maybe'"),
         ("flag", 1, "flag: must be true or false, got 1"),
         ("count", "many", "count: must be a number, got 'many'"),
+        ("count", "1_000", "count: must be a number, got '1_000'"),
+        ("count", "\uff11\uff12", "count: must be a number, got '\uff11\uff12'"),  # full-width digits
+        ("limits", "1,2_0", "limits: must be a number, got '2_0'"),
         ("count", 1.5, "count: must be a whole number, got 1.5"),
-        ("count", 0, "count: must be at least 1, got 0"),
+        ("count", 0, "count: must be at least 1, at most 9,007,199,254,740,992, got 0"),
         ("count", True, "count: must be a number, got True"),
-        ("count", 10**400, "count: must be a number"),
-        ("share", 0, "share: must be above 0, got 0"),
-        ("share", "nan", "share: must be finite, got 'nan'"),
-        ("share", math.inf, "share: must be finite, got inf"),
+        ("count", 10**400, "at most 9,007,199,254,740,992, got 10000000000"),
+        ("share", 0, "share: must be above 0, at most 9,007,199,254,740,992, got 0"),
+        ("share", "nan", "share: must be above 0, at most 9,007,199,254,740,992, got 'nan'"),
+        ("share", math.inf, "share: must be above 0, at most 9,007,199,254,740,992, got inf"),
         ("share", None, "share: must be a number, got None"),
         ("kind", "green", "kind: must be one of red, blue, got 'green'"),
         ("limits", "1,x", "limits: must be a number, got 'x'"),
         ("limits", "", "limits: must be a number, got ''"),
-        ("limits", [-1], "limits: must be at least 0, got -1"),
+        ("limits", [-1], "limits: must be at least 0, at most 9,007,199,254,740,992, got -1"),
         ("limits", None, "limits: must be a number, got None"),
     ],
 )
@@ -83,7 +86,7 @@ def test_all_bad_values_are_reported_at_once() -> None:
         resolve("policy p", ALL, {"count": 0, "kind": "green", "share": 0.1})
     assert str(refusal.value).splitlines() == [
         "parameters of policy p: 2 problems",
-        "  count: must be at least 1, got 0",
+        "  count: must be at least 1, at most 9,007,199,254,740,992, got 0",
         "  kind: must be one of red, blue, got 'green'",
     ]
 
@@ -95,6 +98,6 @@ def test_an_unknown_name_is_refused_with_the_nearest() -> None:
 
 def test_a_listing_is_made_of_plain_values() -> None:
     assert ALL[4].to_dict() == {
-        "name": "limits", "type": "floats", "default": [1.0, 2.0], "unit": "", "meaning": "where",
-        "source": "", "choices": [],
+        "name": "limits", "type": "floats", "default": [1.0, 2.0], "unit": "",
+        "range": "at least 0, at most 9,007,199,254,740,992", "meaning": "where", "source": "", "choices": [],
     }  # fmt: skip

@@ -8,7 +8,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ray_sim.model.loss import last_epoch, last_epoch_with_drop, loss
-from ray_sim.model.step_time import AsyncSpeed, SyncSpeed, pd_ors_sample_s, transfer_s
+from ray_sim.model.step_time import pd_ors_sample_s, transfer_s
+from tests.optimus_speeds import AsyncSpeed, SyncSpeed
 from tests.training import ONE, profile
 
 

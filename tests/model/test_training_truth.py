@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.job import Exchange, TrainingProfile
-from ray_sim.model.step_time import AsyncSpeed, SyncSpeed, pd_ors_sample_s
+from ray_sim.model.step_time import least_placement_sample_s, pd_ors_sample_s
 from ray_sim.model.training_truth import Nic, pd_ors_truth, placement_truth, trial_speeds
+from tests.optimus_speeds import AsyncSpeed, SyncSpeed
+from tests.proofs import instances
 from tests.training import ONE, Placement, profile, rows, together
 
 ALIKE = np.ones(8)
@@ -47,15 +50,16 @@ def test_a_step_takes_training_and_twice_the_bottleneck_transfer() -> None:
     assert rate(profile(), PACKED) == pytest.approx(100 / (5 + 1.6))
 
 
-def test_on_trial_each_task_stands_alone_on_a_server_of_speed_1() -> None:
-    """As apart above; with two servers each passes two slices of half the size."""
+def test_on_trial_servers_have_speed_1_and_no_worker_is_slow() -> None:
+    """As above, apart and together; on four servers each passes two slices of half the size."""
     slow = placement_truth(profile(), np.full(2, 0.5), straggling=np.array([3.0]))
     sound = placement_truth(profile(), np.full(2, 0.5))
-    jobs, workers, ps = np.array([0, 0, 0]), np.array([2, 1, 2]), np.array([1, 1, 2])
-    expected = [100 / (5 + 16), 100 / (10 + 8), 100 / (5 + 8)]
-    np.testing.assert_allclose(trial_speeds(sound, jobs, workers, ps), expected)
-    assert trial_speeds(slow, jobs, workers, ps)[1] == pytest.approx(100 / (30 + 8))
-    apart = trial_speeds(pd_ors_truth(profile(), ALIKE), ONE, np.array([1]), np.array([1]))
+    jobs = np.array([0, 0, 0, 0])
+    tried = rows([(1, 0), (1, 0), (0, 1)], [(1, 0), (0, 1)], [(1, 0), (1, 0), (0, 1), (0, 1)], [(2, 1)])
+    expected = [100 / (5 + 16), 100 / (10 + 8), 100 / (5 + 8), 100 / (5 + 1.6)]
+    np.testing.assert_allclose(trial_speeds(sound, jobs, tried), expected)
+    assert trial_speeds(slow, jobs, tried)[1] == pytest.approx(100 / (30 + 8))
+    apart = trial_speeds(pd_ors_truth(profile(), ALIKE), ONE, rows([(1, 0), (0, 1)]))
     assert apart == pytest.approx(pd_ors_rate(profile(), [(1, 0), (0, 1)]))
 
 
@@ -218,7 +222,7 @@ def test_one_worker_and_one_server_take_equal_time_in_both_truths(placement: Pla
     assert rate(profile(), placement) == pytest.approx(pd_ors_rate(profile(), placement), rel=1e-12)
 
 
-@settings(max_examples=200)
+@settings(max_examples=instances(200))
 @given(
     where=PLACEMENTS,
     nic=st.sampled_from(Nic),
@@ -239,7 +243,7 @@ def test_more_bandwidth_or_speed_never_trains_slower(
     assert at(external, internal, more) >= at(external, internal) / (1 + 1e-12)
 
 
-@settings(max_examples=200)
+@settings(max_examples=instances(200))
 @given(
     where=PLACEMENTS,
     nic=st.sampled_from([Nic.PER_LINK, Nic.PER_TASK]),
@@ -314,3 +318,35 @@ def test_servers_without_speed_and_workers_faster_than_whole_are_refused() -> No
 def test_pd_ors_has_no_form_for_rings() -> None:
     with pytest.raises(InvalidInputError, match="all_reduce"):
         pd_ors_truth(profile(exchange=Exchange.ALL_REDUCE), ALIKE)
+
+
+@pytest.mark.parametrize("exchange", list(Exchange))
+@given(
+    batch=st.integers(1, 3),
+    sample_s=st.sampled_from([0.01, 0.5, 5.0]),
+    bandwidths=st.sampled_from([(100.0, 1000.0), (1000.0, 100.0), (500.0, 500.0)]),
+    overheads=st.tuples(*[st.sampled_from([0.0, 0.02, 1.0])] * 3),
+)
+@settings(max_examples=instances(25), deadline=None)
+def test_no_placement_of_as_many_workers_as_the_batch_takes_less_than_the_least_time_for_a_sample(
+    exchange: Exchange,
+    batch: int,
+    sample_s: float,
+    bandwidths: tuple[float, float],
+    overheads: tuple[float, ...],
+) -> None:
+    """Up to F workers and F parameter servers, on two servers in all ways and each on its own."""
+    names = ("step_s", "step_s_per_worker", "step_s_per_ps")
+    job = profile(
+        exchange=exchange, batch=batch, sample_s=sample_s, bandwidth_mbps=bandwidths[0],
+        internal_bandwidth_mbps=bandwidths[1], **dict(zip(names, overheads, strict=True)),
+    )  # fmt: skip
+    placements: list[Placement] = []
+    for w, p in itertools.product(range(1, batch + 1), repeat=2):
+        placements += [[(a, b), (w - a, p - b)] for a in range(w + 1) for b in range(p + 1)]
+        placements.append([(1, 0)] * w + [(0, 1)] * p)
+    found = [rate(job, placement) for placement in placements]
+    (least,) = least_placement_sample_s(job, ONE)
+    assert 1 / max(found) >= least * (1 - 1e-12)
+    if overheads[1:] == (0, 0):
+        assert 1 / max(found) == pytest.approx(least)

@@ -46,6 +46,11 @@ def test_the_ceiling_of_a_quotient_is_that_of_the_fraction(numerator: int, denom
     assert tolerant_ceil(numerator * (1 / denominator)) == exact
 
 
+def test_times_of_a_workload_are_rounded_to_the_nearest_microsecond() -> None:
+    # 0.4, 0.6, 1.4 and 1.6 us.
+    assert seconds_to_us([4e-7, 6e-7, 1.4e-6, 1.6e-6]).tolist() == [0, 1, 1, 2]
+
+
 @given(us=st.integers(-(2**50), 2**50))
 def test_microseconds_survive_the_way_to_seconds_and_back(us: int) -> None:
     assert int(seconds_to_us(us / US_PER_S)) == us

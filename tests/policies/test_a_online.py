@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from ray_sim.engine.new_chunks import NewChunks
 from ray_sim.engine.run import run_world
+from ray_sim.engine.sites.new_chunks import NewChunks
 from ray_sim.engine.view import View
 from ray_sim.engine.world import World
 from ray_sim.model.errors import InvalidScenarioError
@@ -33,6 +33,13 @@ OPTIONS: tuple[dict[str, object], ...] = (
     {"exact_q": True, "preempt": False},
     {"deadlines": "danger"},
 )
+TOGETHER: tuple[dict[str, object], ...] = (
+    {"dispatch": "least_loaded", "queue": "fifo"},
+    {"dispatch": "random", "mixed_cloud": False},
+    {"exact_q": True, "preempt": False},
+    {"deadlines": "danger"},
+)
+"""Each option at least once."""
 
 
 def run(jobs: Sequence[ChunkJob], servers: Sequence[Server], **params: object) -> RunResult:
@@ -172,6 +179,15 @@ def test_without_preemption_the_running_chunk_goes_first() -> None:
     assert times_of(fifo) == {"J1": (0, 9), "J2": (9, 19), "J3": (19, 27)}
 
 
+def test_without_preemption_chunks_that_come_when_a_worker_gets_free_compete_for_it() -> None:
+    # J1 is done at 5, when J3 comes, which needs no upload. J2 has waited since 1 and never run: by rate J3
+    # (D p = 2) goes before it (D p = 9), 5-7, then J2 7-16. At 6 J2 would have run, and J3 would wait.
+    jobs = [ChunkJob(0, 1, 5), ChunkJob(1, 1, 9), ChunkJob(5, 1, 2)]
+    assert times_of(run(jobs, [Server()], preempt=False)) == {"J1": (0, 5), "J2": (7, 16), "J3": (5, 7)}
+    late = run([*jobs[:2], ChunkJob(6, 1, 2)], [Server()], preempt=False)
+    assert times_of(late) == {"J1": (0, 5), "J2": (5, 14), "J3": (14, 16)}
+
+
 def test_jobs_of_one_chunk_on_one_worker_are_served_shortest_first() -> None:
     # 1, 2, 3, 5, 8: flow times 1, 3, 6, 11, 19, which is the least possible sum.
     jobs = [ChunkJob(0, 1, length) for length in (5, 3, 8, 1, 2)]
@@ -261,9 +277,9 @@ def test_what_a_cloud_loses_of_a_job_goes_to_a_cloud_again() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("params", OPTIONS, ids=str)
+@pytest.mark.parametrize("params", TOGETHER, ids=str)
 def test_every_option_holds_the_contract(params: dict[str, object]) -> None:
-    assert [outcome.detail for outcome in check_policy("a_online", params) if not outcome.passed] == []
+    assert [outcome.detail for outcome in check_policy("a_online", params) if outcome.failed] == []
 
 
 def random_world(seed: int, scale: int = 1, cloud: bool = True) -> World:

@@ -7,18 +7,40 @@ from ray_sim.engine.run import Loop
 from ray_sim.kernels.attained import crossing_us, level_of, promotion_us
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.policies.las import Las
-from tests.worlds import Job, fingerprint, replay, world_of
+from tests.worlds import Job, fingerprint, replay, times_of, world_of
 
 STARVING = [Job(0, 1, 6), Job(1, 1, 2), Job(3, 1, 2), Job(5, 1, 2)]
 
 
 @pytest.mark.parametrize("loop", ["auto", "general"])
 def test_a_knob_beyond_the_clock_is_no_knob(loop: Loop) -> None:
-    # 2 s of service times 1e18 is more than the clock holds: J1 is promoted never, not at once.
+    # 2 s of service times 1e15 is more than the clock holds: J1 is promoted never, not at once.
     world = world_of(STARVING, [1])
     never = fingerprint(replay(world, "las", loop=loop, limits_gpu_s=(2,)))
-    for knob in (1e18, 1e300):
+    for knob in (1e15, 9e15):
         assert fingerprint(replay(world, "las", loop=loop, limits_gpu_s=(2,), knob=knob)) == never
+
+
+@pytest.mark.parametrize("loop", ["auto", "general"])
+def test_an_earlier_start_suspends_jobs_of_the_same_queue_unless_those_that_run_come_first(
+    loop: Loop,
+) -> None:
+    # 2 GPUs, limit 4 GPU-s. J1 (2 GPUs) moves down at 2; J2 and J3 (1 each) take its place at 2 and 3 and
+    # move down at 6 and 7. By first start J1 then comes first: 7-11, and J2 and J3 have 5 s and 6 s left.
+    # With those that run first J1 needs both GPUs at once: 13-17.
+    world = world_of([Job(0, 2, 6), Job(1, 1, 10), Job(3, 1, 10)], [2])
+    by_start = replay(world, "las", loop=loop, limits_gpu_s=(4,))
+    assert times_of(by_start) == {"J1": (0, 11), "J2": (2, 16), "J3": (3, 17)}
+    by_place = replay(world, "las", loop=loop, limits_gpu_s=(4,), queue_order="running_first")
+    assert times_of(by_place) == {"J1": (0, 17), "J2": (2, 12), "J3": (3, 13)}
+
+
+@pytest.mark.parametrize("loop", ["auto", "general"])
+def test_service_beyond_64_bits_is_beyond_every_limit(loop: Loop) -> None:
+    # 20,000 GPUs x 8e6 s are 1.6e20 milli-GPU microseconds. J1 is in the last queue, so J2 goes first.
+    world = world_of([Job(0, 20_000, 8.5e6), Job(8e6, 1, 10)], [20_000])
+    result = replay(world, "las", loop=loop)
+    assert times_of(result) == {"J1": (0, 8.5e6 + 10), "J2": (8e6, 8e6 + 10)}
 
 
 @pytest.mark.parametrize("limits", [(), (5.0, 5.0), (7.0, 2.0), tuple(map(float, range(1, 17))), (1e10,)])

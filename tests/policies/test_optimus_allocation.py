@@ -13,6 +13,7 @@ from ray_sim.kernels.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.kernels.optimus_allocation import TERMS, Claims, step_s
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.policies.optimus.allocation import costs, marginal_gains
+from tests.proofs import instances
 
 A = [0.02 * 128, 0.5, 0.3, 0.01, 0.02, 0, 0]
 B = [0.05 * 64, 0.2, 0.4, 0.01, 0.02, 0, 0]
@@ -51,7 +52,7 @@ def objective(claims: Claims, tasks: IntArray) -> float:
     return float(np.dot(claims.steps, times))
 
 
-def greedy(claims: Claims, pool: IntArray, *, skip: bool) -> tuple[IntArray, list[tuple[int, int, float]]]:
+def greedy(claims: Claims, pool: IntArray) -> tuple[IntArray, list[tuple[int, int, float]]]:
     """The rule of the paper, without a heap; also the tasks added, as (job, role, gain)."""
     left = pool.astype(np.int64).copy()
     n = len(claims.steps)
@@ -64,7 +65,7 @@ def greedy(claims: Claims, pool: IntArray, *, skip: bool) -> tuple[IntArray, lis
             left -= need
             tasks[job] = least
             open_jobs.append(job)
-        elif not skip:
+        else:
             break
     added: list[tuple[int, int, float]] = []
     while True:
@@ -86,10 +87,7 @@ def greedy(claims: Claims, pool: IntArray, *, skip: bool) -> tuple[IntArray, lis
             return tasks, added
         role, job = (PARAMETER_SERVER if best[1] == 0 else WORKER), best[2]
         if (claims.demand[job, role] > left).any():
-            if not skip:
-                return tasks, added
-            open_jobs.remove(job)
-            continue
+            return tasks, added
         left -= claims.demand[job, role]
         tasks[job, role] += 1
         added.append((job, role, -best[0]))
@@ -98,7 +96,7 @@ def greedy(claims: Claims, pool: IntArray, *, skip: bool) -> tuple[IntArray, lis
 def test_example_3a_goes_step_by_step_and_ends_at_the_optimum() -> None:
     """First gain (339 - 242) / (2 / 20) = 970; in the end 4 x 2 + 4 + 3 x 2 + 2 = 20 are used."""
     claims, pool = example_3a([100, 30])
-    tasks, added = greedy(claims, pool, skip=False)
+    tasks, added = greedy(claims, pool)
     w, p = WORKER, PARAMETER_SERVER
     assert [(job, role) for job, role, _ in added] == [
         (0, w), (0, p), (1, w), (0, w), (0, p), (1, p), (0, p), (0, w), (1, w)
@@ -106,7 +104,7 @@ def test_example_3a_goes_step_by_step_and_ends_at_the_optimum() -> None:
     gains = [970, 560, 357, 266.67, 260, 228, 110, 128.33, 97]
     assert [gain for _, _, gain in added] == pytest.approx(gains, abs=0.005)
     assert tasks.tolist() == [[4, 4], [3, 2]]
-    np.testing.assert_array_equal(marginal_gains(claims, pool, skip=False), tasks)
+    np.testing.assert_array_equal(marginal_gains(claims, pool), tasks)
     assert objective(claims, tasks) == pytest.approx(214.1, abs=0.05)
     assert objective(claims, tasks) == pytest.approx(optimum(claims, 20))
 
@@ -134,19 +132,19 @@ def test_a_jobs_gains_need_not_fall() -> None:
 TIMES = st.lists(st.floats(0, 10).map(lambda x: round(x, 3)), min_size=TERMS, max_size=TERMS)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=instances(40), deadline=None)
 @given(
     steps=st.lists(st.floats(0, 1000), min_size=2, max_size=2), times=st.lists(TIMES, min_size=2, max_size=2)
 )
 def test_greedy_is_never_better_than_brute_force(steps: list[float], times: list[list[float]]) -> None:
     pool = np.array([9])
     claims = claims_of(steps, times, np.array([[[2], [1]], [[1], [1]]]), pool)
-    tasks = marginal_gains(claims, pool, skip=True)
+    tasks = marginal_gains(claims, pool)
     assert objective(claims, tasks) >= optimum(claims, 9) * (1 - 1e-12)
 
 
 @st.composite
-def instances(draw: st.DrawFn) -> tuple[Claims, IntArray]:
+def allocation_problems(draw: st.DrawFn) -> tuple[Claims, IntArray]:
     """Up to six jobs of two resources; some tasks take nothing, some jobs are alike."""
     n = draw(st.integers(1, 6))
     pool = np.array(draw(st.lists(st.integers(0, 40), min_size=2, max_size=2)))
@@ -160,27 +158,23 @@ def instances(draw: st.DrawFn) -> tuple[Claims, IntArray]:
     return claims._replace(with_ps=with_ps, priority=priority), pool
 
 
-@settings(max_examples=150, deadline=None)
-@given(instance=instances(), skip=st.booleans())
-def test_the_heap_does_what_a_search_through_all_jobs_does(
-    instance: tuple[Claims, IntArray], skip: bool
-) -> None:
+@settings(max_examples=instances(150), deadline=None)
+@given(instance=allocation_problems())
+def test_the_heap_does_what_a_search_through_all_jobs_does(instance: tuple[Claims, IntArray]) -> None:
     claims, pool = instance
-    expected, added = greedy(claims, pool, skip=skip)
-    found = marginal_gains(claims, pool, skip=skip)
+    expected, added = greedy(claims, pool)
+    found = marginal_gains(claims, pool)
     np.testing.assert_array_equal(found, expected)
     assert (np.einsum("jk,jkr->r", found, claims.demand) <= pool).all()
     assert all(gain > 0 for _, _, gain in added)
 
 
-@settings(max_examples=30, deadline=None)
-@given(instance=instances(), factor=st.sampled_from([2.0, 0.5]))
+@settings(max_examples=instances(30), deadline=None)
+@given(instance=allocation_problems(), factor=st.sampled_from([2.0, 0.5]))
 def test_only_the_ratio_of_what_is_left_counts(instance: tuple[Claims, IntArray], factor: float) -> None:
     claims, pool = instance
     more = claims._replace(steps=claims.steps * factor)
-    np.testing.assert_array_equal(
-        marginal_gains(claims, pool, skip=False), marginal_gains(more, pool, skip=False)
-    )
+    np.testing.assert_array_equal(marginal_gains(claims, pool), marginal_gains(more, pool))
 
 
 @pytest.mark.parametrize("capacity", [12, 15, 30])
@@ -196,33 +190,32 @@ def test_greedy_is_optimal_where_gains_of_one_kind_fall(capacity: int) -> None:
     )
     splits = (split for split in product(range(1, capacity), repeat=3) if sum(split) <= capacity)
     best = min(100 / a + 150 / b + 63 / c for a, b, c in splits)
-    assert objective(claims, marginal_gains(claims, pool, skip=False)) == pytest.approx(best)
+    assert objective(claims, marginal_gains(claims, pool)) == pytest.approx(best)
 
 
 def test_early_jobs_come_first_while_the_pool_lasts() -> None:
-    """Least needs 3, 3, 3 of 8; then 3, 9, 3 of 8: the second does not fit, and holds up the third or not."""
+    """Least needs 3, 3, 3 of 8; then 3, 9, 3 of 8: the second does not fit, and holds up the third."""
     pool = np.array([8])
     alike = claims_of([1, 1, 1], [[0] * TERMS] * 3, np.array([[[2], [1]]] * 3), pool)
-    assert marginal_gains(alike, pool, skip=False).tolist() == [[1, 1], [1, 1], [0, 0]]
+    assert marginal_gains(alike, pool).tolist() == [[1, 1], [1, 1], [0, 0]]
     large = claims_of([1, 1, 1], [[0] * TERMS] * 3, np.array([[[2], [1]], [[8], [1]], [[2], [1]]]), pool)
-    assert marginal_gains(large, pool, skip=False).tolist() == [[1, 1], [0, 0], [0, 0]]
-    assert marginal_gains(large, pool, skip=True).tolist() == [[1, 1], [0, 0], [1, 1]]
+    assert marginal_gains(large, pool).tolist() == [[1, 1], [0, 0], [0, 0]]
 
 
 def test_a_young_job_comes_after_an_equal_one() -> None:
     """Two alike jobs and room for one more worker: the earlier gets it, unless it is young."""
     pool = np.array([5])
     claims = claims_of([9, 9], [[1, 0, 0, 0, 0, 0, 0]] * 2, np.ones((2, 2, 1), np.int64), pool)
-    assert marginal_gains(claims, pool, skip=False).tolist() == [[2, 1], [1, 1]]
+    assert marginal_gains(claims, pool).tolist() == [[2, 1], [1, 1]]
     young = claims._replace(priority=np.array([0.95, 1.0]))
-    assert marginal_gains(young, pool, skip=False).tolist() == [[1, 1], [2, 1]]
+    assert marginal_gains(young, pool).tolist() == [[1, 1], [2, 1]]
 
 
 def test_parameter_servers_that_take_nothing_follow_the_workers() -> None:
     """Only workers take a GPU: three workers, and a parameter server for each of them."""
     pool = np.array([3])
     claims = claims_of([100], [[5, 0, 1, 0, 0, 0, 0]], np.array([[[1], [0]]]), pool)
-    assert marginal_gains(claims, pool, skip=False).tolist() == [[3, 3]]
+    assert marginal_gains(claims, pool).tolist() == [[3, 3]]
 
 
 def test_shares_and_amounts_differ_with_several_resources() -> None:

@@ -11,10 +11,11 @@ from ray_sim.kernels.optimus_allocation import step_s
 from ray_sim.kernels.optimus_loss import clean_point
 from ray_sim.model.job import Exchange
 from ray_sim.model.loss import last_epoch, loss
-from ray_sim.model.step_time import AsyncSpeed, SyncSpeed
 from ray_sim.model.units import FloatArray
 from ray_sim.policies.optimus.loss_fit import epochs_left, fitted_curves
 from ray_sim.policies.optimus.speed_fit import Speeds, fitted_time, trial_pairs
+from tests.optimus_speeds import AsyncSpeed, SyncSpeed
+from tests.proofs import instances
 
 SYNC_THETA = np.array([0.02, 0.5, 0.3, 0.01, 0.02])
 ASYNC_THETA = np.array([2.0, 0.3, 0.01, 0.02])
@@ -39,7 +40,7 @@ def test_the_loss_curve_of_example_3d_is_found_again() -> None:
     assert left[0] == 118 + 9 - 60
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=instances(60), deadline=None)
 @given(
     b0=st.floats(0.01, 1),
     b1=st.floats(0.2, 3),
@@ -91,7 +92,7 @@ def test_losses_that_do_not_fall_leave_the_default_of_twenty_epochs(losses: Floa
     assert epochs_left(curves, done, 1e-3 * one, one, 5.0) == 1  # never less than one epoch
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=instances(100), deadline=None)
 @given(st.lists(st.floats(0, 1e6) | st.sampled_from([0.0, 1.0]), max_size=40))
 def test_any_losses_give_coefficients_that_are_numbers(losses: list[float]) -> None:
     found = fit(np.array(losses))

@@ -41,7 +41,6 @@ def choose(allocation: str = "optimus", *, keep_places: bool = True) -> Choices:
         allocation=allocation,
         normalise="share",
         quanta=np.ones(1, np.int64),
-        skip=False,
         placement="even",
         shrink=True,
         keep_places=keep_places,

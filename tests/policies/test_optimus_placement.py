@@ -13,6 +13,7 @@ from ray_sim.kernels.arrays import PARAMETER_SERVER, SYNC, WORKER
 from ray_sim.kernels.step_time import PER_TASK, cross_mb_per_sample, one_way_s
 from ray_sim.model.units import IntArray
 from ray_sim.policies.optimus.placement import place, scarcest_resource
+from tests.proofs import instances
 from tests.training import ONE, Placement
 from tests.training import rows as rows_of
 
@@ -54,7 +55,7 @@ def moved_mb(placement: Placement) -> float:
 def bottleneck_mb(placement: Placement) -> float:
     """Megabytes through the busiest task, one way."""
     w, p = (sum(here[role] for here in placement) for role in (WORKER, PARAMETER_SERVER))
-    return one_way_s(rows_of(placement), 0, PER_TASK, w, p, 100.0, 0.0, 1.0)
+    return one_way_s(rows_of(placement), 0, PER_TASK, w, p, 100.0, 0.0, 1.0, 0.0, 0.0)
 
 
 def test_example_3b_less_data_in_all_may_pass_no_faster() -> None:
@@ -209,7 +210,7 @@ def plain(tasks: IntArray, quanta: IntArray, free: IntArray, resource: int, *, s
     return [(*key, n) for key, n in sorted(total.items())]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=instances(200), deadline=None)
 @given(data=st.data(), shrink=st.booleans())
 def test_the_kernel_does_what_the_paper_tells(data: st.DataObject, shrink: bool) -> None:
     n, servers = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 6))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import polars as pl
 import pytest
 
@@ -28,6 +30,9 @@ RANGES = {
 """Those of example 1.A: L = 1 x 12 / 12 / (2 x 2 x 6) = 1 / 24, U = 9 / 3."""
 
 
+NONE_POOR = {"admitted_below_1_percent": 0}
+
+
 def run(world: World, **params: object) -> RunResult:
     return run_world(world, create_policy("pd_ors", params))
 
@@ -44,7 +49,12 @@ def test_example_1_a_runs_as_worked_out(params: dict[str, object]) -> None:
     assert jobs["utility"].to_list() == pytest.approx([5, 3, 0])
     starts = result.events.filter(pl.col("event") == "start").select("job_id", "role", "count")
     assert starts.rows() == [("J1", "worker", 2), ("J1", "ps", 2), ("J2", "worker", 2), ("J2", "ps", 2)]
-    assert result.summary.policy_counts == {"admitted": 2, "refused_infeasible": 1, "unsolved_slots": 0}
+    assert result.summary.policy_counts == {
+        "admitted": 2,
+        "admitted_below_1_percent": 0,
+        "refused_infeasible": 1,
+        "unsolved_slots": 0,
+    }
 
 
 def test_the_dual_of_example_1_a_after_each_arrival() -> None:
@@ -86,6 +96,40 @@ def test_a_narrow_price_span_keeps_room_for_jobs_that_are_worth_more() -> None:
     narrow = run(world, price_span=1.0)
     assert narrow.jobs["utility"].to_list() == pytest.approx([0, 9])
     assert narrow.jobs["reason"].to_list() == ["price", None]
+
+
+def test_how_far_prices_span_is_told_and_warned_of_beyond_the_published_ranges() -> None:
+    # Example 1.A: L = 1 / 24 and U = 9 / 3, ln(U / L) = ln 72 = 4.28.
+    found = run_world(example_1_a(), create_policy("pd_ors", {})).summary
+    assert (found.policy_figures or {})["price_span"] == pytest.approx(math.log(72), rel=1e-12)
+    assert found.policy_warnings is None
+    assert found.flat()["policy_figures.price_span"] == pytest.approx(4.2767, abs=1e-4)
+    # Two jobs that each fill a slot are worth 5 in the first and 1e-30 in the second: L = 1e-30 / 24 and
+    # U = 5 / 3, ln(40 e30) = 72.8. At L the second slot costs 6 L = 0.25e-30, so the second job is admitted.
+    steep = utility_world([0.0] * 2, [pd_ors_job()] * 2, [worth(5, 1e-30)] * 2, [6], 2)
+    found = run_world(steep, create_policy("pd_ors", {})).summary
+    assert (found.policy_figures or {})["price_span"] == pytest.approx(
+        math.log(40) + 30 * math.log(10), rel=1e-9
+    )
+    counts = found.policy_counts or {}
+    assert (counts["admitted"], counts["admitted_below_1_percent"]) == (2, 1)
+    [warning] = found.policy_warnings or []
+    assert "ln(U/L) is 72.8" in warning
+    assert "price_span=10" in warning
+    assert "D_0 <= OPT/2" in warning
+    # With L raised to U e^-10 the second slot costs 6 (5 / 3) e^-10 = 4.5e-4.
+    found = run_world(steep, create_policy("pd_ors", {"price_span": 10.0})).summary
+    assert (found.policy_figures or {})["price_span"] == pytest.approx(10.0)
+    assert (found.policy_counts or {})["admitted"] == 1
+    assert found.policy_warnings is None
+
+
+def test_jobs_that_cannot_end_on_these_servers_make_no_price() -> None:
+    # Four workers could train 300 samples in two slots, but the server holds two, with parameter servers.
+    long, lasts = pd_ors_job(samples=150), worth(500, 0.001)
+    alone = utility_world([0.0], [pd_ors_job()], [worth(5, 4)], [6], 2)
+    both = utility_world([0.0] * 2, [pd_ors_job(), long], [worth(5, 4), lasts], [6], 2)
+    assert run(both).summary.policy_figures == run(alone).summary.policy_figures
 
 
 def test_objectives_are_recorded_on_request_only() -> None:

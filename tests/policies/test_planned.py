@@ -15,6 +15,8 @@ from ray_sim.policies.registry import create_policy
 from tests.policies.utility_worlds import SLOT_S, example_1_a, paper_world, pd_ors_job, utility_world, worth
 from tests.worlds import DOWN, UP
 
+NONE_POOR = {"admitted_below_1_percent": 0}
+
 
 def run(world: World, policy: str = "pd_ors", **params: object) -> RunResult:
     return run_world(world, create_policy(policy, params))
@@ -36,7 +38,12 @@ def test_or_what_is_left_is_planned_again() -> None:
     result = run(slow_world(), unfinished="extend")
     assert result.jobs["finish_s"].to_list() == pytest.approx([125])
     assert result.jobs["utility"].to_list() == pytest.approx([4])
-    assert result.summary.policy_counts == {"admitted": 1, "extended": 1, "unsolved_slots": 0}
+    assert result.summary.policy_counts == {
+        "admitted": 1,
+        "admitted_below_1_percent": 0,
+        "extended": 1,
+        "unsolved_slots": 0,
+    }
 
 
 def test_what_cannot_be_planned_again_is_given_up_once() -> None:
@@ -44,7 +51,12 @@ def test_what_cannot_be_planned_again_is_given_up_once() -> None:
     world = utility_world([0.0], [pd_ors_job()], [worth(5, 4)], [6], 1, speed=[0.8])
     result = run(world, unfinished="extend")
     assert result.jobs["status"].to_list() == ["unfinished"]
-    assert result.summary.policy_counts == {"admitted": 1, "given_up": 1, "unsolved_slots": 0}
+    assert result.summary.policy_counts == {
+        "admitted": 1,
+        "admitted_below_1_percent": 0,
+        "given_up": 1,
+        "unsolved_slots": 0,
+    }
 
 
 def failing_world(*outages: tuple[float, int, bool]) -> World:
@@ -65,7 +77,12 @@ def test_a_plan_on_a_server_that_goes_is_lost_or_made_anew() -> None:
     moves = run(gone, replan="failed")
     assert servers_used(moves) == [(0, "s0"), (SLOT_S, "s1")]
     assert moves.jobs["finish_s"].to_list() == [2 * SLOT_S]
-    assert moves.summary.policy_counts == {"admitted": 1, "replanned": 1, "unsolved_slots": 0}
+    assert moves.summary.policy_counts == {
+        "admitted": 1,
+        "admitted_below_1_percent": 0,
+        "replanned": 1,
+        "unsolved_slots": 0,
+    }
 
 
 def test_nothing_is_planned_on_servers_that_are_not_there() -> None:

@@ -85,7 +85,7 @@ def test_a_policy_of_ones_own_comes_from_a_file_in_the_working_directory(module:
     assert (info.name, info.summary) == (
         "NewestFirst", "Starts the newest waiting job on the first server, one at a time.",
     )  # fmt: skip
-    with pytest.raises(InvalidScenarioError, match="at_most: must be at least 1, got 0"):
+    with pytest.raises(InvalidScenarioError, match=r"at_most: must be at least 1, at most .*, got 0"):
         create_policy("newest_first_policy:NewestFirst", {"at_most": 0})
 
 

@@ -15,9 +15,9 @@ from ray_sim.model.cluster import Cluster
 from ray_sim.model.job import TrainingProfile, UtilityProfile
 from tests.training import profile, together
 from tests.worlds import Change, Job, availability, cluster_of, job_table
-from workloads.drawn_jobs import draw_jobs
-from workloads.horizon_request import HorizonRequest
 from workloads.store import frame_to_table
+from workloads.synthetic.drawn_jobs import draw_jobs
+from workloads.synthetic.horizon_request import HorizonRequest
 
 SLOT_S = 100.0
 

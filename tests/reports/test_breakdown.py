@@ -81,9 +81,9 @@ def test_a_ratio_is_over_the_jobs_of_all_pairs() -> None:
     assert one.ratio == pytest.approx(80 / 60, rel=1e-12)
     assert one.mean_jct_s == pytest.approx(80 / 3, rel=1e-12)
     assert one.baseline_mean_jct_s == 20.0
-    # Two pairs: seed 1 twice gives 20 / 30, seed 0 twice 60 / 30.
+    # Two pairs of sums, (60, 30) and (20, 30): mean 40 -+ 12.706 x 28.284 / sqrt(2) = 254.124, over 30.
     assert one.interval is not None
-    assert 20 / 30 <= one.interval.low < one.interval.high <= 2.0
+    assert one.interval.high == pytest.approx((40 + 254.124) / 30, rel=1e-5)
     assert (nine.label, nine.pairs, nine.ratio, nine.interval) == ("> 8", 1, 0.5, None)
 
 

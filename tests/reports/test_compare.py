@@ -81,10 +81,37 @@ def test_holm_is_over_the_policies_of_the_group() -> None:
     assert alone.policies[0].verdict is Verdict.WORSE
     beside = compare_policies(_runs(fifo=_over(6, 10.0), las=worse, sjf=worse), "jct_s.mean")
     assert [each.p_holm for each in beside.policies] == [4 / 64, 4 / 64]
-    assert {each.verdict for each in beside.policies} == {Verdict.NOT_DISTINGUISHABLE}
-    assert beside.notes == (
-        "6 pairs are too few for the test to tell anything apart: 2 comparisons at 5 % take 7 seeds",
-    )
+    assert {(each.verdict, each.seeds_needed) for each in beside.policies} == {(Verdict.TOO_FEW_SEEDS, 7)}
+
+
+def test_too_few_seeds_are_no_verdict_and_the_number_needed_is_one() -> None:
+    # -97.6 % in 5 of 5 seeds: least p 2 / 2^5 = 0.0625. With 6, 2 / 2^6 = 0.031.
+    fast = {seed: 24.0 + 0.1 * seed for seed in range(6)}
+    slow = {seed: 1000.0 + 3.0 * seed for seed in range(6)}
+    five = _runs(fifo=slow, las=fast).filter(pl.col("seed") < 5)
+    (las,) = compare_policies(five, "jct_s.mean", "fifo").policies
+    assert las.relative_percent == pytest.approx(-97.6, abs=0.05)
+    assert (las.superiority, las.verdict, las.seeds_needed) == (1.0, Verdict.TOO_FEW_SEEDS, 6)
+    (las,) = compare_policies(_runs(fifo=slow, las=fast), "jct_s.mean", "fifo").policies
+    assert (las.verdict, las.seeds_needed) == (Verdict.BETTER, None)
+
+
+def test_no_verdict_contradicts_the_interval() -> None:
+    # 19 differences of 1 and one of 30: 2 of 2^20 sign patterns are as extreme. But the t interval is wide:
+    # mean 2.45, standard deviation 6.485, t of 19 degrees of freedom 2.093, 2.45 -+ 3.035.
+    base = dict.fromkeys(range(20), 100.0)
+    las = {seed: 130.0 if seed == 0 else 101.0 for seed in base}
+    (found,) = compare_policies(_runs(fifo=base, las=las), "jct_s.mean", "fifo").policies
+    assert found.interval is not None
+    assert (found.interval.low, found.interval.high) == pytest.approx((2.45 - 3.035, 2.45 + 3.035), abs=1e-3)
+    assert found.p_holm is not None
+    assert found.p_holm <= 0.05
+    assert found.verdict is Verdict.NOT_DISTINGUISHABLE
+
+
+def test_policies_that_are_alike_in_every_seed_need_no_more_seeds() -> None:
+    (las,) = compare_policies(_runs(fifo=_over(3, 10.0), las=_over(3, 10.0)), "jct_s.mean", "fifo").policies
+    assert (las.verdict, las.seeds_needed) == (Verdict.NOT_DISTINGUISHABLE, None)
 
 
 def test_only_common_seeds_count_and_the_others_are_counted() -> None:
@@ -94,7 +121,7 @@ def test_only_common_seeds_count_and_the_others_are_counted() -> None:
     assert compared.baseline == "fifo"
     assert (compared.policies[0].pairs, compared.policies[0].runs) == (2, 4)
     assert compared.policies[0].difference == 4.0
-    assert compared.notes[1:] == (
+    assert compared.notes == (
         "2 of 4 seeds of las left out: fifo lacks them",
         "1 of 3 seeds of fifo left out: las lacks them",
     )

@@ -127,6 +127,25 @@ def test_the_sweep_page_shows_what_failed_and_where_the_rest_is() -> None:
     ]
 
 
+def test_pages_begin_with_what_policies_warn_of_and_show_their_figures() -> None:
+    result = three_jobs()
+    told = replace(
+        result.summary, policy_warnings=["prices span too much"], policy_figures={"price_span": 72.8}
+    )
+    page = run_page("", "", [], [], replace(result, summary=told))
+    assert page.sections[0] == Section("Warnings", facts=(("policy", "prices span too much"),))
+    assert dict(_section(page, "Summary").facts)["policy, price span"] == "72.8"
+    # Of a sweep the first warning of each policy, and means of figures; others have none.
+    rows = [RunRow(*PLACE, "pd_ors", seed, told) for seed in (0, 1)]
+    rows += [RunRow(*PLACE, "fifo", None, result.summary)]
+    curves = [(PLACE, {"pd_ors": np.array([10.0]), "fifo": np.array([10.0])})]
+    page = sweep_page("demo", rows, curves, pl.DataFrame([], schema=CONFIGURATIONS_SCHEMA, orient="row"))
+    [warnings] = [section for section in page.sections if section.heading.startswith("Warnings")]
+    assert warnings.facts == (("pd_ors", "prices span too much"),)
+    [table] = next(section for section in page.sections if section.heading == "week, edge").tables
+    assert [row[table.columns.index("ln(U/L)")] for row in _texts(table)] == ["72.8", "-"]
+
+
 def test_the_best_of_a_column_is_marked_where_policies_differ() -> None:
     table = _section(_sweep("fifo", "sjf"), "week, edge").tables[0]
     fifo, sjf = ({table.columns[i] for i, cell in enumerate(row) if cell.best} for row in table.rows)

@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from ray_sim.reports.statistics import (
     Interval,
-    bootstrap_interval,
     cohens_d_z,
     holm,
-    mean,
+    mean_interval,
     paired_difference,
     pairs_needed,
+    ratio_interval,
     ratio_of_means,
     sign_flip_p_value,
     superiority,
@@ -36,47 +37,72 @@ def test_samples_that_cannot_be_paired_are_refused() -> None:
         paired_difference(np.zeros(2), np.zeros(3))
 
 
-def test_the_interval_of_a_normal_mean_covers_it_in_95_of_100_samples() -> None:
-    # 400 samples of 50: the share has a standard deviation of sqrt(0.95 x 0.05 / 400) = 0.011.
-    draws = _stream(1).normal(7.0, 2.0, (400, 50))
-    intervals = [bootstrap_interval([draw], mean, _stream(i), 2000) for i, draw in enumerate(draws)]
-    covered = np.mean([each is not None and each.low <= 7.0 <= each.high for each in intervals])
-    assert 0.95 - 2.5 * 0.011 <= covered <= 0.95 + 2.5 * 0.011
+@pytest.mark.parametrize("pairs", [2, 5, 40])
+def test_the_interval_of_a_mean_is_that_of_the_t_test(pairs: int) -> None:
+    sample = _stream(1).lognormal(7.0, 2.0, pairs)
+    expected = stats.ttest_1samp(sample, 0.0).confidence_interval(0.95)
+    found = mean_interval(sample)
+    assert found is not None
+    assert found.low == pytest.approx(float(expected.low), rel=1e-12)
+    assert found.high == pytest.approx(float(expected.high), rel=1e-12)
 
 
-def test_the_interval_of_a_ratio_covers_it_although_the_samples_are_not_centred() -> None:
-    # Job lengths differ a lot from seed to seed, the ratio of a pair does not: true ratio 1.2.
+def test_the_interval_of_three_values_by_hand() -> None:
+    # Mean 4, standard deviation 2; t of 2 degrees of freedom has a closed form, 4.302653 at 97.5 %.
+    found = mean_interval(np.array([2.0, 4.0, 6.0]))
+    assert found is not None
+    half = 0.95 * math.sqrt(2 / (4 * 0.975 * 0.025)) * 2 / math.sqrt(3)
+    assert found.low == pytest.approx(4 - half, rel=1e-9)
+    assert found.high == pytest.approx(4 + half, rel=1e-9)
+
+
+def test_an_end_of_the_interval_of_a_ratio_is_a_ratio_that_the_t_test_just_keeps() -> None:
     stream = _stream(2)
-    baseline = stream.lognormal(8.0, 0.5, (300, 50))
-    draws = 1.2 * baseline * stream.normal(1.0, 0.1, baseline.shape)
-    intervals = [
-        bootstrap_interval([draws[i], baseline[i]], ratio_of_means, _stream(i), 2000) for i in range(300)
-    ]
-    covered = np.mean([each is not None and each.low <= 1.2 <= each.high for each in intervals])
-    assert 0.95 - 3 * 0.0126 <= covered <= 0.95 + 3 * 0.0126  # sqrt(0.95 x 0.05 / 300) = 0.0126
+    baseline = stream.lognormal(8.0, 0.5, 6)
+    sample = 1.2 * baseline * stream.normal(1.0, 0.1, 6)
+    found = ratio_interval(sample, baseline)
+    ratio = ratio_of_means(sample, baseline)
+    assert found is not None
+    assert ratio is not None
+    assert found.low < ratio < found.high
+    for end in (found.low, found.high):
+        assert stats.ttest_rel(sample, end * baseline).pvalue == pytest.approx(0.05, rel=1e-9)
 
 
-def test_the_width_is_that_of_the_normal_theory() -> None:
-    # Standard deviation 1, 400 pairs: 2 x 1.96 / sqrt(400) = 0.196.
-    sample = _stream(3).normal(size=400)
-    sample = (sample - sample.mean()) / sample.std()
-    interval = bootstrap_interval([sample], mean, _stream())
-    assert interval is not None
-    assert interval.method == "bca"
-    assert interval.high - interval.low == pytest.approx(0.196, rel=0.05)
+def test_over_a_constant_baseline_the_interval_of_the_ratio_is_that_of_the_mean() -> None:
+    sample = np.array([12.0, 15.0, 9.0, 20.0])
+    ratio, mean = ratio_interval(sample, np.full(4, 10.0)), mean_interval(sample)
+    assert ratio is not None
+    assert mean is not None
+    np.testing.assert_allclose([ratio.low, ratio.high], [mean.low / 10, mean.high / 10], rtol=1e-12)
+
+
+@given(st.lists(st.tuples(st.integers(1, 1000), st.integers(1, 1000)), min_size=2, max_size=9))
+def test_the_ratio_may_be_1_if_and_only_if_the_difference_may_be_0(pairs: list[tuple[int, int]]) -> None:
+    sample, baseline = np.array(pairs, dtype=np.float64).T
+    ratio, difference = ratio_interval(sample, baseline), mean_interval(sample - baseline)
+    assert difference is not None
+    nearest = min(abs(difference.low), abs(difference.high))
+    if ratio is not None and nearest > 1e-9:
+        assert (ratio.low <= 1 <= ratio.high) == (difference.low <= 0 <= difference.high)
 
 
 def test_one_pair_has_no_interval() -> None:
-    assert bootstrap_interval([np.array([4.0])], mean, _stream()) is None
+    assert mean_interval(np.array([4.0])) is None
+    assert ratio_interval(np.array([4.0]), np.array([2.0])) is None
 
 
-def test_pairs_that_are_all_alike_leave_percentiles() -> None:
-    assert bootstrap_interval([np.full(5, 3.0)], mean, _stream()) == Interval(3.0, 3.0, "percentile")
+def test_pairs_that_are_all_alike_are_an_interval_without_width() -> None:
+    assert mean_interval(np.full(5, 3.0)) == Interval(3.0, 3.0)
+    assert ratio_interval(np.array([15.0, 18.0, 21.0]), np.array([10.0, 12.0, 14.0])) == Interval(1.5, 1.5)
 
 
 def test_a_ratio_to_nothing_has_no_interval() -> None:
-    assert math.isnan(ratio_of_means(np.ones(3), np.zeros(3)))
-    assert bootstrap_interval([np.ones(3), np.zeros(3)], ratio_of_means, _stream()) is None
+    assert ratio_of_means(np.ones(3), np.zeros(3)) is None
+    assert ratio_of_means(np.ones(0), np.ones(0)) is None
+    assert ratio_interval(np.ones(3), np.zeros(3)) is None
+    # Mean 1, standard deviation sqrt(3), 3 values: 1 -+ 4.3, so the baseline may be 0 and the ratio anything.
+    assert ratio_interval(np.array([3.0, 4.0, 5.0]), np.array([0.0, 0.0, 3.0])) is None
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ray_sim.model.streams import Streams
 from ray_sim.solvers.jct_bound import JctBounds, jct_bounds
+from tests.proofs import instances
 from tests.solvers.exact_optimum import least_total_flow
 
 ROUNDED = 2e-9
@@ -57,9 +58,9 @@ def test_the_example_of_two_wide_jobs_and_a_long_one() -> None:
     assert least_total_flow([0, 0, 0], [2, 2, 6], [4, 4, 1], 4) == 2 + 4 + 10
 
 
-def test_ten_thousand_small_instances_have_no_better_schedule_than_the_bound() -> None:
-    tight = 0
-    for seed in range(10_000):
+def test_no_small_instance_has_a_better_schedule_than_the_bound() -> None:
+    tight, tried = 0, instances(10_000)
+    for seed in range(tried):
         draw = Streams(seed).generator("small-instance")
         total, n = int(draw.integers(1, 5)), int(draw.integers(1, 5))
         release = sorted(draw.integers(0, 6, n).tolist())
@@ -68,7 +69,7 @@ def test_ten_thousand_small_instances_have_no_better_schedule_than_the_bound() -
         bound = rigid_bounds(release, run, gpus, total).bound
         assert bound <= optimum, (release, run, gpus, total)
         tight += bound > optimum * (1 - ROUNDED)
-    assert tight > 3_000  # a bound that never bites would pass as well
+    assert tight > 0.3 * tried  # a bound that never bites would pass as well
 
 
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(1, 5)), min_size=1, max_size=5))

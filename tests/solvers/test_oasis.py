@@ -62,6 +62,9 @@ def test_the_constants_of_example_6_d() -> None:
     ps = role_constants([EXAMPLE_D], PARAMETER_SERVER, servers([2]), 3)
     assert (workers.lowest, workers.highest[0]) == pytest.approx((9 / 96, 6))
     assert (ps.lowest, ps.highest[0]) == pytest.approx((9 / 24, 12))
+    # U / L is 64 and 32, so at half the load prices are L x 8 and L x sqrt(32).
+    assert workers.prices(ints(0, 2, 4), ints(4)) == pytest.approx([9 / 96, 0.75, 6])
+    assert ps.prices(ints(0, 1, 2), ints(2)) == pytest.approx([9 / 24, 9 / 24 * 32**0.5, 12])
 
 
 @pytest.mark.parametrize(

@@ -10,17 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ray_sim.model.streams import Streams
-from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.solvers.utility_bounds import (
     MOST_JOBS,
     Claims,
-    Tasks,
     UtilityBounds,
     least_costs,
     price_bound,
-    server_price_bound,
     utility_bounds,
 )
+from tests.proofs import instances
 
 ROUNDED = 2e-9
 SOLVER = 2e-6
@@ -162,7 +160,7 @@ def test_beyond_so_many_jobs_the_programme_is_left_out_and_a_sample_sets_the_pri
 
 
 @given(seed=st.integers(0, 2**20), buckets=st.integers(1, 6))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=instances(60))
 def test_least_costs_are_those_of_the_cheapest_pieces_so_far(seed: int, buckets: int) -> None:
     draw = np.random.default_rng(seed)
     cost, units = (
@@ -178,34 +176,6 @@ def test_least_costs_are_those_of_the_cheapest_pieces_so_far(seed: int, buckets:
                 total += price * min(size, left)
                 left -= min(size, left)
             assert found[i, k] == pytest.approx(total if left < 1e-9 else np.inf)
-
-
-def _tasks(draw: np.random.Generator, jobs: int) -> tuple[Tasks, FloatArray]:
-    tasks = Tasks(
-        worker=draw.integers(0, 3, (jobs, 2)).astype(float),
-        ps=draw.integers(0, 3, (jobs, 2)).astype(float),
-        workers_per_ps=draw.integers(1, 4, jobs).astype(float),
-        worker_time=draw.uniform(1, 6, jobs),
-    )
-    need = (tasks.worker + tasks.ps / tasks.workers_per_ps[:, None]) * tasks.worker_time[:, None]
-    return tasks, need
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_prices_that_are_alike_on_all_servers_give_the_bound_of_the_pool(seed: int) -> None:
-    """Or a lower one, where single servers have too little room for a job to end in time."""
-    draw = Streams(seed).generator("servers")
-    jobs = random_claims(seed)
-    tasks, need = _tasks(draw, 12)
-    capacity: IntArray = draw.integers(2, 9, (3, 2)).astype(np.int64)
-    prices = draw.uniform(0, 2, (10, 2))
-    pooled = price_bound(replace(jobs, need=need, offer=np.tile(capacity.sum(axis=0), (10, 1))), prices)
-    apart = server_price_bound(jobs, tasks, capacity, np.repeat(prices[:, None, :], 3, axis=1))
-    roomy = server_price_bound(jobs, tasks, 10**6 * capacity, np.repeat(prices[:, None, :], 3, axis=1) / 1e6)
-    assert apart <= pooled * (1 + ROUNDED)
-    sold = float((capacity.sum(axis=0) * prices).sum())
-    cheap = price_bound(replace(jobs, need=need / 1e6, offer=jobs.offer * 0), prices)
-    assert roomy == pytest.approx(cheap + sold, rel=1e-8)
 
 
 @pytest.mark.parametrize("name", ["worth", "most", "need", "offer"])

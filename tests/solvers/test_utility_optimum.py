@@ -12,6 +12,7 @@ from ray_sim.model.units import IntArray
 from ray_sim.solvers.pd_ors.job import SlotJob
 from ray_sim.solvers.utility_optimum import MOST_VARIABLES, Optimum, SearchLimits, utility_optimum
 from tests.best_utility import best_utility, slot_jobs, tiny_world
+from tests.proofs import instances
 
 SOLVER = 1e-6
 """HiGHS's tolerance."""
@@ -107,12 +108,7 @@ def _agrees_with_enumeration(seeds: range) -> None:
 
 
 def test_it_is_what_trying_everything_finds() -> None:
-    _agrees_with_enumeration(range(100))
-
-
-@pytest.mark.slow
-def test_it_is_what_trying_everything_finds_in_hundreds_of_instances() -> None:
-    _agrees_with_enumeration(range(100, 700))
+    _agrees_with_enumeration(range(instances(700, 100)))
 
 
 def test_a_search_that_is_cut_off_still_has_a_bound() -> None:

@@ -19,7 +19,9 @@ from ray_sim.policies.registry import create_policy
 BATCHES = 40
 
 
-def replay(gap_us: IntArray, service_us: IntArray, gpus: int, policy: str = "fifo") -> RunResult:
+def replay(
+    gap_us: IntArray, service_us: IntArray, gpus: int, policy: str = "fifo", **params: object
+) -> RunResult:
     """Run jobs of one GPU each, with gaps between arrivals of which the first is not used."""
     n = len(service_us)
     submit = np.cumsum(gap_us) - gap_us[0]
@@ -34,7 +36,7 @@ def replay(gap_us: IntArray, service_us: IntArray, gpus: int, policy: str = "fif
         vc=np.full(n, -1, dtype=np.int64),
         trace_order=np.arange(n, dtype=np.int64),
     )
-    return run_world(build_world(table, cluster([gpus], ["pool"])), create_policy(policy))
+    return run_world(build_world(table, cluster([gpus], ["pool"])), create_policy(policy, params))
 
 
 def exponential_us(purpose: str, mean_s: float, n: int) -> IntArray:

@@ -15,6 +15,8 @@ from tests.theory.queues import (
     steady_mean,
 )
 
+pytestmark = pytest.mark.slow
+
 JOBS = 500_000
 
 

@@ -9,8 +9,9 @@ import pytest
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError, UnknownNameError
 from workloads.convert import convert
+from workloads.formats.philly.csv import HEADER
 from workloads.provenance import Counts
-from workloads.realise import Window
+from workloads.realisation import Window
 from workloads.store import read_frame, read_provenance
 from workloads.trace_format import REJECT_SCHEMA, ConvertOptions
 
@@ -162,7 +163,41 @@ def test_no_sound_row_is_an_error_that_counts_the_reasons(trace: Trace, tmp_path
         "empty_row 1",
     ):
         assert words in str(error.value)
-    assert list(tmp_path.glob("*.parquet")) == []
+    rejects = tmp_path / "w.parquet.rejects.parquet"
+    assert list(tmp_path.glob("*.parquet")) == [rejects]
+    assert pl.read_parquet(rejects)["line"].to_list() == [2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("philly", '[{"jobid": "a"}]', "missing_submit_s, for example, is line or record 1 of trace.csv: '{"),
+        (
+            "philly-csv",
+            f"{','.join(HEADER)}\nsoon,1,1,1,v\n",
+            "invalid_submit_s, .* line or record 2 of .*'soon,1",
+        ),
+        (
+            "google-2011",
+            "0,,7,0,,0,u,2,9,0.5,0.5,,1\n",
+            "never_started, for .* 1 of .*/trace.csv: 'task 0 of job 7'",
+        ),
+    ],
+)
+def test_where_nothing_is_kept_one_rejected_row_is_shown_and_all_are_written(
+    trace: Trace, tmp_path: Path, name: str, content: str, told: str
+) -> None:
+    with pytest.raises(InvalidWorkloadError, match=told):
+        convert(name, [trace(content)], tmp_path / "w.parquet")
+    assert pl.read_parquet(tmp_path / "w.parquet.rejects.parquet").height == 1
+
+
+def test_where_the_window_holds_none_of_the_sound_rows_it_is_named(trace: Trace, tmp_path: Path) -> None:
+    out = tmp_path / "w.parquet"
+    with pytest.raises(InvalidWorkloadError, match=r"\(outside the window 2\); check the window$"):
+        convert("csv", [trace(TABLE)], out, window=Window(1000, 2000))
+    with pytest.raises(InvalidWorkloadError, match=r"check the window; .*the rejected rows are in"):
+        convert("csv", [trace(TABLE + BAD_ROW)], out, window=Window(1000, 2000))
 
 
 def test_a_source_is_never_overwritten_and_never_read_twice(trace: Trace, tmp_path: Path) -> None:

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from ray_sim.model.errors import RaySimError
 from tests.damaged import GOOD, PIECES, counts_or_error
+from tests.proofs import instances
 from workloads.convert import convert
 from workloads.store import load_workload, write_workload
-from workloads.synth import synth
+from workloads.synthetic.synth import synth
 from workloads.trace_format import ConvertOptions
 
 
@@ -29,7 +30,7 @@ def mutations(draw: st.DrawFn) -> tuple[str, bytes]:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=instances(300))
 @given(mutation=mutations(), rebase=st.booleans())
 def test_a_damaged_file(
     mutation: tuple[str, bytes], rebase: bool, tmp_path_factory: pytest.TempPathFactory
@@ -38,7 +39,7 @@ def test_a_damaged_file(
     counts_or_error(name, content, tmp_path_factory.mktemp("fuzz"), rebase and name == "csv")
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=instances(150))
 @given(content=st.binary(max_size=300), name=st.sampled_from(sorted(GOOD)))
 @example(content=b"\x1f\x8b", name="csv")
 @example(content=b"\xef\xbb\xbf", name="csv")
@@ -49,7 +50,7 @@ def test_random_bytes(content: bytes, name: str, tmp_path_factory: pytest.TempPa
     counts_or_error(name, content, tmp_path_factory.mktemp("fuzz"))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=instances(150))
 @given(tail=st.binary(max_size=200), name=st.sampled_from(sorted(GOOD)))
 def test_random_bytes_after_a_good_file(
     tail: bytes, name: str, tmp_path_factory: pytest.TempPathFactory
@@ -57,7 +58,7 @@ def test_random_bytes_after_a_good_file(
     counts_or_error(name, GOOD[name] + tail, tmp_path_factory.mktemp("fuzz"))
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=instances(150))
 @given(text=st.text(max_size=300))
 @example(text="{columns: &a {x: *a}}")
 @example(text="[" * 2000)
@@ -91,7 +92,7 @@ def workload(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return path.read_bytes()
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=instances(300))
 @given(data=st.data())
 def test_a_damaged_workload(
     data: st.DataObject, workload: bytes, tmp_path_factory: pytest.TempPathFactory

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads import rows, text
+from benchmarks.philly_csv import write_philly_csv
+from workloads import rows
 from workloads.convert import convert
-from workloads.philly_writer import write_philly_csv
+from workloads.formats import text
 from workloads.rows import in_order, repeated, repeats
 from workloads.schema import SORT_KEY
-from workloads.synth import synth
+from workloads.synthetic.synth import synth
 
 
 @pytest.mark.parametrize("form", ["philly-csv", "csv"])

@@ -1,13 +1,48 @@
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import polars as pl
 
-from workloads.schema import BY_NAME, COLUMNS, SCHEMA, SORT_KEY, Layer, columns_markdown, with_all_columns
+from workloads.schema import BY_NAME, COLUMNS, SCHEMA, SORT_KEY, Column, Layer, with_all_columns
 from workloads.training_columns import TRAINING_COLUMNS
 
 GUIDE = Path(__file__).parents[2] / "docs" / "workloads.md"
+
+
+def columns_markdown() -> str:
+    """The table of columns that the guide must hold."""
+    lines = [
+        "| column | type | unit | range | null means | meaning | layer |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for column in COLUMNS:
+        cells = (
+            f"`{column.name}`",
+            str(column.dtype),
+            column.unit or "-",
+            _range_text(column),
+            column.null or "never null",
+            column.meaning,
+            column.layer,
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _range_text(column: Column) -> str:
+    if column.minimum is None or column.maximum is None:
+        return ", ".join(column.choices) or "-"
+    return f"{_power_text(column.minimum)} .. {_power_text(column.maximum)}"
+
+
+def _power_text(value: float) -> str:
+    """``2^k`` of a power of two that is not short as it is, all digits of other numbers."""
+    fraction, exponent = math.frexp(abs(value))
+    if fraction == 0.5 and not (1 <= abs(value) < 1024):
+        return f"{'-' if value < 0 else ''}2^{exponent - 1}"
+    return str(int(value)) if value == int(value) else repr(float(value))
 
 
 def test_the_guides_table_of_columns_is_the_schemas() -> None:
@@ -24,6 +59,15 @@ def test_names_are_unique_and_rows_are_ordered_by_columns_of_the_schema() -> Non
 def test_every_number_has_a_range() -> None:
     for column in COLUMNS:
         assert column.is_number == (column.minimum is not None and column.maximum is not None)
+
+
+def test_a_range_is_shown_as_powers_of_two_only_where_it_is_some() -> None:
+    cells = {
+        line.split("|")[1].strip(" `"): line.split("|")[4].strip() for line in columns_markdown().splitlines()
+    }
+    # 1 - 2^-40 is no power of two; 0.5 = 2^-1 would be half of it.
+    assert cells["loss_drop"] == f"0 .. {1 - 2**-40!r}"
+    assert cells["trained_share"] == "2^-40 .. 1"
 
 
 def test_a_workload_need_not_say_how_its_jobs_train() -> None:

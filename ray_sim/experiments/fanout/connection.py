@@ -11,14 +11,15 @@ import socket
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from ray_sim.experiments.fanout.tasks import in_a_line, ready, root_cause
-from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.errors import InvalidInputError, RunFailedError
 
 _ONE_THREAD = {
     f"{library}_THREADS": "1" for library in ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "NUMBA_NUM", "POLARS_MAX")
@@ -36,6 +37,9 @@ _READY_S = 180.0
 
 _CLIENT_SERVER_GONE = "Starting Ray client server failed"
 """What Ray says where its process for a client ended before it listened, as when its port was taken."""
+
+_ESSENTIAL = {"raylet", "gcs_server"}
+"""Processes of Ray, by Ray's names, without which it runs no task."""
 
 _VERSIONS = re.compile(
     r"started with:\s+Ray: (?P<ray>\S+)\s+Python: (?P<python>\S+)"
@@ -63,19 +67,40 @@ def _server(address: str) -> tuple[str, int] | None:
     return (parts.hostname, port) if parts.hostname else None
 
 
+class RayLostError(RunFailedError):
+    """The Ray that this process started has died: it runs nothing any more."""
+
+
 @contextmanager
-def cluster(address: str) -> Iterator[int]:
+def cluster(address: str, announce: Callable[[str], None] = lambda text: None) -> Iterator[int]:
     """Join or start Ray, and shut down only what was started here. Yields the number of cores.
 
-    What is printed meanwhile goes to stderr: Ray tells on stdout what became of its machines, and
-    stdout is for results.
+    Ray's messages on stdout are sent to stderr, because stdout is for results.
+
+    Parameters
+    ----------
+    announce : receives one line of text before Ray is started or joined, which takes seconds
 
     Raises
     ------
     InvalidInputError : no cluster at the address, or none that this process can use
+    RunFailedError : Ray did not start on this machine
     """
+    announce("starting Ray" if address == "local" else f"joining Ray at {address}")
     with redirect_stdout(sys.stderr), _connected(address) as number_of_cores:
         yield number_of_cores
+
+
+def dead_process() -> str | None:
+    """Name of an essential process of the Ray started here that has ended; None while all run.
+
+    Ray ends the driver without a message some 30 s after its raylet has died, so a driver must ask before.
+    """
+    from ray._private import worker  # Ray has no public name for the processes that it has started
+
+    node: Any = worker._global_node
+    ended = [] if node is None else [name for name, _ in node.dead_processes()]
+    return next((name for name in ended if name in _ESSENTIAL), None)
 
 
 @contextmanager
@@ -118,15 +143,21 @@ def _start() -> None:
 
     # Workers here find the modules that this process finds, a user's own policies included.
     modules = {"PYTHONPATH": os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)}
-    # Ray replaces 127.0.0.1 by the machine's outward address, but not another loopback address.
-    ray.init(
-        address="local",
-        include_dashboard=False,
-        _node_ip_address="127.0.0.2",
-        runtime_env={"env_vars": _ONE_THREAD | modules},
-        logging_level=logging.ERROR,
-        log_to_driver=False,
-    )
+    try:
+        # Ray replaces 127.0.0.1 by the machine's outward address, but not another loopback address.
+        ray.init(
+            address="local",
+            include_dashboard=False,
+            _node_ip_address="127.0.0.2",
+            runtime_env={"env_vars": _ONE_THREAD | modules},
+            logging_level=logging.ERROR,
+            log_to_driver=False,
+        )
+    except Exception as error:  # Ray raises a bare Exception where its node does not come up in time
+        raise RunFailedError(
+            f"Ray did not start on this machine: {in_a_line(error)}; check its free memory and the space "
+            "in its temporary directory (RAY_TMPDIR, default /tmp), or try again when it is less busy"
+        ) from error
 
 
 def _join(address: str) -> None:

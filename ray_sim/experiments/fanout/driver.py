@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ray_sim.experiments.content import Inputs
-from ray_sim.experiments.fanout.connection import cluster, cores
+from ray_sim.experiments.fanout.connection import RayLostError, cluster, cores, dead_process
 from ray_sim.experiments.fanout.shared import Shared
 from ray_sim.experiments.fanout.tasks import TASK_S, Answer, Done, Failed, in_a_line, root_cause, run_items
 from ray_sim.experiments.result_files import StoreFullError
 from ray_sim.experiments.store import Outcome, ResultStore, Stamp
 from ray_sim.experiments.sweep_file import Configuration
+from ray_sim.kernels.compile import COMPILING, compiled_before
 from ray_sim.model.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def fan_out(
     address: str = "local",
     max_in_flight: int | None = None,
     stop: Callable[[], bool] = lambda: False,
+    announce: Callable[[str], None] = lambda text: None,
 ) -> Generator[Outcome, None, None]:
     """Run configurations on Ray, and yield each as it ends.
 
@@ -54,14 +56,19 @@ def fan_out(
     max_in_flight : configurations handed to Ray at a time; by default as many as keep each core busy for
         about a second, and one core's worth in reserve
     stop : asked twice a second; once it says so, nothing more is started
+    announce : receives one line of text before each wait of seconds
 
     Raises
     ------
+    RayLostError : the Ray that was started here died; the configurations under way have no outcome
+    RunFailedError : Ray did not start
     StoreFullError : there is no room for a result
     """
     if not configurations:
         return  # Ray takes seconds to start
-    with cluster(address) as count:
+    if not compiled_before():
+        announce(COMPILING)
+    with cluster(address, announce) as count:
         yield from _FanOut(configurations, inputs, store, max_in_flight, count).outcomes(stop)
 
 
@@ -101,13 +108,19 @@ class _FanOut:
     def outcomes(self, stop: Callable[[], bool]) -> Iterator[Outcome]:
         import ray
 
+        died = None
         while (self._todo or self._pending) and not stop():
             self._hand_out()
             ended, _ = ray.wait(list(self._pending), num_returns=1, timeout=_POLL_S)
+            # Before an outcome is read: with Ray its tasks fail, but that is not the configuration's fault.
+            if (died := dead_process()) is not None:
+                break
             for task in ended:
                 yield from self._ended(task)
         for cut_short in self._pending.values():
             yield from map(self._outcome, self._stored(cut_short))
+        if died is not None:
+            raise RayLostError(f"Ray's process {died} has died: killed, or out of memory")
 
     def _hand_out(self) -> None:
         if time.monotonic() - self._counted_at > _COUNT_CORES_S:

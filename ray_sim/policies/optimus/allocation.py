@@ -36,16 +36,15 @@ def costs(demand: IntArray, pool: IntArray, quanta: IntArray, normalise: Normali
     return amount
 
 
-def marginal_gains(claims: Claims, pool: IntArray, *, skip: bool) -> IntArray:
+def marginal_gains(claims: Claims, pool: IntArray) -> IntArray:
     """(n, 2) workers and parameter servers of each job; 0 and 0 where the pool does not hold the least.
 
     Parameters
     ----------
     pool : (R,) quanta to share out
-    skip : whether a job whose best task does not fit is left as it is, and the others go on; else all is over
     """
     n = len(claims.steps)
     tasks = np.zeros((n, 2), dtype=np.int64)
     heap = GainHeap(np.empty(n, np.int64), np.empty(n), np.empty(n, np.int64))
-    allocate(claims, skip, pool.copy(), tasks, np.empty(2, np.int64), heap)
+    allocate(claims, pool.copy(), tasks, np.empty(2, np.int64), heap)
     return tasks

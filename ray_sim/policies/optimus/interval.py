@@ -23,7 +23,6 @@ class Choices:
     normalise: Normalise
     quanta: IntArray
     """(R,) in a unit of each resource."""
-    skip: bool
     placement: str
     shrink: bool
     keep_places: bool
@@ -116,7 +115,7 @@ def _allocated(
     if choices.allocation == "tetris":
         return tetris_tasks(claims, asked, capacity, room)
     priced = claims._replace(cost=costs(claims.demand, pool, choices.quanta, choices.normalise))
-    return marginal_gains(priced, left, skip=choices.skip)
+    return marginal_gains(priced, left)
 
 
 def _claims_of(claims: Claims, jobs: IntArray) -> Claims:

@@ -16,7 +16,7 @@ MEMORY = 16
 """Pairs of workers and parameter servers of a job whose speeds are remembered; then the oldest goes."""
 
 TrialSpeed = Callable[[IntArray, IntArray, IntArray], FloatArray]
-"""Samples per second of jobs with so many workers and parameter servers."""
+"""Samples per second of jobs with so many workers and parameter servers, NaN where there is no room."""
 
 
 class Knowledge(NamedTuple):
@@ -108,10 +108,12 @@ def fit_speeds(
     workers, ps = (np.concatenate(column) for column in zip(*pairs, strict=True))
     samples_per_s = trial_speed(np.repeat(known.job[at], lengths), workers, ps)
     trials = np.stack([workers, ps, samples_per_s / np.repeat(batch, lengths)], axis=1)
+    ran = ~np.isnan(samples_per_s)
     ends = np.cumsum(lengths)
     for i, row in enumerate(at.tolist()):
         observed = known.seen[row, : min(int(known.seen_pairs[row]), MEMORY)]
-        tried = trials[ends[i] - lengths[i] : ends[i]]
+        tried = trials[ends[i] - lengths[i] : ends[i]][ran[ends[i] - lengths[i] : ends[i]]]
         once = ~(tried[:, None, :2] == observed[None, :, :2]).all(axis=2).any(axis=1)
         points = np.concatenate([tried[once], observed])
-        known.time[row] = fitted_time(int(exchange[i]), float(batch[i]), Speeds(*points.T))
+        if len(points):
+            known.time[row] = fitted_time(int(exchange[i]), float(batch[i]), Speeds(*points.T))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ray_sim.model.parameters import Parameter
+from ray_sim.policies.blocks import PARAMETER_BLOCKS
 from ray_sim.policies.optimus.placement import RULES
 
 PARAMETERS: tuple[Parameter, ...] = (
@@ -12,7 +13,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         "optimus",
         "how tasks are shared out. optimus: by marginal gains; drf: by dominant shares, in pairs; tetris: by "
         "alignment and work left, in pairs",
-        source="3.2, 3.3",
+        source="docs/models/optimus.md#allocation; Peng et al., section 4.1; drf and tetris are ablations",
         choices=("optimus", "drf", "tetris"),
     ),
     Parameter(
@@ -20,7 +21,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         "choice",
         "predicted",
         "how long jobs still train. predicted: by the curve fitted to their losses; known: as they do",
-        source="3.1",
+        source="docs/models/optimus.md#remaining-work; Peng et al., section 3.1",
         choices=("predicted", "known"),
     ),
     Parameter(
@@ -29,16 +30,8 @@ PARAMETERS: tuple[Parameter, ...] = (
         "share",
         "what the gain of a task is divided by. share: of its dominant resource; amount: of that resource, "
         "as in the paper",
-        source="3.2",
+        source="docs/models/optimus.md#allocation; amount as Peng et al., section 4.1",
         choices=("share", "amount"),
-    ),
-    Parameter(
-        "when_full",
-        "choice",
-        "stop",
-        "what happens when the best task does not fit. stop: nobody gets more; skip: its job gets no more",
-        source="3.2",
-        choices=("stop", "skip"),
     ),
     Parameter(
         "placement",
@@ -46,7 +39,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         "even",
         "even: evenly over as few servers as hold the job; spread, pack: each task on the freest, or the "
         "fullest, server with room",
-        source="3.2, 3.3",
+        source="docs/models/optimus.md#placement; even as Peng et al., section 4.2",
         choices=tuple(RULES),
     ),
     Parameter(
@@ -55,7 +48,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         "shrink",
         "what becomes of a job for whose tasks there is no room. shrink: it gets those that fit, at least "
         "one of each kind; wait: it gets none",
-        source="3.2",
+        source="docs/models/optimus.md#placement; shrink as the authors' scheduler",
         choices=("shrink", "wait"),
     ),
     Parameter(
@@ -78,7 +71,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         "float",
         0.95,
         "what the gains of a job are multiplied by while it has too few losses to be fitted",
-        source="3.2",
+        source="docs/models/optimus.md#allocation; Peng et al., section 4.1",
         minimum=0.0,
         exclusive=True,
     ),
@@ -87,7 +80,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         "float",
         100.0,
         "no job is expected to take more epochs",
-        source="3.1, the authors' scheduler",
+        source="docs/models/optimus.md#remaining-work; the authors' scheduler",
         minimum=1.0,
     ),
     Parameter(
@@ -96,7 +89,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         2.0,
         "a worker that takes more than this many times as long as the others, at two decisions in a row, is "
         "replaced, at the cost of a restart",
-        source="3.2: slower than half of the median",
+        source="docs/models/optimus.md#slow-workers; Peng et al.: slower than half of the median",
         minimum=1.0,
     ),
     Parameter(
@@ -104,7 +97,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         "float",
         0.0,
         "speeds are taken for this share higher, or lower, than estimated: either for half of the jobs",
-        source="3.3",
+        source="docs/models/optimus.md#our-choices; Peng et al., experiment with mistaken estimates",
         minimum=0.0,
         maximum=0.99,
     ),
@@ -113,8 +106,9 @@ PARAMETERS: tuple[Parameter, ...] = (
         "float",
         0.0,
         "the same for what jobs have left to train",
-        source="3.3",
+        source="docs/models/optimus.md#our-choices; Peng et al., experiment with mistaken estimates",
         minimum=0.0,
         maximum=0.99,
     ),
+    PARAMETER_BLOCKS,
 )

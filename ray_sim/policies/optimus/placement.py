@@ -8,7 +8,16 @@ from __future__ import annotations
 import numpy as np
 
 from ray_sim.kernels.arrays import WORKER
-from ray_sim.kernels.optimus_placement import EVEN, PACK, SPREAD, Demands, Floor, Placed, place_all
+from ray_sim.kernels.optimus_placement import (
+    EVEN,
+    PACK,
+    SPREAD,
+    Demands,
+    Floor,
+    Placed,
+    place_all,
+    place_each_alone,
+)
 from ray_sim.kernels.step_time import Rows
 from ray_sim.model.units import IntArray
 
@@ -30,8 +39,14 @@ def scarcest_resource(tasks: IntArray, quanta: IntArray, pool: IntArray) -> int:
     tasks, quanta : (n, 2) and (n, 2, R), as `place`
     pool : (R,) quanta of all servers together
     """
-    taken = np.einsum("jk,jkr->r", tasks, quanta).astype(np.float64)
-    return int(np.divide(taken, pool, out=np.zeros_like(taken), where=pool > 0).argmax())
+    return int(_scarcest(np.einsum("jk,jkr->r", tasks, quanta), pool))
+
+
+def _scarcest(taken: IntArray, pool: IntArray) -> IntArray:
+    """The resource (last axis) of which the largest share of the pool is taken."""
+    share = np.divide(taken, pool, out=np.zeros(taken.shape), where=pool > 0)
+    scarcest: IntArray = share.argmax(axis=-1)
+    return scarcest
 
 
 def place(
@@ -64,24 +79,8 @@ def place(
     order = np.argsort(tasks.sum(axis=1), kind="stable")
     free = capacity.copy()
     np.subtract.at(free, home[:, 1], home[:, 3:] * quanta[home[:, 0], home[:, 2]])
-    n_servers, rows = len(free), int(tasks.sum())
     pairs = np.einsum("jk,jkr->jr", np.minimum(tasks, 1), quanta)[tasks[:, WORKER] > 0]
-    floor = Floor(
-        free=free,
-        key=np.empty(n_servers, np.int64),
-        heap=np.empty(n_servers, np.int64),
-        position=np.empty(n_servers, np.int64),
-        size=np.zeros(1, np.int64),
-        least=pairs.min(axis=0, initial=_MOST),
-        chosen=np.empty(n_servers, np.int64),
-    )
-    placed = Placed(
-        job=np.empty(rows, np.int64),
-        server=np.empty(rows, np.int64),
-        role=np.empty(rows, np.int64),
-        tasks=np.empty(rows, np.int64),
-        size=np.zeros(1, np.int64),
-    )
+    floor, placed = _floor(free, pairs.min(axis=0, initial=_MOST)), _room_for(tasks)
     rank = np.argsort(order)
     home = home[np.argsort(rank[home[:, 0]], kind="stable")]
     demands = Demands(
@@ -95,6 +94,48 @@ def place(
     place_all(RULES[rule], demands, resource, shrink, floor, placed)
     n = int(placed.size[0])
     return _merged(order[placed.job[:n]], placed.server[:n], placed.role[:n], placed.tasks[:n])
+
+
+def place_alone(tasks: IntArray, quanta: IntArray, capacity: IntArray) -> IntArray:
+    """(rows, 4) job, server, role, count, sorted, of jobs of which each has all the servers to itself.
+
+    By the rule ``even``; servers are ordered by the resource of which the job takes the largest share. A job
+    without room for all of its tasks has no rows.
+
+    Parameters
+    ----------
+    tasks, quanta, capacity : as `place`
+    """
+    resource = _scarcest(np.einsum("jk,jkr->jr", tasks, quanta), capacity.sum(axis=0))
+    floor, placed = _floor(capacity.copy(), np.zeros(capacity.shape[1], np.int64)), _room_for(tasks)
+    nowhere = Rows(np.zeros(len(tasks) + 1, np.int64), *np.empty((3, 0), np.int64))
+    place_each_alone(Demands(tasks, quanta, nowhere), resource, capacity, floor, placed)
+    n = int(placed.size[0])
+    return _merged(placed.job[:n], placed.server[:n], placed.role[:n], placed.tasks[:n])
+
+
+def _floor(free: IntArray, least: IntArray) -> Floor:
+    n_servers = len(free)
+    return Floor(
+        free=free,
+        key=np.empty(n_servers, np.int64),
+        heap=np.empty(n_servers, np.int64),
+        position=np.empty(n_servers, np.int64),
+        size=np.zeros(1, np.int64),
+        least=least,
+        chosen=np.empty(n_servers, np.int64),
+    )
+
+
+def _room_for(tasks: IntArray) -> Placed:
+    rows = int(tasks.sum())
+    return Placed(
+        job=np.empty(rows, np.int64),
+        server=np.empty(rows, np.int64),
+        role=np.empty(rows, np.int64),
+        tasks=np.empty(rows, np.int64),
+        size=np.zeros(1, np.int64),
+    )
 
 
 def _merged(job: IntArray, server: IntArray, role: IntArray, count: IntArray) -> IntArray:

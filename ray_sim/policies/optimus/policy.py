@@ -7,19 +7,20 @@ from typing import ClassVar
 
 import numpy as np
 
-from ray_sim.engine.contract import Policy, Wake
+from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import NO_JOBS, Decision, Estimates
 from ray_sim.engine.granted_world import GrantedWorld
 from ray_sim.engine.holdings import State
 from ray_sim.engine.targets import towards
 from ray_sim.engine.view import View
+from ray_sim.engine.wake import Wake
 from ray_sim.kernels.arrays import WORKER
 from ray_sim.kernels.optimus_allocation import Claims, steps_per_s
 from ray_sim.kernels.step_time import Rows
 from ray_sim.model.job import Exchange
+from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
-from ray_sim.model.training_truth import rows_of
 from ray_sim.model.units import (
     NEVER_US,
     QUANTA_PER_UNIT,
@@ -39,6 +40,7 @@ from ray_sim.policies.optimus.knowledge import (
 )
 from ray_sim.policies.optimus.loss_fit import LEAST_POINTS, epochs_left, fitted_curves
 from ray_sim.policies.optimus.parameters import PARAMETERS
+from ray_sim.policies.optimus.trials import TrialRuns
 
 _MOST_WORKERS = 2**20
 """Of a job whose workers do not wait for each other."""
@@ -58,7 +60,7 @@ class Optimus(Policy):
     """
 
     name: ClassVar[str] = "optimus"
-    section: ClassVar[str] = "3"
+    section: ClassVar[str] = "docs/models/optimus.md#algorithm (Peng et al., EuroSys 2018)"
     summary: ClassVar[str] = "elastic jobs: marginal gains by fitted loss and speed, even placement (Optimus)"
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
     wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.SERVER_CHANGE | Wake.REVIEW
@@ -72,7 +74,6 @@ class Optimus(Policy):
         allocation: str = "optimus",
         remaining: str = "predicted",
         normalise: Normalise = "share",
-        when_full: str = "stop",
         placement: str = "even",
         misfit: str = "shrink",
         keep_places: bool = True,
@@ -82,13 +83,14 @@ class Optimus(Policy):
         slow_above: float = 2.0,
         speed_error: float = 0.0,
         convergence_error: float = 0.0,
+        parameter_blocks: str = AS_WORLD,
     ) -> None:
+        self.parameter_blocks = parameter_blocks
         self._predicts = remaining == "predicted"
         if not self._predicts:
             self.sees = (self.sees - {"losses"}) | {"work_left"}  # type: ignore[misc]  # what it sees is a choice
         self._allocation = allocation
         self._normalise: Normalise = normalise
-        self._skip = when_full == "skip"
         self._placement = placement
         self._shrink = misfit == "shrink"
         self._keep_places = keep_places
@@ -103,6 +105,7 @@ class Optimus(Policy):
         """Nothing is known of any job."""
         self._world = world
         self._streams = streams
+        self._trials = TrialRuns(world)
         self._known = nothing_known(NO_JOBS)
         self._counts = np.zeros(len(_COUNTS), dtype=np.int64)
         quanta = [QUANTA_PER_UNIT[name] for name in world.cluster.resources]
@@ -110,7 +113,6 @@ class Optimus(Policy):
             allocation=self._allocation,
             normalise=self._normalise,
             quanta=np.array(quanta, dtype=np.int64),
-            skip=self._skip,
             placement=self._placement,
             shrink=self._shrink,
             keep_places=self._keep_places,
@@ -119,7 +121,7 @@ class Optimus(Policy):
     def decide(self, view: View) -> Decision:
         """Learn from the interval that is over, then say what each job is to hold."""
         jobs = np.union1d(view.waiting, view.running)
-        rows = _numbered(rows_of(view.holdings, jobs))
+        rows = _numbered(view.holdings.rows_of(jobs))
         held, useful = tasks_of(rows, len(jobs)), _useful_workers(view, jobs)
         slow = view.slowdown(jobs) > self._slow_above
         self._learn(view, jobs, held, useful, slow)
@@ -153,7 +155,7 @@ class Optimus(Policy):
         learned = note_speeds(self._known, at, held[at], steps_per_s[at])
         at = np.union1d(np.flatnonzero(new), learned)
         exchange = view.jobs.exchange[jobs[at]]
-        fit_speeds(self._known, at, exchange, batch[at], useful[at], self._world.trial_speed)
+        fit_speeds(self._known, at, exchange, batch[at], useful[at], self._trials.samples_per_s)
         if self._predicts:
             losses = view.losses(jobs, np.ones(len(jobs), dtype=np.int64))
             epochs = np.diff(losses.ptr)

@@ -86,3 +86,5 @@ _TRIALS = np.array(
     [(1, 1), (1, 2), (2, 1), (2, 2), (2, 4), (4, 2), (4, 4), (4, 8), (8, 4), (8, 8)], dtype=np.int64
 )
 _RING_TRIALS = np.array([(w, 0) for w in (1, 2, 3, 4, 6, 8, 12, 16)], dtype=np.int64)
+MOST_TRIAL_TASKS = 16
+"""In no trial run are more servers of use."""

@@ -12,25 +12,34 @@ PARAMETERS = (
         None,
         "equal parts into which the work of a job is cut; with too few, long jobs are lost. none = 4 for "
         "each slot of the horizon, and at least 40",
-        source="1.2, A3; the paper goes sample by sample",
+        source="docs/models/pd_ors.md#schedule; Yu et al., algorithm 3, go sample by sample",
         minimum=1,
+        maximum=1_000_000,
     ),
     Parameter(
         "round",
         "choice",
         "each",
         "each: fractions are rounded in every slot before slots are chosen; last: in chosen slots only",
-        source="1.2, A4; last: 1.6",
+        source="docs/models/pd_ors.md#cost-of-one-slot; each as Yu et al., algorithm 4",
         choices=("each", "last"),
     ),
-    Parameter("tries", "int", 50, "roundings of which the cheapest is taken", source="1.2, A4: S", minimum=1),
+    Parameter(
+        "tries",
+        "int",
+        50,
+        "roundings of which the cheapest is taken",
+        source="docs/models/pd_ors.md#cost-of-one-slot; Yu et al., algorithm 4: S",
+        minimum=1,
+        maximum=1_000_000,
+    ),
     Parameter(
         "gain",
         "choice",
         "one",
         "what fractions are multiplied by before they are rounded. one: nothing; packing: less, so that they "
         "likelier fit; covering: more, so that they are likelier enough",
-        source="1.2, (31) and (32)",
+        source="docs/models/pd_ors.md#cost-of-one-slot; Yu et al., (31) and (32)",
         choices=("one", "packing", "covering"),
     ),
     Parameter(
@@ -38,7 +47,7 @@ PARAMETERS = (
         "float",
         0.5,
         "chance of a failure that packing and covering allow for",
-        source="1.2",
+        source="docs/models/pd_ors.md#cost-of-one-slot; Yu et al., (31) and (32)",
         minimum=0.0,
         exclusive=True,
         maximum=1.0,
@@ -49,7 +58,7 @@ PARAMETERS = (
         "trace",
         "from what the ends of the prices come. trace: all jobs of the run, also those still to come; "
         "declared: the ranges declared_utility, declared_demand and declared_work",
-        source="1.2, (12)-(14)",
+        source="docs/models/pd_ors.md#prices; Yu et al., (12)-(14)",
         choices=("trace", "declared"),
     ),
     Parameter(
@@ -57,7 +66,7 @@ PARAMETERS = (
         "floats",
         None,
         "least utility of a job that ends in the last slot, and the largest of any",
-        source="1.2",
+        source="docs/models/pd_ors.md#prices",
     ),
     Parameter(
         "declared_demand",
@@ -66,7 +75,7 @@ PARAMETERS = (
         "for each resource of the cluster the least that a worker and a parameter server take together, of "
         "jobs that use it; 0 where none does",
         "the resource's own",
-        source="1.2",
+        source="docs/models/pd_ors.md#prices",
         minimum=0.0,
     ),
     Parameter(
@@ -75,7 +84,7 @@ PARAMETERS = (
         None,
         "least and largest work of a job: slots of one worker at the external rate, times what a worker and "
         "a parameter server take together, summed over resources",
-        source="1.2",
+        source="docs/models/pd_ors.md#prices",
         minimum=0.0,
     ),
     *OPTIONS,

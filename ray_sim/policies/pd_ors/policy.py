@@ -8,11 +8,13 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from ray_sim.engine.sight import WHOLE_TRACE
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.parameters import Parameter
-from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.model.units import FloatArray
 from ray_sim.policies.pd_ors.parameters import PARAMETERS
 from ray_sim.policies.planned import Planned, Refusal, Stall, refusal
+from ray_sim.solvers.pd_ors.alone import ends_alone
 from ray_sim.solvers.pd_ors.gain import Favour, Rounding
 from ray_sim.solvers.pd_ors.job import SlotJob
 from ray_sim.solvers.pd_ors.prices import Cluster, Constants, Ranges, declared_constants, traced_constants
@@ -29,10 +31,11 @@ class PdOrs(Planned):
     """
 
     name: ClassVar[str] = "pd_ors"
-    section: ClassVar[str] = "1"
+    section: ClassVar[str] = "docs/models/pd_ors.md#algorithm (Yu et al., 2021)"
     summary: ClassVar[str] = "elastic jobs: admission and full schedule at arrival, by prices (PD-ORS)"
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
     uses_seed: ClassVar[bool] = True
+    sees: ClassVar[frozenset[str]] = Planned.sees | {WHOLE_TRACE}
 
     def __init__(
         self,
@@ -54,6 +57,8 @@ class PdOrs(Planned):
         super().__init__(price_span, unfinished, replan, record, idle)
         self._planning = Planning(quanta, Rounding(_FAVOUR[gain], delta, tries), round)
         self._declares = constants == "declared"
+        if self._declares:
+            self.sees = self.sees - {WHOLE_TRACE}  # type: ignore[misc]  # what it sees is a choice
         self._declared = {
             "declared_utility": declared_utility,
             "declared_demand": declared_demand,
@@ -79,18 +84,8 @@ class PdOrs(Planned):
             return None
         if self._declares:
             return declared_constants(self._ranges(), cluster, self._slots)
-        jobs = [self.slot_job(job) for job in self._fitting(cluster, partition).tolist()]
-        counted = [
-            job for job in jobs if job is not None and job.can_end and job.utility[job.shortest - 1] > 0
-        ]
+        counted = [job for job in self._promising(partition) if ends_alone(job, cluster)]
         return traced_constants(counted, cluster) if counted else None
-
-    def _fitting(self, cluster: Cluster, partition: int) -> IntArray:
-        """Jobs of a partition of which some server holds a worker, and some a parameter server."""
-        mine = np.flatnonzero(self._world.jobs.partition == partition)
-        demand = self._world.jobs.role_demand[mine]
-        fits = (demand[:, :, None] <= cluster.capacity).all(axis=-1).any(axis=-1).all(axis=-1)
-        return mine[fits]
 
     def _ranges(self) -> Ranges:
         """What is declared of jobs.

@@ -57,6 +57,11 @@ class SlotJob:
         """Whether it could end before slot T, alone on a server without bounds."""
         return self.shortest <= len(self.utility)
 
+    @property
+    def most_worth(self) -> float:
+        """Utility if all its workers train it from its arrival on; it must be one that `can_end`."""
+        return float(self.utility[self.shortest - 1])
+
 
 def slot_job(
     number: int, arrival: int, slots: int, slot_s: float, training: TrainingProfile, utility: UtilityProfile

@@ -46,8 +46,15 @@ class Market:
 
     def sell(self, job: SlotJob, plan: SlotPlan) -> None:
         """Add a plan to the loads, and raise prices where it is."""
+        self._book(plan, plan.quanta(job))
+
+    def take_back(self, job: SlotJob, plan: SlotPlan) -> None:
+        """Undo `sell` of this plan, whatever was sold since."""
+        self._book(plan, -plan.quanta(job))
+
+    def _book(self, plan: SlotPlan, quanta: IntArray) -> None:
         rows = (plan.slot, plan.server)  # each once
-        self.load[rows] += plan.quanta(job)
+        self.load[rows] += quanta
         self.price[rows] = self.constants.prices(self.load[rows], self.cluster.capacity[plan.server])
 
     @property

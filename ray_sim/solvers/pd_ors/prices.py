@@ -94,12 +94,16 @@ class Ranges:
 def traced_constants(jobs: Iterable[SlotJob], cluster: Cluster) -> Constants:
     """From the jobs themselves: those that can end count.
 
+    Parameters
+    ----------
+    jobs : without those that cannot end in this cluster, however empty it is, see `ends_alone`
+
     Raises
     ------
     InvalidInputError : there is none, or none is worth anything
     """
     counted = [job for job in jobs if job.can_end]
-    best = max((float(job.utility[job.shortest - 1]) for job in counted), default=0.0)
+    best = max((job.most_worth for job in counted), default=0.0)
     if best <= 0.0:
         why = "no job is worth anything when it could end" if counted else "no job can end before the horizon"
         raise InvalidInputError(f"prices: {why}; take a longer horizon, or declare the ranges of jobs")
@@ -107,7 +111,7 @@ def traced_constants(jobs: Iterable[SlotJob], cluster: Cluster) -> Constants:
     highest = np.zeros(cluster.capacity.shape[1])
     for job in counted:
         demand = job_demand(job, cluster)
-        worth = max(float(job.utility[job.shortest - 1]), floor)
+        worth = max(job.most_worth, floor)
         highest = np.maximum(highest, np.divide(worth, demand, out=np.zeros(len(demand)), where=demand > 0))
     # Jobs that demand nothing pay nothing, and bound no price.
     paying = [(job, work) for job in counted if (work := job_work(job, cluster)) > 0]

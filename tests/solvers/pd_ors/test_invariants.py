@@ -19,6 +19,7 @@ from ray_sim.solvers.pd_ors.market import Market
 from ray_sim.solvers.pd_ors.prices import Constants, traced_constants
 from ray_sim.solvers.pd_ors.schedule import Outcome, Planning, Schedule, best_schedule
 from ray_sim.solvers.pd_ors.slots import solve_slots
+from tests.proofs import instances
 from tests.solvers.pd_ors.exact import best_payoff, least_costs, optimum
 from tests.solvers.pd_ors.small import drawn_job, ints, servers
 from tests.solvers.pd_ors.test_schedule import drawn
@@ -105,20 +106,13 @@ def check_a_run(seed: int) -> None:
         assert best <= certificate(done.jobs, done.market, price) * (1 + 1e-9)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=instances(2000, 150), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_utility_is_at_most_the_optimum_and_the_dual_and_the_certificate_at_least_it(seed: int) -> None:
     check_a_run(seed)
 
 
-@pytest.mark.slow
-@settings(max_examples=2000, deadline=None)
-@given(seed=st.integers(0, 2**32))
-def test_so_it_is_in_thousands_of_runs(seed: int) -> None:
-    check_a_run(seed)
-
-
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=instances(60), deadline=None)
 @given(seed=st.integers(0, 2**32), power=st.integers(-20, 20))
 def test_utilities_times_a_power_of_two_change_no_decision(seed: int, power: int) -> None:
     factor = 2.0**power
@@ -140,7 +134,7 @@ def vars_of(schedule: Schedule) -> list[np.ndarray]:
     return [plan.slot, plan.server, plan.workers, plan.ps]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=instances(80), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_more_time_never_costs_more_and_more_work_never_less(seed: int) -> None:
     job, market = drawn(seed)
@@ -153,7 +147,7 @@ def test_more_time_never_costs_more_and_more_work_never_less(seed: int) -> None:
     assert (more >= costs - 1e-12).all()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=instances(80), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_a_job_that_an_empty_cluster_rejects_is_rejected_by_every_other(seed: int) -> None:
     job, market = drawn(seed)
@@ -163,7 +157,7 @@ def test_a_job_that_an_empty_cluster_rejects_is_rejected_by_every_other(seed: in
     assert best_payoff(job, capacity - market.load, market.price, units) <= alone + 1e-12
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=instances(80), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_more_bandwidth_between_servers_never_lowers_a_payoff_at_the_same_prices(seed: int) -> None:
     job, market = drawn(seed)

@@ -11,7 +11,7 @@ import pytest
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.streams import Streams
 from ray_sim.solvers.pd_ors.job import SlotJob
-from ray_sim.solvers.pd_ors.market import Market
+from ray_sim.solvers.pd_ors.market import Market, SlotPlan
 from ray_sim.solvers.pd_ors.prices import (
     SMALLEST_PRICE,
     Cluster,
@@ -85,6 +85,39 @@ def test_prices_rise_with_the_load_from_l_to_u(seed: int) -> None:
     assert (np.diff(prices, axis=0) > 0).all()
     assert ((prices >= constants.lowest) & (prices <= constants.highest)).all()
     assert (constants.highest >= math.e * constants.lowest * (1 - 1e-15)).all()
+
+
+def test_a_price_is_l_times_u_over_l_to_the_share_that_is_taken() -> None:
+    # L = 1 / 4 and U = 64: U / L = 2^8. At 0, C / 4, C / 2 and C: 2^-2 x 2^0, 2^2, 2^4, 2^8. A straight line
+    # from L to U would have 16.19 and 32.13 in between.
+    constants, capacity = Constants(0.25, floats(64.0)), ints(12)
+    prices = constants.prices(ints(0, 3, 6, 12)[:, None], capacity)[:, 0]
+    assert prices == pytest.approx([0.25, 1.0, 4.0, 64.0], rel=1e-14)
+    # Two resources on servers of several sizes: U / L is 3^4 and 5^4, loads are quarters of each capacity.
+    constants = Constants(2.0, floats(2.0 * 3**4, 2.0 * 5**4))
+    sizes = np.array([[4, 8], [12, 4]])
+    for quarter in range(5):
+        expected = [[2.0 * 3**quarter, 2.0 * 5**quarter]] * 2
+        assert constants.prices(sizes * quarter // 4, sizes) == pytest.approx(np.array(expected), rel=1e-14)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_logarithms_of_prices_are_a_straight_line_in_the_load(seed: int) -> None:
+    constants = traced_constants(*_drawn(seed))
+    load = np.arange(51)[:, None] * np.ones(3, np.int64)
+    logs = np.log(constants.prices(load, np.full(3, 50)))
+    assert np.abs(np.diff(logs, n=2, axis=0)).max() < 1e-12 * np.abs(logs).max()
+    step = np.log(constants.highest) - math.log(constants.lowest)
+    assert np.diff(logs, axis=0) == pytest.approx(np.tile(step / 50, (50, 1)), rel=1e-9)
+
+
+def test_a_market_sells_at_the_price_of_the_load_before_and_then_raises_it() -> None:
+    # Two workers and two parameter servers of job A take 2 x 2 + 2 x 1 = 6 of 12: from L to sqrt(L U).
+    cluster = servers([12])
+    market = Market.empty(cluster, Constants(0.25, floats(64.0)), 2)
+    plan = SlotPlan(slot=ints(1), server=ints(0), workers=ints(2), ps=ints(2))
+    market.sell(EXAMPLE_A, plan)
+    assert market.price[:, 0, 0] == pytest.approx([0.25, 4.0], rel=1e-14)
 
 
 @pytest.mark.parametrize("seed", range(30))

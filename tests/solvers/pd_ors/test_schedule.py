@@ -27,6 +27,7 @@ from ray_sim.solvers.pd_ors.schedule import (
 )
 from ray_sim.solvers.pd_ors.slot_costs import Quanta, SlotCosts, Tasks
 from ray_sim.solvers.pd_ors.trim import samples_trained, trim
+from tests.proofs import instances
 from tests.solvers.pd_ors.exact import best_payoff, is_enough, least_costs
 from tests.solvers.pd_ors.plain import plain_search
 from tests.solvers.pd_ors.small import EXAMPLE_A, drawn_job, floats, ints, servers
@@ -77,17 +78,10 @@ def check_against_the_plain_method(seed: int) -> None:
         assert list(zip(plan.slot, plan.server, plan.workers, plan.ps, strict=True)) == rows
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=instances(3000, 150), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_shortcuts_change_nothing(seed: int) -> None:
     """Shared states, one table, quanta that one server does as cheaply, early ends and instant rejections."""
-    check_against_the_plain_method(seed)
-
-
-@pytest.mark.slow
-@settings(max_examples=3000, deadline=None)
-@given(seed=st.integers(0, 2**32))
-def test_shortcuts_change_nothing_thousands_of_times(seed: int) -> None:
     check_against_the_plain_method(seed)
 
 
@@ -135,16 +129,9 @@ def check_against_enumeration(seed: int) -> None:
         assert (np.diff(bounds[np.isfinite(bounds)]) <= 1e-12).all()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=instances(3000), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_schedules_are_feasible_and_bounds_are_bounds(seed: int) -> None:
-    check_against_enumeration(seed)
-
-
-@pytest.mark.slow
-@settings(max_examples=3000, deadline=None)
-@given(seed=st.integers(0, 2**32))
-def test_schedules_are_feasible_thousands_of_times(seed: int) -> None:
     check_against_enumeration(seed)
 
 
@@ -306,7 +293,7 @@ def test_the_best_payoff_is_found_exactly_where_quanta_are_worker_slots() -> Non
 PLANS = """
 from tests.solvers.pd_ors.test_schedule import COARSE, best_schedule, drawn
 from ray_sim.model.streams import Streams
-for seed in range(40):
+for seed in range(20):
     print(best_schedule(*drawn(seed, 3), COARSE, Streams(seed)))
 """
 

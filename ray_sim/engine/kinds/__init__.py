@@ -1,0 +1,1 @@
+"""Kinds of jobs: rigid, elastic, chunked."""

@@ -1,0 +1,1 @@
+"""Chunked jobs: the policy dispatches chunks of their data to workers."""

@@ -1,0 +1,80 @@
+"""Deadlines of chunked jobs: their own, or so many times the shortest time in which each could be done."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ray_sim.engine.kinds.chunked.world import ChunkWorld
+from ray_sim.kernels.arrays import Shop
+from ray_sim.model.errors import InvalidScenarioError
+from ray_sim.model.job import JobTable
+from ray_sim.model.result import DeadlineMisses
+from ray_sim.model.units import NEVER_US, US_PER_S, BoolArray, FloatArray, IntArray, seconds_to_us
+
+
+def deadlines_us(table: JobTable, shop: Shop, chunks: ChunkWorld, factor: float | None) -> IntArray | None:
+    """(J,) when each job is due, None where nothing says so.
+
+    Raises
+    ------
+    InvalidScenarioError : there is a factor, and the jobs have deadlines of their own
+    """
+    if table.utility is not None:
+        if factor is not None:
+            raise InvalidScenarioError(
+                "deadline_factor: the jobs of this workload have deadlines of their own, utility_due_s; "
+                "leave it out"
+            )
+        return _due_us(table.submit_us, table.utility.utility_due_s)
+    if factor is None:
+        return None
+    return _due_us(table.submit_us, factor * shortest_us(table, shop, chunks) / US_PER_S)
+
+
+def _due_us(submit_us: IntArray, after_s: FloatArray) -> IntArray:
+    return submit_us + seconds_to_us(np.minimum(after_s, NEVER_US / 4 / US_PER_S))
+
+
+def shortest_us(table: JobTable, shop: Shop, chunks: ChunkWorld) -> FloatArray:
+    """(J,) upload and one chunk, on the fastest worker that may train it, at the edge or in the cloud.
+
+    As if the job were submitted on the grid. NaN-free: infinite for a job without any worker.
+
+    Parameters
+    ----------
+    shop : of chunks, whose classes are of jobs for which the same workers are eligible
+    """
+    slots, shortest = chunks.slots, np.full(len(table), np.inf)
+    partition = shop.server_part[slots.server]
+    for c, job in enumerate(shop.class_job.tolist()):
+        mine = np.flatnonzero(shop.job_class == c)
+        may_train = chunks.eligible.may_train(np.array(job), slots.server) & (partition == shop.job_part[job])
+        for in_cloud in (False, True):
+            workers = np.flatnonzero(may_train & (slots.on_demand == in_cloud))
+            if len(workers):
+                fastest = workers[np.argmax(chunks.speed[workers])]
+                upload_us = chunks.truth.ready_us(0, mine, np.full(len(mine), in_cloud))
+                time_us = upload_us + chunks.chunk_us(mine, fastest, chunks.cloud_serves[mine] & in_cloud)
+                shortest[mine] = np.minimum(shortest[mine], time_us)
+    return shortest
+
+
+def count_misses(
+    due_us: IntArray, end_us: IntArray, completed: BoolArray, horizon_us: int, counted: BoolArray | None
+) -> DeadlineMisses:
+    """Jobs that were not done when they were due.
+
+    Jobs that are still there at the horizon and due after it are left out: nobody knows.
+
+    Parameters
+    ----------
+    due_us, end_us, completed : (J,); ``end_us`` is NEVER_US for jobs that are still there
+    counted : (J,) jobs to look at, all if None
+    """
+    known = (end_us < NEVER_US) | (due_us <= horizon_us)
+    if counted is not None:
+        known = known & counted
+    late = int((known & completed & (end_us > due_us)).sum())
+    never = int((known & ~completed).sum())
+    n = int(known.sum())
+    return DeadlineMisses(late=late, never=never, share=(late + never) / n if n else None)

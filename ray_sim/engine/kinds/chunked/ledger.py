@@ -1,0 +1,217 @@
+"""The coordinator's record of chunked jobs: what is dispatched, active, running, and who holds a server.
+
+Sites let chunks progress; here their reports become the ledger, and decisions become commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ray_sim.engine.decision import NO_JOBS, Decision, Dispatch
+from ray_sim.engine.holdings import Holdings, State, nothing_for, part
+from ray_sim.engine.kinds.chunked.slot_rounding import Rounding
+from ray_sim.engine.kinds.chunked.world import ChunkWorld
+from ray_sim.engine.sites.site import Commands
+from ray_sim.kernels.arrays import MOVE, NEVER, PARAMETER_SERVER, START, STOP, Changes, Ledger, Recorder
+from ray_sim.kernels.chunk_ledger import Chunked, book_events, new_chunked, note_stall
+from ray_sim.kernels.chunks import COMPLETE, LOST
+from ray_sim.kernels.record import add_event
+from ray_sim.model.units import BoolArray, IntArray
+
+
+class ChunkLedger:
+    """Chunked jobs of one run."""
+
+    def __init__(self, world: ChunkWorld) -> None:
+        self.world = world
+        self.jobs: Chunked = new_chunked(world.chunks)
+        self.dispatched: BoolArray = np.zeros(int(world.first_chunk[-1]), dtype=np.bool_)
+        """Chunks that are on a worker or done: all of the first job, then those of the second, and so on."""
+        self.used: IntArray = np.zeros(2, dtype=np.int64)
+        """Worker slots and parameter-server slots in use."""
+        self.rounding = Rounding(world)
+        self._finished = np.empty(len(world.chunks), dtype=np.int64)
+
+    @property
+    def stalled(self) -> IntArray:
+        """Active jobs without a parameter server, sorted."""
+        return np.flatnonzero(self.jobs.active & ~self.jobs.holds_ps)
+
+    @property
+    def idle_holders(self) -> IntArray:
+        """Jobs that hold a parameter server and are not active, sorted."""
+        return np.flatnonzero(self.jobs.holds_ps & ~self.jobs.active)
+
+    def on_workers(self, jobs: IntArray) -> IntArray:
+        """How many chunks of each of these jobs have been sent to a worker and are not done."""
+        found: IntArray = self.jobs.left[jobs] - self.jobs.undispatched[jobs]
+        return found
+
+    def undispatched(self, jobs: IntArray) -> IntArray:
+        """(n, 2) rows job, unit of the chunks of these jobs that are neither on a worker nor done."""
+        chunks = self.world.chunks[jobs]
+        job = np.repeat(jobs, chunks)
+        unit = np.arange(len(job)) - np.repeat(np.cumsum(chunks) - chunks, chunks)
+        to_send = ~self.dispatched[self.number(job, unit)]
+        rows: IntArray = np.stack([job, unit], axis=1)[to_send]
+        return rows
+
+    def number(self, jobs: IntArray, units: IntArray) -> IntArray:
+        """Places of chunks in `dispatched`."""
+        return self.world.first_chunk[jobs] + units
+
+    def book(
+        self, now_us: int, events: IntArray, ledger: Ledger, counts: IntArray, record: Recorder
+    ) -> tuple[IntArray, bool]:
+        """Book what sites report; returns the jobs completed, and whether other jobs are active now."""
+        slots = self.world.slots
+        self._note_completed(events[events[:, 0] == COMPLETE])
+        n, changed = book_events(
+            now_us,
+            events,
+            slots.server,
+            slots.on_demand,
+            self.jobs,
+            ledger,
+            counts,
+            self.used,
+            record,
+            self._finished,
+        )
+        return self._finished[:n].copy(), changed
+
+    def _note_completed(self, events: IntArray) -> None:
+        if len(events):
+            self.rounding.note_completed(events[:, 1], events[:, 3], self.jobs.in_cloud[events[:, 1]])
+
+    def lose_ps(self, now_us: int, server: int, holdings: Holdings) -> IntArray:
+        """Whoever holds a parameter server on this server loses it; returns these jobs, sorted."""
+        rows = holdings.rows(np.flatnonzero(self.jobs.holds_ps))
+        jobs: IntArray = rows[rows[:, 1] == server, 0]
+        self.hold(now_us, nothing_for(jobs), holdings)
+        return jobs
+
+    def take_back(self, events: IntArray, without_ps: IntArray, ledger: Ledger) -> IntArray:
+        """Chunks that sites report as lost wait for dispatch again; returns their jobs, sorted.
+
+        A job has lost a server once, however many chunks and whatever parameter server (``without_ps``)
+        it has lost at this instant.
+        """
+        lost = events[events[:, 0] == LOST]
+        _, jobs, units, workers, left_us = lost.T
+        self.dispatched[self.number(jobs, units)] = False
+        work_us = self.world.chunk_us(jobs, workers, self.jobs.in_cloud[jobs])
+        np.add.at(ledger.lost, jobs, work_us - left_us)
+        ledger.interruptions[np.union1d(jobs, without_ps)] += 1
+        return np.unique(jobs)
+
+    def carry_out(self, now_us: int, decision: Decision, holdings: Holdings, record: Recorder) -> Commands:
+        """Book a decision, which has been checked, and say what the sites are to be told."""
+        changes, dispatch = decision.changes, decision.dispatch
+        changes = None if changes is None or changes.size[0] == 0 else changes
+        jobs, chunks, ended, keys = NO_JOBS, None, None, None
+        if len(decision.evict):
+            ended = self._end(now_us, decision.evict, holdings)
+        if changes is not None:
+            jobs = changes.job[: changes.size[0]]
+            self.hold(now_us, changes, holdings, record)
+        if dispatch is not None:
+            chunks = self._dispatch(now_us, dispatch, holdings)
+            jobs = np.union1d(jobs, dispatch.job)
+        if decision.keys is not None and len(decision.keys.job):
+            keys = np.stack([decision.keys.job, decision.keys.key], axis=1)
+        ps = np.stack([jobs, self.jobs.holds_ps[jobs]], axis=1).astype(np.int64) if len(jobs) else None
+        return Commands(ended=ended, changes=changes, keys=keys, ps=ps, chunks=chunks)
+
+    def _end(self, now_us: int, evicted: IntArray, holdings: Holdings) -> IntArray | None:
+        """Free what evicted jobs hold; returns those of which sites know, if there are any."""
+        holders = evicted[self.jobs.holds_ps[evicted]]
+        self.hold(now_us, nothing_for(holders), holdings)
+        known = np.union1d(holders, evicted[self.on_workers(evicted) > 0])
+        return known if len(known) else None
+
+    def hold(self, now_us: int, changes: Changes, holdings: Holdings, record: Recorder | None = None) -> None:
+        """Give and take parameter servers; without ``record`` the event that ends the job tells it."""
+        n = int(changes.size[0])
+        before = holdings.rows(changes.job[:n])
+        holdings.change(changes)
+        old: dict[int, int] = dict(before[:, :2].tolist())
+        new = _server_of(changes)
+        for job in changes.job[:n].tolist():
+            self.jobs.holds_ps[job] = job in new
+            note_stall(self.jobs, job, now_us)
+            self.used[1] += self._on_slot(new.get(job)) - self._on_slot(old.get(job))
+            if record is None or old.get(job) == new.get(job):
+                continue
+            kind = STOP if job not in new else MOVE if job in old else START
+            server = new[job] if job in new else old[job]
+            add_event(record, now_us, kind, job, server, PARAMETER_SERVER, 1)
+
+    def _on_slot(self, server: int | None) -> int:
+        return int(server is not None and not self.world.in_cloud[server])
+
+    def _dispatch(self, now_us: int, dispatch: Dispatch, holdings: Holdings) -> IntArray:
+        world, jobs, workers = self.world, dispatch.job, dispatch.worker
+        to_cloud = world.slots.on_demand[workers]
+        self._decide_zeta(jobs, to_cloud, holdings)
+        self.dispatched[self.number(jobs, dispatch.unit)] = True
+        np.subtract.at(self.jobs.undispatched, jobs, 1)
+        self.rounding.note_dispatched(now_us, jobs, to_cloud)
+        length_us = world.chunk_us(jobs, workers, self.jobs.in_cloud[jobs])
+        return np.stack(
+            [
+                workers,
+                dispatch.key,
+                jobs,
+                dispatch.unit,
+                world.truth.ready_us(now_us, jobs, to_cloud),
+                length_us,
+                np.full(len(jobs), dispatch.overtake, dtype=np.int64),
+                world.chunks[jobs] * length_us,
+            ],
+            axis=1,
+        ).astype(np.int64)
+
+    def _decide_zeta(self, jobs: IntArray, to_cloud: BoolArray, holdings: Holdings) -> None:
+        """A job that goes to the cloud whole and at once, and has no server elsewhere, is in the cloud.
+
+        Unless no parameter server there may serve it. It may lose its chunks with the cloud's server. When
+        none is left on a worker, those that are not done count as the whole job.
+        """
+        facts, in_cloud = self.jobs, self.jobs.in_cloud
+        sent, n = np.unique(jobs[to_cloud], return_counts=True)
+        new = (facts.left[sent] == self.world.chunks[sent]) | in_cloud[sent]
+        whole = sent[new & (n == facts.left[sent]) & self.world.cloud_serves[sent]]
+        rows = holdings.rows(whole)
+        elsewhere = rows[~self.world.in_cloud[rows[:, 1]], 0]
+        back = jobs[in_cloud[jobs]]
+        in_cloud[back[self.on_workers(back) == 0]] = False
+        in_cloud[np.setdiff1d(whole, elsewhere)] = True
+
+    def stalled_us(self, until_us: int) -> IntArray:
+        """(J,) time up to an instant as an active job without a parameter server."""
+        since = self.jobs.stalled_since
+        stalled: IntArray = self.jobs.stalled + np.where(since < NEVER, until_us - since, 0)
+        return stalled
+
+    def state(self) -> State:
+        """Arrays that `restore` takes."""
+        jobs = {f"jobs.{name}": array.copy() for name, array in self.jobs._asdict().items()}
+        rounding = {f"rounding.{name}": array for name, array in self.rounding.state().items()}
+        return {**jobs, **rounding, "dispatched": self.dispatched.copy(), "used": self.used.copy()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from a state."""
+        self.jobs = Chunked(**{name: array.copy() for name, array in part(state, "jobs").items()})
+        self.rounding.restore(part(state, "rounding"))
+        self.dispatched[:] = state["dispatched"]
+        self.used[:] = state["used"]
+
+
+def _server_of(changes: Changes) -> dict[int, int]:
+    """Server of the one row of each changed job that has one."""
+    n = int(changes.size[0])
+    ptr, jobs = changes.ptr[: n + 1].tolist(), changes.job[:n].tolist()
+    return {jobs[i]: int(changes.server[ptr[i]]) for i in range(n) if ptr[i + 1] > ptr[i]}

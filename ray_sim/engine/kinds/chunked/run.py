@@ -1,0 +1,148 @@
+"""Chunked jobs of a run: reports of sites are booked, and decisions become commands to sites."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from ray_sim.engine.decision import Decision
+from ray_sim.engine.holdings import State, nothing_for
+from ray_sim.engine.kinds.chunked.ledger import ChunkLedger
+from ray_sim.engine.kinds.chunked.slot_rounding import Rounding
+from ray_sim.engine.kinds.chunked.validation import check_chunks
+from ray_sim.engine.kinds.chunked.world import ChunkWorld
+from ray_sim.engine.kinds.rigid import RigidRun
+from ray_sim.engine.run_core import RunCore
+from ray_sim.engine.sites.site import Commands
+from ray_sim.engine.wake import Wake
+from ray_sim.kernels.arrays import LOSE, PARAMETER_SERVER, Outages
+from ray_sim.kernels.chunk_ledger import rest
+from ray_sim.kernels.record import add_event
+from ray_sim.model.units import US_PER_S, BoolArray, IntArray, us_to_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkedOutcome:
+    """What a run leaves of chunked jobs."""
+
+    preemption_us: int
+    """What one preemption costs."""
+    stalled_us: IntArray
+    """(J,) time as an active job without a parameter server."""
+    rounding: Rounding
+
+    def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> Mapping[str, Any]:
+        """Time without a parameter server, rounding up to whole slots, cost of preemptions."""
+        preemptions = jobs["preemptions"].to_numpy()
+        if counted is not None:
+            preemptions = preemptions[counted]
+        stalled_us = self.stalled_us if counted is None else self.stalled_us[counted]
+        ceil_share, upload_ceil_share = self.rounding.shares(counted)
+        return {
+            "stalled_s": float(us_to_seconds(stalled_us.sum())),
+            "ceil_share": ceil_share,
+            "upload_ceil_share": upload_ceil_share,
+            "preemption_cost_s": int(preemptions.sum()) * self.preemption_us / US_PER_S,
+        }
+
+    def timeline(self, time_us: IntArray) -> Mapping[str, pl.Series]:
+        """No columns."""
+        return {}
+
+
+class ChunkedRun(RigidRun):
+    """Chunked jobs of one run. What they hold by placement are parameter servers."""
+
+    def __init__(self, core: RunCore, world: ChunkWorld) -> None:
+        super().__init__(core, core.world.truth)
+        self._world = world
+        self._ledger = ChunkLedger(world)
+
+    @property
+    def chunked(self) -> ChunkLedger:
+        """What policies observe."""
+        return self._ledger
+
+    @property
+    def used(self) -> IntArray:
+        """(2,) worker slots and parameter-server slots in use."""
+        return self._ledger.used
+
+    def change_servers(self, now_us: int, outages: Outages) -> Wake:
+        """Take servers away and give them back, in the order listed; chunks there are dispatched again."""
+        jobs = np.concatenate(self._losers(now_us, outages))
+        without_ps = np.stack([jobs, np.zeros_like(jobs)], axis=1)
+        changes = nothing_for(jobs)
+        commands = Commands(changes=changes, outages=outages, ps=without_ps, first=True)
+        events = self._core.fleet.collect(now_us, commands)
+        changed = self._book(now_us, events)
+        self._core.take_back(self._ledger.take_back(events, jobs, self._core.ledger))
+        return Wake.ACTIVATION if changed or len(jobs) else Wake(0)
+
+    def _lose_server(self, now_us: int, server: int) -> IntArray:
+        core = self._core
+        without_ps = self._ledger.lose_ps(now_us, server, core.holdings)
+        super()._lose_server(now_us, server)
+        for job in without_ps.tolist():
+            add_event(core.recording.current, now_us, LOSE, job, server, PARAMETER_SERVER, 1)
+        return without_ps
+
+    def book_reports(self, now_us: int) -> Wake:
+        """Book what sites report at an instant at which no server changes."""
+        if self._core.fleet.next_us > now_us:
+            return Wake(0)
+        events = self._core.fleet.collect(now_us)
+        changed = len(events) > 0 and self._book(now_us, events)
+        return Wake.ACTIVATION if changed else Wake(0)
+
+    def _book(self, now_us: int, events: IntArray) -> bool:
+        """Book events of chunks; jobs end with their last one. Returns whether others are active now."""
+        core = self._core
+        done, changed = self._ledger.book(now_us, events, core.ledger, core.counts, core.recording.current)
+        if len(done):
+            changes = nothing_for(done)
+            self._ledger.hold(now_us, changes, core.holdings)
+            core.fleet.command(now_us, Commands(changes=changes))
+            core.news.completed.add(done)
+        return changed
+
+    def check(self, where: str, now_us: int, decision: Decision) -> None:
+        """Refuse a decision that breaks a rule of chunked jobs.
+
+        Raises
+        ------
+        InfeasibleDecisionError : it names the first fault, after ``where``
+        """
+        self._check_no_estimates(where, decision)
+        core = self._core
+        check_chunks(where, now_us, core.world, core.ledger, self._ledger, decision, core.available)
+
+    def evict(self, now_us: int, job: int) -> None:
+        """End a waiting or running job for ever."""
+        rest(self._core.ledger, self._core.counts, job, now_us)
+        super().evict(now_us, job)
+
+    def carry_out(self, now_us: int, decision: Decision) -> None:
+        """Give and take parameter servers, dispatch chunks, and tell the sites."""
+        core = self._core
+        commands = self._ledger.carry_out(now_us, decision, core.holdings, core.recording.current)
+        if not commands.empty:
+            core.fleet.command(now_us, commands)
+
+    def outcome(self, now_us: int, end_us: int) -> ChunkedOutcome:
+        """At the end of the run, whose last instant is ``now_us``."""
+        return ChunkedOutcome(
+            self._world.preemption_us, self._ledger.stalled_us(end_us), self._ledger.rounding
+        )
+
+    def state(self) -> State:
+        """Arrays that `restore` takes."""
+        return self._ledger.state()
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from a state."""
+        self._ledger.restore(state)

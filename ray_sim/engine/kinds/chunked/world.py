@@ -1,0 +1,198 @@
+"""What a world of chunked jobs has beside the rest: worker slots, parameter-server slots, chunk times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from ray_sim.engine.kinds.chunked.eligibility import Eligibility, best_offer
+from ray_sim.engine.kinds.chunked.worker_slots import WorkerSlots
+from ray_sim.engine.shop import classes
+from ray_sim.kernels.arrays import PARAMETER_SERVER, WORKER, Shop
+from ray_sim.kernels.shop import EXCEEDS_CAPACITY, FITS
+from ray_sim.model.a_online import AOnlineTruth
+from ray_sim.model.cluster import Cluster
+from ray_sim.model.errors import InvalidScenarioError, problems_text
+from ray_sim.model.job import CHUNK_MEMORY, ChunkProfile, JobTable
+from ray_sim.model.units import MAX_RUN_US, US_PER_S, BoolArray, FloatArray, IntArray
+
+CHUNK_RESOURCES = ("worker", "ps")
+"""What is scarce in a chunked world, by role: slots on edge and plain servers."""
+
+MAX_CHUNKS = 2**27
+"""The most chunks of a workload, all jobs together; also the most worker slots of a cluster."""
+
+_MAX_WORK_S = MAX_RUN_US / US_PER_S
+"""More work than this, on the slowest worker, does not fit in the clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkWorld:
+    """Facts about chunked jobs."""
+
+    truth: AOnlineTruth
+    slots: WorkerSlots
+    eligible: Eligibility
+    speed: FloatArray
+    """(W,) of each worker's server."""
+    ps: IntArray
+    """(S,) slots for parameter servers; of a cloud, one for every job."""
+    in_cloud: BoolArray
+    """(S,)."""
+    preemption_us: int
+    """What a chunk owes more each time it is preempted, on the grid."""
+    first_chunk: IntArray
+    """(J + 1,) prefix sums of the numbers of chunks."""
+    cloud_serves: BoolArray
+    """(J,) whether parameter servers in a cloud may serve it, without which zeta is 0."""
+
+    @property
+    def chunks(self) -> IntArray:
+        """(J,) chunks of each job."""
+        return np.diff(self.first_chunk)
+
+    @property
+    def whole_slots(self) -> bool:
+        """Whether everything happens at slot boundaries."""
+        return self.truth.grid_us > 1
+
+    @property
+    def at_speed_one(self) -> ChunkWorld:
+        """The same without speed augmentation."""
+        return replace(self, truth=replace(self.truth, speed_up=1.0))
+
+    def chunk_us(self, jobs: IntArray, workers: IntArray, in_cloud: BoolArray | bool) -> IntArray:
+        """Microseconds that chunks of these jobs take on these workers.
+
+        Parameters
+        ----------
+        jobs, workers : shapes that broadcast
+        in_cloud : whether all workers and the parameter server of the job are in the cloud (zeta)
+        """
+        return self.truth.chunk_us(jobs, self.speed[workers], np.asarray(in_cloud))
+
+    def shop(self, shop: Shop) -> Shop:
+        """The shop with slots for capacity: a parameter server takes one, a worker is given by dispatch.
+
+        Jobs for which the same servers are eligible are a class.
+        """
+        capacity = np.stack([np.diff(self.slots.ptr), self.ps], axis=1)
+        demand = np.zeros((len(shop.submit), 2, 2), dtype=np.int64)
+        for role in (WORKER, PARAMETER_SERVER):
+            demand[:, role, role] = 1
+        needs = np.stack([self.eligible.workers_need, self.eligible.ps_need], axis=1)
+        of_class = classes(shop.job_part, needs, len(shop.part_ptr) - 1)
+        return shop._replace(capacity=capacity, demand=demand, weight=np.zeros(2), **of_class)
+
+    def beyond_capacity(self, shop: Shop) -> IntArray:
+        """(C,) verdict per job class: whether some worker may train it, and a parameter server serve it.
+
+        Where a partition has no parameter server at all jobs are taken, and stall.
+        """
+        jobs, who = shop.class_job, self.eligible
+        has_worker = np.diff(self.slots.ptr) > 0
+        trained = best_offer(shop, has_worker, who.workers_offer)[shop.job_part[jobs]]
+        served = best_offer(shop, self.ps > 0, who.ps_offer)[shop.job_part[jobs]]
+        fits = (trained >= who.workers_need[jobs]) & ((served < 0) | (served >= who.ps_need[jobs]))
+        return np.where(fits & (shop.job_part[jobs] >= 0), FITS, EXCEEDS_CAPACITY)
+
+
+def chunk_world(
+    table: JobTable,
+    cluster: Cluster,
+    shop: Shop,
+    slot_us: int | None,
+    slot_fill: str,
+    *,
+    speed_up: float = 1.0,
+    preemption_us: int = 0,
+) -> ChunkWorld:
+    """The chunked world of a workload and a cluster.
+
+    Parameters
+    ----------
+    shop : for the partitions
+    slot_fill : ``whole`` rounds upload ends, lengths and costs up to slots, ``fractional`` to microseconds
+    speed_up : > 0, see `AOnlineTruth`
+    preemption_us : what each preemption costs the chunk that loses its worker
+
+    Raises
+    ------
+    InvalidScenarioError : the workload does not say how its jobs train, or no slot length is given
+    """
+    if slot_fill == "whole" and slot_us is None:
+        raise InvalidScenarioError(
+            "slot_fill=whole rounds to slots: give their length, e.g. -w slot_s=3600, or take "
+            "-w slot_fill=fractional"
+        )
+    profile = _complete_profile(table)
+    grid_us = slot_us if slot_fill == "whole" and slot_us is not None else 1
+    truth = AOnlineTruth(profile, grid_us, speed_up)
+    preemption_us = -(-preemption_us // grid_us) * grid_us
+    slowest = replace(truth, speed_up=min(speed_up, 1.0))  # bounds are for speed 1
+    _check_amount(table, slowest, cluster, preemption_us)
+    slots, eligible = WorkerSlots.of_cluster(cluster), Eligibility.by_memory(cluster, profile)
+    return ChunkWorld(
+        truth=truth,
+        slots=slots,
+        eligible=eligible,
+        speed=cluster.speed[slots.server],
+        ps=np.where(cluster.in_cloud, len(table), cluster.ps_slots),
+        in_cloud=cluster.in_cloud,
+        preemption_us=preemption_us,
+        first_chunk=np.concatenate([[0], np.cumsum(profile.chunks)]).astype(np.int64),
+        cloud_serves=best_offer(shop, cluster.in_cloud, eligible.ps_offer)[shop.job_part] >= eligible.ps_need,
+    )
+
+
+def _complete_profile(table: JobTable) -> ChunkProfile:
+    """The profile of a workload, if it has one for every job."""
+    names = [field.name for field in fields(ChunkProfile)]
+    needed = [name for name in names if name not in CHUNK_MEMORY]
+    profile = table.chunk_profile
+    if len(table) == 0:
+        return ChunkProfile(**{name: np.empty(0) for name in names})
+    problems = []
+    for name in needed:
+        column = np.full(len(table), np.nan) if profile is None else getattr(profile, name)
+        unknown = np.flatnonzero(np.isnan(column))
+        if len(unknown) == len(table):
+            problems.append(f"{name}: is missing")
+        elif len(unknown):
+            first = table.job_id[int(unknown[0])]
+            problems.append(f"{name}: is null for {len(unknown)} of {len(table)} jobs, first for {first}")
+    if problems or profile is None:
+        text = problems_text("truth=a_online: the workload does not say how its jobs train", problems)
+        advice = "  give these columns in the table that you convert (docs/workloads.md), or use truth=rigid"
+        raise InvalidScenarioError(f"{text}\n{advice}")
+    return profile
+
+
+def _check_amount(table: JobTable, truth: AOnlineTruth, cluster: Cluster, preemption_us: int) -> None:
+    """Refuse what neither memory nor the clock could hold."""
+    profile, workers = truth.profile, int(cluster.worker_slots.sum())
+    if workers > MAX_CHUNKS:
+        raise InvalidScenarioError(
+            f"truth=a_online: the cluster has {workers:,} worker slots, at most {MAX_CHUNKS:,} can be "
+            f"simulated; give `workers` fewer"
+        )
+    if profile.chunks.sum() > MAX_CHUNKS:
+        raise InvalidScenarioError(
+            f"truth=a_online: the workload has {profile.chunks.sum():.3g} chunks in all, at most "
+            f"{MAX_CHUNKS:,} can be simulated; give jobs fewer, or replay a part of the workload"
+        )
+    n = len(table)
+    slowest_s = truth.minibatch_s(np.arange(n), np.full(n, cluster.speed.min()), np.zeros(n, np.bool_))
+    training_s = profile.epochs * profile.minibatches_per_chunk * slowest_s
+    upload_s = profile.upload_edge_s + profile.upload_cloud_s
+    # A chunk that comes preempts one at most.
+    besides_s = (2 * truth.grid_us + preemption_us) / US_PER_S
+    work_s = profile.chunks * (training_s + upload_s + besides_s)
+    if work_s.sum() > _MAX_WORK_S:
+        longest = int(np.argmax(work_s))
+        raise InvalidScenarioError(
+            f"truth=a_online: all jobs take {work_s.sum():.3g} s of workers, more than can be simulated, job "
+            f"{table.job_id[longest]} alone {work_s[longest]:.3g} s; check its epochs, "
+            f"minibatches_per_chunk, minibatch_s, gradient_mb and bandwidth_mbps, and preemption_cost_s"
+        )

@@ -1,0 +1,1 @@
+"""Elastic jobs: the policy decides how many workers and parameter servers they get."""

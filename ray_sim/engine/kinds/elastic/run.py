@@ -1,0 +1,265 @@
+"""Elastic jobs of a run: slow workers, data that move, traffic between servers, errors of estimates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from ray_sim.engine.decision import NO_JOBS, Decision, Estimates
+from ray_sim.engine.holdings import State, part
+from ray_sim.engine.kinds.base import Losses
+from ray_sim.engine.kinds.elastic.estimates import SPEED, WORK_LEFT, EstimateErrors, check_estimates
+from ray_sim.engine.kinds.elastic.ps_imbalance import Imbalance, trained_us
+from ray_sim.engine.kinds.elastic.world import TrainingWorld
+from ray_sim.engine.kinds.rigid import RigidOutcome, RigidRun
+from ray_sim.engine.run_core import RunCore
+from ray_sim.kernels.arrays import PARAMETER_SERVER, RUNNING, WORKER
+from ray_sim.kernels.progress import work_left_of
+from ray_sim.kernels.step_time import cross_mb_per_sample
+from ray_sim.model.errors import InvalidScenarioError
+from ray_sim.model.job import Exchange, LossProfile
+from ray_sim.model.loss import loss
+from ray_sim.model.parameter_blocks import AS_WORLD
+from ray_sim.model.streams import Streams
+from ray_sim.model.training_truth import PdOrsTruth, PlacementTruth, rows_of, tasks_of
+from ray_sim.model.units import NEVER_US, US_PER_S, BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class ElasticOutcome:
+    """What a run leaves of elastic jobs, arrays (J,) each."""
+
+    pauses: RigidOutcome
+    moved_mb: FloatArray
+    """Sent from server to server."""
+    with_ps_us: IntArray
+    """Time of training with parameter servers."""
+    beyond_us: FloatArray
+    """The same, each microsecond times what the skew of the job's parameter servers was beyond 1 in it."""
+    estimate_errors: EstimateErrors
+    """Of what the policy told of them."""
+
+    def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> Mapping[str, Any]:
+        """Pauses, traffic, skew of parameter servers, and errors of estimates."""
+        moved_mb, with_ps_us, beyond_us = (
+            column if counted is None else column[counted]
+            for column in (self.moved_mb, self.with_ps_us, self.beyond_us)
+        )
+        total_us = int(with_ps_us.sum())
+        errors = [None if np.isnan(mean) else float(mean) for mean in self.estimate_errors.means()]
+        return {
+            **self.pauses.figures(jobs, counted),
+            "cross_server_gb": float(moved_mb.sum()) / 1000,
+            "ps_imbalance": 1.0 + float(beyond_us.sum()) / total_us if total_us else None,
+            "speed_error": errors[SPEED],
+            "convergence_error": errors[WORK_LEFT],
+        }
+
+    def timeline(self, time_us: IntArray) -> Mapping[str, pl.Series]:
+        """Errors of the estimates told at each instant, null where none was."""
+        means = self.estimate_errors.means_at(time_us)
+        columns = {"speed_error": SPEED, "convergence_error": WORK_LEFT}
+        return {name: pl.Series(means[:, column]).fill_nan(None) for name, column in columns.items()}
+
+
+_PART_OF_AN_EPOCH = 1e-9
+"""An epoch whose last sample is lost in rounding is over."""
+
+
+class ElasticRun(RigidRun):
+    """Elastic jobs of one run."""
+
+    def __init__(
+        self, core: RunCore, world: TrainingWorld, streams: Streams, parameter_blocks: str = AS_WORLD
+    ) -> None:
+        jobs = len(world.profile.samples)
+        self.world = world
+        self._streams = streams
+        self.straggling: FloatArray = np.ones(jobs)
+        """(J,) how many times as long the slowest worker takes."""
+        loads = world.loads(parameter_blocks, streams)
+        super().__init__(core, world.truth(self.straggling, loads))
+        self._trial_truth = world.truth(np.ones(jobs), loads)
+        self._imbalance = None if loads is None else Imbalance(jobs, loads)
+        self._strikes = 0
+        self._workers: IntArray = np.zeros(jobs, dtype=np.int64)
+        """(J,) at the last placement; 0 before the first."""
+        self._mb_per_sample: FloatArray = np.zeros(jobs)
+        self._booked_left: FloatArray = world.profile.work.copy()
+        self._moved_mb: FloatArray = np.zeros(jobs)
+        self._estimate_errors = EstimateErrors()
+
+    @property
+    def trial_truth(self) -> PlacementTruth | PdOrsTruth:
+        """Speeds without slow workers."""
+        return self._trial_truth
+
+    @property
+    def elastic(self) -> ElasticRun:
+        """What policies observe."""
+        return self
+
+    @property
+    def next_us(self) -> int:
+        """When workers may become slow."""
+        stragglers = self.world.stragglers
+        return NEVER_US if stragglers is None else (self._strikes + 1) * stragglers.every_us
+
+    def happen(self, now_us: int) -> None:
+        """Let a worker of some running jobs become slow, if it is time."""
+        struck = self._struck(now_us)
+        self.straggling[struck] = 1.0 if self.world.stragglers is None else self.world.stragglers.slowdown
+        self._rate(now_us, struck, np.zeros(len(struck), dtype=np.int64))
+
+    def _struck(self, now_us: int) -> IntArray:
+        """The running jobs, sorted, of which a worker becomes slow now."""
+        stragglers = self.world.stragglers
+        if stragglers is None or now_us < self.next_us:
+            return NO_JOBS
+        self._strikes = now_us // stragglers.every_us
+        if now_us % stragglers.every_us:
+            return NO_JOBS
+        hit = stragglers.struck(self._streams, self._strikes, len(self.straggling)) & (self.straggling == 1.0)
+        running = self._core.scheduled
+        return np.sort(running[hit[running]])
+
+    def _lose_server(self, now_us: int, server: int) -> IntArray:
+        self._before_placement(now_us, self._core.scheduled)
+        return super()._lose_server(now_us, server)
+
+    def _before_placement(self, now_us: int, jobs: IntArray) -> None:
+        """Book what the jobs have sent so far."""
+        ledger, left = self._core.ledger, np.empty(len(jobs))
+        work_left_of(ledger, jobs, now_us, left)
+        self._moved_mb[jobs] += self._mb_per_sample[jobs] * (self._booked_left[jobs] - left)
+        self._booked_left[jobs] = left
+        if self._imbalance is not None:
+            self._imbalance.book(now_us, ledger, jobs)
+
+    def _placed(self, jobs: IntArray) -> IntArray:
+        """The jobs hold new, sound workers; returns microseconds until their data are there."""
+        rows = rows_of(self._core.holdings, jobs)
+        workers = tasks_of(rows, WORKER)
+        move_us = np.where(workers > 0, self.world.move_us(self._workers[jobs], workers), 0)
+        self._workers[jobs] = np.where(workers > 0, workers, self._workers[jobs])
+        self.straggling[jobs] = 1.0
+        profile, mb = self.world.profile, np.empty(len(jobs))
+        cross_mb_per_sample(profile.exchange, profile.batch, profile.gradient_mb, jobs, rows, mb)
+        self._mb_per_sample[jobs] = mb
+        if self._imbalance is not None:
+            self._imbalance.replace(jobs, tasks_of(rows, PARAMETER_SERVER))
+        return move_us
+
+    def check(self, where: str, now_us: int, decision: Decision) -> None:
+        """Estimates are of elastic jobs that stay in the system, each at most once.
+
+        Raises
+        ------
+        InfeasibleDecisionError : it names the first fault, after ``where``
+        """
+        if decision.estimates is not None:
+            check_estimates(where, self._core.world, self._core.ledger, decision, decision.estimates)
+        self._check_no_chunks(where, decision)
+
+    def carry_out(self, now_us: int, decision: Decision) -> None:
+        """Place jobs as decided, and compare what the policy tells of them with the truth."""
+        super().carry_out(now_us, decision)
+        if decision.estimates is not None:
+            self._compare(now_us, decision.estimates)
+
+    def _compare(self, now_us: int, estimates: Estimates) -> None:
+        ledger, jobs, left = self._core.ledger, estimates.job, np.empty(len(estimates.job))
+        work_left_of(ledger, jobs, now_us, left)
+        speed = np.where(ledger.status[jobs] == RUNNING, ledger.rate[jobs] * US_PER_S, 0.0)
+        self._estimate_errors.add(now_us, estimates, speed, left)
+
+    def outcome(self, now_us: int, end_us: int) -> ElasticOutcome:
+        """At the end of the run, whose last instant is ``now_us``."""
+        everybody = np.arange(len(self._workers))
+        self._before_placement(end_us, everybody)
+        # Jobs that exchange through parameter servers train with them or not at all.
+        with_ps = self.world.profile.exchange != Exchange.ALL_REDUCE
+        return ElasticOutcome(
+            RigidOutcome(self._core.ledger, now_us),
+            self._moved_mb.copy(),
+            np.where(with_ps, trained_us(self._core.ledger, everybody, end_us), 0),
+            np.zeros(len(everybody)) if self._imbalance is None else self._imbalance.beyond_us.copy(),
+            self._estimate_errors,
+        )
+
+    def share_left(self, jobs: IntArray, left: FloatArray) -> FloatArray:
+        """Share of the work of each job, (n,), of which ``left`` samples are left; 0 of no work."""
+        work = self.world.profile.work[jobs]
+        return np.divide(left, work, out=np.zeros_like(left), where=work > 0)
+
+    def losses(self, jobs: IntArray, first: IntArray, left: FloatArray) -> Losses:
+        """Losses at the ends of epochs ``first``, ``first`` + 1, ... that the jobs have trained.
+
+        Parameters
+        ----------
+        first : (n,) whole, >= 1
+        left : (n,) samples that each job has yet to train
+
+        Raises
+        ------
+        InvalidScenarioError : the workload has no loss curves
+        """
+        curves, profile = self.world.loss, self.world.profile
+        if curves is None:
+            raise InvalidScenarioError(
+                "the policy looks at losses, but the workload has no loss curves: draw them by "
+                "`ray-sim enrich` with a profile that has them"
+            )
+        done = (profile.work[jobs] - left) / np.maximum(profile.samples[jobs], 1.0)
+        last = np.floor(done + _PART_OF_AN_EPOCH).astype(np.int64)
+        counts = np.maximum(last - first + 1, 0)
+        values = [
+            self._noisy(curves, job, start, count)
+            for job, start, count in zip(jobs.tolist(), first.tolist(), counts.tolist(), strict=True)
+        ]
+        ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        return Losses(ptr, np.concatenate(values) if values else np.empty(0))
+
+    def _noisy(self, curves: LossProfile, job: int, first: int, count: int) -> FloatArray:
+        epochs = np.arange(first, first + count, dtype=np.float64)
+        exact = loss(
+            curves.loss_b0[job],
+            curves.loss_b1[job],
+            curves.loss_b2[job],
+            epochs,
+            curves.loss_drop[job],
+            curves.loss_drop_epoch[job],
+        )
+        if curves.loss_noise[job] == 0.0 or count == 0:
+            return exact
+        draws = self._streams.generator("loss", job).standard_normal(first + count - 1)
+        noisy: FloatArray = np.maximum(exact + curves.loss_noise[job] * draws[first - 1 :], 0.0)
+        return noisy
+
+    def state(self) -> State:
+        """Arrays that `restore` takes."""
+        imbalance = {} if self._imbalance is None else self._imbalance.state()
+        return {
+            "straggling": self.straggling.copy(),
+            "strikes": np.array([self._strikes]),
+            "workers": self._workers.copy(),
+            "mb_per_sample": self._mb_per_sample.copy(),
+            "booked_left": self._booked_left.copy(),
+            "moved_mb": self._moved_mb.copy(),
+            **{f"imbalance.{name}": array for name, array in imbalance.items()},
+            **{f"estimate_errors.{name}": array for name, array in self._estimate_errors.state().items()},
+        }
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from a state."""
+        self._strikes = int(state["strikes"][0])
+        self.straggling[:] = state["straggling"]  # the truth reads this very array
+        for name in ("workers", "mb_per_sample", "booked_left", "moved_mb"):
+            getattr(self, f"_{name}")[:] = state[name]
+        if self._imbalance is not None:
+            self._imbalance.restore(part(state, "imbalance"))
+        self._estimate_errors.restore(part(state, "estimate_errors"))

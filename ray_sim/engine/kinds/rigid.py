@@ -1,0 +1,267 @@
+"""Jobs that hold all their tasks or nothing, and progress at a rate that follows from where they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from ray_sim.engine.decision import NO_JOBS, Decision
+from ray_sim.engine.holdings import State, nothing_for
+from ray_sim.engine.kinds.base import ElasticObservations, KindOutcome
+from ray_sim.engine.kinds.chunked.ledger import ChunkLedger
+from ray_sim.engine.run_core import RunCore
+from ray_sim.engine.sites.site import Commands
+from ray_sim.engine.wake import Wake
+from ray_sim.kernels.arrays import RUNNING, Changes, Ledger, Outages
+from ray_sim.kernels.outages import lose_server, regain_server
+from ray_sim.kernels.progress import commit_holdings, evict, finish_due, set_rates
+from ray_sim.model.errors import InfeasibleDecisionError
+from ray_sim.model.training_truth import PdOrsTruth, PlacementTruth
+from ray_sim.model.truth import Truth
+from ray_sim.model.units import NEVER_US, BoolArray, IntArray, seconds_to_us
+
+
+@dataclass(frozen=True, slots=True)
+class RigidOutcome:
+    """What a run leaves of jobs that pause when they are placed anew."""
+
+    ledger: Ledger
+    now_us: int
+    """The last instant."""
+
+    def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> Mapping[str, Any]:
+        """The share of held time that went into pauses; a job that runs now may be in one."""
+        ledger = self.ledger
+        running = ledger.status == RUNNING
+        ran_us = ledger.ran + np.where(running, np.maximum(self.now_us - ledger.anchor, 0), 0)
+        held_us = seconds_to_us(jobs["run_s"].to_numpy())
+        if counted is not None:
+            ran_us, held_us = ran_us[counted], held_us[counted]
+        held = int(held_us.sum())
+        return {"restart_share": 1.0 - int(ran_us.sum()) / held if held else None}
+
+    def timeline(self, time_us: IntArray) -> Mapping[str, pl.Series]:
+        """No columns."""
+        return {}
+
+
+class RigidRun:
+    """Rigid jobs of one run; elastic jobs differ in what happens when they are placed."""
+
+    def __init__(self, core: RunCore, truth: Truth) -> None:
+        self._core = core
+        self._truth = truth
+        self._undisturbed = not truth.disturbing
+
+    @property
+    def trial_truth(self) -> PlacementTruth | PdOrsTruth | None:
+        """Trial runs are as fast as the world says."""
+        return None
+
+    @property
+    def chunked(self) -> ChunkLedger | None:
+        """Rigid jobs have no chunks."""
+        return None
+
+    @property
+    def elastic(self) -> ElasticObservations | None:
+        """Rigid jobs are not elastic."""
+        return None
+
+    @property
+    def used(self) -> IntArray:
+        """(R,) quanta that jobs hold."""
+        return self._core.holdings.used
+
+    @property
+    def next_us(self) -> int:
+        """Rigid jobs do nothing of their own."""
+        return NEVER_US
+
+    def happen(self, now_us: int) -> None:
+        """Rigid jobs do nothing of their own."""
+
+    def change_servers(self, now_us: int, outages: Outages) -> Wake:
+        """Take servers away and give them back, in the order listed; jobs there wait again."""
+        losers = self._losers(now_us, outages)
+        commands = Commands(changes=nothing_for(np.concatenate(losers)), outages=outages)
+        self._core.fleet.command(now_us, commands)
+        for jobs in losers:
+            self._core.take_back(jobs)
+        return Wake(0)
+
+    def _losers(self, now_us: int, outages: Outages) -> list[IntArray]:
+        """Change the servers; returns for each change the jobs, sorted, that lose what they hold there."""
+        changes = zip(outages.server.tolist(), outages.up.tolist(), strict=True)
+        return [self._change_server(now_us, server, up) for server, up in changes]
+
+    def _change_server(self, now_us: int, server: int, up: bool) -> IntArray:
+        core = self._core
+        core.available[server] = up
+        if up:
+            regain_server(now_us, server, core.world.shop, core.holdings.pool, core.recording.current)
+            return NO_JOBS
+        return self._lose_server(now_us, server)
+
+    def _lose_server(self, now_us: int, server: int) -> IntArray:
+        core = self._core
+        touched = self._servers_of(self._holders(server))
+        n = lose_server(
+            now_us,
+            server,
+            core.world.shop,
+            core.ledger,
+            core.holdings.pool,
+            core.calendar,
+            core.holdings.used,
+            core.counts,
+            core.recording.current,
+            core.ended,
+        )
+        self._rate_touched(now_us, touched, NO_JOBS)
+        return core.ended[:n].copy()
+
+    def book_reports(self, now_us: int) -> Wake:
+        """Sites have nothing to report of jobs that end by the calendar."""
+        return Wake(0)
+
+    def complete(self, now_us: int) -> IntArray:
+        """End the jobs whose work is done; returns them, sorted."""
+        core = self._core
+        touched = self._servers_of(core.scheduled[core.ledger.finish[core.scheduled] == now_us])
+        n = finish_due(
+            now_us,
+            core.world.shop,
+            core.ledger,
+            core.holdings.pool,
+            core.calendar,
+            core.holdings.used,
+            core.recording.current,
+            core.counts,
+            core.ended,
+        )
+        done = core.ended[:n].copy()
+        if n:
+            core.fleet.command(now_us, Commands(changes=nothing_for(done)))
+            self._rate_touched(now_us, touched, NO_JOBS)
+        return done
+
+    def check(self, where: str, now_us: int, decision: Decision) -> None:
+        """Rigid jobs have no chunks, and their speed is known.
+
+        Raises
+        ------
+        InfeasibleDecisionError : it names the first fault, after ``where``
+        """
+        self._check_no_estimates(where, decision)
+        self._check_no_chunks(where, decision)
+
+    def _check_no_estimates(self, where: str, decision: Decision) -> None:
+        if decision.estimates is not None:
+            raise InfeasibleDecisionError(
+                f"at {where} tells estimates, but jobs of this world are not elastic"
+            )
+
+    def _check_no_chunks(self, where: str, decision: Decision) -> None:
+        if decision.dispatch is not None or decision.keys is not None:
+            raise InfeasibleDecisionError(
+                f"at {where} dispatches chunks or gives them keys, but jobs of this world are not chunked"
+            )
+
+    def evict(self, now_us: int, job: int) -> None:
+        """End a waiting or running job for ever."""
+        core, alone = self._core, np.array([job], dtype=np.int64)
+        held = core.ledger.status[job] == RUNNING
+        touched = self._servers_of(alone)
+        evict(
+            now_us,
+            core.world.shop,
+            core.ledger,
+            core.holdings.pool,
+            core.calendar,
+            core.holdings.used,
+            core.counts,
+            core.recording.current,
+            job,
+        )
+        if held:
+            core.fleet.command(now_us, Commands(changes=nothing_for(alone)))
+            self._rate_touched(now_us, touched, NO_JOBS)
+
+    def carry_out(self, now_us: int, decision: Decision) -> None:
+        """Place jobs as decided; then rate them, and those that the truth says they touch."""
+        if decision.changes is not None:
+            self._place(now_us, decision.changes)
+
+    def _place(self, now_us: int, changes: Changes) -> None:
+        core, n = self._core, int(changes.size[0])
+        changed = changes.job[:n]
+        pauses_us = np.empty(n, dtype=np.int64)
+        self._before_placement(now_us, changed)
+        servers = self._servers_of(changed, changes.server[: changes.ptr[n]])
+        commit_holdings(
+            now_us,
+            core.world.shop,
+            core.ledger,
+            core.holdings.pool,
+            core.calendar,
+            core.holdings.used,
+            core.recording.current,
+            changes,
+            pauses_us,
+            core.world.restart_us,
+            core.counts,
+        )
+        pauses_us += self._placed(changed)
+        holding = np.diff(changes.ptr[: n + 1]) > 0
+        self._rate(now_us, changed[holding], pauses_us[holding])
+        self._rate_touched(now_us, servers, changed[holding])
+        core.fleet.command(now_us, Commands(changes=changes))
+
+    def _before_placement(self, now_us: int, jobs: IntArray) -> None:
+        """Book what jobs have done so far, before what they hold changes."""
+
+    def _placed(self, jobs: IntArray) -> IntArray | int:
+        """Jobs hold something else now; returns microseconds that each pauses beside its restart."""
+        return 0
+
+    def _rate(self, now_us: int, jobs: IntArray, pauses_us: IntArray) -> None:
+        if len(jobs):
+            rates = self._truth.rates(self._core.holdings, jobs)
+            set_rates(self._core.ledger, self._core.calendar, jobs, now_us, rates, pauses_us)
+
+    def _rate_touched(self, now_us: int, servers: IntArray, changed: IntArray) -> None:
+        """Rate anew all others whom the truth says a change on these servers touches."""
+        if self._undisturbed:
+            return
+        others = np.setdiff1d(self._truth.touched(servers), changed)
+        others = others[self._core.holdings.pool.head[others] >= 0]
+        self._rate(now_us, others, np.zeros(len(others), dtype=np.int64))
+
+    def _servers_of(self, jobs: IntArray, others: IntArray = NO_JOBS) -> IntArray:
+        """Servers on which the jobs hold anything, and others; none where jobs do not disturb each other."""
+        if self._undisturbed:
+            return NO_JOBS
+        return np.union1d(self._core.holdings.rows(jobs)[:, 1], others)
+
+    def _holders(self, server: int) -> IntArray:
+        """Running jobs that hold something on a server; none where jobs do not disturb each other."""
+        if self._undisturbed:
+            return NO_JOBS
+        rows = self._core.holdings.rows(self._core.scheduled)
+        return np.unique(rows[rows[:, 1] == server, 0])
+
+    def outcome(self, now_us: int, end_us: int) -> KindOutcome:
+        """At the end of the run, whose last instant is ``now_us``."""
+        return RigidOutcome(self._core.ledger, now_us)
+
+    def state(self) -> State:
+        """The core has all there is."""
+        return {}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """The core has all there is."""

@@ -1,0 +1,145 @@
+"""Calls of a policy, perhaps a user's: whatever fails there, or is of another type, is named."""
+
+from __future__ import annotations
+
+import math
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ray_sim.engine.contract import Policy
+from ray_sim.model.errors import RaySimError, RunFailedError, failure_text
+from ray_sim.model.units import FloatArray, IntArray
+
+_LARGEST = 2**63
+_TIMELINE = ("time_s", "waiting", "running", "speed_error", "convergence_error")
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """What a policy tells of a finished run."""
+
+    counts: dict[str, int]
+    course: dict[str, tuple[IntArray, FloatArray]]
+    figures: dict[str, float]
+    warnings: tuple[str, ...]
+
+
+def name_of(policy: Policy) -> str:
+    """How messages call it, also one that does not let its attributes be read."""
+    try:
+        return policy.name or type(policy).__name__
+    except BaseException:  # a __getattribute__ of its own
+        return type(policy).__name__
+
+
+@contextmanager
+def named_failures(policy: Policy) -> Iterator[None]:
+    """A bug in a policy as one of our errors that says where it is."""
+    try:
+        yield
+    except (RaySimError, KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as failure:  # whatever a policy may do wrong
+        place = traceback.extract_tb(failure.__traceback__)[-1]
+        raise RunFailedError(
+            f"policy {name_of(policy)} failed: {failure_text(failure)} "
+            f"({place.filename}, line {place.lineno}, in {place.name})"
+        ) from failure
+
+
+def telling_of(policy: Policy) -> Telling:
+    """Ask a policy what it tells of a finished run.
+
+    Raises
+    ------
+    RunFailedError : a method failed, or answered something else than `Policy` says
+    """
+    with named_failures(policy):
+        return Telling(
+            counts=_by_name(policy, "counts", "a whole number below 2^63", _whole),
+            course=_by_name(
+                policy,
+                "course",
+                "a pair of arrays of one length: whole instants that rise, and numbers; under a name that "
+                "the timeline has not yet",
+                _course,
+            ),
+            figures=_by_name(policy, "figures", "a finite number", _finite),
+            warnings=_warnings(policy),
+        )
+
+
+def mapping_of(policy: Policy, method: str) -> dict[str, Any]:
+    """The answer of a method that returns values by name."""
+    answer = getattr(policy, method)()
+    if not isinstance(answer, Mapping):
+        raise _wrong(policy, method, "must return a mapping by name", answer)
+    for name in answer:
+        if not _is_text(name):
+            raise _wrong(policy, method, "must return a mapping by name, every name a str", name)
+    return dict(answer)
+
+
+def _by_name(
+    policy: Policy, method: str, expected: str, convert: Callable[[str, Any], Any]
+) -> dict[str, Any]:
+    """The answer, each value converted; a value of which that makes None is not as expected."""
+    told: dict[str, Any] = {}
+    for name, value in mapping_of(policy, method).items():
+        told[name] = convert(name, value)
+        if told[name] is None:
+            raise _wrong(policy, method, f"must give {expected} as {name!r}", value)
+    return told
+
+
+def _whole(_: str, value: object) -> int | None:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        return None
+    return int(value) if -_LARGEST <= value < _LARGEST else None
+
+
+def _finite(_: str, value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _course(name: str, value: object) -> tuple[IntArray, FloatArray] | None:
+    taken = name in _TIMELINE or name.startswith("used_")
+    if taken or not isinstance(value, (tuple, list)) or len(value) != 2:
+        return None
+    at, numbers = (np.asarray(part) for part in value)
+    alike = at.ndim == 1 and at.shape == numbers.shape
+    if not alike or at.dtype.kind != "i" or numbers.dtype.kind not in "if" or (np.diff(at) < 0).any():
+        return None
+    return at.astype(np.int64), numbers.astype(np.float64)
+
+
+def _warnings(policy: Policy) -> tuple[str, ...]:
+    answer = policy.warnings()
+    if not isinstance(answer, (list, tuple)):
+        raise _wrong(policy, "warnings", "must return a list of sentences", answer)
+    for text in answer:
+        if not _is_text(text):
+            raise _wrong(policy, "warnings", "must return a list of sentences, each a str", text)
+    return tuple(answer)
+
+
+def _is_text(value: object) -> bool:
+    """Whether it is a str that can be written to a file."""
+    return isinstance(value, str) and value == value.encode(errors="replace").decode()
+
+
+def _wrong(policy: Policy, method: str, expected: str, found: object) -> RunFailedError:
+    kind = type(found).__name__
+    shown = f"{kind} {found!r}" if isinstance(found, (int, float, str, np.generic)) else kind
+    return RunFailedError(f"policy {name_of(policy)}: {method}() {expected}, found {shown}")

@@ -1,0 +1,73 @@
+"""State of a run that every kind of job shares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ray_sim.engine.holdings import Holdings, State, part
+from ray_sim.engine.occasions import Occasions
+from ray_sim.engine.recording import Recording
+from ray_sim.engine.sites.fleet import Fleet
+from ray_sim.engine.world import World
+from ray_sim.kernels.arrays import Calendar, Ledger, new_calendar, new_ledger
+from ray_sim.model.units import BoolArray, IntArray
+
+
+class RunCore:
+    """Ledger of jobs, calendar of completions, placements, record, and news for the policy."""
+
+    def __init__(self, world: World, fleet: Fleet) -> None:
+        self.world = world
+        self.fleet = fleet
+        self.holdings = Holdings(world.shop, world.first_capacity, world.row_bound)
+        self.ledger: Ledger = new_ledger(world.work, len(world.outages.time) > 0, world.checkpoint_us)
+        self.calendar: Calendar = new_calendar(len(world.table))
+        self.recording = Recording(world)
+        self.counts: IntArray = np.zeros(2, dtype=np.int64)
+        """Jobs that wait, and jobs that run."""
+        self.news = Occasions()
+        self.available: BoolArray = world.there.copy()
+        """(S,) servers that are there now."""
+        self.after: IntArray = np.empty_like(world.shop.capacity)
+        """(S, R) working space of validation."""
+        self.ended: IntArray = np.empty(len(world.table), dtype=np.int64)
+        """(J,) working space: jobs that end or stop at an instant."""
+
+    @property
+    def scheduled(self) -> IntArray:
+        """Running jobs whose completion is in the calendar, in no order."""
+        return self.calendar.heap[: self.calendar.size[0]]
+
+    def take_back(self, jobs: IntArray) -> None:
+        """Note jobs, sorted, that lost what they had on a server and are to be placed again."""
+        self.news.arrived.add(jobs)
+        self.news.returned.add(jobs)
+
+    def state(self) -> State:
+        """Arrays that `restore` takes."""
+        groups: dict[str, Mapping[str, np.ndarray]] = {
+            "ledger": {name: array.copy() for name, array in self.ledger._asdict().items()},
+            "calendar": {name: array.copy() for name, array in self.calendar._asdict().items()},
+            "recording": self.recording.state(),
+            "holdings": self.holdings.state(),
+            "fleet": self.fleet.state(),
+            "news": self.news.state(),
+        }
+        return {
+            **{f"{group}.{name}": array for group, of in groups.items() for name, array in of.items()},
+            "counts": self.counts.copy(),
+            "available": self.available.copy(),
+        }
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from a state of the same world."""
+        self.ledger = Ledger(**{name: array.copy() for name, array in part(state, "ledger").items()})
+        self.calendar = Calendar(**{name: array.copy() for name, array in part(state, "calendar").items()})
+        self.recording.restore(part(state, "recording"))
+        self.holdings.restore(part(state, "holdings"))
+        self.fleet.restore(part(state, "fleet"))
+        self.news.restore(part(state, "news"))
+        self.counts = state["counts"].copy()
+        self.available = state["available"].copy()

@@ -1,0 +1,240 @@
+"""Chunk queues of a site's workers: room for them, their state, and what may be asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ray_sim.engine.holdings import State
+from ray_sim.kernels.chunks import (
+    DONE,
+    EVENT_COLUMNS,
+    EVENTS,
+    ROWS,
+    RUNNING,
+    SERVED,
+    Queues,
+    add_rows,
+    advance,
+    drop_rows,
+    loads_at,
+    new_queues,
+    resume,
+    set_keys,
+    set_ps,
+)
+from ray_sim.kernels.increments import Candidates, ReadQueues, betas, expect, forget, new_plans, send
+from ray_sim.model.units import NEVER_US, BoolArray, FloatArray, IntArray
+
+NO_EVENTS: IntArray = np.empty((0, EVENT_COLUMNS), dtype=np.int64)
+
+CHUNK_COLUMNS = ("worker", "key", "job", "unit", "ready", "left", "overtakes", "inverse_rate")
+"""Columns of a dispatched chunk."""
+
+_FEWEST = 64
+
+_NOTHING: IntArray = np.empty(0, dtype=np.int64)
+
+
+class ChunkQueues:
+    """Each worker trains the first chunk, by (key, order of dispatch), of those that have been uploaded.
+
+    Time moves only in `advance`, never past `next_us`. Workers are numbered from 0 here.
+    """
+
+    def __init__(self, on_demand: BoolArray, n_jobs: int, preemption_us: int = 0) -> None:
+        self._on_demand = on_demand
+        self._n_jobs = n_jobs
+        self._preemption_us = preemption_us
+        """Work that a chunk owes more each time it is preempted."""
+        self._now_us = 0
+        self._q: Queues = new_queues(_FEWEST, on_demand, n_jobs, preemption_us)
+        self._gone, self._ended = _NOTHING, _NOTHING
+        """Workers and jobs whose chunks leave first of all that happens next."""
+        self._following = NEVER_US
+        self._plans = new_plans(0, 0, len(on_demand))
+
+    @property
+    def next_us(self) -> int:
+        """When something happens next."""
+        return self._now_us if len(self._gone) or len(self._ended) else self._following
+
+    def dispatch(self, chunks: IntArray) -> None:
+        """Add chunks, (n, 8) columns `CHUNK_COLUMNS`; work is microseconds on that worker."""
+        self._make_room(chunks)
+        self._following = add_rows(self._q, self._now_us, np.ascontiguousarray(chunks))
+
+    def set_ps(self, holdings: IntArray) -> None:
+        """Note who holds a parameter server from now on: (n, 2) rows job, 0 or 1."""
+        self._following = set_ps(self._q, self._now_us, np.ascontiguousarray(holdings))
+
+    def set_keys(self, keys: IntArray) -> None:
+        """Give all chunks of some jobs another key: (n, 2) rows job, key, by job."""
+        jobs, new = (np.ascontiguousarray(column) for column in keys.T)
+        self._following = set_keys(self._q, self._now_us, jobs, new)
+
+    def lose(self, workers: IntArray) -> None:
+        """What is on these workers is lost."""
+        self._gone = workers
+
+    def withdraw(self, jobs: IntArray) -> None:
+        """These jobs have ended: their chunks leave."""
+        self._ended = jobs
+
+    def come_to(self, now_us: int) -> None:
+        """It is ``now_us``, when something may be due, but nothing before."""
+        assert self.next_us >= now_us, f"at {now_us} us what happened at {self.next_us} us is not reported"
+        self._now_us = now_us
+
+    def advance(self, now_us: int) -> IntArray:
+        """Go on to ``now_us``; returns (n, EVENT_COLUMNS) rows of what happens there.
+
+        Events are those of `ray_sim.kernels.chunks`, in order for each chunk. A chunk that has its worker
+        keeps it when others come by themselves: `next_us` is now, and the next call at this instant, after
+        what is commanded, settles who gets it.
+        """
+        self._now_us = now_us
+        if self.next_us > now_us:
+            return NO_EVENTS
+        if len(self._gone) or len(self._ended):
+            drop_rows(
+                self._q, now_us, _among(self._gone, len(self._on_demand)), _among(self._ended, self._n_jobs)
+            )
+            self._gone, self._ended = _NOTHING, _NOTHING
+        self._following = advance(self._q, now_us)
+        events = self._q.event[: self._q.size[EVENTS]].copy()
+        self._q.size[EVENTS] = 0
+        return events
+
+    def loads(self, now_us: int) -> tuple[IntArray, IntArray]:
+        """(W,) microseconds of work left on each worker, and (W,) chunks on it that are not done."""
+        loads = np.empty(len(self._on_demand), dtype=np.int64)
+        loads_at(self._q, now_us, loads)
+        return loads, self._q.rows.copy()
+
+    def time_left(self, jobs: IntArray, now_us: int) -> IntArray:
+        """(n, 2) rows job, microseconds that its chunks here need at least, of the jobs with any.
+
+        As if each worker served nothing else: its chunks one after another, in the order in which their
+        uploads end.
+        """
+        q = self._q
+        live = np.flatnonzero(q.phase[: q.size[ROWS]] != DONE)
+        live = live[np.isin(q.job[live], jobs)]
+        if len(live) == 0:
+            return np.empty((0, 2), dtype=np.int64)
+        # A chunk's own worker on demand trains no other.
+        group = np.where(self._on_demand[q.worker[live]], -1 - live, q.worker[live])
+        order = np.lexsort((-q.ready[live], group, q.job[live]))
+        live, group = live[order], group[order]
+        left = q.left[live] - np.where(q.phase[live] == RUNNING, now_us - q.anchor[live], 0)
+        # A worker ends no sooner than any chunk is there and is trained, and those after it too.
+        begins = np.flatnonzero(np.diff(q.job[live], prepend=-1) | np.diff(group, prepend=group[0]))
+        up_to = np.cumsum(left)
+        before = np.repeat(up_to[begins] - left[begins], np.diff(begins, append=len(live)))
+        needs = np.maximum(q.ready[live] - now_us, 0) + up_to - before
+        found, at = np.unique(q.job[live], return_inverse=True)
+        longest = np.zeros(len(found), dtype=np.int64)
+        np.maximum.at(longest, at, needs)
+        return np.stack([found, longest], axis=1)
+
+    def betas(self, now_us: int) -> FloatArray:
+        """(W,) sum over the chunks on each worker of (work left) / (D p)."""
+        beta = np.zeros(len(self._on_demand))
+        betas(ReadQueues.of(self._q), now_us, beta)
+        return beta
+
+    def send(
+        self,
+        candidates: Candidates,
+        expected: IntArray,
+        count: int,
+        rule: int,
+        now_us: int,
+        ready_us: int,
+        preempt: bool,
+        exact: bool,
+    ) -> IntArray:
+        """Where chunks would go, one after another, and at what increment; nothing is sent.
+
+        Parameters
+        ----------
+        expected : (n, 5) worker, key, D p, ready, work of chunks that are on their way already
+        others : see `ray_sim.kernels.increments.send`
+
+        Returns
+        -------
+        (count, 3) rows worker, rank, increment
+        """
+        q = self._q
+        room = len(q.job) + len(expected) + count + 1  # exact increments try one more than are sent
+        if len(self._plans.left) < room or len(self._plans.row) != len(q.queue):
+            self._plans = new_plans(2 * room, len(q.queue), len(q.version))
+        rows, read = np.empty((count, 3), dtype=np.int64), ReadQueues.of(q)
+        expect(read, self._plans, expected)
+        send(read, self._plans, candidates, rule, now_us, ready_us, preempt, exact, rows)
+        forget(self._plans, expected)
+        return rows
+
+    def _make_room(self, chunks: IntArray) -> None:
+        """Room for more rows, and for all rows of a worker in its queue."""
+        if int(self._q.size[ROWS]) + len(chunks) > len(self._q.job):
+            saved = self.state()
+            self._build(saved, 2 * (len(saved["rows"]) + len(chunks)))
+        queued = np.bincount(chunks[:, 0], minlength=len(self._on_demand))
+        self._make_queues_longer(self._q.rows + queued)
+
+    def _make_queues_longer(self, most: IntArray) -> None:
+        """Queues that may get too long move to the end of the array, with room for twice as many."""
+        q = self._q
+        short = np.flatnonzero((most > q.room) & ~self._on_demand)
+        if len(short) == 0:
+            return
+        longer = 2 * most[short]
+        moved = np.concatenate([[0], np.cumsum(longer)]) + len(q.queue)
+        queue = np.empty(moved[-1], dtype=np.int64)
+        queue[: len(q.queue)] = q.queue
+        for worker, base in zip(short.tolist(), moved.tolist(), strict=False):
+            begin, n = q.base[worker], q.waiting[worker]
+            queue[base : base + n] = queue[begin : begin + n]
+        q.base[short], q.room[short] = moved[:-1], longer
+        self._q = q._replace(queue=queue)
+
+    def state(self) -> State:
+        """Arrays that `restore` takes: chunks not done, in the order of dispatch, with all that is theirs."""
+        q = self._q
+        live = np.flatnonzero(q.phase[: q.size[ROWS]] != DONE)
+        columns = [getattr(q, name)[live] for name in (*CHUNK_COLUMNS, "phase")]
+        anchor = np.where(q.phase[live] == RUNNING, q.anchor[live], 0)
+        since = np.where(q.phase[live] >= SERVED, q.since[live], 0)
+        return {
+            "rows": np.stack([*columns, anchor, q.owed[live], since], axis=1).astype(np.int64),
+            "holds_ps": np.flatnonzero(q.holds_ps),
+            "gone": self._gone.copy(),
+            "ended": self._ended.copy(),
+            "clock": np.array([self._now_us]),
+        }
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from a state."""
+        self._gone, self._ended = state["gone"].copy(), state["ended"].copy()
+        self._build(state, max(_FEWEST, 2 * len(state["rows"])))
+
+    def _build(self, state: Mapping[str, np.ndarray], room: int) -> None:
+        self._now_us = int(state["clock"][0])
+        self._q = new_queues(room, self._on_demand, self._n_jobs, self._preemption_us)
+        self._plans = new_plans(0, 0, len(self._on_demand))  # what is known is of other rows
+        self._q.holds_ps[state["holds_ps"]] = True
+        chunks = np.ascontiguousarray(state["rows"][:, : len(CHUNK_COLUMNS)])
+        self._make_queues_longer(np.bincount(chunks[:, 0], minlength=len(self._on_demand)))
+        add_rows(self._q, -1, chunks)
+        phase, anchor, owed, since = (np.ascontiguousarray(column) for column in state["rows"][:, -4:].T)
+        self._following = resume(self._q, self._now_us, phase, anchor, owed, since)
+
+
+def _among(numbers: IntArray, n: int) -> BoolArray:
+    """(n,) which numbers are listed."""
+    listed = np.zeros(n, dtype=np.bool_)
+    listed[numbers] = True
+    return listed

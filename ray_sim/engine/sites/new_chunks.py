@@ -1,0 +1,135 @@
+"""Chunks of one job that are to be sent off, as a question to all sites: where to, and at what increment.
+
+Workers are independent of each other, and a chunk changes the increment of its own worker only. So each
+site tells where it would send all of them, one after another; merging these rows by who is first gives
+where they go when all workers are asked.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import IntEnum
+from itertools import pairwise
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from ray_sim.engine.holdings import State
+from ray_sim.engine.sites.chunk_queues import ChunkQueues
+from ray_sim.kernels import increments
+from ray_sim.kernels.increments import Candidates
+from ray_sim.model.units import IntArray
+
+
+class Rule(IntEnum):
+    """To which worker each chunk goes; ties to the lowest number."""
+
+    CHEAPEST = increments.CHEAPEST
+    """The smallest increment."""
+    LEAST_LOADED = increments.LEAST_LOADED
+    """The least work left, in time on the worker."""
+    IN_TURN = increments.IN_TURN
+    """To the listed ones, in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewChunks:
+    """The question."""
+
+    count: int
+    partition: int
+    need: int
+    """Level of memory that a worker must offer, see `Eligibility`."""
+    ready_us: int
+    """When the uploads end."""
+    length_us: IntArray
+    """(V,) by `Workers.speed_kind`."""
+    key: IntArray
+    """(V,) in the queue."""
+    inverse_rate: IntArray
+    """(V,) D p: the chunks of the job times `length_us`."""
+    rule: Rule
+    preempt: bool
+    """Whether chunks with a smaller key overtake the one that is served."""
+    exact: bool
+    """Whether increments are exact, or follow from the four terms."""
+    listed: IntArray
+    """(count,) workers for IN_TURN, else empty."""
+    sent: IntArray
+    """(n, 5) rows worker, key, D p, ready, work of chunks that were sent off at this instant, in order."""
+
+    def arrays(self) -> State:
+        """What a `Query` takes."""
+        return {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)}
+
+    @classmethod
+    def of(cls, arrays: Mapping[str, np.ndarray]) -> NewChunks:
+        """From what a `Query` brought."""
+        values: dict[str, Any] = {
+            name: array.item() if array.ndim == 0 else array for name, array in arrays.items()
+        }
+        return cls(**values)
+
+
+def sites_choice(
+    new: NewChunks, queues: ChunkQueues, workers: IntArray, speed_kind: IntArray, first: int, now_us: int
+) -> State:
+    """Where a site would send them, if it had to take all.
+
+    Parameters
+    ----------
+    workers : those that may have them, by number at the site
+    speed_kind : (W,) of all the site's workers
+    first : number in the cluster of the site's first worker
+
+    Returns
+    -------
+    rows : (n, 4) worker, rank, increment, which of the site's own it is
+    """
+    here = (new.sent[:, 0] >= first) & (new.sent[:, 0] < first + len(speed_kind))
+    sent = new.sent[here] - np.array([first, 0, 0, 0, 0])
+    before = np.zeros(len(workers), dtype=np.int64)
+    rank = np.zeros(len(workers), dtype=np.int64)
+    if new.rule == Rule.LEAST_LOADED:
+        load = queues.loads(now_us)[0]
+        np.add.at(load, sent[:, 0], sent[:, 4])
+        rank = load[workers]
+    elif new.rule == Rule.IN_TURN:
+        rank = np.flatnonzero(np.isin(new.listed - first, workers))
+        workers = new.listed[rank] - first
+        before = _earlier_alike(workers)
+    kind = speed_kind[workers]
+    candidates = Candidates(
+        worker=workers,
+        length=new.length_us[kind],
+        key=new.key[kind],
+        inverse_rate=new.inverse_rate[kind],
+        before=before,
+        rank=rank,
+        heap=np.empty(len(workers), dtype=np.int64),
+        position=np.empty(len(workers), dtype=np.int64),
+    )
+    most = len(workers) if new.rule == Rule.IN_TURN or len(workers) == 0 else new.count
+    rows = queues.send(candidates, sent, most, new.rule, now_us, new.ready_us, new.preempt, new.exact)
+    rows[:, 0] += first
+    return {"rows": np.column_stack([rows, np.arange(len(rows))])}
+
+
+def _earlier_alike(workers: IntArray) -> IntArray:
+    """(n,) how many of the elements before it are equal to each."""
+    order = np.argsort(workers, kind="stable")
+    _, first, counts = np.unique(workers[order], return_index=True, return_counts=True)
+    earlier = np.empty_like(workers)
+    earlier[order] = np.arange(len(workers)) - np.repeat(first, counts)
+    return earlier
+
+
+def merged(rows: IntArray, count: int) -> IntArray:
+    """The first ``count`` rows of all sites, by (rank, worker) of those that are next at their site."""
+    bounds = np.append(np.flatnonzero(rows[:, 3] == 0), len(rows)).tolist()
+    of_sites = [rows[a:b].tolist() for a, b in pairwise(bounds)]
+    best = heapq.merge(*of_sites, key=itemgetter(1, 0))
+    return np.array([row for row, _ in zip(best, range(count), strict=False)], dtype=np.int64).reshape(-1, 4)

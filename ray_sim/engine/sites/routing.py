@@ -1,0 +1,108 @@
+"""Which part of a command concerns which site, and how the sites' reports become one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ray_sim.engine.holdings import State
+from ray_sim.engine.limits import check_sites
+from ray_sim.engine.sites.chunk_queues import NO_EVENTS
+from ray_sim.engine.sites.site import Commands
+from ray_sim.engine.world import World
+from ray_sim.kernels.arrays import Changes, Outages
+from ray_sim.model.units import BoolArray, IntArray
+
+
+class Routing:
+    """Sites with a run of consecutive servers each, and which jobs concern them."""
+
+    def __init__(self, world: World, sites: int) -> None:
+        servers, jobs = len(world.cluster), len(world.table)
+        check_sites(sites, servers)
+        self.bounds: IntArray = np.array([i * servers // sites for i in range(sites + 1)])
+        """Site i has the servers bounds[i] .. bounds[i + 1]."""
+        self._worker_server = None if world.chunks is None else world.chunks.slots.server
+        # One site concerns all jobs.
+        self._holds: BoolArray = np.zeros((sites if sites > 1 else 0, jobs), dtype=np.bool_)
+        self._trains = np.zeros_like(self._holds if world.chunks is not None else self._holds[:, :0])
+
+    def split(self, commands: Commands) -> list[tuple[int, Commands]]:
+        """What each site concerned is to be told, in server order."""
+        if len(self.bounds) == 2:
+            return [(0, commands)]
+        shares = [(i, self._share(i, commands)) for i in range(len(self.bounds) - 1)]
+        return [(i, mine) for i, mine in shares if not mine.empty]
+
+    def _share(self, i: int, commands: Commands) -> Commands:
+        chunks, ps, outages, ended = commands.chunks, commands.ps, commands.outages, commands.ended
+        keys = commands.keys
+        if chunks is not None and self._worker_server is not None:
+            chunks = chunks[self._here(i, self._worker_server[chunks[:, 0]])]
+            self._trains[i, chunks[:, 2]] = True
+        if ps is not None:
+            ps = ps[self._trains[i, ps[:, 0]]]
+        if keys is not None:
+            keys = keys[self._trains[i, keys[:, 0]]]
+        if ended is not None:
+            ended = ended[self._trains[i, ended] | self._holds[i, ended]]
+        return Commands(
+            ended=None if ended is None or len(ended) == 0 else ended,
+            changes=None if commands.changes is None else self._changes_on(i, commands.changes),
+            outages=None if outages is None else self._outages_on(i, outages),
+            keys=None if keys is None or len(keys) == 0 else keys,
+            ps=None if ps is None or len(ps) == 0 else ps,
+            chunks=None if chunks is None or len(chunks) == 0 else chunks,
+            first=commands.first,
+        )
+
+    def _here(self, i: int, servers: IntArray) -> BoolArray:
+        here: BoolArray = (servers >= self.bounds[i]) & (servers < self.bounds[i + 1])
+        return here
+
+    def _outages_on(self, i: int, outages: Outages) -> Outages | None:
+        """The outages of a site's own servers."""
+        here = self._here(i, outages.server)
+        if not here.any():
+            return None
+        return Outages(outages.time[here], outages.server[here], outages.up[here])
+
+    def _changes_on(self, i: int, changes: Changes) -> Changes | None:
+        """The part of the changes that concerns a site: jobs it holds or is to hold."""
+        n = int(changes.size[0])
+        row_change = np.repeat(np.arange(n), np.diff(changes.ptr[: n + 1]))
+        rows = slice(0, int(changes.ptr[n]))
+        server = changes.server[rows]
+        here = self._here(i, server)
+        counts = np.bincount(row_change[here], minlength=n)
+        jobs = changes.job[:n]
+        concerned = (counts > 0) | self._holds[i, jobs]
+        self._holds[i, jobs] = counts > 0
+        if not concerned.any():
+            return None
+        return Changes(
+            job=jobs[concerned],
+            ptr=np.concatenate([[0], np.cumsum(counts[concerned])]).astype(np.int64),
+            server=server[here],
+            role=changes.role[rows][here],
+            tasks=changes.tasks[rows][here],
+            order=np.arange(int(concerned.sum())),
+            size=np.array([int(concerned.sum())], dtype=np.int64),
+        )
+
+    def join(self, events: Sequence[IntArray]) -> IntArray:
+        """The sites' events of one instant as one, by (job, unit); a chunk's own stay in their order."""
+        if not events:
+            return NO_EVENTS
+        joined = np.concatenate(events)
+        return joined[np.lexsort((joined[:, 2], joined[:, 1]))]
+
+    def state(self) -> State:
+        """Arrays that `restore` takes."""
+        return {"holds": self._holds.copy(), "trains": self._trains.copy()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from a state."""
+        self._holds[:] = state["holds"]
+        self._trains[:] = state["trains"]

@@ -1,0 +1,21 @@
+"""Occasions at which policies decide."""
+
+from __future__ import annotations
+
+from enum import Flag, auto
+
+
+class Wake(Flag):
+    """The occasions at which a policy wants to decide."""
+
+    ARRIVAL = auto()
+    COMPLETION = auto()
+    SLOT = auto()
+    """Every slot boundary while a job waits or runs."""
+    REVIEW = auto()
+    """Times the policy asked for itself."""
+    SERVER_CHANGE = auto()
+    """Servers go or come back."""
+    ACTIVATION = auto()
+    """Chunked jobs begin or cease to have a worker, or lose their parameter server with its server; asked at
+    once, also where decisions wait for slots."""

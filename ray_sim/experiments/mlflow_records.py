@@ -1,0 +1,76 @@
+"""Parameters and metrics of a run as MLflow takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import polars as pl
+
+from ray_sim.experiments.sweep_file import Entry
+
+if TYPE_CHECKING:
+    from mlflow.entities import Metric, Param
+
+MAX_TIMELINE_POINTS = 100
+"""Of a run, all its series together; the whole timeline is an artifact."""
+
+
+def run_params(manifest: Mapping[str, object], entry: Entry | None) -> list[Param]:
+    """Parameters of a run from its manifest; an entry gives the workload the label it has in tables."""
+    from mlflow.entities import Param
+
+    inputs = manifest["inputs"]
+    assert isinstance(inputs, dict)
+    values: dict[str, object] = {
+        "policy": manifest["policy"],
+        "workload": entry.workload if entry else inputs["workload"],
+        "cluster": inputs["cluster"],
+        "partition": manifest["partition"],
+        "seed": "none" if manifest["seed"] is None else manifest["seed"],
+        "hash": manifest["content_hash"],
+    }
+    for group in ("parameters", "world", "trim"):
+        chosen = manifest[group] or {}
+        assert isinstance(chosen, dict)
+        values |= {f"{group}.{key}": value for key, value in chosen.items()}
+    return [Param(key, str(value)) for key, value in values.items()]
+
+
+def final_metrics(flat: Mapping[str, float], timestamp_ms: int = 0) -> list[Metric]:
+    """Numbers of a summary, by name, as of one instant; MLflow shows the latest."""
+    from mlflow.entities import Metric
+
+    return [Metric(key, value, timestamp=timestamp_ms, step=0) for key, value in flat.items()]
+
+
+def timeline_metrics(timeline: pl.DataFrame) -> list[Metric]:
+    """At most `MAX_TIMELINE_POINTS` points of all columns together."""
+    from mlflow.entities import Metric
+
+    series = [column for column in timeline.columns if column != "time_s"]
+    # What was told at an instant is believed until something else is told.
+    points = thin_timeline(
+        timeline.with_columns(pl.all().forward_fill()), MAX_TIMELINE_POINTS // max(1, len(series))
+    )
+    return [
+        Metric(
+            f"timeline.{column}",
+            float(row[column]),
+            timestamp=round(row["time_s"] * 1000),
+            step=round(row["time_s"]),
+        )
+        for row in points.iter_rows(named=True)
+        for column in series
+        if row[column] is not None
+    ]
+
+
+def thin_timeline(timeline: pl.DataFrame, points: int) -> pl.DataFrame:
+    """At most so many rows, evenly spaced in time, each with the values that hold at its `time_s`."""
+    if timeline.height <= points:
+        return timeline
+    times = np.linspace(timeline["time_s"][0], timeline["time_s"][-1], points)
+    rows = np.searchsorted(timeline["time_s"].to_numpy(), times, side="right") - 1
+    return timeline[rows].with_columns(time_s=times)

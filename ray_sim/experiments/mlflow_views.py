@@ -1,0 +1,156 @@
+"""A sweep as MLflow's pages show it: configurations with means over their seeds, and a page of charts."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import zlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import polars as pl
+
+from ray_sim.experiments.sweep_file import Entry
+from ray_sim.model.units import FloatArray
+from ray_sim.reports.compare import lower_is_better
+from ray_sim.reports.statistics import mean_interval
+from ray_sim.reports.tables import KEYS, SWEEP_HEADINGS, RunRow, run_table, sweep_table
+
+CONFIGURATION_TAG = "ray_sim.configuration"
+"""Of the runs at the top of an experiment that have numbers: the prepared page shows these."""
+
+VIEW_TAG = "mlflow.sharedViewState.ray_sim"
+"""Of the experiment: the state of its prepared page, in the form that MLflow's Share button writes."""
+
+CHARTS = (
+    "utility",
+    "jct_s.mean",
+    "jct_s.p99",
+    "queue_s.mean",
+    "utilisation.gpu",
+    "certificate.gap",
+    "makespan_s",
+    "utilisation.cpu",
+)
+"""Metrics of which the prepared page has a chart, the most asked for first; utility where there is one."""
+
+MAX_CHARTS = 5
+_MAX_BARS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """The runs of one workload, cluster, setting and policy, which differ in their seeds."""
+
+    label: str
+    """Tells it from others of the sweep."""
+    name: str
+    """The policy with its parameters, and of the rest what varies in the sweep."""
+    entries: tuple[Entry, ...]
+
+    def state(self, done: Collection[str]) -> tuple[str, str]:
+        """MLflow's status of the configuration, and a digest of the runs that are done, by their hashes."""
+        members = sorted(entry.content_hash for entry in self.entries if entry.content_hash in done)
+        status = "FINISHED" if len(members) == len(self.entries) else "FAILED"
+        return status, hashlib.sha256("\n".join(members).encode()).hexdigest()
+
+
+def configurations(entries: Sequence[Entry]) -> list[Configuration]:
+    """The configurations of a sweep, in its order."""
+    groups: dict[tuple[str, ...], list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault(tuple(getattr(entry, key) for key in KEYS), []).append(entry)
+    varies = [len(set(values)) > 1 for values in zip(*groups, strict=True)]
+    return [
+        Configuration(
+            label=configuration_label(members[0]),
+            name=", ".join(
+                [keys[-1], *(key for key, shown in zip(keys[:-1], varies, strict=False) if shown and key)]
+            ),
+            entries=tuple(members),
+        )
+        for keys, members in groups.items()
+    ]
+
+
+def configuration_label(run: Entry | RunRow) -> str:
+    """`Configuration.label` of the configuration that a run belongs to."""
+    return ", ".join(filter(None, (getattr(run, key) for key in KEYS)))
+
+
+def configuration_metrics(rows: Sequence[RunRow]) -> dict[str, float]:
+    """Means over the runs of one configuration, as in `sweep_table`, with 95 % intervals.
+
+    Returns
+    -------
+    by name of the metric; the ends of its interval under ``<metric>.ci95_low`` and ``<metric>.ci95_high``,
+    from two runs on
+    """
+    (means,) = sweep_table(rows).drop(KEYS).to_dicts()
+    found = {name: float(value) for name, value in means.items() if value is not None}
+    runs = run_table(rows)
+    for name in SWEEP_HEADINGS:
+        # What utility is compared with is a ratio of means, and no mean of ratios.
+        if name in found and name in runs.columns and not name.startswith("utility_certificate."):
+            interval = mean_interval(_floats(runs[name].drop_nulls()))
+            if interval is not None:
+                found |= {f"{name}.ci95_low": interval.low, f"{name}.ci95_high": interval.high}
+    return found
+
+
+def charts_path(experiment_id: str) -> str:
+    """The prepared page, to be put behind ``http://HOST:PORT/``."""
+    key = VIEW_TAG.rpartition(".")[2]
+    return (
+        f"#/experiments/{experiment_id}/runs?viewStateShareKey={key}"
+        "&compareRunsMode=CHART&workflowType=machine_learning"
+    )
+
+
+def view_state(metrics: Collection[str]) -> str:
+    """Value of `VIEW_TAG`: bar charts of the first `MAX_CHARTS` of `CHARTS` that are among the metrics.
+
+    Runs come best first by the first chart. MLflow adds a chart for every other metric to the section "Model
+    metrics", which is there and folded.
+    """
+    charted = [name for name in CHARTS if name in metrics][:MAX_CHARTS]
+    first = charted[0] if charted else CHARTS[0]
+    state = {
+        "searchFilter": f"tags.`{CONFIGURATION_TAG}` LIKE '%'",
+        "orderByKey": f"metrics.`{first}`",
+        "orderByAsc": lower_is_better(first),
+        "selectedColumns": [
+            f"metrics.`{name}{end}`" for name in charted for end in ("", ".ci95_low", ".ci95_high")
+        ],
+        "runsHiddenMode": "SHOW_ALL",
+        "compareRunCharts": [_bar_chart(name) for name in charted],
+        "compareRunSections": [
+            {**_section("comparison", "Comparison", display=True), "columns": 2, "cardHeight": 300},
+            _section("others", "Model metrics", display=False),
+        ],
+        "isAccordionReordered": True,
+        "autoRefreshEnabled": False,
+    }
+    return "deflate;" + base64.b64encode(zlib.compress(json.dumps(state).encode(), 9)).decode()
+
+
+def _section(uuid: str, name: str, *, display: bool) -> dict[str, object]:
+    fixed = {"isReordered": True, "deleted": False, "isGenerated": False}
+    return {"uuid": uuid, "name": name, "display": display, **fixed}
+
+
+def _bar_chart(metric: str) -> dict[str, object]:
+    return {
+        "uuid": metric,
+        "type": "BAR",
+        "metricKey": metric,
+        "metricSectionId": "comparison",
+        "runsCountToCompare": _MAX_BARS,
+        "deleted": False,
+        "isGenerated": False,
+    }
+
+
+def _floats(column: pl.Series) -> FloatArray:
+    return column.to_numpy().astype("float64")

@@ -1,0 +1,190 @@
+"""Digests of the source that can change a result: ours, and that of a user's policy."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import re
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+import ray_sim
+import workloads
+from ray_sim.model.errors import InvalidInputError
+
+OUR_PACKAGES = {package.__name__: Path(str(package.__file__)).parent for package in (ray_sim, workloads)}
+
+WITHOUT_EFFECT = {
+    "ray_sim": (
+        "cli/*",
+        "console*.py",
+        "interruption.py",
+        "job.py",
+        "reports/*",
+        "experiments/*_summary.py",
+        "experiments/cluster_writer.py",
+        "experiments/compare.py",
+        "experiments/fanout/*",
+        "experiments/mlflow_template.py",
+        "experiments/offered_load.py",
+        "experiments/report.py",
+        "experiments/snapshot_file.py",
+        "experiments/store*.py",
+        "experiments/sweep*.py",
+        "experiments/tracking.py",
+        "experiments/utility_optimum.py",
+        "experiments/workload_info.py",
+        "policies/contract_*.py",
+    ),
+    "workloads": (
+        "convert.py",
+        "describe.py",
+        "formats/*",
+        "trace_format.py",
+    ),
+}
+"""Modules that no simulation imports: they read traces, start runs, or show, compare and log results."""
+
+_LONG = rb'"""(?:[^"\\]++|\\.|"(?!""))*+"""'
+_TOKENS = re.compile(
+    # Each begins with one of four characters, to which the search can skip.
+    rb"\n[ \t]*" + _LONG + rb"[ \t]*(?=\n)"  # a docstring
+    rb"|\n[ \t]*(?:#[^\n]*)?(?=\n)"  # an empty line, or a comment alone in its line
+    rb"|#[^\n]*"
+    rb"|" + _LONG + rb"|'''(?:[^'\\]++|\\.|'(?!''))*+'''"
+    rb'|"(?:[^"\\\n]++|\\.)*+"'
+    rb"|'(?:[^'\\\n]++|\\.)*+'",
+    re.DOTALL,
+)
+
+
+@cache
+def code_sha256() -> str:
+    """SHA-256 of our source as far as it can change a result, without docstrings and comments."""
+    return _sha256((f"{name}/{path}", without_prose(source)) for name, path, source in covered_sources())
+
+
+def covered_sources() -> Iterator[tuple[str, str, bytes]]:
+    """Package, path in it, and content of every module that can change a result, in order."""
+    for name, folder in OUR_PACKAGES.items():
+        left_out = {path for pattern in WITHOUT_EFFECT[name] for path in folder.glob(pattern)}
+        for path in sorted(folder.rglob("*.py")):
+            if left_out.isdisjoint((path, *path.parents)):
+                yield name, path.relative_to(folder).as_posix(), path.read_bytes()
+
+
+def without_prose(source: bytes) -> bytes:
+    """Python source in this project's format, with empty docstrings and neither comments nor empty lines.
+
+    Fast and independent of Python's version, unlike a syntax tree.
+    """
+    return _TOKENS.sub(_kept, b"\n" + source)
+
+
+def _kept(token: re.Match[bytes]) -> bytes:
+    text = token[0]
+    if text[:1] in (b'"', b"'"):
+        return text
+    start, docstring, _ = text.partition(b'"""')
+    return start + b'""' if docstring and b"#" not in start else b""
+
+
+def policy_sha256(policy: type) -> str | None:
+    """SHA-256 of a user's policy: its module, and what it imports from its own folder, through others too.
+
+    None for a policy of ours, which `code_sha256` covers.
+
+    Raises
+    ------
+    InvalidInputError : the files are no longer those that this process imported, so it would run other code
+    """
+    imported = imported_sha256(policy)
+    if _policy_sha256(policy) != imported:
+        raise InvalidInputError(
+            f"policy {policy.__module__}:{policy.__qualname__}: its files have changed since this process "
+            "imported them, and it would run what they were; start the process anew (in a notebook: restart "
+            "the kernel)"
+        )
+    return imported
+
+
+@cache
+def imported_sha256(policy: type) -> str | None:
+    """The digest when this process first asked for it, which is right after the import."""
+    return _policy_sha256(policy)
+
+
+def _policy_sha256(policy: type) -> str | None:
+    name = policy.__module__
+    if name.partition(".")[0] in OUR_PACKAGES:
+        return None
+    file = getattr(sys.modules[name], "__file__", None)
+    if file is None:
+        return None
+    path = Path(file)
+    if path.suffix != ".py":
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    return _sha256(_own_sources(name, path).items())
+
+
+def _own_sources(name: str, path: Path) -> Mapping[str, bytes]:
+    """Source by module name, of a module and all that it imports from the folder it was imported from."""
+    depth = name.count(".") + (path.name == "__init__.py")
+    folder = path.parents[depth]
+    package = name.partition(".")[0] if folder in _INSTALLED else None
+    sources: dict[str, bytes] = {}
+    waiting = [name]
+    while waiting:
+        module = waiting.pop()
+        top = module.partition(".")[0]
+        if not module or module in sources or top in OUR_PACKAGES or package not in (None, top):
+            continue
+        found = _source_of(folder, module)
+        if found is None:
+            continue
+        sources[module] = found.read_bytes()
+        waiting.append(_parent(module))  # a package runs before its modules
+        waiting += _imported(sources[module], module if found.name == "__init__.py" else _parent(module))
+    return sources
+
+
+_INSTALLED = {Path(sysconfig.get_path(key)) for key in ("stdlib", "purelib", "platlib")}
+"""Where a package's neighbours are of others."""
+
+
+def _parent(module: str) -> str:
+    return module.rpartition(".")[0]
+
+
+def _source_of(folder: Path, module: str) -> Path | None:
+    path = folder.joinpath(*module.split("."))
+    return next((file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()), None)
+
+
+def _imported(source: bytes, package: str) -> Iterator[str]:
+    """Every name that may be a module, of the import statements of a module in `package`."""
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:  # of another Python; it cannot have been imported
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parents = package.split(".") if package else []
+            base = ".".join([*parents[: len(parents) - node.level + 1], *filter(None, [node.module])])
+            base = base if node.level else node.module or ""
+            yield base
+            yield from (f"{base}.{alias.name}" if base else alias.name for alias in node.names)
+
+
+def _sha256(sources: Iterable[tuple[str, bytes]]) -> str:
+    """Of names and contents, whatever their order."""
+    digest = hashlib.sha256()
+    for name, content in sorted(sources):
+        digest.update(f"{name} {len(content)}\n".encode())
+        digest.update(content)
+    return digest.hexdigest()

@@ -1,0 +1,71 @@
+"""Results in the store of a sweep that are not of its configurations: of other code, or dropped."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from ray_sim.experiments.content import versions
+from ray_sim.experiments.result_files import read_manifest
+from ray_sim.experiments.store import ResultStore
+from ray_sim.experiments.stored_runs import stored_entry
+from ray_sim.experiments.sweep_file import Entry
+from ray_sim.model.errors import InvalidInputError
+
+DAMAGED = "results that cannot be read"
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """Results of a configuration that the sweep no longer has, all seeds together."""
+
+    label: str
+    directories: tuple[Path, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StaleRuns:
+    """Results that the sweep's configurations do not have."""
+
+    other_code: Mapping[str, Sequence[Path]]
+    """By scenario hash of the sweep's configurations, results of the same scenario by other code."""
+    dropped: tuple[Dropped, ...]
+
+
+def find_stale(store: ResultStore, entries: Iterable[Entry]) -> StaleRuns:
+    """Look through the store's results for those that are not of these entries."""
+    planned = list(entries)
+    scenarios = {entry.scenario_hash for entry in planned}
+    other_code = defaultdict[str, list[Path]](list)
+    dropped = defaultdict[str, list[Path]](list)
+    for directory in store.unplanned(planned):
+        try:
+            entry = stored_entry(directory)
+        except InvalidInputError:
+            dropped[DAMAGED].append(directory)
+            continue
+        if entry.scenario_hash in scenarios:
+            other_code[entry.scenario_hash].append(directory)
+        else:
+            dropped[replace(entry, seed=None).label].append(directory)
+    return StaleRuns(
+        other_code, tuple(Dropped(label, tuple(directories)) for label, directories in dropped.items())
+    )
+
+
+def other_versions(store: ResultStore, entries: Sequence[Entry]) -> list[str]:
+    """A line per package of which results of these entries have another version than there is now."""
+    now = versions()
+    counts = Counter[tuple[str, str]]()
+    for entry in entries:
+        manifest = read_manifest(store.run_directory(entry.content_hash))
+        there = TypeAdapter(dict[str, str]).validate_python(manifest.get("versions", {}))
+        counts.update(item for item in there.items() if item[1] != now.get(item[0]))
+    return [
+        f"{name} {version} in {number} of {len(entries)}, {now.get(name, 'none')} now"
+        for (name, version), number in sorted(counts.items())
+    ]

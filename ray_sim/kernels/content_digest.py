@@ -1,0 +1,90 @@
+"""Digest of what numba compiles for a kernel: its code, the kernels it calls, the constants it names.
+
+The digest reads loaded objects, not files. Numba copies the value of each global into the machine code at
+compile time, so an object is the exact input of the compiler: in a subfolder, in a user's module, in a
+notebook, and in a process that imported a file before the file was edited.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Iterator
+from enum import Enum
+from functools import cache
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from numba.core.dispatcher import Dispatcher
+
+
+def content_digest(function: FunctionType) -> str:
+    """Hexadecimal SHA-256, 32 digits, of ``function`` and every compiled function that it reaches by name.
+
+    Call it when all names of the function are bound, at its first call or later. Cost: one visit per
+    reached function, each read once per process.
+    """
+    digest = hashlib.sha256()
+    waiting, met = [function], {function}
+    while waiting:  # depth first, in the order of names in the code: the same in each process
+        own, called = _content(waiting.pop())
+        digest.update(own)
+        waiting += [callee for callee in called if callee not in met]
+        met.update(called)
+    return digest.hexdigest()[:32]
+
+
+@cache
+def _content(function: FunctionType) -> tuple[bytes, tuple[FunctionType, ...]]:
+    """Digest of one function without those it calls, and the compiled functions that it names."""
+    # Stored code imports the module of each function by its name.
+    digest = hashlib.sha256(f"{function.__module__}.{function.__qualname__}".encode())
+    names: list[str] = []
+    for code in _codes(function.__code__):
+        names += code.co_names
+        constants = [value for value in code.co_consts if not isinstance(value, CodeType)]
+        digest.update(code.co_code)
+        digest.update(repr((constants, code.co_names, code.co_varnames, code.co_freevars)).encode())
+    # Attributes are among the names, so a global that bears the name of one is read without need.
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    bound = [function.__globals__[name] for name in names if name in function.__globals__]
+    called: list[FunctionType] = []
+    modules: set[ModuleType] = set()  # they may import each other
+    waiting = [function.__defaults__, *cells, *bound]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Dispatcher):
+            digest.update(repr(value.targetoptions).encode())
+            called.append(value.py_func)
+        elif isinstance(value, ModuleType):
+            if value in modules:
+                continue
+            modules.add(value)
+            waiting += [getattr(value, name) for name in names if hasattr(value, name)]
+        elif isinstance(value, tuple):
+            digest.update(f"{type(value).__qualname__} {len(value)}".encode())
+            waiting += value
+        else:
+            digest.update(_constant(value))
+    return digest.digest(), tuple(dict.fromkeys(called))
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    """The code of a function and of the functions written inside it."""
+    yield code
+    for value in code.co_consts:
+        if isinstance(value, CodeType):
+            yield from _codes(value)
+
+
+def _constant(value: Any) -> bytes:
+    """Bytes that differ if compiled code would: of a class, its name, its fields and its members."""
+    if isinstance(value, type):
+        members = [(member.name, member.value) for member in value] if issubclass(value, Enum) else ()
+        fields = getattr(value, "_fields", ())
+        return f"{value.__module__}.{value.__qualname__} {fields} {members}".encode()
+    try:
+        return pickle.dumps(value)
+    except (pickle.PicklingError, TypeError, AttributeError):
+        # A pointer, in code that numba does not store; or the namesake of an attribute, which code ignores.
+        return type(value).__qualname__.encode()

@@ -1,0 +1,110 @@
+"""Variants of a contract world in columns or rows of its jobs, for whatever columns a job table has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from ray_sim.engine.world import World, build_world
+from ray_sim.model.job import JobTable
+from ray_sim.model.units import IntArray
+
+ALWAYS_SEEN = frozenset(
+    {"submit_us", "tasks", "demand"}
+    | {"chunk_profile.chunks", "chunk_profile.worker_memory_gib", "chunk_profile.ps_memory_gib"}
+    | {f"training.{name}" for name in ("exchange", "batch", "workers_per_ps", "num_workers", "num_ps")}
+    | {"training.worker_demand", "training.ps_demand"}
+)
+"""Arrival, gang, demand, and what else a job's owner says to every policy."""
+
+GRANTS: dict[str, tuple[str, ...]] = {
+    "duration_s": ("work_us",),
+    "num_gpus": ("num_gpus",),
+    "vc": ("vc",),
+    "user": ("user",),
+    "priority": ("priority",),
+    "chunk_profile": ("chunk_profile.",),
+    "deadline": ("chunk_profile.", "utility.utility_due_s"),
+    "training_profile": ("training.",),
+    "utility": ("utility.",),
+    "work_left": ("work_us", "training."),
+    "worker_load": ("chunk_profile.",),
+    "training_speed": ("training.", "blocks."),
+    "losses": ("loss.", "training."),
+}
+"""By a name in `sees`, the columns that it tells of, or their beginnings."""
+
+_PROGRESS = ("work_us", "chunk_profile.", "training.", "blocks.")
+"""Columns by which jobs end, so that a policy sees them in what happens."""
+
+
+def column_names(table: JobTable) -> list[str]:
+    """Every column of the jobs that there is, e.g. ``priority`` or ``training.batch``."""
+    return [name for name, _ in _columns(table)]
+
+
+def undeclared(table: JobTable, sees: frozenset[str]) -> list[str]:
+    """Columns that such a policy may not know; one that is new belongs to them."""
+    granted = tuple(column for name in sees for column in GRANTS.get(name, ()))
+    return [name for name in column_names(table) if name not in ALWAYS_SEEN and not name.startswith(granted)]
+
+
+def of_progress(names: list[str]) -> list[str]:
+    """The columns among these by which jobs end."""
+    return [name for name in names if name.startswith(_PROGRESS)]
+
+
+def with_jobs(world: World, table: JobTable) -> World:
+    """The same world with other jobs."""
+    return build_world(table, world.cluster, partition=world.partition, params=world.params)
+
+
+def permuted(table: JobTable, names: list[str], order: IntArray) -> JobTable:
+    """The jobs, between which these columns are permuted."""
+    chosen = set(names)
+    other: JobTable = _mapped(table, lambda name, column: _taken(column, order) if name in chosen else column)
+    return other
+
+
+def with_rows(table: JobTable, rows: IntArray) -> JobTable:
+    """The jobs of these rows, in this order."""
+    chosen: JobTable = _mapped(table, lambda _, column: _taken(column, rows))
+    return chosen
+
+
+def with_others_from(table: JobTable, first: int, later_us: int) -> JobTable:
+    """The same jobs before ``first``; those after it come later, and the last of them first in all else."""
+    order = np.concatenate([np.arange(first), np.arange(len(table) - 1, first - 1, -1)])
+    other = permuted(table, [name for name in column_names(table) if name != "submit_us"], order)
+    return replace(other, submit_us=table.submit_us + later_us * (np.arange(len(table)) >= first))
+
+
+def _columns(record: Any, prefix: str = "", jobs: int | None = None) -> Iterator[tuple[str, Any]]:
+    jobs = len(record) if jobs is None else jobs
+    for field in fields(record):
+        value, name = getattr(record, field.name), f"{prefix}{field.name}"
+        if isinstance(value, (np.ndarray, pl.Series)) and len(value) == jobs:
+            yield name, value
+        elif is_dataclass(value):
+            yield from _columns(value, f"{name}.", jobs)
+
+
+def _mapped(record: Any, change: Callable[[str, Any], Any], prefix: str = "", jobs: int | None = None) -> Any:
+    """The record with each column changed."""
+    jobs = len(record) if jobs is None else jobs
+    values: dict[str, Any] = {}
+    for field in fields(record):
+        value, name = getattr(record, field.name), f"{prefix}{field.name}"
+        if isinstance(value, (np.ndarray, pl.Series)) and len(value) == jobs:
+            values[field.name] = change(name, value)
+        elif is_dataclass(value):
+            values[field.name] = _mapped(value, change, f"{name}.", jobs)
+    return replace(record, **values)
+
+
+def _taken(column: Any, rows: IntArray) -> Any:
+    return column.gather(rows.astype(np.uint32)) if isinstance(column, pl.Series) else column[rows]

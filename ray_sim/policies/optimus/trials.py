@@ -1,0 +1,56 @@
+"""Trial runs of new jobs: how fast they train with some pairs of workers and parameter servers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ray_sim.engine.granted_world import GrantedWorld
+from ray_sim.kernels.step_time import Rows
+from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.policies.optimus.placement import place_alone
+from ray_sim.policies.optimus.speed_fit import MOST_TRIAL_TASKS
+
+
+class TrialRuns:
+    """Runs on the empty servers of a job's partition, placed as the policy places: evenly, on few servers."""
+
+    def __init__(self, world: GrantedWorld) -> None:
+        self._world = world
+        capacity, partition = world.cluster.capacity, world.server_partition
+        self._servers = {
+            p: few_of_each_kind(capacity[partition == p]) for p in np.unique(partition).tolist() if p >= 0
+        }
+        """(S, R) quanta of the servers of each partition, as many of a kind as one trial can use."""
+
+    def samples_per_s(self, jobs: IntArray, workers: IntArray, ps: IntArray) -> FloatArray:
+        """(n,) speeds of trial runs with so many tasks, NaN where the partition has no room for them.
+
+        Parameters
+        ----------
+        jobs : (n,), a job may come more than once
+        workers, ps : (n,), up to `MOST_TRIAL_TASKS` each
+        """
+        found = np.full(len(jobs), np.nan)
+        partition = self._world.jobs.partition[jobs]
+        tasks = np.stack([workers, ps], axis=1)
+        for p in np.unique(partition).tolist():
+            at = np.flatnonzero(partition == p)
+            rows = place_alone(tasks[at], self._world.jobs.role_demand[jobs[at]], self._servers[p])
+            placed = np.unique(rows[:, 0])
+            ptr = np.append(np.searchsorted(rows[:, 0], placed), len(rows))
+            columns = (np.ascontiguousarray(rows[:, column]) for column in (1, 2, 3))
+            at = at[placed]
+            found[at] = self._world.trial_speed(jobs[at], Rows(ptr, *columns))
+        return found
+
+
+def few_of_each_kind(capacity: IntArray) -> IntArray:
+    """Rows of (S, R) capacities without those that are alike to `MOST_TRIAL_TASKS` before them."""
+    _, kind = np.unique(capacity, axis=0, return_inverse=True)
+    kind = kind.reshape(-1)
+    order = np.argsort(kind, kind="stable")
+    first = np.searchsorted(kind[order], kind[order])
+    earlier = np.empty(len(kind), dtype=np.int64)
+    earlier[order] = np.arange(len(kind)) - first
+    few: IntArray = capacity[earlier < MOST_TRIAL_TASKS]
+    return few

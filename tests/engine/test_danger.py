@@ -1,0 +1,191 @@
+"""A_online where jobs in danger go first: their place in queues is one number, their rate another."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ray_sim.engine.world import World
+from ray_sim.model.result import RunResult
+from ray_sim.model.units import IntArray
+from ray_sim.policies.registry import create_policy
+from tests.chunk_worlds import CLOUD, ChunkJob, Server, chunk_world, runs_of
+from tests.engine.naive_a_online import NaiveAOnline
+from tests.engine.naive_chunks import ALWAYS, Planned, Times
+from tests.proofs import instances
+from tests.worlds import DOWN, UP, Change, column_of, fingerprint, replay
+
+SLOTS = 300
+"""More than any case below takes."""
+
+BASE = Server(workers=0, ps=64)
+"""A server for parameter servers alone, which never goes."""
+
+
+class Case(NamedTuple):
+    """Jobs on servers of which the first is `BASE`, and the last a cloud or not."""
+
+    jobs: list[ChunkJob]
+    servers: list[Server]
+    changes: list[Change]
+    cost_s: int
+    factor: float
+    slack: float
+    preempt: bool
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    """Some jobs that are due soon, on a few workers that go and come back."""
+    generator = np.random.default_rng(draw(st.integers(0, 2**32)))
+    edges = [Server(workers=int(generator.integers(1, 3)), ps=0) for _ in range(generator.integers(1, 4))]
+    cloud = [Server(kind=CLOUD)] * int(generator.integers(0, 2))
+    at = np.sort(generator.integers(0, 14, draw(st.integers(1, 7))))
+    jobs = [
+        ChunkJob(
+            float(submit - at[0]),
+            int(generator.integers(1, 4)),
+            int(generator.integers(1, 8)),
+            float(generator.integers(0, 3)),
+            float(generator.integers(0, 12)),
+            exchange_s=float(generator.integers(0, 2)),
+        )
+        for submit in at
+    ]
+    changes: list[Change] = []
+    for server in range(1, len(edges) + len(cloud) + 1):
+        times = np.sort(generator.choice(np.arange(1, 25), 2 * int(generator.integers(0, 3)), replace=False))
+        changes += [(float(t), server, DOWN if i % 2 == 0 else UP) for i, t in enumerate(times.tolist())]
+    return Case(
+        jobs=jobs,
+        servers=[BASE, *edges, *cloud],
+        changes=sorted(changes),
+        cost_s=int(generator.integers(0, 3)),
+        factor=draw(st.sampled_from([1.5, 2.25, 3.0, 4.5])),
+        slack=draw(st.sampled_from([1.25, 2.0, 3.0])),
+        preempt=draw(st.booleans()),
+    )
+
+
+def world_of(case: Case) -> World:
+    return chunk_world(
+        case.jobs,
+        case.servers,
+        slot_s=1,
+        changes=case.changes,
+        preemption_cost_s=case.cost_s,
+        deadline_factor=case.factor,
+    )
+
+
+def naive_world(case: Case, due_us: IntArray) -> NaiveAOnline:
+    server_of = [
+        s
+        for s, server in enumerate(case.servers)
+        for _ in range(server.workers if server.kind != CLOUD else 1)
+    ]
+    clouds = frozenset(w for w, s in enumerate(server_of) if case.servers[s].kind == CLOUD)
+    changes: dict[int, list[tuple[int, bool]]] = {}
+    for at, server, up in case.changes:
+        changes.setdefault(math.ceil(at), []).append((server, up))
+    return NaiveAOnline(
+        jobs=[
+            Times(
+                chunks=job.chunks,
+                uploads=[
+                    int(job.cloud_upload_s if w in clouds else job.upload_s) for w in range(len(server_of))
+                ],
+                lengths=[int(job.chunk_s + job.exchange_s)] * len(server_of),
+                lengths_in_cloud=[int(job.chunk_s)] * len(server_of),
+            )
+            for job in case.jobs
+        ],
+        ps=[ALWAYS if server.kind == CLOUD else server.ps for server in case.servers],
+        server_of=server_of,
+        on_demand=clouds,
+        overtake=case.preempt,
+        changes=changes,
+        preemption_cost=case.cost_s,
+        due_us=due_us.tolist(),
+        slack=Fraction(case.slack),
+    )
+
+
+def assert_as_naive(case: Case) -> RunResult:
+    """Every chunk runs in the slots in which the naive simulator runs it, with any number of sites."""
+    world = world_of(case)
+    assert world.due_us is not None
+    params = {"deadlines": "danger", "slack": case.slack, "preempt": case.preempt}
+    result = replay(world, create_policy("a_online", params))
+    naive_policy = naive_world(case, world.due_us)
+    plan: dict[int, list[Planned]] = {}
+    for number, job in enumerate(case.jobs):
+        plan.setdefault(int(job.submit_s), []).extend(
+            Planned(number, unit, -1, 0) for unit in range(job.chunks)
+        )
+    naive = naive_policy.simulate(plan, SLOTS)
+    for number, job in enumerate(case.jobs):
+        for unit in range(job.chunks):
+            runs = runs_of(result, f"J{number + 1}", unit)
+            ran = [slot for begin, end in runs for slot in range(int(begin), int(end))]
+            assert ran == naive.ran(number, unit)
+    assert result.summary.preemptions == naive.preemptions
+    assert (result.summary.policy_counts or {})["in_danger"] == len(naive_policy.in_danger)
+    sites = len(case.servers)
+    again = replay(world, create_policy("a_online", params), sites=sites)
+    assert fingerprint(again) == fingerprint(result)
+    return result
+
+
+@settings(max_examples=instances(300, 120), deadline=None)
+@given(case=cases())
+def test_jobs_in_danger_lose_servers_and_pay_for_preemptions_as_in_the_naive_simulator(case: Case) -> None:
+    assert_as_naive(case)
+
+
+@pytest.mark.parametrize("cost_s", [0, 4, 25])
+@pytest.mark.parametrize("sites", [1, 2])
+def test_who_comes_into_danger_when_another_would_overtake_keeps_the_worker(cost_s: int, sites: int) -> None:
+    # J1 (40 s, key 40) has the worker from 0 on. At 10 J2 (10 s, key 10) is uploaded and would overtake. But
+    # J1 needs 30 s more and is due in 50 < 2 x 30: in danger, it goes first, and trains 0-40. Nothing is
+    # preempted or paid. J2 follows, 40-50.
+    jobs = [ChunkJob(0, 1, 40, 0), ChunkJob(0, 1, 10, 10)]
+    world = chunk_world(jobs, [BASE, Server(ps=0)], slot_s=10, deadline_factor=2, preemption_cost_s=cost_s)
+    world = replace(world, due_us=np.array([60, 1000]) * 10**6)
+    result = replay(world, create_policy("a_online", {"deadlines": "danger"}), sites=sites)
+    assert runs_of(result, "J1", 0) == [(0, 40)]
+    assert runs_of(result, "J2", 0) == [(40, 50)]
+    assert column_of(result, "preemptions") == {"J1": 0, "J2": 0}
+    assert not result.summary.preemption_cost_s
+
+
+@pytest.mark.parametrize(("due_s", "in_danger"), [(10, 0), (11, 1), (20, 1), (21, 0)])
+def test_what_a_job_needs_is_its_uploads_and_then_its_chunks_in_turn(due_s: int, in_danger: int) -> None:
+    # Two chunks of 4 s on one worker, uploaded by 3. At 1 they need 2 + 4 + 4 = 10 s: too late for 10, in
+    # danger below 1 + 2 x 10 = 21. From 3 on, 8 s against 18, they are safe.
+    world = chunk_world([ChunkJob(0, 2, 4, 3)], [BASE, Server(ps=0)], slot_s=1, deadline_factor=2)
+    world = replace(world, due_us=np.array([due_s]) * 10**6)
+    result = replay(world, create_policy("a_online", {"deadlines": "danger"}))
+    assert runs_of(result, "J1", 0) == [(3, 7)]
+    assert runs_of(result, "J1", 1) == [(7, 11)]
+    assert (result.summary.policy_counts or {})["in_danger"] == in_danger
+
+
+def test_a_lost_chunk_in_danger_goes_to_the_cloud_where_it_delays_others_more_at_the_edge() -> None:
+    # J1 (6 s) starts on s1 and J2 (10 s) on s2, due at 3 x 6 = 18 and 3 x 10 = 30. At 1 both are in danger
+    # with slack 4: 17 < 4 x 5 and 29 < 4 x 9. s1 goes at 2. On s2 J1 would go before J2, which has 8 s left:
+    # D Q = 6 + 6 (8 / 10) = 10.8. In the cloud it is 3 + 6 = 9: 5-11, and J2 is done at 10.
+    jobs = [ChunkJob(0, 1, 6, 0, 3), ChunkJob(0, 1, 10, 0, 90)]
+    servers = [BASE, Server(ps=0), Server(ps=0), Server(kind=CLOUD)]
+    world = chunk_world(jobs, servers, slot_s=1, deadline_factor=3, changes=[(2.0, 1, DOWN)])
+    result = replay(world, create_policy("a_online", {"deadlines": "danger", "slack": 4.0}))
+    assert runs_of(result, "J1", 0) == [(0, 2), (5, 11)]
+    assert column_of(result, "finish_s") == {"J1": 11, "J2": 10}
+    assert (result.summary.policy_counts or {})["in_danger"] == 2

@@ -1,0 +1,192 @@
+"""A result with any changed byte is refused by whoever reads that file, and named."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from ray_sim.cli import main
+from ray_sim.experiments.compare import compare_results
+from ray_sim.experiments.report import write_report
+from ray_sim.experiments.result_files import check_result, encode_result, json_bytes, write_files
+from ray_sim.experiments.store import Outcome, ResultStore
+from ray_sim.experiments.sweep_file import Entry
+from ray_sim.experiments.tracking import log_run
+from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.streams import Streams
+from tests.results_by_hand import three_jobs
+
+READ_BY_INFO = {
+    "manifest.json",
+    "summary.json",
+    "jobs.parquet",
+    "events.parquet",
+    "timeline.parquet",
+    "timing.json",
+}
+READ_BY_REPORT = READ_BY_INFO - {"timing.json"}
+READ_BY_COMPARE = {"manifest.json", "summary.json", "jobs.parquet"}  # of two runs, job by job
+READ_OF_A_SWEEP = {"sweep.json", "failures.json", "manifest.json", "summary.json", "jobs.parquet"}
+
+
+def _manifest(digit: str, policy: str) -> dict[str, object]:
+    return {
+        "content_hash": digit * 64,
+        "scenario_hash": digit * 64,
+        "code": {"code_sha256": "3" * 64, "policy_source_sha256": None},
+        "inputs": {
+            "workload": {"path": "week.parquet"},
+            "cluster": "edge",
+            "workload_sha256": "1" * 64,
+            "cluster_sha256": "2" * 64,
+        },
+        "policy": policy,
+        "parameters": {},
+        "world": {},
+        "partition": "none",
+        "trim": None,
+        "seed": 0,
+        "versions": {"ray_sim": "0.1.0"},
+        "jobs": {"read": 3, "replayed": 3},
+    }
+
+
+def _files(digit: str, policy: str, last_jct_s: float) -> dict[str, bytes]:
+    return encode_result(three_jobs(last_jct_s), _manifest(digit, policy))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    write_files(tmp_path / "run", _files("a", "fifo", 40.0))
+    write_files(tmp_path / "other", _files("b", "sjf", 30.0))
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def sweep(tmp_path: Path) -> Path:
+    entries = [
+        Entry(digit * 64, "week", "edge", "", policy, 0, digit * 64) for digit, policy in _POLICIES.items()
+    ]
+    store = ResultStore(tmp_path / "sweep")
+    with store.writing("demo"):
+        store.write_plan("demo", entries)
+        for entry, last_jct_s in zip(entries[:2], (40.0, 30.0), strict=True):
+            store.put(entry.content_hash, _files(entry.content_hash[0], entry.policy, last_jct_s))
+        store.write_failures([Outcome(entries[2], "ZeroDivisionError: no luck")])
+    return tmp_path / "sweep"
+
+
+_POLICIES = {"a": "fifo", "b": "sjf", "c": "mine:Broken"}
+
+
+def _damages(sound: bytes, name: str, flips: int) -> Iterator[bytes]:
+    """Single bits turned round, and what is left of a file that is cut off or emptied."""
+    draw = Streams(0).generator(name)
+    for bit in draw.choice(8 * len(sound), size=min(flips, 8 * len(sound)), replace=False):
+        damaged = bytearray(sound)
+        damaged[bit // 8] ^= 1 << bit % 8
+        yield bytes(damaged)
+    for length in (0, *draw.integers(len(sound), size=10)):
+        yield sound[:length]
+
+
+def _refused(read: Callable[[], object], *names: str) -> bool:
+    """Whether a reader refuses what it reads, in a message that has one of the names."""
+    try:
+        read()
+    except InvalidInputError as error:
+        problem = str(error)
+    else:
+        return False
+    assert any(name in problem for name in names), problem
+    return True
+
+
+def _readers_of_a_run(run: Path, tmp_path: Path) -> dict[str, tuple[Callable[[], object], set[str]]]:
+    page = tmp_path / "report.html"
+    return {
+        "info, log, --resume": (lambda: check_result(run), READ_BY_INFO),
+        "report": (lambda: write_report(run, page), READ_BY_REPORT),
+        "compare": (
+            lambda: compare_results([str(run), str(run.with_name("other"))]).to_dict(),
+            READ_BY_COMPARE,
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", sorted(READ_BY_INFO))
+def test_no_changed_byte_of_a_run_is_believed(run: Path, tmp_path: Path, name: str) -> None:
+    readers = _readers_of_a_run(run, tmp_path)
+    sound = (run / name).read_bytes()
+    for index, damaged in enumerate(_damages(sound, name, flips=300)):
+        (run / name).write_bytes(damaged)
+        assert _refused(lambda: check_result(run), str(run / name), f"run: not a result of ray-sim: {name}")
+        if index % 150 == 0:  # these take tens of milliseconds
+            for read, names in readers.values():
+                assert _refused(read, str(run / name), name) == (name in names)
+
+
+def _outcomes(store: ResultStore) -> list[Outcome]:
+    return store.outcomes(store.read_plan()[1])
+
+
+@pytest.mark.parametrize(
+    "name", ["sweep.json", "failures.json", *(f"runs/{'a' * 16}/{name}" for name in sorted(READ_BY_INFO))]
+)
+def test_no_changed_byte_of_a_sweep_is_believed(sweep: Path, name: str) -> None:
+    file = sweep / name
+    sound = file.read_bytes()
+    readers = (
+        partial(compare_results, [str(sweep)]),
+        partial(write_report, sweep, sweep.with_name("report.html")),
+    )
+    for index, damaged in enumerate(_damages(sound, name, flips=100)):
+        file.write_bytes(damaged)
+        store = ResultStore(sweep)
+        if file.parent == sweep:
+            assert _refused(partial(_outcomes, store), file.name, str(sweep))
+        else:
+            _, entries = store.read_plan()
+            (found,) = store.damaged(entries)  # which --resume runs again, and log leaves out
+            assert str(file.parent) in (found.error or "")
+        if index % 100 == 0:
+            for read in readers:
+                assert _refused(read, file.name, str(sweep)) == (file.name in READ_OF_A_SWEEP)
+    file.write_bytes(sound)
+    assert compare_results([str(sweep)]).runs == 2
+
+
+def test_the_commands_name_the_file(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (run / "manifest.json").write_bytes((run / "manifest.json").read_bytes().replace(b'"fifo"', b'"fifa"'))
+    for command in (["info", str(run)], ["log", str(run)], ["diff", str(run), str(run)]):
+        assert main(command) == 2
+        assert f"{run}/manifest.json: changed since it was written" in capsys.readouterr().err
+    with pytest.raises(InvalidInputError, match=r"manifest.json: changed"):
+        log_run(run)
+
+
+@pytest.mark.parametrize("text", ["[]", "{}", "null", '{"format": 2, "errors": []}', "[" * 100_000])
+def test_failures_that_are_no_list_of_ours_are_named(sweep: Path, text: str) -> None:
+    (sweep / "failures.json").write_text(text)
+    with pytest.raises(InvalidInputError, match=r"failures.json|store format unknown"):
+        write_report(sweep, sweep.with_name("report.html"))
+
+
+def test_a_manifest_with_another_meaning_and_the_old_seal_is_refused(run: Path) -> None:
+    content = json.loads((run / "manifest.json").read_text())
+    for key, value in (("seed", 1), ("policy", "\ud800"), ("seed", float("nan")), ("seed", 10**5000)):
+        text = json.dumps({**content, key: value}) if value != 10**5000 else '{"seed": 1' + "0" * 5000 + "}"
+        (run / "manifest.json").write_text(text)
+        assert _refused(lambda: check_result(run), "manifest.json")
+
+
+def test_a_seal_is_of_the_bytes_and_not_of_their_meaning(run: Path) -> None:
+    content = json.loads((run / "manifest.json").read_text())
+    (run / "manifest.json").write_text(json.dumps(content))  # the same, written in one line
+    assert _refused(lambda: check_result(run), "manifest.json: changed since")
+    (run / "manifest.json").write_bytes(json_bytes(content))
+    check_result(run)

@@ -1,0 +1,327 @@
+"""Configurations in MLflow: means over seeds on top, seeds beneath, a prepared page, nothing twice."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import shutil
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from mlflow import MlflowClient
+from mlflow.entities import Run
+from scipy import stats
+
+from ray_sim.cli import main
+from ray_sim.experiments.mlflow_template import new_database
+from ray_sim.experiments.mlflow_views import CONFIGURATION_TAG, VIEW_TAG, configurations, view_state
+from ray_sim.experiments.result_files import read_summary
+from ray_sim.experiments.run import run_scenario
+from ray_sim.experiments.store import Outcome, ResultStore
+from ray_sim.experiments.sweep_file import Configuration, Entry, read_sweep
+from ray_sim.experiments.tracking import (
+    HASH_TAG,
+    SWEEP_TAG,
+    log_run,
+    log_store,
+    log_sweep,
+    migrate,
+    schema_revision,
+)
+
+pytestmark = pytest.mark.slow
+
+LAS = "las(knob=2)"
+PARENT_TAG = "mlflow.parentRunId"
+
+
+@pytest.fixture(scope="module")
+def finished(desk: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[ResultStore, list[Entry]]:
+    """FIFO and LAS over three seeds, in the order of the sweep."""
+    content = {
+        "name": "study",
+        "workloads": [{"path": str(desk / "week.parquet"), "resample": "days"}],
+        "clusters": [str(desk / "small.yaml")],
+        "policies": ["fifo", {"name": "las", "params": {"knob": 2}}],
+        "seeds": {"count": 3},
+        "log": "numbers",
+    }
+    folder = tmp_path_factory.mktemp("study")
+    (folder / "study.yaml").write_text(yaml.safe_dump(content))
+    runs: tuple[Configuration, ...] = read_sweep(folder / "study.yaml").configurations
+    store, entries = ResultStore(folder / "results"), [each.entry for each in runs]
+    with store.writing("study"):
+        store.write_plan("study", entries, "numbers")
+        for each in runs:
+            store.put(each.entry.content_hash, run_scenario(each.content.scenario).files())
+    return store, entries
+
+
+@pytest.fixture
+def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MlflowClient:
+    """A store of MLflow's for one test, in which another experiment has the first number."""
+    new_database(tmp_path / "mlflow.db", schema_revision(), migrate)
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    client = MlflowClient(tracking_uri=uri)
+    client.create_experiment("another")
+    return client
+
+
+def _runs(client: MlflowClient) -> list[Run]:
+    experiment = client.get_experiment_by_name("study")
+    assert experiment is not None
+    return list(client.search_runs([experiment.experiment_id]))
+
+
+def _tree(client: MlflowClient) -> dict[str, list[str]]:
+    """Names of the runs by the names of those above them."""
+    runs = _runs(client)
+    names = {run.info.run_id: str(run.info.run_name) for run in runs}
+    tree: dict[str, list[str]] = {}
+    for run in runs:
+        above = run.data.tags.get(PARENT_TAG)
+        tree.setdefault("" if above is None else names[above], []).append(str(run.info.run_name))
+    return {above: sorted(below) for above, below in sorted(tree.items())}
+
+
+WHOLE = {
+    "": ["fifo", LAS, "study"],
+    "fifo": ["fifo seed 0", "fifo seed 1", "fifo seed 2"],
+    LAS: ["las seed 0", "las seed 1", "las seed 2"],
+}
+
+
+def _view(client: MlflowClient) -> dict[str, object]:
+    experiment = client.get_experiment_by_name("study")
+    assert experiment is not None
+    return _inflated(experiment.tags[VIEW_TAG])
+
+
+def _inflated(tag: str) -> dict[str, object]:
+    content = json.loads(zlib.decompress(base64.b64decode(tag.removeprefix("deflate;"))))
+    assert isinstance(content, dict)
+    return content
+
+
+def test_configurations_stand_on_top_with_means_and_intervals_over_their_seeds(
+    finished: tuple[ResultStore, list[Entry]], client: MlflowClient
+) -> None:
+    store, entries = finished
+    logged = log_store(store.root)
+    assert (logged.created, logged.present) == (6, 0)
+    assert _tree(client) == WHOLE
+    (las,) = [run for run in _runs(client) if run.info.run_name == LAS]
+    values = [row.summary.jct_s.mean or 0.0 for row in store.rows(entries[3:])]
+    interval = stats.ttest_1samp(values, 0.0).confidence_interval(0.95)
+    metrics = las.data.metrics
+    assert metrics["seeds"] == 3
+    assert metrics["jct_s.mean"] == pytest.approx(sum(values) / 3, rel=1e-12)
+    assert metrics["jct_s.mean.ci95_low"] == pytest.approx(float(interval.low), rel=1e-9)
+    assert metrics["jct_s.mean.ci95_high"] == pytest.approx(float(interval.high), rel=1e-9)
+    assert (las.info.status, las.data.params["parameters.knob"]) == ("FINISHED", "2")
+    assert {"seed", "hash"}.isdisjoint(las.data.params)
+
+
+def test_the_prepared_page_shows_the_configurations_best_first_with_five_charts(
+    finished: tuple[ResultStore, list[Entry]], client: MlflowClient
+) -> None:
+    log_store(finished[0].root)
+    view = _view(client)
+    experiment = client.get_experiment_by_name("study")
+    assert experiment is not None
+    direction = "ASC" if view["orderByAsc"] else "DESC"
+    shown = client.search_runs(
+        [experiment.experiment_id], str(view["searchFilter"]), order_by=[f"{view['orderByKey']} {direction}"]
+    )
+    assert sorted(str(run.info.run_name) for run in shown) == ["fifo", LAS]
+    means = [run.data.metrics["jct_s.mean"] for run in shown]
+    assert means == sorted(means)
+    charts = view["compareRunCharts"]
+    assert isinstance(charts, list)
+    metrics = [chart["metricKey"] for chart in charts]
+    assert metrics == ["jct_s.mean", "jct_s.p99", "queue_s.mean", "utilisation.gpu", "certificate.gap"]
+    assert set(metrics) <= set(shown[0].data.metrics)
+
+
+def test_a_run_by_itself_is_on_the_prepared_page(
+    finished: tuple[ResultStore, list[Entry]], client: MlflowClient
+) -> None:
+    store, entries = finished
+    log_run(store.run_directory(entries[0].content_hash))
+    experiment = client.get_experiment_by_name("ray_sim")
+    assert experiment is not None
+    view = _inflated(experiment.tags[VIEW_TAG])
+    shown = client.search_runs([experiment.experiment_id], str(view["searchFilter"]))
+    assert [run.info.run_name for run in shown] == ["fifo seed 0"]
+
+
+def test_where_utility_is_earned_its_chart_comes_first_and_more_is_better() -> None:
+    view = _inflated(view_state(["makespan_s", "jct_s.mean", "utility"]))
+    assert (view["orderByKey"], view["orderByAsc"]) == ("metrics.`utility`", False)
+    charts = view["compareRunCharts"]
+    assert isinstance(charts, list)
+    assert [chart["metricKey"] for chart in charts] == ["utility", "jct_s.mean", "makespan_s"]
+
+
+def test_the_address_of_the_page_names_the_experiment(
+    finished: tuple[ResultStore, list[Entry]], client: MlflowClient, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["log", str(finished[0].root), "--json"]) == 0
+    experiment = client.get_experiment_by_name("study")
+    assert experiment is not None
+    assert experiment.experiment_id != "1"
+    page = f"#/experiments/{experiment.experiment_id}/runs?viewStateShareKey={VIEW_TAG.rpartition('.')[2]}"
+    assert page in json.loads(capsys.readouterr().out)["charts"]
+
+
+def test_logging_again_changes_nothing(
+    finished: tuple[ResultStore, list[Entry]], client: MlflowClient
+) -> None:
+    store, _ = finished
+    log_store(store.root)
+    before = {run.info.run_id: run.to_dictionary() for run in _runs(client)}
+    again = log_store(store.root)
+    assert (again.created, again.present) == (0, 6)
+    assert {run.info.run_id: run.to_dictionary() for run in _runs(client)} == before
+
+
+@pytest.mark.parametrize("logged", [0, 1, 3, 4, 6])
+def test_logging_that_was_cut_off_goes_on_and_doubles_nothing(
+    finished: tuple[ResultStore, list[Entry]], client: MlflowClient, logged: int
+) -> None:
+    store, entries = finished
+
+    def cut_off() -> Iterator[Outcome]:
+        yield from map(Outcome, entries[:logged])
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        log_sweep("study", store, entries, cut_off(), "numbers")
+    again = log_store(store.root)
+    assert (again.created, again.present) == (6 - logged, logged)
+    assert _tree(client) == WHOLE
+    assert {run.info.status for run in _runs(client)} == {"FINISHED"}
+    assert sum(SWEEP_TAG in run.data.tags for run in _runs(client)) == 1
+
+
+def test_means_that_were_cut_off_before_they_were_whole_are_given_again(
+    finished: tuple[ResultStore, list[Entry]], client: MlflowClient
+) -> None:
+    store, _ = finished
+    log_store(store.root)
+    (las,) = [run for run in _runs(client) if run.info.run_name == LAS]
+    client.update_run(las.info.run_id, status="RUNNING")
+    client.delete_tag(las.info.run_id, "ray_sim.members")
+    log_store(store.root)
+    again = client.get_run(las.info.run_id)
+    assert (again.info.status, again.data.metrics) == ("FINISHED", las.data.metrics)
+    assert _tree(client) == WHOLE
+
+
+def test_a_sweep_that_gets_more_seeds_has_other_means_and_its_single_runs_beneath(
+    finished: tuple[ResultStore, list[Entry]], client: MlflowClient
+) -> None:
+    store, entries = finished
+    first = [entries[0], entries[3]]
+    log_sweep("study", store, first, map(Outcome, first), "numbers")
+    assert _tree(client) == {"": ["fifo", LAS, "study"]}  # single runs are configurations by themselves
+    two = [*entries[:2], *entries[3:5]]
+    log_sweep("study", store, two, map(Outcome, two), "numbers")
+    means = [
+        run.data.metrics["jct_s.mean"]
+        for run in _runs(client)
+        if run.info.run_name == LAS and HASH_TAG not in run.data.tags
+    ]
+    log_store(store.root)
+    tops = [run for run in _runs(client) if CONFIGURATION_TAG in run.data.tags]
+    assert len(tops) == 2
+    assert all(HASH_TAG not in run.data.tags for run in tops)
+    assert sum(HASH_TAG in run.data.tags and PARENT_TAG in run.data.tags for run in _runs(client)) == 6
+    (las,) = [run for run in tops if run.info.run_name == LAS]
+    assert las.data.metrics["seeds"] == 3
+    assert [las.data.metrics["jct_s.mean"]] != means
+
+
+def test_what_a_sweep_drops_goes_with_its_configuration(
+    finished: tuple[ResultStore, list[Entry]], client: MlflowClient
+) -> None:
+    store, entries = finished
+    log_store(store.root)
+    fifo = entries[:3]
+    assert log_sweep("study", store, fifo, map(Outcome, fifo), "numbers").dropped == 3
+    assert _tree(client) == WHOLE
+    assert log_sweep("study", store, fifo, map(Outcome, fifo), "numbers", prune=True).dropped == 3
+    assert _tree(client) == {"": ["fifo", "study"], "fifo": WHOLE["fifo"]}
+
+
+def test_a_configuration_with_a_failed_seed_has_the_means_of_the_others(
+    finished: tuple[ResultStore, list[Entry]], client: MlflowClient
+) -> None:
+    store, entries = finished
+    outcomes = [Outcome(entries[0], "no luck"), *map(Outcome, entries[1:])]
+    log_sweep("study", store, entries, outcomes, "numbers")
+    found = {
+        run.info.run_name: (run.info.status, run.data.metrics["seeds"])
+        for run in _runs(client)
+        if CONFIGURATION_TAG in run.data.tags
+    }
+    assert found == {"fifo": ("FAILED", 2), LAS: ("FINISHED", 3)}
+
+
+def test_a_damaged_result_changes_no_means_that_are_logged(
+    finished: tuple[ResultStore, list[Entry]], client: MlflowClient, tmp_path: Path
+) -> None:
+    store, entries = finished
+    copy = ResultStore(Path(shutil.copytree(store.root, tmp_path / "copy")))
+    log_store(copy.root)
+    before = {run.info.run_id: run.data.metrics for run in _runs(client)}
+    path = copy.run_directory(entries[0].content_hash) / "jobs.parquet"
+    path.write_bytes(path.read_bytes()[:-3])
+    logged = log_store(copy.root)
+    assert len(logged.damaged) == 1
+    assert {run.info.run_id: run.data.metrics for run in _runs(client)} == before
+
+
+def test_a_configuration_that_is_left_with_one_seed_has_no_interval_any_more(
+    finished: tuple[ResultStore, list[Entry]], client: MlflowClient
+) -> None:
+    store, entries = finished
+    log_sweep("study", store, entries, map(Outcome, entries), "numbers")
+    fifo = entries[0]
+    assert fifo.policy == "fifo"
+    log_sweep("study", store, entries, [Outcome(fifo)], "numbers")
+    (run,) = (run for run in _runs(client) if run.info.run_name == "fifo")
+    alone = _mean_jct_s(store, fifo)
+    assert (run.data.metrics["seeds"], run.data.metrics["jct_s.mean"]) == (1, alone)
+    assert math.isnan(run.data.metrics["jct_s.mean.ci95_low"])
+    assert math.isnan(run.data.metrics["jct_s.mean.ci95_high"])
+
+
+def _mean_jct_s(store: ResultStore, entry: Entry) -> float:
+    """Mean JCT of a stored run."""
+    return float(read_summary(store.run_directory(entry.content_hash)).flat()["jct_s.mean"])
+
+
+def test_names_have_what_varies_in_the_sweep() -> None:
+    entries = [
+        Entry(f"{policy}{cluster}{seed}", "week", cluster, setting, policy, seed, f"{policy}{cluster}{seed}")
+        for cluster, setting in (("pool", ""), ("pool", "slot_s=60"), ("edge", ""))
+        for policy in ("fifo", LAS)
+        for seed in (0, 1)
+    ]
+    assert [each.name for each in configurations(entries)] == [
+        "fifo, pool",
+        "las(knob=2), pool",
+        "fifo, pool, slot_s=60",
+        "las(knob=2), pool, slot_s=60",
+        "fifo, edge",
+        "las(knob=2), edge",
+    ]
+    assert [len(each.entries) for each in configurations(entries)] == [2] * 6
+    assert [each.name for each in configurations(entries[:4])] == ["fifo", LAS]
+    assert configurations([]) == []

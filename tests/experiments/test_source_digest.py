@@ -1,0 +1,185 @@
+"""A change of code changes the identity of a run; a change of prose does not."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from contextlib import chdir
+from pathlib import Path
+
+import pytest
+
+from ray_sim.experiments.content import Inputs
+from ray_sim.experiments.run import carry_out, read_base, realise
+from ray_sim.experiments.scenario import Scenario
+from ray_sim.experiments.source_digest import (
+    OUR_PACKAGES,
+    code_sha256,
+    covered_sources,
+    imported_sha256,
+    policy_sha256,
+    without_prose,
+)
+from ray_sim.model.errors import InvalidInputError, InvalidScenarioError
+from ray_sim.policies.registry import policy_class
+from ray_sim.policies.sjf import Sjf
+
+ROOT = "ray_sim.experiments.run"
+"""What a run is made of: this module, and all that it imports."""
+
+PRINTED_ONLY = {"ray_sim/reports/tables.py"}
+"""Imported by a run for what it prints."""
+
+
+def _modules() -> dict[str, Path]:
+    found = {}
+    for package, folder in OUR_PACKAGES.items():
+        for path in folder.rglob("*.py"):
+            parts = (package, *path.relative_to(folder).with_suffix("").parts)
+            found[".".join(parts).removesuffix(".__init__")] = path
+    return found
+
+
+def _reached(modules: dict[str, Path]) -> set[str]:
+    """The files of all modules that a run imports, inside of functions too, directly or through others."""
+    seen: set[str] = set()
+    waiting = [ROOT]
+    while waiting:
+        name = waiting.pop()
+        if name in seen or name not in modules:
+            continue
+        seen.add(name)
+        for node in ast.walk(ast.parse(modules[name].read_text())):
+            if isinstance(node, ast.Import):
+                waiting += [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                waiting += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+    parents = {package: folder.parent for package, folder in OUR_PACKAGES.items()}
+    return {modules[name].relative_to(parents[name.partition(".")[0]]).as_posix() for name in seen}
+
+
+def test_the_digest_covers_all_that_a_run_imports() -> None:
+    covered = {f"{package}/{path}" for package, path, _ in covered_sources()}
+    reached = _reached(_modules())
+    assert {"ray_sim/policies/sjf.py", "ray_sim/kernels/replay.py", "workloads/synthetic/synth.py"} <= reached
+    assert reached - covered == PRINTED_ONLY
+    assert not {path for path in covered if path.startswith(("ray_sim/cli", "ray_sim/experiments/fanout"))}
+
+
+def _without_docstrings(source: bytes) -> str:
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            node.value.value = ""
+    return ast.dump(tree)
+
+
+def test_nothing_but_prose_is_left_out_of_the_digest() -> None:
+    for _, path, source in covered_sources():
+        assert _without_docstrings(without_prose(source)) == _without_docstrings(source), path
+
+
+def test_a_comment_a_docstring_and_an_empty_line_change_nothing_and_a_sign_does() -> None:
+    source = b'"""Sort."""\n\ndef key(job):\n    """Shortest first."""\n    return job["#"]  # seconds\n'
+    reworded = source.replace(b"Shortest", b"The shortest").replace(b"  # seconds", b"")
+    reworded = reworded.replace(b"\n\n", b"\n\n\n# A key.\n")
+    assert without_prose(reworded).replace(b" \n", b"\n") == without_prose(source).replace(b"  \n", b"\n")
+    assert without_prose(source.replace(b"return job", b"return -job")) != without_prose(source)
+    assert without_prose(source.replace(b'"#"', b'"#s"')) != without_prose(source)
+
+
+def test_a_changed_policy_of_ours_changes_the_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in OUR_PACKAGES:
+        for name, path, source in covered_sources():
+            if name == package:
+                (tmp_path / package / path).parent.mkdir(parents=True, exist_ok=True)
+                (tmp_path / package / path).write_bytes(source)
+    for package in OUR_PACKAGES:
+        monkeypatch.setitem(OUR_PACKAGES, package, tmp_path / package)
+    digest = code_sha256.__wrapped__
+    before = digest()
+    assert before == code_sha256()  # of the original: where the source is does not matter
+    sjf = tmp_path / "ray_sim" / "policies" / "sjf.py"
+    sjf.write_text(sjf.read_text() + "\nKEY = -1\n")
+    assert digest() != before
+    assert policy_sha256(Sjf) is None
+
+
+SOURCES = {
+    "mine_a.py": "import os\nimport numpy\nfrom mine_kit import tools\n"
+    "from ray_sim.policies.fifo import Fifo\nclass A(Fifo):\n    name = 'a'\n",
+    "mine_kit/__init__.py": "",
+    "mine_kit/tools.py": "from . import deep\nfrom .deep.well import WATER\n",
+    "mine_kit/deep/__init__.py": "from .. import shallow\n",
+    "mine_kit/deep/well.py": "WATER = 1\n",
+    "mine_kit/shallow.py": "DEPTH = 1\n",
+    "mine_kit/unused.py": "",
+    "mine_b.py": "",
+}
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    for name, text in SOURCES.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    yield tmp_path
+    _forget_imports()
+
+
+def _forget_imports() -> None:
+    """As in a new process."""
+    for name in [name for name in sys.modules if name.startswith("mine_")]:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("name", sorted(SOURCES))
+def test_a_policy_is_known_by_its_source_and_what_it_imports_from_its_folder(mine: Path, name: str) -> None:
+    policy = policy_class("mine_a:A")
+    before = policy_sha256(policy)
+    (mine / name).write_text(SOURCES[name] + "# changed\n")
+    _forget_imports()
+    changed = policy_sha256(policy_class("mine_a:A")) != before
+    assert changed == (name not in ("mine_kit/unused.py", "mine_b.py"))
+
+
+def test_a_policy_edited_after_its_import_is_refused_until_it_is_imported_again(mine: Path) -> None:
+    policy = policy_class("mine_a:A")
+    before = policy_sha256(policy)
+    (mine / "mine_kit" / "shallow.py").write_text("DEPTH = 2\n")
+    with pytest.raises(InvalidInputError, match="mine_a:A: its files have changed since"):
+        policy_sha256(policy)
+    assert imported_sha256(policy) == before
+    (mine / "mine_kit" / "shallow.py").write_text(SOURCES["mine_kit/shallow.py"])
+    assert policy_sha256(policy) == before
+
+
+def test_other_code_gives_another_content_hash_and_the_same_scenario_hash(at_desk: Path, mine: Path) -> None:
+    with chdir(at_desk):
+        scenario = Scenario.model_validate(
+            {"workload": "week.parquet", "cluster": "small.yaml", "policy": "mine_a:A"}
+        )
+        before = Inputs().content(scenario)
+        (mine / "mine_kit" / "shallow.py").write_text("DEPTH = 2\n")
+        _forget_imports()
+        after = Inputs().content(scenario)
+    assert before.content_hash != after.content_hash
+    assert before.scenario_hash == after.scenario_hash
+    assert before.manifest()["code"] != after.manifest()["code"]
+
+
+def test_a_worker_that_finds_other_files_than_were_planned_refuses_the_run(at_desk: Path, mine: Path) -> None:
+    with chdir(at_desk):
+        scenario = Scenario.model_validate(
+            {"workload": "week.parquet", "cluster": "small.yaml", "policy": "mine_a:A"}
+        )
+        inputs = Inputs()
+        planned = inputs.content(scenario)
+        jobs = realise(scenario.workload, 0, read_base(scenario.workload), ("gpu",))
+        (mine / "mine_kit" / "shallow.py").write_text("DEPTH = 2\n")
+        _forget_imports()  # as in a worker that starts after the edit
+        with pytest.raises(InvalidScenarioError, match="'mine_a:A': its files on this machine are not those"):
+            carry_out(planned, jobs, inputs.servers("small.yaml", {}))

@@ -1,0 +1,200 @@
+"""Code compiled by one process is used by the next if nothing that it was compiled from has changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from enum import IntEnum
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import ray_sim
+from ray_sim.kernels.compile import kernel
+from ray_sim.kernels.content_digest import content_digest
+
+OURS = ("__init__.py", "kernels/__init__.py", "kernels/compile.py", "kernels/content_digest.py")
+KERNEL = "from ray_sim.kernels.compile import kernel\n@kernel\n"
+SUBFOLDER = "ray_sim/kernels/sub/rate.py"
+BEFORE = {
+    SUBFOLDER: KERNEL + "def rate(x):\n    return x * 2\n",
+    "ray_sim/policies/mine/rules.py": KERNEL + "def rule(x):\n    return x * 2\n",
+    "ray_sim/policies/mine/score.py": "from ray_sim.policies.mine.rules import rule\n"
+    + KERNEL
+    + "def score(x):\n    return rule(x)\n",
+    "own_tools/deep.py": KERNEL + "def deep(x):\n    return x * 2\n",
+    "own_limit.py": "FACTOR = 2\n",
+    "own.py": "import own_limit\nfrom own_limit import FACTOR\nfrom own_tools import deep\n"
+    + KERNEL
+    + "def called(x):\n    return deep.deep(x)\n"
+    + "@kernel\ndef limited(x):\n    return x * FACTOR\n"
+    + "@kernel\ndef limited_by_module(x):\n    return x * own_limit.FACTOR\n",
+    "own_late.py": KERNEL + "def late(x):\n    return x * 2\n",
+    "own_same.py": KERNEL + "def same(x):\n    return x * 2\n",
+    "one/rules.py": KERNEL + "def rule(x):\n    return x * 5\n",
+    "two/rules.py": KERNEL + "def rule(x):\n    return x * 7\n",
+}
+EDITED = {
+    path: text.replace("2", "3") for path, text in BEFORE.items() if path not in (SUBFOLDER, "own_same.py")
+}
+"""The same files, sizes and lines, with another number."""
+
+REST = {
+    "not edited": 2,
+    "without a module": 2,
+    "namesake at one line, in one": 5,
+    "namesake at one line, in two": 7,
+}
+"""What the other kernels answer to 1."""
+
+CALLS = {
+    "subfolder of kernels": "ray_sim.kernels.sub.rate:rate",
+    "the folder of a policy": "ray_sim.policies.mine.score:score",
+    "the folder of a user": "own:called",
+    "a constant by name": "own:limited",
+    "a constant of a module": "own:limited_by_module",
+    "edited between import and call": "own_late:late",
+    "not edited": "own_same:same",
+    "namesake at one line, in one": "one.rules:rule",
+    "namesake at one line, in two": "two.rules:rule",
+}
+PROCESS = f"""
+import importlib, json, pathlib, runpy
+kernels = {{}}
+for name, place in {CALLS!r}.items():
+    module, _, function = place.partition(":")
+    kernels[name] = getattr(importlib.import_module(module), function)
+kernels["without a module"] = runpy.run_path("own_same.py")["same"]
+pathlib.Path("own_late.py").write_text({EDITED["own_late.py"]!r})
+answers = {{name: compiled(1) for name, compiled in kernels.items()}}
+loaded = [name for name, compiled in kernels.items() if sum(compiled.stats.cache_hits.values())]
+print(json.dumps([answers, loaded]))
+"""
+
+
+def _write(folder: Path, files: dict[str, str]) -> None:
+    for path, text in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+
+
+def _in_a_process(folder: Path) -> tuple[dict[str, int], list[str]]:
+    """What each kernel answers to 1, and which kernels were loaded from disk."""
+    ended = subprocess.run(
+        [sys.executable, "-B", "-c", PROCESS],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder / "cache")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    answers, loaded = json.loads(ended.stdout)
+    return answers, loaded
+
+
+compiled_only = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="kernels are plain Python")
+
+
+@compiled_only
+def test_a_process_after_an_edit_computes_with_the_edited_code_and_loads_the_rest(tmp_path: Path) -> None:
+    ours = Path(ray_sim.__file__).parent
+    _write(tmp_path, {f"ray_sim/{path}": (ours / path).read_text() for path in OURS} | BEFORE)
+    answers, loaded = _in_a_process(tmp_path)
+    assert (answers, loaded) == (dict.fromkeys(CALLS, 2) | REST, [])
+    _write(tmp_path, EDITED)
+    answers, loaded = _in_a_process(tmp_path)
+    assert answers == dict.fromkeys(CALLS, 3) | {"subfolder of kernels": 2} | REST
+    assert loaded == [name for name in CALLS if name == "subfolder of kernels" or name in REST]
+    _write(tmp_path, {SUBFOLDER: BEFORE[SUBFOLDER].replace("2", "3")})
+    answers, _ = _in_a_process(tmp_path)
+    assert answers["subfolder of kernels"] == 3
+
+
+def _digest(compiled: Any) -> str:
+    return content_digest(compiled.py_func)
+
+
+def _adding(limit: Any) -> Any:
+    @kernel
+    def f(x: int) -> Any:
+        return x + limit
+
+    return f
+
+
+class Pair(NamedTuple):
+    first: int
+    second: int
+
+
+class Turned(NamedTuple):
+    second: int
+    first: int
+
+
+Turned.__qualname__ = "Pair"
+UP, DOWN = (IntEnum("Level", names, module="levels") for names in ("LOW HIGH", "HIGH LOW"))
+
+
+@compiled_only
+def test_the_digest_sees_each_kind_of_constant_and_each_callee() -> None:
+    constants = [
+        *(1, 2, 1.0, True, None, "1"),
+        *((1, 2), (1, (2,)), Pair(1, 2), Pair(2, 1), Pair, Turned, UP, DOWN),
+        *(np.array([1, 2]), np.array([1.0, 2.0]), np.array([[1, 2]]), np.int64, np.float64, np),
+        *(_adding(1), _adding(2), _adding(_adding(1))),
+    ]
+    digests = [_digest(_adding(constant)) for constant in constants]
+    assert len(set(digests)) == len(constants)
+    assert digests == [_digest(_adding(constant)) for constant in constants]
+
+
+@compiled_only
+def test_the_digest_follows_kernels_that_call_each_other() -> None:
+    def digest(step: int) -> str:
+        @kernel
+        def f(x: int) -> int:
+            return g(x) if x else 0
+
+        @kernel
+        def g(x: int) -> int:
+            return f(x - step)
+
+        return _digest(f)
+
+    assert digest(1) == digest(1) != digest(2)
+
+
+@compiled_only
+def test_the_digest_follows_modules_that_import_each_other() -> None:
+    def digest(rate: int) -> str:
+        one, two = ModuleType("one"), ModuleType("two")
+        one.two, two.one, two.rate = two, one, rate  # type: ignore[attr-defined]
+
+        @kernel
+        def f(x: int) -> Any:
+            return x * one.two.one.two.rate
+
+        return _digest(f)
+
+    assert digest(1) == digest(1) != digest(2)
+
+
+@compiled_only
+def test_a_kernel_that_writes_into_a_read_only_array_does_not_compile() -> None:
+    @kernel
+    def write(free: npt.NDArray[np.int64]) -> None:
+        free[0] = 1
+
+    free = np.zeros(1, dtype=np.int64)
+    free.flags.writeable = False
+    with pytest.raises(numba.TypingError, match="Cannot modify readonly array"):
+        write(free)

@@ -1,0 +1,93 @@
+"""What is true of every policy, on the kind of world it is for: of later jobs, of time, and of names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from ray_sim.engine.sight import WHOLE_TRACE
+from ray_sim.engine.world import World, build_world
+from ray_sim.model.cluster import Cluster
+from ray_sim.model.job import JobTable
+from ray_sim.model.units import US_PER_S
+from ray_sim.policies.contract_subject import Subject
+from ray_sim.policies.contract_tables import with_rows
+from ray_sim.policies.registry import create_policy, policy_classes
+
+DECLARED = {
+    "constants": "declared",
+    "declared_utility": "1,100",
+    "declared_demand": "1,1",
+    "declared_work": "1,1e5",
+    "unfinished": "extend",  # else jobs that are slower than planned never end
+}
+PARAMS: dict[str, Mapping[str, Any]] = {"pd_ors": DECLARED}
+"""With the constants of the trace, a job that comes late changes the prices of all."""
+
+EVERY = pytest.mark.parametrize("name", policy_classes())
+JOBS = 10
+
+
+def small(name: str) -> tuple[Subject, World]:
+    """A crowded world of the policy's kind of jobs, with room in time for one that comes late."""
+    subject = Subject(partial(create_policy, name, PARAMS.get(name, {})))
+    world = subject.busy()
+    horizon = {"horizon_s": 2_400.0} if world.bounded else {}
+    table = with_rows(world.table, np.arange(JOBS))
+    params = {**world.params, **horizon}
+    return subject, build_world(table, world.cluster, partition=world.partition, params=params)
+
+
+def other(world: World, *, table: JobTable | None = None, cluster: Cluster | None = None) -> World:
+    """The same world with other jobs or servers."""
+    jobs, servers = table or world.table, cluster or world.cluster
+    return build_world(jobs, servers, partition=world.partition, params=world.params)
+
+
+def in_us(frame: pl.DataFrame, times: list[str], less_s: int) -> pl.DataFrame:
+    """Times in whole microseconds, so much less."""
+    return frame.with_columns((pl.col(times) * US_PER_S).round() - less_s * US_PER_S)
+
+
+@EVERY
+def test_a_job_that_comes_when_all_others_have_ended_changes_nothing_for_them(name: str) -> None:
+    subject, world = small(name)
+    if WHOLE_TRACE in subject.new().sees:
+        pytest.skip("its prices are those of all jobs, which it declares")
+    alone = subject.run(world)
+    assert alone.summary.unfinished == 0
+    late_us = (int(alone.timeline["time_s"].max()) + 600) * US_PER_S  # type: ignore[arg-type]
+    table = with_rows(world.table, np.append(np.arange(JOBS), 0))
+    submit = np.append(world.table.submit_us, late_us)
+    job_id = pl.concat([world.table.job_id, pl.Series(["late"])])
+    beside = subject.run(other(world, table=replace(table, submit_us=submit, job_id=job_id)))
+    assert beside.jobs[:-1].equals(alone.jobs)
+
+
+@EVERY
+def test_a_trace_that_begins_later_is_scheduled_as_much_later(name: str) -> None:
+    subject, world = small(name)
+    here = subject.run(world)
+    later = replace(world.table, origin_us=world.table.origin_us + 12_345 * US_PER_S)
+    there = subject.run(other(world, table=later))
+    times = ["submit_s", "start_s", "finish_s"]
+    assert in_us(there.jobs, times, 12_345).equals(in_us(here.jobs, times, 0))
+    assert in_us(there.events, ["time_s"], 12_345).equals(in_us(here.events, ["time_s"], 0))
+
+
+@EVERY
+def test_servers_by_other_names_hold_the_same_jobs_at_the_same_times(name: str) -> None:
+    subject, world = small(name)
+    names = world.cluster.server_names
+    renamed = replace(world.cluster, server_names=(*names[1:], names[0]))
+    first, second = subject.run(world), subject.run(other(world, cluster=renamed))
+    assert second.jobs.equals(first.jobs)
+    change = dict(zip(names, renamed.server_names, strict=True))
+    was = first.events.with_columns(pl.col("server").cast(pl.String).replace(change))
+    assert second.events.with_columns(pl.col("server").cast(pl.String)).equals(was)

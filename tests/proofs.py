@@ -1,0 +1,28 @@
+"""Number of instances of a proof: few (`make test-quick`), some (`make test`) or all (`make test-all`)."""
+
+from __future__ import annotations
+
+import os
+
+PROOFS = "RAY_SIM_PROOFS"
+"""Environment variable: `few` (`make test-quick`), `some` (default) or `all` (`make test-all`)."""
+
+PER_COMMIT = 300
+QUICK_SHARE = 5
+"""`few` tries a fifth of `some`,"""
+QUICK_LEAST = 5
+"""and at least five."""
+
+
+def instances(whole: int, per_commit: int = PER_COMMIT) -> int:
+    """Number of random instances to try: `whole` in `make test-all`, else at most `per_commit`.
+
+    Fewer instances are the first of the whole, by fixed seeds.
+    """
+    size = os.environ.get(PROOFS, "some")
+    if size not in ("few", "some", "all"):
+        raise ValueError(f"{PROOFS}: must be few, some or all, got {size!r}")
+    if size == "all":
+        return whole
+    tried = min(whole, per_commit)
+    return tried if size == "some" else min(tried, max(QUICK_LEAST, tried // QUICK_SHARE))

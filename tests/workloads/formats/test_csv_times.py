@@ -1,0 +1,326 @@
+"""Dates in tables against Python's datetime, csv and zoneinfo."""
+
+from __future__ import annotations
+
+import csv
+import random
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import polars as pl
+import pytest
+
+from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
+from workloads.convert import ConversionReport, convert
+from workloads.formats.csv.times import form_problem, with_submissions
+from workloads.store import read_frame
+from workloads.trace_format import ConvertOptions
+
+Trace = Callable[..., Path]
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+RANGE_US = 128 * 365 * 86_400 * 10**6
+"""From 1971 to 2098; from 2100 on, polars knows no summer time."""
+
+# Polars warns on standard error of codes that are not what they seem.
+pytestmark = pytest.mark.filterwarnings("error")
+
+
+def random_time(rng: random.Random) -> datetime:
+    return datetime(1971, 1, 1) + timedelta(microseconds=rng.randrange(RANGE_US))
+
+
+def seconds(time: datetime) -> float:
+    return (time - EPOCH) // timedelta(microseconds=1) / 10**6
+
+
+def read(texts: Sequence[str], form: str | None = None, zone: str = "UTC") -> list[float | None]:
+    rows = with_submissions(pl.LazyFrame({"text": texts}, {"text": pl.String}), pl.col("text"), form, zone)
+    return rows.collect()["first_s"].to_list()
+
+
+def converted(trace: Trace, cells: list[str], mapping: str = "", rebase: bool = False) -> ConversionReport:
+    rows = "".join(f'"{cell}",60,1\n' for cell in cells)
+    path = trace(f"submit_s,duration_s,num_gpus\n{rows}")
+    file = path.with_name("map.yaml")
+    file.write_text(mapping)
+    options = ConvertOptions(mapping=file if mapping else None, rebase=rebase)
+    return convert("csv", [path], path.with_name("w.parquet"), options=options)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/Los_Angeles", "Asia/Kolkata"])
+def test_iso_dates_are_the_instants_that_python_reads(zone: str) -> None:
+    rng = random.Random(zone)
+    texts, expected = [], []
+    for _ in range(4_000):
+        time = random_time(rng)
+        digits = f"{time.microsecond:06}"[: rng.randint(0, 6)]
+        clock = rng.choice([f"{time:%H:%M:%S}" + (f".{digits}" if digits else ""), f"{time:%H:%M}"])
+        offset = rng.choice(["", "Z", "z", "+05:30", "-0800", "+14", "-12:45"])
+        text = f"{time:%Y-%m-%d}{rng.choice('Tt ')}{clock}{offset}"
+        known = datetime.fromisoformat(text.upper())
+        if known.tzinfo is None:
+            known = known.replace(tzinfo=ZoneInfo(zone))
+            if known.astimezone(UTC).astimezone(ZoneInfo(zone)).replace(tzinfo=None) != known.replace(
+                tzinfo=None
+            ):
+                continue  # an hour that the clocks skipped
+        texts.append(text)
+        expected.append(seconds(known.astimezone(UTC)))
+    assert read(texts, None, zone) == expected
+
+
+@pytest.mark.parametrize(
+    ("ours", "pythons"),
+    [
+        ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%d %H:%M:%S.%f"),
+        ("%Y-%m-%d %H:%M:%S.%6f", "%Y-%m-%d %H:%M:%S.%f"),
+        ("%d/%m/%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S"),
+        ("%b %d %Y %I:%M:%S %p", "%b %d %Y %I:%M:%S %p"),
+        ("%Y%m%d%H%M%S%.f", "%Y%m%d%H%M%S.%f"),
+        ("%Y-%m-%dT%H:%M:%S%.f%:z", "%Y-%m-%dT%H:%M:%S.%f%z"),
+        ("%Y-%m-%dT%H:%M:%S%#z", "%Y-%m-%dT%H:%M:%S%z"),
+        ("%F %T", "%Y-%m-%d %H:%M:%S"),
+        ("%s", "%Y-%m-%d"),
+    ],
+)
+def test_dates_of_a_stated_form_are_the_instants_that_python_reads(ours: str, pythons: str) -> None:
+    rng = random.Random(ours)
+    zones = [UTC, ZoneInfo("Asia/Kolkata"), ZoneInfo("America/Caracas")]
+    times = [random_time(rng).replace(tzinfo=rng.choice(zones)) for _ in range(500)]
+    texts = [f"{time:{pythons}}" for time in times]
+    known = [datetime.strptime(text, pythons) for text in texts]
+    expected = [seconds(time if time.tzinfo else time.replace(tzinfo=UTC)) for time in known]
+    if ours == "%s":
+        texts = [f"{time:.0f}" for time in expected]
+    assert read(texts, ours) == expected
+    assert form_problem(ours, None) is None
+
+
+def test_no_fraction_of_a_second_is_lost_or_moved(trace: Trace) -> None:
+    cells = [
+        "2017-10-09 03:00:00.9",
+        "2017-10-09 03:00:00.09",
+        "2017-10-09 03:00:00",
+        "2017-10-09 03:00:00.000001",
+    ]
+    expected = [0.0, 0.000001, 0.09, 0.9]
+    for mapping in ("", 'time_format: "%Y-%m-%d %H:%M:%S%.f"'):
+        frame = read_frame(converted(trace, cells, mapping, rebase=True).out)
+        assert frame["submit_s"].to_list() == pytest.approx(expected, abs=2.4e-7)  # a bit of 1.5e9 s
+
+
+def test_rows_of_one_column_may_be_written_in_all_of_these_ways(trace: Trace) -> None:
+    # All are 2017-10-09 10:00 UTC, but for the fractions of a second that tell them apart.
+    cells = [
+        *("2017-10-09T10:00:00.5Z", "2017-10-09 15:30:00.25+05:30", "2017-10-09T03:00:00,125", "1507543200"),
+        *("2017-10-09T02:00:00.0625-0800", "2017-10-09 10:00:00.1234567891 +00", "2017-10-09T03:00"),
+    ]
+    report = converted(trace, cells, "time_zone: America/Los_Angeles")
+    frame = read_frame(report.out).sort("trace_order")
+    shifts = [time - 1_507_543_200 for time in frame["submit_s"]]
+    assert shifts == [0.5, 0.25, 0.125, 0.0, 0.0625, 0.0]
+    assert report.rejected == {"invalid_submit_s": 1}  # ten digits are no fraction of a clock
+    assert report.notes["epoch_utc"] == "1970-01-01T00:00:00+00:00"
+    assert report.warnings == (
+        "submit_s: 5 rows have dates and 1 have numbers, which are taken as seconds since 1970 in UTC",
+    )
+
+
+def test_digits_beyond_microseconds_are_cut() -> None:
+    assert read(["1971-01-01T00:00:00.123456999"]) == [365 * 86_400 + 0.123456]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "2017-02-29",
+            "2017-10-09T24:00:00",
+            "2017-10-09T10:60",
+            "2017-10-09T10:00:60",
+            "2017-10-9",
+            "2017-10",
+        ),
+        *(
+            "2017-10-09T10:00:00+24:00",
+            "2017-10-09Z",
+            "20171009T100000Z",
+            "09.10.2017",
+            "2017-10-09T10",
+            "soon",
+        ),
+        *("2017-10-09T10:00:00 UTC", "٢٠١٧-10-09", "2017-10-09T10:00:00.", "T10:00"),
+    ],
+)
+def test_what_is_no_iso_date_is_rejected(trace: Trace, text: str) -> None:
+    report = converted(trace, [text, "2017-10-09T10:00:00Z"])
+    assert (report.kept, report.rejected) == (1, {"invalid_submit_s": 1})
+
+
+def test_the_double_hour_is_its_first_pass_and_the_skipped_one_is_rejected(trace: Trace) -> None:
+    cells = ["2017-11-05T01:30", "2017-11-05T01:30-08:00", "2017-03-12T02:30", "2017-03-12T02:30-08:00"]
+    report = converted(trace, cells, "time_zone: America/Los_Angeles")
+    zone = ZoneInfo("America/Los_Angeles")
+    twice = [datetime(2017, 11, 5, 1, 30, tzinfo=zone, fold=fold).timestamp() for fold in (0, 1)]
+    found = read_frame(report.out)["submit_s"].to_list()
+    assert found == [datetime(2017, 3, 12, 10, 30, tzinfo=UTC).timestamp(), *twice]
+    assert report.rejected == {"skipped_submit_s": 1}
+    assert report.notes["ambiguous_local_times"] == 1
+
+
+@pytest.mark.parametrize(
+    ("zone", "cells", "kept_s"),
+    [
+        # Berlin is an hour ahead of UTC: its 1970 begins 3,600 s before ours.
+        ("Europe/Berlin", ["1970-01-01", "1970-01-01T00:59:59.999999", "1970-01-01T01:00"], [0.0]),
+        ("UTC", ["1970-01-01T00:00+05:30", "1969-12-31T23:59:59.5", "1969-12-31T18:30-05:30"], [0.0]),
+        # Apia was 11 h behind: 1969-12-31 23:22:49 is 1970-01-01 10:22:49 in UTC.
+        ("Pacific/Apia", ["1969-12-31T23:22:49", "1969-12-31T12:59:59"], [37_369.0]),
+        # 2^32 s are 2106-02-07 06:28:16 in UTC.
+        ("UTC", ["2106-02-07T06:28:16.000001", "2106-02-07T08:28:16+02:00"], [2.0**32]),
+        ("UTC", ["9999-12-31T23:59-12:00", "0001-01-01T00:00+14", "1970-01-01T00:00:01"], [1.0]),
+    ],
+)
+def test_the_range_of_dates_is_judged_in_utc(
+    trace: Trace, zone: str, cells: list[str], kept_s: list[float]
+) -> None:
+    report = converted(trace, cells, f"time_zone: {zone}")
+    assert read_frame(report.out)["submit_s"].to_list() == kept_s
+    assert report.rejected == {"absurd_submit_s": len(cells) - len(kept_s)}
+
+
+def test_dates_of_a_zone_end_where_its_summer_time_is_not_known(trace: Trace) -> None:
+    # 2099-07-01 12:00 and 2100-07-01 12:00 are in summer time in Berlin, two hours ahead of UTC.
+    cells = [
+        "2099-07-01T12:00",
+        "2099-12-31T23:59:59",
+        "2100-01-01",
+        "2100-07-01T12:00",
+        "2100-07-01T12:00+02",
+    ]
+    report = converted(trace, cells, "time_zone: Europe/Berlin")
+    zone = ZoneInfo("Europe/Berlin")
+    expected = [
+        datetime(2099, 7, 1, 12, tzinfo=zone).timestamp(),
+        datetime(2099, 12, 31, 23, 59, 59, tzinfo=zone).timestamp(),
+        datetime(2100, 7, 1, 10, tzinfo=UTC).timestamp(),
+    ]
+    assert read_frame(report.out)["submit_s"].to_list() == expected
+    assert report.rejected == {"absurd_submit_s": 2}
+    assert converted(trace, cells).kept == 5  # in UTC there is no summer time
+
+
+@pytest.mark.parametrize(
+    ("form", "good", "bad"),
+    [
+        (
+            "%Y-%m-%d %H:%M:%S%Z",
+            ["2017-10-09 03:00:00PST", "2017-10-09 03:00:00Z"],
+            [
+                *("2017-10-09 03:00:00.75", "2017-10-09 03:00:00.75PST", "2017-10-09 03:00:00+05:30"),
+                *("2017-10-09 03:00:00UTC+05:30", "2017-10-09 03:00:00", "2017-10-09 03:00:00PST PST"),
+            ],
+        ),
+        ("%Y-%m-%d %H:%M%Z", ["2017-10-09 03:00PST"], ["2017-10-09 03:00:59", "2017-10-09 03:00:59PST"]),
+        (
+            "%Y-%m-%d %H:%M:%S %Z",
+            [f"2017-10-09 03:00:00 {name}" for name in ("PST", "America/New_York", "America/Port-au-Prince")],
+            [f"2017-10-09 03:00:00 {name}" for name in ("Etc/GMT+5", "-05", "UTC+05:30", "PST8PDT", "é")],
+        ),
+        ("%a %b %e %H:%M:%S %Z %Y", ["Mon Oct  9 03:00:00 PDT 2017"], ["Mon Oct  9 03:00:00 .75 2017"]),
+        ("%Z %b %d %Y %I:%M:%S %p", ["PDT Oct 09 2017 03:00:00 AM"], ["+07 Oct 09 2017 03:00:00 AM"]),
+        ("%Y-%m-%d %H:%M:%S 5%% %%Z", ["2017-10-09 03:00:00 5% %Z"], ["2017-10-09 03:00:00 5% PST"]),
+    ],
+)
+def test_only_the_name_of_a_zone_is_skipped(form: str, good: list[str], bad: list[str]) -> None:
+    known = datetime(2017, 10, 9, 3, tzinfo=UTC).timestamp()
+    assert form_problem(form, "UTC") is None
+    assert read([*good, *bad], form) == [known] * len(good) + [None] * len(bad)
+
+
+def test_a_zone_that_no_date_needs_is_a_warning(trace: Trace) -> None:
+    report = converted(trace, ["2017-10-09T10:00Z"], "time_zone: Europe/Berlin")
+    assert report.warnings == (
+        "time_zone Europe/Berlin: not used, as no kept row has a date without an offset",
+    )
+
+
+@pytest.mark.parametrize(
+    ("mapping", "told"),
+    [
+        (
+            'time_format: "%Y-%m-%d %H:%M:%S.%f"',
+            "time_format: %f is a count of nanoseconds, .* write %.f for",
+        ),
+        ('time_format: "%Y-%m-%d %H:%M:%S %Z"', "time_format: %Z skips the name of a zone"),
+        ('{time_format: "%F %T %Z %Z", time_zone: UTC}', "time_format: %Z is there more than once"),
+        ('{time_format: "%F %T%ZT", time_zone: UTC}', "time_format: '%F %T%ZT' writes .* reads no date"),
+        ('time_format: "%Y-%m-%d %H"', "time_format: .* is no form of dates .*both hour and minute"),
+        ('time_format: "%Q"', "time_format: '%Q' is no form of dates"),
+        ('time_format: "%H:%M"', "time_format: '%H:%M' writes .* reads no date out of that"),
+        ('time_format: ""', "time_format: '' writes"),
+        ('{time_format: "%s", time_zone: Europe/Berlin}', "time_zone: the dates carry their offset"),
+        ('{time_format: "%+", time_zone: Europe/Berlin}', "time_zone: the dates carry their offset"),
+        ("time_zone: Mars/Olympus", "time_zone: unknown zone 'Mars/Olympus'"),
+    ],
+)
+def test_a_form_that_loses_something_is_refused(trace: Trace, mapping: str, told: str) -> None:
+    with pytest.raises(InvalidInputError, match=told):
+        converted(trace, ["2017-10-09 03:00:00.9"], mapping)
+
+
+@pytest.mark.parametrize(
+    ("cell", "mapping", "told"),
+    [
+        ("03/02/2017 04:05", "", "neither a number nor an ISO 8601 date; say how dates are .* `time_format`"),
+        ("2017-10-09T10:00Z", 'time_format: "%d.%m.%Y"', "understood without `time_format`; leave that out"),
+        ("9.10.2017 10:00:00.9", 'time_format: "%d.%m.%Y %T"', "not of the time_format .* is %.f"),
+        ("1507543200000", "", "the most is 68719476736 s; say the file's unit under `units`"),
+        ("-1", "", "count from the first submission with --rebase"),
+        ("", "", "is blank in line 2 of trace.csv: give one value for all rows under `constants`"),
+    ],
+)
+def test_where_no_row_is_kept_the_error_shows_a_value_and_the_mend(
+    trace: Trace, tmp_path: Path, cell: str, mapping: str, told: str
+) -> None:
+    with pytest.raises(InvalidWorkloadError, match=told) as error:
+        converted(trace, [cell, cell], mapping)
+    shown = repr(cell) if cell else "blank"
+    assert f"submit_s is {shown} in line 2 of trace.csv" in str(error.value)
+    rejects = tmp_path / "w.parquet.rejects.parquet"
+    assert str(error.value).endswith(f"the rejected rows are in {rejects}")
+    assert pl.read_parquet(rejects)["text"].to_list() == [f'"{cell}",60,1'] * 2
+    assert not (tmp_path / "w.parquet").exists()
+
+
+def test_the_mend_names_the_users_own_column(trace: Trace) -> None:
+    path = trace("submit_s,Elapsed,num_gpus\n0,10 min,1\n1,3 min,1\n2,3,1,1\n")
+    mapping = path.with_name("map.yaml")
+    mapping.write_text("columns: {duration_s: Elapsed}")
+    told = r"duration_s \(column 'Elapsed'\) is '10 min' in line 2 of trace.csv: a number has a point"
+    with pytest.raises(InvalidWorkloadError, match=told):
+        convert("csv", [path], path.with_name("w.parquet"), options=ConvertOptions(mapping=mapping))
+
+
+def test_a_table_that_csv_and_datetime_read_is_read_alike(trace: Trace) -> None:
+    rng = random.Random(0)
+    cells = []
+    for _ in range(300):
+        time = random_time(rng)
+        cells.append(
+            rng.choice([time.isoformat(), f"{time.isoformat(sep=' ')}Z", "x", "", f"{time:%Y/%m/%d}"])
+        )
+    report = converted(trace, cells)
+    expected = []
+    with report.sources[0].open(newline="") as stream:
+        for row, line in enumerate(csv.DictReader(stream)):
+            try:
+                time = datetime.fromisoformat(line["submit_s"])
+            except ValueError:
+                continue
+            expected.append((str(row), seconds(time if time.tzinfo else time.replace(tzinfo=UTC))))
+    frame = read_frame(report.out).sort("trace_order")
+    assert frame.select("job_id", "submit_s").rows() == expected

@@ -1,0 +1,84 @@
+"""Files that unpack to more than they seem, and lines without end: refused in bounded memory, quickly."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from ray_sim.model.errors import InvalidWorkloadError
+from workloads.convert import convert
+from workloads.formats import packed
+from workloads.formats.packed import FREE_BYTES, MAX_LINE, MAX_RATIO, check_text
+
+HEADER = b"job_id,submit_s,duration_s,num_gpus\n"
+
+
+def gz_of(path: Path, part: bytes, times: int) -> Path:
+    """A gzip file of the header and many times a part, as members one after another."""
+    member = gzip.compress(part, mtime=0)
+    path.write_bytes(gzip.compress(HEADER, mtime=0) + member * times)
+    return path
+
+
+def test_a_line_of_gigabytes_is_refused_by_its_number(tmp_path: Path) -> None:
+    # 3 MB of gzip hold 3,000 MB of one line; it is refused after the first 16 of them.
+    bomb = gz_of(tmp_path / "bomb.csv.gz", b"x" * 2**20, 3000)
+    assert bomb.stat().st_size < 4e6
+    for name in ("csv", "philly-csv", "gpu-pods"):
+        with pytest.raises(InvalidWorkloadError, match=r"bomb.csv.gz: line 2 is longer than 16 MiB"):
+            convert(name, [bomb], tmp_path / "w.parquet")
+    events = tmp_path / "task_events-bomb.csv.gz"
+    bomb.rename(events)
+    with pytest.raises(InvalidWorkloadError, match=r"bomb.csv.gz: line 2 is longer than 16 MiB"):
+        convert("google-2011", [events], tmp_path / "w.parquet")
+
+
+def test_lines_count_from_one_wherever_they_are_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed, "MAX_LINE", 10)
+    path = tmp_path / "t.csv"
+    for size in (1, 2, 3, 7, 10):
+        monkeypatch.setattr(packed, "_PART_BYTES", size)
+        path.write_bytes(b"0123456789\n\n" * 3 + b"0123456789")
+        check_text(path, lines=True)
+        path.write_bytes(b"0123456789\n\n" * 3 + b"0123456789x\n")
+        with pytest.raises(InvalidWorkloadError, match="line 7 is longer"):
+            check_text(path, lines=True)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "zstd"])
+def test_what_unpacks_to_too_much_is_refused(
+    tmp_path: Path, codec: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # 2^17 times "1,2,3\n" are 768 KiB, which pack to a few hundred bytes; 64 KiB and 200 times that are free.
+    monkeypatch.setattr(packed, "FREE_BYTES", 2**16)
+    path = tmp_path / "t.csv.packed"
+    with pa.output_stream(path, compression=codec) as stream:
+        stream.write(b"1,2,3\n" * 2**17)
+    assert MAX_RATIO * path.stat().st_size < 2**17 * 6
+    with pytest.raises(InvalidWorkloadError, match=r"unpacks to more than .* 200 times as large"):
+        check_text(path, lines=True)
+    with pytest.raises(InvalidWorkloadError, match="unpacks to more than"):
+        check_text(path, lines=False)
+    monkeypatch.setattr(packed, "FREE_BYTES", FREE_BYTES)
+    check_text(path, lines=True)
+
+
+def test_a_trace_that_packs_as_traces_do_is_read(tmp_path: Path) -> None:
+    rows = b"".join(b"j%d,%d,%d,1\n" % (i, 7 * i, 60 + i % 977) for i in range(20_000))
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(gzip.compress(HEADER + rows, mtime=0))
+    assert 2 < len(rows) / path.stat().st_size < MAX_RATIO / 5
+    assert convert("csv", [path], tmp_path / "w.parquet").kept == 20_000
+
+
+def test_a_line_of_the_longest_length_is_a_record_like_others(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    content = io.BytesIO()
+    content.write(HEADER + b"a,0,1,1\n" + b"x" * MAX_LINE + b"\nb,1,1,1\n")
+    path.write_bytes(content.getvalue())
+    report = convert("csv", [path], tmp_path / "w.parquet")
+    assert (report.kept, report.rejected) == (2, {"wrong_field_count": 1})

@@ -1,0 +1,1 @@
+"""Trace formats, one folder each, and the text reader that they share."""

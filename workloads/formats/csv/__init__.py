@@ -1,0 +1,1 @@
+"""Delimited tables with a mapping of their columns (format csv)."""

@@ -1,0 +1,73 @@
+"""Advice to the user when every row of a table is rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from workloads.formats.csv.mapping import ColumnMapping
+from workloads.formats.csv.times import is_iso
+from workloads.formats.text import TextSource
+from workloads.schema import BY_NAME
+
+_MAPPING = "in a mapping file (--map)"
+
+SHOWN = 100
+"""Characters of a value."""
+
+_LINES = "fields are separated by commas, in a .tsv file by tabs, and as many as line 1 names"
+
+
+def advice_on(rows: pl.LazyFrame, sources: Sequence[TextSource], mapping: ColumnMapping) -> str:
+    """Describe the first row with the most common reject reason, and how to correct it.
+
+    Parameters
+    ----------
+    rows : `source`, `line` and `reason` of rows that are all rejected
+    """
+    of_reason = rows.group_by("reason").agg(pl.len(), pl.struct("source", "line").first().alias("first"))
+    found = of_reason.sort("len", "reason", descending=[True, False]).head(1).collect(engine="streaming")
+    if found.is_empty():
+        return ""
+    reason, place = found["reason"].item(), found["first"].item()
+    column = max((name for name in BY_NAME if reason.endswith(f"_{name}")), key=len, default="")
+    source = sources[place["source"]]
+    theirs = mapping.names(source).get(column)
+    if theirs not in source.header:
+        return _LINES
+    only = source.rows({"value": theirs}).filter(pl.col("line") == place["line"])
+    value = source.collect(only)["value"].item()
+    name = column if theirs == column else f"{column} (column '{theirs}')"
+    shown = "blank" if value is None else repr(value[:SHOWN])
+    where = f"line {place['line']} of {source.path.name}"
+    return f"{name} is {shown} in {where}: {_mend(reason, column, value, mapping)}"
+
+
+def _mend(reason: str, column: str, value: str | None, mapping: ColumnMapping) -> str:
+    fault = reason.removesuffix(f"_{column}")
+    if value is None:
+        return f"give one value for all rows under `constants`, or another column under `columns`, {_MAPPING}"
+    if fault == "invalid" and column == "submit_s":
+        return _mend_date(value, mapping)
+    if fault == "invalid":
+        return (
+            "a number has a point and no unit; if the column is another, name it under `columns` " + _MAPPING
+        )
+    if fault == "negative" and column == "submit_s":
+        return "count from the first submission with --rebase"
+    if fault == "absurd" and (unit := BY_NAME[column].unit):
+        return (
+            f"the most is {BY_NAME[column].maximum:.0f} {unit}; say the file's unit under `units` {_MAPPING}"
+        )
+    if fault == "no_entry":
+        return f"the table of derived.{column} has no entry for this row; add it"
+    return "correct the values, or name another column under `columns` " + _MAPPING
+
+
+def _mend_date(value: str, mapping: ColumnMapping) -> str:
+    if mapping.time_format is None:
+        return f"neither a number nor an ISO 8601 date; say how dates are written as `time_format` {_MAPPING}"
+    if is_iso(value):
+        return "this is an ISO 8601 date, which is understood without `time_format`; leave that out"
+    return f"not of the time_format '{mapping.time_format}'; correct that (a fraction of a second is %.f)"

@@ -1,0 +1,242 @@
+"""Conversion of any delimited table that has the schema's column names or a mapping to them.
+
+Times are kept as they are unless the user asks to rebase them; dates become seconds since 1970. A `.tsv`
+file is split at tabs, any other at commas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+import polars as pl
+from pydantic import JsonValue
+
+from ray_sim.model.errors import InvalidWorkloadError
+from ray_sim.model.units import MAX_TIME_S
+from workloads.checks import (
+    date_reason,
+    number,
+    number_reason,
+    reason,
+    text_reason,
+)
+from workloads.formats.csv.advice import advice_on
+from workloads.formats.csv.derived import part_of_name
+from workloads.formats.csv.mapping import ColumnMapping, read_mapping
+from workloads.formats.csv.times import with_submissions
+from workloads.formats.text import TextSource, open_text, read_rows, reject_frame
+from workloads.meter import Meter
+from workloads.rows import height, repeats
+from workloads.schema import COLUMNS, SCHEMA, Column
+from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
+
+REQUIRED = ("submit_s", "duration_s", "num_gpus")
+
+_ALWAYS = ("job_id", "trace_order", "vc")
+"""Columns that identify a row."""
+
+
+def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Meter) -> Parsed:
+    """Parse tables; without a column for them, job_id and trace_order are the row's number.
+
+    Raises
+    ------
+    InvalidInputError : the mapping file is wrong
+    InvalidWorkloadError : a file is missing, unreadable, or without a required column
+    """
+    sources = [
+        open_text(path, "\t" if path.name.removesuffix(".gz").endswith(".tsv") else ",") for path in paths
+    ]
+    mapping = ColumnMapping()
+    if options.mapping is not None:
+        mapping = read_mapping(options.mapping, sources)
+    for source in sources:
+        _require(source, mapping)
+    query = partial(_query, mapping=mapping, rebase=options.rebase)
+    rows = read_rows(sources, query, folder, meter).with_columns(
+        job_id=pl.coalesce("job_id", pl.col("row").cast(pl.String)),
+        trace_order=pl.coalesce("trace_order", "row"),
+    )
+    named = {name for source in sources for name in mapping.names(source)}
+    if "job_id" in named:
+        rows = _reject_repeats(rows, ["job_id"], "duplicate_job_id")
+    if "trace_order" in named:
+        rows = _reject_repeats(rows, ["vc", "trace_order"], "duplicate_trace_order")
+    jobs = rows.filter(pl.col("reason").is_null())
+    forms = _submission_forms(jobs)
+    notes = forms.notes(mapping)
+    if options.rebase:
+        jobs = jobs.with_columns(pl.col("submit_s") - forms.first_s)
+        notes |= forms.rebase_notes()
+    ignored = _ignored(sources, mapping)
+    return Parsed(
+        jobs=jobs,
+        rejects=reject_frame(sources, rows).lazy(),
+        read=height(rows),
+        options={"rebase": options.rebase, "mapping": mapping.model_dump(exclude_defaults=True)},
+        notes={**notes, "ignored_columns": list(ignored)},
+        warnings=(
+            *((f"ignored columns: {', '.join(ignored)}",) if ignored else ()),
+            *forms.warnings(mapping),
+        ),
+        advice="" if forms.jobs else advice_on(rows, sources, mapping),
+    )
+
+
+def _require(source: TextSource, mapping: ColumnMapping) -> None:
+    have = {*mapping.names(source), *mapping.constants}
+    if missing := [name for name in REQUIRED if name not in have]:
+        raise InvalidWorkloadError(
+            f"{source.path}: required columns missing: {', '.join(missing)};"
+            f" found: {', '.join(source.header)}; name theirs under `columns` in a mapping file (--map)"
+        )
+
+
+def _query(source: TextSource, mapping: ColumnMapping, rebase: bool) -> pl.LazyFrame:
+    """Our columns of one file, why a row is rejected, and how its submission is written."""
+    names = mapping.names(source)
+    rows = _texts(source, mapping)
+    no = pl.lit(value=False)
+    values: dict[str, pl.Expr] = {"dated": no, "local": no, "ambiguous": no}
+    reasons: list[pl.Expr] = []
+    for column in COLUMNS:
+        text, value = pl.col(_text(column.name)), pl.col(column.name)
+        if column.name not in names:
+            if column.name in mapping.constants or column.name in _ALWAYS:
+                values[column.name] = pl.lit(mapping.constants.get(column.name), dtype=column.dtype)
+        elif column.name == "submit_s" and column.name not in mapping.derived:
+            rows = with_submissions(rows, text, mapping.time_format, mapping.time_zone or "UTC")
+            read, why = _submission(mapping, _bounds(column, rebase), text)
+            values |= read
+            reasons.append(why)
+        elif column.is_number:
+            value_here = _number(mapping, column, text)
+            if rule := mapping.derived.get(column.name):
+                entry = rule.lookup.find([pl.col(_their_text(by)) for by in rule.lookup.by])
+                reasons.append(reason(pl.when(entry.is_null()).then(pl.lit("no_entry")), column.name))
+                value_here = rule.value(value_here, entry)
+            values[column.name] = value_here
+            reasons.append(number_reason(_bounds(column, rebase), text, value))
+        else:
+            values[column.name] = text
+            reasons.append(text_reason(column, text))
+    typed = [pl.col(name).cast(SCHEMA[name], strict=False) for name in values if name in SCHEMA]
+    # Two steps, or polars would compute a value again for each use.
+    valued = rows.with_columns(**values)
+    return valued.select("line", "dated", "local", "ambiguous", *typed, reason=pl.coalesce("fault", *reasons))
+
+
+def _texts(source: TextSource, mapping: ColumnMapping) -> pl.LazyFrame:
+    """Texts of our columns and of the columns used in lookups."""
+    used = mapping.used(source)
+    rows = source.rows({_their_text(name): name for name in source.header if name in used})
+    parts = {_their_text(name): part_of_name(form, source) for name, form in mapping.file_name.items()}
+    rows = rows.with_columns(pl.lit(part).alias(name) for name, part in parts.items())
+    ours = {_text(name): pl.col(_their_text(theirs)) for name, theirs in mapping.names(source).items()}
+    return rows.with_columns(**ours)
+
+
+def _their_text(name: str) -> str:
+    return f"their {name}"
+
+
+def _text(name: str) -> str:
+    """Name of the helper column that holds the text of one of our columns."""
+    return f"text of {name}"
+
+
+def _bounds(column: Column, rebase: bool) -> Column:
+    """Range allowed in the file: before rebasing, times may be negative."""
+    if column.name == "submit_s" and rebase:
+        return replace(column, minimum=-MAX_TIME_S / 2, maximum=MAX_TIME_S / 2)
+    return column
+
+
+def _number(mapping: ColumnMapping, column: Column, text: pl.Expr) -> pl.Expr:
+    multiplier, divisor = mapping.scale(column)
+    return number(text) * multiplier / divisor
+
+
+def _submission(mapping: ColumnMapping, bounds: Column, text: pl.Expr) -> tuple[dict[str, pl.Expr], pl.Expr]:
+    """The submission of each row, how it is written, and why the row is rejected; see `with_submissions`."""
+    naive, first, second = pl.col("naive"), pl.col("first_s"), pl.col("second_s")
+    dated = naive.is_not_null()
+    flags = {"dated": dated, "local": dated & pl.col("local"), "ambiguous": first != second}
+    why = date_reason(text, naive, first, pl.col("outside"))
+    if mapping.time_format is not None:
+        return {"submit_s": first, **flags}, why
+    seconds = _number(mapping, bounds, text)
+    why = pl.when(dated).then(why).otherwise(number_reason(bounds, text, seconds))
+    return {"submit_s": pl.when(dated).then(first).otherwise(seconds), **flags}, why
+
+
+def _reject_repeats(rows: pl.LazyFrame, keys: list[str], why: str) -> pl.LazyFrame:
+    """Give the reason ``why`` to rows whose keys repeat those of an earlier sound row."""
+    again = repeats(rows.filter(pl.col("reason").is_null()), keys)
+    if again.is_empty():
+        return rows
+    return rows.with_columns(
+        reason=pl.when(pl.col("row").is_in(again.implode())).then(pl.lit(why)).otherwise("reason")
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _SubmissionForms:
+    """Counts of the forms in which the kept jobs' submissions are written."""
+
+    jobs: int
+    dated: int
+    """Jobs whose submission is a date; the others have numbers."""
+    local: int
+    """Jobs whose submission is a date without a UTC offset."""
+    ambiguous: int
+    """Jobs submitted in an hour that the clocks showed twice."""
+    first_s: float
+    """Earliest submission; 0 without jobs."""
+
+    def notes(self, mapping: ColumnMapping) -> dict[str, JsonValue]:
+        if not self.dated:
+            return {}
+        return {
+            "epoch_utc": datetime.fromtimestamp(0, UTC).isoformat(),
+            "time_zone": mapping.time_zone or "UTC",
+            "ambiguous_local_times": self.ambiguous,
+            "ambiguous_local_times_read_as": "earliest",
+        }
+
+    def rebase_notes(self) -> dict[str, JsonValue]:
+        if not self.dated:
+            return {"rebased_by_s": self.first_s}
+        zero = datetime.fromtimestamp(self.first_s, UTC).isoformat()
+        return {"rebased_by_s": self.first_s, "epoch_utc": zero}
+
+    def warnings(self, mapping: ColumnMapping) -> Iterator[str]:
+        if 0 < self.dated < self.jobs:
+            yield (
+                f"submit_s: {self.dated:,} rows have dates and {self.jobs - self.dated:,} have numbers, which"
+                " are taken as seconds since 1970 in UTC"
+            )
+        if mapping.time_zone is not None and self.jobs and not self.local:
+            yield f"time_zone {mapping.time_zone}: not used, as no kept row has a date without an offset"
+
+
+def _submission_forms(jobs: pl.LazyFrame) -> _SubmissionForms:
+    counts = [pl.col(name).sum() for name in ("dated", "local", "ambiguous")]
+    facts = jobs.select(pl.len().alias("jobs"), *counts, first_s=pl.col("submit_s").min().fill_null(0))
+    return _SubmissionForms(**facts.collect(engine="streaming").row(0, named=True))
+
+
+def _ignored(sources: Sequence[TextSource], mapping: ColumnMapping) -> tuple[str, ...]:
+    """Columns of the files that are not read, in file order."""
+    unused: dict[str, None] = {}
+    for source in sources:
+        used = mapping.used(source)
+        unused |= dict.fromkeys(name for name in source.header if name not in used)
+    return tuple(unused)
+
+
+FORMAT = TraceFormat(name="csv", version="2", read=read, options=frozenset({"mapping", "rebase"}))

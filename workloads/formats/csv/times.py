@@ -1,0 +1,158 @@
+"""Parse submission times of a table: numbers, ISO 8601, or dates of a given form.
+
+A form is written in the codes of chrono's ``strftime``, which polars uses.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+import polars as pl
+
+from workloads.checks import instants
+
+_ISO = (
+    "^([0-9]{4}-[0-9]{2}-[0-9]{2})"
+    "(?:[Tt ]([0-9]{2}:[0-9]{2})(?::([0-5][0-9])(?:[.,]([0-9]{1,9}))?)?"
+    " ?([Zz]|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?)?)?$"
+)
+"""Date, hours and minutes, seconds, fraction, and offset from UTC: the extended form of ISO 8601."""
+
+_ISO_BEGIN = "^[0-9]{4}-"
+
+_WITH_OFFSET = ("%z", "%:z", "%#z", "%+")
+_INSTANT = (*_WITH_OFFSET, "%s")
+"""Codes that need no time zone."""
+
+_CODES = "write a date and a time with codes such as %Y-%m-%d %H:%M:%S%.f"
+
+_ZONE_NAME = "(?:[A-Za-z]+[/_-])*[A-Za-z]+"
+
+_ZONE_CODE = re.compile("(?<!%)((?:%%)*)%Z")
+"""%Z, and the percent signs before it that stand for themselves."""
+
+_PROBE = datetime(2001, 2, 3, 16, 5, 6, 789_123, tzinfo=UTC)
+
+
+def is_instant(form: str) -> bool:
+    """Whether dates of the form carry their offset from UTC, or count from 1970 in UTC."""
+    return any(code in form for code in _INSTANT)
+
+
+def is_iso(text: str) -> bool:
+    """Whether a text is an ISO 8601 date that is understood without a form."""
+    return _iso_dates(pl.Series([text])).struct.field("naive").item() is not None
+
+
+def form_problem(form: str, zone: str | None) -> str | None:
+    """Why a form of dates cannot be used, or None.
+
+    A form that reads no date out of the text that it writes reads none out of a table either.
+    """
+    if "%f" in form:
+        return (
+            "%f is a count of nanoseconds, so .9 would be read as 0.000000009 s; write %.f for a point and a"
+            " fraction, as in %S%.f, or %3f and %6f for 3 and 6 digits behind a point of your own"
+        )
+    zone_names = len(_ZONE_CODE.findall(form))
+    if zone_names and zone is None:
+        return "%Z skips the name of a zone; give the zone as time_zone, or offsets as %z"
+    if zone_names > 1:
+        return "%Z is there more than once; a date has one zone"
+    try:
+        text = pl.Series([_PROBE]).dt.to_string(form.replace("%#z", "%z"))  # %#z is for reading only
+        found = text.to_frame("text").select(**_of_form(pl.col("text"), form))["naive"].item()
+    except pl.exceptions.PolarsError as error:
+        return f"'{form}' is no form of dates ({str(error).splitlines()[0].rstrip('.')}); {_CODES}"
+    if found is None or found.year != _PROBE.year:
+        return (
+            f"'{form}' writes {_PROBE:%Y-%m-%d} as {text.item()!r}, and reads no date out of that; {_CODES}"
+        )
+    return None
+
+
+def with_submissions(rows: pl.LazyFrame, text: pl.Expr, form: str | None, zone: str) -> pl.LazyFrame:
+    """Read the dates among the texts of a column.
+
+    Parameters
+    ----------
+    text : stripped texts, null where blank
+    form : of all dates; None where they are ISO 8601
+    zone : of dates without an offset from UTC
+
+    Returns
+    -------
+    the rows and `naive` (the date as written, in UTC if it has an offset; null where the text is no date),
+    `local` (whether it has no offset), and `first_s`, `second_s` and `outside` of `checks.instants`
+    """
+    if form is None:
+        read = rows.with_columns(text.map_batches(_iso_dates, return_dtype=_DATE).struct.unnest())
+    else:
+        read = rows.with_columns(**_of_form(text, form))
+    return read.with_columns(**instants(pl.col("naive"), pl.col("local"), zone))
+
+
+def _of_form(text: pl.Expr, form: str) -> dict[str, pl.Expr]:
+    if zone_code := _ZONE_CODE.search(form):
+        text = _without_zone_name(text, form[zone_code.end() :])
+        form = _ZONE_CODE.sub(r"\1", form)
+    parsed = text.str.to_datetime(form, time_unit="us", strict=False)
+    has_offset = any(code in form for code in _WITH_OFFSET)
+    naive = parsed.dt.replace_time_zone(None) if has_offset else parsed
+    return {"naive": naive, "local": pl.lit(not is_instant(form))}
+
+
+def _without_zone_name(text: pl.Expr, rest: str) -> pl.Expr:
+    """The texts without the name of a zone; null where there is none.
+
+    chrono's %Z takes all up to the next blank, be it a fraction of a second or an offset from UTC.
+
+    Parameters
+    ----------
+    rest : of the form, behind %Z
+    """
+    words = len(pl.Series([_PROBE]).dt.to_string(rest).item().split())
+    parts = text.str.extract_groups(rf"^(.*?){_ZONE_NAME}((?:\s+\S+){{{words}}})$")
+    return pl.concat_str(parts.struct.field("1"), parts.struct.field("2"))
+
+
+_DATE = pl.Struct({"naive": pl.Datetime("us"), "local": pl.Boolean()})
+
+
+def _iso_dates(texts: pl.Series) -> pl.Series:
+    """`naive` and `local` of each text; most batches hold numbers only and take the fast path."""
+    if not texts.str.contains(_ISO_BEGIN).any():
+        return pl.Series([None], dtype=_DATE).new_from_index(0, len(texts))
+    return texts.to_frame("text").select(**_iso(pl.col("text"))).to_struct()
+
+
+def _iso(text: pl.Expr) -> dict[str, pl.Expr]:
+    date, minute, second, fraction, offset = (
+        text.str.extract_groups(_ISO).struct.field(str(group)) for group in range(1, 6)
+    )
+    canonical = pl.concat_str(
+        date,
+        pl.lit("T"),
+        minute.fill_null("00:00"),
+        pl.lit(":") + second.fill_null("00"),
+        pl.lit(".") + fraction.fill_null("0"),
+    )
+    digits = offset.str.replace(":", "", literal=True)
+    hours, minutes = (digits.str.slice(at, 2).cast(pl.Int64, strict=False).fill_null(0) for at in (1, 3))
+    sign = pl.when(digits.str.starts_with("-")).then(-1).otherwise(1)
+    ahead = pl.duration(minutes=sign * (60 * hours + minutes))
+    naive = canonical.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f", time_unit="us", strict=False)
+    return {
+        "naive": pl.when(offset.is_null()).then(naive).otherwise(naive - ahead),
+        "local": offset.is_null(),
+    }
+
+
+def is_time_zone(name: str) -> bool:
+    """Whether the zone is known."""
+    try:
+        pl.Series([0]).cast(pl.Datetime("us")).dt.replace_time_zone(name)
+    except pl.exceptions.PolarsError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""Philly trace of Microsoft (formats philly and philly-csv)."""

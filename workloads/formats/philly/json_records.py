@@ -1,0 +1,169 @@
+"""Reader of a JSON array of any length, plain or gzip; memory is bounded by the longest record.
+
+The standard library's parser reads one value after another from a window of text, which gives each record's
+raw text and number for the rejects. Numbers stay texts, so none is too long to read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple, TextIO
+
+from ray_sim.model.errors import InvalidWorkloadError
+from workloads.files import open_unpacked
+from workloads.formats.packed import check_text
+
+CHUNK = 2**20
+"""Characters read at a time."""
+
+MAX_RECORD = 2**26
+"""The longest record in characters; a longer one is a file of another kind."""
+
+_LONGEST_TOKEN = len("-Infinity")
+"""A fault this close to the window's end may be a truncated token."""
+
+_DECODER = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str, strict=False)
+_NOT_BLANK = re.compile(r"[^ \t\r\n]")
+
+
+class JsonRecord(NamedTuple):
+    """One element of the array."""
+
+    number: int
+    """Number of the record, from 1."""
+    text: str
+    """Text of the record in the file; bytes that are no UTF-8 become lone surrogates."""
+    value: object
+
+
+def is_array(path: Path) -> bool:
+    """Whether a file's first character, after blanks and a byte order mark, opens a JSON array.
+
+    Raises
+    ------
+    InvalidWorkloadError : see `read_records`
+    """
+    with _naming(path), open_unpacked(path) as stream:
+        return _Window(stream).peek() == "["
+
+
+def read_records(path: Path) -> Iterator[JsonRecord]:
+    """The elements of a file that holds one JSON array.
+
+    Raises
+    ------
+    InvalidWorkloadError : unreadable, truncated, no JSON array, or unpacking to too much; tells the line
+    """
+    check_text(path, lines=False)
+    with _naming(path), open_unpacked(path) as stream:
+        window = _Window(stream)
+        try:
+            yield from _elements(window)
+        except _TextError as fault:
+            raise InvalidWorkloadError(
+                f"{path}: line {window.line_of(fault.at)}: {fault}; fetch or write the file again"
+            ) from fault
+
+
+class _TextError(Exception):
+    """Fault of the text, and its character in the window."""
+
+    def __init__(self, what: str, at: int) -> None:
+        super().__init__(what)
+        self.at = at
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Convert exceptions of reading a file to an error that names the file."""
+    try:
+        yield
+    except (OSError, EOFError, zlib.error) as error:
+        raise InvalidWorkloadError(
+            f"{path}: cannot be read to its end ({error}); fetch the file again"
+        ) from error
+
+
+class _Window:
+    """Part of a text in memory; the unread rest begins at `at`."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.text = ""
+        self.at = 0
+        self._stream = stream
+        self._ended = False
+        self._lines_before = 0
+
+    def line_of(self, at: int) -> int:
+        """Line of a character of the window, from 1."""
+        return self._lines_before + self.text.count("\n", 0, at) + 1
+
+    def peek(self) -> str:
+        """The next character that is not blank, where `at` then stands; empty at the end."""
+        while True:
+            match = _NOT_BLANK.search(self.text, self.at)
+            self.at = match.start() if match else len(self.text)
+            if match or not self._more():
+                return match[0] if match else ""
+
+    def decode(self) -> tuple[object, str]:
+        """The next value and its text; `at` then stands behind it."""
+        self.peek()
+        while True:
+            try:
+                value, end = _DECODER.raw_decode(self.text, self.at)
+            except json.JSONDecodeError as error:
+                cut = error.msg.startswith("Unterminated string")
+                if not (cut or error.pos >= len(self.text) - _LONGEST_TOKEN) or not self._more():
+                    raise _TextError(f"no valid JSON ({error.msg})", error.pos) from error
+            except RecursionError as error:
+                raise _TextError("a record is nested too deeply", self.at) from error
+            else:
+                if end < len(self.text) or not self._more():  # a number may go on behind the window
+                    text, self.at = self.text[self.at : end], end
+                    return value, text
+
+    def _more(self) -> bool:
+        """Read at least as much as is unread, so a record of n characters is parsed O(log n) times."""
+        rest = self.text[self.at :]
+        if len(rest) > MAX_RECORD:
+            raise _TextError(f"a record is longer than {MAX_RECORD:,} characters", self.at)
+        chunk = self._stream.read(max(CHUNK, len(rest)))
+        if not chunk:
+            return False
+        self._lines_before += self.text.count("\n", 0, self.at)
+        self.text, self.at = rest + chunk, 0
+        return True
+
+
+def _elements(window: _Window) -> Iterator[JsonRecord]:
+    if window.peek() != "[":
+        raise _TextError("no JSON array of records", window.at)
+    window.at += 1
+    if window.peek() == "]":
+        window.at += 1
+    else:
+        yield from _filled(window)
+    if window.peek():
+        raise _TextError("text after the end of the array", window.at)
+
+
+def _filled(window: _Window) -> Iterator[JsonRecord]:
+    """The elements up to and including the closing bracket; at least one."""
+    number = 0
+    while True:
+        value, text = window.decode()
+        number += 1
+        yield JsonRecord(number, text, value)
+        following = window.peek()
+        if following not in (",", "]"):
+            what = f"found {following!r}" if following else "the file ends"
+            raise _TextError(f"after record {number} a comma or a bracket should follow, {what}", window.at)
+        window.at += 1
+        if following == "]":
+            return

@@ -1,0 +1,214 @@
+"""Conversion of Microsoft's Philly trace: the JSON ``cluster_job_log`` and the machine list.
+
+Jeon et al., Analysis of Large-Scale Multi-Tenant GPU Clusters for DNN Training Workloads, ATC 2019;
+https://github.com/msr-fiddle/philly-traces (CC-BY 4.0). The page docs/traces/philly.md says what is odd
+about the log and which rule answers to it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import polars as pl
+from pydantic import JsonValue
+
+from ray_sim.model.errors import InvalidWorkloadError
+from workloads.checks import RowError
+from workloads.formats.philly.csv import TIME_ZONE
+from workloads.formats.philly.job import LoggedJob, parse_job
+from workloads.formats.philly.json_records import JsonRecord, is_array, read_records
+from workloads.formats.philly.local_time import LocalClock
+from workloads.formats.philly.machine_list import MachineList, read_machines
+from workloads.formats.philly.run_times import RULES, LoggedRun
+from workloads.formats.text import TEXT_LIMIT
+from workloads.meter import Meter
+from workloads.rows import SpilledRows
+from workloads.trace_format import REJECT_SCHEMA, ConvertOptions, Parsed, RunTime, TraceFormat
+
+BATCH_ROWS = 2**14
+"""Rows held as Python objects before they become columns."""
+
+KEYS_SHOWN = 20
+"""Unknown keys that are named; a damaged log may have one per record."""
+
+_RUN_SCHEMA: dict[str, pl.DataType] = {
+    "job_id": pl.String(),
+    "trace_order": pl.Int64(),
+    "submit_s": pl.Float64(),
+    "user": pl.String(),
+    "vc": pl.String(),
+    "status": pl.String(),
+    "num_gpus": pl.Float64(),
+    "duration_s": pl.Float64(),
+    "attempts": pl.Int64(),
+    "wait_s": pl.Float64(),
+    "span_s": pl.Float64(),
+    "group_id": pl.String(),
+}
+
+
+def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Meter) -> Parsed:
+    """Parse job logs and machine lists, told apart by content.
+
+    Raises
+    ------
+    InvalidWorkloadError : a file is unreadable or neither of the two, or there is no job log
+    """
+    logs = [path for path in paths if is_array(path)]
+    if not logs:
+        raise InvalidWorkloadError(
+            f"{', '.join(map(str, paths))}: no JSON array of jobs; name the trace's cluster_job_log"
+        )
+    machines = read_machines([path for path in paths if path not in logs])
+    rule = options.run_time or RunTime.SPAN
+    log = _Log(rule, machines, folder)
+    for path in logs:
+        meter.begin(path)
+        for record in read_records(path):
+            log.add(path, record)
+            meter.add(len(record.text))
+    jobs = log.runs.scan()
+    zero_s = jobs.select(pl.col("submit_s").min().fill_null(0)).collect(engine="streaming").item()
+    return Parsed(
+        jobs=jobs.with_columns(pl.col("submit_s") - zero_s),
+        rejects=log.rejects.scan(),
+        read=log.read,
+        options={"run_time": str(rule)},
+        notes={
+            "epoch_utc": datetime.fromtimestamp(zero_s, UTC).isoformat(),
+            "time_zone": TIME_ZONE,
+            **log.notes(),
+        },
+        warnings=(*machines.warnings(), *log.warnings()),
+    )
+
+
+class _ColumnBuilder:
+    """Growing columns; only the last `BATCH_ROWS` rows are Python objects."""
+
+    def __init__(self, schema: dict[str, pl.DataType], rows: SpilledRows) -> None:
+        self._schema = schema
+        self._last: list[tuple[object, ...]] = []
+        self._rows = rows
+
+    def append(self, *row: object) -> None:
+        self._last.append(row)
+        if len(self._last) == BATCH_ROWS:
+            self._flush()
+
+    def scan(self) -> pl.LazyFrame:
+        self._flush()
+        return self._rows.scan()
+
+    def _flush(self) -> None:
+        self._rows.add(pl.DataFrame(self._last, self._schema, orient="row"))
+        self._last = []
+
+
+class _Log:
+    """Rows, rejects and counts of the job logs read so far."""
+
+    def __init__(self, rule: RunTime, machines: MachineList, folder: Path) -> None:
+        self.read = 0
+        self.runs = _ColumnBuilder(_RUN_SCHEMA, SpilledRows(folder, "runs"))
+        self.rejects = _ColumnBuilder(REJECT_SCHEMA, SpilledRows(folder, "rejects"))
+        self._rule = RULES[rule]
+        self._machines = machines
+        self._clock = LocalClock(ZoneInfo(TIME_ZONE))
+        self._names: set[str] = set()
+        """Ids of the jobs of which a record was kept."""
+        self._unknown_keys: dict[str, None] = {}
+        self._counts: Counter[str] = Counter()
+
+    def add(self, path: Path, record: JsonRecord) -> None:
+        """Keep or reject the rows of one record."""
+        try:
+            job = parse_job(record, self._clock)
+            again = job.job_id in self._names
+            kept = sum([self._add_run(path, record, job, run, again) for run in self._rule(job)])
+        except RowError as error:
+            self._reject(path, record, error)
+        else:
+            if kept:
+                self._names.add(job.job_id)
+                self._note(job)
+
+    def notes(self) -> dict[str, JsonValue]:
+        """Facts about the jobs kept."""
+        return {
+            "ambiguous_local_times": self._counts["ambiguous"],
+            "ambiguous_local_times_read_as": "earliest, or latest where the job's time before demands it",
+            "ambiguous_local_times_read_as_latest": self._counts["second_pass"],
+            "started_before_submission": self._counts["early"],
+            "attempts_without_start": self._counts["no_start"],
+            "attempts_without_end": self._counts["no_end"],
+            "jobs_listed_out_of_order": self._counts["reordered"],
+            "jobs_that_moved": self._counts["moved"],
+            "jobs_that_changed_size": self._counts["resized"],
+            "unknown_keys": len(self._unknown_keys),
+        }
+
+    def warnings(self) -> tuple[str, ...]:
+        """Warnings beyond the counts, one sentence each."""
+        if not self._unknown_keys:
+            return ()
+        names = [*self._unknown_keys][:KEYS_SHOWN]
+        more = ", ..." if len(self._unknown_keys) > KEYS_SHOWN else ""
+        return (f"ignored keys: {', '.join(names)}{more}",)
+
+    def _add_run(
+        self, path: Path, record: JsonRecord, job: LoggedJob, run: LoggedRun | RowError, again: bool
+    ) -> bool:
+        if isinstance(run, LoggedRun) and again:
+            run = RowError("duplicate_job_id")
+        if isinstance(run, RowError):
+            self._reject(path, record, run)
+            return False
+        wait_s = run.start_s - run.submit_s
+        self._counts["early"] += wait_s < 0
+        self.runs.append(
+            run.job_id,
+            self.read,
+            run.submit_s,
+            job.user,
+            job.vc,
+            run.status,
+            run.num_gpus,
+            run.duration_s,
+            run.attempts,
+            wait_s if wait_s >= 0 else None,
+            run.end_s - run.start_s,
+            run.group_id,
+        )
+        self.read += 1
+        return True
+
+    def _reject(self, path: Path, record: JsonRecord, error: RowError) -> None:
+        text = record.text[:TEXT_LIMIT].encode(errors="backslashreplace").decode()
+        self.rejects.append(path.name, record.number, str(error), text[:TEXT_LIMIT])
+        self.read += 1
+
+    def _note(self, job: LoggedJob) -> None:
+        first, *others = job.attempts
+        counts = self._counts
+        counts["ambiguous"] += job.ambiguous
+        counts["second_pass"] += job.second_pass
+        counts["reordered"] += job.reordered
+        for attempt in job.attempts:
+            counts["no_start"] += isinstance(attempt.start_s, str)
+            counts["no_end"] += isinstance(attempt.end_s, str)
+        if others:
+            known = [attempt for attempt in others if attempt.gpus and first.gpus]
+            counts["moved"] += any(attempt.gpus.keys() != first.gpus.keys() for attempt in known)
+            sized = [attempt for attempt in others if attempt.num_gpus is not None]
+            counts["resized"] += any(attempt.num_gpus != first.num_gpus for attempt in sized)
+        for key in job.unknown_keys:
+            self._unknown_keys[key] = None
+        self._machines.check(job)
+
+
+FORMAT = TraceFormat(name="philly", version="2", read=read, options=frozenset({"run_time"}))

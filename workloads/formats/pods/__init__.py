@@ -1,0 +1,1 @@
+"""Lists of Kubernetes pods and nodes (format gpu-pods)."""

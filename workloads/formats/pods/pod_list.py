@@ -1,0 +1,152 @@
+"""Conversion of lists of Kubernetes pods, with whole GPUs or a share of one, and of their nodes.
+
+The form of cluster-trace-gpu-v2023, https://github.com/alibaba/clusterdata: Q. Weng et al., Beware of
+Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent, USENIX ATC 2023. The page
+docs/traces/gpu-pods.md says what is odd about it and which rule answers to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+
+from ray_sim.model.errors import InvalidWorkloadError
+from ray_sim.model.units import MAX_TIME_S
+from workloads.checks import number, number_reason
+from workloads.column import MAX_COUNT, MAX_GIB, Column
+from workloads.formats.pods.node_list import NodeList, is_node_list, read_nodes
+from workloads.formats.text import TextSource, open_text, read_rows, reject_frame
+from workloads.meter import Meter
+from workloads.rows import height, repeats
+from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
+
+MILLI = 1000
+"""Thousandths in a GPU or a core."""
+
+
+def _column(name: str, maximum: int, null: str | None = None, whole: bool = False) -> Column:
+    dtype = pl.Int64() if whole else pl.Float64()
+    return Column(name, dtype, "", null=null, minimum=0, maximum=maximum)
+
+
+NUMBERS = {
+    "creation_time": _column("submit_s", MAX_TIME_S),
+    "scheduled_time": _column("start", MAX_TIME_S, null="never started"),
+    "deletion_time": _column("end", MAX_TIME_S),
+    "num_gpu": _column("num_gpus", MAX_COUNT, whole=True),
+    "gpu_milli": _column("gpu_milli", MILLI, null="no GPU"),
+    "cpu_milli": _column("cpu_per_task", MAX_COUNT * MILLI, null="0"),
+    "memory_mib": _column("memory_gib_per_task", MAX_GIB * 1024, null="0"),
+}
+"""Allowed values of each number of the list, under the names used in reject reasons."""
+
+HEADER = ("name", "pod_phase", *NUMBERS)
+OPTIONAL = ("gpu_spec", "qos")
+
+
+def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Meter) -> Parsed:
+    """Parse pod lists and node lists, told apart by their columns.
+
+    Raises
+    ------
+    InvalidWorkloadError : a file is missing, unreadable, or neither of the two, or there is no pod list
+    """
+    sources = [open_text(path, ",") for path in paths]
+    node_lists = [source for source in sources if is_node_list(source)]
+    pods = [source for source in sources if source not in node_lists]
+    for source in pods:
+        source.require(HEADER)
+    if not pods:
+        names = ", ".join(str(path) for path in paths)
+        raise InvalidWorkloadError(f"{names}: no list of pods; name one with the columns {', '.join(HEADER)}")
+    nodes = read_nodes(node_lists) if node_lists else None
+    if options.cluster and nodes is None:
+        raise InvalidWorkloadError("no list of nodes given, so there is no cluster to write; name it too")
+    rows = _without_repeats(read_rows(pods, _query, folder, meter))
+    kept = rows.filter(pl.col("reason").is_null())
+    counts = kept.select(
+        started_before_creation=(pl.col("wait_s") < 0).sum(),
+        running_with_a_deletion_time=(pl.col("status") == "Running").sum(),
+        pods_with_a_share_of_a_gpu=(pl.col("num_gpus") % 1 > 0).sum(),
+        pods_that_ask_for_gpu_models=pl.col("gpu_spec").is_not_null().sum(),
+    )
+    notes = counts.collect(engine="streaming").row(0, named=True)
+    return Parsed(
+        jobs=kept.with_columns(wait_s=pl.when(pl.col("wait_s") >= 0).then("wait_s")),
+        rejects=reject_frame(pods, rows).lazy(),
+        read=height(rows),
+        notes={name: int(count) for name, count in notes.items()},
+        warnings=_warnings(pods, nodes),
+        cluster=nodes.cluster if nodes and options.cluster else None,
+    )
+
+
+def _query(source: TextSource) -> pl.LazyFrame:
+    """Columns of the schema for one file, and why a row is rejected."""
+    found = [name for name in (*HEADER, *OPTIONAL) if name in source.header]
+    texts = source.rows({_text(name): name for name in found})
+    # A separate step, or polars would compute a value again for each use.
+    valued = texts.with_columns(number(pl.col(_text(name))).alias(name) for name in NUMBERS)
+    created, started, ended = (pl.col(f"{what}_time") for what in ("creation", "scheduled", "deletion"))
+    return valued.select(
+        "line",
+        job_id=_text("name"),
+        submit_s=created,
+        wait_s=started - created,
+        duration_s=ended - started,
+        status=_text("pod_phase"),
+        num_gpus=pl.when(pl.col("num_gpu") > 0)
+        .then(pl.col("num_gpu") * pl.col("gpu_milli") / MILLI)
+        .otherwise(0.0),
+        num_tasks=pl.lit(1, pl.Int64),
+        attempts=pl.lit(1, pl.Int64),
+        cpu_per_task=pl.col("cpu_milli") / MILLI,
+        memory_gib_per_task=pl.col("memory_mib") / 1024,
+        gpu_spec=_text("gpu_spec") if "gpu_spec" in found else pl.lit(None, pl.String),
+        reason=pl.coalesce("fault", *_reasons()),
+    )
+
+
+def _text(name: str) -> str:
+    """Name of the helper column that holds the text of one column of the list."""
+    return f"text of {name}"
+
+
+def _reasons() -> list[pl.Expr]:
+    """Why a row is rejected, first reason first."""
+    started, ended = pl.col("scheduled_time"), pl.col("deletion_time")
+    gpus, share = pl.col("num_gpu"), pl.col("gpu_milli")
+    # Only a pod with one GPU can have a share; several GPUs are whole.
+    not_a_share = (share == 0) | ((gpus > 1) & (share != MILLI))
+    unscheduled = pl.col(_text("scheduled_time")).is_null()
+    wrong = {
+        name: number_reason(column, pl.col(_text(name)), pl.col(name)) for name, column in NUMBERS.items()
+    }
+    end = wrong.pop("deletion_time")
+    return [
+        pl.when(pl.col(_text("name")).is_null()).then(pl.lit("missing_job_id")),
+        *wrong.values(),
+        pl.when((gpus > 0) & share.is_null()).then(pl.lit("missing_gpu_milli")),
+        pl.when((gpus > 0) & not_a_share).then(pl.lit("invalid_gpu_milli")),
+        pl.when(unscheduled).then(pl.lit("never_started")),
+        end,
+        pl.when(ended < started).then(pl.lit("negative_duration_s")),
+    ]
+
+
+def _without_repeats(rows: pl.LazyFrame) -> pl.LazyFrame:
+    rows = rows.with_columns(trace_order="row")  # over all files
+    again = repeats(rows.filter(pl.col("reason").is_null()), ["job_id"])
+    why = pl.when(pl.col("row").is_in(again.implode())).then(pl.lit("duplicate_job_id"))
+    return rows.with_columns(reason=pl.coalesce("reason", why))
+
+
+def _warnings(pods: Sequence[TextSource], nodes: NodeList | None) -> tuple[str, ...]:
+    ignored = {name for source in pods for name in source.header} - {*HEADER, *OPTIONAL}
+    found = [f"ignored columns: {', '.join(sorted(ignored))}"] if ignored else []
+    return (*found, *(nodes.warnings if nodes else ()))
+
+
+FORMAT = TraceFormat(name="gpu-pods", version="1", read=read, options=frozenset({"cluster"}))

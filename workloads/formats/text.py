@@ -1,0 +1,237 @@
+"""Lazy reader of delimited text, plain or gzip, with one record per line and a check of each line.
+
+No record spans lines, so line numbers and raw text are exact. Quotes follow RFC 4180 within
+the line.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import polars as pl
+
+from ray_sim.model.errors import InvalidWorkloadError
+from workloads.files import require_file, text_bytes
+from workloads.formats.packed import check_text
+from workloads.meter import Meter
+from workloads.rows import GROUP_ROWS, height
+from workloads.trace_format import REJECT_SCHEMA
+
+TEXT_LIMIT = 500
+"""Characters of a rejected line that are kept."""
+
+HELD_BYTES = 2**26
+"""Bytes of text up to which rows are kept in memory."""
+
+FIRST_LINE = 2
+"""Number of the first line after the header."""
+
+_FIELDS = pl.List(pl.String())
+
+BLANKS = " \t\r"
+"""White space that is stripped around a field."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextSource:
+    """A delimited text file with a header line."""
+
+    path: Path
+    delimiter: str
+    header: tuple[str, ...]
+    meter: Meter | None = None
+    """Counts the lines that `rows` reads."""
+
+    def require(self, columns: Sequence[str]) -> None:
+        """Raise unless the header has all of ``columns``."""
+        if missing := [name for name in columns if name not in self.header]:
+            raise InvalidWorkloadError(
+                f"{self.path}: required columns missing: {', '.join(missing)};"
+                f" found: {', '.join(self.header)}; check the format and the file"
+            )
+
+    def rows(self, names: Mapping[str, str]) -> pl.LazyFrame:
+        """The records, lazily.
+
+        Parameters
+        ----------
+        names : header name of each wanted column
+
+        Returns
+        -------
+        columns `line` (from 1), `fault` (why the line is no record, or null), and the wanted ones as
+        stripped text, null where blank
+        """
+        split = pl.col("text").map_batches(
+            partial(_split_lines, delimiter=self.delimiter, meter=self.meter),
+            return_dtype=_FIELDS,
+            is_elementwise=True,
+        )
+        blank = ~pl.col("text").str.contains(f'[^{BLANKS}"{self.delimiter}]')
+        fault = (
+            pl.when(blank)
+            .then(pl.lit("empty_row"))
+            .when(pl.col("fields").is_null())
+            .then(pl.lit("malformed_quotes"))
+            .when(pl.col("fields").list.len() != len(self.header))
+            .then(pl.lit("wrong_field_count"))
+        )
+        wanted = {
+            name: pl.col("fields").list.get(self.header.index(theirs), null_on_oob=True)
+            for name, theirs in names.items()
+        }
+        filled = [pl.when(pl.col(name) != "").then(pl.col(name)).alias(name) for name in names]
+        return (
+            self._lines()
+            .with_columns(fields=split)
+            .select("line", fault=fault, **wanted)
+            .with_columns(filled)
+        )
+
+    def collect(self, lazy: pl.LazyFrame) -> pl.DataFrame:
+        """Run a query on this file, in batches.
+
+        Raises
+        ------
+        InvalidWorkloadError : not UTF-8, or a truncated or damaged gzip file
+        """
+        return collect_text(self.path, lazy)
+
+    def spill(self, lazy: pl.LazyFrame, path: Path) -> pl.LazyFrame:
+        """Run a query on this file, in batches, into another; see `collect`."""
+        with _naming(self.path, f"; or {path.parent} is full: name a folder with more room in TMPDIR"):
+            lazy.sink_parquet(path, compression="lz4", row_group_size=GROUP_ROWS)
+        return pl.scan_parquet(path, glob=False)
+
+    def texts(self, lines: pl.Series) -> pl.DataFrame:
+        """Columns `line` and `text` (cut at `TEXT_LIMIT`) of the given lines."""
+        chosen = self._lines().filter(pl.col("line").is_in(lines.implode()))
+        return self.collect(chosen.with_columns(pl.col("text").str.slice(0, TEXT_LIMIT)))
+
+    def _lines(self) -> pl.LazyFrame:
+        lines = pl.scan_lines(self.path, name="text", row_index_name="line", row_index_offset=1, glob=False)
+        return lines.slice(1).with_columns(pl.col("line").cast(pl.Int64))
+
+
+def open_text(path: Path, delimiter: str) -> TextSource:
+    """Read the header of a delimited text file, plain or gzip.
+
+    Raises
+    ------
+    InvalidWorkloadError : missing, empty, unreadable, unpacking to too much, a line that is too long, lines
+        that end with CR alone, or a header with repeated names
+    """
+    require_file(path)
+    check_text(path, lines=True)
+    first = collect_text(path, pl.scan_lines(path, name="text", n_rows=1, glob=False))["text"]
+    if first.str.contains("\r[^\r]").any():
+        raise InvalidWorkloadError(f"{path}: its lines end with CR alone; save it with line ends LF or CR LF")
+    fields = _split_lines(first.str.strip_prefix("\ufeff"), delimiter=delimiter).to_list()
+    if not fields or fields[0] is None:
+        raise InvalidWorkloadError(f"{path}: line 1 is no header of column names; check the file")
+    header = tuple(name.strip() for name in fields[0])
+    if repeated := named_twice(header):
+        raise InvalidWorkloadError(f"{path}: columns named twice in line 1: {', '.join(map(repr, repeated))}")
+    return TextSource(path, delimiter, header)
+
+
+def named_twice(header: Sequence[str]) -> list[str]:
+    """Names that occur more than once, sorted."""
+    return sorted(name for name, count in Counter(header).items() if count > 1)
+
+
+def read_rows(
+    sources: Sequence[TextSource], query: Callable[[TextSource], pl.LazyFrame], folder: Path, meter: Meter
+) -> pl.LazyFrame:
+    """Rows of several files in order; rows of large files are stored in ``folder``.
+
+    Parameters
+    ----------
+    query : builds the query of one file, with a column `line`; columns that a file lacks are null
+
+    Returns
+    -------
+    the query's columns, `source` (index of the file) and `row` (from 0 over all files)
+    """
+    held = text_bytes(source.path for source in sources) <= HELD_BYTES
+    parts: list[pl.LazyFrame] = []
+    before = 0
+    for index, source in enumerate(sources):
+        place = {"source": pl.lit(index, pl.Int64), "row": pl.col("line") - FIRST_LINE + before}
+        meter.begin(source.path)
+        rows = query(replace(source, meter=meter)).with_columns(**place)
+        part = source.collect(rows).lazy() if held else source.spill(rows, folder / f"{index}.parquet")
+        before += height(part)
+        parts.append(part)
+    return pl.concat(parts, how="diagonal")
+
+
+def reject_frame(sources: Sequence[TextSource], rows: pl.LazyFrame) -> pl.DataFrame:
+    """Rows (`source`, `line`, `reason`) that have a reason, joined with their text, as `REJECT_SCHEMA`."""
+    faulty = rows.filter(pl.col("reason").is_not_null()).select("source", "line", "reason")
+    rejected = faulty.collect(engine="streaming")
+    frames = [pl.DataFrame(schema=REJECT_SCHEMA)]
+    for index, source in enumerate(sources):
+        here = rejected.filter(pl.col("source") == index)
+        if not here.is_empty():
+            named = here.with_columns(source=pl.lit(source.path.name))
+            frames.append(
+                named.join(source.texts(here["line"]), on="line").select(*REJECT_SCHEMA).sort("line")
+            )
+    return pl.concat(frames)
+
+
+def collect_text(path: Path, lazy: pl.LazyFrame) -> pl.DataFrame:
+    """Run a query on a text file, in batches.
+
+    Raises
+    ------
+    InvalidWorkloadError : not UTF-8, or a truncated or damaged gzip file
+    """
+    with _naming(path):
+        return lazy.collect(engine="streaming")
+
+
+@contextmanager
+def _naming(path: Path, advice: str = "") -> Iterator[None]:
+    """Convert exceptions of reading a file to an error that names the file."""
+    try:
+        yield
+    except (pl.exceptions.PolarsError, OSError) as error:
+        detail = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InvalidWorkloadError(
+            f"{path}: cannot be read as UTF-8 text, plain or gzip ({detail}); fetch or write the file again"
+            f"{advice}"
+        ) from error
+
+
+def _split_lines(lines: pl.Series, delimiter: str, meter: Meter | None = None) -> pl.Series:
+    """Stripped fields of each line; null where its quotes do not close.
+
+    Most batches have no quotes and no blanks and take the fast path.
+    """
+    if meter is not None:
+        meter.add(int(lines.str.len_bytes().sum()))
+    fields = lines.str.split(delimiter)
+    quoted = lines.str.contains('"', literal=True)
+    if quoted.any():
+        slow = [_split_quoted(line, delimiter) for line in lines.filter(quoted)]
+        places = pl.concat([(~quoted).arg_true(), quoted.arg_true()])
+        parts = pl.concat([fields.filter(~quoted), pl.Series(slow, dtype=_FIELDS)])
+        fields = parts.gather(places.arg_sort())
+    if lines.str.contains(f"[{BLANKS}]").any():
+        fields = fields.list.eval(pl.element().str.strip_chars(BLANKS))
+    return fields
+
+
+def _split_quoted(line: str, delimiter: str) -> list[str] | None:
+    try:
+        return next(csv.reader([line], delimiter=delimiter, strict=True))
+    except csv.Error:
+        return None

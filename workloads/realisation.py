@@ -1,0 +1,251 @@
+"""Realisation of a workload: selects the jobs that a run replays and sets their submission times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import polars as pl
+
+from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
+from ray_sim.model.streams import Streams
+from ray_sim.model.units import MAX_TIME_S
+from workloads.schema import SCHEMA, SORT_KEY
+from workloads.status import WORDS, Ending, endings
+
+DAY_S = 86_400
+
+UnsuccessfulRule = Literal["keep", "drop"]
+"""Jobs that failed or were killed in the trace: replay the run time that they had, or leave them out."""
+
+STATUSES_NAMED = 20
+"""Statuses of unknown meaning that are named; the jobs of others are counted together."""
+
+ResampleRule = Literal["days"]
+
+
+LEAST_LOAD_SCALE, MOST_LOAD_SCALE = 1e-6, 1e6
+"""Range of the factor on the arrival rate; beyond it all jobs arrive at one instant or centuries apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Instants from `from_s` until before `to_s`, in the workload's own time."""
+
+    from_s: float
+    to_s: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.from_s < self.to_s <= MAX_TIME_S:
+            raise InvalidInputError(
+                f"window: FROM must be at least 0 and below TO, in seconds, got {self.from_s:g} {self.to_s:g}"
+            )
+
+    def holds(self, time_s: pl.Expr) -> pl.Expr:
+        """Whether each instant is in the window."""
+        return time_s.is_between(self.from_s, self.to_s, closed="left")
+
+
+@dataclass(frozen=True, slots=True)
+class Realisation:
+    """Changes made to a workload before it is replayed; they apply in the order of the fields."""
+
+    unsuccessful: UnsuccessfulRule = "keep"
+    window: Window | None = None
+    resample: ResampleRule | None = None
+    """``days``: see `resample_days`."""
+    load_scale: float = 1.0
+    """See `scale_load`."""
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether every job of the workload is replayed."""
+        return self.unsuccessful == "keep" and self.window is None and self.resample is None
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Counts of the jobs read, left out and replayed. Without resampling, replayed = read - left out."""
+
+    read: int
+    unsuccessful: int
+    """Jobs left out because they failed or were killed in the trace."""
+    outside_window: int
+    """Jobs left out because they were not submitted in the window."""
+    replayed: int
+    unknown_status: int
+    """Jobs that the rule ``drop`` keeps because their status does not say how they ended; 0 with ``keep``."""
+    infeasible: int = 0
+    """Jobs left out because their demand fits on no reference server of their training profile."""
+    unknown_statuses: dict[str, int] = field(default_factory=dict)
+    """Jobs of unknown status by status, the `STATUSES_NAMED` most common; '' means no status."""
+
+    def rows(self) -> list[tuple[str, int]]:
+        """Label and number of the jobs left out and of unknown status, for tables."""
+        labels = {
+            "left out, unsuccessful": self.unsuccessful,
+            "left out, outside the window": self.outside_window,
+            "left out, infeasible": self.infeasible,
+            "kept, of unknown status": self.unknown_status,
+        }
+        kept = {
+            f"  status {status!r}" if status else "  without a status": count
+            for status, count in self.unknown_statuses.items()
+        }
+        hidden = self.unknown_status - sum(kept.values())
+        return [(label, count) for label, count in (labels | kept | {"  others": hidden}).items() if count]
+
+
+def realise(frame: pl.DataFrame, realisation: Realisation, seed: int) -> tuple[pl.DataFrame, Tally]:
+    """The jobs to replay, with the columns of `SCHEMA`, and the counts of jobs left out.
+
+    Only resampling uses the seed.
+
+    Parameters
+    ----------
+    frame : columns of `SCHEMA`, assumed sound, in any order
+
+    Raises
+    ------
+    InvalidWorkloadError : no job is left, or the workload does not say how its jobs ended
+    InvalidInputError : the load's scale is out of range
+    """
+    jobs, unknown = frame, pl.Series(dtype=pl.String)
+    if realisation.unsuccessful == "drop":
+        jobs = drop_unsuccessful(jobs)
+        unknown = jobs.filter(endings(pl.col("status")).is_null())["status"]
+    successful = jobs.height
+    if realisation.window is not None:
+        jobs = cut_window(jobs, realisation.window)
+    inside = jobs.height
+    if realisation.resample is not None:
+        jobs = resample_days(jobs, seed)
+    if realisation.load_scale != 1:
+        jobs = scale_load(jobs, realisation.load_scale)
+    tally = Tally(
+        read=frame.height,
+        unsuccessful=frame.height - successful,
+        outside_window=successful - inside,
+        replayed=jobs.height,
+        unknown_status=len(unknown),
+        unknown_statuses=_most_common(unknown),
+    )
+    return jobs, tally
+
+
+def drop_unsuccessful(frame: pl.DataFrame) -> pl.DataFrame:
+    """Drop the jobs that failed or were killed in the trace; keep those of unknown status.
+
+    Raises
+    ------
+    InvalidWorkloadError : no job has a status that we know, or none was successful
+    """
+    ending = frame.select(endings(pl.col("status"))).to_series()
+    if ending.null_count() == frame.height:
+        words = frame["status"].drop_nulls().unique().sort().head(5).to_list()
+        found = f"only {', '.join(map(repr, words))}" if words else "none"
+        raise InvalidWorkloadError(
+            f"unsuccessful jobs cannot be dropped: of {frame.height:,} jobs, none has a status that says"
+            f" how it ended (found: {found}); keep them, or convert a trace that tells. Words that are"
+            f" understood: {', '.join(word for known in WORDS.values() for word in known)}"
+        )
+    jobs = frame.filter(~ending.is_in([Ending.FAILED, Ending.KILLED]).fill_null(value=False))
+    if jobs.is_empty():
+        raise InvalidWorkloadError(
+            f"every job (of {frame.height:,}) failed or was killed; keep such jobs, or use another trace"
+        )
+    return jobs
+
+
+def _most_common(status: pl.Series) -> dict[str, int]:
+    counts = status.fill_null("").alias("status").value_counts(name="jobs")
+    return dict(counts.sort("jobs", "status", descending=[True, False]).head(STATUSES_NAMED).iter_rows())
+
+
+def cut_window(frame: pl.DataFrame, window: Window) -> pl.DataFrame:
+    """The jobs submitted in the window, at the times they have.
+
+    Raises
+    ------
+    InvalidWorkloadError : there are none
+    """
+    jobs = frame.filter(window.holds(pl.col("submit_s")))
+    if jobs.is_empty():
+        submit_s = frame["submit_s"].to_numpy()
+        raise InvalidWorkloadError(
+            f"window: no job is submitted from {window.from_s:.15g} to {window.to_s:.15g} s;"
+            f" the workload's come from {submit_s.min():.15g} to {submit_s.max():.15g} s"
+        )
+    return jobs
+
+
+def resample_days(frame: pl.DataFrame, seed: int) -> pl.DataFrame:
+    """Day-block bootstrap: as many days as the workload spans, drawn from its days with replacement.
+
+    A day is 86,400 s from submit_s 0, empty days included; day k of the result holds the jobs of one
+    drawn day at their time of day. Names get the suffix ``@k`` (so do the groups, which do not
+    reach from one day into another), and trace_order is numbered anew.
+
+    Parameters
+    ----------
+    frame : columns of `SCHEMA`, assumed sound, in any order
+
+    Returns
+    -------
+    columns of `SCHEMA`, in order, first day 0
+
+    Raises
+    ------
+    InvalidWorkloadError : no drawn day holds a job (a sparse workload and an unlucky seed)
+    """
+    of_day = (frame["submit_s"] // DAY_S).cast(pl.Int64)
+    first, last = of_day.min(), of_day.max()
+    if not isinstance(first, int) or not isinstance(last, int):
+        raise InvalidWorkloadError(
+            "a workload without jobs has no days to draw; convert a trace that has some"
+        )
+    days = last - first + 1
+    drawn = Streams(seed).generator("resample-days").integers(first, last + 1, size=days)
+    blocks = pl.DataFrame({"day": drawn, "slot": np.arange(days)})
+    jobs = blocks.join(frame.with_columns(day=of_day), on="day")
+    if jobs.is_empty():
+        raise InvalidWorkloadError(f"none of the {days} drawn days holds a job; use another seed")
+    return (
+        jobs.sort("slot", *SORT_KEY)
+        .with_columns(
+            pl.format("{}@{}", "job_id", "slot").alias("job_id"),
+            pl.format("{}@{}", "group_id", "slot").alias("group_id"),
+            trace_order=pl.int_range(pl.len(), dtype=pl.Int64),
+            submit_s=pl.col("submit_s") - pl.col("day") * DAY_S + pl.col("slot") * DAY_S,
+        )
+        .select(*SCHEMA)
+    )
+
+
+def check_load_scale(load_scale: float) -> None:
+    """Raise InvalidInputError unless it is a number from `LEAST_LOAD_SCALE` to `MOST_LOAD_SCALE`."""
+    if not LEAST_LOAD_SCALE <= load_scale <= MOST_LOAD_SCALE:
+        allowed = f"from {LEAST_LOAD_SCALE:f} to {MOST_LOAD_SCALE:,.0f}"
+        raise InvalidInputError(f"load_scale: must be a number {allowed}, is {load_scale:g}")
+
+
+def scale_load(frame: pl.DataFrame, load_scale: float) -> pl.DataFrame:
+    """The same jobs, ``load_scale`` times as fast after the first: the offered load grows by that factor.
+
+    Run times stay as they are, and so does the first submission.
+
+    Parameters
+    ----------
+    load_scale : see `check_load_scale`
+
+    Raises
+    ------
+    InvalidInputError : out of range, or it spreads the jobs over more time than a workload may have
+    """
+    check_load_scale(load_scale)
+    first = pl.col("submit_s").min()
+    jobs = frame.with_columns(submit_s=first + (pl.col("submit_s") - first) / load_scale)
+    if (jobs["submit_s"] > MAX_TIME_S).any():
+        raise InvalidInputError(f"load_scale: {load_scale} spreads the jobs over too long a time")
+    return jobs

@@ -1,0 +1,1 @@
+"""Synthetic workloads: jobs like those of a trace, and jobs drawn from a training profile."""

@@ -1,0 +1,113 @@
+"""Fit a job model to a workload, and measure how close jobs drawn from the model are to it."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from ray_sim.model.errors import InvalidWorkloadError
+from ray_sim.model.units import FloatArray
+from workloads.schema import DEMAND_COLUMNS, SCHEMA
+from workloads.synthetic.arrivals import fit_days, fit_diurnal
+from workloads.synthetic.job_model import Factor, JobModel, RunTimes
+
+KIND_COLUMNS: tuple[str, ...] = (*DEMAND_COLUMNS, "vc")
+"""Columns of a job's demand and its vc; they are drawn together from one job of the source."""
+
+DRAWN = frozenset((*KIND_COLUMNS, "job_id", "trace_order", "submit_s", "duration_s"))
+"""Columns of a workload drawn from a fitted model; the others are null."""
+
+MIN_CLASS_JOBS = 100
+"""Jobs that a size needs for run times of its own; a rarer size shares those of the next smaller size."""
+
+_ALMOST_ZERO_S = 1e-7
+"""Replaces a run time of 0, which has no logarithm; rounding to microseconds gives 0 again."""
+
+
+def fit(source: pl.DataFrame) -> JobModel:
+    """The distributions of a workload.
+
+    Sizes are the source's, drawn whole: demand per task, tasks and vc of one of its jobs. A run time is
+    drawn given the number of GPUs, from the source's run times of that size class, log-linear between
+    neighbours, and so not a copy of one of them. The rate is the source's mean.
+
+    Parameters
+    ----------
+    source : columns of `SCHEMA`, assumed sound, in any order
+
+    Raises
+    ------
+    InvalidWorkloadError : fewer than two instants of submission, so that there is no rate
+    """
+    submit_s = source["submit_s"].sort().to_numpy()
+    span_s = float(submit_s[-1] - submit_s[0])
+    if span_s == 0:
+        raise InvalidWorkloadError(
+            f"every job (of {source.height:,}) is submitted at one instant, so there is no rate to draw"
+            " arrivals at; take a workload that spans some time"
+        )
+    kinds = source.group_by(KIND_COLUMNS).len("jobs").sort(KIND_COLUMNS)
+    times = source.select("submit_s", "duration_s").to_numpy()
+    return JobModel(
+        factors=(Factor("synth-sizes", kinds.drop("jobs"), kinds["jobs"].cast(pl.Int64).to_numpy()),),
+        run_times=_run_times(source["num_gpus"].to_numpy(), source["duration_s"].to_numpy()),
+        arrivals_per_s=(source.height - 1) / span_s,
+        diurnal=fit_diurnal(submit_s),
+        days=fit_days(submit_s),
+        whole_seconds=bool((times == np.floor(times)).all()),
+    )
+
+
+def left_out(source: pl.DataFrame) -> list[str]:
+    """Columns with values that jobs drawn from a fitted model do not have."""
+    return [name for name in SCHEMA if name not in DRAWN and source[name].null_count() < source.height]
+
+
+def goodness_of_fit(source: pl.DataFrame, sample: pl.DataFrame, load_scale: float = 1.0) -> dict[str, float]:
+    """Kolmogorov-Smirnov distances between a workload and jobs that are to be like it, in [0, 1].
+
+    By column: the sizes, the run times, and ``inter_arrival_s``, the gaps between submissions, those of the
+    sample times ``load_scale``. Rows without a value do not count; columns without any are left out.
+    """
+    from scipy.stats import ks_2samp
+
+    def distance(one: FloatArray, other: FloatArray) -> float:
+        return float(ks_2samp(one, other, method="asymp").statistic)
+
+    columns = (*DEMAND_COLUMNS, "duration_s")
+    pairs = {name: (source[name].drop_nulls(), sample[name].drop_nulls()) for name in columns}
+    distances = {
+        name: distance(of_source.to_numpy(), of_sample.to_numpy())
+        for name, (of_source, of_sample) in pairs.items()
+        if len(of_source) and len(of_sample)
+    }
+    if sample.height > 1:
+        distances["inter_arrival_s"] = distance(_gaps_s(source), load_scale * _gaps_s(sample))
+    return distances
+
+
+def chance_distance(jobs: int, others: int) -> float:
+    """95 % quantile of the Kolmogorov-Smirnov distance between two samples of one continuous distribution.
+
+    Source: Smirnov 1948, the limit law for large samples.
+    """
+    return float(np.sqrt(-np.log(0.05 / 2) / 2 * (1 / jobs + 1 / others)))
+
+
+def _gaps_s(frame: pl.DataFrame) -> FloatArray:
+    gaps_s: FloatArray = np.diff(frame["submit_s"].sort().to_numpy())
+    return gaps_s
+
+
+def _run_times(num_gpus: FloatArray, duration_s: FloatArray) -> tuple[RunTimes, ...]:
+    sizes, counts = np.unique(num_gpus, return_counts=True)
+    common = sizes[counts >= MIN_CLASS_JOBS]
+    starts = common if len(common) else sizes[:1]
+    size_class = np.searchsorted(starts[1:], num_gpus, side="right")
+    by_class = np.argsort(size_class, kind="stable")
+    ends = np.cumsum(np.bincount(size_class, minlength=len(starts)))
+    classes = np.split(np.maximum(duration_s, _ALMOST_ZERO_S)[by_class], ends[:-1])
+    return tuple(
+        RunTimes(float(start), np.linspace(0.0, 1.0, len(members)), np.sort(members))
+        for start, members in zip(starts, classes, strict=True)
+    )

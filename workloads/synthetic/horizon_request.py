@@ -1,0 +1,106 @@
+"""Options of a draw of whole jobs, and the check of options against the kind of draw."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.units import MAX_TIME_S, seconds_to_us
+from workloads.synthetic.arrivals import ArrivalKind
+from workloads.synthetic.synth import SLOT_S, Request, check_jobs, check_slot
+
+
+@dataclass(frozen=True, slots=True)
+class HorizonRequest:
+    """Options of a draw of jobs that are all submitted within a horizon.
+
+    Raises
+    ------
+    InvalidInputError : a number out of range, or arrivals that such jobs cannot have
+    """
+
+    jobs: int
+    """Number of jobs, 1 to `MAX_JOBS`."""
+    horizon_s: float
+    """Seconds from the first submission, >= `slot_s`; only the T whole slots in it count."""
+    arrivals: ArrivalKind = ArrivalKind.ALTERNATING
+    """Alternating, or poisson, which makes every instant equally likely."""
+    slot_s: float = SLOT_S
+    """Slot length in seconds, >= 1e-6, of alternating arrivals and of the test whether jobs end in time."""
+    feasible_only: bool = False
+    """Whether an infeasible job is drawn again until it is feasible."""
+
+    def __post_init__(self) -> None:
+        check_jobs(self.jobs)
+        if self.arrivals not in (ArrivalKind.ALTERNATING, ArrivalKind.POISSON):
+            raise InvalidInputError(
+                f"arrivals: must be alternating or poisson within a horizon, is {self.arrivals}"
+            )
+        check_slot(self.slot_s)
+        if not self.slot_s <= self.horizon_s <= MAX_TIME_S:
+            raise InvalidInputError(
+                f"horizon: must be at least a slot (slot_s) of {self.slot_s:g} s and at most {MAX_TIME_S} s, "
+                f"is {self.horizon_s:g}; take a longer horizon or shorter slots"
+            )
+
+    @property
+    def slot_us(self) -> int:
+        """Slot length in microseconds."""
+        return int(seconds_to_us(self.slot_s))
+
+    @property
+    def slots(self) -> int:
+        """Number T of whole slots in the horizon."""
+        return int(seconds_to_us(self.horizon_s)) // self.slot_us
+
+    def options(self) -> dict[str, JsonValue]:
+        """Options as recorded in the provenance."""
+        return {
+            "jobs": self.jobs,
+            "horizon_s": self.horizon_s,
+            "arrivals": self.arrivals,
+            "slot_s": self.slot_s,
+            "feasible_only": self.feasible_only,
+        }
+
+
+def request_of(
+    *,
+    whole: bool,
+    jobs: int,
+    load_scale: float = 1.0,
+    arrivals: ArrivalKind | None = None,
+    slot_s: float | None = None,
+    horizon_s: float | None = None,
+    feasible_only: bool = False,
+) -> Request | HorizonRequest:
+    """Options of a draw as a request; raises for an option that the kind of draw does not have.
+
+    Parameters
+    ----------
+    whole : whether whole jobs are drawn, from a training profile
+
+    Raises
+    ------
+    InvalidInputError : an option is out of range, is missing, or makes no sense here
+    """
+    if not whole:
+        for name, given in (("horizon", horizon_s is not None), ("feasible_only", feasible_only)):
+            if given:
+                raise InvalidInputError(
+                    f"{name}: only for jobs drawn from a training profile, such as pd_ors; leave it out"
+                )
+        return Request(jobs, load_scale, arrivals, slot_s)
+    if horizon_s is None:
+        raise InvalidInputError(
+            "horizon: is missing; jobs drawn from a training profile come within a horizon, such as "
+            "--horizon 72000, or horizon_s in a file"
+        )
+    if load_scale != 1:
+        raise InvalidInputError(
+            "load_scale: the number of jobs and the horizon set the load; change one of the two instead"
+        )
+    slot = SLOT_S if slot_s is None else slot_s
+    return HorizonRequest(jobs, horizon_s, arrivals or ArrivalKind.ALTERNATING, slot, feasible_only)

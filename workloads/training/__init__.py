@@ -1,0 +1,1 @@
+"""Training profiles: add to each job how it trains (enrichment)."""
