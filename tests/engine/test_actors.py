@@ -8,16 +8,20 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
+import ray
 from hypothesis import given, settings
 
 from benchmarks.processes import descendants
-from ray_sim.engine.actors import MAX_DEATHS, RayFleet, run_on_actors
+from ray_sim.engine.actors import MAX_DEATHS, RayFleet, SiteLink, on_node, run_on_actors
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.holdings import State
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.sites.fleet import LocalFleet
+from ray_sim.engine.sites.site import Site, SiteFacts
+from ray_sim.engine.sites.site_actor import SiteActor
 from ray_sim.engine.view import View
 from ray_sim.engine.world import World
 from ray_sim.experiments.fanout import cluster
@@ -186,6 +190,23 @@ def test_a_stopped_run_goes_on_from_its_snapshot_on_either_fleet() -> None:
     assert fingerprint(heir.result()) == whole
     again = run_on_actors(world, FIFO, sites=2, keeper=Album(every=10, saved=album.last), spell_s=0)
     assert fingerprint(again) == whole
+
+
+def test_a_site_whose_node_is_gone_before_it_starts_is_made_on_another() -> None:
+    world = busy_world()
+    site = SiteFacts.of(world), 0, len(world.cluster)
+    actor = ray.remote(num_cpus=0)(SiteActor)
+    nobody = "ab" * 28
+    link = SiteLink(
+        partial(actor.options(scheduling_strategy=on_node(nobody)).remote, *site),
+        partial(actor.remote, *site),
+    )
+    state = link.ask_for_state()()
+    link.close()
+    assert link.deaths == 1
+    undisturbed = Site(*site).state()
+    assert state.keys() == undisturbed.keys()
+    assert all(np.array_equal(state[name], undisturbed[name]) for name in state)
 
 
 def test_more_sites_than_servers_are_refused() -> None:

@@ -36,6 +36,7 @@ WORKLOAD = {"synth": {"profile": "philly", "jobs": 20}}
 SEEDS = 6
 RUNS = 2 * SEEDS
 SPREAD = "load_balance"
+SITES, NODES = 4, 2
 
 PATIENT = '''
 """FIFO that says where it runs, and waits for a word to go on."""
@@ -142,7 +143,7 @@ def _lose_a_fleet(
     assert main(["synth", "philly", "-n", "2000", "-o", str(desk / "week.parquet")]) == 0
     command = ["run", "--workload", "week.parquet", "--cluster", "edge-cloud", "--policy", "patient:Halfway"]
     command += ["-p", f"placement={SPREAD}"]
-    on_actors = ["--fleet", "actors", "--sites", "4", "--address", "auto", "-o", "actors"]
+    on_actors = ["--fleet", "actors", "--sites", str(SITES), "--address", "auto", "-o", "actors"]
     driver = subprocess.Popen(
         [*inside, sys.executable, "-m", "ray_sim.cli", *command, *on_actors],
         cwd=desk,
@@ -157,11 +158,11 @@ def _lose_a_fleet(
     )
     names: list[str] = []
 
-    def has_site_or_is_gone() -> bool:
+    def has_its_sites_or_is_gone() -> bool:
         names[:] = map(name_of, descendants(node))
-        return not names or any(name.startswith("ray::SiteActor") for name in names)
+        return not names or sum(name.startswith("ray::SiteActor") for name in names) == SITES / NODES
 
-    until(has_site_or_is_gone, "the machine has a site")
+    until(has_its_sites_or_is_gone, "the machine has its half of the sites")
     assert names, (desk / "worker.log").read_text()
     lose()
     lost_at = time.monotonic()
