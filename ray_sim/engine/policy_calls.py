@@ -42,7 +42,7 @@ def named_failures(policy: Policy) -> Iterator[None]:
     """A bug in a policy as one of our errors that says where it is."""
     try:
         yield
-    except (RaySimError, KeyboardInterrupt, GeneratorExit):
+    except (RaySimError, KeyboardInterrupt):
         raise
     except BaseException as failure:  # whatever a policy may do wrong
         place = traceback.extract_tb(failure.__traceback__)[-1]

@@ -16,6 +16,7 @@ from ray_sim.kernels.arrays import Changes, Queue, Running, new_changes, new_que
 from ray_sim.kernels.heap import rekey
 from ray_sim.kernels.placement import RULE_NAMES
 from ray_sim.kernels.service import enqueue, enqueue_all, order_changes, serve_all, serve_waiting
+from ray_sim.model.errors import RunFailedError, UnknownNameError
 from ray_sim.model.units import NEVER_US, IntArray
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ class Service:
     """
 
     def __init__(self, world: World, placement: str, *, backfill: bool, preemptive: bool) -> None:
+        if placement not in RULE_NAMES:
+            raise UnknownNameError("placement", placement, RULE_NAMES)
         self._shop = world.shop
         self._rule = RULE_NAMES.index(placement)
         self._backfill = backfill
@@ -50,7 +53,16 @@ class Service:
         return read_only(self._queue.key)
 
     def push(self, jobs: IntArray, keys: IntArray) -> None:
-        """Jobs begin to wait with these keys (integers, smaller first)."""
+        """Jobs begin to wait with these keys (integers, smaller first).
+
+        Raises
+        ------
+        RunFailedError : there is no such job
+        """
+        count = len(self._shop.job_class)
+        if len(jobs) and not 0 <= jobs.min() <= jobs.max() < count:
+            wrong = jobs[(jobs < 0) | (jobs >= count)][0]
+            raise RunFailedError(f"push: job {wrong} is none of the {count} jobs 0 to {count - 1}")
         fits = self._verdict[self._shop.job_class[jobs]] == 0
         if not fits.all():
             self._rejected = jobs[~fits]

@@ -22,6 +22,7 @@ from ray_sim.model.errors import InvalidInputError, RaySimError, RunFailedError
 from ray_sim.model.result import EVENT_SCHEMA, RunResult, Summary
 from ray_sim.reports.tables import summary_rows
 from workloads.realisation import Tally
+from workloads.sources import require_regular
 
 RESULT_FORMAT = 6
 """Version of the files' meaning; part of every content hash."""
@@ -335,6 +336,7 @@ def read_sealed_json(
     ------
     InvalidInputError : the file is missing, is not JSON, or was changed since it was written
     """
+    require_regular(path, InvalidInputError)
     try:
         raw = path.read_bytes()
     except OSError as error:
@@ -360,6 +362,7 @@ def _read_frame(directory: Path, name: str, digests: object) -> pl.DataFrame:
 
 
 def _checked_content(directory: Path, name: str, digests: object) -> bytes:
+    require_regular(directory / name, InvalidInputError)
     try:
         content = (directory / name).read_bytes()
     except OSError as error:

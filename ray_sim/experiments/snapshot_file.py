@@ -16,6 +16,7 @@ from ray_sim.engine.holdings import State
 from ray_sim.experiments.content import Content, versions
 from ray_sim.model.errors import InvalidInputError
 from workloads.files import replacing
+from workloads.sources import require_regular
 
 _UNREADABLE = (
     OSError,
@@ -67,6 +68,7 @@ class SnapshotFile:
         """
         if not self._resume or not self.path.exists():
             return None
+        require_regular(self.path, InvalidInputError)
         advice = "leave out --resume to start anew"
         try:
             with np.load(self.path, allow_pickle=False) as arrays:

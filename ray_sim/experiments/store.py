@@ -69,10 +69,14 @@ class _Plan:
 def fault_of(directory: Path) -> str | None:
     """Why the result in a directory is not as it was written; None where it is, or where there is none."""
     try:
-        if directory.exists():
-            check_result(directory)
+        if not directory.exists():
+            return None
+        check_result(directory)
+        found = str(read_manifest(directory)["content_hash"])
     except InvalidInputError as problem:
         return str(problem)
+    if not found.startswith(directory.name):
+        return f"{directory}: holds the result of another run, {found[:SHORT]}, as its manifest says"
     return None
 
 

@@ -93,6 +93,8 @@ class Subject:
 
     def __init__(self, new: NewPolicy) -> None:
         self.new = new
+        self.endless = False
+        """Whether a clause found that its runs do not come to an end."""
         self._worlds: dict[tuple[object, ...], World] = {}
         self._results: dict[int, RunResult] = {}
 

@@ -14,10 +14,12 @@ import polars as pl
 from ray_sim.engine.actors import run_on_actors
 from ray_sim.engine.compiled import why_general
 from ray_sim.engine.contract import Policy
+from ray_sim.engine.general import GeneralRun
 from ray_sim.engine.run import run_world
 from ray_sim.engine.shop import Partition
 from ray_sim.engine.sight import COLUMNS, OBSERVATIONS, WHOLE_TRACE
 from ray_sim.engine.simulation import Simulation
+from ray_sim.engine.sites.fleet import LocalFleet
 from ray_sim.engine.world import World
 from ray_sim.kernels.arrays import PARAMETER_SERVER, ROLE_NAMES, WORKER
 from ray_sim.model.errors import RaySimError, failure_text
@@ -80,12 +82,14 @@ def check_policy(
 
 def _check(name: str, clause: Callable[[Subject], str], subject: Subject) -> CheckOutcome:
     try:
+        if subject.endless:
+            raise NotCheckedError("its runs do not come to an end")
         return CheckOutcome(name, Verdict.PASSED, clause(subject))
     except NotCheckedError as reason:
         return CheckOutcome(name, Verdict.NOT_CHECKED, str(reason))
     except (BrokenError, RaySimError) as failure:
         return CheckOutcome(name, Verdict.FAILED, str(failure))
-    except (KeyboardInterrupt, GeneratorExit):
+    except KeyboardInterrupt:
         raise
     except BaseException as failure:  # a user's policy may fail in any way, which the suite reports
         where = failure.__traceback__
@@ -120,6 +124,23 @@ def _declarations(subject: Subject) -> str:
         known = ", ".join(sorted(grants))
         raise BrokenError(f"sees names {', '.join(sorted(unknown))}; known: {known}")
     return f"sees {', '.join(sorted(policy.sees)) or 'arrivals and demands only'}"
+
+
+def _comes_to_an_end(subject: Subject) -> str:
+    world = subject.busy()
+    run = GeneralRun(world, subject.new(), seed=0, fleet=LocalFleet(world, 1))
+    for decisions in range(_MOST_DECISIONS):
+        if not run.decide_once():
+            return f"{len(world.table)} jobs take {decisions} decisions"
+    subject.endless = True
+    raise BrokenError(
+        f"{len(world.table)} jobs are not done after {_MOST_DECISIONS:,} decisions: does it ask to be asked "
+        "again all the time (review_us)?"
+    )
+
+
+_MOST_DECISIONS = 100_000
+"""A policy that is asked once per event and slot takes hundreds in a contract world."""
 
 
 def _feasible(subject: Subject) -> str:
@@ -286,6 +307,7 @@ _GANG_ROLES = [ROLE_NAMES[WORKER], ROLE_NAMES[PARAMETER_SERVER]]
 
 CLAUSES: dict[str, Callable[[Subject], str]] = {
     "declarations": _declarations,
+    "comes to an end": _comes_to_an_end,
     "leaves the world alone": _leaves_world_alone,
     "feasible": _feasible,
     "deterministic": _deterministic,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,13 @@ import pytest
 from ray_sim.cli import main
 from ray_sim.experiments.compare import compare_results
 from ray_sim.experiments.report import write_report
-from ray_sim.experiments.result_files import check_result, encode_result, json_bytes, write_files
+from ray_sim.experiments.result_files import (
+    check_result,
+    encode_result,
+    json_bytes,
+    read_summary,
+    write_files,
+)
 from ray_sim.experiments.store import Outcome, ResultStore
 from ray_sim.experiments.sweep_file import Entry
 from ray_sim.experiments.tracking import log_run
@@ -167,6 +174,25 @@ def test_the_commands_name_the_file(run: Path, capsys: pytest.CaptureFixture[str
         assert f"{run}/manifest.json: changed since it was written" in capsys.readouterr().err
     with pytest.raises(InvalidInputError, match=r"manifest.json: changed"):
         log_run(run)
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "summary.json"])
+def test_a_pipe_in_place_of_a_file_is_refused_and_not_waited_for(run: Path, name: str) -> None:
+    (run / name).unlink()
+    os.mkfifo(run / name)
+    for read in (lambda: check_result(run), lambda: read_summary(run), lambda: log_run(run)):
+        assert _refused(read, f"{run / name}: not a file")
+
+
+def test_results_that_were_swapped_are_named(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, other = sorted((sweep / "runs").iterdir())
+    one.rename(sweep / "aside")
+    other.rename(one)
+    (sweep / "aside").rename(other)
+    assert main(["log", str(sweep)]) == 1
+    errors = capsys.readouterr().err
+    for directory, found in ((one, other), (other, one)):
+        assert f"{directory}: holds the result of another run, {found.name}" in errors
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", "null", '{"format": 2, "errors": []}', "[" * 100_000])

@@ -190,6 +190,8 @@ def test_a_policy_for_elastic_jobs_of_ones_own_is_checked_on_elastic_jobs(
 
 
 CHEATS = '''
+from dataclasses import replace
+
 import numpy as np
 from ray_sim import Decision, Policy
 
@@ -278,6 +280,24 @@ class WritesUsed(InOrder):
         view.holdings.used[:] = 0
         return super().decide(view)
 
+class AsksForEver(InOrder):
+    """Wants to be asked again after each microsecond."""
+
+    def decide(self, view):
+        return replace(super().decide(view), review_us=view.now_us + 1)
+
+class ClosesTheGenerator(InOrder):
+    def decide(self, view):
+        raise GeneratorExit("no luck")
+
+class ServesByAnUnknownRule(InOrder):
+    def start(self, world, streams):
+        self.queue = world.service("consolidated")
+
+class PushesNobody(InOrder):
+    def decide(self, view):
+        self.queue.push(np.array([-5]), np.array([0]))
+
 class Nothing(InOrder):
     def decide(self, view):
         return None
@@ -330,6 +350,13 @@ def test_cheats_are_found_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     end = found("WritesAtTheEnd")["leaves the world alone"]
     assert end == "counts, course, figures or warnings changed world.partition"
     assert "read-only" in found("WritesUsed")["feasible"]
+    for_ever = check_policy("cheats:AsksForEver")
+    assert [each.name for each in for_ever if each.failed] == ["comes to an end"]
+    assert "not done after 100,000 decisions" in found("AsksForEver")["comes to an end"]
+    assert {each.result for each in for_ever[2:]} == {Verdict.NOT_CHECKED}
+    assert "failed: GeneratorExit: no luck" in found("ClosesTheGenerator")["feasible"]
+    assert "Did you mean 'consolidate'?" in found("ServesByAnUnknownRule")["feasible"]
+    assert "push: job -5 is none of the" in found("PushesNobody")["feasible"]
     assert "policy Nothing answers NoneType: decide must return a Decision" in found("Nothing")["feasible"]
     assert "size, ptr or order do not fit" in found("Tangled")["feasible"]
     assert "TypeError" not in str(found("RejectsAll"))
