@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numba
 
-from ray_sim import GrantedWorld
+from ray_sim import PolicyContext
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
 from ray_sim.policies.fifo import Fifo
@@ -27,7 +27,7 @@ class Burn(Fifo):
         super().__init__(placement, backfill)
         self._steps = steps
 
-    def start(self, world: GrantedWorld, streams: Streams) -> None:
+    def start(self, world: PolicyContext, streams: Streams) -> None:
         """FIFO's, later."""
         spin(self._steps)
         super().start(world, streams)

@@ -12,6 +12,7 @@ from scipy.optimize import nnls
 
 from benchmarks.measurement import Findings, Measurement, Step
 from benchmarks.processes import command, descendants, require_proc
+from ray_sim.contract.rigid_worlds import cluster, job_table
 from ray_sim.engine.actors import RayFleet
 from ray_sim.engine.general import GeneralRun
 from ray_sim.engine.sites.fleet import Fleet, LocalFleet
@@ -21,7 +22,6 @@ from ray_sim.model.cluster import ServerKind
 from ray_sim.model.errors import RunFailedError
 from ray_sim.model.job import ChunkProfile
 from ray_sim.model.streams import Streams
-from ray_sim.policies.contract_worlds import cluster, job_table
 from ray_sim.policies.registry import create_policy
 
 BUDGET = 2.0

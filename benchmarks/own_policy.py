@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ray_sim import Decision, GrantedWorld, Policy, View
+from ray_sim import Decision, Policy, PolicyContext, View
 from ray_sim.model.streams import Streams
 
 
@@ -11,7 +11,7 @@ class ShortestFirst(Policy):
 
     sees = frozenset({"duration_s"})
 
-    def start(self, world: GrantedWorld, streams: Streams) -> None:
+    def start(self, world: PolicyContext, streams: Streams) -> None:
         self.area = world.jobs.work_us * world.jobs.tasks
         self.queue = world.service("consolidate")
 

@@ -13,12 +13,12 @@ from benchmarks.measurement import Findings, Measurement, Step
 from benchmarks.slot_lp import SlotLp
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray
-from ray_sim.solvers.pd_ors.job import SlotJob
-from ray_sim.solvers.pd_ors.market import Market
-from ray_sim.solvers.pd_ors.prices import Cluster, traced_constants
-from ray_sim.solvers.pd_ors.schedule import Outcome, Planning, Schedule, best_schedule
-from ray_sim.solvers.pd_ors.slot_costs import Quanta
-from ray_sim.solvers.pd_ors.slots import solve_slots
+from ray_sim.solvers.planning.market import Market
+from ray_sim.solvers.planning.prices import Cluster, traced_constants
+from ray_sim.solvers.planning.schedule import Outcome, Planning, Schedule, best_schedule
+from ray_sim.solvers.planning.slot_costs import Quanta
+from ray_sim.solvers.planning.slot_job import SlotJob
+from ray_sim.solvers.planning.slots import solve_slots
 
 SPEED_UP = 50.0
 """Least ratio of the time of linear programmes from nothing to ours, for whole jobs."""

@@ -48,11 +48,11 @@ def main(workload: str, cluster_name: str, out: str) -> None:
     began = time.perf_counter()
     clock = Clock()
     with clock.phase("imports"):
-        for module in ("ray_sim.cli", "ray_sim.console"):  # the command's own
+        for module in ("ray_sim.cli", "ray_sim.cli.console"):  # the command's own
             import_module(module)
         from ray_sim.engine.certificate import certify
         from ray_sim.engine.compiled import run_compiled
-        from ray_sim.engine.granted_world import GrantedWorld
+        from ray_sim.engine.policy_context import PolicyContext
         from ray_sim.engine.result import build_result
         from ray_sim.engine.world import build_world
         from ray_sim.experiments.content import Inputs
@@ -73,7 +73,7 @@ def main(workload: str, cluster_name: str, out: str) -> None:
     world = clock.settled("world", lambda: build_world(jobs.table, cluster))
     with clock.phase("policy"):
         policy = create_policy(scenario.policy, scenario.params)
-        order = policy.order(GrantedWorld(world, policy.sees, policy.name))
+        order = policy.order(PolicyContext(world, policy.sees, policy.name))
         assert order is not None, "fifo is an order rule"
     outcome = clock.settled("loop", lambda: run_compiled(world, order, None))
     clock.settled("certificate", lambda: certify(world, outcome.ledger))

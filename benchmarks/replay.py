@@ -17,7 +17,7 @@ from benchmarks.own_policy import ShortestFirst
 from benchmarks.week import CLUSTER, philly_week
 from ray_sim.engine.compiled import run_compiled
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.granted_world import GrantedWorld
+from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.result import Outcome
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World, build_world
@@ -64,13 +64,15 @@ def _queue(world: World, policy: str, key: IntArray, repetitions: int) -> list[M
     RunFailedError : the two do not start the jobs at the same times
     """
     replay = _compiled(world, policy)
-    shop = world.shop
-    gpus = shop.gang[:, 0] * shop.demand[:, 0, 0]
-    total = int(shop.capacity[:, 0].sum())
+    arrays = world.arrays
+    gpus = arrays.gang[:, 0] * arrays.demand[:, 0, 0]
+    total = int(arrays.capacity[:, 0].sum())
     ours, bare = [], []
     for _ in range(repetitions + 1):  # in turn, so that what else the machine does falls on both
         cpu_s, outcome = _timed(replay)
-        bare_cpu_s, starts = _timed(lambda: pooled_starts(shop.submit, world.table.work_us, gpus, total, key))
+        bare_cpu_s, starts = _timed(
+            lambda: pooled_starts(arrays.submit, world.table.work_us, gpus, total, key)
+        )
         if not np.array_equal(starts, outcome.ledger.first_start):
             raise RunFailedError(f"{policy}: the bare loop starts jobs at {us_to_seconds(starts[:3])} ...")
         ours.append(cpu_s)
@@ -86,7 +88,7 @@ def _queue(world: World, policy: str, key: IntArray, repetitions: int) -> list[M
 def _compiled(world: World, name: str) -> Callable[[], Outcome]:
     """The compiled loop under a policy on one pool of GPUs."""
     policy: Policy = create_policy(name, {"placement": "pooled"})
-    order = policy.order(GrantedWorld(world, policy.sees, name))
+    order = policy.order(PolicyContext(world, policy.sees, name))
     if order is None:
         raise RunFailedError(f"{name} is not an order rule")
     return lambda: run_compiled(world, order, None)

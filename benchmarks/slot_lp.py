@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
-from ray_sim.kernels.slot_tasks import Rooms
+from ray_sim.kernels.planning.slot_tasks import Rooms
 
 
 @dataclass(frozen=True, slots=True)

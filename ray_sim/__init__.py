@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from typing import TYPE_CHECKING, Any
 
 from ray_sim.siblings import ALWAYS, import_sibling
@@ -10,7 +11,7 @@ from ray_sim.siblings import ALWAYS, import_sibling
 if TYPE_CHECKING:
     from ray_sim.engine.contract import Policy
     from ray_sim.engine.decision import Decision, Dispatch, Estimates, NewKeys
-    from ray_sim.engine.granted_world import GrantedWorld
+    from ray_sim.engine.policy_context import PolicyContext
     from ray_sim.engine.simulation import Simulation
     from ray_sim.engine.view import View
     from ray_sim.engine.wake import Wake
@@ -32,10 +33,10 @@ _HOMES = {
     "Decision": "ray_sim.engine.decision",
     "Dispatch": "ray_sim.engine.decision",
     "Estimates": "ray_sim.engine.decision",
-    "GrantedWorld": "ray_sim.engine.granted_world",
     "NewKeys": "ray_sim.engine.decision",
     "Parameter": "ray_sim.model.parameters",
     "Policy": "ray_sim.engine.contract",
+    "PolicyContext": "ray_sim.engine.policy_context",
     "RunResult": "ray_sim.model.result",
     "Simulation": "ray_sim.engine.simulation",
     "Trim": "ray_sim.model.metrics",
@@ -48,14 +49,16 @@ _HOMES = {
     "simulate": "ray_sim.experiments.run",
 }
 
+_OLD_NAMES = {"GrantedWorld": "PolicyContext"}
+
 __all__ = [
     "Decision",
     "Dispatch",
     "Estimates",
-    "GrantedWorld",
     "NewKeys",
     "Parameter",
     "Policy",
+    "PolicyContext",
     "RunResult",
     "Simulation",
     "Trim",
@@ -71,6 +74,13 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used, so that `ray-sim --help` loads nothing heavy."""
+    if name in _OLD_NAMES:
+        warnings.warn(
+            f"ray_sim.{name} is now ray_sim.{_OLD_NAMES[name]}; the old name goes with the next version",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        name = _OLD_NAMES[name]
     if name not in _HOMES:
         raise AttributeError(f"module 'ray_sim' has no attribute '{name}'")
     return getattr(importlib.import_module(_HOMES[name]), name)

@@ -14,7 +14,7 @@ from ray_sim.engine.world import World, build_world
 from ray_sim.model.job import UtilityProfile
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import IntArray
-from ray_sim.solvers.pd_ors.job import SlotJob, slot_job
+from ray_sim.solvers.planning.slot_job import SlotJob, slot_job
 from ray_sim.solvers.utility_bounds import Claims
 from tests.training import profile, together
 from tests.worlds import Job, cluster_of, job_table

@@ -11,12 +11,12 @@ import polars as pl
 
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision, Dispatch, NewKeys
-from ray_sim.engine.granted_world import GrantedWorld
-from ray_sim.engine.shop import Partition
+from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
 from ray_sim.engine.wake import Wake
 from ray_sim.engine.world import World, build_world
-from ray_sim.kernels.arrays import PARAMETER_SERVER
+from ray_sim.engine.world_arrays import Partition
+from ray_sim.kernels.core.arrays import PARAMETER_SERVER
 from ray_sim.model.cluster import Cluster, ServerKind, memory_mib
 from ray_sim.model.result import RunResult
 from ray_sim.model.streams import Streams
@@ -121,21 +121,21 @@ def dispatch_of(rows: Sequence[Row], *, overtake: bool = True) -> Dispatch:
 
 
 def first_idle_ps(view: View, cloud: Collection[int] = ()) -> dict[int, list[tuple[int, int, int]]]:
-    """Holdings that give each active job the idle parameter server of the lowest server, if there is one.
+    """Placements that give each active job the idle parameter server of the lowest server, if there is one.
 
     Jobs that are not active give theirs up. The servers of the ``cloud`` are for the jobs in it.
     """
     idle = dict(enumerate(view.free[:, PARAMETER_SERVER].tolist()))
-    holdings: dict[int, list[tuple[int, int, int]]] = {job: [] for job in view.idle_holders.tolist()}
-    for _, server, _, _ in view.holdings.rows(np.array(list(holdings), dtype=np.int64)).tolist():
+    placements: dict[int, list[tuple[int, int, int]]] = {job: [] for job in view.idle_holders.tolist()}
+    for _, server, _, _ in view.placements.rows(np.array(list(placements), dtype=np.int64)).tolist():
         idle[server] += 1
     for job in view.stalled.tolist():
         mine = (s for s, n in idle.items() if n > 0 and (s in cloud) == bool(view.in_cloud[job]))
         server = next(mine, None)
         if server is not None:
             idle[server] -= 1
-            holdings[job] = [(server, PARAMETER_SERVER, 1)]
-    return holdings
+            placements[job] = [(server, PARAMETER_SERVER, 1)]
+    return placements
 
 
 class Script(Policy):
@@ -163,7 +163,7 @@ class Script(Policy):
         self._script = tuple((round(time_s * 1e6), tuple(rows)) for time_s, rows in sorted(script.items()))
         self._overtake, self._serves = overtake, serves
 
-    def start(self, world: GrantedWorld, streams: Streams) -> None:
+    def start(self, world: PolicyContext, streams: Streams) -> None:
         assert world.workers is not None
         self._cloud = frozenset(world.workers.server[world.workers.on_demand].tolist())
         self._server = world.workers.server
@@ -172,9 +172,9 @@ class Script(Policy):
     def decide(self, view: View) -> Decision:
         dispatch = self._dispatch(view) if len(view.returned) or self._anything_new(view) else None
         later = [at for at, _ in (*self._script, *self._keys) if at > view.now_us]
-        holdings = first_idle_ps(view, self._cloud) if self._serves else {}
+        placements = first_idle_ps(view, self._cloud) if self._serves else {}
         return Decision.of(
-            holdings, dispatch=dispatch, keys=self._new_keys(view), review_us=min(later, default=NEVER_US)
+            placements, dispatch=dispatch, keys=self._new_keys(view), review_us=min(later, default=NEVER_US)
         )
 
     def _new_keys(self, view: View) -> NewKeys | None:

@@ -23,16 +23,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from ray_sim.contract.chunked_worlds import busy_chunks, failing_chunks
+from ray_sim.contract.elastic_worlds import busy_bounded, busy_elastic, failing_bounded, failing_elastic
+from ray_sim.contract.rigid_worlds import busy_world, failing_world
 from ray_sim.engine.compiled import why_general
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.holdings import State
+from ray_sim.engine.placements import State
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
 from ray_sim.model.errors import RunStoppedError
 from ray_sim.model.result import RunResult
-from ray_sim.policies.contract_chunks import busy_chunks, failing_chunks
-from ray_sim.policies.contract_elastic import busy_bounded, busy_elastic, failing_bounded, failing_elastic
-from ray_sim.policies.contract_worlds import busy_world, failing_world
 from ray_sim.policies.registry import create_policy, describe_policy, policy_infos
 from tests.worlds import fingerprint
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.world import World
-from ray_sim.kernels.placement import RULE_NAMES
+from ray_sim.kernels.core.placement import RULE_NAMES
 from ray_sim.policies.registry import create_policy
 from tests.worlds import UP, Change, Job, world_of
 

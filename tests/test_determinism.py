@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 
 SCENARIO = """
 import hashlib, sys
-from ray_sim.policies.contract_elastic import busy_elastic
+from ray_sim.contract.elastic_worlds import busy_elastic
 from tests.toys import Dealer, chunked
 from tests.worlds import Job, fingerprint, replay, world_of
 
@@ -40,7 +40,7 @@ for policy in (Dealer(), "chunk_fifo", "chunk_spt", "a_online"):
     digest.update(str(fingerprint(result)).encode())
 for policy in ("drf", "tetris", "dorm"):
     digest.update(str(fingerprint(replay(busy_elastic(12), policy))).encode())
-compiled = hasattr(sys.modules["ray_sim.kernels.replay"].replay, "nopython_signatures")
+compiled = hasattr(sys.modules["ray_sim.kernels.core.replay"].replay, "nopython_signatures")
 print(digest.hexdigest(), hash("differs under another seed"), "compiled" if compiled else "plain")
 """
 

@@ -10,12 +10,12 @@ import numpy as np
 
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import NO_JOBS, Decision, Dispatch
-from ray_sim.engine.granted_world import GrantedWorld
+from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
 from ray_sim.engine.wake import Wake
 from ray_sim.engine.world import World
 from ray_sim.model.streams import Streams
-from ray_sim.model.truth import Holdings, Truth
+from ray_sim.model.truth import PlacementRows, Truth
 from ray_sim.model.units import NEVER_US, US_PER_S, FloatArray, IntArray
 from tests.chunk_worlds import ChunkJob, Server, chunk_world, first_idle_ps
 from tests.worlds import Change, Job, world_of
@@ -28,8 +28,8 @@ class WorkersTruth:
     n_jobs: int
     disturbing: ClassVar[bool] = False
 
-    def rates(self, holdings: Holdings, jobs: IntArray) -> FloatArray:
-        rows = holdings.rows(jobs)
+    def rates(self, placements: PlacementRows, jobs: IntArray) -> FloatArray:
+        rows = placements.rows(jobs)
         workers = np.zeros(self.n_jobs)
         np.add.at(workers, rows[:, 0], rows[:, 3])
         return workers[jobs]
@@ -45,8 +45,8 @@ class CrowdedTruth:
     n_jobs: int
     disturbing: ClassVar[bool] = True
 
-    def rates(self, holdings: Holdings, jobs: IntArray) -> FloatArray:
-        everyone = holdings.rows(np.arange(self.n_jobs))
+    def rates(self, placements: PlacementRows, jobs: IntArray) -> FloatArray:
+        everyone = placements.rows(np.arange(self.n_jobs))
         crowd = np.bincount(everyone[:, 1])
         return np.array([1 / max(crowd[row[1]] for row in everyone if row[0] == job) for job in jobs])
 
@@ -90,7 +90,7 @@ class Dealer(Policy):
     sees: ClassVar[frozenset[str]] = frozenset({"duration_s"})
     chunked: ClassVar[bool] = True
 
-    def start(self, world: GrantedWorld, streams: Streams) -> None:
+    def start(self, world: PolicyContext, streams: Streams) -> None:
         self._unsent = NO_JOBS
         self._next = 0
 
@@ -126,9 +126,9 @@ class Impatient(Dealer):
             stays = ~np.isin(dispatch.job, evicted)
             columns = {name: getattr(dispatch, name)[stays] for name in ("job", "unit", "worker", "key")}
             dispatch = replace(dispatch, **columns)
-        holdings = {job: rows for job, rows in first_idle_ps(view).items() if job not in evicted}
+        placements = {job: rows for job, rows in first_idle_ps(view).items() if job not in evicted}
         review_us = min(due_us[due_us > view.now_us].tolist(), default=NEVER_US)
-        return Decision.of(holdings, dispatch=dispatch, evict=evicted, review_us=review_us)
+        return Decision.of(placements, dispatch=dispatch, evict=evicted, review_us=review_us)
 
 
 class Turns(Policy):
@@ -137,7 +137,7 @@ class Turns(Policy):
     name: ClassVar[str] = "turns"
     wake_on: ClassVar[Wake] = Wake.SLOT
 
-    def start(self, world: GrantedWorld, streams: Streams) -> None:
+    def start(self, world: PolicyContext, streams: Streams) -> None:
         self._gpus = world.cluster.capacity[:, 0] // 1000
         self._turn = 0
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ray_sim.kernels.arrays import PARAMETER_SERVER, WORKER
-from ray_sim.kernels.step_time import Rows
+from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
+from ray_sim.kernels.elastic.step_time import Rows
 from ray_sim.model.job import Exchange, TrainingProfile
 
 Placement = Sequence[tuple[int, int]]
@@ -58,7 +58,7 @@ def together(*jobs: TrainingProfile) -> TrainingProfile:
 
 
 def rows(*placements: Placement) -> Rows:
-    """Holdings of one job after the other."""
+    """Placements of one job after the other."""
     found = [
         [(server, role, n) for server, here in enumerate(placement) for role, n in enumerate(here) if n]
         for placement in placements

@@ -12,7 +12,7 @@ import polars as pl
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.run import Loop, run_world
 from ray_sim.engine.world import World, build_world
-from ray_sim.kernels.arrays import Changes
+from ray_sim.kernels.core.arrays import Changes
 from ray_sim.model.availability import Availability
 from ray_sim.model.cluster import Cluster, ServerKind
 from ray_sim.model.job import JobTable

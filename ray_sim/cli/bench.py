@@ -43,7 +43,7 @@ def bench(
     from benchmarks.comparison import compare
     from benchmarks.report import is_report, read_report, write_report
     from benchmarks.runner import choose, run_benchmarks
-    from ray_sim.console import print_json, print_table
+    from ray_sim.cli.console import print_json, print_table
     from workloads.files import require_replaceable
 
     chosen = choose(names or [])
@@ -89,7 +89,7 @@ def _say(line: str) -> None:
 
 
 def _print(report: BenchReport, comparison: Comparison | None) -> None:
-    from ray_sim.console import print_rows
+    from ray_sim.cli.console import print_rows
 
     print_rows([*report.machine.to_dict().items(), *report.versions.items()])
     for name, findings in report.benchmarks.items():
@@ -103,7 +103,7 @@ def _print(report: BenchReport, comparison: Comparison | None) -> None:
 
 
 def _print_findings(name: str, findings: Findings, changes: Mapping[str, Change] | None) -> None:
-    from ray_sim.console import print_table
+    from ray_sim.cli.console import print_table
 
     if findings.skipped is not None:
         sys.stdout.write(f"{name}: skipped: {findings.skipped}\n")

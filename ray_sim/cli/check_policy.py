@@ -23,10 +23,10 @@ def check_policy(
     """
     from contextlib import nullcontext
 
-    from ray_sim.console import print_json, print_table
+    from ray_sim.cli.console import print_json, print_table
+    from ray_sim.contract.suite import check_policy as check
     from ray_sim.experiments.fanout import cluster
     from ray_sim.experiments.scenario import key_values
-    from ray_sim.policies.contract_suite import check_policy as check
 
     with cluster("local") if actors else nullcontext():
         outcomes = check(ref, key_values(params or [], "-p"), actors=actors)

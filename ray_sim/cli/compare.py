@@ -34,8 +34,8 @@ def compare(
 
     Example: ray-sim compare results/study --baseline fifo --by size
     """
-    from ray_sim.console import print_json, progress
-    from ray_sim.console_compare import print_comparison
+    from ray_sim.cli.console import print_json, progress
+    from ray_sim.cli.console_compare import print_comparison
     from ray_sim.experiments.compare import compare_results
 
     with progress("compare", quiet=json_output) as report:

@@ -48,7 +48,7 @@ def convert(
 
     Example: ray-sim convert philly-csv philly.csv.gz -o philly.parquet
     """
-    from ray_sim.console import print_json, print_rows, progress, say
+    from ray_sim.cli.console import print_json, print_rows, progress, say
     from ray_sim.experiments.cluster_writer import check_cluster_path, write_cluster
     from workloads.convert import convert as convert_trace
     from workloads.realisation import Window

@@ -26,7 +26,7 @@ def diff(
     """
     from dataclasses import astuple
 
-    from ray_sim.console import exact, print_json, print_rows, print_table
+    from ray_sim.cli.console import exact, print_json, print_rows, print_table
     from ray_sim.experiments.result_files import read_table
     from ray_sim.reports.diff import diff_jobs, read_job_times
 

@@ -13,7 +13,7 @@ from ray_sim.cli.options import Json, Out
 def _list_profiles(asked: bool) -> None:
     if not asked:
         return
-    from ray_sim.console import print_rows
+    from ray_sim.cli.console import print_rows
     from ray_sim.experiments.training_file import bundled_training_profiles, load_training_draws
 
     print_rows((name, load_training_draws(name).title) for name in bundled_training_profiles())
@@ -49,7 +49,7 @@ def enrich(
 
     Example: ray-sim enrich philly.parquet -o training.parquet --profile pd_ors --seed 1
     """
-    from ray_sim.console import print_json, print_rows, progress
+    from ray_sim.cli.console import print_json, print_rows, progress
     from ray_sim.experiments.cluster_file import load_cluster
     from ray_sim.experiments.training_file import load_training_draws
     from workloads.training.enrich import Feasibility, enrich_file

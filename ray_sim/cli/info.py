@@ -53,7 +53,7 @@ def info(
 
     Example: ray-sim info philly.parquet --cluster philly
     """
-    from ray_sim.console import print_json, print_rows, say
+    from ray_sim.cli.console import print_json, print_rows, say
 
     facts: WorkloadInfo | ClusterSummary | StoredRun | OptimumInfo
     if optimum:
@@ -74,7 +74,7 @@ def info(
 def _optimum(
     source: str, cluster: str | None, world: list[str], time_limit_s: float, node_limit: int, *, quiet: bool
 ) -> OptimumInfo:
-    from ray_sim.console import announcer
+    from ray_sim.cli.console import announcer
     from ray_sim.experiments.cluster_file import load_cluster
     from ray_sim.experiments.scenario import key_values
     from ray_sim.experiments.utility_optimum import describe_optimum

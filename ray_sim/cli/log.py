@@ -19,7 +19,7 @@ def log(
 
     Example: ray-sim log results/demo
     """
-    from ray_sim.console import print_json, print_rows
+    from ray_sim.cli.console import print_json, print_rows
     from ray_sim.experiments.result_files import MANIFEST
     from ray_sim.experiments.tracking import log_run, log_store
 

@@ -17,7 +17,7 @@ def policies(
 
     Example: ray-sim policies las
     """
-    from ray_sim.console import print_json, print_rows, print_table
+    from ray_sim.cli.console import print_json, print_rows, print_table
     from ray_sim.model.errors import UnknownNameError
     from ray_sim.policies.registry import policy_infos
 

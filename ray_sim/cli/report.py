@@ -19,7 +19,7 @@ def report(
 
     Example: ray-sim report results/demo -o report.html
     """
-    from ray_sim.console import print_json, print_rows
+    from ray_sim.cli.console import print_json, print_rows
     from ray_sim.experiments.report import write_report
 
     written = write_report(directory, out)

@@ -81,7 +81,7 @@ def run(
     """
     from contextlib import nullcontext
 
-    from ray_sim.console import announcer, print_json, print_rows, progress, say
+    from ray_sim.cli.console import announcer, print_json, print_rows, progress, say
     from ray_sim.experiments.content import SHORT, Inputs
     from ray_sim.experiments.fanout import check_address
     from ray_sim.experiments.fanout import cluster as ray_cluster

@@ -41,7 +41,7 @@ def sweep(
 
     Example: ray-sim sweep jobs/demo.yaml -o demo/results
     """
-    from ray_sim.console import announcer, print_json, print_sweep, progress
+    from ray_sim.cli.console import announcer, print_json, print_sweep, progress
     from ray_sim.experiments.seeds_needed import seeds_warning
     from ray_sim.experiments.sweep import INTERRUPTED, run_sweep
     from ray_sim.experiments.sweep_file import read_sweep

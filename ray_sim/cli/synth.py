@@ -61,7 +61,7 @@ def synth(
 
     Example: ray-sim synth pd_ors -n 50 --horizon 72000 --feasible-only -o drawn.parquet
     """
-    from ray_sim.console import print_json, print_rows, progress
+    from ray_sim.cli.console import print_json, print_rows, progress
     from ray_sim.experiments.scenario import check_profile
     from ray_sim.experiments.training_file import load_training_draws, names_training_profile
     from workloads.files import require_other_file, require_replaceable

@@ -19,7 +19,7 @@ import numpy as np
 from ray_sim.engine.compiled import Progress
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.general import GeneralRun
-from ray_sim.engine.holdings import State, part
+from ray_sim.engine.placements import State, part
 from ray_sim.engine.sites.fleet import join_states
 from ray_sim.engine.sites.routing import Routing
 from ray_sim.engine.sites.site import Commands, SiteFacts
@@ -238,7 +238,7 @@ class RayFleet:
         return self._routing.join([reports[i] for i in sorted(reports)])
 
     def command(self, now_us: int, commands: Commands) -> None:
-        """Pass new holdings and chunks on to the sites concerned."""
+        """Pass new placements and chunks on to the sites concerned."""
         for i, mine in self._routing.split(commands):
             link = self._links[i]
             link.add(now_us, mine)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ray_sim.engine.kinds.chunked.world import CHUNK_RESOURCES, ChunkWorld
 from ray_sim.engine.world import World
-from ray_sim.kernels.arrays import COMPLETED, Ledger
+from ray_sim.kernels.core.arrays import COMPLETED, Ledger
 from ray_sim.model.result import JctCertificate
 from ray_sim.model.units import NEVER_US, US_PER_S, BoolArray, FloatArray, IntArray
 from ray_sim.solvers.chunk_lp import Chunks, mean_flow_bound
@@ -88,11 +88,11 @@ def certify(world: World, ledger: Ledger, counted: BoolArray | None = None) -> J
 
 def _gangs(world: World, jobs: IntArray) -> _AtBest:
     """A gang runs at most at the speed of its partition's fastest server, holding all its tasks."""
-    shop, table = world.shop, world.table
-    pools = np.split(shop.part_servers, shop.part_ptr[1:-1])
-    fastest = np.array([shop.speed[servers].max() for servers in pools])
-    capacity = np.array([shop.capacity[servers].sum(axis=0) for servers in pools], dtype=np.float64)
-    partition = shop.job_part[jobs]
+    arrays, table = world.arrays, world.table
+    pools = np.split(arrays.part_servers, arrays.part_ptr[1:-1])
+    fastest = np.array([arrays.speed[servers].max() for servers in pools])
+    capacity = np.array([arrays.capacity[servers].sum(axis=0) for servers in pools], dtype=np.float64)
+    partition = arrays.job_part[jobs]
     shortest = table.work_us[jobs] / fastest[partition]
     area = table.demand[jobs] * (table.tasks[jobs] * shortest)[:, None]
     return _AtBest(_Times(table.submit_us[jobs], shortest, shortest, area), capacity, partition)
@@ -100,13 +100,13 @@ def _gangs(world: World, jobs: IntArray) -> _AtBest:
 
 def _chunks(world: World, facts: ChunkWorld, jobs: IntArray) -> _AtBest:
     """Partition by partition; docs/certificates.md says why nothing is faster."""
-    shop, job_part = world.shop, world.shop.job_part[jobs]
-    n_parts = len(shop.part_ptr) - 1
+    arrays, job_part = world.arrays, world.arrays.job_part[jobs]
+    n_parts = len(arrays.part_ptr) - 1
     capacity, flow = np.zeros((n_parts, len(CHUNK_RESOURCES))), np.zeros(n_parts)
     parts, only_b1, no_lp = [], None, None
     for p in np.unique(job_part).tolist():
-        mine, servers = jobs[job_part == p], shop.part_servers[shop.part_ptr[p] : shop.part_ptr[p + 1]]
-        workers = np.flatnonzero(shop.server_part[facts.slots.server] == p)
+        mine, servers = jobs[job_part == p], arrays.part_servers[arrays.part_ptr[p] : arrays.part_ptr[p + 1]]
+        workers = np.flatnonzero(arrays.server_part[facts.slots.server] == p)
         cloud = facts.slots.on_demand[workers]
         chunks = _on_slots(world, facts, mine, workers[~cloud])
         if cloud.any():
@@ -114,7 +114,7 @@ def _chunks(world: World, facts: ChunkWorld, jobs: IntArray) -> _AtBest:
             chunks = _near_a_cloud(world, facts, mine, workers[cloud], chunks)
             parts.append(_beside_a_cloud(chunks))
         else:
-            capacity[p] = shop.capacity[servers].sum(axis=0)
+            capacity[p] = arrays.capacity[servers].sum(axis=0)
             parts.append(_of_slots(chunks))
         found, why = mean_flow_bound(chunks)
         flow[p], no_lp = found or 0.0, why or no_lp

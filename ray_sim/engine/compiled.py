@@ -7,13 +7,13 @@ from collections.abc import Callable
 import numpy as np
 
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.granted_world import GrantedWorld
 from ray_sim.engine.kinds.rigid import RigidOutcome
 from ray_sim.engine.policy_calls import name_of, named_failures
+from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.recording import Recording
 from ray_sim.engine.result import Outcome
 from ray_sim.engine.world import World
-from ray_sim.kernels.arrays import (
+from ray_sim.kernels.core.arrays import (
     NEVER,
     new_calendar,
     new_changes,
@@ -23,8 +23,8 @@ from ray_sim.kernels.arrays import (
     new_running,
     new_scratch,
 )
-from ray_sim.kernels.replay import replay
-from ray_sim.kernels.replay_state import DONE, NEXT_ARRIVAL, NOW, Engine, Order
+from ray_sim.kernels.core.replay import replay
+from ray_sim.kernels.core.replay_state import DONE, NEXT_ARRIVAL, NOW, Engine, Order
 from ray_sim.model.errors import RunFailedError, RunStoppedError
 
 Progress = Callable[[int, int], None]
@@ -45,7 +45,7 @@ def why_general(world: World, policy: Policy, *, sites: int) -> str | None:
     if not _order_is_all(policy):
         return "the policy is not an order rule"
     with named_failures(policy):
-        order = policy.order(GrantedWorld(world, policy.sees, policy.name))
+        order = policy.order(PolicyContext(world, policy.sees, policy.name))
     if order is None:
         return "the policy is not an order rule"
     if not isinstance(order, Order):
@@ -82,7 +82,7 @@ def run_compiled(
     changes = new_changes(n_jobs, world.row_bound)
     while not engine.clock[DONE]:
         replay(
-            world.shop,
+            world.arrays,
             order,
             engine,
             pool,
@@ -106,16 +106,16 @@ def run_compiled(
 
 def new_engine(world: World) -> Engine:
     """The loop's state before the first instant."""
-    shop, n_jobs = world.shop, len(world.table)
-    n_parts = len(shop.part_ptr) - 1
-    jobs_in = np.bincount(shop.job_part[shop.job_part >= 0], minlength=n_parts)
+    arrays, n_jobs = world.arrays, len(world.table)
+    n_parts = len(arrays.part_ptr) - 1
+    jobs_in = np.bincount(arrays.job_part[arrays.job_part >= 0], minlength=n_parts)
     return Engine(
         clock=np.array([-1, 0, 0, 0]),
         counts=np.zeros(2, dtype=np.int64),
         used=np.zeros(len(world.cluster.resources), dtype=np.int64),
         ledger=new_ledger(world.table.work_us, len(world.outages.time) > 0, world.checkpoint_us),
         calendar=new_calendar(n_jobs),
-        queue=new_queue(n_jobs, len(shop.class_job)),
+        queue=new_queue(n_jobs, len(arrays.class_job)),
         level=np.zeros(n_jobs, dtype=np.int64),
         place=np.zeros(n_jobs, dtype=np.int64),
         turn=np.zeros(1, dtype=np.int64),
@@ -132,7 +132,7 @@ def new_engine(world: World) -> Engine:
         n_moved=np.zeros(1, dtype=np.int64),
         finished=np.empty(n_jobs, dtype=np.int64),
         pause=np.empty(n_jobs, dtype=np.int64),
-        idle=np.empty_like(shop.capacity),
-        claimable=np.empty_like(shop.capacity),
-        scratch=new_scratch(world.shop),
+        idle=np.empty_like(arrays.capacity),
+        claimable=np.empty_like(arrays.capacity),
+        scratch=new_scratch(world.arrays),
     )

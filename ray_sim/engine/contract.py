@@ -9,19 +9,19 @@ from typing import ClassVar
 import numpy as np
 
 from ray_sim.engine.decision import Decision
-from ray_sim.engine.granted_world import GrantedWorld
-from ray_sim.engine.holdings import State, Stateful, part
-from ray_sim.engine.sight import JobColumns
+from ray_sim.engine.placements import State, Stateful, part
+from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
+from ray_sim.engine.visible_columns import JobColumns
 from ray_sim.engine.wake import Wake
-from ray_sim.kernels.replay_state import Order
+from ray_sim.kernels.core.replay_state import Order
 from ray_sim.model.errors import RunFailedError
 from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray, IntArray
 
-_CONSTANT = (str, tuple, frozenset, type(None), GrantedWorld, JobColumns, Streams)
+_CONSTANT = (str, tuple, frozenset, type(None), PolicyContext, JobColumns, Streams)
 """Types of attributes that cannot change, so need no saving."""
 
 
@@ -59,7 +59,7 @@ class Policy(ABC):
     """How the parameters of models go to parameter servers while it schedules, under truth=placement: `EVEN`,
     a `BlockRule`, or `AS_WORLD`, as the world says."""
 
-    def start(self, world: GrantedWorld, streams: Streams) -> None:  # noqa: B027  # optional hook
+    def start(self, world: PolicyContext, streams: Streams) -> None:  # noqa: B027  # optional hook
         """Prepare for a run."""
 
     @abstractmethod
@@ -112,6 +112,6 @@ class Policy(ABC):
         """Numbers over time for the timeline, by column: instants that rise, and values; none by default."""
         return {}
 
-    def order(self, world: GrantedWorld) -> Order | None:
+    def order(self, world: PolicyContext) -> Order | None:
         """The order rule of the compiled loop, if the policy is nothing but one."""
         return None

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ray_sim.kernels.arrays import Changes
+from ray_sim.kernels.core.arrays import Changes
 from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.units import NEVER_US, FloatArray, IntArray
 
@@ -61,7 +61,7 @@ class Estimates:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A policy's answer: complete new holdings of the jobs it changes, and nothing else moves.
+    """A policy's answer: complete new placements of the jobs it changes, and nothing else moves.
 
     Rows of a changed job are in (server, role) order; a job without rows gives up what it holds.
     """
@@ -97,16 +97,16 @@ class Decision:
         return self.reject_reason
 
     @classmethod
-    def of(cls, holdings: Mapping[int, Sequence[tuple[int, int, int]]], **others: Any) -> Decision:
+    def of(cls, placements: Mapping[int, Sequence[tuple[int, int, int]]], **others: Any) -> Decision:
         """A decision from ``{job: [(server, role, count), ...]}``; an empty list suspends the job.
 
         Raises
         ------
         InfeasibleDecisionError : a job or a row is not of whole numbers
         """
-        if not isinstance(holdings, Mapping):
-            raise _not_holdings(type(holdings).__name__)
-        whole = {_whole(job, "job"): _rows(job, rows) for job, rows in holdings.items()}
+        if not isinstance(placements, Mapping):
+            raise _not_placements(type(placements).__name__)
+        whole = {_whole(job, "job"): _rows(job, rows) for job, rows in placements.items()}
         jobs = sorted(whole)
         rows = [sorted(whole[job]) for job in jobs]
         flat = np.array([row for of_job in rows for row in of_job], dtype=np.int64).reshape(-1, 3)
@@ -129,11 +129,11 @@ _LARGEST = 2**63
 def _rows(job: int, rows: object) -> list[tuple[int, ...]]:
     """The rows of a job as plain numbers."""
     if not isinstance(rows, (list, tuple, np.ndarray)):
-        raise _not_holdings(f"{_shown(rows)} for job {job}")
+        raise _not_placements(f"{_shown(rows)} for job {job}")
     whole: list[tuple[int, ...]] = []
     for row in rows:
         if not isinstance(row, (list, tuple, np.ndarray)) or len(row) != len(_ROW):
-            raise _not_holdings(f"row {_shown(row)} of job {job}")
+            raise _not_placements(f"row {_shown(row)} of job {job}")
         whole.append(tuple(_whole(each, name, row) for each, name in zip(row, _ROW, strict=True)))
     return whole
 
@@ -142,14 +142,14 @@ def _whole(value: object, name: str, row: object = None) -> int:
     """The number as a plain one; fractions are refused, also those that would be whole."""
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and -_LARGEST <= value < _LARGEST:
         return int(value)
-    raise _not_holdings(f"{name} {_shown(value)}{'' if row is None else f' in row {row}'}")
+    raise _not_placements(f"{name} {_shown(value)}{'' if row is None else f' in row {row}'}")
 
 
 def _shown(value: object) -> str:
     return f"{value!r} ({type(value).__name__})"
 
 
-def _not_holdings(found: str) -> InfeasibleDecisionError:
+def _not_placements(found: str) -> InfeasibleDecisionError:
     return InfeasibleDecisionError(
         f"Decision.of takes {{job: [(server, role, count), ...]}} of whole numbers, found {found}"
     )

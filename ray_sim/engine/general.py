@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.holdings import State
+from ray_sim.engine.placements import State
 from ray_sim.engine.policy_calls import named_failures
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.sites.fleet import Fleet

@@ -5,27 +5,27 @@ from __future__ import annotations
 import numpy as np
 
 from ray_sim.engine.world import World
-from ray_sim.kernels.arrays import new_scratch
-from ray_sim.kernels.placement import RULE_NAMES
-from ray_sim.kernels.replay_state import REMAINING, SERVICE, STATIC, Order
-from ray_sim.kernels.shop import judge_placement
+from ray_sim.kernels.core.arrays import new_scratch
+from ray_sim.kernels.core.placement import RULE_NAMES
+from ray_sim.kernels.core.replay_state import REMAINING, SERVICE, STATIC, Order
+from ray_sim.kernels.core.world_arrays import judge_placement
 from ray_sim.model.units import IntArray
 
 ORDERS = {"static": STATIC, "remaining": REMAINING, "service": SERVICE}
 
 
 def never_fits(world: World, placement: str) -> IntArray:
-    """(C,) verdict per job class under a placement rule, see `ray_sim.kernels.shop`."""
+    """(C,) verdict per job class under a placement rule, see `ray_sim.kernels.core.world_arrays`."""
     rule = RULE_NAMES.index(placement)
     verdict = world.beyond_capacity.copy()
-    judge_placement(rule, world.shop, verdict, new_scratch(world.shop))
+    judge_placement(rule, world.arrays, verdict, new_scratch(world.arrays))
     return verdict
 
 
 def gang_gpus(world: World) -> IntArray:
     """(J,) milli-GPU of the whole gang; 1 where a job has none, so that its service still grows."""
     gpu = world.cluster.resources.index("gpu")
-    gang: IntArray = world.shop.gang[:, 0] * world.shop.demand[:, 0, gpu]
+    gang: IntArray = world.arrays.gang[:, 0] * world.arrays.demand[:, 0, gpu]
     return np.maximum(gang, 1)
 
 
@@ -48,7 +48,7 @@ def order_rule(
     by : ``static`` (by ``static_key``, (J,), smaller first), ``remaining`` (work left) or ``service``
         (queues of attained service with ``limits`` in milli-GPU microseconds, each by first start or, with
         ``running_first``, by place; promotion ``knob``)
-    placement : one of `ray_sim.kernels.placement.RULE_NAMES`
+    placement : one of `ray_sim.kernels.core.placement.RULE_NAMES`
     backfill : whether waiting jobs may pass one that does not fit
     preemptive : whether running jobs give way to those before them in the order
     """
@@ -64,6 +64,6 @@ def order_rule(
         running_first=running_first,
         knob=knob,
         gpus=gang_gpus(world),
-        uniform=bool((world.shop.speed == 1.0).all()) and world.restart_us == 0,
+        uniform=bool((world.arrays.speed == 1.0).all()) and world.restart_us == 0,
         never_fits=never_fits(world, placement),
     )

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ray_sim.engine.holdings import State
+from ray_sim.engine.placements import State
 from ray_sim.engine.world import World
-from ray_sim.kernels.arrays import Recorder, events_per_instant, new_recorder
+from ray_sim.kernels.core.arrays import Recorder, events_per_instant, new_recorder
 
 _FEWEST = 1 << 16
 

@@ -13,7 +13,7 @@ from ray_sim.engine.kinds.base import KindOutcome
 from ray_sim.engine.kinds.chunked.deadlines import count_misses
 from ray_sim.engine.utility_certificate import certify_utility
 from ray_sim.engine.world import World
-from ray_sim.kernels.arrays import (
+from ray_sim.kernels.core.arrays import (
     COMPLETED,
     EVENT_NAMES,
     EVICTED,
@@ -81,7 +81,7 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
 
 def _offered(world: World) -> dict[str, float]:
     """Total of each resource; slots on demand do not count."""
-    capacity = world.shop.capacity
+    capacity = world.arrays.capacity
     if world.chunks is not None:
         capacity = capacity[~world.chunks.in_cloud]
     totals = capacity.sum(axis=0).tolist()
@@ -98,7 +98,7 @@ def _deadline_misses(world: World, ledger: Ledger, counted: BoolArray | None) ->
 
 def _absent(world: World) -> pl.DataFrame | None:
     """Amounts that servers which are not there would offer, from each time on."""
-    outages, capacity = world.outages, world.shop.capacity
+    outages, capacity = world.outages, world.arrays.capacity
     if len(outages.time) == 0 and world.there.all():
         return None
     if world.chunks is not None:

@@ -7,9 +7,9 @@ from typing import Literal
 from ray_sim.engine.compiled import Progress, run_compiled, why_general
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.general import GeneralRun
-from ray_sim.engine.granted_world import GrantedWorld
 from ray_sim.engine.limits import check_sites
 from ray_sim.engine.policy_calls import named_failures
+from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.result import build_result
 from ray_sim.engine.sites.fleet import LocalFleet
 from ray_sim.engine.snapshots import Keeper, stopped_text
@@ -53,7 +53,7 @@ def run_world(
         trim.window_us(world.table.submit_us)  # complains before the work, not after it
     reason = "asked for" if loop == "general" else why_general(world, policy, sites=sites)
     if reason is None:
-        granted = GrantedWorld(world, policy.sees, policy.name)
+        granted = PolicyContext(world, policy.sees, policy.name)
         with named_failures(policy):
             policy.start(granted, streams)
             order = policy.order(granted)

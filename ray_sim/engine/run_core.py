@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ray_sim.engine.holdings import Holdings, State, part
-from ray_sim.engine.occasions import Occasions
+from ray_sim.engine.placements import Placements, State, part
 from ray_sim.engine.recording import Recording
+from ray_sim.engine.since_last_decision import Occasions
 from ray_sim.engine.sites.fleet import Fleet
 from ray_sim.engine.world import World
-from ray_sim.kernels.arrays import Calendar, Ledger, new_calendar, new_ledger
+from ray_sim.kernels.core.arrays import Calendar, Ledger, new_calendar, new_ledger
 from ray_sim.model.units import BoolArray, IntArray
 
 
@@ -21,7 +21,7 @@ class RunCore:
     def __init__(self, world: World, fleet: Fleet) -> None:
         self.world = world
         self.fleet = fleet
-        self.holdings = Holdings(world.shop, world.first_capacity, world.row_bound)
+        self.placements = Placements(world.arrays, world.first_capacity, world.row_bound)
         self.ledger: Ledger = new_ledger(world.work, len(world.outages.time) > 0, world.checkpoint_us)
         self.calendar: Calendar = new_calendar(len(world.table))
         self.recording = Recording(world)
@@ -30,7 +30,7 @@ class RunCore:
         self.news = Occasions()
         self.available: BoolArray = world.there.copy()
         """(S,) servers that are there now."""
-        self.after: IntArray = np.empty_like(world.shop.capacity)
+        self.after: IntArray = np.empty_like(world.arrays.capacity)
         """(S, R) working space of validation."""
         self.ended: IntArray = np.empty(len(world.table), dtype=np.int64)
         """(J,) working space: jobs that end or stop at an instant."""
@@ -51,7 +51,7 @@ class RunCore:
             "ledger": {name: array.copy() for name, array in self.ledger._asdict().items()},
             "calendar": {name: array.copy() for name, array in self.calendar._asdict().items()},
             "recording": self.recording.state(),
-            "holdings": self.holdings.state(),
+            "placements": self.placements.state(),
             "fleet": self.fleet.state(),
             "news": self.news.state(),
         }
@@ -66,7 +66,7 @@ class RunCore:
         self.ledger = Ledger(**{name: array.copy() for name, array in part(state, "ledger").items()})
         self.calendar = Calendar(**{name: array.copy() for name, array in part(state, "calendar").items()})
         self.recording.restore(part(state, "recording"))
-        self.holdings.restore(part(state, "holdings"))
+        self.placements.restore(part(state, "placements"))
         self.fleet.restore(part(state, "fleet"))
         self.news.restore(part(state, "news"))
         self.counts = state["counts"].copy()

@@ -17,23 +17,23 @@ import numpy as np
 
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
-from ray_sim.engine.granted_world import GrantedWorld
-from ray_sim.engine.holdings import GrantedHoldings, State, part
 from ray_sim.engine.kinds.of_world import start_kind
-from ray_sim.engine.occasions import Occasions
+from ray_sim.engine.placements import State, VisiblePlacements, part
 from ray_sim.engine.policy_calls import mapping_of, name_of, named_failures, telling_of
+from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.read_only import read_only
 from ray_sim.engine.result import Outcome, build_result
 from ray_sim.engine.run_core import RunCore
+from ray_sim.engine.since_last_decision import Occasions
 from ray_sim.engine.sites.fleet import Fleet, LocalFleet
 from ray_sim.engine.utility_optimum import check_optimum
 from ray_sim.engine.validation import check_decision
 from ray_sim.engine.view import View
 from ray_sim.engine.wake import Wake
 from ray_sim.engine.world import World
-from ray_sim.kernels.arrays import LEVEL, NEVER, RUNNING, WAITING, Outages
-from ray_sim.kernels.progress import reject, submit_due
-from ray_sim.kernels.record import add_event, add_line
+from ray_sim.kernels.core.arrays import LEVEL, NEVER, RUNNING, WAITING, Outages
+from ray_sim.kernels.core.progress import reject, submit_due
+from ray_sim.kernels.core.record import add_event, add_line
 from ray_sim.model.errors import InvalidScenarioError, RunFailedError
 from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
@@ -57,7 +57,7 @@ class Simulation:
         self.streams = Streams(seed)
         self._core = core = RunCore(world, LocalFleet(world) if fleet is None else fleet)
         self._kind = start_kind(core, policy, self._name, self.streams)
-        self.world = GrantedWorld(world, policy.sees, self._name, self._kind.trial_truth)
+        self.world = PolicyContext(world, policy.sees, self._name, self._kind.trial_truth)
         if (policy.slotted or Wake.SLOT in policy.wake_on) and world.slot_us is None:
             raise InvalidScenarioError(
                 f"policy {self._name} decides on slots: give their length, e.g. -w slot_s=3600"
@@ -67,7 +67,7 @@ class Simulation:
                 f"policy {self._name} plans up to a horizon: give it, e.g. -w horizon_s=72000"
             )
         check_optimum(world)
-        self._granted_holdings = GrantedHoldings(core.holdings)
+        self._visible_placements = VisiblePlacements(core.placements)
         self._now = -1
         self._next_job = 0
         self._next_outage = 0
@@ -99,7 +99,7 @@ class Simulation:
     def _next_instant(self) -> int:
         core = self._core
         times = [core.fleet.next_us]
-        submit = self._full_world.shop.submit
+        submit = self._full_world.arrays.submit
         if self._next_job < len(submit):
             times.append(int(submit[self._next_job]))
         if core.calendar.size[0] > 0:
@@ -182,7 +182,7 @@ class Simulation:
             reviewed=reviewed,
             at_slot=at_slot,
             jobs=self.world.jobs,
-            holdings=self._granted_holdings,
+            placements=self._visible_placements,
             arrivals=self._next_job,
             _ledger=core.ledger,
             _sees=self._policy.sees,
@@ -206,12 +206,12 @@ class Simulation:
 
     def _arrive(self, now: int) -> None:
         core, first = self._core, self._next_job
-        submit = self._full_world.shop.submit
+        submit = self._full_world.arrays.submit
         if first < len(submit) and submit[first] == now:
             self._next_job = submit_due(
                 now,
                 first,
-                self._full_world.shop,
+                self._full_world.arrays,
                 self._full_world.beyond_capacity,
                 core.ledger,
                 core.counts,

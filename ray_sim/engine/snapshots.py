@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from ray_sim.engine.holdings import State
+from ray_sim.engine.placements import State
 
 
 class Keeper(Protocol):

@@ -9,7 +9,7 @@ import numpy as np
 from ray_sim.engine.kinds.elastic.world import TrainingWorld
 from ray_sim.engine.utility_optimum import world_optimum
 from ray_sim.engine.world import World
-from ray_sim.kernels.shop import FITS
+from ray_sim.kernels.core.world_arrays import FITS
 from ray_sim.model.job import UtilityProfile
 from ray_sim.model.result import UtilityCertificate
 from ray_sim.model.units import NEVER_US, US_PER_S, BoolArray, FloatArray, IntArray
@@ -62,15 +62,15 @@ def certify_utility(
     training, profile = world.training, world.table.utility
     if training is None or profile is None or earned is None:
         return None
-    fits = world.beyond_capacity[world.shop.job_class] == FITS
-    fits &= world.shop.job_part >= 0
+    fits = world.beyond_capacity[world.arrays.job_class] == FITS
+    fits &= world.arrays.job_part >= 0
     wanted = np.flatnonzero(fits if counted is None else fits & counted)
-    pools = np.split(world.shop.part_servers, world.shop.part_ptr[1:-1])
+    pools = np.split(world.arrays.part_servers, world.arrays.part_ptr[1:-1])
     hopes, bounds = 0, []
     for p, servers in enumerate(pools):
-        mine = _hopes(world, training, wanted[world.shop.job_part[wanted] == p], servers)
+        mine = _hopes(world, training, wanted[world.arrays.job_part[wanted] == p], servers)
         hopes += len(mine.job)
-        capacity = world.shop.capacity[servers].sum(axis=0).astype(np.float64)
+        capacity = world.arrays.capacity[servers].sum(axis=0).astype(np.float64)
         bounds.append(utility_bounds(_claims(world, profile, mine, capacity)))
     jobs = len(world.table) if counted is None else int(counted.sum())
     certificate = _certificate(bounds, earned, hopes, jobs)
@@ -105,7 +105,7 @@ def _certificate(bounds: list[UtilityBounds], earned: float, hopes: int, jobs: i
 def _hopes(world: World, training: TrainingWorld, jobs: IntArray, servers: IntArray) -> _Hopes:
     """Those of these jobs on these servers."""
     profile = training.profile
-    pool = pool_of(world.shop.capacity[servers], world.shop.speed[servers])
+    pool = pool_of(world.arrays.capacity[servers], world.arrays.speed[servers])
     if training.form == "pd_ors":
         limits = pd_ors_limits(profile, jobs, pool)
     else:

@@ -8,7 +8,7 @@ from ray_sim.engine.world import World
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, problems_text
 from ray_sim.model.units import US_PER_S, BoolArray
 from ray_sim.model.utility import arrival_slot
-from ray_sim.solvers.pd_ors.job import SlotJob, slot_job
+from ray_sim.solvers.planning.slot_job import SlotJob, slot_job
 from ray_sim.solvers.utility_optimum import Optimum, SearchLimits, check_size, utility_optimum
 
 
@@ -40,7 +40,7 @@ def world_optimum(world: World, limits: SearchLimits, counted: BoolArray | None 
     RunFailedError : the solver failed
     """
     jobs = [job for job in slot_jobs(world) if counted is None or counted[job.number]]
-    return utility_optimum(jobs, world.shop.capacity, limits)
+    return utility_optimum(jobs, world.arrays.capacity, limits)
 
 
 def whole_slots(world: World) -> int:

@@ -8,11 +8,11 @@ from dataclasses import fields
 import numpy as np
 
 from ray_sim.engine.decision import Decision, Dispatch, Estimates, NewKeys
-from ray_sim.engine.faults import job_name, reject_decision
+from ray_sim.engine.infeasibility_text import job_name, reject_decision
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.world import World
-from ray_sim.kernels.arrays import RUNNING, WAITING, Changes, Ledger
-from ray_sim.kernels.check import OK, check_changes
+from ray_sim.kernels.core.arrays import RUNNING, WAITING, Changes, Ledger
+from ray_sim.kernels.core.feasibility import OK, check_changes
 from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.units import IntArray
 
@@ -35,9 +35,9 @@ def check_decision(where: str, now_us: int, core: RunCore, decision: Decision) -
     _check_ends(where, world, ledger, decision)
     _check_levels(where, world, decision.levels)
     if decision.changes is not None:
-        pool, after = core.holdings.pool, core.after
+        pool, after = core.placements.pool, core.after
         fault, job, server = check_changes(
-            world.shop, ledger, pool, decision.changes, decision.evict, world.elastic, after
+            world.arrays, ledger, pool, decision.changes, decision.evict, world.elastic, after
         )
         if fault != OK:
             reject_decision(where, world, fault, job, server, core.available, after)

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from ray_sim.engine.decision import NO_JOBS
-from ray_sim.engine.holdings import GrantedHoldings, State
 from ray_sim.engine.kinds.base import ElasticObservations, Losses
 from ray_sim.engine.kinds.chunked.ledger import ChunkLedger
+from ray_sim.engine.placements import State, VisiblePlacements
 from ray_sim.engine.read_only import read_only
-from ray_sim.engine.sight import JobColumns
 from ray_sim.engine.sites.fleet import Fleet
 from ray_sim.engine.sites.new_chunks import NewChunks, merged
 from ray_sim.engine.sites.site_queries import BETAS, INCREMENTS, LEAST_LOADED, TIME_LEFT, Query
-from ray_sim.kernels.arrays import RUNNING as RUNNING_STATUS
-from ray_sim.kernels.arrays import WAITING, Ledger
-from ray_sim.kernels.progress import executed_of, work_left_of
+from ray_sim.engine.visible_columns import JobColumns
+from ray_sim.kernels.core.arrays import RUNNING as RUNNING_STATUS
+from ray_sim.kernels.core.arrays import WAITING, Ledger
+from ray_sim.kernels.core.progress import executed_of, work_left_of
 from ray_sim.model.errors import BlindPolicyError
 from ray_sim.model.units import US_PER_S, BoolArray, FloatArray, IntArray
 
@@ -43,7 +43,7 @@ class View:
     at_slot: bool
     """Whether this is a slot boundary the policy asked for."""
     jobs: JobColumns
-    holdings: GrantedHoldings
+    placements: VisiblePlacements
     arrivals: int
     """Jobs 0 .. arrivals - 1 have been submitted."""
     _ledger: Ledger
@@ -138,7 +138,7 @@ class View:
     @property
     def free(self) -> IntArray:
         """(S, R) free quanta, read-only."""
-        return self.holdings.free
+        return self.placements.free
 
     def work_left(self, jobs: IntArray) -> FloatArray:
         """Work each whole job has left now: microseconds at speed 1, or samples of an elastic job."""

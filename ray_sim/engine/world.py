@@ -17,10 +17,10 @@ from ray_sim.engine.kinds.elastic.world import (
     training_world,
 )
 from ray_sim.engine.limits import check_clock, check_jobs, check_servers
-from ray_sim.engine.shop import Partition, build_shop
+from ray_sim.engine.world_arrays import Partition, build_world_arrays
 from ray_sim.engine.world_parameters import WORLD_PARAMETERS, check_truth
-from ray_sim.kernels.arrays import Outages, Shop
-from ray_sim.kernels.shop import judge_capacity
+from ray_sim.kernels.core.arrays import Outages, WorldArrays
+from ray_sim.kernels.core.world_arrays import judge_capacity
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.job import JobTable
 from ray_sim.model.parameters import Value, resolve
@@ -45,13 +45,13 @@ class World:
     table: JobTable
     cluster: Cluster
     partition: Partition
-    shop: Shop
+    arrays: WorldArrays
     beyond_capacity: IntArray
-    """(C,) verdict per job class, see `ray_sim.kernels.shop`."""
+    """(C,) verdict per job class, see `ray_sim.kernels.core.world_arrays`."""
     truth: Truth
     """Of elastic jobs: without slow workers and dealt-out blocks; a run has its own, see `ElasticRun`."""
     row_bound: int
-    """No more rows of holdings than this exist at a time."""
+    """No more rows of placements than this exist at a time."""
     outages: Outages
     there: BoolArray
     """(S,) servers that are there at time 0, before any outage."""
@@ -85,11 +85,11 @@ class World:
     @property
     def first_capacity(self) -> IntArray:
         """(S, R) quanta that the servers offer at time 0; those that are not there offer none."""
-        return self.shop.capacity * self.there[:, None]
+        return self.arrays.capacity * self.there[:, None]
 
     @property
     def event_bound(self) -> int:
-        """No more events of servers, holdings and chunks than this are recorded at a time."""
+        """No more events of servers, placements and chunks than this are recorded at a time."""
         bound = self.row_bound + len(self.outages.time)
         if self.chunks is None:
             return bound
@@ -107,7 +107,7 @@ class World:
 
     @property
     def resources(self) -> dict[str, int]:
-        """Quanta in a unit of each resource, in the order of the shop's axis."""
+        """Quanta in a unit of each resource, in the order of the arrays's axis."""
         if self.chunks is not None:
             return dict.fromkeys(CHUNK_RESOURCES, 1)
         return {name: QUANTA_PER_UNIT[name] for name in self.cluster.resources}
@@ -147,35 +147,35 @@ def build_world(
     cluster = _overcommitted(cluster, values["overcommit"])
     chunks, due_us, training = None, None, _training_world(table, cluster, values)
     if training is None:
-        shop = build_shop(table, cluster, partition, table.tasks[:, None], table.demand[:, None, :])
+        arrays = build_world_arrays(table, cluster, partition, table.tasks[:, None], table.demand[:, None, :])
     else:
-        shop = build_shop(table, cluster, partition, training.gang, training.demand)
-    beyond, rows = _beyond_capacity(shop, training), _row_bound(shop, training)
+        arrays = build_world_arrays(table, cluster, partition, training.gang, training.demand)
+    beyond, rows = _beyond_capacity(arrays, training), _row_bound(arrays, training)
     if values["truth"] == "a_online":
         speed_up = values["speed_up"]
         assert isinstance(speed_up, float)
         chunks = chunk_world(
             table,
             cluster,
-            shop,
+            arrays,
             slot_us,
             str(values["slot_fill"]),
             speed_up=speed_up,
             preemption_us=_us(values["preemption_cost_s"]) or 0,
         )
-        shop = chunks.shop(shop)
-        beyond, rows = chunks.beyond_capacity(shop), len(table) + 1
+        arrays = chunks.arrays(arrays)
+        beyond, rows = chunks.beyond_capacity(arrays), len(table) + 1
         factor = values["deadline_factor"]
         assert factor is None or isinstance(factor, float)
-        due_us = deadlines_us(table, shop, chunks.at_speed_one, factor)
+        due_us = deadlines_us(table, arrays, chunks.at_speed_one, factor)
     outages, there = _outages(cluster, table.origin_us, 1 if chunks is None else chunks.truth.grid_us)
     return World(
         table=table,
         cluster=cluster,
         partition=partition,
-        shop=shop,
+        arrays=arrays,
         beyond_capacity=beyond,
-        truth=RigidTruth(shop.speed) if training is None else training.truth(np.ones(len(table)), None),
+        truth=RigidTruth(arrays.speed) if training is None else training.truth(np.ones(len(table)), None),
         row_bound=rows,
         outages=outages,
         there=there,
@@ -248,20 +248,20 @@ def _us(seconds: Value) -> int | None:
     return int(seconds_to_us(seconds)) if isinstance(seconds, (int, float)) else None
 
 
-def _beyond_capacity(shop: Shop, training: TrainingWorld | None) -> IntArray:
+def _beyond_capacity(arrays: WorldArrays, training: TrainingWorld | None) -> IntArray:
     if training is not None:
-        return beyond_capacity(shop)
-    verdict = np.empty(len(shop.class_job), dtype=np.int64)
-    judge_capacity(shop, verdict)
+        return beyond_capacity(arrays)
+    verdict = np.empty(len(arrays.class_job), dtype=np.int64)
+    judge_capacity(arrays, verdict)
     return verdict
 
 
-def _row_bound(shop: Shop, training: TrainingWorld | None) -> int:
+def _row_bound(arrays: WorldArrays, training: TrainingWorld | None) -> int:
     """A gang has at most one row per task and server, and capacity bounds the tasks that demand any."""
     if training is not None:
-        return row_bound(shop)
-    rows = np.minimum(shop.gang[:, 0], len(shop.capacity))
-    demands = shop.demand[:, 0, :]
+        return row_bound(arrays)
+    rows = np.minimum(arrays.gang[:, 0], len(arrays.capacity))
+    demands = arrays.demand[:, 0, :]
     positive = demands > 0
     idle = ~positive.any(axis=1)
     bound = float(rows[~idle].sum())
@@ -269,5 +269,5 @@ def _row_bound(shop: Shop, training: TrainingWorld | None) -> int:
         # If every job demands r, the smallest demand bounds how many tasks run at a time.
         if len(demands) and positive[~idle, r].all() and (~idle).any():
             smallest = demands[~idle, r].min()
-            bound = min(bound, float(shop.capacity[:, r].sum()) / float(smallest))
+            bound = min(bound, float(arrays.capacity[:, r].sum()) / float(smallest))
     return int(bound) + int(rows[idle].sum()) + 1

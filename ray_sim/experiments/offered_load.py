@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ray_sim.engine.world import World, build_world
-from ray_sim.kernels.shop import FITS
+from ray_sim.kernels.core.world_arrays import FITS
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.job import JobTable
 from ray_sim.model.units import US_PER_S, BoolArray, FloatArray, IntArray
@@ -131,22 +131,22 @@ def offered_load(table: JobTable, cluster: Cluster) -> ClusterLoad:
         divided = build_world(table, cluster, partition="vc")
         names = [str(vc) for vc in dict.fromkeys(cluster.vc)]
         vcs = {name: _partition_load(divided, p, period_us, rigid) for p, name in enumerate(names)}
-        outside = int((divided.shop.job_part < 0).sum())
+        outside = int((divided.arrays.job_part < 0).sum())
     return ClusterLoad(cluster.name, period_us // US_PER_S, whole, vcs, outside, rigid)
 
 
 def never_fits(world: World) -> BoolArray:
     """(J,) jobs that the empty servers of their partition cannot hold, however they are placed."""
-    never: BoolArray = (world.beyond_capacity != FITS)[world.shop.job_class]
+    never: BoolArray = (world.beyond_capacity != FITS)[world.arrays.job_class]
     return never
 
 
 def _partition_load(world: World, part: int, period_us: int, rigid: bool) -> PartitionLoad:
-    shop, table = world.shop, world.table
-    members = shop.job_part == part
+    arrays, table = world.arrays, world.table
+    members = arrays.job_part == part
     fit = np.flatnonzero(members & ~never_fits(world))
-    servers = shop.part_servers[shop.part_ptr[part] : shop.part_ptr[part + 1]]
-    rate = (shop.capacity * shop.speed[:, None]).astype(np.float64)
+    servers = arrays.part_servers[arrays.part_ptr[part] : arrays.part_ptr[part + 1]]
+    rate = (arrays.capacity * arrays.speed[:, None]).astype(np.float64)
     run_us = table.tasks[fit] * table.work_us[fit].astype(np.float64)
     arrivals = _Arrivals(table.submit_us[fit], int(table.submit_us[-1]), period_us)
     return PartitionLoad(

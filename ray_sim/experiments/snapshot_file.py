@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ray_sim.engine.holdings import State
+from ray_sim.engine.placements import State
 from ray_sim.experiments.content import Content, versions
 from ray_sim.model.errors import InvalidInputError
 from workloads.files import replacing

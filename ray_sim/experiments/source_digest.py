@@ -20,7 +20,7 @@ OUR_PACKAGES = {package.__name__: Path(str(package.__file__)).parent for package
 WITHOUT_EFFECT = {
     "ray_sim": (
         "cli/*",
-        "console*.py",
+        "contract/*",
         "interruption.py",
         "job.py",
         "reports/*",
@@ -37,7 +37,6 @@ WITHOUT_EFFECT = {
         "experiments/tracking.py",
         "experiments/utility_optimum.py",
         "experiments/workload_info.py",
-        "policies/contract_*.py",
     ),
     "workloads": (
         "convert.py",

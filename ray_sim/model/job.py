@@ -9,7 +9,7 @@ from enum import IntEnum
 import numpy as np
 import polars as pl
 
-from ray_sim.kernels.arrays import ALL_REDUCE, ASYNC, SYNC
+from ray_sim.kernels.core.arrays import ALL_REDUCE, ASYNC, SYNC
 from ray_sim.model.units import FloatArray, IntArray
 
 

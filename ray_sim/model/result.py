@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from ray_sim.kernels.arrays import EVENT_NAMES, ROLE_NAMES
+from ray_sim.kernels.core.arrays import EVENT_NAMES, ROLE_NAMES
 
 
 class JobStatus(StrEnum):

@@ -1,6 +1,6 @@
 """Step times in closed form, as the papers have them.
 
-The truths of a simulation (`ray_sim.model.training_truth`) start from holdings; docs/training.md says where
+The truths of a simulation (`ray_sim.model.training_truth`) start from placements; docs/training.md says where
 they take equal time.
 """
 

@@ -57,7 +57,7 @@ class Streams:
         return numbers
 
     def states(self, purpose: str, *entities: IntArray) -> npt.NDArray[np.uint64]:
-        """What `uniforms` makes its numbers of; `ray_sim.kernels.random_bits` adds entities to it."""
+        """States of the generators of `uniforms`; `ray_sim.kernels.planning.random_bits` adds entities."""
         sequence = np.random.SeedSequence(self.seed, spawn_key=(zlib.crc32(purpose.encode()),))
         state = np.full(len(entities[0]), sequence.generate_state(1, np.uint64)[0])
         for part in entities:

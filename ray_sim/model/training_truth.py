@@ -14,8 +14,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from ray_sim.kernels.arrays import PARAMETER_SERVER
-from ray_sim.kernels.step_time import (
+from ray_sim.kernels.core.arrays import PARAMETER_SERVER
+from ray_sim.kernels.elastic.step_time import (
     PER_LINK,
     PER_SERVER,
     PER_TASK,
@@ -32,7 +32,7 @@ from ray_sim.model.errors import InvalidInputError, problems_text
 from ray_sim.model.job import Exchange, TrainingProfile
 from ray_sim.model.parameter_blocks import DealtLoads, even_loads
 from ray_sim.model.step_time import transfer_s
-from ray_sim.model.truth import NOBODY, Holdings
+from ray_sim.model.truth import NOBODY, PlacementRows
 from ray_sim.model.units import US_PER_S, FloatArray, IntArray
 
 Form = Literal["placement", "pd_ors"]
@@ -70,12 +70,12 @@ class PlacementTruth:
     """Seconds of each request for parameters, one way."""
     disturbing: ClassVar[bool] = False
 
-    def rates(self, holdings: Holdings, jobs: IntArray) -> FloatArray:
+    def rates(self, placements: PlacementRows, jobs: IntArray) -> FloatArray:
         """Samples per microsecond of each of ``jobs``; 0 without a worker, or without a server it needs."""
-        return self.samples_per_s(jobs, rows_of(holdings, jobs)) / US_PER_S
+        return self.samples_per_s(jobs, rows_of(placements, jobs)) / US_PER_S
 
     def samples_per_s(self, jobs: IntArray, rows: Rows) -> FloatArray:
-        """(N,) samples per second of each of N jobs with these holdings."""
+        """(N,) samples per second of each of N jobs with these placements."""
         ps = tasks_of(rows, PARAMETER_SERVER)
         loads = even_loads(ps) if self.loads is None else self.loads.of(jobs, ps)
         asking = Asking(loads.skew, loads.most_requests * self.request_s, loads.requests * self.request_s)
@@ -103,12 +103,12 @@ class PdOrsTruth:
     """(S,) of each server; the slowest one held divides tau."""
     disturbing: ClassVar[bool] = False
 
-    def rates(self, holdings: Holdings, jobs: IntArray) -> FloatArray:
+    def rates(self, placements: PlacementRows, jobs: IntArray) -> FloatArray:
         """Samples per microsecond of each of ``jobs``."""
-        return self.samples_per_s(jobs, rows_of(holdings, jobs)) * (_ON_TIME / US_PER_S)
+        return self.samples_per_s(jobs, rows_of(placements, jobs)) * (_ON_TIME / US_PER_S)
 
     def samples_per_s(self, jobs: IntArray, rows: Rows) -> FloatArray:
-        """(N,) samples per second of each of N jobs with these holdings."""
+        """(N,) samples per second of each of N jobs with these placements."""
         rates = np.empty(len(jobs))
         pd_ors_rates(self.steps, jobs, rows, self.speed, rates)
         return rates
@@ -162,7 +162,7 @@ def pd_ors_truth(
 
 
 def trial_speeds(truth: PlacementTruth | PdOrsTruth, jobs: IntArray, rows: Rows) -> FloatArray:
-    """(n,) samples per second of jobs with these holdings on servers of speed 1.
+    """(n,) samples per second of jobs with these placements on servers of speed 1.
 
     Parameters
     ----------
@@ -173,9 +173,9 @@ def trial_speeds(truth: PlacementTruth | PdOrsTruth, jobs: IntArray, rows: Rows)
     return alike.samples_per_s(jobs, rows)
 
 
-def rows_of(holdings: Holdings, jobs: IntArray) -> Rows:
+def rows_of(placements: PlacementRows, jobs: IntArray) -> Rows:
     """What jobs hold, in the order of ``jobs``."""
-    pool = holdings.pool
+    pool = placements.pool
     ptr = np.empty(len(jobs) + 1, dtype=np.int64)
     count_rows(pool, jobs, ptr)
     rows = Rows(ptr, *(np.empty(int(ptr[-1]), dtype=np.int64) for _ in range(3)))

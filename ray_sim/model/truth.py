@@ -7,14 +7,14 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from ray_sim.kernels.arrays import Pool
-from ray_sim.kernels.progress import rigid_rates
+from ray_sim.kernels.core.arrays import Pool
+from ray_sim.kernels.core.progress import rigid_rates
 from ray_sim.model.units import FloatArray, IntArray
 
 NOBODY: IntArray = np.empty(0, dtype=np.int64)
 
 
-class Holdings(Protocol):
+class PlacementRows(Protocol):
     """What jobs hold, as the truths read it."""
 
     @property
@@ -26,17 +26,17 @@ class Holdings(Protocol):
 
 
 class Truth(Protocol):
-    """A pure function of holdings and of one record per job."""
+    """A pure function of placements and of one record per job."""
 
     @property
     def disturbing(self) -> bool:
         """Whether what one job holds can change the rate of others; else `touched` is never asked."""
 
-    def rates(self, holdings: Holdings, jobs: IntArray) -> FloatArray:
+    def rates(self, placements: PlacementRows, jobs: IntArray) -> FloatArray:
         """Work per microsecond of each of ``jobs``, all of which hold something, >= 0."""
 
     def touched(self, servers: IntArray) -> IntArray:
-        """Jobs, sorted, whose rate may change when holdings on ``servers`` change; beside the changed."""
+        """Jobs, sorted, whose rate may change when placements on ``servers`` change; beside the changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,10 @@ class RigidTruth:
     """(S,) progress per microsecond on each server."""
     disturbing: ClassVar[bool] = False
 
-    def rates(self, holdings: Holdings, jobs: IntArray) -> FloatArray:
+    def rates(self, placements: PlacementRows, jobs: IntArray) -> FloatArray:
         """Speed factor of the slowest GPU type held: synchronous training waits for it."""
         rates = np.empty(len(jobs))
-        rigid_rates(self.speed, holdings.pool, jobs, rates)
+        rigid_rates(self.speed, placements.pool, jobs, rates)
         return rates
 
     def touched(self, servers: IntArray) -> IntArray:

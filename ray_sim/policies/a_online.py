@@ -12,16 +12,16 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ray_sim.engine.decision import Decision
-from ray_sim.engine.granted_world import GrantedWorld
+from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.sites.new_chunks import NewChunks, Rule
 from ray_sim.engine.view import View
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray, IntArray
-from ray_sim.policies.chunked import Chunk, ChunkPolicy
-from ray_sim.policies.danger import Danger
-from ray_sim.policies.parameter_servers import Pick
+from ray_sim.policies.deadline_urgency import Danger
+from ray_sim.policies.shared.chunk_dispatch import Chunk, ChunkPolicy
+from ray_sim.policies.shared.parameter_servers import Pick
 
 _RULES = {"greedy": Rule.CHEAPEST, "least_loaded": Rule.LEAST_LOADED, "random": Rule.IN_TURN}
 
@@ -135,7 +135,7 @@ class AOnline(ChunkPolicy):
         self._beta_count = 0
         """Rows used of when it was asked in a slot, in microseconds, and the workers' mean beta then."""
 
-    def start(self, world: GrantedWorld, streams: Streams) -> None:
+    def start(self, world: PolicyContext, streams: Streams) -> None:
         """One worker of each speed, and the slots that random dispatch chooses from."""
         super().start(world, streams)
         self._streams = streams

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ray_sim.policies.chunked import LeastLoaded
+from ray_sim.policies.shared.chunk_dispatch import LeastLoaded
 
 
 class ChunkFifo(LeastLoaded):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ray_sim.model.parameters import Parameter
-from ray_sim.policies.chunked import LeastLoaded
+from ray_sim.policies.shared.chunk_dispatch import LeastLoaded
 
 
 class ChunkSpt(LeastLoaded):

@@ -9,15 +9,15 @@ import numpy as np
 
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
-from ray_sim.engine.granted_world import GrantedWorld
+from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
-from ray_sim.kernels.arrays import WORKER
+from ray_sim.kernels.core.arrays import WORKER
 from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import IntArray
-from ray_sim.policies.blocks import PARAMETER_BLOCKS
-from ray_sim.policies.bundles import CAP, MOST_WORKERS, bundles, reallocate, worker_limit
+from ray_sim.policies.shared.bundles import CAP, MOST_WORKERS, bundles, reallocate, worker_limit
+from ray_sim.policies.shared.parameter_blocks import PARAMETER_BLOCKS
 from ray_sim.solvers.dorm import Applications, Limits, allocate, most_together
 from ray_sim.solvers.milp import Ending
 
@@ -112,7 +112,7 @@ class Dorm(Policy):
         self._in_turn = packing == "in_turn"
         self._counts = np.zeros(len(_Count), dtype=np.int64)
 
-    def start(self, world: GrantedWorld, streams: Streams) -> None:
+    def start(self, world: PolicyContext, streams: Streams) -> None:
         """What the bundles are."""
         self._world = world
         self._bundles = bundles(world, worker_limit(world, self._cap, self._most_workers))
@@ -134,7 +134,7 @@ class Dorm(Policy):
 
     def _applications(self, view: View, jobs: IntArray, servers: IntArray) -> Applications:
         held = np.zeros((len(jobs), len(servers)), dtype=np.int64)
-        rows = view.holdings.rows_of(jobs)
+        rows = view.placements.rows_of(jobs)
         workers = rows.role == WORKER
         owner = np.repeat(np.arange(len(jobs)), np.diff(rows.ptr))[workers]
         bundle = self._bundles.workers[jobs[owner]]

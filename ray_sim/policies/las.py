@@ -10,10 +10,10 @@ import numpy as np
 
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import NO_JOBS, Decision
-from ray_sim.engine.granted_world import GrantedWorld
+from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
 from ray_sim.engine.wake import Wake
-from ray_sim.kernels.attained import (
+from ray_sim.kernels.core.attained_service import (
     MAX_LEVELS,
     MOST_SERVICE,
     among_running,
@@ -25,12 +25,12 @@ from ray_sim.kernels.attained import (
     promotion_us,
     running_place,
 )
-from ray_sim.kernels.replay_state import Order
+from ray_sim.kernels.core.replay_state import Order
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import NEVER_US, US_PER_S, BoolArray, IntArray
-from ray_sim.policies.ordered import PLACEMENT
+from ray_sim.policies.shared.priority_order import PLACEMENT
 
 FIRST_START, RUNNING_FIRST = "first_start", "running_first"
 
@@ -102,7 +102,7 @@ class Las(Policy):
         self._running_first = queue_order == RUNNING_FIRST
         self._knob = knob
 
-    def start(self, world: GrantedWorld, streams: Streams) -> None:
+    def start(self, world: PolicyContext, streams: Streams) -> None:
         """Empty queues."""
         n_jobs = len(world.jobs.submit_us)
         self._service = world.service(self._placement, backfill=True, preemptive=True)
@@ -214,7 +214,7 @@ class Las(Policy):
             times += self._promotion_times(jobs, view.executed_us(jobs), since).tolist()
         return min(times, default=NEVER_US)
 
-    def order(self, world: GrantedWorld) -> Order:
+    def order(self, world: PolicyContext) -> Order:
         """Queues of attained service."""
         return world.order(
             by="service",
@@ -228,7 +228,7 @@ class Las(Policy):
 
 
 def _changed(decision: Decision) -> tuple[IntArray, BoolArray]:
-    """Jobs whose holdings a decision changes, in the order in which they were served; which of them run."""
+    """Jobs whose placements a decision changes, in the order in which they were served; which of them run."""
     if decision.changes is None:
         return NO_JOBS, np.zeros(0, dtype=np.bool_)
     n = int(decision.changes.size[0])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ray_sim.engine.granted_world import GrantedWorld
+from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.model.units import IntArray
-from ray_sim.policies.ordered import KeyOrder
+from ray_sim.policies.shared.priority_order import KeyOrder
 
 
 class Sjf(KeyOrder):
@@ -17,6 +17,6 @@ class Sjf(KeyOrder):
     summary: ClassVar[str] = "shortest run time first, not preemptive; knows run times"
     sees: ClassVar[frozenset[str]] = frozenset({"duration_s"})
 
-    def keys(self, world: GrantedWorld) -> IntArray:
+    def keys(self, world: PolicyContext) -> IntArray:
         """The run time at speed 1."""
         return world.jobs.work_us

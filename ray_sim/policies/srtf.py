@@ -7,13 +7,13 @@ from typing import ClassVar
 import numpy as np
 
 from ray_sim.engine.decision import Decision
-from ray_sim.engine.granted_world import GrantedWorld
+from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
-from ray_sim.kernels.replay_state import Order
+from ray_sim.kernels.core.replay_state import Order
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import IntArray
-from ray_sim.policies.ordered import PLACEMENT, KeyOrder, backfill
+from ray_sim.policies.shared.priority_order import PLACEMENT, KeyOrder, backfill
 
 
 class Srtf(KeyOrder):
@@ -32,11 +32,11 @@ class Srtf(KeyOrder):
     def __init__(self, placement: str = "consolidate", backfill: bool = True) -> None:
         super().__init__(placement, backfill)
 
-    def keys(self, world: GrantedWorld) -> IntArray:
+    def keys(self, world: PolicyContext) -> IntArray:
         """All the work, which is left on arrival."""
         return world.jobs.work_us
 
-    def start(self, world: GrantedWorld, streams: Streams) -> None:
+    def start(self, world: PolicyContext, streams: Streams) -> None:
         """An empty queue."""
         self._keys = self.keys(world)
         self._service = world.service(self._placement, backfill=self._backfill, preemptive=True)
@@ -51,7 +51,7 @@ class Srtf(KeyOrder):
         """(n,) whole microseconds at speed 1."""
         return np.ceil(view.time_left_us(jobs)).astype(np.int64)
 
-    def order(self, world: GrantedWorld) -> Order:
+    def order(self, world: PolicyContext) -> Order:
         """The work left."""
         return world.order(
             by="remaining", placement=self._placement, backfill=self._backfill, preemptive=True

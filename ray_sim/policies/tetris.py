@@ -8,18 +8,18 @@ import numpy as np
 
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
-from ray_sim.engine.granted_world import GrantedWorld
+from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
 from ray_sim.engine.wake import Wake
-from ray_sim.kernels.alignment import balance, new_packing, pack
-from ray_sim.kernels.arrays import WORKER
-from ray_sim.kernels.server_tree import new_server_tree
+from ray_sim.kernels.core.arrays import WORKER
+from ray_sim.kernels.elastic.alignment import balance, new_packing, pack
+from ray_sim.kernels.elastic.server_tree import new_server_tree
 from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray, IntArray
-from ray_sim.policies.blocks import PARAMETER_BLOCKS
-from ray_sim.policies.bundles import bundle_bound, bundles, reallocate
+from ray_sim.policies.shared.bundles import bundle_bound, bundles, reallocate
+from ray_sim.policies.shared.parameter_blocks import PARAMETER_BLOCKS
 
 
 class Tetris(Policy):
@@ -54,7 +54,7 @@ class Tetris(Policy):
         self.parameter_blocks = parameter_blocks
         self._work_weight = work_weight
 
-    def start(self, world: GrantedWorld, streams: Streams) -> None:
+    def start(self, world: PolicyContext, streams: Streams) -> None:
         """What the bundles are."""
         self._world = world
         self._bundles = bundles(world, world.jobs.gang[:, WORKER])

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ray_sim.kernels.least_loaded import new_loads
-from ray_sim.kernels.server_tree import new_server_tree
-from ray_sim.kernels.shares import fill, new_filling
+from ray_sim.kernels.elastic.dominant_shares import fill, new_filling
+from ray_sim.kernels.elastic.least_loaded import new_loads
+from ray_sim.kernels.elastic.server_tree import new_server_tree
 from ray_sim.model.units import BoolArray, FloatArray, IntArray, tolerant_ceil
 from ray_sim.solvers.milp import Answer, Ending, Programme
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ray_sim.kernels.bounds import serve_smallest_first
+from ray_sim.kernels.core.srpt_relaxation import serve_smallest_first
 from ray_sim.model.units import FloatArray, IntArray
 
 _ROUND_DOWN = 1.0 - 1e-9

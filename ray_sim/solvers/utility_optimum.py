@@ -13,7 +13,7 @@ import numpy as np
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.solvers.milp import Ending, Programme
-from ray_sim.solvers.pd_ors.job import SlotJob
+from ray_sim.solvers.planning.slot_job import SlotJob
 
 MOST_VARIABLES = 20_000
 """Beyond it is refused: building the programme alone would take minutes, solving it has no end."""

@@ -14,10 +14,14 @@ import ray
 from hypothesis import given, settings
 
 from benchmarks.processes import descendants
+from ray_sim.contract.chunked_worlds import busy_chunks, failing_chunks
+from ray_sim.contract.rigid_worlds import busy_world, failing_world
+from ray_sim.contract.subject import Subject
+from ray_sim.contract.suite import ACTOR_CLAUSES
 from ray_sim.engine.actors import MAX_DEATHS, RayFleet, SiteLink, on_node, run_on_actors
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
-from ray_sim.engine.holdings import State
+from ray_sim.engine.placements import State
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.sites.fleet import LocalFleet
 from ray_sim.engine.sites.site import Site, SiteFacts
@@ -26,10 +30,6 @@ from ray_sim.engine.view import View
 from ray_sim.engine.world import World
 from ray_sim.experiments.fanout import cluster
 from ray_sim.model.errors import InvalidScenarioError, RunFailedError, RunStoppedError
-from ray_sim.policies.contract_chunks import busy_chunks, failing_chunks
-from ray_sim.policies.contract_subject import Subject
-from ray_sim.policies.contract_suite import ACTOR_CLAUSES
-from ray_sim.policies.contract_worlds import busy_world, failing_world
 from ray_sim.policies.fifo import Fifo
 from ray_sim.policies.registry import create_policy, policy_infos
 from tests.engine.test_availability import failing_worlds

@@ -256,7 +256,7 @@ def test_jobs_take_as_long_as_their_work_what_they_lost_and_their_pauses(
 ) -> None:
     """At speed 1 a completed job holds servers for its duration, what it lost, and at most its pauses."""
     result = replay(world, policy.create())
-    if (world.shop.speed != 1.0).any():
+    if (world.arrays.speed != 1.0).any():
         return
     pause_s = world.restart_us / 1e6
     for job in result.jobs.filter(result.jobs["status"] == "completed").iter_rows(named=True):

@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
+from ray_sim.contract.chunked_worlds import failing_chunks
+from ray_sim.contract.elastic_worlds import failing_bounded, failing_elastic
+from ray_sim.contract.reachable_values import values_within
+from ray_sim.contract.rigid_worlds import failing_world
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.granted_world import GrantedWorld
+from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.view import View
 from ray_sim.engine.world import World
-from ray_sim.kernels.step_time import Rows
+from ray_sim.kernels.elastic.step_time import Rows
 from ray_sim.model.errors import RaySimError
-from ray_sim.policies.contract_chunks import failing_chunks
-from ray_sim.policies.contract_elastic import failing_bounded, failing_elastic
-from ray_sim.policies.contract_reach import values_within
-from ray_sim.policies.contract_worlds import failing_world
 from ray_sim.policies.registry import create_policy
 from tests.worlds import fingerprint
 
@@ -43,7 +43,7 @@ def of_inputs(world: World) -> dict[str, bytes]:
     return {name: array.tobytes() for name, array in arrays_within(world, "world")}
 
 
-def answers(world: GrantedWorld, view: View) -> Iterator[tuple[str, np.ndarray]]:
+def answers(world: PolicyContext, view: View) -> Iterator[tuple[str, np.ndarray]]:
     """What methods return, by arguments as generous as they take."""
     jobs = np.arange(view.arrivals)
     n = len(jobs)
@@ -64,8 +64,8 @@ def answers(world: GrantedWorld, view: View) -> Iterator[tuple[str, np.ndarray]]
         "samples_per_s": lambda: view.samples_per_s(jobs),
         "losses": lambda: view.losses(jobs, np.ones_like(jobs)),
         "pause_left_us": lambda: view.pause_left_us(jobs),
-        "rows": lambda: view.holdings.rows(jobs),
-        "rows_of": lambda: view.holdings.rows_of(jobs),
+        "rows": lambda: view.placements.rows(jobs),
+        "rows_of": lambda: view.placements.rows_of(jobs),
         "undispatched": lambda: view.undispatched(jobs),
         "betas": view.betas,
         "least_loaded": lambda: view.least_loaded(np.array([0]), np.array([99])),
@@ -121,7 +121,12 @@ def test_a_policy_that_writes_to_all_it_can_reach_changes_nothing(name: str) -> 
     assert fingerprint(run_world(world, vandal, loop="general")) == honest
     assert of_inputs(world) == before
     assert {"world.cluster.capacity", "world.cluster.speed", "world.jobs.submit_us"} <= vandal.refused
-    assert {"view.holdings.used", "view.holdings.free", "view.arrived", "view.available"} <= vandal.refused
+    assert {
+        "view.placements.used",
+        "view.placements.free",
+        "view.arrived",
+        "view.available",
+    } <= vandal.refused
 
 
 @pytest.mark.parametrize("name", WORLDS)

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ray_sim.contract.rigid_worlds import Job, busy_world, cluster, edge_cases, job_table
 from ray_sim.engine.run import run_world
-from ray_sim.engine.shop import Partition
 from ray_sim.engine.world import World, build_world
+from ray_sim.engine.world_arrays import Partition
 from ray_sim.model.result import JctCertificate, Summary
 from ray_sim.model.streams import Streams
-from ray_sim.policies.contract_worlds import Job, busy_world, cluster, edge_cases, job_table
 from ray_sim.policies.registry import create_policy, policy_classes
 from ray_sim.reports.tables import RunRow, run_table
 

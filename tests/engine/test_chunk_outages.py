@@ -11,7 +11,7 @@ from ray_sim.engine.decision import Decision
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.view import View
 from ray_sim.engine.wake import Wake
-from ray_sim.kernels.arrays import PARAMETER_SERVER
+from ray_sim.kernels.core.arrays import PARAMETER_SERVER
 from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.result import RunResult
 from ray_sim.model.units import NEVER_US

@@ -11,7 +11,7 @@ from ray_sim.engine.decision import Decision, Dispatch, NewKeys
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.wake import Wake
 from ray_sim.engine.world import World
-from ray_sim.kernels.arrays import PARAMETER_SERVER, WORKER
+from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.model.errors import InfeasibleDecisionError, InvalidScenarioError
 from ray_sim.model.units import IntArray
 from tests.chunk_worlds import PLAIN, ChunkJob, Row, Script, Server, chunk_world, dispatch_of

@@ -144,7 +144,7 @@ def test_slots_are_the_resources_of_a_chunked_world() -> None:
     assert world.chunks is not None
     assert world.resources == {"worker": 1, "ps": 1}
     # A cloud has one worker number, and a parameter server for each of the two jobs.
-    assert world.shop.capacity.tolist() == [[3, 2], [1, 2], [0, 4]]
+    assert world.arrays.capacity.tolist() == [[3, 2], [1, 2], [0, 4]]
     assert world.chunks.slots.server.tolist() == [0, 0, 0, 1]
     assert world.chunks.slots.on_demand.tolist() == [False, False, False, True]
     assert world.chunks.chunks.tolist() == [2, 3]

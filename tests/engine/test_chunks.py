@@ -14,7 +14,7 @@ from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.sites.fleet import LocalFleet
 from ray_sim.engine.view import View
 from ray_sim.engine.wake import Wake
-from ray_sim.kernels.arrays import PARAMETER_SERVER
+from ray_sim.kernels.core.arrays import PARAMETER_SERVER
 from ray_sim.model.errors import (
     BlindPolicyError,
     InfeasibleDecisionError,

@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
+from ray_sim.contract.chunked_worlds import busy_chunks
+from ray_sim.contract.rigid_worlds import busy_world
 from ray_sim.engine.decision import Decision
-from ray_sim.engine.granted_world import GrantedWorld
-from ray_sim.engine.sight import COLUMNS
+from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.view import View
+from ray_sim.engine.visible_columns import COLUMNS
 from ray_sim.engine.world import build_world
 from ray_sim.model.errors import BlindPolicyError
-from ray_sim.policies.contract_chunks import busy_chunks
-from ray_sim.policies.contract_worlds import busy_world
 from tests.scripted import scripted
 from tests.worlds import Job, cluster_of, job_table, world_of
 
@@ -74,9 +74,9 @@ def test_the_world_a_policy_is_started_with_is_as_blind() -> None:
 
 def test_gang_and_demand_by_role_are_seen_of_rigid_jobs_and_not_of_chunked_ones() -> None:
     world = busy_world(5)
-    jobs = GrantedWorld(world, frozenset(), "mine").jobs
+    jobs = PolicyContext(world, frozenset(), "mine").jobs
     assert jobs.gang.tolist() == [[tasks] for tasks in world.table.tasks.tolist()]
     assert jobs.role_demand.shape == (5, 1, 1)
     assert (jobs.role_demand == 1000).all()
     with pytest.raises(BlindPolicyError, match=r"jobs\.gang, which jobs in chunks have not"):
-        _ = GrantedWorld(busy_chunks(5), frozenset(), "mine").jobs.gang
+        _ = PolicyContext(busy_chunks(5), frozenset(), "mine").jobs.gang

@@ -15,7 +15,7 @@ from ray_sim.engine.run import run_world
 from ray_sim.engine.view import View
 from ray_sim.engine.wake import Wake
 from ray_sim.engine.world import build_world
-from ray_sim.kernels.arrays import PARAMETER_SERVER, WORKER
+from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy
@@ -29,13 +29,13 @@ Row = tuple[int, int, int]
 
 
 def on(server: int, workers: int = 0, ps: int = 0) -> list[Row]:
-    """Holdings on one server."""
+    """Placements on one server."""
     rows = [(server, WORKER, workers), (server, PARAMETER_SERVER, ps)]
     return [row for row in rows if row[2]]
 
 
 def placed(script: dict[float, list[Row]]) -> Policy:
-    """Give the only job these holdings at these seconds."""
+    """Give the only job these placements at these seconds."""
     decide = at_times({second: Decision.of({0: rows}) for second, rows in script.items()})
     return scripted(decide, wake=EVENTS, elastic=True)
 

@@ -20,7 +20,7 @@ from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.view import View
 from ray_sim.engine.wake import Wake
 from ray_sim.engine.world import World
-from ray_sim.kernels.arrays import PARAMETER_SERVER, WORKER
+from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.result import RunResult
 from ray_sim.reports.tables import summary_rows

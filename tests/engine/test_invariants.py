@@ -38,12 +38,12 @@ def test_a_gang_runs_whole_inside_its_partition_and_after_its_arrival(
 ) -> None:
     result = replay(world, policy.create())
     history = History(result)
-    part_of = dict(zip(world.cluster.server_names, world.shop.server_part.tolist(), strict=True))
+    part_of = dict(zip(world.cluster.server_names, world.arrays.server_part.tolist(), strict=True))
     for job, row in zip(range(len(world.table)), result.jobs.rows(named=True), strict=True):
         for span in history.spans[row["job_id"]]:
             assert span.begin_us >= round(row["submit_s"] * 1e6)
             assert sum(span.holding.values()) == world.table.tasks[job]
-            assert {part_of[server] for server in span.holding} == {world.shop.job_part[job]}
+            assert {part_of[server] for server in span.holding} == {world.arrays.job_part[job]}
 
 
 @few

@@ -13,7 +13,7 @@ from ray_sim.engine.view import View
 from ray_sim.engine.wake import Wake
 from ray_sim.engine.world import World, build_world
 from ray_sim.experiments.cluster_file import load_cluster
-from ray_sim.kernels.placement import RULE_NAMES
+from ray_sim.kernels.core.placement import RULE_NAMES
 from ray_sim.policies.fifo import Fifo
 from tests.proofs import instances
 from tests.random_worlds import PolicyChoice, policies, worlds

@@ -17,7 +17,7 @@ from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.view import View
 from ray_sim.engine.world import World, build_world
-from ray_sim.kernels.arrays import PARAMETER_SERVER, WORKER
+from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import BlockProfile, Exchange, TrainingProfile
 from ray_sim.model.metrics import Trim

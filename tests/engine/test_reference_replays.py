@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from ray_sim.engine.run import Loop
-from ray_sim.engine.shop import Partition
 from ray_sim.engine.world import World, build_world
+from ray_sim.engine.world_arrays import Partition
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.model.result import RunResult
 from ray_sim.model.units import US_PER_S

@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.holdings import State
+from ray_sim.engine.placements import State
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.sites.fleet import Fleet, LocalFleet
 from ray_sim.engine.sites.site import Commands, Site, SiteFacts
 from ray_sim.engine.sites.site_queries import Query
 from ray_sim.engine.world import World
-from ray_sim.kernels.chunks import COMPLETE, RUN, SERVE
+from ray_sim.kernels.chunked.chunks import COMPLETE, RUN, SERVE
 from ray_sim.model.errors import InvalidScenarioError, RunFailedError
 from ray_sim.model.result import RunResult
 from ray_sim.model.units import NEVER_US, IntArray
@@ -196,7 +196,7 @@ def test_a_repeated_request_is_answered_again_and_not_carried_out_twice() -> Non
     assert (first[0].tolist(), first[1]) == (again[0].tolist(), again[1]) == ([], NEVER_US)
     assert all(np.array_equal(once[name], array) for name, array in site.state().items())
     # Four GPUs on its servers, two of them held.
-    assert site.holdings.free[:, 0].tolist() == [0, 1000, 1000, 0]
+    assert site.placements.free[:, 0].tolist() == [0, 1000, 1000, 0]
 
     site = chunk_site()
     assert site.step(1, 10, ONE_CHUNK)[1] == 12

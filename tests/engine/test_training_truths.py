@@ -10,7 +10,7 @@ import pytest
 
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.wake import Wake
-from ray_sim.kernels.arrays import PARAMETER_SERVER, WORKER, Shop
+from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER, WorldArrays
 from ray_sim.model.job import TrainingProfile
 from ray_sim.model.training_truth import pd_ors_truth, placement_truth
 from ray_sim.model.truth import Truth
@@ -24,9 +24,9 @@ SAMPLES = 1000
 """Of each job; work is counted in samples."""
 
 
-def with_two_roles(shop: Shop) -> Shop:
+def with_two_roles(arrays: WorldArrays) -> WorldArrays:
     """Parameter servers demand what workers do."""
-    return shop._replace(demand=np.repeat(shop.demand, 2, axis=1))
+    return arrays._replace(demand=np.repeat(arrays.demand, 2, axis=1))
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_a_job_is_rated_anew_when_its_placement_changes(
     work_s = SAMPLES / US_PER_S
     world = world_of([Job(0, 1, work_s), Job(0, 1, work_s)], [8, 8, 8])
     truth = make(both, np.ones(3))
-    world = replace(world, shop=with_two_roles(world.shop), truth=truth, elastic=True, row_bound=16)
+    world = replace(world, arrays=with_two_roles(world.arrays), truth=truth, elastic=True, row_bound=16)
     result = replay(world, scripted(at_times(script), wake=EVENTS | Wake.REVIEW))
     ends = {name: end for name, (_, end) in times_of(result).items()}
     assert ends == pytest.approx({"J1": packed_s, "J2": split_s}, abs=1e-5)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ray_sim.contract.elastic_worlds import busy_elastic, failing_elastic
 from ray_sim.engine.run import run_world
 from ray_sim.engine.utility_certificate import certify_utility
 from ray_sim.engine.world import World, build_world
@@ -16,7 +17,6 @@ from ray_sim.model.job import TrainingProfile, UtilityProfile
 from ray_sim.model.metrics import Trim
 from ray_sim.model.result import Summary, UtilityCertificate
 from ray_sim.model.streams import Streams
-from ray_sim.policies.contract_elastic import busy_elastic, failing_elastic
 from ray_sim.policies.registry import create_policy, policy_class, policy_classes
 from ray_sim.reports.tables import RunRow, run_table, summary_rows
 from ray_sim.solvers.utility_bounds import price_bound, utility_bounds
@@ -210,7 +210,7 @@ def _is_never_beaten(seeds: range) -> int:
     tight = 0
     for seed in seeds:
         world = tiny_world(seed)
-        jobs, capacity = slot_jobs(world), world.shop.capacity
+        jobs, capacity = slot_jobs(world), world.arrays.capacity
         best = best_utility(jobs, capacity)
         found = certify_utility(world, best)
         assert found is not None

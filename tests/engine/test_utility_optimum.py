@@ -62,7 +62,9 @@ def test_no_policy_that_decides_on_slots_earns_more(policy: str) -> None:
     for seed in range(25):
         world = replace(tiny_world(seed), optimum_nodes=1000)
         found = certificate(summary_of(world, policy))
-        assert found.optimum == pytest.approx(best_utility(slot_jobs(world), world.shop.capacity), rel=SOLVER)
+        assert found.optimum == pytest.approx(
+            best_utility(slot_jobs(world), world.arrays.capacity), rel=SOLVER
+        )
         assert found.optimum_proven
         assert found.optimum_bound is not None
         assert found.optimum_bound <= found.bound * (1 + SOLVER)

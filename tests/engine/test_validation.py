@@ -59,7 +59,7 @@ def refused(simulation: Simulation, decision: Decision) -> str:
 
 
 @pytest.mark.parametrize(
-    ("holdings", "words"),
+    ("placements", "words"),
     [
         ({J2: [(1, 0, 2)]}, ["all 3 tasks of job J2", "gangs run whole"]),
         ({J2: [(0, 0, 1), (1, 0, 1)]}, ["all 3 tasks of job J2"]),
@@ -82,9 +82,9 @@ def refused(simulation: Simulation, decision: Decision) -> str:
     ],
 )
 def test_holdings_that_break_a_rule_are_refused_by_name(
-    holdings: dict[int, Rows], words: Sequence[str]
+    placements: dict[int, Rows], words: Sequence[str]
 ) -> None:
-    text = refused(at_one_second(small_world()), Decision.of(holdings))
+    text = refused(at_one_second(small_world()), Decision.of(placements))
     assert text.startswith("at 1 s: policy scripted ")
     assert all(word in text for word in words), text
 
@@ -152,7 +152,7 @@ def test_what_an_evicted_job_held_is_free_for_the_same_decision() -> None:
     # J1 leaves s0 for good, and J2 takes 3 of its 4 GPUs at the same instant.
     simulation = at_one_second(small_world())
     simulation.apply(replace(Decision.of({J2: [(0, 0, 3)]}), evict=jobs(J1)))
-    assert simulation.state()["holdings.pool.free"][:, 0].tolist() == [1000, 4000, 4000]
+    assert simulation.state()["placements.pool.free"][:, 0].tolist() == [1000, 4000, 4000]
     while simulation.advance() is not None:
         simulation.apply(Decision())
     result = simulation.result()
@@ -171,7 +171,7 @@ def test_counts_whose_demand_would_overflow_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("holdings", "text"),
+    ("placements", "text"),
     [
         ({J1 + 0.9: [(0, 0, 1)]}, r"found job 0.9 \(float\)"),
         ({J1: [(0.9, 0, 1)]}, r"found server 0.9 \(float\) in row \(0.9, 0, 1\)"),
@@ -185,31 +185,31 @@ def test_counts_whose_demand_would_overflow_are_refused() -> None:
         ([J1], "found list"),
     ],
 )
-def test_holdings_that_are_not_of_whole_numbers_are_refused_by_their_row(holdings: Any, text: str) -> None:
+def test_holdings_that_are_not_of_whole_numbers_are_refused_by_their_row(placements: Any, text: str) -> None:
     with pytest.raises(InfeasibleDecisionError, match=rf"whole numbers, {text}"):
-        Decision.of(holdings)
+        Decision.of(placements)
 
 
 def test_holdings_may_be_whole_numbers_of_numpy() -> None:
     one, other = np.int32(1), np.array([[0, 0, 2]])
-    holdings: Any = {one: [(one, np.uint8(0), one)], np.int64(0): other}
-    changes = Decision.of(holdings).changes
+    placements: Any = {one: [(one, np.uint8(0), one)], np.int64(0): other}
+    changes = Decision.of(placements).changes
     assert changes is not None
     assert (changes.job.tolist(), changes.server.tolist(), changes.tasks.tolist()) == ([0, 1], [0, 1], [2, 1])
 
 
 @st.composite
 def decisions(draw: st.DrawFn) -> dict[int, Rows]:
-    """Holdings on servers 0 to 2 for jobs of the small world, mostly wrong in some way."""
+    """Placements on servers 0 to 2 for jobs of the small world, mostly wrong in some way."""
     row = st.tuples(st.integers(0, 2), st.just(0), st.integers(1, 3))
     rows = st.lists(row, max_size=2, unique_by=lambda row: row[0])
     return draw(st.dictionaries(st.sampled_from([J1, J2]), rows, min_size=1, max_size=2))
 
 
-@given(holdings=decisions())
-def test_a_decision_is_taken_exactly_when_the_rules_allow_it(holdings: dict[int, Rows]) -> None:
+@given(placements=decisions())
+def test_a_decision_is_taken_exactly_when_the_rules_allow_it(placements: dict[int, Rows]) -> None:
     gangs, held = {J1: 2, J2: 3}, {J1: [(0, 0, 2)], J2: []}
-    after: dict[int, Rows] = {**held, **holdings}
+    after: dict[int, Rows] = {**held, **placements}
     allowed = (
         all(sum(row[2] for row in rows) in (0, gangs[job]) for job, rows in after.items())
         and all(row[0] in (0, 1) for rows in after.values() for row in rows)
@@ -217,12 +217,12 @@ def test_a_decision_is_taken_exactly_when_the_rules_allow_it(holdings: dict[int,
             sum(row[2] for rows in after.values() for row in rows if row[0] == server) <= 4
             for server in (0, 1)
         )
-        and all(rows or held[job] for job, rows in holdings.items())
+        and all(rows or held[job] for job, rows in placements.items())
     )
     simulation = at_one_second(small_world())
     if not allowed:
-        refused(simulation, Decision.of(holdings))
+        refused(simulation, Decision.of(placements))
         return
-    simulation.apply(Decision.of(holdings))
+    simulation.apply(Decision.of(placements))
     taken = [sum(row[2] for rows in after.values() for row in rows if row[0] == s) for s in range(3)]
-    assert simulation.state()["holdings.pool.free"][:, 0].tolist() == [4000 - 1000 * n for n in taken]
+    assert simulation.state()["placements.pool.free"][:, 0].tolist() == [4000 - 1000 * n for n in taken]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ray_sim.engine.run import Loop
-from ray_sim.kernels.placement import RULE_NAMES
+from ray_sim.kernels.core.placement import RULE_NAMES
 from tests.proofs import instances
 from tests.worlds import HOUR, Job, column_of, events_of, replay, times_of, world_of
 

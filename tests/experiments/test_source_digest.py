@@ -62,7 +62,11 @@ def _reached(modules: dict[str, Path]) -> set[str]:
 def test_the_digest_covers_all_that_a_run_imports() -> None:
     covered = {f"{package}/{path}" for package, path, _ in covered_sources()}
     reached = _reached(_modules())
-    assert {"ray_sim/policies/sjf.py", "ray_sim/kernels/replay.py", "workloads/synthetic/synth.py"} <= reached
+    assert {
+        "ray_sim/policies/sjf.py",
+        "ray_sim/kernels/core/replay.py",
+        "workloads/synthetic/synth.py",
+    } <= reached
     assert reached - covered == PRINTED_ONLY
     assert not {path for path in covered if path.startswith(("ray_sim/cli", "ray_sim/experiments/fanout"))}
 

@@ -18,7 +18,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 from pydantic import TypeAdapter
 
-from ray_sim.console import print_sweep
+from ray_sim.cli.console import print_sweep
 from ray_sim.experiments.compare import compare_results
 from ray_sim.experiments.content import Inputs
 from ray_sim.experiments.fanout import fan_out

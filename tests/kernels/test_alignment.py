@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ray_sim.kernels.alignment import Packing, alignment, balance, new_packing, pack, work
-from ray_sim.kernels.server_tree import leaves, new_server_tree
+from ray_sim.kernels.elastic.alignment import Packing, alignment, balance, new_packing, pack, work
+from ray_sim.kernels.elastic.server_tree import leaves, new_server_tree
 
 Amounts = list[list[int]]
 

@@ -4,10 +4,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ray_sim.kernels.arrays import I64, Running, new_running
-from ray_sim.kernels.heap import push, rekey, remove
-from ray_sim.kernels.running import drop, insert, sort
-from ray_sim.kernels.service import order_changes, sort_prefix
+from ray_sim.kernels.core.arrays import I64, Running, new_running
+from ray_sim.kernels.core.heap import push, rekey, remove
+from ray_sim.kernels.core.queue_dispatch import order_changes, sort_prefix
+from ray_sim.kernels.core.running import drop, insert, sort
 from tests.worlds import changes_of
 
 N_JOBS = 12

@@ -14,8 +14,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ray_sim.engine.world import World, build_world
-from ray_sim.kernels.arrays import I64, new_scratch
-from ray_sim.kernels.placement import RULE_NAMES, place
+from ray_sim.kernels.core.arrays import I64, new_scratch
+from ray_sim.kernels.core.placement import RULE_NAMES, place
 from ray_sim.model.cluster import Cluster, ServerKind
 from ray_sim.model.job import JobTable
 from ray_sim.model.units import QUANTA_PER_UNIT
@@ -193,8 +193,8 @@ def placed_by(rule: str, gang: Gang, free: list[list[int]] | None = None) -> Pla
     world = world_with(gang)
     amounts: I64 = np.array(gang.free if free is None else free, dtype=np.int64)
     before = amounts.copy()
-    scratch = new_scratch(world.shop)
-    n = place(RULE_NAMES.index(rule), world.shop, 0, amounts, scratch)
+    scratch = new_scratch(world.arrays)
+    n = place(RULE_NAMES.index(rule), world.arrays, 0, amounts, scratch)
     assert (amounts == before).all()
     servers = scratch.server[:n].tolist()
     assert servers == sorted(set(servers))
@@ -235,9 +235,9 @@ def test_every_rule_places_on_empty_servers_what_their_capacity_holds(rule: str,
 def placement_of(rule: str, gpus: float, capacity: list[float], taken: list[float]) -> Placement:
     """Of one job on GPU servers, some of whose GPUs are taken; by server in whole GPUs."""
     world = world_of([Job(0, gpus, 1)], capacity)
-    free = world.shop.capacity - np.array([[int(1000 * t)] for t in taken])
-    scratch = new_scratch(world.shop)
-    n = place(RULE_NAMES.index(rule), world.shop, 0, free, scratch)
+    free = world.arrays.capacity - np.array([[int(1000 * t)] for t in taken])
+    scratch = new_scratch(world.arrays)
+    n = place(RULE_NAMES.index(rule), world.arrays, 0, free, scratch)
     return dict(zip(scratch.server[:n].tolist(), scratch.tasks[:n].tolist(), strict=True))
 
 

@@ -1,4 +1,4 @@
-"""The ledger, the holdings, the record and lost servers, kernel by kernel, against exact arithmetic."""
+"""The ledger, the placements, the record and lost servers, kernel by kernel, against exact arithmetic."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ray_sim.kernels import check, outages, progress, record
-from ray_sim.kernels.arrays import (
+from ray_sim.kernels.core import feasibility, outages, progress, record
+from ray_sim.kernels.core.arrays import (
     COMPLETED,
     FINISH,
     LOSE,
@@ -27,11 +27,11 @@ from ray_sim.kernels.arrays import (
     new_pool,
     new_recorder,
 )
-from ray_sim.kernels.arrays import Recorder as Record
+from ray_sim.kernels.core.arrays import Recorder as Record
 from tests.worlds import Job, changes_of, world_of
 
 WORLD = world_of([Job(0, 2, 10), Job(0, 1, 10), Job(0, 4, 10)], [4, 2])
-SHOP = WORLD.shop
+SHOP = WORLD.arrays
 ALL_FREE = [[4000], [2000]]
 
 
@@ -48,9 +48,9 @@ class Run:
         self.record = new_recorder(50, 5, 1)
 
     def give(self, now: int, *rows: tuple[int, list[tuple[int, int, int]]], restart_us: int = 0) -> list[int]:
-        """Commit holdings at rate 1; returns the restart pauses."""
+        """Commit placements at rate 1; returns the restart pauses."""
         changes, pause = changes_of(rows), np.empty(len(rows), np.int64)
-        progress.commit_holdings(
+        progress.commit_placements(
             now, SHOP, self.ledger, self.pool, self.calendar, self.used, self.record, changes, pause,
             restart_us, self.counts,
         )  # fmt: skip
@@ -166,16 +166,16 @@ def test_a_full_record_says_that_it_has_no_room() -> None:
 @pytest.mark.parametrize(
     ("rows", "fault"),
     [
-        ([(0, [(0, WORKER, 2)]), (2, [(0, WORKER, 2), (1, WORKER, 2)])], (check.OK, -1, -1)),  # fills both
-        ([(3, [])], (check.NO_SUCH_JOB, 3, -1)),
-        ([(1, [(0, WORKER, 1)]), (0, [(0, WORKER, 2)])], (check.NOT_SORTED, 0, -1)),
-        ([(0, [(2, WORKER, 2)])], (check.NO_SUCH_SERVER, 0, 2)),
-        ([(0, [(0, 1, 2)])], (check.BAD_ROLE, 0, 0)),
-        ([(0, [(0, WORKER, 3)])], (check.BAD_COUNT, 0, 0)),  # of a gang of 2
-        ([(0, [(0, WORKER, 1)])], (check.NOT_A_GANG, 0, -1)),
-        ([(0, [(1, WORKER, 1), (0, WORKER, 1)])], (check.NOT_SORTED, 0, 0)),
-        ([(0, [(1, WORKER, 2)]), (1, [(1, WORKER, 1)])], (check.OVER_CAPACITY, 1, 1)),  # 3 of 2
-        ([(0, [])], (check.NOTHING_HELD, 0, -1)),
+        ([(0, [(0, WORKER, 2)]), (2, [(0, WORKER, 2), (1, WORKER, 2)])], (feasibility.OK, -1, -1)),
+        ([(3, [])], (feasibility.NO_SUCH_JOB, 3, -1)),
+        ([(1, [(0, WORKER, 1)]), (0, [(0, WORKER, 2)])], (feasibility.NOT_SORTED, 0, -1)),
+        ([(0, [(2, WORKER, 2)])], (feasibility.NO_SUCH_SERVER, 0, 2)),
+        ([(0, [(0, 1, 2)])], (feasibility.BAD_ROLE, 0, 0)),
+        ([(0, [(0, WORKER, 3)])], (feasibility.BAD_COUNT, 0, 0)),  # of a gang of 2
+        ([(0, [(0, WORKER, 1)])], (feasibility.NOT_A_GANG, 0, -1)),
+        ([(0, [(1, WORKER, 1), (0, WORKER, 1)])], (feasibility.NOT_SORTED, 0, 0)),
+        ([(0, [(1, WORKER, 2)]), (1, [(1, WORKER, 1)])], (feasibility.OVER_CAPACITY, 1, 1)),  # 3 of 2
+        ([(0, [])], (feasibility.NOTHING_HELD, 0, -1)),
     ],
 )  # fmt: skip
 def test_the_first_fault_of_changes_is_found(
@@ -184,5 +184,7 @@ def test_the_first_fault_of_changes_is_found(
     run = Run()
     nobody = np.empty(0, np.int64)
     free = np.empty_like(SHOP.capacity)
-    assert check.check_changes(SHOP, run.ledger, run.pool, changes_of(rows), nobody, False, free) == fault
+    assert (
+        feasibility.check_changes(SHOP, run.ledger, run.pool, changes_of(rows), nobody, False, free) == fault
+    )
     assert run.pool.free.tolist() == ALL_FREE  # a check changes nothing

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from ray_sim.engine.compiled import new_engine
-from ray_sim.engine.granted_world import GrantedWorld
+from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.recording import Recording
-from ray_sim.kernels.arrays import new_changes, new_pool
-from ray_sim.kernels.replay import replay
-from ray_sim.kernels.replay_state import DONE, NOW
+from ray_sim.kernels.core.arrays import new_changes, new_pool
+from ray_sim.kernels.core.replay import replay
+from ray_sim.kernels.core.replay_state import DONE, NOW
 from ray_sim.policies.registry import create_policy
 from tests.worlds import Job, world_of
 
@@ -22,7 +22,7 @@ WORLD = world_of(
 def ledger_after(policy: str, instants: int) -> tuple[dict[str, list[float]], int]:
     """The ledger at the end, and the number of calls that it took."""
     order = create_policy(policy, {}).order(
-        GrantedWorld(WORLD, frozenset({"duration_s", "work_left", "attained_service"}), policy)
+        PolicyContext(WORLD, frozenset({"duration_s", "work_left", "attained_service"}), policy)
     )
     assert order is not None
     engine, jobs = new_engine(WORLD), len(WORLD.table)
@@ -31,7 +31,7 @@ def ledger_after(policy: str, instants: int) -> tuple[dict[str, list[float]], in
     calls, last = 0, -2
     while not engine.clock[DONE]:
         replay(
-            WORLD.shop, order, engine, pool, recording.ensure_room(), changes, WORLD.outages,
+            WORLD.arrays, order, engine, pool, recording.ensure_room(), changes, WORLD.outages,
             WORLD.restart_us, WORLD.horizon_us, instants, recording.bound,
         )  # fmt: skip
         calls += 1

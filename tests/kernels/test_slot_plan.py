@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ray_sim.kernels.slot_plan import extend
+from ray_sim.kernels.planning.slot_plan import extend
 
 COST = st.integers(0, 20).map(float) | st.just(float("inf"))
 SLOTS = st.lists(st.lists(COST, min_size=1, max_size=3), min_size=1, max_size=3)

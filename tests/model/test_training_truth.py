@@ -1,4 +1,4 @@
-"""Speeds from holdings: closed forms with their arithmetic, and what no truth may violate."""
+"""Speeds from placements: closed forms with their arithmetic, and what no truth may violate."""
 
 from __future__ import annotations
 

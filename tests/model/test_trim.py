@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ray_sim.contract.rigid_worlds import Job, busy_world, cluster, edge_cases, job_table
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World, build_world
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.metrics import Trim, distribution
 from ray_sim.model.result import RunResult
-from ray_sim.policies.contract_worlds import Job, busy_world, cluster, edge_cases, job_table
 from ray_sim.policies.registry import create_policy, policy_classes
 
 POLICIES = [name for name, policy in policy_classes().items() if not (policy.chunked or policy.elastic)]

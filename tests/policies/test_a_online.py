@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from ray_sim.contract.chunked_worlds import busy_chunks
+from ray_sim.contract.suite import check_policy
 from ray_sim.engine.run import run_world
 from ray_sim.engine.sites.new_chunks import NewChunks
 from ray_sim.engine.view import View
@@ -15,8 +17,6 @@ from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.result import DeadlineMisses, RunResult
 from ray_sim.model.units import IntArray
 from ray_sim.policies.a_online import AOnline, Cloud
-from ray_sim.policies.contract_chunks import busy_chunks
-from ray_sim.policies.contract_suite import check_policy
 from ray_sim.policies.registry import create_policy
 from tests.chunk_worlds import CLOUD, EDGE, ChunkJob, Server, chunk_world, runs_of
 from tests.worlds import DOWN, UP, column_of, events_of, fingerprint, replay, times_of

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ray_sim.engine.run import Loop
-from ray_sim.kernels.attained import crossing_us, level_of, promotion_us
+from ray_sim.kernels.core.attained_service import crossing_us, level_of, promotion_us
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.policies.las import Las
 from tests.worlds import Job, fingerprint, replay, times_of, world_of

@@ -12,12 +12,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from ray_sim.engine.granted_world import GrantedWorld
+from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.world import World
-from ray_sim.kernels.arrays import Outages
-from ray_sim.kernels.optimus_allocation import step_s
+from ray_sim.kernels.core.arrays import Outages
+from ray_sim.kernels.elastic.optimus_allocation import step_s
 from ray_sim.model.errors import BlindPolicyError, InvalidScenarioError
 from ray_sim.model.job import Exchange, TrainingProfile
 from ray_sim.model.loss import last_epoch
@@ -166,7 +166,7 @@ def test_losses_come_with_the_owners_terms_and_trial_runs_with_speeds() -> None:
     world = world_of([profile()], [4.0])
     assert world.training is not None
     nobody_slow = world.training.truth(np.ones(1), None)
-    granted = GrantedWorld(world, frozenset({"losses", "training_speed"}), "p", nobody_slow)
+    granted = PolicyContext(world, frozenset({"losses", "training_speed"}), "p", nobody_slow)
     assert granted.jobs.samples.tolist() == [1000]
     assert granted.jobs.loss_threshold.tolist() == [0.01]
     assert granted.jobs.loss_patience.tolist() == [2]
@@ -174,7 +174,7 @@ def test_losses_come_with_the_owners_terms_and_trial_runs_with_speeds() -> None:
     assert granted.trial_speed(ONE, apart) == pytest.approx(100 / (10 + 8))
     with pytest.raises(BlindPolicyError, match=r"jobs\.epochs"):
         _ = granted.jobs.epochs
-    blind = GrantedWorld(world, frozenset(), "p")
+    blind = PolicyContext(world, frozenset(), "p")
     with pytest.raises(BlindPolicyError, match="`sees` lacks training_speed"):
         blind.trial_speed(ONE, apart)
     with pytest.raises(BlindPolicyError, match=r"jobs\.samples"):
@@ -190,7 +190,7 @@ def test_trial_runs_stand_as_the_policy_places_and_only_where_there_is_room() ->
     world = world_of([profile()], [3.0, 3.0])
     assert world.training is not None
     truth = world.training.truth(np.ones(1), None)
-    trials = TrialRuns(GrantedWorld(world, frozenset({"training_speed"}), "p", truth))
+    trials = TrialRuns(PolicyContext(world, frozenset({"training_speed"}), "p", truth))
     pairs = np.array([(1, 1), (2, 2), (3, 1), (5, 1), (4, 4), (6, 1)])
     placements: list[Placement] = [[(1, 1)], [(1, 1), (1, 1)], [(2, 1), (1, 0)], [(2, 1), (3, 0)]]
     found = trials.samples_per_s(np.zeros(6, np.int64), pairs[:, 0], pairs[:, 1])

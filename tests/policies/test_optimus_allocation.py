@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ray_sim.kernels.arrays import PARAMETER_SERVER, WORKER
-from ray_sim.kernels.optimus_allocation import TERMS, Claims, step_s
+from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
+from ray_sim.kernels.elastic.optimus_allocation import TERMS, Claims, step_s
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.policies.optimus.allocation import costs, marginal_gains
 from tests.proofs import instances

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ray_sim.kernels.optimus_allocation import step_s
-from ray_sim.kernels.optimus_loss import clean_point
+from ray_sim.kernels.elastic.optimus_allocation import step_s
+from ray_sim.kernels.elastic.optimus_loss import clean_point
 from ray_sim.model.job import Exchange
 from ray_sim.model.loss import last_epoch, loss
 from ray_sim.model.units import FloatArray

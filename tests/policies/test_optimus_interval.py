@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ray_sim.kernels.arrays import PARAMETER_SERVER, WORKER
-from ray_sim.kernels.optimus_allocation import Claims
+from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
+from ray_sim.kernels.elastic.optimus_allocation import Claims
 from ray_sim.model.units import IntArray
+from ray_sim.policies.optimus.baseline_allocations import drf_tasks, tetris_tasks
 from ray_sim.policies.optimus.interval import Choices, Interval, part_of, targets, tasks_of
-from ray_sim.policies.optimus.rivals import drf_tasks, tetris_tasks
 
 NOTHING: IntArray = np.empty((0, 4), dtype=np.int64)
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ray_sim.kernels.arrays import PARAMETER_SERVER, SYNC, WORKER
-from ray_sim.kernels.step_time import PER_TASK, cross_mb_per_sample, one_way_s
+from ray_sim.kernels.core.arrays import PARAMETER_SERVER, SYNC, WORKER
+from ray_sim.kernels.elastic.step_time import PER_TASK, cross_mb_per_sample, one_way_s
 from ray_sim.model.units import IntArray
 from ray_sim.policies.optimus.placement import place, scarcest_resource
 from tests.proofs import instances

@@ -11,13 +11,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from ray_sim.engine.sight import WHOLE_TRACE
+from ray_sim.contract.job_tables import with_rows
+from ray_sim.contract.subject import Subject
+from ray_sim.engine.visible_columns import WHOLE_TRACE
 from ray_sim.engine.world import World, build_world
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.job import JobTable
 from ray_sim.model.units import US_PER_S
-from ray_sim.policies.contract_subject import Subject
-from ray_sim.policies.contract_tables import with_rows
 from ray_sim.policies.registry import create_policy, policy_classes
 
 DECLARED = {

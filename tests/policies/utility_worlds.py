@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ray_sim.engine.shop import Partition
 from ray_sim.engine.world import World, build_world
+from ray_sim.engine.world_arrays import Partition
 from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.job import TrainingProfile, UtilityProfile

@@ -112,11 +112,11 @@ def backlogs(world: World, policy: PolicyChoice) -> Iterator[tuple[float, float,
     result = replay(world, policy.create())
     completed = (result.jobs["status"] == JobStatus.COMPLETED).to_numpy()
     assert not (completed & never_fits(world)).any()
-    spans, shop = History(result).spans, world.shop
+    spans, arrays = History(result).spans, world.arrays
     speed = dict(zip(world.cluster.server_names, world.cluster.speed.tolist(), strict=True))
-    for part in range(len(shop.part_ptr) - 1):
-        jobs = np.flatnonzero((shop.job_part == part) & completed)
-        servers = shop.part_servers[shop.part_ptr[part] : shop.part_ptr[part + 1]]
+    for part in range(len(arrays.part_ptr) - 1):
+        jobs = np.flatnonzero((arrays.job_part == part) & completed)
+        servers = arrays.part_servers[arrays.part_ptr[part] : arrays.part_ptr[part + 1]]
         pool = pool_of(world, servers.tolist())
         submit, length = world.table.submit_us[jobs], world.table.work_us[jobs]
         demand = (world.table.tasks * world.table.demand[:, 0])[jobs].astype(float)
@@ -136,7 +136,9 @@ def pool_of(world: World, servers: list[int]) -> PoolRate:
     there = dict(enumerate(world.there.tolist()))
     since, rates = [0], []
     for time, server, up in [*zip(*world.outages, strict=True), (0, 0, True)]:
-        rates.append(sum(float(world.shop.capacity[s, 0] * world.shop.speed[s]) for s in servers if there[s]))
+        rates.append(
+            sum(float(world.arrays.capacity[s, 0] * world.arrays.speed[s]) for s in servers if there[s])
+        )
         since.append(int(time))
         there[int(server)] = bool(up)
     return PoolRate(np.array(since[:-1]), np.array(rates))

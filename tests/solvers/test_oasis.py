@@ -9,13 +9,13 @@ from itertools import product
 import numpy as np
 import pytest
 
-from ray_sim.kernels.arrays import PARAMETER_SERVER, WORKER
-from ray_sim.solvers.oasis import Sides, best_schedule, role_constants
-from ray_sim.solvers.pd_ors.job import SlotJob
-from ray_sim.solvers.pd_ors.market import Market
-from ray_sim.solvers.pd_ors.prices import Constants
-from ray_sim.solvers.pd_ors.schedule import Infeasible, NotWorthIt, Obstacle, Schedule
-from tests.solvers.pd_ors.small import floats, ints, servers
+from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
+from ray_sim.solvers.planning.market import Market
+from ray_sim.solvers.planning.oasis import Sides, best_schedule, role_constants
+from ray_sim.solvers.planning.prices import Constants
+from ray_sim.solvers.planning.schedule import Infeasible, NotWorthIt, Obstacle, Schedule
+from ray_sim.solvers.planning.slot_job import SlotJob
+from tests.solvers.planning.small import floats, ints, servers
 
 EXAMPLE_D = SlotJob(
     number=0,

@@ -1,11 +1,11 @@
-"""No holdings train faster than the limits say, or take less of the servers for a sample."""
+"""No placements train faster than the limits say, or take less of the servers for a sample."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from ray_sim.kernels.step_time import Rows
+from ray_sim.kernels.elastic.step_time import Rows
 from ray_sim.model.job import Exchange, TrainingProfile
 from ray_sim.model.streams import Streams
 from ray_sim.model.training_truth import Nic, PdOrsTruth, PlacementTruth, pd_ors_truth, placement_truth

@@ -9,7 +9,7 @@ import pytest
 
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.units import IntArray
-from ray_sim.solvers.pd_ors.job import SlotJob
+from ray_sim.solvers.planning.slot_job import SlotJob
 from ray_sim.solvers.utility_optimum import MOST_VARIABLES, Optimum, SearchLimits, utility_optimum
 from tests.best_utility import best_utility, slot_jobs, tiny_world
 from tests.proofs import instances
@@ -98,7 +98,7 @@ def test_no_jobs_earn_nothing() -> None:
 def _agrees_with_enumeration(seeds: range) -> None:
     for seed in seeds:
         world = tiny_world(seed)
-        jobs, capacity = slot_jobs(world), world.shop.capacity
+        jobs, capacity = slot_jobs(world), world.arrays.capacity
         best = best_utility(jobs, capacity)
         found = optimum(jobs, capacity)
         assert found.utility == pytest.approx(best, rel=SOLVER, abs=SOLVER), seed

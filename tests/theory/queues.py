@@ -7,13 +7,13 @@ import math
 import numpy as np
 import polars as pl
 
+from ray_sim.contract.rigid_worlds import cluster
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import build_world
 from ray_sim.model.job import JobTable
 from ray_sim.model.result import RunResult
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import US_PER_S, FloatArray, IntArray, seconds_to_us
-from ray_sim.policies.contract_worlds import cluster
 from ray_sim.policies.registry import create_policy
 
 BATCHES = 40

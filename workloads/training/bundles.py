@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ray_sim.kernels.arrays import PARAMETER_SERVER, WORKER
-from ray_sim.kernels.step_time import Rows
+from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
+from ray_sim.kernels.elastic.step_time import Rows
 from ray_sim.model.job import TrainingProfile
 from ray_sim.model.training_truth import placement_truth
 from ray_sim.model.units import BoolArray, FloatArray, IntArray

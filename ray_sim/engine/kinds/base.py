@@ -9,10 +9,10 @@ from typing import Any, Protocol
 import polars as pl
 
 from ray_sim.engine.decision import Decision
-from ray_sim.engine.holdings import Stateful
 from ray_sim.engine.kinds.chunked.ledger import ChunkLedger
+from ray_sim.engine.placements import Stateful
 from ray_sim.engine.wake import Wake
-from ray_sim.kernels.arrays import Outages
+from ray_sim.kernels.core.arrays import Outages
 from ray_sim.model.training_truth import PdOrsTruth, PlacementTruth
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
 

@@ -10,15 +10,15 @@ import numpy as np
 import polars as pl
 
 from ray_sim.engine.decision import NO_JOBS, Decision
-from ray_sim.engine.holdings import State, nothing_for
 from ray_sim.engine.kinds.base import ElasticObservations, KindOutcome
 from ray_sim.engine.kinds.chunked.ledger import ChunkLedger
+from ray_sim.engine.placements import State, nothing_for
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.sites.site import Commands
 from ray_sim.engine.wake import Wake
-from ray_sim.kernels.arrays import RUNNING, Changes, Ledger, Outages
-from ray_sim.kernels.outages import lose_server, regain_server
-from ray_sim.kernels.progress import commit_holdings, evict, finish_due, set_rates
+from ray_sim.kernels.core.arrays import RUNNING, Changes, Ledger, Outages
+from ray_sim.kernels.core.outages import lose_server, regain_server
+from ray_sim.kernels.core.progress import commit_placements, evict, finish_due, set_rates
 from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.training_truth import PdOrsTruth, PlacementTruth
 from ray_sim.model.truth import Truth
@@ -75,7 +75,7 @@ class RigidRun:
     @property
     def used(self) -> IntArray:
         """(R,) quanta that jobs hold."""
-        return self._core.holdings.used
+        return self._core.placements.used
 
     @property
     def next_us(self) -> int:
@@ -103,7 +103,7 @@ class RigidRun:
         core = self._core
         core.available[server] = up
         if up:
-            regain_server(now_us, server, core.world.shop, core.holdings.pool, core.recording.current)
+            regain_server(now_us, server, core.world.arrays, core.placements.pool, core.recording.current)
             return NO_JOBS
         return self._lose_server(now_us, server)
 
@@ -113,11 +113,11 @@ class RigidRun:
         n = lose_server(
             now_us,
             server,
-            core.world.shop,
+            core.world.arrays,
             core.ledger,
-            core.holdings.pool,
+            core.placements.pool,
             core.calendar,
-            core.holdings.used,
+            core.placements.used,
             core.counts,
             core.recording.current,
             core.ended,
@@ -135,11 +135,11 @@ class RigidRun:
         touched = self._servers_of(core.scheduled[core.ledger.finish[core.scheduled] == now_us])
         n = finish_due(
             now_us,
-            core.world.shop,
+            core.world.arrays,
             core.ledger,
-            core.holdings.pool,
+            core.placements.pool,
             core.calendar,
-            core.holdings.used,
+            core.placements.used,
             core.recording.current,
             core.counts,
             core.ended,
@@ -179,11 +179,11 @@ class RigidRun:
         touched = self._servers_of(alone)
         evict(
             now_us,
-            core.world.shop,
+            core.world.arrays,
             core.ledger,
-            core.holdings.pool,
+            core.placements.pool,
             core.calendar,
-            core.holdings.used,
+            core.placements.used,
             core.counts,
             core.recording.current,
             job,
@@ -203,13 +203,13 @@ class RigidRun:
         pauses_us = np.empty(n, dtype=np.int64)
         self._before_placement(now_us, changed)
         servers = self._servers_of(changed, changes.server[: changes.ptr[n]])
-        commit_holdings(
+        commit_placements(
             now_us,
-            core.world.shop,
+            core.world.arrays,
             core.ledger,
-            core.holdings.pool,
+            core.placements.pool,
             core.calendar,
-            core.holdings.used,
+            core.placements.used,
             core.recording.current,
             changes,
             pauses_us,
@@ -231,7 +231,7 @@ class RigidRun:
 
     def _rate(self, now_us: int, jobs: IntArray, pauses_us: IntArray) -> None:
         if len(jobs):
-            rates = self._truth.rates(self._core.holdings, jobs)
+            rates = self._truth.rates(self._core.placements, jobs)
             set_rates(self._core.ledger, self._core.calendar, jobs, now_us, rates, pauses_us)
 
     def _rate_touched(self, now_us: int, servers: IntArray, changed: IntArray) -> None:
@@ -239,20 +239,20 @@ class RigidRun:
         if self._undisturbed:
             return
         others = np.setdiff1d(self._truth.touched(servers), changed)
-        others = others[self._core.holdings.pool.head[others] >= 0]
+        others = others[self._core.placements.pool.head[others] >= 0]
         self._rate(now_us, others, np.zeros(len(others), dtype=np.int64))
 
     def _servers_of(self, jobs: IntArray, others: IntArray = NO_JOBS) -> IntArray:
         """Servers on which the jobs hold anything, and others; none where jobs do not disturb each other."""
         if self._undisturbed:
             return NO_JOBS
-        return np.union1d(self._core.holdings.rows(jobs)[:, 1], others)
+        return np.union1d(self._core.placements.rows(jobs)[:, 1], others)
 
     def _holders(self, server: int) -> IntArray:
         """Running jobs that hold something on a server; none where jobs do not disturb each other."""
         if self._undisturbed:
             return NO_JOBS
-        rows = self._core.holdings.rows(self._core.scheduled)
+        rows = self._core.placements.rows(self._core.scheduled)
         return np.unique(rows[rows[:, 1] == server, 0])
 
     def outcome(self, now_us: int, end_us: int) -> KindOutcome:

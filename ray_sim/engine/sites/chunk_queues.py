@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ray_sim.engine.holdings import State
-from ray_sim.kernels.chunks import (
+from ray_sim.engine.placements import State
+from ray_sim.kernels.chunked.chunks import (
     DONE,
     EVENT_COLUMNS,
     EVENTS,
@@ -24,7 +24,7 @@ from ray_sim.kernels.chunks import (
     set_keys,
     set_ps,
 )
-from ray_sim.kernels.increments import Candidates, ReadQueues, betas, expect, forget, new_plans, send
+from ray_sim.kernels.chunked.increments import Candidates, ReadQueues, betas, expect, forget, new_plans, send
 from ray_sim.model.units import NEVER_US, BoolArray, FloatArray, IntArray
 
 NO_EVENTS: IntArray = np.empty((0, EVENT_COLUMNS), dtype=np.int64)
@@ -65,9 +65,9 @@ class ChunkQueues:
         self._make_room(chunks)
         self._following = add_rows(self._q, self._now_us, np.ascontiguousarray(chunks))
 
-    def set_ps(self, holdings: IntArray) -> None:
+    def set_ps(self, placements: IntArray) -> None:
         """Note who holds a parameter server from now on: (n, 2) rows job, 0 or 1."""
-        self._following = set_ps(self._q, self._now_us, np.ascontiguousarray(holdings))
+        self._following = set_ps(self._q, self._now_us, np.ascontiguousarray(placements))
 
     def set_keys(self, keys: IntArray) -> None:
         """Give all chunks of some jobs another key: (n, 2) rows job, key, by job."""
@@ -90,9 +90,9 @@ class ChunkQueues:
     def advance(self, now_us: int) -> IntArray:
         """Go on to ``now_us``; returns (n, EVENT_COLUMNS) rows of what happens there.
 
-        Events are those of `ray_sim.kernels.chunks`, in order for each chunk. A chunk that has its worker
-        keeps it when others come by themselves: `next_us` is now, and the next call at this instant, after
-        what is commanded, settles who gets it.
+        Events are those of `ray_sim.kernels.chunked.chunks`, in order for each chunk. A chunk that has its
+        worker keeps it when others come by themselves: `next_us` is now, and the next call at this instant,
+        after what is commanded, settles who gets it.
         """
         self._now_us = now_us
         if self.next_us > now_us:
@@ -161,7 +161,7 @@ class ChunkQueues:
         Parameters
         ----------
         expected : (n, 5) worker, key, D p, ready, work of chunks that are on their way already
-        others : see `ray_sim.kernels.increments.send`
+        others : see `ray_sim.kernels.chunked.increments.send`
 
         Returns
         -------

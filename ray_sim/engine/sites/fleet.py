@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ray_sim.engine.holdings import State, part
+from ray_sim.engine.placements import State, part
 from ray_sim.engine.sites.routing import Routing
 from ray_sim.engine.sites.site import Commands, Site, SiteFacts
 from ray_sim.engine.sites.site_queries import Query, join
@@ -26,12 +26,12 @@ class Fleet(Protocol):
     def collect(self, now_us: int, commands: Commands | None = None) -> IntArray:
         """(n, EVENT_COLUMNS) rows of all that happens to chunks at ``now_us``, after these commands.
 
-        By (job, unit), a chunk's own events in their order; see `ray_sim.kernels.chunks`. The commands
-        are to be `first`.
+        By (job, unit), a chunk's own events in their order; see `ray_sim.kernels.chunked.chunks`. The
+        commands are to be `first`.
         """
 
     def command(self, now_us: int, commands: Commands) -> None:
-        """Pass new holdings and chunks on to the sites concerned."""
+        """Pass new placements and chunks on to the sites concerned."""
 
     def ask(self, query: Query) -> State:
         """The answers of all sites, joined in server order. Changes nothing."""
@@ -66,7 +66,7 @@ class LocalFleet:
         return self._routing.join([self._step(i, now_us, told.get(i)) for i in due])
 
     def command(self, now_us: int, commands: Commands) -> None:
-        """Pass new holdings and chunks on to the sites concerned."""
+        """Pass new placements and chunks on to the sites concerned."""
         for i, mine in self._routing.split(commands):
             self._step(i, now_us, mine)
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ray_sim.engine.holdings import Holdings, State, nothing_for, part
 from ray_sim.engine.kinds.chunked.worker_slots import WorkerSlots
+from ray_sim.engine.placements import Placements, State, nothing_for, part
 from ray_sim.engine.sites.chunk_queues import NO_EVENTS, ChunkQueues
 from ray_sim.engine.sites.site_queries import Query, Workers, answer
-from ray_sim.kernels.arrays import WORKER, Changes, Outages, Shop
-from ray_sim.kernels.outages import set_capacity
+from ray_sim.kernels.core.arrays import WORKER, Changes, Outages, WorldArrays
+from ray_sim.kernels.core.outages import set_capacity
 from ray_sim.model.errors import RunFailedError
 from ray_sim.model.units import IntArray
 
@@ -26,9 +26,9 @@ class Commands:
     """What the coordinator tells a site at one instant, carried out in this order."""
 
     ended: IntArray | None = None
-    """Jobs that are evicted, whose chunks and holdings are no more."""
+    """Jobs that are evicted, whose chunks and placements are no more."""
     changes: Changes | None = None
-    """New holdings on the site's servers of every job that holds or held something there."""
+    """New placements on the site's servers of every job that holds or held something there."""
     outages: Outages | None = None
     """Servers that go and come back; whoever held them is released in the same request."""
     keys: IntArray | None = None
@@ -45,8 +45,8 @@ class Commands:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        arrays = [self.ended, *(self.changes or ()), *(self.outages or ()), self.keys, self.ps, self.chunks]
-        return sum(array.nbytes for array in arrays if array is not None)
+        parts = [self.ended, *(self.changes or ()), *(self.outages or ()), self.keys, self.ps, self.chunks]
+        return sum(array.nbytes for array in parts if array is not None)
 
     @property
     def empty(self) -> bool:
@@ -58,11 +58,11 @@ class Commands:
 class SiteFacts(NamedTuple):
     """What sites know of their world: arrays alone, which actors on a node share."""
 
-    shop: Shop
+    arrays: WorldArrays
     first_capacity: IntArray
     """(S, R) quanta that servers offer at time 0."""
     rows: int
-    """No more rows of holdings than this exist at a time."""
+    """No more rows of placements than this exist at a time."""
     slots: WorkerSlots
     workers_offer: IntArray
     """(S,) see `Eligibility`."""
@@ -72,7 +72,7 @@ class SiteFacts(NamedTuple):
     @classmethod
     def of(cls, world: World) -> SiteFacts:
         """The facts about a world."""
-        of_all, chunks = (world.shop, world.first_capacity, world.row_bound), world.chunks
+        of_all, chunks = (world.arrays, world.first_capacity, world.row_bound), world.chunks
         if chunks is None:
             servers = len(world.cluster)
             return cls(*of_all, WorkerSlots.none(servers), np.zeros(servers, dtype=np.int64), 0)
@@ -88,15 +88,15 @@ class Site:
     """
 
     def __init__(self, facts: SiteFacts, first_server: int, last_server: int) -> None:
-        shop = facts.shop
-        capacity = np.zeros_like(shop.capacity)
+        arrays = facts.arrays
+        capacity = np.zeros_like(arrays.capacity)
         capacity[first_server:last_server] = facts.first_capacity[first_server:last_server]
         self.servers = range(first_server, last_server)
-        self.holdings = Holdings(shop, capacity, facts.rows)
-        self._shop = shop
+        self.placements = Placements(arrays, capacity, facts.rows)
+        self._arrays = arrays
         self._slots = facts.slots.of_servers(first_server, last_server)
         self._offer = facts.workers_offer[self._slots.server]
-        self._queues = ChunkQueues(self._slots.on_demand, len(shop.submit), facts.preemption_us)
+        self._queues = ChunkQueues(self._slots.on_demand, len(arrays.submit), facts.preemption_us)
         self._workers = self._workers_there()
         self._sequence = 0
         self._answer: tuple[IntArray, int] = (NO_EVENTS, self._queues.next_us)
@@ -109,8 +109,8 @@ class Site:
 
         Returns
         -------
-        (events, next) : (n, EVENT_COLUMNS) rows, see `ray_sim.kernels.chunks`; and when the site next has
-            something to report
+        (events, next) : (n, EVENT_COLUMNS) rows, see `ray_sim.kernels.chunked.chunks`; and when the site
+            next has something to report
         """
         if sequence == self._sequence:
             return self._answer
@@ -135,7 +135,7 @@ class Site:
     def _carry_out(self, now_us: int, commands: Commands) -> None:
         self._queues.come_to(now_us)
         if commands.ended is not None:
-            self.holdings.change(nothing_for(commands.ended))
+            self.placements.change(nothing_for(commands.ended))
             self._queues.withdraw(commands.ended)
         if commands.changes is not None:
             self._hold(now_us, commands.changes)
@@ -151,28 +151,28 @@ class Site:
             self._queues.dispatch(here)
 
     def _change_servers(self, outages: Outages) -> None:
-        set_capacity(self._shop, self.holdings.pool.free, outages.server, outages.up)
+        set_capacity(self._arrays, self.placements.pool.free, outages.server, outages.up)
         self._queues.lose(np.flatnonzero(np.isin(self._slots.server, outages.server[~outages.up])))
         self._workers = self._workers_there()
 
     def _workers_there(self) -> Workers:
         """The workers, of which those in slots of servers that are there can be asked for."""
         slots = self._slots
-        there = ~slots.on_demand & (self.holdings.free[slots.server, WORKER] > 0)
-        partition = np.where(there, self._shop.server_part[slots.server], -1)
-        speed_kind = np.unique(self._shop.speed, return_inverse=True)[1]
+        there = ~slots.on_demand & (self.placements.free[slots.server, WORKER] > 0)
+        partition = np.where(there, self._arrays.server_part[slots.server], -1)
+        speed_kind = np.unique(self._arrays.speed, return_inverse=True)[1]
         return Workers(self._queues, slots.first_worker, speed_kind[slots.server], partition, self._offer)
 
     def _hold(self, now_us: int, changes: Changes) -> None:
-        self.holdings.change(changes)
+        self.placements.change(changes)
         servers = changes.server[: changes.ptr[changes.size[0]]]
-        if (self.holdings.pool.free[servers] < 0).any():
+        if (self.placements.pool.free[servers] < 0).any():
             raise RunFailedError(f"at {now_us} us site {self.servers} was told to hold more than it has")
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
         return {
-            **{f"holdings.{name}": array for name, array in self.holdings.state().items()},
+            **{f"placements.{name}": array for name, array in self.placements.state().items()},
             **{f"chunks.{name}": array for name, array in self._queues.state().items()},
             "sequence": np.array([self._sequence]),
             "answer": self._answer[0].copy(),
@@ -180,7 +180,7 @@ class Site:
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state; the last answer is kept for a repeated request."""
-        self.holdings.restore(part(state, "holdings"))
+        self.placements.restore(part(state, "placements"))
         self._queues.restore(part(state, "chunks"))
         self._workers = self._workers_there()
         self._sequence = int(state["sequence"][0])

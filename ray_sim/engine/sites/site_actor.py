@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ray_sim.engine.holdings import State
+from ray_sim.engine.placements import State
 from ray_sim.engine.sites.site import Commands, Site, SiteFacts
 from ray_sim.engine.sites.site_queries import Query
 from ray_sim.model.units import IntArray

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ray_sim.engine.holdings import State
+from ray_sim.engine.placements import State
 from ray_sim.engine.sites.chunk_queues import ChunkQueues
 from ray_sim.engine.sites.new_chunks import NewChunks, sites_choice
 from ray_sim.model.units import IntArray
@@ -88,7 +88,7 @@ def _increments(workers: Workers, query: Query) -> State:
 
 
 def _betas(workers: Workers, query: Query) -> State:
-    """Beta of each worker slot that is there, in order, see `ray_sim.kernels.increments.betas`."""
+    """Beta of each worker slot that is there, in order, see `ray_sim.kernels.chunked.increments.betas`."""
     return {"betas": workers.queues.betas(query.now_us)[workers.partition >= 0]}
 
 

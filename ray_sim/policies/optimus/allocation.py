@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from ray_sim.kernels.optimus_allocation import Claims, GainHeap, allocate
+from ray_sim.kernels.elastic.optimus_allocation import Claims, GainHeap, allocate
 from ray_sim.model.units import FloatArray, IntArray
 
 Normalise = Literal["share", "amount"]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ray_sim.kernels.optimus_allocation import TERMS
+from ray_sim.kernels.elastic.optimus_allocation import TERMS
 from ray_sim.model.job import Exchange
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
 from ray_sim.policies.optimus.speed_fit import Speeds, fitted_time, trial_pairs
@@ -37,7 +37,7 @@ class Knowledge(NamedTuple):
     was_slow: BoolArray
     """Whether a worker was slow at the last decision."""
     changed_us: IntArray
-    """When the job's holdings were last changed."""
+    """When the job's placements were last changed."""
 
 
 def nothing_known(jobs: IntArray) -> Knowledge:

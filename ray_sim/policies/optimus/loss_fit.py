@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ray_sim.kernels.optimus_loss import fit_losses
+from ray_sim.kernels.elastic.optimus_loss import fit_losses
 from ray_sim.model.loss import last_epoch
 from ray_sim.model.units import FloatArray, IntArray
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ray_sim.kernels.arrays import WORKER
-from ray_sim.kernels.optimus_placement import (
+from ray_sim.kernels.core.arrays import WORKER
+from ray_sim.kernels.elastic.optimus_placement import (
     EVEN,
     PACK,
     SPREAD,
@@ -18,7 +18,7 @@ from ray_sim.kernels.optimus_placement import (
     place_all,
     place_each_alone,
 )
-from ray_sim.kernels.step_time import Rows
+from ray_sim.kernels.elastic.step_time import Rows
 from ray_sim.model.units import IntArray
 
 _MOST = 2**60

@@ -7,16 +7,16 @@ from typing import ClassVar
 
 import numpy as np
 
+from ray_sim.engine.allocation_diff import towards
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import NO_JOBS, Decision, Estimates
-from ray_sim.engine.granted_world import GrantedWorld
-from ray_sim.engine.holdings import State
-from ray_sim.engine.targets import towards
+from ray_sim.engine.placements import State
+from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
 from ray_sim.engine.wake import Wake
-from ray_sim.kernels.arrays import WORKER
-from ray_sim.kernels.optimus_allocation import Claims, steps_per_s
-from ray_sim.kernels.step_time import Rows
+from ray_sim.kernels.core.arrays import WORKER
+from ray_sim.kernels.elastic.optimus_allocation import Claims, steps_per_s
+from ray_sim.kernels.elastic.step_time import Rows
 from ray_sim.model.job import Exchange
 from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.parameters import Parameter
@@ -101,7 +101,7 @@ class Optimus(Policy):
         self._speed_error = speed_error
         self._convergence_error = convergence_error
 
-    def start(self, world: GrantedWorld, streams: Streams) -> None:
+    def start(self, world: PolicyContext, streams: Streams) -> None:
         """Nothing is known of any job."""
         self._world = world
         self._streams = streams
@@ -121,7 +121,7 @@ class Optimus(Policy):
     def decide(self, view: View) -> Decision:
         """Learn from the interval that is over, then say what each job is to hold."""
         jobs = np.union1d(view.waiting, view.running)
-        rows = _numbered(view.holdings.rows_of(jobs))
+        rows = _numbered(view.placements.rows_of(jobs))
         held, useful = tasks_of(rows, len(jobs)), _useful_workers(view, jobs)
         slow = view.slowdown(jobs) > self._slow_above
         self._learn(view, jobs, held, useful, slow)
@@ -132,7 +132,7 @@ class Optimus(Policy):
         target = self._target(view, jobs, interval)
         replaced = slow & known.was_slow
         self._counts[_REPLACED] += replaced.sum()
-        changes = towards(view.holdings, jobs, target, replaced)
+        changes = towards(view.placements, jobs, target, replaced)
         known.was_slow[:] = slow
         if changes is not None:
             at = np.searchsorted(jobs, changes.job)

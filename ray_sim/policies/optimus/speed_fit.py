@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import nnls
 
-from ray_sim.kernels.optimus_allocation import TERMS
+from ray_sim.kernels.elastic.optimus_allocation import TERMS
 from ray_sim.model.job import Exchange
 from ray_sim.model.units import FloatArray, IntArray
 

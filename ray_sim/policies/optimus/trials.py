@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ray_sim.engine.granted_world import GrantedWorld
-from ray_sim.kernels.step_time import Rows
+from ray_sim.engine.policy_context import PolicyContext
+from ray_sim.kernels.elastic.step_time import Rows
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.policies.optimus.placement import place_alone
 from ray_sim.policies.optimus.speed_fit import MOST_TRIAL_TASKS
@@ -14,7 +14,7 @@ from ray_sim.policies.optimus.speed_fit import MOST_TRIAL_TASKS
 class TrialRuns:
     """Runs on the empty servers of a job's partition, placed as the policy places: evenly, on few servers."""
 
-    def __init__(self, world: GrantedWorld) -> None:
+    def __init__(self, world: PolicyContext) -> None:
         self._world = world
         capacity, partition = world.cluster.capacity, world.server_partition
         self._servers = {

@@ -1,1 +1,1 @@
-"""PD-ORS as a policy; what it computes is in `ray_sim.solvers.pd_ors`."""
+"""PD-ORS as a policy; the schedules come from `ray_sim.solvers.planning`."""

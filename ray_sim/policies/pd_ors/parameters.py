@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ray_sim.model.parameters import Parameter
-from ray_sim.policies.planned import IDLE, OPTIONS
+from ray_sim.policies.shared.plan_at_arrival import IDLE, OPTIONS
 
 PARAMETERS = (
     Parameter(

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.units import BoolArray, FloatArray
-from ray_sim.solvers.pd_ors.job import slot_job
+from ray_sim.solvers.planning.slot_job import slot_job
 from tests.proofs import instances
 from tests.workloads.training.test_enrich import JUNK, SMALL, of_yaml
 from workloads.checks import check_frame

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 from scipy.stats import kstest
 
 from ray_sim.experiments.training_file import bundled_training_profiles, load_training_draws
-from ray_sim.kernels.arrays import PARAMETER_SERVER, WORKER
-from ray_sim.kernels.step_time import Rows
+from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
+from ray_sim.kernels.elastic.step_time import Rows
 from ray_sim.model.a_online import AOnlineTruth
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError

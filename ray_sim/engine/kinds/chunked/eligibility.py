@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ray_sim.kernels.arrays import Shop
+from ray_sim.kernels.core.arrays import WorldArrays
 from ray_sim.model.cluster import UNLIMITED_MIB, Cluster
 from ray_sim.model.job import ChunkProfile
 from ray_sim.model.units import BoolArray, FloatArray, IntArray, demand_quanta
@@ -56,8 +56,8 @@ def _levels(memory_mib: IntArray | None, need_gib: FloatArray, servers: int) -> 
     return offer.astype(np.int64), need.astype(np.int64)
 
 
-def best_offer(shop: Shop, servers: BoolArray, offer: IntArray) -> IntArray:
+def best_offer(arrays: WorldArrays, servers: BoolArray, offer: IntArray) -> IntArray:
     """(P + 1,) best of what some servers (S,) offer, by partition; -1 without any, and in the last place."""
-    best = np.full(len(shop.part_ptr), -1)
-    np.maximum.at(best, shop.server_part[servers], offer[servers])
+    best = np.full(len(arrays.part_ptr), -1)
+    np.maximum.at(best, arrays.server_part[servers], offer[servers])
     return best

@@ -10,14 +10,14 @@ from collections.abc import Mapping
 import numpy as np
 
 from ray_sim.engine.decision import NO_JOBS, Decision, Dispatch
-from ray_sim.engine.holdings import Holdings, State, nothing_for, part
 from ray_sim.engine.kinds.chunked.slot_rounding import Rounding
 from ray_sim.engine.kinds.chunked.world import ChunkWorld
+from ray_sim.engine.placements import Placements, State, nothing_for, part
 from ray_sim.engine.sites.site import Commands
-from ray_sim.kernels.arrays import MOVE, NEVER, PARAMETER_SERVER, START, STOP, Changes, Ledger, Recorder
-from ray_sim.kernels.chunk_ledger import Chunked, book_events, new_chunked, note_stall
-from ray_sim.kernels.chunks import COMPLETE, LOST
-from ray_sim.kernels.record import add_event
+from ray_sim.kernels.chunked.chunk_ledger import Chunked, book_events, new_chunked, note_stall
+from ray_sim.kernels.chunked.chunks import COMPLETE, LOST
+from ray_sim.kernels.core.arrays import MOVE, NEVER, PARAMETER_SERVER, START, STOP, Changes, Ledger, Recorder
+from ray_sim.kernels.core.record import add_event
 from ray_sim.model.units import BoolArray, IntArray
 
 
@@ -86,11 +86,11 @@ class ChunkLedger:
         if len(events):
             self.rounding.note_completed(events[:, 1], events[:, 3], self.jobs.in_cloud[events[:, 1]])
 
-    def lose_ps(self, now_us: int, server: int, holdings: Holdings) -> IntArray:
+    def lose_ps(self, now_us: int, server: int, placements: Placements) -> IntArray:
         """Whoever holds a parameter server on this server loses it; returns these jobs, sorted."""
-        rows = holdings.rows(np.flatnonzero(self.jobs.holds_ps))
+        rows = placements.rows(np.flatnonzero(self.jobs.holds_ps))
         jobs: IntArray = rows[rows[:, 1] == server, 0]
-        self.hold(now_us, nothing_for(jobs), holdings)
+        self.hold(now_us, nothing_for(jobs), placements)
         return jobs
 
     def take_back(self, events: IntArray, without_ps: IntArray, ledger: Ledger) -> IntArray:
@@ -107,36 +107,40 @@ class ChunkLedger:
         ledger.interruptions[np.union1d(jobs, without_ps)] += 1
         return np.unique(jobs)
 
-    def carry_out(self, now_us: int, decision: Decision, holdings: Holdings, record: Recorder) -> Commands:
+    def carry_out(
+        self, now_us: int, decision: Decision, placements: Placements, record: Recorder
+    ) -> Commands:
         """Book a decision, which has been checked, and say what the sites are to be told."""
         changes, dispatch = decision.changes, decision.dispatch
         changes = None if changes is None or changes.size[0] == 0 else changes
         jobs, chunks, ended, keys = NO_JOBS, None, None, None
         if len(decision.evict):
-            ended = self._end(now_us, decision.evict, holdings)
+            ended = self._end(now_us, decision.evict, placements)
         if changes is not None:
             jobs = changes.job[: changes.size[0]]
-            self.hold(now_us, changes, holdings, record)
+            self.hold(now_us, changes, placements, record)
         if dispatch is not None:
-            chunks = self._dispatch(now_us, dispatch, holdings)
+            chunks = self._dispatch(now_us, dispatch, placements)
             jobs = np.union1d(jobs, dispatch.job)
         if decision.keys is not None and len(decision.keys.job):
             keys = np.stack([decision.keys.job, decision.keys.key], axis=1)
         ps = np.stack([jobs, self.jobs.holds_ps[jobs]], axis=1).astype(np.int64) if len(jobs) else None
         return Commands(ended=ended, changes=changes, keys=keys, ps=ps, chunks=chunks)
 
-    def _end(self, now_us: int, evicted: IntArray, holdings: Holdings) -> IntArray | None:
+    def _end(self, now_us: int, evicted: IntArray, placements: Placements) -> IntArray | None:
         """Free what evicted jobs hold; returns those of which sites know, if there are any."""
         holders = evicted[self.jobs.holds_ps[evicted]]
-        self.hold(now_us, nothing_for(holders), holdings)
+        self.hold(now_us, nothing_for(holders), placements)
         known = np.union1d(holders, evicted[self.on_workers(evicted) > 0])
         return known if len(known) else None
 
-    def hold(self, now_us: int, changes: Changes, holdings: Holdings, record: Recorder | None = None) -> None:
+    def hold(
+        self, now_us: int, changes: Changes, placements: Placements, record: Recorder | None = None
+    ) -> None:
         """Give and take parameter servers; without ``record`` the event that ends the job tells it."""
         n = int(changes.size[0])
-        before = holdings.rows(changes.job[:n])
-        holdings.change(changes)
+        before = placements.rows(changes.job[:n])
+        placements.change(changes)
         old: dict[int, int] = dict(before[:, :2].tolist())
         new = _server_of(changes)
         for job in changes.job[:n].tolist():
@@ -152,10 +156,10 @@ class ChunkLedger:
     def _on_slot(self, server: int | None) -> int:
         return int(server is not None and not self.world.in_cloud[server])
 
-    def _dispatch(self, now_us: int, dispatch: Dispatch, holdings: Holdings) -> IntArray:
+    def _dispatch(self, now_us: int, dispatch: Dispatch, placements: Placements) -> IntArray:
         world, jobs, workers = self.world, dispatch.job, dispatch.worker
         to_cloud = world.slots.on_demand[workers]
-        self._decide_zeta(jobs, to_cloud, holdings)
+        self._decide_zeta(jobs, to_cloud, placements)
         self.dispatched[self.number(jobs, dispatch.unit)] = True
         np.subtract.at(self.jobs.undispatched, jobs, 1)
         self.rounding.note_dispatched(now_us, jobs, to_cloud)
@@ -174,7 +178,7 @@ class ChunkLedger:
             axis=1,
         ).astype(np.int64)
 
-    def _decide_zeta(self, jobs: IntArray, to_cloud: BoolArray, holdings: Holdings) -> None:
+    def _decide_zeta(self, jobs: IntArray, to_cloud: BoolArray, placements: Placements) -> None:
         """A job that goes to the cloud whole and at once, and has no server elsewhere, is in the cloud.
 
         Unless no parameter server there may serve it. It may lose its chunks with the cloud's server. When
@@ -184,7 +188,7 @@ class ChunkLedger:
         sent, n = np.unique(jobs[to_cloud], return_counts=True)
         new = (facts.left[sent] == self.world.chunks[sent]) | in_cloud[sent]
         whole = sent[new & (n == facts.left[sent]) & self.world.cloud_serves[sent]]
-        rows = holdings.rows(whole)
+        rows = placements.rows(whole)
         elsewhere = rows[~self.world.in_cloud[rows[:, 1]], 0]
         back = jobs[in_cloud[jobs]]
         in_cloud[back[self.on_workers(back) == 0]] = False

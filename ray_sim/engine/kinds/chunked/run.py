@@ -10,18 +10,18 @@ import numpy as np
 import polars as pl
 
 from ray_sim.engine.decision import Decision
-from ray_sim.engine.holdings import State, nothing_for
 from ray_sim.engine.kinds.chunked.ledger import ChunkLedger
 from ray_sim.engine.kinds.chunked.slot_rounding import Rounding
 from ray_sim.engine.kinds.chunked.validation import check_chunks
 from ray_sim.engine.kinds.chunked.world import ChunkWorld
 from ray_sim.engine.kinds.rigid import RigidRun
+from ray_sim.engine.placements import State, nothing_for
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.sites.site import Commands
 from ray_sim.engine.wake import Wake
-from ray_sim.kernels.arrays import LOSE, PARAMETER_SERVER, Outages
-from ray_sim.kernels.chunk_ledger import rest
-from ray_sim.kernels.record import add_event
+from ray_sim.kernels.chunked.chunk_ledger import rest
+from ray_sim.kernels.core.arrays import LOSE, PARAMETER_SERVER, Outages
+from ray_sim.kernels.core.record import add_event
 from ray_sim.model.units import US_PER_S, BoolArray, IntArray, us_to_seconds
 
 
@@ -85,7 +85,7 @@ class ChunkedRun(RigidRun):
 
     def _lose_server(self, now_us: int, server: int) -> IntArray:
         core = self._core
-        without_ps = self._ledger.lose_ps(now_us, server, core.holdings)
+        without_ps = self._ledger.lose_ps(now_us, server, core.placements)
         super()._lose_server(now_us, server)
         for job in without_ps.tolist():
             add_event(core.recording.current, now_us, LOSE, job, server, PARAMETER_SERVER, 1)
@@ -105,7 +105,7 @@ class ChunkedRun(RigidRun):
         done, changed = self._ledger.book(now_us, events, core.ledger, core.counts, core.recording.current)
         if len(done):
             changes = nothing_for(done)
-            self._ledger.hold(now_us, changes, core.holdings)
+            self._ledger.hold(now_us, changes, core.placements)
             core.fleet.command(now_us, Commands(changes=changes))
             core.news.completed.add(done)
         return changed
@@ -129,7 +129,7 @@ class ChunkedRun(RigidRun):
     def carry_out(self, now_us: int, decision: Decision) -> None:
         """Give and take parameter servers, dispatch chunks, and tell the sites."""
         core = self._core
-        commands = self._ledger.carry_out(now_us, decision, core.holdings, core.recording.current)
+        commands = self._ledger.carry_out(now_us, decision, core.placements, core.recording.current)
         if not commands.empty:
             core.fleet.command(now_us, commands)
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ray_sim.engine.holdings import State
 from ray_sim.engine.kinds.chunked.world import ChunkWorld
+from ray_sim.engine.placements import State
 from ray_sim.model.units import BoolArray, IntArray
 
 _TRAINING, _UPLOADS = 0, 2

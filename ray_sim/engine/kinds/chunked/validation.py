@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ray_sim.engine.decision import Decision, Dispatch, NewKeys
-from ray_sim.engine.faults import job_name
+from ray_sim.engine.infeasibility_text import job_name
 from ray_sim.engine.kinds.chunked.ledger import ChunkLedger
 from ray_sim.engine.world import World
-from ray_sim.kernels.arrays import PARAMETER_SERVER, RUNNING, WAITING, Changes, Ledger
+from ray_sim.kernels.core.arrays import PARAMETER_SERVER, RUNNING, WAITING, Changes, Ledger
 from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.units import US_PER_S, BoolArray, IntArray
 
@@ -104,7 +104,7 @@ def _check_dispatch(
             f"at {where} dispatches {sizes[0]}, {sizes[1]}, {sizes[2]} and {sizes[3]} values of job, unit, "
             f"worker and key; give one of each per chunk"
         )
-    facts, shop = chunked.world, world.shop
+    facts, arrays = chunked.world, world.arrays
     # What is out of range is replaced by 0, after it has been noted, so that the other tests can be made.
     no_job = (job < 0) | (job >= len(world.table))
     j = np.where(no_job, 0, job)
@@ -119,7 +119,7 @@ def _check_dispatch(
         (~np.isin(ledger.status[j], (WAITING, RUNNING)), "the job is not in the system now"),
         (no_unit, "the job does not have it"),
         (no_worker, f"there is no such worker, they are numbered 0 to {len(facts.slots) - 1}"),
-        (shop.server_part[server] != shop.job_part[j], "the worker is outside the job's partition"),
+        (arrays.server_part[server] != arrays.job_part[j], "the worker is outside the job's partition"),
         (
             ~facts.eligible.may_train(j, server),
             "workers of its server have less memory than the job's worker_memory_gib",
@@ -144,7 +144,7 @@ def _check_keys(
     where: str, now_us: int, world: World, ledger: Ledger, keys: NewKeys, evicted: IntArray
 ) -> None:
     """Jobs in the system, each once and in order; in whole slots between slots."""
-    job, shop = keys.job, world.shop
+    job, arrays = keys.job, world.arrays
     if len(job) != len(keys.key):
         raise InfeasibleDecisionError(
             f"at {where} gives {len(job)} jobs {len(keys.key)} new keys; give one of each"
@@ -153,7 +153,7 @@ def _check_keys(
         raise InfeasibleDecisionError(f"at {where} gives new keys to jobs that are not sorted, or twice")
     if len(job) == 0:
         return
-    if job[0] < 0 or job[-1] >= len(shop.submit):
+    if job[0] < 0 or job[-1] >= len(arrays.submit):
         raise InfeasibleDecisionError(f"at {where} gives new keys to jobs that do not exist: {job.tolist()}")
     absent = ~np.isin(ledger.status[job], (WAITING, RUNNING)) | np.isin(job, evicted)
     if absent.any():

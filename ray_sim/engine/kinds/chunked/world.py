@@ -8,9 +8,9 @@ import numpy as np
 
 from ray_sim.engine.kinds.chunked.eligibility import Eligibility, best_offer
 from ray_sim.engine.kinds.chunked.worker_slots import WorkerSlots
-from ray_sim.engine.shop import classes
-from ray_sim.kernels.arrays import PARAMETER_SERVER, WORKER, Shop
-from ray_sim.kernels.shop import EXCEEDS_CAPACITY, FITS
+from ray_sim.engine.world_arrays import classes
+from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER, WorldArrays
+from ray_sim.kernels.core.world_arrays import EXCEEDS_CAPACITY, FITS
 from ray_sim.model.a_online import AOnlineTruth
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidScenarioError, problems_text
@@ -72,36 +72,36 @@ class ChunkWorld:
         """
         return self.truth.chunk_us(jobs, self.speed[workers], np.asarray(in_cloud))
 
-    def shop(self, shop: Shop) -> Shop:
-        """The shop with slots for capacity: a parameter server takes one, a worker is given by dispatch.
+    def arrays(self, arrays: WorldArrays) -> WorldArrays:
+        """The arrays with slots for capacity: a parameter server takes one, a worker is given by dispatch.
 
         Jobs for which the same servers are eligible are a class.
         """
         capacity = np.stack([np.diff(self.slots.ptr), self.ps], axis=1)
-        demand = np.zeros((len(shop.submit), 2, 2), dtype=np.int64)
+        demand = np.zeros((len(arrays.submit), 2, 2), dtype=np.int64)
         for role in (WORKER, PARAMETER_SERVER):
             demand[:, role, role] = 1
         needs = np.stack([self.eligible.workers_need, self.eligible.ps_need], axis=1)
-        of_class = classes(shop.job_part, needs, len(shop.part_ptr) - 1)
-        return shop._replace(capacity=capacity, demand=demand, weight=np.zeros(2), **of_class)
+        of_class = classes(arrays.job_part, needs, len(arrays.part_ptr) - 1)
+        return arrays._replace(capacity=capacity, demand=demand, weight=np.zeros(2), **of_class)
 
-    def beyond_capacity(self, shop: Shop) -> IntArray:
+    def beyond_capacity(self, arrays: WorldArrays) -> IntArray:
         """(C,) verdict per job class: whether some worker may train it, and a parameter server serve it.
 
         Where a partition has no parameter server at all jobs are taken, and stall.
         """
-        jobs, who = shop.class_job, self.eligible
+        jobs, who = arrays.class_job, self.eligible
         has_worker = np.diff(self.slots.ptr) > 0
-        trained = best_offer(shop, has_worker, who.workers_offer)[shop.job_part[jobs]]
-        served = best_offer(shop, self.ps > 0, who.ps_offer)[shop.job_part[jobs]]
+        trained = best_offer(arrays, has_worker, who.workers_offer)[arrays.job_part[jobs]]
+        served = best_offer(arrays, self.ps > 0, who.ps_offer)[arrays.job_part[jobs]]
         fits = (trained >= who.workers_need[jobs]) & ((served < 0) | (served >= who.ps_need[jobs]))
-        return np.where(fits & (shop.job_part[jobs] >= 0), FITS, EXCEEDS_CAPACITY)
+        return np.where(fits & (arrays.job_part[jobs] >= 0), FITS, EXCEEDS_CAPACITY)
 
 
 def chunk_world(
     table: JobTable,
     cluster: Cluster,
-    shop: Shop,
+    arrays: WorldArrays,
     slot_us: int | None,
     slot_fill: str,
     *,
@@ -112,7 +112,7 @@ def chunk_world(
 
     Parameters
     ----------
-    shop : for the partitions
+    arrays : for the partitions
     slot_fill : ``whole`` rounds upload ends, lengths and costs up to slots, ``fractional`` to microseconds
     speed_up : > 0, see `AOnlineTruth`
     preemption_us : what each preemption costs the chunk that loses its worker
@@ -142,7 +142,8 @@ def chunk_world(
         in_cloud=cluster.in_cloud,
         preemption_us=preemption_us,
         first_chunk=np.concatenate([[0], np.cumsum(profile.chunks)]).astype(np.int64),
-        cloud_serves=best_offer(shop, cluster.in_cloud, eligible.ps_offer)[shop.job_part] >= eligible.ps_need,
+        cloud_serves=best_offer(arrays, cluster.in_cloud, eligible.ps_offer)[arrays.job_part]
+        >= eligible.ps_need,
     )
 
 

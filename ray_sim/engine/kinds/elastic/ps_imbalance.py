@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ray_sim.engine.holdings import State
-from ray_sim.kernels.arrays import Ledger
-from ray_sim.kernels.progress import executed_of
+from ray_sim.engine.placements import State
+from ray_sim.kernels.core.arrays import Ledger
+from ray_sim.kernels.core.progress import executed_of
 from ray_sim.model.parameter_blocks import DealtLoads
 from ray_sim.model.units import FloatArray, IntArray
 
@@ -32,7 +32,7 @@ class Imbalance:
         """(J,) as booked."""
 
     def book(self, now_us: int, ledger: Ledger, jobs: IntArray) -> None:
-        """Book the time that the jobs have trained; call it before their holdings change."""
+        """Book the time that the jobs have trained; call it before their placements change."""
         trained = trained_us(ledger, jobs, now_us)
         self.beyond_us[jobs] += self._beyond[jobs] * (trained - self._booked_us[jobs])
         self._booked_us[jobs] = trained

@@ -10,16 +10,16 @@ import numpy as np
 import polars as pl
 
 from ray_sim.engine.decision import NO_JOBS, Decision, Estimates
-from ray_sim.engine.holdings import State, part
 from ray_sim.engine.kinds.base import Losses
 from ray_sim.engine.kinds.elastic.estimates import SPEED, WORK_LEFT, EstimateErrors, check_estimates
 from ray_sim.engine.kinds.elastic.ps_imbalance import Imbalance, trained_us
 from ray_sim.engine.kinds.elastic.world import TrainingWorld
 from ray_sim.engine.kinds.rigid import RigidOutcome, RigidRun
+from ray_sim.engine.placements import State, part
 from ray_sim.engine.run_core import RunCore
-from ray_sim.kernels.arrays import PARAMETER_SERVER, RUNNING, WORKER
-from ray_sim.kernels.progress import work_left_of
-from ray_sim.kernels.step_time import cross_mb_per_sample
+from ray_sim.kernels.core.arrays import PARAMETER_SERVER, RUNNING, WORKER
+from ray_sim.kernels.core.progress import work_left_of
+from ray_sim.kernels.elastic.step_time import cross_mb_per_sample
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import Exchange, LossProfile
 from ray_sim.model.loss import loss
@@ -142,7 +142,7 @@ class ElasticRun(RigidRun):
 
     def _placed(self, jobs: IntArray) -> IntArray:
         """The jobs hold new, sound workers; returns microseconds until their data are there."""
-        rows = rows_of(self._core.holdings, jobs)
+        rows = rows_of(self._core.placements, jobs)
         workers = tasks_of(rows, WORKER)
         move_us = np.where(workers > 0, self.world.move_us(self._workers[jobs], workers), 0)
         self._workers[jobs] = np.where(workers > 0, workers, self._workers[jobs])

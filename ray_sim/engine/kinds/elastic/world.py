@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ray_sim.kernels.arrays import PARAMETER_SERVER, Shop
-from ray_sim.kernels.shop import judge_smallest
+from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WorldArrays
+from ray_sim.kernels.core.world_arrays import judge_smallest
 from ray_sim.model.errors import InvalidScenarioError, problems_text
 from ray_sim.model.job import BlockProfile, Exchange, JobTable, LossProfile, TrainingProfile
 from ray_sim.model.parameter_blocks import AS_WORLD, EVEN, BlockRule, DealtLoads
@@ -27,7 +27,7 @@ from ray_sim.model.units import BoolArray, FloatArray, IntArray
 class Stragglers:
     """At every multiple of `every_us` a worker of each running job becomes slow with some probability.
 
-    It stays so until the job's holdings change: whoever places the job anew replaces it.
+    It stays so until the job's placements change: whoever places the job anew replaces it.
     """
 
     probability: float
@@ -180,26 +180,26 @@ def _of_servers(blocks: BlockProfile | None, training: TrainingProfile) -> Block
     return replace(blocks, of_job=np.where(ring, -1, blocks.of_job))
 
 
-def beyond_capacity(shop: Shop) -> IntArray:
+def beyond_capacity(arrays: WorldArrays) -> IntArray:
     """(C,) verdict per job class: whether one task of each role finds a place."""
-    verdict = np.empty(len(shop.class_job), dtype=np.int64)
-    judge_smallest(shop, verdict)
+    verdict = np.empty(len(arrays.class_job), dtype=np.int64)
+    judge_smallest(arrays, verdict)
     return verdict
 
 
-def row_bound(shop: Shop) -> int:
-    """No more rows of holdings than this exist at a time.
+def row_bound(arrays: WorldArrays) -> int:
+    """No more rows of placements than this exist at a time.
 
     Each row is at least one task. A task takes a share of all there is, summed over resources; all
     shares together are at most one for each resource.
     """
-    everything = shop.capacity.sum(axis=0).astype(np.float64)
+    everything = arrays.capacity.sum(axis=0).astype(np.float64)
     offered = everything > 0
-    rows = 2 * len(shop.submit) * len(shop.capacity)
-    if len(shop.submit) == 0 or not offered.any():
+    rows = 2 * len(arrays.submit) * len(arrays.capacity)
+    if len(arrays.submit) == 0 or not offered.any():
         return rows + 1
-    share = (shop.demand[:, :, offered] / everything[offered]).sum(axis=2)
-    asked = shop.gang > 0
-    asked[:, PARAMETER_SERVER] |= (shop.demand[:, PARAMETER_SERVER] > 0).any(axis=1)
+    share = (arrays.demand[:, :, offered] / everything[offered]).sum(axis=2)
+    asked = arrays.gang > 0
+    asked[:, PARAMETER_SERVER] |= (arrays.demand[:, PARAMETER_SERVER] > 0).any(axis=1)
     smallest = float(share[asked].min())
     return rows + 1 if smallest <= 0.0 else min(rows, int(offered.sum() / smallest)) + 1

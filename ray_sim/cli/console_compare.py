@@ -1,0 +1,129 @@
+"""What `ray-sim compare` prints for people."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from ray_sim.cli.console import print_rows, print_table
+from ray_sim.experiments.compare import ComparisonReport, Group
+from ray_sim.model.text import shown
+from ray_sim.reports.breakdown import Breakdown, ClassRatio, JobComparison
+from ray_sim.reports.compare import PolicyComparison
+from ray_sim.reports.cover import Cover
+from ray_sim.reports.statistics import Interval
+from ray_sim.reports.text import number
+
+
+def print_comparison(report: ComparisonReport) -> None:
+    """A comparison's groups, each with its tables, and what it leaves out."""
+    sign = "lower" if report.lower_is_better else "higher"
+    sys.stdout.write(f"{report.metric} ({sign} is better), 95 % intervals, p after Holm\n")
+    for group in report.groups:
+        _print_group(group, "setting" if report.compared == "settings" else "policy")
+    if report.cover:
+        sys.stdout.write(f"\n{_cover_line(report.cover)}\n")
+    left_out = [
+        *report.notes,
+        *(f"{'not run' if each.error is None else 'failed'}: {each.entry.label}" for each in report.missing),
+    ]
+    if left_out:
+        sys.stdout.write("\nleft out\n" + "".join(f"  {shown(line)}\n" for line in left_out))
+    if report.differing_versions:
+        sys.stdout.write(f"\nruns of different versions: {'; '.join(report.differing_versions)}\n")
+
+
+def _print_group(group: Group, compared: str) -> None:
+    comparison = group.comparison
+    rows: list[Sequence[object]] = [
+        (comparison.baseline, comparison.baseline_runs, comparison.baseline_mean, *["-"] * 5, "baseline")
+    ]
+    rows += [
+        (
+            each.policy,
+            each.pairs,
+            each.mean,
+            _signed(each.difference) + _bracketed(each.interval),
+            _signed(each.relative_percent) + _bracketed(each.relative_interval),
+            each.effect_size,
+            each.superiority,
+            each.p_holm,
+            _verdict(each),
+        )
+        for each in comparison.policies
+    ]
+    columns = [compared, "seeds", "mean", "difference", "in %", "d_z", "wins", "p", "verdict"]
+    sys.stdout.write("\n")
+    print_table(columns, rows, ", ".join(filter(None, (group.workload, group.cluster, group.setting))))
+    for note in comparison.notes:
+        sys.stdout.write(f"  {note}\n")
+    for each in group.breakdowns:
+        _print_breakdown(each, comparison.baseline)
+    if group.jobs:
+        _print_jobs(group.jobs, comparison.baseline)
+
+
+def _cover_line(cover: Cover) -> str:
+    shares = ", ".join(f"{name} {percent} %" for name, percent in cover.percent.items())
+    return (
+        f"intervals over {cover.seeds} seeds hold the true value in 95 % of cases if differences are "
+        f"normal, in fewer if they are not: {shares} (docs/compare.md, Cover)"
+    )
+
+
+def _verdict(each: PolicyComparison) -> str:
+    needed = "" if each.seeds_needed is None else f": {each.seeds_needed} needed"
+    return f"{each.verdict}{needed}"
+
+
+def _print_breakdown(breakdown: Breakdown, baseline: str) -> None:
+    rows = [
+        (
+            each.label,
+            each.jobs,
+            each.mean_jct_s,
+            each.baseline_mean_jct_s,
+            number(each.ratio) + _bracketed(each.interval),
+            _ahead(each, breakdown.policy, baseline),
+        )
+        for each in breakdown.classes
+    ]
+    columns = [breakdown.by.heading, "jobs", "mean JCT s", "baseline's", "ratio", "ahead"]
+    sys.stdout.write("\n")
+    print_table(columns, rows, f"by {breakdown.by}: {breakdown.policy} over {baseline}")
+    if breakdown.left_out:
+        sys.stdout.write(f"  {breakdown.left_out:,} jobs completed under one of the two only: left out\n")
+
+
+def _ahead(each: ClassRatio, policy: str, baseline: str) -> str:
+    """Whose mean JCT is lower, as far as the interval says."""
+    if each.interval is None or each.interval.low <= 1 <= each.interval.high:
+        return "-"
+    return policy if each.interval.high < 1 else baseline
+
+
+def _print_jobs(jobs: JobComparison, baseline: str) -> None:
+    sys.stdout.write(f"\njob by job: {jobs.policy} against {baseline}\n")
+    print_rows(
+        [
+            ("jobs completed under both", jobs.jobs),
+            ("under one of the two only", jobs.left_out),
+            ("faster", jobs.faster),
+            ("slower", jobs.slower),
+            ("the same", jobs.same),
+            ("mean difference s", jobs.mean_difference_s),
+            ("median difference s", jobs.median_difference_s),
+        ]
+    )
+    for title, changes in (("most faster", jobs.most_faster), ("most slower", jobs.most_slower)):
+        if changes:
+            rows = [(each.job_id, each.jct_s, each.baseline_jct_s) for each in changes]
+            print_table(["job_id", "JCT s", "baseline's"], rows, title)
+
+
+def _signed(value: float | None) -> str:
+    return ("+" if value is not None and value > 0 else "") + number(value)
+
+
+def _bracketed(interval: Interval | None) -> str:
+    return f" [{number(interval.low)}, {number(interval.high)}]" if interval else ""

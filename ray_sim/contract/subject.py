@@ -1,0 +1,133 @@
+"""A policy under test and the worlds that it is tested on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from ray_sim.contract.chunked_worlds import (
+    EdgeCase,
+    busy_chunks,
+    chunk_edge_cases,
+    failing_chunks,
+    with_longer_chunks,
+)
+from ray_sim.contract.elastic_worlds import (
+    bounded_edge_cases,
+    busy_bounded,
+    busy_elastic,
+    elastic_edge_cases,
+    failing_bounded,
+    failing_elastic,
+    with_more_samples,
+)
+from ray_sim.contract.rigid_worlds import (
+    busy_world,
+    edge_cases,
+    failing_world,
+    with_longer_runs,
+)
+from ray_sim.engine.contract import Policy
+from ray_sim.engine.run import run_world
+from ray_sim.engine.world import World
+from ray_sim.engine.world_arrays import Partition
+from ray_sim.model.result import RunResult
+from ray_sim.model.units import BoolArray
+
+NewPolicy = Callable[[], Policy]
+
+
+class NotCheckedError(Exception):
+    """A clause does not apply to the policy; the text says why."""
+
+
+class BrokenError(Exception):
+    """A clause does not hold; the text says how."""
+
+
+class _Busy(Protocol):
+    def __call__(self, *, seed: int, partition: Partition) -> World:
+        """A crowded world."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """Worlds of one kind of jobs."""
+
+    busy: _Busy
+    failing: Callable[[int], World]
+    edge_cases: Callable[[], dict[str, EdgeCase]]
+    with_longer_run_times: Callable[[World, BoolArray], World]
+    """Of these jobs."""
+
+
+_WHOLE = _Kind(
+    busy=busy_world,
+    failing=lambda seed: failing_world(seed=seed),
+    edge_cases=lambda: {name: (world, True) for name, world in edge_cases().items()},
+    with_longer_run_times=with_longer_runs,
+)
+_CHUNKED = _Kind(
+    busy=busy_chunks,
+    failing=lambda seed: failing_chunks(seed=seed),
+    edge_cases=chunk_edge_cases,
+    with_longer_run_times=with_longer_chunks,
+)
+_ELASTIC = _Kind(
+    busy=busy_elastic,
+    failing=lambda seed: failing_elastic(seed=seed),
+    edge_cases=lambda: {name: (world, True) for name, world in elastic_edge_cases().items()},
+    with_longer_run_times=with_more_samples,
+)
+_BOUNDED = _Kind(
+    busy=busy_bounded,
+    failing=lambda seed: failing_bounded(seed=seed),
+    edge_cases=lambda: {name: (world, False) for name, world in bounded_edge_cases().items()},
+    with_longer_run_times=with_more_samples,
+)
+
+
+class Subject:
+    """A policy under test, and the worlds it is tested on; what it does there by itself is run once."""
+
+    def __init__(self, new: NewPolicy) -> None:
+        self.new = new
+        self.endless = False
+        """Whether a clause found that its runs do not come to an end."""
+        self._worlds: dict[tuple[object, ...], World] = {}
+        self._results: dict[int, RunResult] = {}
+
+    @property
+    def kind(self) -> _Kind:
+        """The kind of jobs that the policy is for."""
+        policy = self.new()
+        if policy.chunked:
+            return _CHUNKED
+        if policy.bounded:
+            return _BOUNDED
+        return _ELASTIC if policy.elastic else _WHOLE
+
+    def busy(self, seed: int = 0, *, partition: Partition = "none") -> World:
+        """A crowded world."""
+        key = ("busy", seed, partition)
+        if key not in self._worlds:
+            self._worlds[key] = self.kind.busy(seed=seed, partition=partition)
+        return self._worlds[key]
+
+    def failing(self, seed: int = 0) -> World:
+        """A world whose servers come and go."""
+        key = ("failing", seed)
+        if key not in self._worlds:
+            self._worlds[key] = self.kind.failing(seed)
+        return self._worlds[key]
+
+    def result(self, world: World) -> RunResult:
+        """Of the policy in one of these worlds, on one site."""
+        if id(world) not in self._results:
+            self._results[id(world)] = self.run(world)
+        return self._results[id(world)]
+
+    def run(self, world: World, *, sites: int = 1) -> RunResult:
+        """Run it anew."""
+        return run_world(world, self.new(), seed=0, sites=sites, loop="general")

@@ -1,0 +1,168 @@
+"""A queue that policies may use: jobs wait by key and are served under a placement rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ray_sim.engine.decision import NO_JOBS, Decision
+from ray_sim.engine.order import never_fits
+from ray_sim.engine.placements import State
+from ray_sim.engine.read_only import read_only
+from ray_sim.engine.world import World
+from ray_sim.kernels.core.arrays import (
+    Changes,
+    Queue,
+    Running,
+    new_changes,
+    new_queue,
+    new_running,
+    new_scratch,
+)
+from ray_sim.kernels.core.heap import rekey
+from ray_sim.kernels.core.placement import RULE_NAMES
+from ray_sim.kernels.core.queue_dispatch import enqueue, enqueue_all, order_changes, serve_all, serve_waiting
+from ray_sim.model.errors import RunFailedError, UnknownNameError
+from ray_sim.model.units import NEVER_US, IntArray
+
+if TYPE_CHECKING:
+    from ray_sim.engine.view import View
+
+
+class JobQueue:
+    """Waiting jobs in key order (ties: job index), one queue per partition.
+
+    Push what arrives, then `serve` answers with who starts where. Only partitions in which
+    something happened since the last decision are served. A gang that the placement rule cannot
+    place even on empty servers is rejected when it is pushed.
+    """
+
+    def __init__(self, world: World, placement: str, *, backfill: bool, preemptive: bool) -> None:
+        if placement not in RULE_NAMES:
+            raise UnknownNameError("placement", placement, RULE_NAMES)
+        self._arrays = world.arrays
+        self._rule = RULE_NAMES.index(placement)
+        self._backfill = backfill
+        self._preemptive = preemptive
+        self._verdict = never_fits(world, placement)
+        self._scratch = new_scratch(world.arrays)
+        self._idle = np.empty_like(world.arrays.capacity)
+        self._claimable = np.empty_like(world.arrays.capacity)
+        self._changes = new_changes(len(world.table), world.row_bound)
+        self._queue: Queue = new_queue(len(world.table), len(self._verdict))
+        self._rejected = NO_JOBS
+        self._dirty = np.zeros(len(self._arrays.part_ptr) - 1, dtype=np.bool_)
+
+    @property
+    def key(self) -> IntArray:
+        """(J,) current keys, of waiting and, once set by `serve`, of running jobs; read-only."""
+        return read_only(self._queue.key)
+
+    def push(self, jobs: IntArray, keys: IntArray) -> None:
+        """Jobs begin to wait with these keys (integers, smaller first).
+
+        Raises
+        ------
+        RunFailedError : there is no such job
+        """
+        count = len(self._arrays.job_class)
+        if len(jobs) and not 0 <= jobs.min() <= jobs.max() < count:
+            wrong = jobs[(jobs < 0) | (jobs >= count)][0]
+            raise RunFailedError(f"push: job {wrong} is none of the {count} jobs 0 to {count - 1}")
+        fits = self._verdict[self._arrays.job_class[jobs]] == 0
+        if not fits.all():
+            self._rejected = jobs[~fits]
+            jobs, keys = jobs[fits], keys[fits]
+        # Copies, because kernels are compiled anew for arrays that are read-only.
+        enqueue_all(self._arrays, self._queue, jobs.copy(), keys.astype(np.int64))
+        self._dirty[self._arrays.job_part[jobs]] = True
+
+    def rekey(self, job: int, key: int) -> None:
+        """Change the key of a waiting job."""
+        c = self._arrays.job_class[job]
+        queue = self._queue
+        rekey(queue.heap, self._arrays.class_size_ptr[c], queue.size[c], queue.position, queue.key, job, key)
+
+    def serve(
+        self,
+        view: View,
+        running_keys: tuple[IntArray, IntArray] | None = None,
+        *,
+        levels: IntArray | None = None,
+        review_us: int = NEVER_US,
+    ) -> Decision:
+        """Decide who starts, and with ``preemptive`` who is suspended.
+
+        ``running_keys`` is (jobs, keys) of all running jobs, needed when preemptive.
+        """
+        self._dirty[self._arrays.job_part[view.completed]] = True
+        self._dirty[self._arrays.server_part[view.changed_servers]] = True
+        if view.reviewed:
+            self._dirty[:] = True
+        changes = self._serve_dirty(view, running_keys)
+        self._dirty[:] = False
+        rejected, self._rejected = self._rejected, NO_JOBS
+        return Decision(
+            changes=changes if changes.size[0] > 0 else None,
+            reject=rejected,
+            reject_reason="never_fits",
+            levels=NO_JOBS if levels is None else levels,
+            review_us=review_us,
+        )
+
+    def _serve_dirty(self, view: View, running_keys: tuple[IntArray, IntArray] | None) -> Changes:
+        arrays, queue, changes = self._arrays, self._queue, self._changes
+        changes.size[0] = 0
+        running = NO_JOBS
+        if running_keys is not None:
+            jobs, keys = running_keys
+            queue.key[jobs] = keys
+            running = jobs[np.lexsort((jobs, keys))]
+        for p in np.flatnonzero(self._dirty).tolist():
+            self._idle[:] = view.free
+            if not self._preemptive:
+                serve_waiting(
+                    p, self._rule, self._backfill, True, arrays, queue, self._idle, self._scratch, changes
+                )
+                continue
+            mine = np.ascontiguousarray(running[arrays.job_part[running] == p])
+            serve_all(
+                p,
+                self._rule,
+                self._backfill,
+                True,
+                arrays,
+                queue,
+                _as_running(mine, queue.key[mine]),
+                0,
+                len(mine),
+                0,
+                view.placements._pool,
+                self._idle,
+                self._claimable,
+                self._scratch,
+                changes,
+            )
+        for i in range(changes.size[0]):
+            if changes.ptr[i + 1] == changes.ptr[i]:
+                enqueue(arrays, queue, changes.job[i], queue.key[changes.job[i]])
+        order_changes(changes)
+        return changes
+
+    def state(self) -> State:
+        """Arrays that `restore` takes."""
+        return {f"queue.{name}": array.copy() for name, array in self._queue._asdict().items()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from a state."""
+        self._queue = Queue(**{name: state[f"queue.{name}"].copy() for name in Queue._fields})
+
+
+def _as_running(jobs: IntArray, keys: IntArray) -> Running:
+    """A list in the order given."""
+    n = len(jobs)
+    return new_running(n)._replace(
+        order=np.arange(n), job=jobs, due=keys, server=np.full(n, -1), quanta=np.zeros(n, np.int64)
+    )

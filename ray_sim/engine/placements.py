@@ -1,0 +1,124 @@
+"""Who holds what on which server, and what that leaves free."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from ray_sim.engine.read_only import read_only
+from ray_sim.kernels.core.arrays import Changes, Pool, WorldArrays, new_pool
+from ray_sim.kernels.core.progress import change_placements
+from ray_sim.kernels.elastic.step_time import Rows
+from ray_sim.model.training_truth import rows_of
+from ray_sim.model.units import IntArray
+
+State = dict[str, np.ndarray]
+"""What a snapshot is made of: arrays only."""
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """What a snapshot can hold."""
+
+    def state(self) -> State:
+        """Arrays that `restore` takes."""
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from a state."""
+
+
+def part(state: Mapping[str, np.ndarray], name: str) -> State:
+    """The entries of a state under ``name.``, without that prefix."""
+    prefix = f"{name}."
+    return {key.removeprefix(prefix): array for key, array in state.items() if key.startswith(prefix)}
+
+
+def nothing_for(jobs: IntArray) -> Changes:
+    """Changes by which the jobs, sorted, give up all they hold."""
+    nothing = np.zeros(0, dtype=np.int64)
+    return Changes(
+        job=jobs,
+        ptr=np.zeros(len(jobs) + 1, dtype=np.int64),
+        server=nothing,
+        role=nothing,
+        tasks=nothing,
+        order=np.arange(len(jobs)),
+        size=np.array([len(jobs)]),
+    )
+
+
+class Placements:
+    """Sorted integer rows (job, server, role, count) and the free capacity they leave."""
+
+    def __init__(self, arrays: WorldArrays, capacity: IntArray, rows: int) -> None:
+        self._arrays = arrays
+        self.pool: Pool = new_pool(len(arrays.submit), rows, capacity)
+        self.used: IntArray = np.zeros(capacity.shape[1], dtype=np.int64)
+
+    @property
+    def free(self) -> IntArray:
+        """(S, R) quanta."""
+        return self.pool.free
+
+    def rows(self, jobs: IntArray) -> IntArray:
+        """(rows, 4) integers job, server, role, count of the given jobs, sorted."""
+        pool = self.pool
+        found: list[tuple[int, int, int, int]] = []
+        for job in np.sort(jobs):
+            row = int(pool.head[job])
+            while row >= 0:
+                found.append(
+                    (int(job), int(pool.row_server[row]), int(pool.row_role[row]), int(pool.row_count[row]))
+                )
+                row = int(pool.row_next[row])
+        return np.array(found, dtype=np.int64).reshape(-1, 4)
+
+    def rows_of(self, jobs: IntArray) -> Rows:
+        """What jobs hold, in the order of ``jobs``."""
+        return rows_of(self, jobs)
+
+    def change(self, changes: Changes) -> None:
+        """Replace the placements of the changed jobs."""
+        change_placements(self._arrays, self.pool, self.used, changes)
+
+    def state(self) -> State:
+        """Arrays that `restore` takes."""
+        used_rows = int(self.pool.top[1])
+        pool = {
+            f"pool.{name}": (array[:used_rows] if name.startswith("row_") else array).copy()
+            for name, array in self.pool._asdict().items()
+        }
+        return {**pool, "used": self.used.copy()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from a state."""
+        for name, array in self.pool._asdict().items():
+            saved = state[f"pool.{name}"]
+            array[: len(saved)] = saved
+        self.used[:] = state["used"]
+
+
+class VisiblePlacements:
+    """Placements as policies see them: nothing here can be written to."""
+
+    def __init__(self, placements: Placements) -> None:
+        self._placements = placements
+        self.free: IntArray = read_only(placements.free)
+        """(S, R) quanta."""
+        self.used: IntArray = read_only(placements.used)
+        """(R,) quanta that all jobs hold together."""
+
+    def rows(self, jobs: IntArray) -> IntArray:
+        """(rows, 4) integers job, server, role, count of the given jobs, sorted."""
+        return self._placements.rows(jobs)
+
+    def rows_of(self, jobs: IntArray) -> Rows:
+        """What jobs hold, in the order of ``jobs``."""
+        return self._placements.rows_of(jobs)
+
+    @property
+    def _pool(self) -> Pool:
+        """The rows themselves, for kernels of the engine that read them."""
+        return self._placements.pool

@@ -1,0 +1,64 @@
+"""What has happened since the policy was last told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ray_sim.engine.decision import NO_JOBS
+from ray_sim.engine.placements import State
+from ray_sim.engine.read_only import read_only
+from ray_sim.model.units import IntArray
+
+_NONE = read_only(NO_JOBS)
+
+
+class News:
+    """Numbers of jobs, or of servers, collected until the policy is told."""
+
+    def __init__(self) -> None:
+        self._arrays: list[IntArray] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._arrays)
+
+    def add(self, numbers: IntArray) -> None:
+        """Note these, sorted; they may have been noted before, where none are none is noted."""
+        if len(numbers):
+            self._arrays.append(numbers)
+
+    def drop(self, numbers: IntArray) -> None:
+        """Forget these."""
+        others = [np.setdiff1d(array, numbers) for array in self._arrays]
+        self._arrays = [array for array in others if len(array)]
+
+    def told(self) -> IntArray:
+        """All of them, sorted and read-only."""
+        if not self._arrays:
+            return _NONE
+        one = self._arrays[0] if len(self._arrays) == 1 else np.unique(np.concatenate(self._arrays))
+        return read_only(one)
+
+
+class Occasions:
+    """News of every kind."""
+
+    def __init__(self) -> None:
+        self.arrived = News()
+        """Jobs that began to wait: submitted, or returned."""
+        self.returned = News()
+        """Jobs that lost what they had on a server, and wait again."""
+        self.completed = News()
+        self.changed_servers = News()
+
+    def state(self) -> State:
+        """Arrays that `restore` takes."""
+        return {name: news.told() for name, news in vars(self).items()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from a state."""
+        for name in vars(self):
+            news = News()
+            news.add(state[name].copy())
+            setattr(self, name, news)

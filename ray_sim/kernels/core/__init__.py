@@ -1,0 +1,1 @@
+"""Compiled loops of every kind of job: world arrays, placement, queues, progress, replay."""

@@ -1,0 +1,365 @@
+"""Groups of arrays that kernels share: J jobs, S servers, R resources, C classes, P partitions.
+
+Kernels allocate nothing and return scalars only. Groups whose content grows have the size of an upper
+bound; `numpy.empty` takes memory only for what is used.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+I64 = npt.NDArray[np.int64]
+I32 = npt.NDArray[np.int32]
+I8 = npt.NDArray[np.int8]
+F64 = npt.NDArray[np.float64]
+Bool = npt.NDArray[np.bool_]
+
+NEVER = 2**62
+
+# Job states, `Ledger.status`.
+FUTURE, WAITING, RUNNING, COMPLETED, REJECTED, EVICTED = range(6)
+
+# Event kinds, `Recorder.kind`; the names are `EVENT_NAMES`.
+SUBMIT, REJECT, START, MOVE, STOP, FINISH, EVICT, LEVEL, LOSE, SERVER_DOWN, SERVER_UP = range(11)
+EVENT_NAMES = (
+    *("submit", "reject", "start", "move", "stop", "finish", "evict", "level"),
+    *("lose", "server_down", "server_up"),
+)
+
+# Roles in a placement; events also have CHUNK, a chunk on a worker, with the chunk's number as value.
+WORKER, PARAMETER_SERVER, CHUNK = range(3)
+ROLE_NAMES = ("worker", "ps", "chunk")
+
+# Exchange of gradients and parameters between the workers of a job.
+SYNC, ASYNC, ALL_REDUCE = range(3)
+
+
+class WorldArrays(NamedTuple):
+    """Constants of a run: servers, partitions, gangs and their classes.
+
+    Jobs of one class have the same demand and the same partition, so if one cannot be placed, none can.
+    Classes are numbered partition by partition.
+    """
+
+    capacity: I64
+    """(S, R) quanta."""
+    speed: F64
+    """(S,) progress of a rigid job, in work per microsecond."""
+    weight: F64
+    """(R,) 1 / capacity of the largest server, 0 if no server has any."""
+    part_ptr: I64
+    part_servers: I64
+    """Servers of partition p in index order: part_servers[part_ptr[p]:part_ptr[p + 1]]."""
+    server_part: I64
+    """(S,) partition of a server, -1 if it belongs to none."""
+    job_part: I64
+    """(J,) partition of a job, -1 if the cluster has none for it."""
+    submit: I64
+    """(J,) microseconds, non-decreasing."""
+    gang: I64
+    """(J, roles) tasks of the gang; of an elastic job the tasks it asks for."""
+    demand: I64
+    """(J, roles, R) quanta per task and role."""
+    job_class: I64
+    """(J,) class of a job."""
+    class_job: I64
+    """(C,) one job of the class."""
+    part_class_ptr: I64
+    """(P + 1,) classes of partition p: part_class_ptr[p] .. part_class_ptr[p + 1]."""
+    class_single: Bool
+    """(C,) whether the gang fits on one empty server of its partition."""
+    class_size_ptr: I64
+    """(C + 1,) prefix sums of the number of jobs per class: start of the heap of a class."""
+
+
+class Outages(NamedTuple):
+    """Times at which servers go and come back, in order."""
+
+    time: I64
+    """(N,) non-decreasing, >= 0."""
+    server: I64
+    up: Bool
+    """Whether the server is there from then on."""
+
+
+class Ledger(NamedTuple):
+    """Progress of every job, (J,) each. Times in microseconds; NEVER where it has not happened.
+
+    The last four are empty in a world without outages.
+    """
+
+    status: I8
+    anchor: I64
+    """Time from which on `rate` holds; later than now during a restart pause."""
+    work_left: F64
+    """Work left at the anchor."""
+    rate: F64
+    """Work per microsecond since the anchor."""
+    finish: I64
+    """Time at which the work is done at this rate."""
+    ran: I64
+    """Microseconds of progress before the anchor."""
+    held: I64
+    """Microseconds with resources before `held_since`."""
+    held_since: I64
+    first_start: I64
+    last_stop: I64
+    end: I64
+    """Time of completion, rejection or eviction."""
+    preemptions: I32
+    restarts: I32
+    saved: F64
+    """Work left at the last checkpoint."""
+    saved_ran: I64
+    """Microseconds of progress up to the last checkpoint."""
+    interruptions: I32
+    """Number of times that the job lost a server."""
+    lost: I64
+    """Microseconds of progress made and lost with a server."""
+    checkpoint_us: I64
+    """(1,) microseconds of progress between two checkpoints; 0 = continuous."""
+
+
+class Pool(NamedTuple):
+    """Placements as linked rows per job, and the free quanta of each server."""
+
+    head: I64
+    """(J,) first row of a job, -1 for none."""
+    row_server: I64
+    row_role: I64
+    row_count: I64
+    row_next: I64
+    top: I64
+    """(2,) head of the list of spare rows, number of rows ever used."""
+    free: I64
+    """(S, R) quanta."""
+
+
+class Calendar(NamedTuple):
+    """Indexed heap of running jobs by (finish, job)."""
+
+    heap: I64
+    position: I64
+    size: I64
+    """(1,)."""
+
+
+class Queue(NamedTuple):
+    """Waiting jobs: per class an indexed heap by (key, job)."""
+
+    key: I64
+    """(J,) smaller is served first."""
+    heap: I64
+    position: I64
+    size: I64
+    """(C,)."""
+    blocked: Bool
+    """(C,) work space of one dispatch: no job of the class may start."""
+    stuck: Bool
+    """(C,) whether the class's first job did not fit when it was last tried, and still cannot."""
+
+
+class Running(NamedTuple):
+    """Running jobs of each partition, sorted; see `ray_sim.kernels.core.running`."""
+
+    order: I64
+    """Slots in order, partition by partition."""
+    job: I64
+    """Job of each slot."""
+    due: I64
+    """Sort key of each slot: the key of the job; for keys that fall with time, key plus now."""
+    server: I64
+    quanta: I64
+    """Placement of each slot, if it is one row in one resource; else server -1."""
+    slot: I64
+    """Slot of each running job."""
+    spare: I64
+    top: I64
+    """(2,) number of spare slots, number of slots ever used."""
+
+
+class Changes(NamedTuple):
+    """Complete new placements of some jobs; a job without rows stops."""
+
+    job: I64
+    ptr: I64
+    """Rows of change i: ptr[i] .. ptr[i + 1]."""
+    server: I64
+    role: I64
+    tasks: I64
+    order: I64
+    """Numbers of the changes in job order, set by `order_changes`."""
+    size: I64
+    """(1,) number of changes."""
+
+
+class Recorder(NamedTuple):
+    """Part of the record of a run; the engine empties it when `room_for_instant` says so."""
+
+    time: I64
+    kind: I8
+    job: I32
+    server: I32
+    role: I8
+    value: I32
+    line_time: I64
+    line_waiting: I32
+    line_running: I32
+    line_used: I64
+    """(lines, R) quanta."""
+    size: I64
+    """(2,) events, timeline rows."""
+
+
+class Scratch(NamedTuple):
+    """Work space of placement."""
+
+    server: I64
+    role: I64
+    tasks: I64
+    """(roles x S,): rows of the last placement."""
+    tally: I64
+    """(S,)."""
+    most: I64
+    """(2, 2, R) results of `ray_sim.kernels.core.placement.measure` for idle and for claimable quanta."""
+    total: I64
+    """(R,) total quanta of a gang."""
+    by_role: I64
+    """(roles, S) tasks of a gang whose roles are placed one after the other."""
+    rest: I64
+    """(S, R) free quanta after the roles placed so far; no rows if there is one role."""
+
+
+def empty(n: int, fill: int = 0, dtype: Any = np.int64) -> npt.NDArray[Any]:
+    """Return a new array of n equal values."""
+    return np.full(n, fill, dtype=dtype)
+
+
+def new_ledger(work: I64 | F64, outages: bool = False, checkpoint_us: int = 0) -> Ledger:
+    """Return a ledger of jobs not yet submitted, with all their work left."""
+    n = len(work)
+    saves = n if outages else 0
+    return Ledger(
+        status=empty(n, FUTURE, np.int8),
+        anchor=empty(n),
+        work_left=work.astype(np.float64),
+        rate=np.zeros(n),
+        finish=empty(n, NEVER),
+        ran=empty(n),
+        held=empty(n),
+        held_since=empty(n),
+        first_start=empty(n, NEVER),
+        last_stop=empty(n, NEVER),
+        end=empty(n, NEVER),
+        preemptions=empty(n, 0, np.int32),
+        restarts=empty(n, 0, np.int32),
+        saved=work[:saves].astype(np.float64),
+        saved_ran=empty(saves),
+        interruptions=empty(saves, 0, np.int32),
+        lost=empty(saves),
+        checkpoint_us=np.array([checkpoint_us]),
+    )
+
+
+def new_pool(n_jobs: int, rows: int, capacity: I64) -> Pool:
+    """Return a pool without placements and with room for ``rows`` rows."""
+    return Pool(
+        head=empty(n_jobs, -1),
+        row_server=np.empty(rows, np.int64),
+        row_role=np.empty(rows, np.int64),
+        row_count=np.empty(rows, np.int64),
+        row_next=np.empty(rows, np.int64),
+        top=np.array([-1, 0]),
+        free=capacity.copy(),
+    )
+
+
+def new_calendar(n_jobs: int) -> Calendar:
+    """Return an empty calendar."""
+    return Calendar(heap=empty(n_jobs), position=empty(n_jobs, -1), size=empty(1))
+
+
+def new_queue(n_jobs: int, n_classes: int) -> Queue:
+    """Return an empty queue."""
+    return Queue(
+        key=empty(n_jobs),
+        heap=empty(n_jobs),
+        position=empty(n_jobs, -1),
+        size=empty(n_classes),
+        blocked=np.zeros(n_classes, dtype=np.bool_),
+        stuck=np.zeros(n_classes, dtype=np.bool_),
+    )
+
+
+def new_running(n_jobs: int) -> Running:
+    """Return an empty list with room for all jobs."""
+    return Running(
+        order=np.empty(n_jobs, np.int64),
+        job=np.empty(n_jobs, np.int64),
+        due=np.empty(n_jobs, np.int64),
+        server=np.empty(n_jobs, np.int64),
+        quanta=np.empty(n_jobs, np.int64),
+        slot=np.empty(n_jobs, np.int64),
+        spare=np.empty(n_jobs, np.int64),
+        top=empty(2),
+    )
+
+
+def new_changes(n_jobs: int, rows: int) -> Changes:
+    """Return empty changes with room for one per job and ``rows`` rows."""
+    ptr = np.empty(n_jobs + 1, np.int64)
+    ptr[0] = 0
+    return Changes(
+        job=np.empty(n_jobs, np.int64),
+        ptr=ptr,
+        server=np.empty(rows, np.int64),
+        role=np.empty(rows, np.int64),
+        tasks=np.empty(rows, np.int64),
+        order=np.empty(n_jobs, np.int64),
+        size=empty(1),
+    )
+
+
+def events_per_instant(n_jobs: int, others: int, *, outages: bool = False) -> int:
+    """Return an upper bound on the events of one instant.
+
+    Each job is submitted, rejected, moved to another queue, stopped and ended at most once; with outages it
+    may also lose a server once. ``others`` bounds the events of placements, chunks and servers.
+    """
+    return (6 if outages else 5) * n_jobs + others
+
+
+def new_recorder(events: int, lines: int, n_resources: int) -> Recorder:
+    """Return an empty record with room for these numbers of events and of timeline rows."""
+    return Recorder(
+        time=np.empty(events, np.int64),
+        kind=np.empty(events, np.int8),
+        job=np.empty(events, np.int32),
+        server=np.empty(events, np.int32),
+        role=np.empty(events, np.int8),
+        value=np.empty(events, np.int32),
+        line_time=np.empty(lines, np.int64),
+        line_waiting=np.empty(lines, np.int32),
+        line_running=np.empty(lines, np.int32),
+        line_used=np.empty((lines, n_resources), np.int64),
+        size=empty(2),
+    )
+
+
+def new_scratch(arrays: WorldArrays) -> Scratch:
+    """Return work space for the placements of a run."""
+    n_servers, n_resources = arrays.capacity.shape
+    roles = arrays.gang.shape[1]
+    return Scratch(
+        server=empty(roles * n_servers),
+        role=empty(roles * n_servers, WORKER),
+        tasks=empty(roles * n_servers),
+        tally=empty(n_servers),
+        most=np.zeros((2, 2, n_resources), dtype=np.int64),
+        total=empty(n_resources),
+        by_role=np.zeros((roles, n_servers), dtype=np.int64),
+        rest=np.zeros((n_servers if roles > 1 else 0, n_resources), dtype=np.int64),
+    )

@@ -1,0 +1,120 @@
+"""Exact validation of a decision's changes against servers, jobs and free capacity."""
+
+from __future__ import annotations
+
+from ray_sim.kernels.compile import kernel
+from ray_sim.kernels.core.arrays import (
+    I64,
+    PARAMETER_SERVER,
+    RUNNING,
+    WAITING,
+    WORKER,
+    Changes,
+    Ledger,
+    Pool,
+    WorldArrays,
+)
+from ray_sim.kernels.core.queue_dispatch import copy_matrix
+
+(
+    OK,
+    NOT_SORTED,
+    NO_SUCH_JOB,
+    NOT_ACTIVE,
+    NO_SUCH_SERVER,
+    WRONG_PARTITION,
+    BAD_COUNT,
+    BAD_ROLE,
+    NOT_A_GANG,
+    OVER_CAPACITY,
+    NOTHING_HELD,
+    BROKEN,
+) = range(12)
+
+MOST_TASKS = 2**20
+"""Limit of tasks on one server: times a demand of 2**40 quanta the product fits in 64 bits."""
+
+
+@kernel
+def _give_back(arrays: WorldArrays, pool: Pool, job: int, free: I64) -> None:
+    """Add the quanta of a job's placement to ``free``."""
+    row = pool.head[job]
+    while row >= 0:
+        for r in range(free.shape[1]):
+            free[pool.row_server[row], r] += pool.row_count[row] * arrays.demand[job, pool.row_role[row], r]
+        row = pool.row_next[row]
+
+
+@kernel
+def _hangs_together(changes: Changes) -> bool:
+    """Whether all indices into the arrays of the changes are in range: kernels do not check them."""
+    n = changes.size[0]
+    if n < 0 or n > len(changes.job) or n > len(changes.order) or n >= len(changes.ptr):
+        return False
+    rows = min(len(changes.server), len(changes.role), len(changes.tasks))
+    for i in range(n):
+        if changes.order[i] < 0 or changes.order[i] >= n:
+            return False
+        if changes.ptr[i] < 0 or changes.ptr[i] > changes.ptr[i + 1] or changes.ptr[i + 1] > rows:
+            return False
+    return True
+
+
+@kernel
+def check_changes(
+    arrays: WorldArrays, ledger: Ledger, pool: Pool, changes: Changes, evicted: I64, elastic: bool, free: I64
+) -> tuple[int, int, int]:
+    """Return the first fault of the changes as (fault, job, server), or (OK, -1, -1).
+
+    Placements of ``evicted`` and of all changed jobs are released first, then each row of the changes is
+    checked and subtracted, so that jobs may swap servers. No job is both evicted and changed.
+    O(S R + rows x R).
+
+    Parameters
+    ----------
+    free : (S, R) work space; if there is no fault, set to the quanta left free
+    """
+    if not _hangs_together(changes):
+        return BROKEN, -1, -1
+    copy_matrix(pool.free, free)
+    for job in evicted:
+        _give_back(arrays, pool, job, free)
+    for k in range(changes.size[0]):
+        job = changes.job[changes.order[k]]
+        if job < 0 or job >= len(arrays.submit):
+            return NO_SUCH_JOB, job, -1
+        if k > 0 and changes.job[changes.order[k - 1]] >= job:
+            return NOT_SORTED, job, -1
+        if ledger.status[job] != WAITING and ledger.status[job] != RUNNING:
+            return NOT_ACTIVE, job, -1
+        _give_back(arrays, pool, job, free)
+    for i in range(changes.size[0]):
+        job = changes.job[i]
+        workers = 0
+        for k in range(changes.ptr[i], changes.ptr[i + 1]):
+            server, role, count = changes.server[k], changes.role[k], changes.tasks[k]
+            if server < 0 or server >= len(arrays.capacity):
+                return NO_SUCH_SERVER, job, server
+            if arrays.server_part[server] != arrays.job_part[job]:
+                return WRONG_PARTITION, job, server
+            if role < WORKER or role > PARAMETER_SERVER or role >= arrays.demand.shape[1]:
+                return BAD_ROLE, job, server
+            if count < 1 or count > MOST_TASKS or (not elastic and count > arrays.gang[job, role]):
+                return BAD_COUNT, job, server
+            if k > changes.ptr[i]:
+                before, role_before = changes.server[k - 1], changes.role[k - 1]
+                if before > server or (before == server and role_before >= role):
+                    return NOT_SORTED, job, server
+            for r in range(free.shape[1]):
+                free[server, r] -= count * arrays.demand[job, role, r]
+                if free[server, r] < 0:
+                    return OVER_CAPACITY, job, server
+            if role == WORKER:
+                workers += count
+        held = pool.head[job] >= 0
+        if changes.ptr[i + 1] == changes.ptr[i]:
+            if not held:
+                return NOTHING_HELD, job, -1
+        elif not elastic and workers != arrays.gang[job, WORKER]:
+            return NOT_A_GANG, job, -1
+    return OK, -1, -1

@@ -1,0 +1,116 @@
+"""Binary heaps of integers: plain ones in any order, and indexed ones of jobs by (key[job], job).
+
+Plain heaps have one operation, `settle`. An indexed heap is a slice of a shared array: ``base`` is the start
+of the slice, ``n`` the number of jobs in it, ``position[job]`` the place of a job relative to ``base``, -1 if
+it is in no heap. Invariant between calls: no job precedes its parent, and
+``heap[base + position[job]] == job``. Every operation is O(log n). Jobs with equal keys are in the order of
+their numbers, so the content of a heap determines what it returns.
+
+Source: the textbook structure, Cormen et al., Introduction to Algorithms, chapter 6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from ray_sim.kernels.compile import kernel
+from ray_sim.kernels.core.arrays import I64
+
+T = TypeVar("T")
+
+
+@kernel
+def settle(heap: I64, at: int, n: int, before: Callable[[T, int, int], bool], data: T) -> None:
+    """Move the element at ``at`` down to its place among the first ``n``.
+
+    Both subtrees below ``at`` must be heaps, and are one with it afterwards. Called for n // 2 - 1 down to 0
+    it makes a heap of elements in any order, in O(n).
+
+    Parameters
+    ----------
+    before : a kernel; ``before(data, a, b)`` tells whether element a must stand above element b, and is a
+        strict order
+    """
+    element = heap[at]
+    while 2 * at + 1 < n:
+        child = 2 * at + 1
+        if child + 1 < n and before(data, heap[child + 1], heap[child]):
+            child += 1
+        if not before(data, heap[child], element):
+            break
+        heap[at] = heap[child]
+        at = child
+    heap[at] = element
+
+
+@kernel
+def precedes(key: I64, a: int, b: int) -> bool:
+    """Whether job ``a`` comes before job ``b``."""
+    return bool(key[a] < key[b] or (key[a] == key[b] and a < b))
+
+
+@kernel
+def _sift_up(heap: I64, base: int, position: I64, key: I64, at: int) -> None:
+    """Move a job towards the root until it does not precede its parent; all others are in order."""
+    job = heap[base + at]
+    while at > 0:
+        parent = (at - 1) >> 1
+        above = heap[base + parent]
+        if not precedes(key, job, above):
+            break
+        heap[base + at] = above
+        position[above] = at
+        at = parent
+    heap[base + at] = job
+    position[job] = at
+
+
+@kernel
+def _sift_down(heap: I64, base: int, n: int, position: I64, key: I64, at: int) -> None:
+    """Move a job towards the leaves until no child precedes it; all others are in order."""
+    job = heap[base + at]
+    while True:
+        child = 2 * at + 1
+        if child >= n:
+            break
+        if child + 1 < n and precedes(key, heap[base + child + 1], heap[base + child]):
+            child += 1
+        below = heap[base + child]
+        if not precedes(key, below, job):
+            break
+        heap[base + at] = below
+        position[below] = at
+        at = child
+    heap[base + at] = job
+    position[job] = at
+
+
+@kernel
+def push(heap: I64, base: int, n: int, position: I64, key: I64, job: int) -> int:
+    """Add a job whose key is set; returns the new size."""
+    heap[base + n] = job
+    _sift_up(heap, base, position, key, n)
+    return n + 1
+
+
+@kernel
+def remove(heap: I64, base: int, n: int, position: I64, key: I64, job: int) -> int:
+    """Remove a job from any place; the last job takes the place and is sifted. Returns the new size."""
+    at = position[job]
+    last = heap[base + n - 1]
+    position[job] = -1
+    if last != job:
+        heap[base + at] = last
+        position[last] = at
+        _sift_up(heap, base, position, key, at)
+        _sift_down(heap, base, n - 1, position, key, position[last])
+    return n - 1
+
+
+@kernel
+def rekey(heap: I64, base: int, n: int, position: I64, key: I64, job: int, new_key: int) -> None:
+    """Change the key of a job in the heap, and its place."""
+    key[job] = new_key
+    _sift_up(heap, base, position, key, position[job])
+    _sift_down(heap, base, n, position, key, position[job])

@@ -1,0 +1,341 @@
+"""Placement rules: choose servers for a gang, given any matrix of free quanta.
+
+A rule places every task of the gang or none, and never changes ``free``. Ties go to the lowest server
+index. The rules are listed in docs/engine.md. S is the number of servers of the partition; the number R of
+resources is counted as a constant.
+"""
+
+from __future__ import annotations
+
+from ray_sim.kernels.compile import kernel, outlined
+from ray_sim.kernels.core.arrays import I64, WORKER, Scratch, WorldArrays
+
+POOLED, FIRST_FIT, CONSOLIDATE, SPREAD, LOAD_BALANCE = range(5)
+RULE_NAMES = ("pooled", "first_fit", "consolidate", "spread", "load_balance")
+
+
+@kernel
+def room(free: I64, server: int, demand: I64, wanted: int) -> int:
+    """Return the number of tasks that fit on a server now, at most ``wanted``."""
+    fit = wanted
+    for r in range(len(demand)):
+        if demand[r] > 0:
+            if free[server, r] < demand[r]:
+                return 0
+            if free[server, r] < fit * demand[r]:
+                fit = free[server, r] // demand[r]
+    return fit
+
+
+@kernel
+def _holds_all(free: I64, server: int, demand: I64, tasks: int) -> bool:
+    """Whether a server has room for all these tasks."""
+    for r in range(len(demand)):
+        if demand[r] > 0 and free[server, r] < tasks * demand[r]:
+            return False
+    return True
+
+
+@kernel
+def _free_score(arrays: WorldArrays, free: I64, server: int, demand: I64, tasks: int) -> float:
+    """Sum over demanded resources of what ``tasks`` tasks leave free, as shares of the largest server."""
+    score = 0.0
+    for r in range(len(demand)):
+        if demand[r] > 0:
+            score += (free[server, r] - tasks * demand[r]) * arrays.weight[r]
+    return score
+
+
+@kernel
+def _load(arrays: WorldArrays, free: I64, server: int, demand: I64, tasks: int) -> float:
+    """Sum over resources of the used share of a server with ``tasks`` tasks of the gang on it."""
+    load = 0.0
+    for r in range(len(demand)):
+        offered = arrays.capacity[server, r]
+        if offered > 0:
+            load += (offered - free[server, r] + tasks * demand[r]) / offered
+    return load
+
+
+@kernel
+def _fill_in_order(arrays: WorldArrays, p: int, tasks: int, demand: I64, free: I64, out: Scratch) -> int:
+    """Rule `pooled`, and `first_fit` of a gang too large for one server: fill servers by index; O(S)."""
+    left, n = tasks, 0
+    for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
+        server = arrays.part_servers[i]
+        fit = room(free, server, demand, left)
+        if fit > 0:
+            out.server[n] = server
+            out.tasks[n] = fit
+            n += 1
+            left -= fit
+            if left == 0:
+                return n
+    return 0
+
+
+@kernel
+def _first_single(arrays: WorldArrays, p: int, tasks: int, demand: I64, free: I64, out: Scratch) -> int:
+    """Rule `first_fit`: the first server that holds the whole gang; O(S)."""
+    for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
+        server = arrays.part_servers[i]
+        if _holds_all(free, server, demand, tasks):
+            out.server[0] = server
+            out.tasks[0] = tasks
+            return 1
+    return 0
+
+
+@kernel
+def _best_single(
+    arrays: WorldArrays, p: int, tasks: int, demand: I64, free: I64, out: Scratch, n: int
+) -> int:
+    """Rule `consolidate`: append the server that the tasks leave fullest, not among the first n rows.
+
+    O(S), and O(n) for each new best server; a score of 0 cannot be beaten and ends the search.
+    """
+    best, best_score = -1, 0.0
+    for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
+        server = arrays.part_servers[i]
+        if not _holds_all(free, server, demand, tasks):
+            continue
+        score = _free_score(arrays, free, server, demand, tasks)
+        if best >= 0 and score >= best_score:
+            continue
+        taken = False
+        for k in range(n):
+            taken = taken or out.server[k] == server
+        if not taken:
+            best, best_score = server, score
+            if score == 0.0:
+                break
+    if best < 0:
+        return 0
+    out.server[n] = best
+    out.tasks[n] = tasks
+    return n + 1
+
+
+@kernel
+def _is_empty(arrays: WorldArrays, free: I64, server: int) -> bool:
+    """Whether nothing of a server's capacity is used."""
+    for r in range(arrays.capacity.shape[1]):
+        if free[server, r] != arrays.capacity[server, r]:
+            return False
+    return True
+
+
+@outlined
+def _whole_servers(arrays: WorldArrays, p: int, tasks: int, demand: I64, free: I64, out: Scratch) -> int:
+    """Rule `consolidate` of a gang too large for one server: fill empty servers, largest first.
+
+    The rest, smaller than any empty server that is left, goes to one best-fitting server. Invariant of the
+    loop: all empty servers that hold ``below`` tasks or more are used or hold more than is left. Each pass
+    handles one size, so the cost is O(S x sizes).
+    """
+    left, n, below = tasks, 0, tasks + 1
+    while left > 0:
+        size = 0
+        for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
+            server = arrays.part_servers[i]
+            fit = room(arrays.capacity, server, demand, left + 1)
+            if size < fit <= left and fit < below and _is_empty(arrays, free, server):
+                size = fit
+        if size == 0:  # no empty server can be filled with what is left
+            return _sorted_rows(out, _best_single(arrays, p, left, demand, free, out, n))
+        for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
+            server = arrays.part_servers[i]
+            if (
+                size <= left
+                and room(arrays.capacity, server, demand, size + 1) == size
+                and _is_empty(arrays, free, server)
+            ):
+                out.server[n] = server
+                out.tasks[n] = size
+                n += 1
+                left -= size
+        below = size
+    return _sorted_rows(out, n)
+
+
+@kernel
+def _sorted_rows(out: Scratch, n: int) -> int:
+    """Insertion sort of the n rows by server; returns n. Rows come as few increasing runs."""
+    for i in range(1, n):
+        server, count = out.server[i], out.tasks[i]
+        k = i
+        while k > 0 and out.server[k - 1] > server:
+            out.server[k] = out.server[k - 1]
+            out.tasks[k] = out.tasks[k - 1]
+            k -= 1
+        out.server[k] = server
+        out.tasks[k] = count
+    return n
+
+
+@outlined
+def _one_by_one(
+    arrays: WorldArrays, p: int, tasks: int, demand: I64, free: I64, out: Scratch, balance: bool
+) -> int:
+    """Rules `load_balance` and `spread`: place the tasks one by one; O(S x tasks).
+
+    With ``balance`` a task goes to the server with the least load after it, as a sum of used shares. Else
+    it goes to the server with the fewest tasks of this gang, of equals to the freest. The total room is
+    checked first, so each task finds a server.
+    """
+    lo, hi = arrays.part_ptr[p], arrays.part_ptr[p + 1]
+    fits = 0
+    for i in range(lo, hi):
+        fits += room(free, arrays.part_servers[i], demand, tasks)
+        out.tally[i - lo] = 0
+    if fits < tasks:
+        return 0
+    for _ in range(tasks):
+        best, best_tally, best_score = -1, 0, 0.0
+        for i in range(lo, hi):
+            server, tally = arrays.part_servers[i], out.tally[i - lo]
+            if not _holds_all(free, server, demand, tally + 1):
+                continue
+            if balance:
+                tally = 0
+                score = _load(arrays, free, server, demand, out.tally[i - lo])
+            else:
+                score = -_free_score(arrays, free, server, demand, out.tally[i - lo])
+            if best < 0 or tally < best_tally or (tally == best_tally and score < best_score):
+                best, best_tally, best_score = i - lo, tally, score
+        out.tally[best] += 1
+    n = 0
+    for i in range(lo, hi):
+        if out.tally[i - lo] > 0:
+            out.server[n] = arrays.part_servers[i]
+            out.tasks[n] = out.tally[i - lo]
+            n += 1
+    return n
+
+
+@kernel
+def measure(arrays: WorldArrays, p: int, free: I64, most: I64) -> None:
+    """Set ``most``, (2, R): largest free quanta of one server, and the sum over a partition; O(S)."""
+    for r in range(free.shape[1]):
+        most[0, r] = 0
+        most[1, r] = 0
+        for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
+            quanta = free[arrays.part_servers[i], r]
+            if quanta > 0:
+                most[1, r] += quanta
+                most[0, r] = max(most[0, r], quanta)
+
+
+@kernel
+def gang_total(arrays: WorldArrays, job: int, total: I64) -> None:
+    """Set ``total``, (R,), to the quanta of all tasks of the gang."""
+    for r in range(len(total)):
+        total[r] = 0
+        for role in range(arrays.gang.shape[1]):
+            total[r] += arrays.gang[job, role] * arrays.demand[job, role, r]
+
+
+@kernel
+def may_fit(rule: int, arrays: WorldArrays, job: int, most: I64) -> bool:
+    """Necessary condition for a placement, in O(R): False only if the gang cannot be placed.
+
+    ``most`` (`measure`) may date from before other placements: they only reduce what is free.
+    """
+    on_one = arrays.class_single[arrays.job_class[job]] and (rule == FIRST_FIT or rule == CONSOLIDATE)
+    for r in range(most.shape[1]):
+        gang, largest = 0, 0
+        for role in range(arrays.gang.shape[1]):
+            if arrays.gang[job, role] > 0:
+                gang += arrays.gang[job, role] * arrays.demand[job, role, r]
+                largest = max(largest, arrays.demand[job, role, r])
+        if gang > most[1, r] or (gang if on_one else largest) > most[0, r]:
+            return False
+    return True
+
+
+@kernel
+def _place_tasks(
+    rule: int, arrays: WorldArrays, p: int, tasks: int, demand: I64, single: bool, free: I64, out: Scratch
+) -> int:
+    """Place identical tasks by the rule; ``single`` says whether one empty server holds all of them."""
+    if rule == FIRST_FIT and single:
+        return _first_single(arrays, p, tasks, demand, free, out)
+    if rule == CONSOLIDATE:
+        if single:
+            return _best_single(arrays, p, tasks, demand, free, out, 0)
+        return _whole_servers(arrays, p, tasks, demand, free, out)
+    if rule == SPREAD or rule == LOAD_BALANCE:
+        return _one_by_one(arrays, p, tasks, demand, free, out, rule == LOAD_BALANCE)
+    return _fill_in_order(arrays, p, tasks, demand, free, out)
+
+
+@outlined
+def _place_roles(rule: int, arrays: WorldArrays, job: int, free: I64, out: Scratch) -> int:
+    """Place a gang of workers and parameter servers.
+
+    Under `first_fit` and `consolidate` a gang that fits on one empty server is placed as one task with the
+    total demand. Else workers are placed first, then parameter servers in the room that is left
+    (``out.rest``), by index order unless the rule is `spread` or `load_balance`.
+    """
+    p = arrays.job_part[job]
+    if arrays.class_single[arrays.job_class[job]] and (rule == FIRST_FIT or rule == CONSOLIDATE):
+        gang_total(arrays, job, out.total)
+        n = _place_tasks(rule, arrays, p, 1, out.total, True, free, out)
+        return 0 if n == 0 else _rows_of_one(arrays, job, out)
+    for role in range(arrays.gang.shape[1]):
+        tasks, demand = arrays.gang[job, role], arrays.demand[job, role]
+        for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
+            out.by_role[role, arrays.part_servers[i]] = 0
+        if tasks == 0:
+            continue
+        left = free if role == 0 else out.rest
+        of_role = rule if role == 0 or rule == SPREAD or rule == LOAD_BALANCE else POOLED
+        n = _place_tasks(of_role, arrays, p, tasks, demand, False, left, out)
+        if n == 0:
+            return 0
+        if role == 0:
+            for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
+                for r in range(free.shape[1]):
+                    out.rest[arrays.part_servers[i], r] = free[arrays.part_servers[i], r]
+        for k in range(n):
+            out.by_role[role, out.server[k]] = out.tasks[k]
+            for r in range(free.shape[1]):
+                out.rest[out.server[k], r] -= out.tasks[k] * demand[r]
+    return _rows_by_server(arrays, p, out)
+
+
+@kernel
+def _rows_of_one(arrays: WorldArrays, job: int, out: Scratch) -> int:
+    """Write one row per role, all on the server of row 0; return their number."""
+    server, n = out.server[0], 0
+    for role in range(arrays.gang.shape[1]):
+        if arrays.gang[job, role] > 0:
+            out.server[n], out.role[n], out.tasks[n] = server, role, arrays.gang[job, role]
+            n += 1
+    return n
+
+
+@kernel
+def _rows_by_server(arrays: WorldArrays, p: int, out: Scratch) -> int:
+    """Write the rows of ``out.by_role`` in server and role order; return their number."""
+    n = 0
+    for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
+        server = arrays.part_servers[i]
+        for role in range(out.by_role.shape[0]):
+            if out.by_role[role, server] > 0:
+                out.server[n], out.role[n], out.tasks[n] = server, role, out.by_role[role, server]
+                n += 1
+    return n
+
+
+@kernel
+def place(rule: int, arrays: WorldArrays, job: int, free: I64, out: Scratch) -> int:
+    """Place a gang; returns the number of rows written to ``out``, 0 if it does not fit.
+
+    Rows are in server and role order. O(S) for a gang that stays on one server, O(S x tasks) at most.
+    """
+    if arrays.gang.shape[1] > 1:
+        return _place_roles(rule, arrays, job, free, out)
+    single = arrays.class_single[arrays.job_class[job]]
+    p, tasks, demand = arrays.job_part[job], arrays.gang[job, WORKER], arrays.demand[job, WORKER]
+    return _place_tasks(rule, arrays, p, tasks, demand, single, free, out)

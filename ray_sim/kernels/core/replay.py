@@ -1,0 +1,367 @@
+"""Compiled outer loop: rigid jobs under an order rule, from instant to instant.
+
+The loop does what `ray_sim.engine.simulation.Simulation` does with the policies of
+`ray_sim.policies.shared.priority_order`, through the same kernels, and leaves the same record; see
+docs/engine.md, "Two loops, one truth". Phases of an instant: servers go and come back, completions, queue
+limits, arrivals, dispatch of the partitions that any of these touched.
+"""
+
+from __future__ import annotations
+
+from ray_sim.kernels.compile import kernel, outlined
+from ray_sim.kernels.core import running
+from ray_sim.kernels.core.arrays import (
+    NEVER,
+    RUNNING,
+    WAITING,
+    Changes,
+    Outages,
+    Pool,
+    Queue,
+    Recorder,
+    WorldArrays,
+)
+from ray_sim.kernels.core.heap import remove
+from ray_sim.kernels.core.outages import lose_server, regain_server
+from ray_sim.kernels.core.progress import commit_placements, finish_due, rigid_rate, set_rate, submit_due
+from ray_sim.kernels.core.queue_dispatch import copy_matrix, enqueue, order_changes, serve_all, serve_waiting
+from ray_sim.kernels.core.queue_levels import (
+    change_places,
+    cross_limits,
+    current_key,
+    join_queue,
+    next_promotion,
+    place_moved,
+    promote_starved,
+    record_levels,
+    settle_level,
+    watch_limit,
+)
+from ray_sim.kernels.core.record import add_line, room_for_instant
+from ray_sim.kernels.core.replay_state import (
+    DONE,
+    NEXT_ARRIVAL,
+    NEXT_OUTAGE,
+    NOW,
+    REMAINING,
+    SERVICE,
+    STATIC,
+    Engine,
+    Order,
+)
+
+
+@kernel
+def _next_instant(arrays: WorldArrays, engine: Engine, outages: Outages) -> int:
+    """Return the time of the next event, NEVER if there is none; O(partitions).
+
+    Outages after the last job has ended do not prolong the run.
+    """
+    time = NEVER
+    i = engine.clock[NEXT_ARRIVAL]
+    if i < len(arrays.submit):
+        time = arrays.submit[i]
+    if engine.calendar.size[0] > 0:
+        time = min(time, engine.ledger.finish[engine.calendar.heap[0]])
+    if engine.crossings.size[0] > 0:
+        time = min(time, engine.crossing[engine.crossings.heap[0]])
+    for p in range(len(engine.promotion)):
+        time = min(time, engine.promotion[p])
+    k = engine.clock[NEXT_OUTAGE]
+    if k < len(outages.time) and (i < len(arrays.submit) or engine.counts[0] + engine.counts[1] > 0):
+        time = min(time, outages.time[k])
+    return time
+
+
+@outlined
+def _change_servers(
+    now: int,
+    arrays: WorldArrays,
+    order: Order,
+    engine: Engine,
+    pool: Pool,
+    record: Recorder,
+    outages: Outages,
+) -> None:
+    """Process the outages of this instant in their order; jobs that lose a server wait again."""
+    clock = engine.clock
+    while clock[NEXT_OUTAGE] < len(outages.time) and outages.time[clock[NEXT_OUTAGE]] == now:
+        server, up = outages.server[clock[NEXT_OUTAGE]], outages.up[clock[NEXT_OUTAGE]]
+        clock[NEXT_OUTAGE] += 1
+        p = arrays.server_part[server]
+        engine.dirty[p] = True
+        engine.freed[p] = True
+        if up:
+            regain_server(now, server, arrays, pool, record)
+            continue
+        n = lose_server(
+            now,
+            server,
+            arrays,
+            engine.ledger,
+            pool,
+            engine.calendar,
+            engine.used,
+            engine.counts,
+            record,
+            engine.finished,
+        )
+        for job in engine.finished[:n]:
+            if order.preemptive:
+                _leave_running(p, order, engine, job)
+            if order.kind == SERVICE:
+                settle_level(now, order, engine, job)
+            key = order.static_key[job] if order.kind == STATIC else current_key(order, engine, job, now)
+            enqueue(arrays, engine.queue, job, key)
+
+
+@kernel
+def _arrive(now: int, arrays: WorldArrays, order: Order, engine: Engine, record: Recorder) -> None:
+    """Submit the jobs of this instant and queue those that can ever fit."""
+    first = engine.clock[NEXT_ARRIVAL]
+    last = submit_due(now, first, arrays, order.never_fits, engine.ledger, engine.counts, record)
+    engine.clock[NEXT_ARRIVAL] = last
+    for job in range(first, last):
+        if engine.ledger.status[job] == WAITING:
+            engine.dirty[arrays.job_part[job]] = True
+            join_queue(engine, job)
+            key = order.static_key[job] if order.kind == STATIC else current_key(order, engine, job, now)
+            enqueue(arrays, engine.queue, job, key)
+
+
+@kernel
+def _refresh_running(p: int, now: int, order: Order, engine: Engine) -> None:
+    """Recompute the keys of the partition's running jobs as of now, and sort the list.
+
+    Needed only if jobs progress at different rates: else their order by work left does not change.
+    """
+    lo, n = engine.run_ptr[p], engine.run_size[p]
+    for slot in engine.running.order[lo : lo + n]:
+        engine.running.due[slot] = now + current_key(order, engine, engine.running.job[slot], now)
+    running.sort(engine.running, lo, n)
+
+
+@kernel
+def _anyone_waits(p: int, arrays: WorldArrays, queue: Queue) -> bool:
+    """Whether a job of the partition waits; O(classes)."""
+    for c in range(arrays.part_class_ptr[p], arrays.part_class_ptr[p + 1]):
+        if queue.size[c] > 0:
+            return True
+    return False
+
+
+@kernel
+def _serve_partition(
+    p: int, now: int, arrays: WorldArrays, order: Order, engine: Engine, pool: Pool, changes: Changes
+) -> None:
+    """Dispatch a partition: append its changes, and leave `pool.free` unchanged."""
+    if not order.preemptive:
+        first = changes.size[0]
+        serve_waiting(
+            p,
+            order.placement,
+            order.backfill,
+            engine.freed[p],
+            arrays,
+            engine.queue,
+            pool.free,
+            engine.scratch,
+            changes,
+        )
+        # `serve_waiting` took the starts from `pool.free`; add them: `commit_placements` takes them again.
+        for i in range(first, changes.size[0]):
+            for k in range(changes.ptr[i], changes.ptr[i + 1]):
+                for r in range(pool.free.shape[1]):
+                    pool.free[changes.server[k], r] += (
+                        changes.tasks[k] * arrays.demand[changes.job[i], changes.role[k], r]
+                    )
+        return
+    copy_matrix(pool.free, engine.idle)
+    serve_all(
+        p,
+        order.placement,
+        order.backfill,
+        engine.freed[p],
+        arrays,
+        engine.queue,
+        engine.running,
+        engine.run_ptr[p],
+        engine.run_size[p],
+        now if order.kind == REMAINING else 0,
+        pool,
+        engine.idle,
+        engine.claimable,
+        engine.scratch,
+        changes,
+    )
+
+
+@kernel
+def _leave_running(p: int, order: Order, engine: Engine, job: int) -> None:
+    """Remove a job from the partition's list of running jobs and from the crossings of limits."""
+    running.drop(engine.running, engine.run_ptr[p], engine.run_size[p], job)
+    engine.run_size[p] -= 1
+    if order.kind == SERVICE:
+        watched = engine.crossings
+        watched.size[0] = remove(watched.heap, 0, watched.size[0], watched.position, engine.crossing, job)
+
+
+@kernel
+def _join_running(
+    p: int, now: int, arrays: WorldArrays, order: Order, engine: Engine, pool: Pool, job: int
+) -> None:
+    """Add a job to the partition's list of running jobs.
+
+    Under REMAINING the key falls as time goes on; key plus now is constant at rate 1 and keeps the order.
+    """
+    due = current_key(order, engine, job, now)
+    if order.kind == REMAINING:
+        due += now
+    server, quanta = running.single_row(arrays, pool, job)
+    running.insert(engine.running, engine.run_ptr[p], engine.run_size[p], job, due, server, quanta)
+    engine.run_size[p] += 1
+    if order.kind == SERVICE:
+        watch_limit(now, order, engine, job)
+
+
+@kernel
+def _apply(
+    now: int,
+    arrays: WorldArrays,
+    order: Order,
+    engine: Engine,
+    pool: Pool,
+    record: Recorder,
+    changes: Changes,
+    restart_us: int,
+) -> None:
+    """Apply the changes, set the rates of the changed jobs and update the lists of running jobs."""
+    if order.preemptive:
+        for i in range(changes.size[0]):
+            job = changes.job[i]
+            if engine.ledger.status[job] == RUNNING:
+                _leave_running(arrays.job_part[job], order, engine, job)
+    commit_placements(
+        now,
+        arrays,
+        engine.ledger,
+        pool,
+        engine.calendar,
+        engine.used,
+        record,
+        changes,
+        engine.pause,
+        restart_us,
+        engine.counts,
+    )
+    for i in range(changes.size[0]):
+        job = changes.job[i]
+        if changes.ptr[i + 1] == changes.ptr[i]:
+            enqueue(arrays, engine.queue, job, current_key(order, engine, job, now))
+        else:
+            rate = rigid_rate(arrays.speed, pool, job)
+            set_rate(engine.ledger, engine.calendar, job, now, rate, engine.pause[i])
+            if order.preemptive:
+                _join_running(arrays.job_part[job], now, arrays, order, engine, pool, job)
+
+
+@kernel
+def _happen(
+    now: int, arrays: WorldArrays, order: Order, engine: Engine, pool: Pool, record: Recorder
+) -> None:
+    """Process completions, limits and arrivals of an instant, and mark the partitions that they touch."""
+    n = finish_due(
+        now,
+        arrays,
+        engine.ledger,
+        pool,
+        engine.calendar,
+        engine.used,
+        record,
+        engine.counts,
+        engine.finished,
+    )
+    for job in engine.finished[:n]:
+        p = arrays.job_part[job]
+        engine.dirty[p] = True
+        engine.freed[p] = True
+        if order.preemptive:
+            _leave_running(p, order, engine, job)
+    reviewed = cross_limits(now, arrays, order, engine)
+    for p in range(len(engine.promotion)):
+        reviewed = reviewed or engine.promotion[p] == now
+    if reviewed:
+        engine.dirty[:] = True
+        engine.freed[:] = True
+    _arrive(now, arrays, order, engine, record)
+
+
+@kernel
+def _serve(now: int, arrays: WorldArrays, order: Order, engine: Engine, pool: Pool, changes: Changes) -> None:
+    """Dispatch every partition marked dirty."""
+    changes.size[0] = 0
+    for p in range(len(engine.dirty)):
+        if not engine.dirty[p]:
+            continue
+        waiting = _anyone_waits(p, arrays, engine.queue)
+        if waiting and order.kind == REMAINING and not order.uniform:
+            _refresh_running(p, now, order, engine)
+        if waiting and order.knob > 0.0:
+            promote_starved(p, now, arrays, order, engine)
+        if waiting:
+            _serve_partition(p, now, arrays, order, engine, pool, changes)
+
+
+@kernel
+def replay(
+    arrays: WorldArrays,
+    order: Order,
+    engine: Engine,
+    pool: Pool,
+    record: Recorder,
+    changes: Changes,
+    outages: Outages,
+    restart_us: int,
+    horizon: int,
+    instants: int,
+    events: int,
+) -> None:
+    """Advance by at most ``instants`` instants, or until the record may lack room for ``events`` events.
+
+    All state is in the arguments, so the loop can be left and entered again between instants. Invariant
+    between instants: no partition is dirty, and every waiting job is in the queue of its class.
+    ``clock[DONE]`` is 1 when the run has ended or its horizon is reached.
+    """
+    clock = engine.clock
+    for _ in range(instants):
+        if not room_for_instant(record, events):
+            return
+        now = _next_instant(arrays, engine, outages)
+        if now > clock[NOW]:
+            if clock[NOW] >= 0:
+                add_line(record, clock[NOW], engine.counts[0], engine.counts[1], engine.used)
+            if now > horizon:
+                clock[DONE] = 1
+                return
+            clock[NOW] = now
+        engine.turn[0] += 1
+        if clock[NEXT_OUTAGE] < len(outages.time):
+            _change_servers(now, arrays, order, engine, pool, record, outages)
+        _happen(now, arrays, order, engine, pool, record)
+        _serve(now, arrays, order, engine, pool, changes)
+        if engine.n_moved[0] > 0:
+            record_levels(now, engine, record)
+        if changes.size[0] > 0:
+            if order.running_first:
+                change_places(engine, changes)
+            order_changes(changes)
+            _apply(now, arrays, order, engine, pool, record, changes, restart_us)
+        if order.running_first:
+            place_moved(now, arrays, order, engine)
+        engine.n_moved[0] = 0
+        if order.knob > 0.0:
+            for p in range(len(engine.dirty)):
+                if engine.dirty[p]:
+                    engine.promotion[p] = next_promotion(p, arrays, order, engine)
+        engine.dirty[:] = False
+        engine.freed[:] = False

@@ -1,0 +1,82 @@
+"""Static facts about job classes: gangs that fit on one server, gangs that can never be placed.
+
+Each function visits every server for every class, O(C S), once before a run.
+"""
+
+from __future__ import annotations
+
+from ray_sim.kernels.compile import kernel
+from ray_sim.kernels.core.arrays import I64, PARAMETER_SERVER, WORKER, Scratch, WorldArrays
+from ray_sim.kernels.core.placement import gang_total, place, room
+
+FITS, EXCEEDS_CAPACITY, BREAKS_PLACEMENT = range(3)
+
+
+@kernel
+def find_single_server_classes(arrays: WorldArrays, total: I64) -> None:
+    """Set `class_single`: whether the gang fits on one empty server of its partition.
+
+    ``total``, (R,), is work space.
+    """
+    single = arrays.class_single
+    for c in range(arrays.part_class_ptr[0], len(single)):
+        job = arrays.class_job[c]
+        p = arrays.job_part[job]
+        gang_total(arrays, job, total)
+        for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
+            if room(arrays.capacity, arrays.part_servers[i], total, 1) == 1:
+                single[c] = True
+                break
+
+
+@kernel
+def judge_capacity(arrays: WorldArrays, verdict: I64) -> None:
+    """Set ``verdict``, (C,): `FITS` if the empty partition can hold the gang, else `EXCEEDS_CAPACITY`."""
+    verdict[:] = EXCEEDS_CAPACITY
+    for c in range(arrays.part_class_ptr[0], len(verdict)):
+        job = arrays.class_job[c]
+        p, left = arrays.job_part[job], arrays.gang[job, WORKER]
+        for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
+            left -= room(arrays.capacity, arrays.part_servers[i], arrays.demand[job, WORKER], left)
+            if left == 0:
+                verdict[c] = FITS
+                break
+
+
+@kernel
+def judge_smallest(arrays: WorldArrays, verdict: I64) -> None:
+    """Set ``verdict``, (C,): `FITS` if the empty partition holds one task per role, else `EXCEEDS_CAPACITY`.
+
+    One worker and, unless the job asks for none, one parameter server is the least with which an elastic
+    job trains. They fit if one server holds both, or if two different servers hold one each.
+    """
+    verdict[:] = EXCEEDS_CAPACITY
+    for c in range(arrays.part_class_ptr[0], len(verdict)):
+        job = arrays.class_job[c]
+        p = arrays.job_part[job]
+        workers, servers_of_ps, either, both = 0, 0, 0, 0
+        for i in range(arrays.part_ptr[p], arrays.part_ptr[p + 1]):
+            server = arrays.part_servers[i]
+            worker = room(arrays.capacity, server, arrays.demand[job, WORKER], 1) == 1
+            ps = room(arrays.capacity, server, arrays.demand[job, PARAMETER_SERVER], 1) == 1
+            workers += worker
+            servers_of_ps += ps
+            either += worker or ps
+            if worker and ps:
+                together = True
+                for r in range(arrays.capacity.shape[1]):
+                    least = arrays.demand[job, WORKER, r] + arrays.demand[job, PARAMETER_SERVER, r]
+                    together = together and least <= arrays.capacity[server, r]
+                both += together
+        alone = arrays.gang[job, PARAMETER_SERVER] == 0
+        apart = workers > 0 and servers_of_ps > 0 and either > 1
+        if (alone and workers > 0) or both > 0 or apart:
+            verdict[c] = FITS
+
+
+@kernel
+def judge_placement(rule: int, arrays: WorldArrays, verdict: I64, scratch: Scratch) -> None:
+    """Change `FITS` to `BREAKS_PLACEMENT` for gangs that the rule cannot place in an empty partition."""
+    for c in range(len(verdict)):
+        if verdict[c] == FITS and place(rule, arrays, arrays.class_job[c], arrays.capacity, scratch) == 0:
+            verdict[c] = BREAKS_PLACEMENT

@@ -1,0 +1,330 @@
+"""Training speed of a job, in samples per second, from the workers and parameter servers it holds.
+
+A placement is a list of rows (server, role, tasks) sorted by server; rows ``ptr[i]`` to ``ptr[i + 1]``
+belong to job i. Floats are summed in the order of rows, so equal placements give equal speeds. Every
+function is O(rows of the job). docs/training.md explains the models; sources stand at the functions.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ray_sim.kernels.compile import kernel
+from ray_sim.kernels.core.arrays import ALL_REDUCE, ASYNC, F64, I64, PARAMETER_SERVER, WORKER, Bool, Pool
+
+# Unit with its own bandwidth: a pair of tasks, a task, or a server.
+PER_LINK, PER_TASK, PER_SERVER = range(3)
+
+
+class Steps(NamedTuple):
+    """Coefficients of the step time, (J,) each."""
+
+    exchange: I64
+    """SYNC, ASYNC or ALL_REDUCE."""
+    batch: F64
+    """Samples of one step: of all workers together, or per worker with ASYNC."""
+    sample_s: F64
+    """Seconds per sample on a worker of speed 1."""
+    external_s: F64
+    """Seconds to move all gradients once between servers."""
+    internal_s: F64
+    """Seconds to move all gradients once within a server."""
+    step_s: F64
+    step_s_per_worker: F64
+    step_s_per_ps: F64
+    workers_per_ps: F64
+    straggling: F64
+    """Slowdown of one worker on the slowest server (straggler), >= 1."""
+
+
+class Rows(NamedTuple):
+    """Placements of several jobs."""
+
+    ptr: I64
+    server: I64
+    role: I64
+    tasks: I64
+
+
+@kernel
+def count_rows(pool: Pool, jobs: I64, ptr: I64) -> None:
+    """Set ``ptr``, (n + 1,), to the prefix sums of the numbers of rows of ``jobs``."""
+    ptr[0] = 0
+    for i in range(len(jobs)):
+        n = 0
+        row = pool.head[jobs[i]]
+        while row >= 0:
+            n += 1
+            row = pool.row_next[row]
+        ptr[i + 1] = ptr[i] + n
+
+
+@kernel
+def copy_rows(pool: Pool, jobs: I64, rows: Rows) -> None:
+    """Copy the rows of each of ``jobs`` to the places given by ``rows.ptr``."""
+    for i in range(len(jobs)):
+        at = rows.ptr[i]
+        row = pool.head[jobs[i]]
+        while row >= 0:
+            rows.server[at] = pool.row_server[row]
+            rows.role[at] = pool.row_role[row]
+            rows.tasks[at] = pool.row_count[row]
+            at += 1
+            row = pool.row_next[row]
+
+
+@kernel
+def held(rows: Rows, i: int, role: int) -> int:
+    """Return the number of tasks of a role of job i."""
+    total = 0
+    for row in range(rows.ptr[i], rows.ptr[i + 1]):
+        if rows.role[row] == role:
+            total += rows.tasks[row]
+    return total
+
+
+@kernel
+def slowest_worker(rows: Rows, i: int, speed: F64) -> float:
+    """Return the speed of the slowest server with a worker, 0 without workers."""
+    slowest = 0.0
+    for row in range(rows.ptr[i], rows.ptr[i + 1]):
+        if rows.role[row] == WORKER and rows.tasks[row] > 0:
+            own = speed[rows.server[row]]
+            if slowest == 0.0 or own < slowest:
+                slowest = own
+    return slowest
+
+
+@kernel
+def on_one_server(rows: Rows, i: int) -> bool:
+    """Whether all tasks of job i are on one server."""
+    first = -1
+    for row in range(rows.ptr[i], rows.ptr[i + 1]):
+        if rows.tasks[row] > 0:
+            if first >= 0 and rows.server[row] != first:
+                return False
+            first = rows.server[row]
+    return True
+
+
+@kernel
+def tasks_here(rows: Rows, row: int, end: int) -> tuple[int, int, int]:
+    """Return workers and parameter servers on the server of a row, and the first row of the next server."""
+    server, workers, ps = rows.server[row], 0, 0
+    while row < end and rows.server[row] == server:
+        if rows.role[row] == WORKER:
+            workers += rows.tasks[row]
+        elif rows.role[row] == PARAMETER_SERVER:
+            ps += rows.tasks[row]
+        row += 1
+    return workers, ps, row
+
+
+class Asking(NamedTuple):
+    """Loads of parameter servers, (n,) each; see `ray_sim.model.parameter_blocks.Loads`."""
+
+    skew: F64
+    """Parameters on the fullest parameter server / average."""
+    busiest_s: F64
+    """Seconds that the requests of one worker take at the busiest parameter server, one way."""
+    asking_s: F64
+    """Seconds that the requests of one worker take at all parameter servers, one way."""
+
+
+@kernel
+def one_way_s(
+    rows: Rows,
+    i: int,
+    nic: int,
+    workers: int,
+    ps: int,
+    external_s: float,
+    internal_s: float,
+    skew: float,
+    busiest_s: float,
+    asking_s: float,
+) -> float:
+    """Return the seconds until the last slice has arrived; one slice per worker and parameter server.
+
+    A task (PER_TASK) or a server (PER_SERVER) transfers its slices one after the other; the result is the
+    longest of these queues. A slice is 1 / ps of the parameters, times ``skew`` for the parameter server,
+    because any of them may be the fullest; the parameter servers of one server transfer at most all
+    parameters. Requests add ``asking_s`` per worker, and ``busiest_s`` per worker at a parameter server.
+    docs/training.md has the formulas.
+    """
+    if nic == PER_LINK:
+        return (internal_s if on_one_server(rows, i) else external_s) * skew / ps + busiest_s
+    longest = 0.0
+    row, end = rows.ptr[i], rows.ptr[i + 1]
+    while row < end:
+        w_here, ps_here, row = tasks_here(rows, row, end)
+        if ps_here > 0:
+            of_ps = (workers - w_here) * external_s + w_here * internal_s
+            slices = min(skew * ps_here, float(ps)) if nic == PER_SERVER else skew
+            served_s = min(ps_here * busiest_s, asking_s) if nic == PER_SERVER else busiest_s
+            longest = max(longest, of_ps * slices + ps * workers * served_s)
+        if w_here > 0:
+            of_worker = (ps - ps_here) * external_s + ps_here * internal_s + ps * asking_s
+            longest = max(longest, of_worker * w_here if nic == PER_SERVER else of_worker)
+    return longest / ps
+
+
+@kernel
+def placement_rate(steps: Steps, job: int, rows: Rows, i: int, nic: int, speed: F64, asking: Asking) -> float:
+    """Return the samples per second of a job with its placement, 0 if it cannot train.
+
+    SYNC and ALL_REDUCE: the batch is split evenly, and each step waits for the slowest worker. ASYNC: the
+    rates of the workers add up; one worker on the slowest server is the straggler. A ring of w workers
+    moves 2 (w - 1) / w of the gradients.
+    """
+    workers, ps = held(rows, i, WORKER), held(rows, i, PARAMETER_SERVER)
+    exchange = steps.exchange[job]
+    if workers == 0 or (ps == 0 and exchange != ALL_REDUCE):
+        return 0.0
+    if exchange == ALL_REDUCE:
+        ring_s = steps.internal_s[job] if on_one_server(rows, i) else steps.external_s[job]
+        transfer_s = 2.0 * (workers - 1) / workers * ring_s
+    else:
+        external_s, internal_s = steps.external_s[job], steps.internal_s[job]
+        transfer_s = 2.0 * one_way_s(
+            rows,
+            i,
+            nic,
+            workers,
+            ps,
+            external_s,
+            internal_s,
+            asking.skew[i],
+            asking.busiest_s[i],
+            asking.asking_s[i],
+        )
+    rest_s = transfer_s + steps.step_s[job]
+    rest_s += steps.step_s_per_worker[job] * workers + steps.step_s_per_ps[job] * ps
+    batch = steps.batch[job]
+    training_s = batch * steps.sample_s[job]
+    slowest = slowest_worker(rows, i, speed)
+    if exchange != ASYNC:
+        return batch / (training_s / workers / slowest * steps.straggling[job] + rest_s)
+    rate, straggler = 0.0, True
+    for row in range(rows.ptr[i], rows.ptr[i + 1]):
+        if rows.role[row] != WORKER or rows.tasks[row] == 0:
+            continue
+        own, alike = speed[rows.server[row]], rows.tasks[row]
+        if straggler and own == slowest:
+            rate += batch / (training_s / own * steps.straggling[job] + rest_s)
+            straggler = False
+            alike -= 1
+        rate += alike * (batch / (training_s / own + rest_s))
+    return rate
+
+
+@kernel
+def placement_rates(
+    steps: Steps, jobs: I64, rows: Rows, nic: int, speed: F64, asking: Asking, rates: F64
+) -> None:
+    """Set ``rates``, (n,), to the `placement_rate` of each of ``jobs``; ``asking`` is per job as well."""
+    for i in range(len(jobs)):
+        rates[i] = placement_rate(steps, jobs[i], rows, i, nic, speed, asking)
+
+
+@kernel
+def pd_ors_rate(steps: Steps, job: int, rows: Rows, i: int, speed: F64) -> float:
+    """Return the samples per second of a job in the model of PD-ORS, 0 if it cannot train.
+
+    Each worker trains one sample in sample_s + (gamma / batch) x 2 x transfer, internal if the whole job is
+    on one server, else external. Workers without their share of a parameter server, and beyond the batch,
+    do not count.
+
+    Source: Yu et al., Toward Efficient Online Scheduling for Distributed Machine Learning Systems.
+    """
+    gamma, batch = steps.workers_per_ps[job], steps.batch[job]
+    workers = min(held(rows, i, WORKER), gamma * held(rows, i, PARAMETER_SERVER), batch)
+    if workers == 0:
+        return 0.0
+    one_way = steps.internal_s[job] if on_one_server(rows, i) else steps.external_s[job]
+    training_s = steps.sample_s[job] / slowest_worker(rows, i, speed) * steps.straggling[job]
+    return workers / (training_s + gamma / batch * 2.0 * one_way)
+
+
+@kernel
+def pd_ors_rates(steps: Steps, jobs: I64, rows: Rows, speed: F64, rates: F64) -> None:
+    """Set ``rates``, (n,), to the `pd_ors_rate` of each of ``jobs``."""
+    for i in range(len(jobs)):
+        rates[i] = pd_ors_rate(steps, jobs[i], rows, i, speed)
+
+
+@kernel
+def count_tasks(rows: Rows, role: int, tasks: I64) -> None:
+    """Set ``tasks``, (n,), to the number of tasks of a role of each job."""
+    for i in range(len(tasks)):
+        tasks[i] = held(rows, i, role)
+
+
+@kernel
+def pairs_on_one_server(rows: Rows, i: int) -> int:
+    """Return the number of pairs of a worker and a parameter server that share a server."""
+    pairs, row, end = 0, rows.ptr[i], rows.ptr[i + 1]
+    while row < end:
+        w_here, ps_here, row = tasks_here(rows, row, end)
+        pairs += w_here * ps_here
+    return pairs
+
+
+@kernel
+def servers_with_workers(rows: Rows, i: int) -> int:
+    """Return the number of servers with a worker; rows are sorted by server."""
+    n = 0
+    for row in range(rows.ptr[i], rows.ptr[i + 1]):
+        if rows.role[row] == WORKER and rows.tasks[row] > 0:
+            n += 1
+    return n
+
+
+@kernel
+def cross_mb_per_sample(exchange: I64, batch: F64, gradient_mb: F64, jobs: I64, rows: Rows, mb: F64) -> None:
+    """Set ``mb``, (n,), to the megabytes that each job moves between servers per sample, both ways.
+
+    A step with w workers and p parameter servers moves (2 G / p) (p w - sum_s P_s W_s) megabytes, G being
+    the gradients; a ring moves 2 G (w - 1) / w over each link between servers. With ASYNC a step belongs
+    to one worker.
+
+    Source: Peng et al., Optimus, EuroSys 2018, section 4.2.
+    """
+    for i in range(len(jobs)):
+        job = jobs[i]
+        workers, ps = held(rows, i, WORKER), held(rows, i, PARAMETER_SERVER)
+        mb[i] = 0.0
+        if workers == 0:
+            continue
+        if exchange[job] == ALL_REDUCE:
+            servers = servers_with_workers(rows, i)
+            links = servers if servers > 1 else 0
+            mb[i] = links * 2.0 * gradient_mb[job] * (workers - 1) / workers / batch[job]
+        elif ps > 0:
+            apart = workers * ps - pairs_on_one_server(rows, i)
+            steps = batch[job] * (workers if exchange[job] == ASYNC else 1)
+            mb[i] = 2.0 * gradient_mb[job] / ps * apart / steps
+
+
+@kernel
+def differs(now: Rows, target: Rows, i: int) -> bool:
+    """Whether two placements of job i differ."""
+    n = now.ptr[i + 1] - now.ptr[i]
+    if n != target.ptr[i + 1] - target.ptr[i]:
+        return True
+    for k in range(n):
+        a, b = now.ptr[i] + k, target.ptr[i] + k
+        if (
+            now.server[a] != target.server[b]
+            or now.role[a] != target.role[b]
+            or now.tasks[a] != target.tasks[b]
+        ):
+            return True
+    return False
+
+
+@kernel
+def find_differing(now: Rows, target: Rows, differing: Bool) -> None:
+    """Set ``differing``, (n,), to `differs` of each job."""
+    for i in range(len(differing)):
+        differing[i] = differs(now, target, i)

@@ -1,0 +1,99 @@
+"""Jobs in chunks that are in danger of missing their deadlines go first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ray_sim.engine.decision import NewKeys
+from ray_sim.engine.placements import State
+from ray_sim.engine.policy_context import PolicyContext
+from ray_sim.engine.view import View
+from ray_sim.model.errors import InvalidScenarioError
+from ray_sim.model.units import NEVER_US, IntArray
+
+
+class Danger:
+    """Find the jobs in danger, and when to look again.
+
+    A job is in danger when the time to its deadline is less than ``slack`` times what its chunks on workers
+    still need at least. It stays so to its end. A job that cannot meet its deadline any more never is: going
+    first would only delay others.
+    """
+
+    def __init__(self, slack: float) -> None:
+        self._slack = slack
+
+    def start(self, world: PolicyContext) -> None:
+        """No job is in danger.
+
+        Raises
+        ------
+        InvalidScenarioError : jobs have no deadlines
+        """
+        due_us: IntArray | None = world.jobs.due_us
+        if due_us is None:
+            raise InvalidScenarioError(
+                "deadlines=danger: the jobs have no deadlines; give -w deadline_factor=3, a workload with "
+                "utility_due_s, or deadlines=none"
+            )
+        self._due_us, self._slot_us = due_us, world.slot_us or 1
+        self._may_grow = world.preemption_us > 0
+        """Whether what a job still needs can become more while its chunks are on their workers."""
+        self.found = np.zeros(len(due_us), dtype=np.bool_)
+        """(J,) jobs in danger."""
+        self.keys: IntArray = due_us - NEVER_US
+        """(J,) places in the queues of chunks of a job in danger: before all others, first due first."""
+        self._safe_until_us = NEVER_US
+        """Up to when no job comes into danger, as far as is known."""
+        self._looked_us = -1
+        """The last slot in which jobs were looked at."""
+
+    def look(self, view: View) -> NewKeys | None:
+        """The jobs that have come into danger by this slot, with their keys.
+
+        It is looked at once, by what is on workers when the slot begins: None within a slot, and where the
+        policy is asked again because of what it has decided.
+        """
+        if view.now_us % self._slot_us or view.now_us == self._looked_us:
+            return None
+        self._looked_us = view.now_us
+        jobs = np.union1d(view.waiting, view.running)
+        jobs = jobs[~self.found[jobs]]
+        left_us = view.chunk_time_left_us(jobs)
+        rest_us = self._due_us[jobs] - view.now_us
+        can_meet = (left_us > 0) & (left_us <= rest_us)
+        danger = can_meet & (rest_us < self._slack * left_us)
+        safe = can_meet & ~danger
+        until_us = self._due_us[jobs[safe]] - np.ceil(self._slack * left_us[safe]).astype(np.int64)
+        self._safe_until_us = int(until_us.min()) if safe.any() else NEVER_US
+        if safe.any() and self._may_grow:
+            self._safe_until_us = view.now_us
+        found = jobs[danger]
+        self.found[found] = True
+        return NewKeys(found, self.keys[found])
+
+    def review_us(self, now_us: int, *, dispatched: bool) -> int:
+        """The first slot in which a job may have come into danger.
+
+        What a job needs shrinks while its chunks are on their workers, but where preemptions cost something:
+        then any slot may be the one. That of chunks that are dispatched now is known in the next slot.
+        """
+        if dispatched:
+            self._safe_until_us = min(self._safe_until_us, now_us)
+        if self._safe_until_us == NEVER_US:
+            return NEVER_US
+        return (self._safe_until_us // self._slot_us + 1) * self._slot_us
+
+    def state(self) -> State:
+        """Arrays that `restore` takes."""
+        return {
+            "found": self.found.copy(),
+            "times": np.array([self._safe_until_us, self._looked_us]),
+        }
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from a state, after `start`."""
+        self.found[:] = state["found"]
+        self._safe_until_us, self._looked_us = state["times"].tolist()

@@ -1,0 +1,68 @@
+"""Other ways to share out tasks, to tell what Optimus's own is worth: those of DRF and Tetris.
+
+They give pairs of a worker and a parameter server, or single workers to jobs without parameter servers. What
+they would place is forgotten: Optimus places.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
+from ray_sim.kernels.elastic.alignment import balance, new_packing, pack
+from ray_sim.kernels.elastic.dominant_shares import fill, new_filling
+from ray_sim.kernels.elastic.least_loaded import new_loads
+from ray_sim.kernels.elastic.optimus_allocation import Claims
+from ray_sim.kernels.elastic.server_tree import new_server_tree
+from ray_sim.model.units import IntArray
+from ray_sim.policies.shared.bundles import bundle_bound
+
+
+def drf_tasks(claims: Claims, pool: IntArray, left: IntArray) -> IntArray:
+    """(n, 2) by progressive filling of the servers as one: pairs to the job with the smallest dominant share.
+
+    Parameters
+    ----------
+    claims : of at least one job
+    pool : (R,) quanta of which shares are taken
+    left : (R,) quanta to share out
+    """
+    filling = new_filling(_pair(claims), claims.most_workers, pool, bundles=0)
+    filling.pool[:] = left
+    nobody, nothing = np.empty(0, dtype=np.int64), np.empty((0, len(pool)), dtype=np.int64)
+    fill(filling, new_loads(new_server_tree(nobody, nothing, nothing, pool)), pooled=True, stop=False)
+    return _tasks(claims, filling.got)
+
+
+def tetris_tasks(claims: Claims, asked: IntArray, capacity: IntArray, room: IntArray) -> IntArray:
+    """(n, 2) by packing: pairs where they fit best, to short jobs first; none gets more than it asks for.
+
+    The time that a job has left is that which one pair would take, by its estimates.
+
+    Parameters
+    ----------
+    claims : of at least one job
+    asked : (n,) workers
+    capacity, room : (S, R) quanta of the servers, and of these to share out
+    """
+    kind = np.hstack([capacity, room])
+    alike = np.lexsort(kind.T)  # equal servers side by side, in index order
+    capacity, room, kind = capacity[alike], room[alike], kind[alike]
+    demand, most = _pair(claims), np.maximum(np.minimum(asked, claims.most_workers), 1)
+    pair_s = claims.steps * claims.time.sum(axis=1)  # with one of each, every term is its coefficient
+    tree = new_server_tree(alike, capacity, room, demand.min(axis=0))
+    packing = new_packing(demand, most, pair_s, tree, bundle_bound(demand, most, capacity.sum(axis=0)))
+    _, first, count = np.unique(kind, axis=0, return_index=True, return_counts=True)
+    pack(packing, balance(packing, first, count))
+    return _tasks(claims, packing.got)
+
+
+def _pair(claims: Claims) -> IntArray:
+    """(n, R) quanta."""
+    of_ps = claims.with_ps[:, None] * claims.demand[:, PARAMETER_SERVER]
+    pair: IntArray = claims.demand[:, WORKER] + of_ps
+    return pair
+
+
+def _tasks(claims: Claims, pairs: IntArray) -> IntArray:
+    return np.stack([pairs, pairs * claims.with_ps], axis=1)

@@ -1,0 +1,1 @@
+"""What several policies share: queue orders, plans made at arrival, bundles, parameter servers."""

@@ -1,0 +1,80 @@
+"""What policies keep that plan ahead: which job is to hold what in which slot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
+from ray_sim.kernels.elastic.step_time import Rows
+from ray_sim.model.units import BoolArray, IntArray
+from ray_sim.solvers.planning.market import SlotPlan
+
+JOB, SLOT, SERVER, WORKERS, PS = range(5)
+
+
+@dataclass(frozen=True, slots=True)
+class Plans:
+    """Schedules of many jobs, as rows job, slot, server, workers, parameter servers; sorted."""
+
+    rows: IntArray
+    """(n, 5)."""
+
+    @classmethod
+    def nothing(cls) -> Plans:
+        """No schedules."""
+        return cls(np.empty((0, 5), dtype=np.int64))
+
+    def having(self, job: int, plan: SlotPlan) -> Plans:
+        """These and the plan of one more job."""
+        columns = [np.full(len(plan.slot), job), plan.slot, plan.server, plan.workers, plan.ps]
+        rows = np.concatenate([self.rows, np.stack(columns, axis=1)])
+        return Plans(rows[np.lexsort(rows[:, SERVER::-1].T)])
+
+    def kept(self, which: BoolArray) -> Plans:
+        """Some of the (n,) rows."""
+        return Plans(self.rows[which])
+
+    def of(self, job: int) -> SlotPlan:
+        """Of one job."""
+        mine = self.rows[self.rows[:, JOB] == job]
+        return SlotPlan(mine[:, SLOT], mine[:, SERVER], mine[:, WORKERS], mine[:, PS])
+
+    def at(self, slot: int) -> Plans:
+        """In one slot."""
+        return self.kept(self.rows[:, SLOT] == slot)
+
+    def next_change(self, slot: int) -> int | None:
+        """The first slot after this one that is not like the one before it; None if all are empty from here.
+
+        What was held before ``slot`` is not looked at.
+        """
+        now = self._tasks_at(slot)
+        later = np.unique(self.rows[self.rows[:, SLOT] > slot, SLOT]).tolist()
+        if len(now) == 0:
+            return later[0] if later else None
+        alike = slot
+        for following in later:
+            if following > alike + 1 or not np.array_equal(self._tasks_at(following), now):
+                break
+            alike = following
+        return alike + 1
+
+    def _tasks_at(self, slot: int) -> IntArray:
+        tasks: IntArray = self.at(slot).rows[:, [JOB, SERVER, WORKERS, PS]]
+        return tasks
+
+    def placements(self, jobs: IntArray) -> Rows:
+        """Of ``jobs``, sorted, where these plans are of one slot; nothing for those without a plan."""
+        mine = self.rows[np.isin(self.rows[:, JOB], jobs)]
+        held = mine[:, [WORKERS, PS]] > 0
+        roles = held.sum(axis=1)
+        return Rows(
+            ptr=np.concatenate(
+                [[0], np.cumsum(np.bincount(np.searchsorted(jobs, mine[:, JOB]), roles, len(jobs)))]
+            ).astype(np.int64),
+            server=np.repeat(mine[:, SERVER], roles),
+            role=np.tile([WORKER, PARAMETER_SERVER], (len(mine), 1))[held].astype(np.int64),
+            tasks=mine[:, [WORKERS, PS]][held],
+        )

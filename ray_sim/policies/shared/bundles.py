@@ -1,0 +1,165 @@
+"""What policies share that give elastic jobs bundles: some workers and their parameter server at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from ray_sim.engine.allocation_diff import towards
+from ray_sim.engine.decision import Decision
+from ray_sim.engine.equivalent_servers import keeping_places
+from ray_sim.engine.policy_context import PolicyContext
+from ray_sim.engine.view import View
+from ray_sim.kernels.core.arrays import ALL_REDUCE, PARAMETER_SERVER, WORKER
+from ray_sim.kernels.core.feasibility import MOST_TASKS
+from ray_sim.kernels.elastic.step_time import Rows
+from ray_sim.model.parameters import Parameter
+from ray_sim.model.units import NEVER_US, FloatArray, IntArray
+
+NEVER_FITS = "bundle_never_fits"
+"""Why jobs are rejected of which no server, were it empty, holds a bundle."""
+
+_UNLIMITED = 2**40
+
+CAP = Parameter(
+    "cap",
+    "choice",
+    "batch",
+    "most workers of a job. batch: one per sample of its batch; asked: as many as it asks for",
+    source="docs/models/baselines.md#bundles; F, as Yu et al.",
+    choices=("batch", "asked"),
+)
+MOST_WORKERS = Parameter(
+    "most_workers",
+    "int",
+    None,
+    "no job gets more workers than this; none = no such limit",
+    source="docs/models/baselines.md#drf; 16 in the simulator of DL2 (Peng et al.)",
+    minimum=1,
+)
+
+
+def worker_limit(world: PolicyContext, cap: str, most_workers: int | None) -> IntArray | FloatArray:
+    """(J,) workers that each job may have, by the parameters `CAP` and `MOST_WORKERS`."""
+    limit = world.jobs.batch if cap == "batch" else world.jobs.gang[:, WORKER]
+    return limit if most_workers is None else np.minimum(limit, most_workers)
+
+
+class Bundles(NamedTuple):
+    """Of each job what a bundle is: `workers_per_ps` workers and a parameter server.
+
+    It is made smaller until it holds no more workers than the job may have, and until an empty server of
+    its partition holds it. A job without parameter servers gets one worker at a time.
+    """
+
+    workers: IntArray
+    """(J,) 0 where no server holds a bundle."""
+    ps: IntArray
+    demand: IntArray
+    """(J, R) quanta."""
+    most: IntArray
+    """(J,) bundles that a job may have, 0 where no server holds one."""
+
+    def rows(self, jobs: IntArray, of_job: IntArray, server: IntArray, servers: int) -> Rows:
+        """Placements of ``jobs``, where bundle i goes to job ``jobs[of_job[i]]``, on ``server[i]``."""
+        placed, count = np.unique(of_job * servers + server, return_counts=True)
+        owner, where = placed // max(servers, 1), placed % max(servers, 1)
+        tasks = np.stack([self.workers[jobs[owner]] * count, self.ps[jobs[owner]] * count], axis=1)
+        held = tasks > 0
+        of_row = np.repeat(owner, held.sum(axis=1))
+        return Rows(
+            ptr=np.searchsorted(of_row, np.arange(len(jobs) + 1)).astype(np.int64),
+            server=np.repeat(where, held.sum(axis=1)),
+            role=np.tile([WORKER, PARAMETER_SERVER], (len(placed), 1))[held].astype(np.int64),
+            tasks=tasks[held],
+        )
+
+
+def bundles(world: PolicyContext, most_workers: IntArray | FloatArray) -> Bundles:
+    """The bundles of all jobs.
+
+    Parameters
+    ----------
+    most_workers : (J,) that each job may have, >= 1
+    """
+    jobs = world.jobs
+    limit = np.minimum(most_workers, MOST_TASKS).astype(np.int64)
+    alone = jobs.exchange == ALL_REDUCE
+    ps = np.where(alone, 0, 1)
+    wanted = np.where(alone, 1, np.minimum(jobs.workers_per_ps, limit)).astype(np.int64)
+    demand = jobs.role_demand
+    of_ps = ps[:, None] * demand[:, PARAMETER_SERVER]
+    workers = np.minimum(wanted, _beside(world, demand[:, WORKER], of_ps))
+    some = workers > 0
+    return Bundles(
+        workers=workers,
+        ps=np.where(some, ps, 0),
+        demand=workers[:, None] * demand[:, WORKER] + of_ps,
+        most=np.where(some, np.maximum(limit // np.maximum(workers, 1), 1), 0),
+    )
+
+
+def _beside(world: PolicyContext, worker: IntArray, ps: IntArray) -> IntArray:
+    """(J,) most workers that an empty server of a job's partition holds beside a parameter server.
+
+    ``worker`` and ``ps`` are (J, R) quanta.
+    """
+    most: IntArray = np.zeros(len(worker), dtype=np.int64)
+    for partition in np.unique(world.server_partition).tolist():
+        mine = np.flatnonzero(world.jobs.partition == partition)
+        here = world.cluster.capacity[world.server_partition == partition]
+        for capacity in np.unique(here, axis=0):
+            left = capacity - ps[mine]
+            room = np.full(left.shape, _UNLIMITED)
+            np.floor_divide(left, worker[mine], out=room, where=worker[mine] > 0)
+            room[left < 0] = 0
+            np.maximum.at(most, mine, room.min(axis=1))
+    return most
+
+
+def bundle_bound(demand: IntArray, most: IntArray, total: IntArray) -> int:
+    """No more bundles than this are given out.
+
+    Each is a share of all there is, summed over resources; all shares together are at most one for each
+    resource.
+    """
+    offered = total > 0
+    share = (demand[:, offered] / total[offered]).sum(axis=1)
+    some = share > 0
+    free = int(most[~some].sum())
+    return free + min(int(most[some].sum()), int(offered.sum() / share.min(initial=1.0, where=some)) + 1)
+
+
+Share = Callable[[IntArray, IntArray], tuple[IntArray, IntArray]]
+"""From jobs and empty servers to the bundles placed: of each the job's place in ``jobs``, and the server."""
+
+
+def reallocate(
+    world: PolicyContext, bundles: Bundles, view: View, share: Share, review_us: int = NEVER_US
+) -> Decision:
+    """Share all servers out among all jobs anew, partition by partition.
+
+    Which of alike servers is which is chosen so that jobs keep what they hold, see `keeping_places`.
+    Jobs are rejected that no server can ever hold a bundle of. While any job runs the policy is asked
+    again at ``review_us``; else nothing changes until one comes, or a server does.
+    """
+    jobs = np.union1d(view.waiting, view.running)
+    fit = bundles.most[jobs] > 0
+    refused, jobs = jobs[~fit], jobs[fit]
+    of_job, server = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+    partition = world.jobs.partition[jobs]
+    for p in np.unique(partition).tolist():
+        mine = np.flatnonzero(partition == p)
+        owner, where = share(jobs[mine], np.flatnonzero((world.server_partition == p) & view.available))
+        of_job.append(mine[owner])
+        server.append(where)
+    target = bundles.rows(jobs, np.concatenate(of_job), np.concatenate(server), len(view.available))
+    target = keeping_places(view.placements, jobs, target, world.server_kind, view.available)
+    return Decision(
+        changes=towards(view.placements, jobs, target),
+        reject=refused,
+        reject_reason=NEVER_FITS,
+        review_us=review_us if len(target.server) else NEVER_US,
+    )

@@ -1,0 +1,160 @@
+"""What policies share that send each chunk of a job to a worker when the job arrives."""
+
+from __future__ import annotations
+
+import heapq
+from abc import abstractmethod
+from typing import ClassVar
+
+import numpy as np
+
+from ray_sim.engine.contract import Policy
+from ray_sim.engine.decision import NO_JOBS, Decision, Dispatch
+from ray_sim.engine.policy_context import PolicyContext
+from ray_sim.engine.view import View
+from ray_sim.engine.wake import Wake
+from ray_sim.model.streams import Streams
+from ray_sim.model.units import IntArray
+from ray_sim.policies.shared.parameter_servers import Pick, PsServers, lowest, parameter_servers
+
+Chunk = tuple[int, int, int, int]
+"""Job, unit, worker, key."""
+
+
+class ChunkPolicy(Policy):
+    """Sends jobs off in the slot in which they come, and so chunks that were lost with their server.
+
+    If no server is there that may have them they wait until one comes back. Jobs keep their parameter server
+    while they are active; others take an idle one, in job order, on the side of their workers: cloud or not.
+    """
+
+    wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.ACTIVATION | Wake.SERVER_CHANGE
+    sees: ClassVar[frozenset[str]] = frozenset({"chunk_profile", "worker_load"})
+    chunked: ClassVar[bool] = True
+    slotted: ClassVar[bool] = True
+
+    overtake = True
+    """Whether chunks take the worker from those behind them in the queue."""
+
+    @abstractmethod
+    def places(self, view: View, jobs: IntArray, partition: int) -> list[Chunk]:
+        """Where chunks of these jobs of a partition go, in the order of dispatch; of each job all or none."""
+
+    def pick_ps(self, view: View) -> Pick:
+        """Which of the idle parameter servers on its side a job takes."""
+        return lowest
+
+    def start(self, world: PolicyContext, streams: Streams) -> None:
+        """What the workers of clouds are."""
+        self._world = world
+        slots = world.workers
+        assert slots is not None, "a policy for chunks runs where jobs are chunked"
+        self._worker_partition = world.server_partition[slots.server]
+        self._worker_offer = world.eligible.workers_offer[slots.server]
+        self._clouds = np.flatnonzero(slots.on_demand)
+        self._cloud_server = slots.server[self._clouds]
+        self._ps_servers = PsServers.of(world)
+        self._unsent = NO_JOBS
+        """Jobs that have come and have chunks for which no server was there."""
+
+    def decide(self, view: View) -> Decision:
+        """Send off the chunks of jobs that have come, and give parameter servers to active jobs."""
+        chunks = self._chunks(view)
+        dispatch = None
+        if chunks:
+            columns = np.array(chunks, dtype=np.int64).T
+            dispatch = Dispatch(columns[0], columns[1], columns[2], columns[3], overtake=self.overtake)
+        given = parameter_servers(view, self._ps_servers, self._world.eligible.ps_need, self.pick_ps(view))
+        return Decision.of(given, dispatch=dispatch)
+
+    def _chunks(self, view: View) -> list[Chunk]:
+        """Chunks that can be sent off, with their workers, in the order of dispatch."""
+        waiting = np.union1d(self._unsent, view.arrived) if len(self._unsent) else view.arrived
+        if len(waiting) == 0:
+            return []
+        partition = view.jobs.partition[waiting]
+        chunks: list[Chunk] = []
+        for p in np.unique(partition).tolist():
+            chunks += self.places(view, waiting[partition == p], p)
+        self._unsent = np.setdiff1d(waiting, [job for job, _, _, _ in chunks])
+        return chunks
+
+    def clouds_there(self, view: View, partition: int) -> IntArray:
+        """The workers that stand for those of the partition's clouds that are there, whoever may use them."""
+        mine = self._worker_partition[self._clouds] == partition
+        there: IntArray = self._clouds[mine & view.available[self._cloud_server]]
+        return there
+
+
+class LeastLoaded(ChunkPolicy):
+    """Each chunk goes to the worker with the least work left; a cloud is for jobs without any other worker.
+
+    The sites are asked once for all jobs of a slot. `dispatch=least_loaded` of a_online asks them job by job,
+    since it weighs each chunk's increment against the cloud's. A job takes the idle parameter server of the
+    lowest server.
+    """
+
+    @abstractmethod
+    def key(self, length_us: int) -> int:
+        """What a worker's queue is ordered by, for a chunk of this length there."""
+
+    def start(self, world: PolicyContext, streams: Streams) -> None:
+        """Which partitions have worker slots."""
+        super().start(world, streams)
+        slots = world.workers
+        assert slots is not None, "a policy for chunks runs where jobs are chunked"
+        self._best_slot = np.full(int(world.server_partition.max()) + 1, -1)
+        """The best level of memory of each partition's slots, -1 where it has none."""
+        edge = ~slots.on_demand
+        np.maximum.at(self._best_slot, self._worker_partition[edge], self._worker_offer[edge])
+        _, self._of_each_speed, self._speed_of = np.unique(
+            world.cluster.speed[slots.server], return_index=True, return_inverse=True
+        )
+
+    def places(self, view: View, jobs: IntArray, partition: int) -> list[Chunk]:
+        """To the slots of the partition if it has any that may train the job."""
+        to_slots = self._world.eligible.workers_need[jobs] <= self._best_slot[partition]
+        on_slots = self._to_slots(view, jobs[to_slots], partition)
+        return on_slots + self._to_cloud(view, jobs[~to_slots], partition)
+
+    def _to_slots(self, view: View, jobs: IntArray, partition: int) -> list[Chunk]:
+        if len(jobs) == 0:
+            return []
+        chunks = view.undispatched(jobs)
+        needs, kind = np.unique(self._world.eligible.workers_need[jobs], return_inverse=True)
+        asked = np.full(len(needs), partition), np.full(len(needs), len(chunks))
+        best = np.unique(view.least_loaded(*asked, needs), axis=0)
+        workers, load = best[:, 0], dict(best[:, :2].tolist())
+        # Those that may train more than others are in several queues; their load there may be out of date.
+        may_train = [workers[self._worker_offer[workers] >= need].tolist() for need in needs.tolist()]
+        queues = [sorted((load[worker], worker) for worker in those) for those in may_train]
+        # Workers on servers of one speed take equally long.
+        lengths_us = self._world.chunk_us(jobs[:, None], self._of_each_speed[None, :]).tolist()
+        length_of = dict(zip(jobs.tolist(), lengths_us, strict=True))
+        queue_of = dict(zip(jobs.tolist(), (queues[k] for k in kind.tolist()), strict=True))
+        speed_of = dict(zip(workers.tolist(), self._speed_of[workers].tolist(), strict=True))
+        chosen = []
+        for job, unit in chunks.tolist():
+            queue = queue_of[job]
+            while queue and queue[0][0] < load[queue[0][1]]:
+                heapq.heapreplace(queue, (load[queue[0][1]], queue[0][1]))
+            if not queue:
+                continue
+            worker = queue[0][1]
+            length = length_of[job][speed_of[worker]]
+            load[worker] += length
+            heapq.heapreplace(queue, (load[worker], worker))
+            chosen.append((job, unit, worker, self.key(length)))
+        return chosen
+
+    def _to_cloud(self, view: View, jobs: IntArray, partition: int) -> list[Chunk]:
+        there = self.clouds_there(view, partition)
+        may_train = self._worker_offer[there] >= self._world.eligible.workers_need[jobs][:, None]
+        jobs, may_train = jobs[may_train.any(axis=1)], may_train[may_train.any(axis=1)]
+        if len(jobs) == 0:
+            return []
+        workers = there[may_train.argmax(axis=1)]
+        lengths_us = self._world.chunk_us(jobs, workers, self._world.cloud_serves(jobs))
+        keys = [self.key(length) for length in lengths_us.tolist()]
+        to = dict(zip(jobs.tolist(), zip(workers.tolist(), keys, strict=True), strict=True))
+        return [(job, unit, *to[job]) for job, unit in view.undispatched(jobs).tolist()]

@@ -1,0 +1,93 @@
+"""Parameter servers for jobs in chunks: who is active keeps its own, the others get idle ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from ray_sim.engine.policy_context import PolicyContext
+from ray_sim.engine.view import View
+from ray_sim.kernels.core.arrays import PARAMETER_SERVER
+from ray_sim.model.units import BoolArray, FloatArray, IntArray
+
+Pick = Callable[[IntArray], FloatArray]
+"""For each of some jobs a number in [0, 1): how far down the list of idle slots the one is that it takes."""
+
+
+def lowest(jobs: IntArray) -> FloatArray:
+    """Every job takes the idle slot of the lowest server."""
+    return np.zeros(len(jobs))
+
+
+class PsServers(NamedTuple):
+    """What is known of servers that have any, (n,) each."""
+
+    server: IntArray
+
+    partition: IntArray
+    in_cloud: BoolArray
+    ps_offer: IntArray
+    """See `Eligibility`."""
+
+    @classmethod
+    def of(cls, world: PolicyContext) -> PsServers:
+        """Those of a world of chunked jobs."""
+        in_cloud = world.cluster.in_cloud
+        server = np.flatnonzero(in_cloud | (world.cluster.ps_slots > 0))
+        return cls(server, world.server_partition[server], in_cloud[server], world.eligible.ps_offer[server])
+
+
+class _Idle(NamedTuple):
+    """Idle slots of some servers, listed server by server."""
+
+    servers: IntArray
+    """Sorted."""
+    ends: IntArray
+    """Where the slots of each end in the list."""
+
+    def take(self, server: int) -> None:
+        """One slot of a server is idle no more, if it is one of these."""
+        place = int(np.searchsorted(self.servers, server))
+        if place < len(self.servers) and self.servers[place] == server:
+            self.ends[place:] -= 1
+
+
+def parameter_servers(
+    view: View, servers: PsServers, ps_need: IntArray, pick: Pick
+) -> dict[int, list[tuple[int, int, int]]]:
+    """New placements: none for jobs that are not active, an idle slot for active ones without, in job order.
+
+    A job whose workers are all in the cloud takes one there, others one elsewhere; where the parameter
+    servers of that side are all too small for it, one of the other side. Who has one keeps it.
+
+    Parameters
+    ----------
+    ps_need : (J,) see `Eligibility`
+    """
+    leaving, wanting = view.idle_holders, view.stalled
+    idle = view.free[:, PARAMETER_SERVER].copy()
+    np.add.at(idle, view.placements.rows(leaving)[:, 1], 1)
+    placements: dict[int, list[tuple[int, int, int]]] = {job: [] for job in leaving.tolist()}
+    if len(wanting) == 0:
+        return placements
+    columns = (view.jobs.partition[wanting], view.only_in_cloud[wanting], ps_need[wanting])
+    kinds, kind = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
+    lists = []
+    for partition, in_cloud, need in kinds.tolist():
+        mine = servers.partition == partition
+        side, may_serve = mine & (servers.in_cloud == bool(in_cloud)), mine & (servers.ps_offer >= need)
+        too_small = side.any() and not (side & may_serve).any()
+        chosen = servers.server[may_serve if too_small else side & may_serve]
+        lists.append(_Idle(chosen, np.cumsum(idle[chosen])))
+    drawn = zip(wanting.tolist(), kind.reshape(-1).tolist(), pick(wanting).tolist(), strict=True)
+    for job, of, share in drawn:
+        ends = lists[of].ends
+        if len(ends) == 0 or ends[-1] == 0:
+            continue
+        server = int(lists[of].servers[np.searchsorted(ends, int(share * ends[-1]), side="right")])
+        placements[job] = [(server, PARAMETER_SERVER, 1)]
+        for slots in lists:
+            slots.take(server)
+    return placements

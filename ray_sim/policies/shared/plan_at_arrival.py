@@ -1,0 +1,417 @@
+"""What policies share that admit a job when it arrives, with all that it will ever hold, or never."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import ClassVar
+
+import numpy as np
+
+from ray_sim.engine.allocation_diff import towards
+from ray_sim.engine.contract import Policy
+from ray_sim.engine.decision import Decision
+from ray_sim.engine.placements import State
+from ray_sim.engine.policy_context import PolicyContext
+from ray_sim.engine.view import View
+from ray_sim.engine.visible_columns import JobColumns
+from ray_sim.engine.wake import Wake
+from ray_sim.model.errors import InvalidScenarioError
+from ray_sim.model.job import Exchange, TrainingProfile, UtilityProfile
+from ray_sim.model.parameters import Parameter
+from ray_sim.model.streams import Streams
+from ray_sim.model.units import NEVER_US, QUANTA_PER_UNIT, US_PER_S, BoolArray, FloatArray, IntArray
+from ray_sim.model.utility import arrival_slot
+from ray_sim.policies.shared.booked_plans import JOB, SERVER, SLOT, Plans
+from ray_sim.policies.shared.bundles import bundles
+from ray_sim.policies.shared.idle_capacity import enlarged, left_free
+from ray_sim.solvers.planning.market import Market, SlotPlan
+from ray_sim.solvers.planning.prices import Cluster, Constants
+from ray_sim.solvers.planning.schedule import Infeasible, NotWorthIt, Obstacle, Schedule
+from ray_sim.solvers.planning.slot_job import SlotJob, slot_job
+
+
+class Refusal(StrEnum):
+    """Why a job is turned away."""
+
+    PRICE = "price"
+    """It is worth no more than what it would take costs."""
+    INFEASIBLE = "infeasible"
+    """It cannot be done by the horizon with what is left."""
+    SOLVER = "solver"
+    """None was found, but there may be a way to do it."""
+
+
+def refusal(outcome: Infeasible | NotWorthIt) -> Refusal:
+    """What a search that found no schedule means for the job."""
+    if isinstance(outcome, NotWorthIt):
+        return Refusal.PRICE
+    return Refusal.SOLVER if outcome.obstacle is Obstacle.GRID else Refusal.INFEASIBLE
+
+
+UNFINISHED = Parameter(
+    "unfinished",
+    "choice",
+    "leave",
+    "a job is not done when its plan is over, as where the truth is slower than the plan. leave: it gets no "
+    "more; extend: what is left is planned like a job that arrives, at each prices are then",
+    choices=("leave", "extend"),
+)
+REPLAN = Parameter(
+    "replan",
+    "choice",
+    "none",
+    "servers go. none: plans stay, with what is left of them; failed: those that use these servers are given "
+    "back, and what is left is planned anew on others; nothing is planned on servers that are not there",
+    choices=("none", "failed"),
+)
+IDLE = Parameter(
+    "idle",
+    "choice",
+    "leave",
+    "what no plan uses in a slot. leave: stays idle; give: admitted jobs get more workers and parameter "
+    "servers, in the order of jobs, if they train faster with them",
+    choices=("leave", "give"),
+)
+PRICE_SPAN = Parameter(
+    "price_span",
+    "float",
+    None,
+    "most that ln(U / L) may be: L is raised to it, so that prices count before servers are nearly full. "
+    "none = the L of the constants",
+    minimum=1.0,
+)
+RECORD = Parameter(
+    "record",
+    "bool",
+    False,
+    "whether the timeline has `primal`, the utility of all plans so far, and `dual`, all payoffs so far and "
+    "what all servers cost at their prices",
+    source="docs/models/pd_ors.md#properties-to-check; the dual is never below the primal",
+)
+OPTIONS = (PRICE_SPAN, UNFINISHED, REPLAN, RECORD)
+"""Of all of them. Who keeps roles apart cannot give bundles."""
+
+
+PUBLISHED_SPAN = 31.0
+"""ln(U / L) is 22 to 31 where utilities decay as fast as the published ranges say (th2 in [0.01, 1])."""
+
+NEXT_TO_NOTHING = 0.01
+"""Share of the most that a job can be worth, below which `admitted_below_1_percent` counts its plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """Servers whose prices have ends of their own."""
+
+    servers: IntArray
+    """Sorted; those of the market, by their numbers in the run."""
+    market: Market
+
+    def part_of(self, plan: SlotPlan) -> SlotPlan:
+        """Rows of a plan for the run on these servers, numbered as the market numbers them."""
+        rows = np.isin(plan.server, self.servers)
+        server = np.searchsorted(self.servers, plan.server[rows])
+        return SlotPlan(plan.slot[rows], server, plan.workers[rows], plan.ps[rows])
+
+    def without(self, there: BoolArray, first: int) -> Stall:
+        """The same from slot ``first`` on with nothing left on servers of the run that are not there."""
+        gone = np.flatnonzero(~there[self.servers])
+        if len(gone) == 0:
+            return self
+        market = replace(self.market, load=self.market.load.copy(), price=self.market.price.copy())
+        market.load[first:, gone] = market.cluster.capacity[gone]
+        _reprice(market)
+        return Stall(self.servers, market)
+
+
+class Planned(Policy):
+    """Plans each job once, when it arrives, over all slots up to the horizon.
+
+    A subclass opens markets and finds the best plan at their prices. Loads and prices stay as they were
+    sold, whatever becomes of the job, unless a plan is given back.
+    """
+
+    parameters: ClassVar[tuple[Parameter, ...]] = OPTIONS
+    wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.SERVER_CHANGE | Wake.REVIEW
+    sees: ClassVar[frozenset[str]] = frozenset({"utility", "training_profile"})
+    slotted: ClassVar[bool] = True
+    elastic: ClassVar[bool] = True
+    bounded: ClassVar[bool] = True
+
+    def __init__(
+        self, price_span: float | None, unfinished: str, replan: str, record: bool, idle: str = "leave"
+    ) -> None:
+        self._price_span = price_span
+        self._extends = unfinished == "extend"
+        self._replans = replan == "failed"
+        self._gives = idle == "give"
+        self._records = record
+        if self._extends or self._replans:
+            self.sees = self.sees | {"work_left"}  # type: ignore[misc]  # what it sees is a choice
+        if self._gives:
+            self.wake_on = self.wake_on | Wake.COMPLETION  # type: ignore[misc]  # when is a choice too
+
+    def start(self, world: PolicyContext, streams: Streams) -> None:
+        """Open the markets.
+
+        Raises
+        ------
+        InvalidScenarioError : there is no whole slot before the horizon
+        """
+        assert world.slot_us is not None, "a slotted policy runs where there are slots"
+        assert world.horizon_us is not None, "a bounded policy runs where there is a horizon"
+        self._world = world
+        self._streams = streams
+        self._slot_us = world.slot_us
+        self._slots = world.horizon_us // world.slot_us
+        if self._slots == 0:
+            raise InvalidScenarioError(
+                f"policy {self.name} plans in slots: horizon_s={world.horizon_us / US_PER_S:g} is shorter "
+                f"than slot_s={world.slot_us / US_PER_S:g}"
+            )
+        self._quanta_per_unit = np.array(
+            [QUANTA_PER_UNIT[name] for name in world.cluster.resources], dtype=np.int64
+        )
+        self._training, self._utility = _profiles(world.jobs)
+        self._plans = Plans.nothing()
+        self._admitted = np.zeros(len(world.jobs.submit_us), dtype=np.bool_)
+        self._counted: Counter[str] = Counter()
+        self._bundles = bundles(world, world.jobs.batch)
+        self._earned = np.zeros(2)
+        """By the schedules of all admitted jobs: their utility, and their payoff."""
+        self._objectives = np.empty((0, 3))
+        """A row for each arrival if it is to be recorded: when, the primal and the dual objective."""
+        self._stalls = self._open()
+
+    @abstractmethod
+    def _open(self) -> Sequence[Stall]:
+        """Markets on which nothing is sold; sets of servers that do not overlap."""
+
+    def _stall(self, servers: IntArray, cluster: Cluster, constants: Constants) -> Stall:
+        """These servers with nothing sold."""
+        if self._price_span is not None:
+            constants = constants.within(self._price_span)
+        return Stall(servers, Market.empty(cluster, constants, self._slots))
+
+    @abstractmethod
+    def _best_plan(self, job: SlotJob, stalls: Sequence[Stall]) -> Schedule | Refusal:
+        """The schedule with the largest positive payoff at the prices of ``stalls``, on servers of the run.
+
+        It is carried out, and nothing is sold here.
+        """
+
+    def decide(self, view: View) -> Decision:
+        """Plan what has to be planned, then let every job hold what is planned for this slot."""
+        slot = view.now_us // self._slot_us
+        active = np.union1d(view.waiting, view.running)
+        kept = np.isin(self._plans.rows[:, JOB], active) & (self._plans.rows[:, SLOT] >= slot)
+        self._plans = self._plans.kept(kept)
+        if self._replans and len(view.changed_servers):
+            self._plan_failed_anew(view, slot)
+        if self._extends:
+            self._extend(view, slot, active)
+        refused = self._admit(view, slot)
+        active = np.setdiff1d(active, list(refused))
+        now = self._plans.kept(view.available[self._plans.rows[:, SERVER]]).at(slot)
+        if self._gives:
+            now = self._enlarged(view, active, now, slot)
+        return Decision(
+            changes=towards(view.placements, active, now.placements(active)),
+            reject=np.array(list(refused), dtype=np.int64),
+            reject_reason=tuple(refused.values()),
+            review_us=self._next_us(slot),
+        )
+
+    def _next_us(self, slot: int) -> int:
+        """The next slot in which a plan changes."""
+        change = self._plans.next_change(slot)
+        if change is None:
+            return NEVER_US
+        return (slot + 1 if self._gives else change) * self._slot_us
+
+    def slot_job(self, job: int) -> SlotJob | None:
+        """A job of the run in slots; None if no slot begins between its arrival and the horizon."""
+        arrival = int(arrival_slot(self._world.jobs.submit_us[job : job + 1], self._slot_us)[0])
+        if arrival >= self._slots:
+            return None
+        slot_s = self._slot_us / US_PER_S
+        planned = slot_job(job, arrival, self._slots, slot_s, self._training, self._utility)
+        # Who has nothing to train is started and has ended: for that it is planned as if for one sample.
+        return planned if planned.samples > 0 else replace(planned, samples=1.0)
+
+    def partition_of(self, job: int) -> int:
+        """Of the servers that the job may use."""
+        return int(self._world.jobs.partition[job])
+
+    def _promising(self, partition: int) -> list[SlotJob]:
+        """Jobs of a partition that would be worth something if servers were without bounds."""
+        mine = np.flatnonzero(self._world.jobs.partition == partition)
+        jobs = [job for job in map(self.slot_job, mine.tolist()) if job is not None]
+        return [job for job in jobs if job.can_end and job.most_worth > 0]
+
+    def _admit(self, view: View, slot: int) -> dict[int, str]:
+        """Plan the jobs that have come; those turned away, and why."""
+        refused = {}
+        for job in np.setdiff1d(view.arrived, view.returned).tolist():
+            planned = self.slot_job(job)
+            outcome = Refusal.INFEASIBLE if planned is None else self._plan(planned, view, slot)
+            if planned is None or isinstance(outcome, Refusal):
+                refused[job] = str(outcome)
+                self._counted[f"refused_{outcome}"] += 1
+            else:
+                self._admitted[job] = True
+                self._counted["admitted"] += 1
+                next_to_nothing = outcome.utility < NEXT_TO_NOTHING * planned.most_worth
+                self._counted["admitted_below_1_percent"] += int(next_to_nothing)
+            if self._records:
+                self._note(view.now_us, outcome)
+        return refused
+
+    def _note(self, now_us: int, outcome: Schedule | Refusal) -> None:
+        """The objectives after an arrival."""
+        self._earned += (0.0, 0.0) if isinstance(outcome, Refusal) else (outcome.utility, outcome.payoff)
+        costs = sum(stall.market.dual for stall in self._stalls)
+        row = (now_us, self._earned[0], self._earned[1] + costs)
+        self._objectives = np.vstack([self._objectives, row])
+
+    def _plan(self, job: SlotJob, view: View, slot: int) -> Schedule | Refusal:
+        """Carry out the best plan of a job from now on, or say why there is none."""
+        if self._training.exchange[job.number] == Exchange.ALL_REDUCE:
+            return Refusal.INFEASIBLE  # there is no form of it without parameter servers
+        stalls = self._stalls
+        if self._replans:
+            stalls = [stall.without(view.available, slot) for stall in stalls]
+        found = self._best_plan(job, stalls)
+        if isinstance(found, Refusal):
+            return found
+        self._plans = self._plans.having(job.number, found.plan)
+        self._sell(job, found.plan)
+        return found
+
+    def _sell(self, job: SlotJob, plan: SlotPlan) -> None:
+        for stall in self._stalls:
+            stall.market.sell(job, stall.part_of(plan))
+
+    def _take_back(self, job: SlotJob, plan: SlotPlan) -> None:
+        for stall in self._stalls:
+            stall.market.take_back(job, stall.part_of(plan))
+
+    def _rest(self, job: int, view: View, slot: int) -> SlotJob | None:
+        """What is left of a job, from now on; None if the horizon has come."""
+        whole = self.slot_job(job)
+        left = float(view.work_left(np.array([job]))[0])
+        if whole is None or slot >= self._slots or left <= 0.0:
+            return None
+        late = slot - whole.arrival
+        return replace(whole, arrival=slot, samples=left, utility=whole.utility[late:])
+
+    def _plan_failed_anew(self, view: View, slot: int) -> None:
+        """Plans that use servers which are not there; those that find no other stay as they are."""
+        lost = ~view.available[self._plans.rows[:, SERVER]]
+        for job in np.unique(self._plans.rows[lost, JOB]).tolist():
+            rest = self._rest(job, view, slot)
+            if rest is None:
+                continue
+            before, old = self._plans, self._plans.of(job)
+            self._plans = before.kept(before.rows[:, JOB] != job)
+            self._take_back(rest, old)
+            if isinstance(self._plan(rest, view, slot), Refusal):
+                self._plans = before
+                self._sell(rest, old)
+            else:
+                self._counted["replanned"] += 1
+
+    def _extend(self, view: View, slot: int, active: IntArray) -> None:
+        """Admitted jobs whose plan is over; those that find no other are given up."""
+        over = active[self._admitted[active] & ~np.isin(active, self._plans.rows[:, JOB])]
+        for job in over.tolist():
+            rest = self._rest(job, view, slot)
+            if rest is None or isinstance(self._plan(rest, view, slot), Refusal):
+                self._admitted[job] = False
+                self._counted["given_up"] += 1
+            else:
+                self._counted["extended"] += 1
+
+    def _enlarged(self, view: View, active: IntArray, now: Plans, slot: int) -> Plans:
+        """This slot with what is idle given to admitted jobs, in their order."""
+        there = self._world.cluster.capacity * view.available[:, None]
+        demand = self._world.jobs.role_demand
+        for number in active[self._admitted[active]].tolist():
+            job = self.slot_job(number)
+            mine = self._world.server_partition == self.partition_of(number)
+            free = left_free(there, now, demand) * mine[:, None]
+            larger = None if job is None else enlarged(job, now.of(number), slot, self._bundles, free)
+            if larger is not None:
+                now = now.kept(now.rows[:, JOB] != number).having(number, larger)
+                self._counted["gifts"] += 1
+        return now
+
+    def counts(self) -> dict[str, int]:
+        """Jobs admitted and refused, and what became of plans."""
+        return dict(sorted(self._counted.items()))
+
+    def figures(self) -> dict[str, float]:
+        """The largest ln(U / L) of any resource, if anything is for sale."""
+        return {PRICE_SPAN.name: self._widest} if self._stalls else {}
+
+    def warnings(self) -> list[str]:
+        """That prices count for little, where they span more than those of the published ranges."""
+        if not self._stalls or self._widest <= PUBLISHED_SPAN:
+            return []
+        return [
+            f"policy {self.name}: ln(U/L) is {self._widest:.1f}, above the 22 to {PUBLISHED_SPAN:g} of the "
+            f"published ranges: prices count for nothing until servers are nearly full, so jobs are admitted "
+            f"that earn next to nothing. -p price_span=10 raises L until ln(U/L) is 10; it gives up the "
+            f"guarantee that the dual starts at half the optimum or less (D_0 <= OPT/2)"
+        ]
+
+    @property
+    def _widest(self) -> float:
+        return max(float(stall.market.constants.log_ratio.max()) for stall in self._stalls)
+
+    def course(self) -> dict[str, tuple[IntArray, FloatArray]]:
+        """The objectives, if they are recorded."""
+        if not self._records:
+            return {}
+        now_us = self._objectives[:, 0].astype(np.int64)
+        return {name: (now_us, self._objectives[:, i]) for i, name in enumerate(("primal", "dual"), 1)}
+
+    def state(self) -> State:
+        """Plans and loads; prices follow from these."""
+        counted = self.counts()
+        return {
+            "plans": self._plans.rows.copy(),
+            "admitted": self._admitted.copy(),
+            "earned": self._earned.copy(),
+            "objectives": self._objectives.copy(),
+            "counts": np.array(list(counted.values()), dtype=np.int64),
+            "count_names": np.frombuffer(" ".join(counted).encode(), dtype=np.uint8),
+            **{f"load.{i}": stall.market.load.copy() for i, stall in enumerate(self._stalls)},
+        }
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from a state."""
+        self._plans = Plans(state["plans"].copy())
+        self._admitted[:] = state["admitted"]
+        self._earned[:] = state["earned"]
+        self._objectives = state["objectives"].copy()
+        names = state["count_names"].tobytes().decode().split()
+        self._counted = Counter(dict(zip(names, state["counts"].tolist(), strict=True)))
+        for i, stall in enumerate(self._stalls):
+            stall.market.load[:] = state[f"load.{i}"]
+            _reprice(stall.market)
+
+
+def _reprice(market: Market) -> None:
+    market.price[:] = market.constants.prices(market.load, market.cluster.capacity)
+
+
+def _profiles(jobs: JobColumns) -> tuple[TrainingProfile, UtilityProfile]:
+    """How jobs train and what they are worth, as planners take it."""
+    training = {name: getattr(jobs, name) for name in TrainingProfile.__slots__ if name != "model_names"}
+    utility = {name: getattr(jobs, name) for name in UtilityProfile.__slots__}
+    return TrainingProfile(**training, model_names=()), UtilityProfile(**utility)

@@ -1,0 +1,63 @@
+"""What is for sale: servers, slots, loads and prices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.solvers.planning.prices import Cluster, Constants
+from ray_sim.solvers.planning.slot_job import SlotJob
+
+
+@dataclass(frozen=True, slots=True)
+class SlotPlan:
+    """Rows of a schedule, sorted by slot and server; in each something is held."""
+
+    slot: IntArray
+    server: IntArray
+    workers: IntArray
+    ps: IntArray
+
+    def quanta(self, job: SlotJob) -> IntArray:
+        """(n, R) that each row takes."""
+        taken: IntArray = np.multiply.outer(self.workers, job.worker_demand)
+        taken += np.multiply.outer(self.ps, job.ps_demand)
+        return taken
+
+
+@dataclass(frozen=True, slots=True)
+class Market:
+    """Loads, and the prices they make. The caller owns both and may change them between two jobs."""
+
+    cluster: Cluster
+    constants: Constants
+    load: IntArray
+    """(T, S, R) quanta, at most the capacity."""
+    price: FloatArray
+    """(T, S, R) per unit; always those of ``load``."""
+
+    @classmethod
+    def empty(cls, cluster: Cluster, constants: Constants, slots: int) -> Market:
+        """Nothing sold."""
+        load = np.zeros((slots, *cluster.capacity.shape), dtype=np.int64)
+        return cls(cluster, constants, load, constants.prices(load, cluster.capacity))
+
+    def sell(self, job: SlotJob, plan: SlotPlan) -> None:
+        """Add a plan to the loads, and raise prices where it is."""
+        self._book(plan, plan.quanta(job))
+
+    def take_back(self, job: SlotJob, plan: SlotPlan) -> None:
+        """Undo `sell` of this plan, whatever was sold since."""
+        self._book(plan, -plan.quanta(job))
+
+    def _book(self, plan: SlotPlan, quanta: IntArray) -> None:
+        rows = (plan.slot, plan.server)  # each once
+        self.load[rows] += quanta
+        self.price[rows] = self.constants.prices(self.load[rows], self.cluster.capacity[plan.server])
+
+    @property
+    def dual(self) -> float:
+        """What everything costs at these prices."""
+        return float((self.price * (self.cluster.capacity / self.cluster.quanta_per_unit)).sum())

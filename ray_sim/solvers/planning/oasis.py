@@ -1,0 +1,175 @@
+"""OASiS: the best schedule of one job where workers and parameter servers have servers of their own.
+
+Tasks of a role are all alike, so the cheapest servers first is the best that can be done in a slot.
+
+Source: Bao, Peng, Wu, Li, Online Job Scheduling in Distributed Machine Learning Clusters, INFOCOM 2018.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
+from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.units import FloatArray, IntArray, tolerant_ceil, tolerant_ceils
+from ray_sim.solvers.planning.market import Market
+from ray_sim.solvers.planning.prices import UTILITY_FLOOR, Cluster, Constants, price_range
+from ray_sim.solvers.planning.schedule import (
+    Infeasible,
+    NotWorthIt,
+    Obstacle,
+    Outcome,
+    schedule_of,
+    spread_work,
+)
+from ray_sim.solvers.planning.slot_costs import Quanta, Tasks
+from ray_sim.solvers.planning.slot_job import SlotJob
+from ray_sim.solvers.planning.trim_schedule import trim
+
+
+class Sides(NamedTuple):
+    """The servers of workers, then those of parameter servers."""
+
+    workers: Market
+    ps: Market
+
+
+@dataclass(frozen=True, slots=True)
+class _Offers:
+    """Places for tasks of one role in one slot, the cheapest first."""
+
+    server: IntArray
+    """(n,) of each place, at most as many as the job may have tasks."""
+    price: FloatArray
+    """(n,) that never falls."""
+    of_server: FloatArray
+    """(S,) price of a task on each server."""
+
+    def cost(self, tasks: IntArray) -> FloatArray:
+        """Of so many tasks each, >= 1; inf where there are not so many places."""
+        total = np.cumsum(self.price)
+        places = len(total)
+        if places == 0:
+            return np.full(len(tasks), np.inf)
+        return np.where(tasks <= places, total[np.minimum(tasks, places) - 1], np.inf)
+
+
+def role_constants(jobs: Iterable[SlotJob], role: int, cluster: Cluster, slots: int) -> Constants:
+    """Ends of the prices on the servers of a role, from all jobs that can end.
+
+    Parameters
+    ----------
+    jobs : without those that cannot end on these servers, however empty they are, see `ends_alone`
+
+    Raises
+    ------
+    InvalidInputError : there is none, or none is worth anything
+    """
+    counted = [job for job in map(apart, jobs) if job.can_end]
+    best = max((job.most_worth for job in counted), default=0.0)
+    if best <= 0.0:
+        raise InvalidInputError("prices: no job that can end before the horizon is worth anything then")
+    floor = UTILITY_FLOOR * max(float(job.utility[0]) for job in counted)
+    highest = np.zeros(cluster.capacity.shape[1])
+    payments, works = [], []
+    for job in counted:
+        demand = job.demand[role] / cluster.quanta_per_unit
+        worth = max(job.most_worth, floor)
+        highest = np.maximum(highest, np.divide(worth, demand, out=np.zeros(len(demand)), where=demand > 0))
+        work = tolerant_ceil(job.samples * job.theta_external) * float(demand.sum())
+        if work > 0:
+            payments.append(max(float(job.utility[-1]), floor) / work)
+            works.append(work)
+    # Half of what `price_range` allows, as there are two sides.
+    payment = min(payments, default=best) * min(works, default=1.0) / 2.0
+    return price_range(payment, highest, cluster, slots)
+
+
+def apart(job: SlotJob) -> SlotJob:
+    """The job as it trains on two sides: never within a server."""
+    return replace(job, theta_internal=job.theta_external)
+
+
+def ends_alone(job: SlotJob, workers: Cluster, ps: Cluster) -> bool:
+    """Whether some schedule of whole tasks ends before slot T with both sides empty; exact."""
+    needed = tolerant_ceil(job.samples * job.theta_external / len(job.utility))
+    return (
+        needed <= job.most_workers
+        and _places(job.worker_demand, workers.capacity, needed) >= needed
+        and _places(job.ps_demand, ps.capacity, needed) >= tolerant_ceil(needed / job.workers_per_ps)
+    )
+
+
+def _places(demand: IntArray, capacity: IntArray, most: int) -> int:
+    """Tasks that fit on empty servers, up to ``most`` on each."""
+    some = demand > 0
+    return int(np.min(capacity[:, some] // demand[some], axis=1, initial=most).sum())
+
+
+def best_schedule(job: SlotJob, sides: Sides, quanta: int) -> Outcome:
+    """The schedule with the largest payoff, in so many equal parts of work; the earliest end of equals.
+
+    It is trimmed of what it does not need. Servers count through, workers' first.
+
+    Parameters
+    ----------
+    quanta : as many as the job has chunk-epochs (E times N) make the search exact
+    """
+    job = apart(job)
+    parts = Quanta.of(job, quanta)
+    if not job.can_end:
+        return Infeasible(Obstacle.HORIZON)
+    if parts.most * len(job.utility) < parts.number:
+        return Infeasible(Obstacle.GRID)
+    workers = parts.internal
+    ps = tolerant_ceils(workers / job.workers_per_ps)
+
+    def row(slot: int) -> FloatArray:
+        at = job.arrival + slot
+        sold = _offers(sides.workers, job, WORKER, at).cost(workers)
+        return np.append(0.0, sold + _offers(sides.ps, job, PARAMETER_SERVER, at).cost(ps))
+
+    done = spread_work(job.utility, parts.number, row, bound=0.0)
+    if done is None:
+        return Infeasible(Obstacle.ROOM)
+    busy = np.flatnonzero(done)
+    chosen = [_tasks(job, sides, int(slot), workers[done[slot] - 1]) for slot in busy]
+    schedule = schedule_of(job, trim(job, chosen))
+    return schedule if schedule.payoff > 0 else NotWorthIt(schedule.payoff, at_once=False)
+
+
+def _offers(side: Market, job: SlotJob, role: int, slot: int) -> _Offers:
+    """The places on one side; of equal prices those of the lowest server first."""
+    demand = job.demand[role]
+    most = job.most_workers if role == WORKER else tolerant_ceil(job.most_workers / job.workers_per_ps)
+    free = side.cluster.capacity - side.load[slot]
+    price = np.zeros(len(free))
+    room = np.full(len(free), most)
+    for r in np.flatnonzero(demand).tolist():
+        price += side.price[slot, :, r] * (demand[r] / side.cluster.quanta_per_unit[r])
+        room = np.minimum(room, free[:, r] // demand[r])
+    order = np.argsort(price, kind="stable")
+    server = np.repeat(order, room[order])[:most]
+    return _Offers(server, price[server], price)
+
+
+def _tasks(job: SlotJob, sides: Sides, slot: int, workers: int) -> Tasks:
+    """What so many workers and their parameter servers take in a slot that offers it."""
+    at = job.arrival + slot
+    counts = (workers, tolerant_ceil(workers / job.workers_per_ps))
+    held = np.zeros((sum(len(side.cluster.capacity) for side in sides), 2), dtype=np.int64)
+    price = np.zeros(held.shape)
+    first = 0
+    for role, side in zip((WORKER, PARAMETER_SERVER), sides, strict=True):
+        offers = _offers(side, job, role, at)
+        servers = len(side.cluster.capacity)
+        used = np.bincount(offers.server[: counts[role]], minlength=servers)
+        held[first : first + servers, role] = used
+        price[first : first + servers, role] = offers.of_server
+        first += servers
+    some = np.flatnonzero(held.any(axis=1))
+    return Tasks(at, some, held[some], price[some])

@@ -1,0 +1,209 @@
+"""The best schedule of one job at given prices: which slots, how much work in each, on which servers.
+
+Source: Yu et al., algorithms 2 to 4, with work in quanta.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Literal
+
+import numpy as np
+
+from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
+from ray_sim.kernels.planning.slot_plan import extend
+from ray_sim.model.streams import Streams
+from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.solvers.planning.market import Market, SlotPlan
+from ray_sim.solvers.planning.rounding_factor import Rounding
+from ray_sim.solvers.planning.slot_costs import Quanta, SlotCosts, Tasks
+from ray_sim.solvers.planning.slot_job import SlotJob
+from ray_sim.solvers.planning.trim_schedule import samples_trained, trim
+
+_BOUND_ERROR = 1e-9
+"""Relative: by so much rounding errors may raise a lower bound."""
+
+
+class Obstacle(Enum):
+    """Why a job has no schedule at any price."""
+
+    HORIZON = "ends_too_late"
+    """It cannot end before the horizon even alone, with all its workers on one server."""
+    GRID = "quanta_too_coarse"
+    """It might, but not in whole quanta of work: there are too few of them."""
+    ROOM = "no_room"
+    """What is free is too little, or no rounding of it was found."""
+
+
+@dataclass(frozen=True, slots=True)
+class Infeasible:
+    """The job cannot be done by the horizon."""
+
+    obstacle: Obstacle
+    unsolved: int = 0
+    """Different slots that were not solved in fractions, so that the use of several servers was left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotWorthIt:
+    """Every schedule that was found costs at least what the job is worth."""
+
+    payoff: float
+    """At most 0: utility less cost of the best one, or an upper bound of it."""
+    at_once: bool
+    """Whether a bound told so, without a search: it may not be feasible either."""
+    unsolved: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A schedule that is worth more than it costs."""
+
+    plan: SlotPlan
+    end: int
+    """Last slot with a worker."""
+    cost: float
+    utility: float
+    samples: float
+    """That it trains, at least those of the job."""
+    unsolved: int = 0
+
+    @property
+    def payoff(self) -> float:
+        """lambda, > 0."""
+        return self.utility - self.cost
+
+
+Outcome = Schedule | Infeasible | NotWorthIt
+
+
+@dataclass(frozen=True, slots=True)
+class Planning:
+    """How schedules are searched for."""
+
+    quanta: int | None = None
+    """Equal parts of a job's work; by default 4 for each slot of the horizon, and at least 40."""
+    rounding: Rounding = field(default_factory=Rounding)
+    round: Literal["each", "last"] = "each"
+    """Whether every slot's fractions are rounded before slots are chosen, or those of chosen slots after."""
+
+    def number_of(self, slots: int) -> int:
+        """Quanta for a horizon of so many slots."""
+        return max(40, 4 * slots) if self.quanta is None else self.quanta
+
+
+def best_schedule(job: SlotJob, market: Market, planning: Planning, streams: Streams) -> Outcome:
+    """The schedule with the largest payoff among those searched; the earliest end of equals.
+
+    The search is for the end with the largest utility less cost in whole quanta. Then what that schedule does
+    not need is dropped, and it is taken if it pays.
+    """
+    quanta = Quanta.of(job, planning.number_of(len(market.load)))
+    if not job.can_end:
+        return Infeasible(Obstacle.HORIZON)
+    if quanta.most * len(job.utility) < quanta.number:
+        return Infeasible(Obstacle.GRID)
+    costs = SlotCosts.of(job, market, quanta, planning.rounding, streams)
+    bounds = costs.bounds() * (1 - _BOUND_ERROR)
+    if np.isinf(bounds[-1]):
+        return Infeasible(Obstacle.ROOM, costs.slots.unsolved)
+    most = float((job.utility - bounds).max())
+    if most <= 0:
+        return NotWorthIt(most, at_once=True, unsolved=costs.slots.unsolved)
+    chosen = _chosen_each(costs, bounds[-1]) if planning.round == "each" else _chosen_last(costs, bounds[-1])
+    if chosen is None:
+        return Infeasible(Obstacle.ROOM, costs.slots.unsolved)
+    schedule = schedule_of(job, trim(job, chosen), costs.slots.unsolved)
+    if schedule.payoff <= 0:
+        return NotWorthIt(schedule.payoff, at_once=False, unsolved=costs.slots.unsolved)
+    return schedule
+
+
+def _chosen_each(costs: SlotCosts, bound: float) -> list[Tasks] | None:
+    done = _search(costs, costs.rounded, bound)
+    return None if done is None else [tasks for tasks in _tasks(costs, done).values() if tasks is not None]
+
+
+def _chosen_last(costs: SlotCosts, bound: float) -> list[Tasks] | None:
+    """Search with fractions, round the slots that were chosen; again without those that cannot be rounded."""
+    barred: set[tuple[int, int]] = set()
+
+    def row(slot: int) -> FloatArray:
+        cost = costs.in_fractions(slot)
+        cost[[done for at, done in barred if at == slot]] = np.inf
+        return cost
+
+    while (done := _search(costs, row, bound)) is not None:
+        tasks = _tasks(costs, done)
+        failed = {(slot, int(done[slot])) for slot, held in tasks.items() if held is None}
+        if not failed:
+            return [held for held in tasks.values() if held is not None]
+        barred |= failed
+    return None
+
+
+def _tasks(costs: SlotCosts, done: IntArray) -> dict[int, Tasks | None]:
+    return {slot: costs.tasks(slot, int(done[slot])) for slot in np.flatnonzero(done).tolist()}
+
+
+def _search(costs: SlotCosts, row: Callable[[int], FloatArray], bound: float) -> IntArray | None:
+    return spread_work(costs.job.utility, costs.quanta.number, row, bound)
+
+
+def spread_work(
+    utility: FloatArray, n: int, row: Callable[[int], FloatArray], bound: float
+) -> IntArray | None:
+    """Quanta to do in each slot up to the best end; None where the work cannot be done.
+
+    One table serves all ends. The search stops at an end after which no schedule can be better, as none
+    costs less than ``bound`` and utilities fall.
+
+    Parameters
+    ----------
+    utility : of each slot as an end
+    n : quanta in all
+    row : from a slot to what 0, 1, .. quanta cost there
+    """
+    least = np.full(n + 1, np.inf)
+    least[0] = 0.0
+    choices: list[IntArray] = []
+    best, payoff = -1, -np.inf
+    for slot in range(len(utility)):
+        if utility[slot] - bound <= payoff:
+            break
+        after, choice = np.empty(n + 1), np.empty(n + 1, dtype=np.int64)
+        extend(least, row(slot), after, choice)
+        least = after
+        choices.append(choice)
+        if utility[slot] - least[n] > payoff:
+            best, payoff = slot, float(utility[slot] - least[n])
+    if best < 0:
+        return None
+    done, left = np.zeros(best + 1, dtype=np.int64), n
+    for slot in range(best, -1, -1):
+        done[slot] = choices[slot][left]
+        left -= done[slot]
+    return done
+
+
+def schedule_of(job: SlotJob, slots: list[Tasks], unsolved: int = 0) -> Schedule:
+    """What a job holds in its slots, in their order, put together."""
+    held = np.concatenate([tasks.held for tasks in slots])
+    price = np.concatenate([tasks.price for tasks in slots])
+    plan = SlotPlan(
+        slot=np.repeat([tasks.slot for tasks in slots], [len(tasks.server) for tasks in slots]),
+        server=np.concatenate([tasks.server for tasks in slots]),
+        workers=held[:, WORKER],
+        ps=held[:, PARAMETER_SERVER],
+    )
+    end = slots[-1].slot
+    return Schedule(
+        plan=plan,
+        end=end,
+        cost=sum((price * held).ravel().tolist()),
+        utility=float(job.utility[end - job.arrival]),
+        samples=sum(samples_trained(job, tasks.held) for tasks in slots),
+        unsolved=unsolved,
+    )

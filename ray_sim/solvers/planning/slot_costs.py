@@ -1,0 +1,201 @@
+"""What the slots of a horizon cost a job, quantum by quantum of its work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ray_sim.kernels.planning.slot_tasks import Spread, price_externally, price_internally
+from ray_sim.kernels.planning.slot_tasks import Tasks as Holding
+from ray_sim.model.streams import Streams
+from ray_sim.model.units import BoolArray, FloatArray, IntArray, scaled_down, tolerant_ceils
+from ray_sim.solvers.planning.market import Market
+from ray_sim.solvers.planning.rounding_factor import Rounding
+from ray_sim.solvers.planning.slot_job import SlotJob
+from ray_sim.solvers.planning.slots import Slots, solve_slots
+
+_SAME = 1e-12
+"""Relative difference below which two costs are equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quanta:
+    """Equal parts of the work of a job; j = 1 .. most of them are done in a slot."""
+
+    number: int
+    """K."""
+    most: int
+    """Quanta that all workers do in a slot at the faster rate; at most K."""
+    internal: IntArray
+    """(most,) whole workers that j quanta take on one server."""
+    external: FloatArray
+    """(most,) workers, in fractions, that they take on several."""
+
+    @classmethod
+    def of(cls, job: SlotJob, number: int) -> Quanta:
+        """So many parts."""
+        samples = job.samples / number
+        most = min(number, int(scaled_down(1.0, job.most_workers / (job.fastest * samples))))
+        done: FloatArray = samples * np.arange(1, most + 1, dtype=np.float64)
+        return cls(number, most, tolerant_ceils(done * job.theta_internal), done * job.theta_external)
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """What a job holds in a slot."""
+
+    slot: int
+    server: IntArray
+    """(n,) sorted."""
+    held: IntArray
+    """(n, 2) workers and parameter servers."""
+    price: FloatArray
+    """(n, 2) of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotCosts:
+    """Costs of the m slots from the job's arrival on, which count from there.
+
+    Slots with equal loads are one state, and solved once; only random numbers differ between them.
+    """
+
+    job: SlotJob
+    quanta: Quanta
+    tries: int
+    state: IntArray
+    """(m,) of each slot."""
+    slots: Slots
+    """The n states."""
+    inside: FloatArray
+    """(n, most) least cost on one server, inf where none has room."""
+    inside_server: IntArray
+    """(n, most) that server."""
+    fractions: FloatArray
+    """(n, most) least cost in fractions."""
+    pays: IntArray
+    """(n, most) 1 where several servers may be cheaper than one: whole tasks cost no less than fractions."""
+    any_pays: BoolArray
+    """(n,) whether it is so for any number of quanta."""
+    gain: FloatArray
+    """(n, most) what fractions are multiplied by."""
+    key: npt.NDArray[np.uint64]
+    """(m, most) of the random numbers that round them."""
+    spread: Spread
+    holding: Holding
+    best: Holding
+
+    @classmethod
+    def of(
+        cls, job: SlotJob, market: Market, quanta: Quanta, rounding: Rounding, streams: Streams
+    ) -> SlotCosts:
+        """Solve every state in fractions, and on one server."""
+        state, first = _states(market.load[job.arrival :])
+        load, price = market.load[job.arrival + first], market.price[job.arrival + first]
+        free = market.cluster.capacity - load
+        slots = solve_slots(job, free, price, market.cluster.quanta_per_unit)
+        inside = np.empty((len(first), quanta.most))
+        inside_server = np.empty((len(first), quanta.most), dtype=np.int64)
+        price_internally(slots.rooms, quanta.internal, inside, inside_server)
+        fractions = slots.least_cost(quanta.external)
+        pays = _is_cheaper(fractions, inside)
+        slot, done = np.meshgrid(np.arange(len(state)), np.arange(1, quanta.most + 1), indexing="ij")
+        entities = (np.full(slot.size, job.number), (job.arrival + slot).ravel(), done.ravel())
+        servers = free.shape[1]
+        return cls(
+            job=job,
+            quanta=quanta,
+            tries=rounding.tries,
+            state=state,
+            slots=slots,
+            inside=inside,
+            inside_server=inside_server,
+            fractions=fractions,
+            pays=pays.astype(np.int64),
+            any_pays=np.logical_or.reduce(pays, axis=1),
+            gain=rounding.gains(slots.rooms, quanta.external),
+            key=streams.states("rounding", *entities).reshape(slot.shape),
+            spread=Spread(np.zeros((servers, 2)), *_nobody(servers)),
+            holding=_no_tasks(servers),
+            best=_no_tasks(servers),
+        )
+
+    def bounds(self) -> FloatArray:
+        """(m,) no schedule that ends in or before a slot costs less; inf where none fits."""
+        return self.slots.bounds(self.state, self.job.samples * self.job.fastest)
+
+    def in_fractions(self, slot: int) -> FloatArray:
+        """(most + 1,) the lesser of the cost on one server and that in fractions."""
+        at = self.state[slot]
+        return np.append(0.0, np.minimum(self.inside[at], self.fractions[at]))
+
+    def rounded(self, slot: int) -> FloatArray:
+        """(most + 1,) the lesser of the cost on one server and that of rounded fractions."""
+        at = self.state[slot]
+        row = np.append(0.0, self.inside[at])
+        if self.any_pays[at]:
+            outside = self._round(slot, self.pays[at])
+            np.copyto(row[1:], outside, where=_is_cheaper(outside, row[1:]))
+        return row
+
+    def tasks(self, slot: int, done: int) -> Tasks | None:
+        """What ``done`` >= 1 quanta take at the cost of `rounded`; None where that is inf."""
+        at, j = self.state[slot], done - 1
+        asked = self.pays[at].copy()
+        asked[:j], asked[done:] = 0, 0
+        if asked.any() and _is_cheaper(self._round(slot, asked)[j], self.inside[at, j]):
+            listed = self.best.server[: self.best.size[0]]
+            server = listed[self.best.held[listed].any(axis=1)]
+            held = self.best.held[server]
+        elif np.isfinite(self.inside[at, j]):
+            server, workers = self.inside_server[at, [j]], self.quanta.internal[[j]]
+            held = np.stack([workers, tolerant_ceils(workers / self.job.workers_per_ps)], axis=1)
+        else:
+            return None
+        price = self.slots.rooms.offers.price[at, server]
+        return Tasks(self.job.arrival + slot, server, held, price)
+
+    def _round(self, slot: int, asked: IntArray) -> FloatArray:
+        """(most,) cost of rounded fractions; inf where not asked, or where no rounding was found."""
+        cost, at = np.empty(len(asked)), self.state[slot]
+        # Products of random bits overflow, of which numpy warns where kernels are not compiled.
+        with np.errstate(over="ignore"):
+            price_externally(
+                self.slots.rooms,
+                self.slots.paths,
+                at,
+                self.quanta.external,
+                asked,
+                self.gain[at],
+                self.key[slot],
+                self.tries,
+                self.spread,
+                self.holding,
+                self.best,
+                cost,
+            )
+        return cost
+
+
+def _is_cheaper(outside: FloatArray, inside: FloatArray) -> BoolArray:
+    """Than one server, by more than rounding errors."""
+    cheaper: BoolArray = outside < inside * (1 - _SAME)
+    return cheaper
+
+
+def _states(load: IntArray) -> tuple[IntArray, IntArray]:
+    """(m,) number of each slot among those with different loads, and (n,) the first slot of each."""
+    numbers: dict[bytes, int] = {}
+    state = np.array([numbers.setdefault(of_slot.tobytes(), len(numbers)) for of_slot in load])
+    return state, np.unique(state, return_index=True)[1]
+
+
+def _nobody(servers: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Nobody listed: server, listed, size."""
+    return np.empty(servers, np.int64), np.zeros(servers, np.int64), np.zeros(1, np.int64)
+
+
+def _no_tasks(servers: int) -> Holding:
+    return Holding(np.zeros((servers, 2), np.int64), *_nobody(servers), total=np.zeros(2, np.int64))

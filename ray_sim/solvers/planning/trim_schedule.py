@@ -1,0 +1,81 @@
+"""Taking from a schedule what it does not need: quanta and whole tasks are rounded towards more work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
+from ray_sim.model.units import IntArray, tolerant_ceil
+from ray_sim.solvers.planning.slot_costs import Tasks
+from ray_sim.solvers.planning.slot_job import SlotJob
+
+_TOLERANCE = 1e-9
+"""Relative: so few samples may lack, as in the tolerant ceil by which workers are counted."""
+
+
+def samples_trained(job: SlotJob, held: IntArray) -> float:
+    """In one slot, by (n, 2) tasks on n servers; all tasks on one server train at the internal rate."""
+    on_one = np.count_nonzero(held.any(axis=1)) == 1
+    return float(held[:, WORKER].sum()) / (job.theta_internal if on_one else job.theta_external)
+
+
+def trim(job: SlotJob, slots: Sequence[Tasks]) -> list[Tasks]:
+    """Drop workers while enough work is done, where they are dearest; then parameter servers.
+
+    Slots go by falling cost per worker, the last of equals first; within one the dearest worker goes, from
+    the lowest server. Slots without workers are left out.
+
+    Raises
+    ------
+    ValueError : not enough work is done to begin with
+    """
+    held = [each.held.copy() for each in slots]
+    trained = [samples_trained(job, each) for each in held]
+    enough = job.samples * (1 - _TOLERANCE)
+    if sum(trained) < enough:
+        raise ValueError(f"job {job.number}: {sum(trained):g} samples of {job.samples:g}")
+    changed = True
+    while changed:
+        changed = False
+        for i in _dearest_first(slots, held):
+            while (fewer := _without_a_worker(slots[i], held[i])) is not None:
+                then = samples_trained(job, fewer)
+                if sum(trained[:i]) + then + sum(trained[i + 1 :]) < enough:
+                    break
+                held[i], trained[i], changed = fewer, then, True
+        for i, tasks in enumerate(slots):
+            changed |= _drop_idle_ps(job, tasks, held[i])
+            trained[i] = samples_trained(job, held[i])
+    kept = [(tasks, rows, rows.any(axis=1)) for tasks, rows in zip(slots, held, strict=True) if rows.any()]
+    return [Tasks(t.slot, t.server[some], rows[some], t.price[some]) for t, rows, some in kept]
+
+
+def _dearest_first(slots: Sequence[Tasks], held: Sequence[IntArray]) -> list[int]:
+    workers = [int(rows[:, WORKER].sum()) for rows in held]
+    per_worker = [
+        float((tasks.price * rows).sum()) / max(n, 1)
+        for tasks, rows, n in zip(slots, held, workers, strict=True)
+    ]
+    busy = [i for i, n in enumerate(workers) if n > 0]
+    return sorted(busy, key=lambda i: (-per_worker[i], -slots[i].slot))
+
+
+def _without_a_worker(tasks: Tasks, held: IntArray) -> IntArray | None:
+    some = np.flatnonzero(held[:, WORKER] > 0)
+    if len(some) == 0:
+        return None
+    fewer = held.copy()
+    fewer[some[np.argmax(tasks.price[some, WORKER])], WORKER] -= 1
+    return fewer
+
+
+def _drop_idle_ps(job: SlotJob, tasks: Tasks, held: IntArray) -> bool:
+    """Whether there were more than the workers need; the dearest went, from the lowest server."""
+    needed = tolerant_ceil(int(held[:, WORKER].sum()) / job.workers_per_ps)
+    extra = int(held[:, PARAMETER_SERVER].sum()) - needed
+    for _ in range(extra):
+        some = np.flatnonzero(held[:, PARAMETER_SERVER] > 0)
+        held[some[np.argmax(tasks.price[some, PARAMETER_SERVER])], PARAMETER_SERVER] -= 1
+    return extra > 0

@@ -1,0 +1,389 @@
+"""The contract suite, on the built-in policies and on policies that break it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from ray_sim.contract.elastic_worlds import busy_elastic
+from ray_sim.contract.job_tables import ALWAYS_SEEN, column_names, undeclared
+from ray_sim.contract.suite import CLAUSES, Verdict, check_policy
+from ray_sim.engine.visible_columns import WHOLE_TRACE
+from ray_sim.model.errors import InvalidInputError
+from ray_sim.policies.registry import create_policy, policy_classes
+
+CARELESS = '''
+import numpy as np
+from ray_sim import Decision, Dispatch, Policy, Wake
+
+class InTurn(Policy):
+    """Chunks of each job to the workers there of its partition in turn; servers to whoever is active."""
+
+    chunked = True
+    wake_on = Wake.ARRIVAL | Wake.COMPLETION | Wake.ACTIVATION | Wake.SERVER_CHANGE
+
+    def start(self, world, streams):
+        self.world = world
+
+    def decide(self, view):
+        rows = []
+        for job, u in view.undispatched(np.union1d(view.waiting, view.running)).tolist():
+            workers = self.world.workers
+            mine = np.flatnonzero(self.world.server_partition[workers.server] == view.jobs.partition[job])
+            edge = mine[~workers.on_demand[mine]]
+            mine = edge if len(edge) else mine
+            mine = mine[view.available[workers.server[mine]]]
+            if len(mine):
+                rows.append((job, u, mine[(job + u) % len(mine)], self.key(job)))
+        columns = np.array(rows, dtype=np.int64).reshape(-1, 4).T
+        return Decision.of(self.servers(view), dispatch=Dispatch(*columns))
+
+    def servers(self, view):
+        idle = view.free[:, 1].copy()
+        given = {job: [] for job in self.leaving(view)}
+        workers = self.world.workers
+        is_cloud = np.isin(np.arange(len(idle)), workers.server[workers.on_demand])
+        slots = workers.server[~workers.on_demand]
+        for _, server, _, _ in view.placements.rows(np.array(list(given), dtype=np.int64)).tolist():
+            idle[server] += 1
+        for job in view.stalled.tolist():
+            p = view.jobs.partition[job]
+            here = self.world.server_partition == p
+            free = np.flatnonzero((idle > 0) & here & (is_cloud != here[slots].any()))
+            if len(free):
+                idle[free[0]] -= 1
+                given[job] = [(int(free[0]), 1, 1)]
+        return given
+
+    def key(self, job):
+        return 0
+
+    def leaving(self, view):
+        return view.idle_holders.tolist()
+
+class Peeks(InTurn):
+    """Looks at how long chunks take."""
+
+    def decide(self, view):
+        self.world.chunk_us(view.arrived, np.zeros(1, dtype=np.int64))
+        return super().decide(view)
+
+class Hoards(InTurn):
+    """Serves the newest job first, and never takes a parameter server from one that is not active."""
+
+    def key(self, job):
+        return -job
+
+    def leaving(self, view):
+        return []
+'''
+
+ONE_EACH = '''
+import numpy as np
+from ray_sim import Decision, Policy, Wake
+
+class OneEach(Policy):
+    """A worker and a parameter server for each job, wherever there is room, first come first served."""
+
+    elastic = True
+
+    def start(self, world, streams):
+        self.world = world
+
+    def decide(self, view):
+        free, given = view.free.copy(), {}
+        for job in self.queue(view):
+            rows = self.place(view, job, free)
+            if rows:
+                given[job] = rows
+        return Decision.of(given)
+
+    def queue(self, view):
+        return view.waiting.tolist()
+
+    def place(self, view, job, free):
+        mine = self.world.server_partition == view.jobs.partition[job]
+        demand, rows, left = view.jobs.role_demand[job], [], free.copy()
+        roles = (0, 1) if view.jobs.gang[job, 1] > 0 else (0,)
+        for first in np.flatnonzero(mine):
+            left, rows = free.copy(), []
+            for role in roles:
+                order = [first, *np.flatnonzero(mine)]
+                fits = [server for server in order if (left[server] >= demand[role]).all()]
+                if not fits:
+                    break
+                left[fits[0]] -= demand[role]
+                rows.append((int(fits[0]), role, 1))
+            if len(rows) == len(roles):
+                free[:] = left
+                return rows
+        return []
+
+class Peeks(OneEach):
+    """Looks at how much work is left."""
+
+    def queue(self, view):
+        view.work_left(view.waiting)
+        return super().queue(view)
+
+class Forgets(OneEach):
+    """Serves each job only when it comes."""
+
+    def queue(self, view):
+        return view.arrived.tolist()
+'''
+
+
+SLOW = {"chunk_fifo", "chunk_spt", "a_online", "dorm"}
+LONG = {"dorm"}
+"""Solves a mixed-integer programme at every decision."""
+
+
+def _marks(policy: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.slow] * (policy in SLOW) + [pytest.mark.long] * (policy in LONG)
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in policy_classes()])
+def test_every_policy_holds_its_contract(name: str) -> None:
+    assert [outcome.detail for outcome in check_policy(name) if outcome.failed] == []
+
+
+@pytest.mark.slow
+def test_a_policy_for_chunks_of_ones_own_is_checked_on_chunks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "careless_chunks.py").write_text(CARELESS)
+    outcomes = {outcome.name: outcome for outcome in check_policy("careless_chunks:InTurn")}
+    assert [outcome.detail for outcome in outcomes.values() if outcome.failed] == []
+    assert len(outcomes) == len(CLAUSES)
+    assert outcomes["blind to run times"].detail.startswith("run times that nothing has shown")
+
+    peeks = {outcome.name: outcome for outcome in check_policy("careless_chunks:Peeks")}
+    assert "`sees` lacks chunk_profile" in peeks["feasible"].detail
+    # A job keeps its server while another, which has overtaken it, needs one: both stand still.
+    hoards = {outcome.name: outcome for outcome in check_policy("careless_chunks:Hoards")}
+    assert "jobs were never finished" in hoards["feasible"].detail
+
+
+@pytest.mark.slow
+def test_a_policy_for_elastic_jobs_of_ones_own_is_checked_on_elastic_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "careless_elastic.py").write_text(ONE_EACH)
+    outcomes = {outcome.name: outcome for outcome in check_policy("careless_elastic:OneEach")}
+    assert [outcome.detail for outcome in outcomes.values() if outcome.failed] == []
+    assert outcomes["blind to run times"].detail.startswith("run times that nothing has shown")
+
+    def detail(policy: str, clause: str) -> str:
+        found = {outcome.name: outcome for outcome in check_policy(f"careless_elastic:{policy}")}
+        assert found[clause].failed
+        return found[clause].detail
+
+    assert "`sees` does not declare" in detail("Peeks", "feasible")
+    assert "jobs were never finished" in detail("Forgets", "feasible")
+
+
+CHEATS = '''
+from dataclasses import replace
+
+import numpy as np
+from ray_sim import Decision, Policy
+
+class InOrder(Policy):
+    """First come, first served."""
+
+    sees = frozenset({"duration_s"})
+
+    def start(self, world, streams):
+        self.queue = world.service("consolidate")
+
+    def decide(self, view):
+        self.queue.push(view.arrived, self.keys(view))
+        return self.queue.serve(view)
+
+    def keys(self, view):
+        return np.zeros(len(view.arrived), dtype=np.int64)
+
+class LooksAhead(InOrder):
+    """Serves by a number that depends on the next job, which has not come."""
+
+    def keys(self, view):
+        work, n = view.jobs.work_us // 10**6, view.arrivals
+        following = int(work[n]) if n < len(work) else 0
+        return work[view.arrived] % (following % 7 + 2)
+
+class ShortestUndeclared(InOrder):
+    """Serves the shortest first, by run times that it does not declare."""
+
+    sees = frozenset()
+
+    def start(self, world, streams):
+        super().start(world, streams)
+        self.work = world._world.work
+
+    def keys(self, view):
+        return self.work[view.arrived]
+
+class StopsTheLongest(InOrder):
+    """Suspends the job that has most left to do, which it must not know, if that is more than ten minutes."""
+
+    sees = frozenset()
+
+    def decide(self, view):
+        ends = {job: view._ledger.finish[job] for job in view.running.tolist()}
+        last = max(ends, key=ends.get, default=None)
+        if len(view.completed) and last is not None and ends[last] > view.now_us + 600_000_000:
+            return Decision.of({last: []})
+        return super().decide(view)
+
+class WritesInStart(InOrder):
+    """Reaches the caller's own array under the read-only one."""
+
+    def start(self, world, streams):
+        super().start(world, streams)
+        world.cluster.speed.base[:] = 0.5
+
+class MovesTheOrigin(InOrder):
+    """Replaces fields of the caller's frozen records."""
+
+    def start(self, world, streams):
+        super().start(world, streams)
+        full, put = world._world, object.__setattr__
+        put(full.table, "origin_us", full.table.origin_us + 10**6)
+        put(full.table, "job_id", full.table.job_id.reverse())
+        put(full.cluster, "server_names", full.cluster.server_names[::-1])
+        put(full, "restart_us", 0)
+        put(full, "horizon_us", 10**15)
+        put(full, "there", full.there.copy())
+
+class WritesAtTheEnd(InOrder):
+    """Prepares the next run when this one is over."""
+
+    def start(self, world, streams):
+        super().start(world, streams)
+        self.world = world
+
+    def counts(self):
+        object.__setattr__(self.world._world, "partition", "none")
+        return {}
+
+class WritesUsed(InOrder):
+    """Tells of less use than there is."""
+
+    def decide(self, view):
+        view.placements.used[:] = 0
+        return super().decide(view)
+
+class AsksForEver(InOrder):
+    """Wants to be asked again after each microsecond."""
+
+    def decide(self, view):
+        return replace(super().decide(view), review_us=view.now_us + 1)
+
+class ClosesTheGenerator(InOrder):
+    def decide(self, view):
+        raise GeneratorExit("no luck")
+
+class ServesByAnUnknownRule(InOrder):
+    def start(self, world, streams):
+        self.queue = world.service("consolidated")
+
+class PushesNobody(InOrder):
+    def decide(self, view):
+        self.queue.push(np.array([-5]), np.array([0]))
+
+class Nothing(InOrder):
+    def decide(self, view):
+        return None
+
+class RejectsAll(Policy):
+    def decide(self, view):
+        return Decision(reject=view.arrived, evict=view.running[:0])
+
+class Tangled(Policy):
+    def decide(self, view):
+        decision = Decision.of({job: [(0, 0, 1)] for job in view.waiting.tolist()})
+        return Decision(changes=decision.changes._replace(ptr=decision.changes.ptr * 100 + 5))
+
+class NoView(Policy):
+    def decide(self):
+        return Decision()
+
+class SeesAList(InOrder):
+    sees = ["duration_s"]
+
+class Explodes(InOrder):
+    def __init__(self):
+        raise RuntimeError("boom")
+'''
+
+
+@pytest.mark.slow
+def test_cheats_are_found_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "cheats.py").write_text(CHEATS)
+
+    def found(policy: str) -> dict[str, str]:
+        return {each.name: each.detail for each in check_policy(f"cheats:{policy}") if each.failed}
+
+    assert found("InOrder") == {}
+    ahead = found("LooksAhead")
+    assert list(ahead) == ["blind to jobs to come"]
+    assert "jobs that arrive from" in ahead["blind to jobs to come"]
+    undeclared = found("ShortestUndeclared")
+    assert list(undeclared) == ["blind to run times"]
+    assert "other run times (work_us), which nothing has shown by then" in undeclared["blind to run times"]
+    assert "blind to run times" in found("StopsTheLongest")
+    assert "start changed" in found("WritesInStart")["leaves the world alone"]
+    moved = found("MovesTheOrigin")["leaves the world alone"]
+    assert moved.startswith("start changed")
+    for field in ("table.origin_us", "table.job_id", "cluster.server_names[0]", "restart_us"):
+        assert f"world.{field}" in moved
+    assert "world.there" in moved  # an equal array, which the policy can change later
+    end = found("WritesAtTheEnd")["leaves the world alone"]
+    assert end == "counts, course, figures or warnings changed world.partition"
+    assert "read-only" in found("WritesUsed")["feasible"]
+    for_ever = check_policy("cheats:AsksForEver")
+    assert [each.name for each in for_ever if each.failed] == ["comes to an end"]
+    assert "not done after 100,000 decisions" in found("AsksForEver")["comes to an end"]
+    assert {each.result for each in for_ever[2:]} == {Verdict.NOT_CHECKED}
+    assert "failed: GeneratorExit: no luck" in found("ClosesTheGenerator")["feasible"]
+    assert "Did you mean 'consolidate'?" in found("ServesByAnUnknownRule")["feasible"]
+    assert "push: job -5 is none of the" in found("PushesNobody")["feasible"]
+    assert "policy Nothing answers NoneType: decide must return a Decision" in found("Nothing")["feasible"]
+    assert "size, ptr or order do not fit" in found("Tangled")["feasible"]
+    assert "TypeError" not in str(found("RejectsAll"))
+    for policy, text in (
+        ("NoView", r"decide must take view"),
+        ("SeesAList", r"sees must be a frozenset, found list"),
+        ("Explodes", r"cannot be constructed: RuntimeError: boom"),
+    ):
+        with pytest.raises(InvalidInputError, match=text):
+            check_policy(f"cheats:{policy}")
+
+
+@pytest.mark.slow
+def test_what_was_not_run_is_not_said_to_be_passed() -> None:
+    outcomes = {each.name: each for each in check_policy("pd_ors")}
+    future = outcomes["blind to jobs to come"]
+    assert future.result is Verdict.NOT_CHECKED
+    assert future.to_dict()["passed"] is None
+    assert "whole_trace" in future.detail
+    assert WHOLE_TRACE not in create_policy("pd_ors", {"constants": "declared"}).sees
+
+
+def test_every_column_that_a_policy_does_not_declare_is_permuted() -> None:
+    table = busy_elastic().table
+    hidden = set(undeclared(table, frozenset()))
+    assert {"work_us", "num_gpus", "vc", "user", "priority", "job_id", "trace_order"} <= hidden
+    assert {"training.samples", "training.step_s_per_ps", "loss.loss_b0", "blocks.of_job"} <= hidden
+    assert "submit_us" not in hidden
+    assert "user" not in undeclared(table, frozenset({"user"}))
+    assert set(column_names(table)) - hidden == set(column_names(table)) & ALWAYS_SEEN
