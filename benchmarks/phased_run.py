@@ -50,10 +50,9 @@ def main(workload: str, cluster_name: str, out: str) -> None:
     with clock.phase("imports"):
         for module in ("ray_sim.cli", "ray_sim.cli.console"):  # the command's own
             import_module(module)
-        from ray_sim.engine.certificate import certify
         from ray_sim.engine.compiled import run_compiled
         from ray_sim.engine.policy_context import PolicyContext
-        from ray_sim.engine.result import build_result
+        from ray_sim.engine.result import build_result, certify_completed
         from ray_sim.engine.world import build_world
         from ray_sim.experiments.content import Inputs
         from ray_sim.experiments.result_files import encode_result, write_files
@@ -76,7 +75,7 @@ def main(workload: str, cluster_name: str, out: str) -> None:
         order = policy.order(PolicyContext(world, policy.sees, policy.name))
         assert order is not None, "fifo is an order rule"
     outcome = clock.settled("loop", lambda: run_compiled(world, order, None))
-    clock.settled("certificate", lambda: certify(world, outcome.ledger))
+    clock.settled("certificate", lambda: certify_completed(world, outcome, None))
     result = clock.settled("frames", lambda: build_result(world, outcome))
     clock.seconds["frames"] -= clock.seconds["certificate"]  # which making the result includes
     with clock.phase("encode"):

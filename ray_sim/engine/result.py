@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import polars as pl
 
-from ray_sim.engine.certificate import certify
+from ray_sim.certificates.jct import certify_jct
 from ray_sim.engine.kinds.base import KindOutcome
 from ray_sim.engine.kinds.chunked.deadlines import count_misses
-from ray_sim.engine.utility_certificate import certify_utility
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import (
     COMPLETED,
@@ -25,7 +24,15 @@ from ray_sim.kernels.core.arrays import (
     Recorder,
 )
 from ray_sim.model.metrics import Trim, distribution, summarise
-from ray_sim.model.result import EVENT_SCHEMA, JOB_SCHEMA, DeadlineMisses, Distribution, JobStatus, RunResult
+from ray_sim.model.result import (
+    EVENT_SCHEMA,
+    JOB_SCHEMA,
+    DeadlineMisses,
+    Distribution,
+    JctCertificate,
+    JobStatus,
+    RunResult,
+)
 from ray_sim.model.units import BoolArray, FloatArray, IntArray, us_to_seconds
 from ray_sim.model.utility import delay_s, utility
 
@@ -53,14 +60,14 @@ class Outcome:
 def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> RunResult:
     """Frames and summary of a finished run; `trim` says which jobs the summary counts."""
     counted = None if trim is None else trim.counted(world.table.submit_us)
-    certificate = certify(world, outcome.ledger, counted)  # before the frames, whose memory is the peak
+    certificate = certify_completed(world, outcome, counted)  # before the frames, whose memory is the peak
     jobs = _jobs(world, outcome)
     timeline = _timeline(world, outcome)
     summary = summarise(jobs, timeline, _offered(world), trim, _absent(world), world.table.group)
     summary = replace(
         summary,
         certificate=certificate,
-        utility_certificate=certify_utility(world, summary.utility, counted),
+        utility_certificate=outcome.kind.certify_utility(world, summary.utility, counted),
         jct_or_horizon_s=_jct_or_horizon_s(world, jobs, counted),
         deadlines=_deadline_misses(world, outcome.ledger, counted),
         **outcome.kind.figures(jobs, counted),
@@ -77,6 +84,15 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
         loop_reason=outcome.loop_reason,
         decision_seconds=tuple(outcome.decision_seconds),
     )
+
+
+def certify_completed(world: World, outcome: Outcome, counted: BoolArray | None) -> JctCertificate | None:
+    """Of the completed jobs that are counted; None where there are none, or nothing bounds their kind."""
+    ledger = outcome.ledger
+    completed = ledger.status == COMPLETED
+    done = np.flatnonzero(completed if counted is None else completed & counted)
+    limits = outcome.kind.jct_limits(world, done) if len(done) else None
+    return None if limits is None else certify_jct(limits, world.table.submit_us[done], ledger.end[done])
 
 
 def _offered(world: World) -> dict[str, float]:

@@ -17,6 +17,7 @@ import numpy as np
 
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
+from ray_sim.engine.kinds.elastic.slot_jobs import check_optimum
 from ray_sim.engine.kinds.of_world import start_kind
 from ray_sim.engine.placements import State, VisiblePlacements, part
 from ray_sim.engine.policy_calls import mapping_of, name_of, named_failures, telling_of
@@ -26,7 +27,6 @@ from ray_sim.engine.result import Outcome, build_result
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.since_last_decision import Occasions
 from ray_sim.engine.sites.fleet import Fleet, LocalFleet
-from ray_sim.engine.utility_optimum import check_optimum
 from ray_sim.engine.validation import check_decision
 from ray_sim.engine.view import View
 from ray_sim.engine.wake import Wake

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from ray_sim.engine.utility_certificate import certify_utility
-from ray_sim.engine.utility_optimum import whole_slots, world_optimum
+from ray_sim.engine.kinds.elastic.slot_jobs import whole_slots, world_optimum
+from ray_sim.engine.kinds.elastic.utility_limits import certify_world_utility
 from ray_sim.engine.world import World, build_world
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidScenarioError
@@ -93,7 +93,7 @@ def describe_optimum(
     """
     world = _world(path, cluster, facts)
     found = world_optimum(world, limits)
-    certificate = certify_utility(world, found.utility)
+    certificate = certify_world_utility(world, found.utility)
     assert certificate is not None
     names = world.table.job_id
     return OptimumInfo(

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from ray_sim.contract.elastic_worlds import busy_elastic, failing_elastic
+from ray_sim.engine.kinds.elastic.utility_limits import certify_world_utility
 from ray_sim.engine.run import run_world
-from ray_sim.engine.utility_certificate import certify_utility
 from ray_sim.engine.world import World, build_world
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.job import TrainingProfile, UtilityProfile
@@ -212,7 +212,7 @@ def _is_never_beaten(seeds: range) -> int:
         world = tiny_world(seed)
         jobs, capacity = slot_jobs(world), world.arrays.capacity
         best = best_utility(jobs, capacity)
-        found = certify_utility(world, best)
+        found = certify_world_utility(world, best)
         assert found is not None
         assert found.u3 is not None
         assert best <= min(found.u1, found.u2, found.u3), seed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import polars as pl
 
@@ -15,6 +15,11 @@ from ray_sim.engine.wake import Wake
 from ray_sim.kernels.core.arrays import Outages
 from ray_sim.model.training_truth import PdOrsTruth, PlacementTruth
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from ray_sim.certificates.jct import JctLimits
+    from ray_sim.engine.world import World
+    from ray_sim.model.result import UtilityCertificate
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,14 @@ class KindOutcome(Protocol):
 
     def timeline(self, time_us: IntArray) -> Mapping[str, pl.Series]:
         """Columns of the timeline by name, (n,) each, at these instants, increasing."""
+
+    def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | None:
+        """For the certificate of the mean JCT of these completed jobs; None where nothing bounds them."""
+
+    def certify_utility(
+        self, world: World, earned: float | None, counted: BoolArray | None
+    ) -> UtilityCertificate | None:
+        """Bound what the counted jobs could earn; None where nothing bounds it."""
 
 
 class KindRun(Stateful, Protocol):

@@ -9,17 +9,21 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from ray_sim.certificates.jct import JctLimits
 from ray_sim.engine.decision import NO_JOBS, Decision
 from ray_sim.engine.kinds.base import ElasticObservations, KindOutcome
 from ray_sim.engine.kinds.chunked.ledger import ChunkLedger
+from ray_sim.engine.kinds.gang_limits import gang_limits
 from ray_sim.engine.placements import State, nothing_for
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.sites.site import Commands
 from ray_sim.engine.wake import Wake
+from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import RUNNING, Changes, Ledger, Outages
 from ray_sim.kernels.core.outages import lose_server, regain_server
 from ray_sim.kernels.core.progress import commit_placements, evict, finish_due, set_rates
 from ray_sim.model.errors import InfeasibleDecisionError
+from ray_sim.model.result import UtilityCertificate
 from ray_sim.model.training_truth import PdOrsTruth, PlacementTruth
 from ray_sim.model.truth import Truth
 from ray_sim.model.units import NEVER_US, BoolArray, IntArray, seconds_to_us
@@ -47,6 +51,16 @@ class RigidOutcome:
     def timeline(self, time_us: IntArray) -> Mapping[str, pl.Series]:
         """No columns."""
         return {}
+
+    def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | None:
+        """Gangs at the speed of the fastest server; None under another progress rule."""
+        return gang_limits(world, jobs) if world.rigid else None
+
+    def certify_utility(
+        self, world: World, earned: float | None, counted: BoolArray | None
+    ) -> UtilityCertificate | None:
+        """None: no bounds for rigid jobs."""
+        return None
 
 
 class RigidRun:

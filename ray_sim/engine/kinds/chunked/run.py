@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from ray_sim.certificates.jct import JctLimits
 from ray_sim.engine.decision import Decision
+from ray_sim.engine.kinds.chunked.jct_limits import chunk_limits
 from ray_sim.engine.kinds.chunked.ledger import ChunkLedger
 from ray_sim.engine.kinds.chunked.slot_rounding import Rounding
 from ray_sim.engine.kinds.chunked.validation import check_chunks
@@ -19,9 +21,11 @@ from ray_sim.engine.placements import State, nothing_for
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.sites.site import Commands
 from ray_sim.engine.wake import Wake
+from ray_sim.engine.world import World
 from ray_sim.kernels.chunked.chunk_ledger import rest
 from ray_sim.kernels.core.arrays import LOSE, PARAMETER_SERVER, Outages
 from ray_sim.kernels.core.record import add_event
+from ray_sim.model.result import UtilityCertificate
 from ray_sim.model.units import US_PER_S, BoolArray, IntArray, us_to_seconds
 
 
@@ -29,8 +33,7 @@ from ray_sim.model.units import US_PER_S, BoolArray, IntArray, us_to_seconds
 class ChunkedOutcome:
     """What a run leaves of chunked jobs."""
 
-    preemption_us: int
-    """What one preemption costs."""
+    facts: ChunkWorld
     stalled_us: IntArray
     """(J,) time as an active job without a parameter server."""
     rounding: Rounding
@@ -46,12 +49,22 @@ class ChunkedOutcome:
             "stalled_s": float(us_to_seconds(stalled_us.sum())),
             "ceil_share": ceil_share,
             "upload_ceil_share": upload_ceil_share,
-            "preemption_cost_s": int(preemptions.sum()) * self.preemption_us / US_PER_S,
+            "preemption_cost_s": int(preemptions.sum()) * self.facts.preemption_us / US_PER_S,
         }
 
     def timeline(self, time_us: IntArray) -> Mapping[str, pl.Series]:
         """No columns."""
         return {}
+
+    def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | None:
+        """Chunks on the workers of their partition, and in its cloud."""
+        return chunk_limits(world, self.facts, jobs)
+
+    def certify_utility(
+        self, world: World, earned: float | None, counted: BoolArray | None
+    ) -> UtilityCertificate | None:
+        """None: no bounds for chunked jobs."""
+        return None
 
 
 class ChunkedRun(RigidRun):
@@ -135,9 +148,7 @@ class ChunkedRun(RigidRun):
 
     def outcome(self, now_us: int, end_us: int) -> ChunkedOutcome:
         """At the end of the run, whose last instant is ``now_us``."""
-        return ChunkedOutcome(
-            self._world.preemption_us, self._ledger.stalled_us(end_us), self._ledger.rounding
-        )
+        return ChunkedOutcome(self._world, self._ledger.stalled_us(end_us), self._ledger.rounding)
 
     def state(self) -> State:
         """Arrays that `restore` takes."""

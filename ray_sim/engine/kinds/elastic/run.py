@@ -9,14 +9,17 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from ray_sim.certificates.jct import JctLimits
 from ray_sim.engine.decision import NO_JOBS, Decision, Estimates
 from ray_sim.engine.kinds.base import Losses
 from ray_sim.engine.kinds.elastic.estimates import SPEED, WORK_LEFT, EstimateErrors, check_estimates
 from ray_sim.engine.kinds.elastic.ps_imbalance import Imbalance, trained_us
+from ray_sim.engine.kinds.elastic.utility_limits import certify_world_utility
 from ray_sim.engine.kinds.elastic.world import TrainingWorld
 from ray_sim.engine.kinds.rigid import RigidOutcome, RigidRun
 from ray_sim.engine.placements import State, part
 from ray_sim.engine.run_core import RunCore
+from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, RUNNING, WORKER
 from ray_sim.kernels.core.progress import work_left_of
 from ray_sim.kernels.elastic.step_time import cross_mb_per_sample
@@ -24,6 +27,7 @@ from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import Exchange, LossProfile
 from ray_sim.model.loss import loss
 from ray_sim.model.parameter_blocks import AS_WORLD
+from ray_sim.model.result import UtilityCertificate
 from ray_sim.model.streams import Streams
 from ray_sim.model.training_truth import PdOrsTruth, PlacementTruth, rows_of, tasks_of
 from ray_sim.model.units import NEVER_US, US_PER_S, BoolArray, FloatArray, IntArray
@@ -64,6 +68,16 @@ class ElasticOutcome:
         means = self.estimate_errors.means_at(time_us)
         columns = {"speed_error": SPEED, "convergence_error": WORK_LEFT}
         return {name: pl.Series(means[:, column]).fill_nan(None) for name, column in columns.items()}
+
+    def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | None:
+        """None: nothing bounds the JCT of elastic jobs."""
+        return None
+
+    def certify_utility(
+        self, world: World, earned: float | None, counted: BoolArray | None
+    ) -> UtilityCertificate | None:
+        """See `certify_world_utility`."""
+        return certify_world_utility(world, earned, counted)
 
 
 _PART_OF_AN_EPOCH = 1e-9

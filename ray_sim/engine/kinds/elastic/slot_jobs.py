@@ -1,4 +1,4 @@
-"""The exact optimum of a small world of elastic jobs: which worlds it knows, and its jobs in slots."""
+"""Jobs of a small elastic world in whole slots, for its exact optimum; worlds that have none are refused."""
 
 from __future__ import annotations
 

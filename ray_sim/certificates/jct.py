@@ -1,0 +1,86 @@
+"""Certificate of the mean job completion time: the gap between a run and lower bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ray_sim.model.result import JctCertificate
+from ray_sim.model.units import US_PER_S, FloatArray, IntArray
+from ray_sim.solvers.jct_bound import JctBounds, jct_bounds
+
+
+class LeastTimes(NamedTuple):
+    """The least that the world allows each of n jobs; in microseconds, see `jct_bounds`."""
+
+    release: IntArray
+    shortest: FloatArray
+    busy: FloatArray
+    area: FloatArray
+    """(n, R) quanta x microseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class JctLimits:
+    """What a kind of jobs states about n completed jobs, in any order, in P partitions."""
+
+    times: LeastTimes
+    capacity: FloatArray
+    """(P, R) quanta, infinite where no capacity bounds the jobs."""
+    partition: IntArray
+    """(n,) of each job."""
+    flow: FloatArray | None = None
+    """(P,) lower bounds of a linear programme on the mean flow time, 0 where it gives none."""
+    only_b1: str | None = None
+    """Why capacity bounds nothing, so that only B1 holds."""
+    no_lp: str | None = None
+    """Why the linear programme was not solved."""
+    speed_up: float | None = None
+    """Factor on the speed of workers that the run has and the bounds have not."""
+
+    def bounds(self) -> JctBounds:
+        """Lower bounds on the mean time from release to completion."""
+        times = self.times
+        order = np.argsort(times.release, kind="stable")
+        columns = (times.release[order], times.shortest[order], times.area[order])
+        bounds = jct_bounds(
+            *columns, self.capacity, self.partition[order], busy=times.busy[order], other=self.flow
+        )
+        assert bounds is not None, "some job completed"
+        return bounds
+
+
+def certify_jct(limits: JctLimits, submit_us: IntArray, end_us: IntArray) -> JctCertificate:
+    """Bound the mean JCT of completed jobs, n >= 1, which ``limits`` lists in the order of its partitions.
+
+    Jobs left out can only take resources, so the bound holds without them.
+
+    Parameters
+    ----------
+    submit_us, end_us : (n,) of the same jobs, in any order
+    """
+    bounds, before_us = limits.bounds(), float((limits.times.release - submit_us).mean())
+    b1_us, b2_us, b3_us, lp_us, bound_us = (
+        bound + before_us for bound in (bounds.b1, bounds.b2, bounds.b3, bounds.other, bounds.bound)
+    )
+    bounded = limits.only_b1 is None
+    return JctCertificate(
+        b1_s=b1_us / US_PER_S,
+        b2_s=b2_us / US_PER_S if bounded else None,
+        b3_s=b3_us / US_PER_S if bounded else None,
+        bound_s=bound_us / US_PER_S,
+        gap=_gap(float((end_us - submit_us).mean()), bound_us),
+        only_b1=limits.only_b1,
+        lp_s=None if limits.flow is None or limits.no_lp is not None else lp_us / US_PER_S,
+        no_lp=limits.no_lp,
+        speed_up=limits.speed_up,
+    )
+
+
+def _gap(mean_jct: float, bound: float) -> float | None:
+    """Excess over the bound; 0 where both are 0, as for jobs of no length that never wait."""
+    if bound > 0.0:
+        return mean_jct / bound - 1.0
+    return 0.0 if mean_jct == 0.0 else None

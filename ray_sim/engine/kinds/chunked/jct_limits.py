@@ -1,0 +1,102 @@
+"""Least times and capacity of chunked jobs, for the certificate of the mean JCT."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ray_sim.certificates.jct import JctLimits, LeastTimes
+from ray_sim.engine.kinds.chunked.world import CHUNK_RESOURCES, ChunkWorld
+from ray_sim.engine.world import World
+from ray_sim.model.units import NEVER_US, BoolArray, IntArray
+from ray_sim.solvers.chunk_lp import Chunks, mean_flow_bound
+from ray_sim.solvers.makespan import least_makespan
+
+_CLOUD = "an unlimited cloud: no capacity bounds the jobs that may run there"
+
+
+def chunk_limits(world: World, facts: ChunkWorld, jobs: IntArray) -> JctLimits:
+    """Limits of completed jobs at speed-up 1, by partition; docs/certificates.md has the proof."""
+    speed_up = None if facts.truth.speed_up == 1 else facts.truth.speed_up
+    facts = facts.at_speed_one
+    arrays, job_part = world.arrays, world.arrays.job_part[jobs]
+    n_parts = len(arrays.part_ptr) - 1
+    capacity, flow = np.zeros((n_parts, len(CHUNK_RESOURCES))), np.zeros(n_parts)
+    parts, only_b1, no_lp = [], None, None
+    for p in np.unique(job_part).tolist():
+        mine, servers = jobs[job_part == p], arrays.part_servers[arrays.part_ptr[p] : arrays.part_ptr[p + 1]]
+        workers = np.flatnonzero(arrays.server_part[facts.slots.server] == p)
+        cloud = facts.slots.on_demand[workers]
+        chunks = _on_slots(world, facts, mine, workers[~cloud])
+        if cloud.any():
+            only_b1, capacity[p] = _CLOUD, np.inf
+            chunks = _near_a_cloud(world, facts, mine, workers[cloud], chunks)
+            parts.append(_beside_a_cloud(chunks))
+        else:
+            capacity[p] = arrays.capacity[servers].sum(axis=0)
+            parts.append(_of_slots(chunks))
+        found, why = mean_flow_bound(chunks)
+        flow[p], no_lp = found or 0.0, why or no_lp
+    times = LeastTimes(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    return JctLimits(times, capacity, np.sort(job_part), flow, only_b1, no_lp, speed_up)
+
+
+def _on_slots(world: World, facts: ChunkWorld, jobs: IntArray, workers: IntArray) -> Chunks:
+    """Jobs whose chunks are trained on these worker slots, released when they can be there."""
+    kinds, slots = _kinds(facts, workers)
+    ready_us = facts.truth.ready_us(world.table.submit_us[jobs], jobs, np.zeros(len(jobs), np.bool_))
+    return Chunks(
+        release=ready_us,
+        ready=ready_us,
+        count=facts.chunks[jobs],
+        length=_lengths(facts, jobs, kinds, np.zeros(len(jobs), np.bool_)),
+        slots=slots,
+        elsewhere=np.full(len(jobs), np.inf),
+        grid_us=facts.truth.grid_us,
+    )
+
+
+def _near_a_cloud(
+    world: World, facts: ChunkWorld, jobs: IntArray, clouds: IntArray, chunks: Chunks
+) -> Chunks:
+    """The same, with a worker for every chunk in one of the clouds too, which take longer to reach."""
+    submit_us = world.table.submit_us[jobs]
+    kinds, _ = _kinds(facts, clouds)
+    length = _lengths(facts, jobs, kinds, facts.cloud_serves[jobs]).min(axis=1)
+    ready_us = facts.truth.ready_us(submit_us, jobs, np.ones(len(jobs), np.bool_))
+    elsewhere = np.where(length < NEVER_US, ready_us - submit_us + length.astype(np.float64), np.inf)
+    return replace(chunks, release=submit_us, elsewhere=elsewhere)
+
+
+def _kinds(facts: ChunkWorld, workers: IntArray) -> tuple[IntArray, IntArray]:
+    """A worker of each kind, alike in speed and memory, and how many there are of it."""
+    offer = facts.eligible.workers_offer[facts.slots.server[workers]]
+    alike = np.stack([facts.speed[workers], offer], axis=1)
+    _, first, counts = np.unique(alike, axis=0, return_index=True, return_counts=True)
+    return workers[first], counts
+
+
+def _lengths(facts: ChunkWorld, jobs: IntArray, workers: IntArray, in_cloud: BoolArray) -> IntArray:
+    """(n, workers) microseconds of a chunk, `NEVER_US` where the worker may not train it."""
+    may_train = facts.eligible.may_train(jobs[:, None], facts.slots.server[workers])
+    return np.where(may_train, facts.chunk_us(jobs[:, None], workers, in_cloud[:, None]), NEVER_US)
+
+
+def _of_slots(chunks: Chunks) -> LeastTimes:
+    """Worker slots are scarce, and so are those for a parameter server, which a job has meanwhile."""
+    makespan_us = least_makespan(chunks.count, chunks.length, chunks.slots)
+    work_us = chunks.count * chunks.length.min(axis=1)
+    busy = work_us / np.minimum(chunks.count, (chunks.length < NEVER_US) @ chunks.slots)
+    area = np.stack([work_us, makespan_us], axis=1).astype(np.float64)
+    return LeastTimes(chunks.release, makespan_us.astype(np.float64), busy, area)
+
+
+def _beside_a_cloud(chunks: Chunks) -> LeastTimes:
+    """No resource is scarce."""
+    shortest, on_slots = chunks.elsewhere.copy(), (chunks.length < NEVER_US).any(axis=1)
+    if on_slots.any():
+        makespan_us = least_makespan(chunks.count[on_slots], chunks.length[on_slots], chunks.slots)
+        upload_us = (chunks.ready - chunks.release)[on_slots]
+        shortest[on_slots] = np.minimum(shortest[on_slots], upload_us + makespan_us)
+    return LeastTimes(chunks.release, shortest, shortest, np.zeros((len(shortest), len(CHUNK_RESOURCES))))

@@ -1,0 +1,82 @@
+"""What elastic jobs could earn at best, for the certificate of utility."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ray_sim.certificates.utility import LONGEST_US, Hopes, UtilityLimits, certify_utility, with_optimum
+from ray_sim.engine.kinds.elastic.slot_jobs import world_optimum
+from ray_sim.engine.kinds.elastic.world import TrainingWorld
+from ray_sim.engine.world import World
+from ray_sim.kernels.core.world_arrays import FITS
+from ray_sim.model.result import UtilityCertificate
+from ray_sim.model.units import US_PER_S, BoolArray, IntArray
+from ray_sim.solvers.training_limits import pd_ors_limits, placement_limits, pool_of
+from ray_sim.solvers.utility_optimum import SearchLimits
+
+_SURELY = 1.0 - 1e-9
+"""Of a least time: a run books progress in floating point."""
+
+
+def certify_world_utility(
+    world: World, earned: float | None, counted: BoolArray | None = None
+) -> UtilityCertificate | None:
+    """Bound what all jobs together can earn; None unless they are elastic and have utilities.
+
+    Where the world asks for it, the exact optimum in whole slots is found beside the bounds.
+
+    Parameters
+    ----------
+    earned : by the jobs that are counted
+    counted : (J,) the jobs whose utility it is; all without it. The others could only take resources.
+    """
+    limits = _utility_limits(world, counted)
+    if limits is None or earned is None:
+        return None
+    certificate = certify_utility(limits, earned)
+    if world.optimum_nodes is None:
+        return certificate
+    return with_optimum(
+        certificate, world_optimum(world, SearchLimits(nodes=world.optimum_nodes), counted), earned
+    )
+
+
+def _utility_limits(world: World, counted: BoolArray | None) -> UtilityLimits | None:
+    training, profile, arrays = world.training, world.table.utility, world.arrays
+    if training is None or profile is None:
+        return None
+    fits = world.beyond_capacity[arrays.job_class] == FITS
+    fits &= arrays.job_part >= 0
+    wanted = np.flatnonzero(fits if counted is None else fits & counted)
+    parts = np.split(arrays.part_servers, arrays.part_ptr[1:-1])
+    return UtilityLimits(
+        jobs=len(world.table) if counted is None else int(counted.sum()),
+        pools=[
+            (
+                _hopes(world, training, wanted[arrays.job_part[wanted] == p], servers),
+                arrays.capacity[servers].sum(axis=0).astype(np.float64),
+            )
+            for p, servers in enumerate(parts)
+        ],
+        profile=profile,
+        slot_us=world.slot_us,
+        horizon_us=world.horizon_us if world.bounded else None,
+    )
+
+
+def _hopes(world: World, training: TrainingWorld, jobs: IntArray, servers: IntArray) -> Hopes:
+    """Work and speed limits of the given jobs on the given servers."""
+    profile = training.profile
+    pool = pool_of(world.arrays.capacity[servers], world.arrays.speed[servers])
+    if training.form == "pd_ors":
+        limits = pd_ors_limits(profile, jobs, pool)
+    else:
+        limits = placement_limits(profile, jobs, pool, training.nic)
+    able = limits.samples_per_s > 0
+    jobs, speed, need = jobs[able], limits.samples_per_s[able], limits.need[able]
+    work = profile.work[jobs]
+    shortest = np.minimum(work / speed * (US_PER_S * _SURELY), LONGEST_US)
+    submit = world.table.submit_us[jobs]
+    soon = submit + shortest <= world.horizon_us
+    need = (need * (work * (US_PER_S * _SURELY))[:, None])[soon]
+    return Hopes(jobs[soon], submit[soon], shortest[soon], need)
