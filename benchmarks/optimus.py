@@ -14,11 +14,11 @@ from benchmarks.measurement import Findings, Measurement, Step
 from ray_sim.contract.rigid_worlds import cluster, job_table
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.world import build_world
-from ray_sim.kernels.elastic.optimus_allocation import Claims
 from ray_sim.model.job import Exchange, JobTable, LossProfile, TrainingProfile
 from ray_sim.model.loss import last_epoch, loss
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.policies.optimus.allocation_kernels import Claims
 from ray_sim.policies.optimus.interval import Choices, Interval, targets, tasks_of
 from ray_sim.policies.optimus.knowledge import fit_speeds, nothing_known
 from ray_sim.policies.optimus.loss_fit import fitted_curves

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ray_sim.model.metrics import Trim
     from ray_sim.model.parameters import Parameter
     from ray_sim.model.result import RunResult
+    from ray_sim.policy_api.priority import PriorityPolicy
     from workloads.store import load_workload
 
 __version__ = "0.1.0"
@@ -37,6 +38,7 @@ _HOMES = {
     "Parameter": "ray_sim.model.parameters",
     "Policy": "ray_sim.engine.contract",
     "PolicyContext": "ray_sim.engine.policy_context",
+    "PriorityPolicy": "ray_sim.policy_api.priority",
     "RunResult": "ray_sim.model.result",
     "Simulation": "ray_sim.engine.simulation",
     "Trim": "ray_sim.model.metrics",
@@ -59,6 +61,7 @@ __all__ = [
     "Parameter",
     "Policy",
     "PolicyContext",
+    "PriorityPolicy",
     "RunResult",
     "Simulation",
     "Trim",

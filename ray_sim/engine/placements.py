@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -100,6 +101,17 @@ class Placements:
         self.used[:] = state["used"]
 
 
+@dataclass(frozen=True, slots=True)
+class PlacementTable:
+    """Who holds what: one entry of each array per (job, server, role), sorted by them."""
+
+    job: IntArray
+    server: IntArray
+    role: IntArray
+    count: IntArray
+    """Tasks of this role, >= 1."""
+
+
 class VisiblePlacements:
     """Placements as policies see them: nothing here can be written to."""
 
@@ -110,8 +122,12 @@ class VisiblePlacements:
         self.used: IntArray = read_only(placements.used)
         """(R,) quanta that all jobs hold together."""
 
+    def of(self, jobs: IntArray) -> PlacementTable:
+        """What the given jobs hold."""
+        return PlacementTable(*self._placements.rows(jobs).T)
+
     def rows(self, jobs: IntArray) -> IntArray:
-        """(rows, 4) integers job, server, role, count of the given jobs, sorted."""
+        """The same as (rows, 4) integers job, server, role, count, as `Decision.of` and kernels take them."""
         return self._placements.rows(jobs)
 
     def rows_of(self, jobs: IntArray) -> Rows:

@@ -65,7 +65,7 @@ class JobColumns:
         columns: dict[str, dict[str, object]] = {
             "duration_s": {"work_us": read_only(table.work_us)},
             "num_gpus": {"num_gpus": read_only(table.num_gpus)},
-            "vc": {"vc": read_only(table.vc)},
+            "vc": {"vc": read_only(table.vc), "vc_names": tuple(table.vc_names)},
             "user": {"user": None if table.user is None else table.user.clone()},
             "priority": {"priority": None if table.priority is None else read_only(table.priority)},
             "chunk_profile": {},
@@ -89,7 +89,7 @@ class JobColumns:
                 }
             columns["training_profile"] = {
                 name: read_only(getattr(profile, name)) for name in _TRAINING if name not in self._granted
-            } | {"work": read_only(profile.work)}
+            } | {"work": read_only(profile.work), "model_names": tuple(profile.model_names)}
         if world.table.utility is not None:
             columns["utility"] = {
                 name: read_only(getattr(world.table.utility, name)) for name in _names_of(UtilityProfile)

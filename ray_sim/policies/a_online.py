@@ -11,17 +11,12 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ray_sim.engine.decision import Decision
-from ray_sim.engine.policy_context import PolicyContext
-from ray_sim.engine.sites.new_chunks import NewChunks, Rule
-from ray_sim.engine.view import View
 from ray_sim.model.errors import InvalidScenarioError
-from ray_sim.model.parameters import Parameter
-from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.policies.deadline_urgency import Danger
 from ray_sim.policies.shared.chunk_dispatch import Chunk, ChunkPolicy
 from ray_sim.policies.shared.parameter_servers import Pick
+from ray_sim.policy_api import Decision, NewChunks, Parameter, PolicyContext, Rule, Streams, View
 
 _RULES = {"greedy": Rule.CHEAPEST, "least_loaded": Rule.LEAST_LOADED, "random": Rule.IN_TURN}
 

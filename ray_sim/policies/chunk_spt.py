@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ray_sim.model.parameters import Parameter
 from ray_sim.policies.shared.chunk_dispatch import LeastLoaded
+from ray_sim.policy_api import Parameter
 
 
 class ChunkSpt(LeastLoaded):

@@ -6,12 +6,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ray_sim.engine.decision import NewKeys
-from ray_sim.engine.placements import State
-from ray_sim.engine.policy_context import PolicyContext
-from ray_sim.engine.view import View
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.units import NEVER_US, IntArray
+from ray_sim.policy_api import NewKeys, PolicyContext, State, View
 
 
 class Danger:

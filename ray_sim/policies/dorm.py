@@ -7,17 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from ray_sim.engine.contract import Policy
-from ray_sim.engine.decision import Decision
-from ray_sim.engine.policy_context import PolicyContext
-from ray_sim.engine.view import View
-from ray_sim.kernels.core.arrays import WORKER
 from ray_sim.model.parameter_blocks import AS_WORLD
-from ray_sim.model.parameters import Parameter
-from ray_sim.model.streams import Streams
 from ray_sim.model.units import IntArray
 from ray_sim.policies.shared.bundles import CAP, MOST_WORKERS, bundles, reallocate, worker_limit
 from ray_sim.policies.shared.parameter_blocks import PARAMETER_BLOCKS
+from ray_sim.policy_api import WORKER, Decision, Parameter, Policy, PolicyContext, Streams, View
 from ray_sim.solvers.dorm import Applications, Limits, allocate, most_together
 from ray_sim.solvers.milp import Ending
 

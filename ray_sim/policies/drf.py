@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ray_sim.engine.contract import Policy
-from ray_sim.engine.decision import Decision
-from ray_sim.engine.policy_context import PolicyContext
-from ray_sim.engine.view import View
-from ray_sim.engine.wake import Wake
 from ray_sim.kernels.elastic.dominant_shares import fill, new_filling
 from ray_sim.kernels.elastic.least_loaded import new_loads
 from ray_sim.kernels.elastic.server_tree import new_server_tree
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.parameter_blocks import AS_WORLD
-from ray_sim.model.parameters import Parameter
-from ray_sim.model.streams import Streams
 from ray_sim.model.units import IntArray
 from ray_sim.policies.shared.bundles import CAP, MOST_WORKERS, bundle_bound, bundles, reallocate, worker_limit
 from ray_sim.policies.shared.parameter_blocks import PARAMETER_BLOCKS
+from ray_sim.policy_api import Decision, Parameter, Policy, PolicyContext, Streams, View, Wake
 
 
 class Drf(Policy):

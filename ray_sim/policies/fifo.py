@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.model.units import IntArray
-from ray_sim.policies.shared.priority_order import KeyOrder
+from ray_sim.policy_api import PolicyContext, PriorityPolicy
 
 
-class Fifo(KeyOrder):
+class Fifo(PriorityPolicy):
     """Jobs start in the order of submission; ties in trace order."""
 
     name: ClassVar[str] = "fifo"

@@ -8,11 +8,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from ray_sim.engine.contract import Policy
-from ray_sim.engine.decision import NO_JOBS, Decision
-from ray_sim.engine.policy_context import PolicyContext
-from ray_sim.engine.view import View
-from ray_sim.engine.wake import Wake
 from ray_sim.kernels.core.attained_service import (
     MAX_LEVELS,
     MOST_SERVICE,
@@ -25,12 +20,20 @@ from ray_sim.kernels.core.attained_service import (
     promotion_us,
     running_place,
 )
-from ray_sim.kernels.core.replay_state import Order
 from ray_sim.model.errors import InvalidScenarioError
-from ray_sim.model.parameters import Parameter
-from ray_sim.model.streams import Streams
 from ray_sim.model.units import NEVER_US, US_PER_S, BoolArray, IntArray
-from ray_sim.policies.shared.priority_order import PLACEMENT
+from ray_sim.policy_api import (
+    NO_JOBS,
+    PLACEMENT,
+    Decision,
+    Order,
+    Parameter,
+    Policy,
+    PolicyContext,
+    Streams,
+    View,
+    Wake,
+)
 
 FIRST_START, RUNNING_FIRST = "first_start", "running_first"
 

@@ -8,11 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from ray_sim.engine.visible_columns import WHOLE_TRACE
-from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
-from ray_sim.model.parameters import Parameter
 from ray_sim.model.units import IntArray
 from ray_sim.policies.shared.plan_at_arrival import OPTIONS, Planned, Refusal, Stall, refusal
+from ray_sim.policy_api import PARAMETER_SERVER, WHOLE_TRACE, WORKER, Parameter
 from ray_sim.solvers.planning.oasis import Sides, apart, best_schedule, ends_alone, role_constants
 from ray_sim.solvers.planning.prices import Cluster
 from ray_sim.solvers.planning.schedule import Planning, Schedule

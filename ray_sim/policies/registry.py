@@ -13,8 +13,6 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from ray_sim.engine.contract import Policy
-from ray_sim.engine.wake import Wake
 from ray_sim.model.errors import InvalidInputError, RaySimError, UnknownNameError, failure_text
 from ray_sim.model.parameters import Parameter, resolve
 from ray_sim.policies.a_online import AOnline
@@ -30,6 +28,7 @@ from ray_sim.policies.pd_ors.policy import PdOrs
 from ray_sim.policies.sjf import Sjf
 from ray_sim.policies.srtf import Srtf
 from ray_sim.policies.tetris import Tetris
+from ray_sim.policy_api import Policy, Wake
 from ray_sim.siblings import namesakes
 
 BUILT_IN: tuple[type[Policy], ...] = (

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.model.units import IntArray
-from ray_sim.policies.shared.priority_order import KeyOrder
+from ray_sim.policy_api import PolicyContext, PriorityPolicy
 
 
-class Sjf(KeyOrder):
+class Sjf(PriorityPolicy):
     """Jobs start in the order of their run time, without preemption; ties by earlier arrival."""
 
     name: ClassVar[str] = "sjf"

@@ -6,17 +6,21 @@ from typing import ClassVar
 
 import numpy as np
 
-from ray_sim.engine.decision import Decision
-from ray_sim.engine.policy_context import PolicyContext
-from ray_sim.engine.view import View
-from ray_sim.kernels.core.replay_state import Order
-from ray_sim.model.parameters import Parameter
-from ray_sim.model.streams import Streams
 from ray_sim.model.units import IntArray
-from ray_sim.policies.shared.priority_order import PLACEMENT, KeyOrder, backfill
+from ray_sim.policy_api import (
+    PLACEMENT,
+    Decision,
+    Order,
+    Parameter,
+    PolicyContext,
+    PriorityPolicy,
+    Streams,
+    View,
+    backfill,
+)
 
 
-class Srtf(KeyOrder):
+class Srtf(PriorityPolicy):
     """The jobs with the least work left run; others are suspended and resume where they stopped.
 
     Passing a job that does not fit delays nobody here: it gets the servers as soon as it fits, from

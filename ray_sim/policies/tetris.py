@@ -6,20 +6,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from ray_sim.engine.contract import Policy
-from ray_sim.engine.decision import Decision
-from ray_sim.engine.policy_context import PolicyContext
-from ray_sim.engine.view import View
-from ray_sim.engine.wake import Wake
-from ray_sim.kernels.core.arrays import WORKER
 from ray_sim.kernels.elastic.alignment import balance, new_packing, pack
 from ray_sim.kernels.elastic.server_tree import new_server_tree
 from ray_sim.model.parameter_blocks import AS_WORLD
-from ray_sim.model.parameters import Parameter
-from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.policies.shared.bundles import bundle_bound, bundles, reallocate
 from ray_sim.policies.shared.parameter_blocks import PARAMETER_BLOCKS
+from ray_sim.policy_api import WORKER, Decision, Parameter, Policy, PolicyContext, Streams, View, Wake
 
 
 class Tetris(Policy):

@@ -12,7 +12,7 @@ import pytest
 
 from tests.worlds import HOUR, Job, replay, times_of, world_of
 
-GUIDE = Path(__file__).parents[2] / "docs" / "policies.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "own_policies.md"
 
 
 @pytest.fixture(scope="module")

@@ -17,12 +17,12 @@ from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import Outages
-from ray_sim.kernels.elastic.optimus_allocation import step_s
 from ray_sim.model.errors import BlindPolicyError, InvalidScenarioError
 from ray_sim.model.job import Exchange, TrainingProfile
 from ray_sim.model.loss import last_epoch
 from ray_sim.model.result import RunResult
 from ray_sim.model.streams import Streams
+from ray_sim.policies.optimus.allocation_kernels import step_s
 from ray_sim.policies.optimus.knowledge import (
     MEMORY,
     carried_over,

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
-from ray_sim.kernels.elastic.optimus_allocation import TERMS, Claims, step_s
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.policies.optimus.allocation import costs, marginal_gains
+from ray_sim.policies.optimus.allocation_kernels import TERMS, Claims, step_s
 from tests.proofs import instances
 
 A = [0.02 * 128, 0.5, 0.3, 0.01, 0.02, 0, 0]

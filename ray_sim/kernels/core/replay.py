@@ -1,7 +1,7 @@
 """Compiled outer loop: rigid jobs under an order rule, from instant to instant.
 
 The loop does what `ray_sim.engine.simulation.Simulation` does with the policies of
-`ray_sim.policies.shared.priority_order`, through the same kernels, and leaves the same record; see
+`ray_sim.policy_api.priority`, through the same kernels, and leaves the same record; see
 docs/engine.md, "Two loops, one truth". Phases of an instant: servers go and come back, completions, queue
 limits, arrivals, dispatch of the partitions that any of these touched.
 """

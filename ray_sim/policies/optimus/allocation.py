@@ -9,8 +9,8 @@ from typing import Literal
 
 import numpy as np
 
-from ray_sim.kernels.elastic.optimus_allocation import Claims, GainHeap, allocate
 from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.policies.optimus.allocation_kernels import Claims, GainHeap, allocate
 
 Normalise = Literal["share", "amount"]
 

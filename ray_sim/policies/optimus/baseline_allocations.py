@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.kernels.elastic.alignment import balance, new_packing, pack
 from ray_sim.kernels.elastic.dominant_shares import fill, new_filling
 from ray_sim.kernels.elastic.least_loaded import new_loads
-from ray_sim.kernels.elastic.optimus_allocation import Claims
 from ray_sim.kernels.elastic.server_tree import new_server_tree
 from ray_sim.model.units import IntArray
+from ray_sim.policies.optimus.allocation_kernels import Claims
 from ray_sim.policies.shared.bundles import bundle_bound
+from ray_sim.policy_api import PARAMETER_SERVER, WORKER
 
 
 def drf_tasks(claims: Claims, pool: IntArray, left: IntArray) -> IntArray:

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ray_sim.kernels.core.arrays import WORKER
-from ray_sim.kernels.elastic.optimus_allocation import Claims
 from ray_sim.model.units import BoolArray, IntArray
 from ray_sim.policies.optimus.allocation import Normalise, costs, marginal_gains
+from ray_sim.policies.optimus.allocation_kernels import Claims
 from ray_sim.policies.optimus.baseline_allocations import drf_tasks, tetris_tasks
 from ray_sim.policies.optimus.placement import place, scarcest_resource
+from ray_sim.policy_api import WORKER
 
 
 @dataclass(frozen=True, slots=True)

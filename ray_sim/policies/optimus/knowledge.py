@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ray_sim.kernels.elastic.optimus_allocation import TERMS
 from ray_sim.model.job import Exchange
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
+from ray_sim.policies.optimus.allocation_kernels import TERMS
 from ray_sim.policies.optimus.speed_fit import Speeds, fitted_time, trial_pairs
 
 MEMORY = 16

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ray_sim.kernels.elastic.optimus_loss import fit_losses
 from ray_sim.model.loss import last_epoch
 from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.policies.optimus.loss_kernels import fit_losses
 
 LEAST_POINTS = 5
 """Fewer losses than this say nothing yet: a job is young."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ray_sim.model.parameters import Parameter
 from ray_sim.policies.optimus.placement import RULES
 from ray_sim.policies.shared.parameter_blocks import PARAMETER_BLOCKS
+from ray_sim.policy_api import Parameter
 
 PARAMETERS: tuple[Parameter, ...] = (
     Parameter(

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ray_sim.kernels.core.arrays import WORKER
-from ray_sim.kernels.elastic.optimus_placement import (
+from ray_sim.model.units import IntArray
+from ray_sim.policies.optimus.placement_kernels import (
     EVEN,
     PACK,
     SPREAD,
@@ -18,8 +18,7 @@ from ray_sim.kernels.elastic.optimus_placement import (
     place_all,
     place_each_alone,
 )
-from ray_sim.kernels.elastic.step_time import Rows
-from ray_sim.model.units import IntArray
+from ray_sim.policy_api import WORKER, Rows
 
 _MOST = 2**60
 """Quanta, more than any server has."""

@@ -7,20 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from ray_sim.engine.allocation_diff import towards
-from ray_sim.engine.contract import Policy
-from ray_sim.engine.decision import NO_JOBS, Decision, Estimates
-from ray_sim.engine.placements import State
-from ray_sim.engine.policy_context import PolicyContext
-from ray_sim.engine.view import View
-from ray_sim.engine.wake import Wake
-from ray_sim.kernels.core.arrays import WORKER
-from ray_sim.kernels.elastic.optimus_allocation import Claims, steps_per_s
-from ray_sim.kernels.elastic.step_time import Rows
 from ray_sim.model.job import Exchange
 from ray_sim.model.parameter_blocks import AS_WORLD
-from ray_sim.model.parameters import Parameter
-from ray_sim.model.streams import Streams
 from ray_sim.model.units import (
     NEVER_US,
     QUANTA_PER_UNIT,
@@ -30,6 +18,7 @@ from ray_sim.model.units import (
     seconds_to_us,
 )
 from ray_sim.policies.optimus.allocation import Normalise
+from ray_sim.policies.optimus.allocation_kernels import Claims, steps_per_s
 from ray_sim.policies.optimus.interval import Choices, Interval, part_of, targets, tasks_of
 from ray_sim.policies.optimus.knowledge import (
     Knowledge,
@@ -41,6 +30,21 @@ from ray_sim.policies.optimus.knowledge import (
 from ray_sim.policies.optimus.loss_fit import LEAST_POINTS, epochs_left, fitted_curves
 from ray_sim.policies.optimus.parameters import PARAMETERS
 from ray_sim.policies.optimus.trials import TrialRuns
+from ray_sim.policy_api import (
+    NO_JOBS,
+    WORKER,
+    Decision,
+    Estimates,
+    Parameter,
+    Policy,
+    PolicyContext,
+    Rows,
+    State,
+    Streams,
+    View,
+    Wake,
+    allocation_changes,
+)
 
 _MOST_WORKERS = 2**20
 """Of a job whose workers do not wait for each other."""
@@ -132,7 +136,7 @@ class Optimus(Policy):
         target = self._target(view, jobs, interval)
         replaced = slow & known.was_slow
         self._counts[_REPLACED] += replaced.sum()
-        changes = towards(view.placements, jobs, target, replaced)
+        changes = allocation_changes(view.placements, jobs, target, replaced)
         known.was_slow[:] = slow
         if changes is not None:
             at = np.searchsorted(jobs, changes.job)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import nnls
 
-from ray_sim.kernels.elastic.optimus_allocation import TERMS
 from ray_sim.model.job import Exchange
 from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.policies.optimus.allocation_kernels import TERMS
 
 # Terms of the time of a step at which the coefficients of each model stand, see `TERMS`.
 _SYNC = np.array([0, 1, 2, 3, 4])

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ray_sim.engine.policy_context import PolicyContext
-from ray_sim.kernels.elastic.step_time import Rows
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.policies.optimus.placement import place_alone
 from ray_sim.policies.optimus.speed_fit import MOST_TRIAL_TASKS
+from ray_sim.policy_api import PolicyContext, Rows
 
 
 class TrialRuns:

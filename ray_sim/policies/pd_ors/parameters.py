@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ray_sim.model.parameters import Parameter
 from ray_sim.policies.shared.plan_at_arrival import IDLE, OPTIONS
+from ray_sim.policy_api import Parameter
 
 PARAMETERS = (
     Parameter(

@@ -8,12 +8,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from ray_sim.engine.visible_columns import WHOLE_TRACE
 from ray_sim.model.errors import InvalidScenarioError
-from ray_sim.model.parameters import Parameter
 from ray_sim.model.units import FloatArray
 from ray_sim.policies.pd_ors.parameters import PARAMETERS
 from ray_sim.policies.shared.plan_at_arrival import Planned, Refusal, Stall, refusal
+from ray_sim.policy_api import WHOLE_TRACE, Parameter
 from ray_sim.solvers.planning.alone import ends_alone
 from ray_sim.solvers.planning.prices import Cluster, Constants, Ranges, declared_constants, traced_constants
 from ray_sim.solvers.planning.rounding_factor import Favour, Rounding

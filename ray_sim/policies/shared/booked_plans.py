@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
-from ray_sim.kernels.elastic.step_time import Rows
 from ray_sim.model.units import BoolArray, IntArray
+from ray_sim.policy_api import PARAMETER_SERVER, WORKER, Rows
 from ray_sim.solvers.planning.market import SlotPlan
 
 JOB, SLOT, SERVER, WORKERS, PS = range(5)

@@ -7,16 +7,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ray_sim.engine.allocation_diff import towards
-from ray_sim.engine.decision import Decision
-from ray_sim.engine.equivalent_servers import keeping_places
-from ray_sim.engine.policy_context import PolicyContext
-from ray_sim.engine.view import View
-from ray_sim.kernels.core.arrays import ALL_REDUCE, PARAMETER_SERVER, WORKER
 from ray_sim.kernels.core.feasibility import MOST_TASKS
-from ray_sim.kernels.elastic.step_time import Rows
-from ray_sim.model.parameters import Parameter
 from ray_sim.model.units import NEVER_US, FloatArray, IntArray
+from ray_sim.policy_api import (
+    ALL_REDUCE,
+    PARAMETER_SERVER,
+    WORKER,
+    Decision,
+    Parameter,
+    PolicyContext,
+    Rows,
+    View,
+    allocation_changes,
+    keeping_places,
+)
 
 NEVER_FITS = "bundle_never_fits"
 """Why jobs are rejected of which no server, were it empty, holds a bundle."""
@@ -158,7 +162,7 @@ def reallocate(
     target = bundles.rows(jobs, np.concatenate(of_job), np.concatenate(server), len(view.available))
     target = keeping_places(view.placements, jobs, target, world.server_kind, view.available)
     return Decision(
-        changes=towards(view.placements, jobs, target),
+        changes=allocation_changes(view.placements, jobs, target),
         reject=refused,
         reject_reason=NEVER_FITS,
         review_us=review_us if len(target.server) else NEVER_US,

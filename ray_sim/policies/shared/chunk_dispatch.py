@@ -8,14 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from ray_sim.engine.contract import Policy
-from ray_sim.engine.decision import NO_JOBS, Decision, Dispatch
-from ray_sim.engine.policy_context import PolicyContext
-from ray_sim.engine.view import View
-from ray_sim.engine.wake import Wake
-from ray_sim.model.streams import Streams
 from ray_sim.model.units import IntArray
 from ray_sim.policies.shared.parameter_servers import Pick, PsServers, lowest, parameter_servers
+from ray_sim.policy_api import NO_JOBS, Decision, Dispatch, Policy, PolicyContext, Streams, View, Wake
 
 Chunk = tuple[int, int, int, int]
 """Job, unit, worker, key."""

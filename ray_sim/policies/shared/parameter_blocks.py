@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ray_sim.model.parameter_blocks import AS_WORLD, EVEN, BlockRule
-from ray_sim.model.parameters import Parameter
+from ray_sim.policy_api import Parameter
 
 PARAMETER_BLOCKS = Parameter(
     "parameter_blocks",

@@ -7,10 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ray_sim.engine.policy_context import PolicyContext
-from ray_sim.engine.view import View
-from ray_sim.kernels.core.arrays import PARAMETER_SERVER
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
+from ray_sim.policy_api import PARAMETER_SERVER, PolicyContext, View
 
 Pick = Callable[[IntArray], FloatArray]
 """For each of some jobs a number in [0, 1): how far down the list of idle slots the one is that it takes."""

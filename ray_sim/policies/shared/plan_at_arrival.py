@@ -11,23 +11,25 @@ from typing import ClassVar
 
 import numpy as np
 
-from ray_sim.engine.allocation_diff import towards
-from ray_sim.engine.contract import Policy
-from ray_sim.engine.decision import Decision
-from ray_sim.engine.placements import State
-from ray_sim.engine.policy_context import PolicyContext
-from ray_sim.engine.view import View
-from ray_sim.engine.visible_columns import JobColumns
-from ray_sim.engine.wake import Wake
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import Exchange, TrainingProfile, UtilityProfile
-from ray_sim.model.parameters import Parameter
-from ray_sim.model.streams import Streams
 from ray_sim.model.units import NEVER_US, QUANTA_PER_UNIT, US_PER_S, BoolArray, FloatArray, IntArray
 from ray_sim.model.utility import arrival_slot
 from ray_sim.policies.shared.booked_plans import JOB, SERVER, SLOT, Plans
 from ray_sim.policies.shared.bundles import bundles
 from ray_sim.policies.shared.idle_capacity import enlarged, left_free
+from ray_sim.policy_api import (
+    Decision,
+    JobColumns,
+    Parameter,
+    Policy,
+    PolicyContext,
+    State,
+    Streams,
+    View,
+    Wake,
+    allocation_changes,
+)
 from ray_sim.solvers.planning.market import Market, SlotPlan
 from ray_sim.solvers.planning.prices import Cluster, Constants
 from ray_sim.solvers.planning.schedule import Infeasible, NotWorthIt, Obstacle, Schedule
@@ -220,7 +222,7 @@ class Planned(Policy):
         if self._gives:
             now = self._enlarged(view, active, now, slot)
         return Decision(
-            changes=towards(view.placements, active, now.placements(active)),
+            changes=allocation_changes(view.placements, active, now.placements(active)),
             reject=np.array(list(refused), dtype=np.int64),
             reject_reason=tuple(refused.values()),
             review_us=self._next_us(slot),

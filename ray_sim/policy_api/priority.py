@@ -1,9 +1,11 @@
-"""What policies share that serve a queue in some order."""
+"""Policies that serve a queue in the order of one number per job."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from typing import ClassVar
+
+import numpy as np
 
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
@@ -12,6 +14,7 @@ from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
 from ray_sim.kernels.core.placement import RULE_NAMES
 from ray_sim.kernels.core.replay_state import Order
+from ray_sim.model.errors import RunFailedError
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import IntArray
@@ -37,8 +40,11 @@ def backfill(default: bool) -> Parameter:
     )
 
 
-class KeyOrder(Policy):
-    """Waiting jobs start in the order of a fixed key, without preemption."""
+class PriorityPolicy(Policy):
+    """Waiting jobs start in the order of a fixed key, without preemption.
+
+    A subclass says the key, and needs nothing else: rigid jobs then take the compiled loop.
+    """
 
     parameters: ClassVar[tuple[Parameter, ...]] = (PLACEMENT, backfill(False))
 
@@ -48,11 +54,11 @@ class KeyOrder(Policy):
 
     @abstractmethod
     def keys(self, world: PolicyContext) -> IntArray:
-        """(J,) integer keys, smaller first."""
+        """(J,) whole numbers, smaller first; of equal ones the job submitted first."""
 
     def start(self, world: PolicyContext, streams: Streams) -> None:
         """An empty queue."""
-        self._keys = self.keys(world)
+        self._keys = self._whole_keys(world)
         self._service: JobQueue = world.service(self._placement, backfill=self._backfill)
 
     def decide(self, view: View) -> Decision:
@@ -67,5 +73,15 @@ class KeyOrder(Policy):
             placement=self._placement,
             backfill=self._backfill,
             preemptive=False,
-            static_key=self.keys(world),
+            static_key=self._whole_keys(world),
         )
+
+    def _whole_keys(self, world: PolicyContext) -> IntArray:
+        keys, jobs = np.asarray(self.keys(world)), len(world.jobs.submit_us)
+        if keys.shape != (jobs,) or keys.dtype.kind not in "iu":
+            raise RunFailedError(
+                f"policy {self.name or type(self).__name__}: keys() must return one whole number for each of "
+                f"the {jobs} jobs, found {keys.dtype} of shape {keys.shape}; round with "
+                "np.rint(...).astype(np.int64)"
+            )
+        return keys.astype(np.int64)

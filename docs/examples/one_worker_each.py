@@ -1,0 +1,39 @@
+"""Level 3, a full decision: elastic jobs get one worker and one parameter server, wherever there is room."""
+
+import numpy as np
+
+from ray_sim.policy_api import PARAMETER_SERVER, WORKER, Decision, Policy
+
+
+class OneWorkerEach(Policy):
+    """Place waiting jobs in the order of their submission, the least that each can train with."""
+
+    elastic = True
+
+    def start(self, world, streams):
+        self.world = world
+
+    def decide(self, view):
+        free = view.free.copy()  # quanta by server and resource
+        placed = {}
+        for job in view.waiting.tolist():
+            rows = self.least(view.jobs, job, free)
+            if rows:
+                placed[job] = rows
+                for server, role, count in rows:
+                    free[server] -= count * view.jobs.role_demand[job, role]
+        return Decision.of(placed)
+
+    def least(self, jobs, job, free):
+        """Rows server, role, tasks of the smallest allocation; none if there is no room for it."""
+        here, left, rows = self.world.server_partition == jobs.partition[job], free.copy(), []
+        for role in (WORKER, PARAMETER_SERVER):
+            if jobs.gang[job, role] == 0:  # all-reduce needs no parameter server
+                continue
+            need = jobs.role_demand[job, role]
+            fits = np.flatnonzero(here & (left >= need).all(axis=1))
+            if not len(fits):
+                return []
+            left[fits[0]] -= need
+            rows.append((int(fits[0]), role, 1))
+        return rows

@@ -1,0 +1,74 @@
+"""Everything that a policy imports: what it subclasses, sees, asks and answers.
+
+A policy is a subclass of `Policy`, or of `PriorityPolicy` where one number per job says it all. It gets a
+`PolicyContext` before the run and a `View` at each decision, and answers with a `Decision`. Arrays in both
+are read-only. docs/own_policies.md leads from three lines to a full decision.
+
+====================  ===========================================================================
+for                   names
+====================  ===========================================================================
+every policy          Policy, PolicyContext, View, Decision, Wake, Parameter, Streams, WHOLE_TRACE
+queues                PriorityPolicy, JobQueue, Order, PLACEMENT, RULE_NAMES, backfill
+placements of one's   VisiblePlacements, PlacementTable, Rows, allocation_changes, keeping_places,
+own                   WORKER, PARAMETER_SERVER, ALL_REDUCE
+elastic jobs          Estimates
+chunked jobs          Dispatch, NewKeys, NewChunks, Rule
+state and loops       State, kernel
+====================  ===========================================================================
+"""
+
+from __future__ import annotations
+
+from ray_sim.engine.allocation_diff import towards as allocation_changes
+from ray_sim.engine.contract import Policy
+from ray_sim.engine.decision import NO_JOBS, Decision, Dispatch, Estimates, NewKeys
+from ray_sim.engine.equivalent_servers import keeping_places
+from ray_sim.engine.job_queue import JobQueue
+from ray_sim.engine.placements import PlacementTable, State, VisiblePlacements
+from ray_sim.engine.policy_context import PolicyContext
+from ray_sim.engine.sites.new_chunks import NewChunks, Rule
+from ray_sim.engine.view import View
+from ray_sim.engine.visible_columns import WHOLE_TRACE, JobColumns
+from ray_sim.engine.wake import Wake
+from ray_sim.kernels.compile import kernel
+from ray_sim.kernels.core.arrays import ALL_REDUCE, PARAMETER_SERVER, WORKER
+from ray_sim.kernels.core.placement import RULE_NAMES
+from ray_sim.kernels.core.replay_state import Order
+from ray_sim.kernels.elastic.step_time import Rows
+from ray_sim.model.parameters import Parameter
+from ray_sim.model.streams import Streams
+from ray_sim.policy_api.priority import PLACEMENT, PriorityPolicy, backfill
+
+__all__ = [
+    "ALL_REDUCE",
+    "NO_JOBS",
+    "PARAMETER_SERVER",
+    "PLACEMENT",
+    "RULE_NAMES",
+    "WHOLE_TRACE",
+    "WORKER",
+    "Decision",
+    "Dispatch",
+    "Estimates",
+    "JobColumns",
+    "JobQueue",
+    "NewChunks",
+    "NewKeys",
+    "Order",
+    "Parameter",
+    "PlacementTable",
+    "Policy",
+    "PolicyContext",
+    "PriorityPolicy",
+    "Rows",
+    "Rule",
+    "State",
+    "Streams",
+    "View",
+    "VisiblePlacements",
+    "Wake",
+    "allocation_changes",
+    "backfill",
+    "keeping_places",
+    "kernel",
+]

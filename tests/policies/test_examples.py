@@ -1,0 +1,78 @@
+"""The examples of the guide for authors keep the contract, and run as the guide says."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ray_sim import PolicyContext, PriorityPolicy
+from ray_sim.contract.suite import check_policy
+from ray_sim.engine.run import run_world
+from ray_sim.model.errors import RunFailedError
+from ray_sim.model.units import FloatArray
+from ray_sim.policies.registry import create_policy
+from tests.worlds import HOUR, Job, replay, times_of, world_of
+
+DOCS = Path(__file__).parents[2] / "docs"
+EXAMPLES = {
+    "least_work_first": "LeastWorkFirst",
+    "small_teams_first": "SmallTeamsFirst",
+    "one_worker_each": "OneWorkerEach",
+    "chunks_in_turn": "ChunksInTurn",
+}
+
+
+@pytest.fixture(autouse=True)
+def _beside_the_examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [str(DOCS / "examples"), *sys.path])
+
+
+def test_every_example_is_on_the_page_as_it_is() -> None:
+    shown = re.findall(r"^```python\n(.*?)^```$", (DOCS / "own_policies.md").read_text(), re.M | re.S)
+    files = {file.stem: file.read_text() for file in (DOCS / "examples").glob("*.py")}
+    assert files.keys() == EXAMPLES.keys()
+    assert set(files.values()) <= set(shown)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module", EXAMPLES)
+def test_every_example_keeps_the_contract(module: str) -> None:
+    outcomes = check_policy(f"{module}:{EXAMPLES[module]}")
+    assert [(each.name, each.detail) for each in outcomes if each.failed] == []
+
+
+def test_a_priority_takes_the_compiled_loop() -> None:
+    # One server of 2 GPUs. Work in GPU-hours: J1 2, J2 4, J3 1. All wait at 0, so J3 (1 GPU) starts, then
+    # nothing fits beside it without backfilling: J1 (2 GPUs) at 1, J2 at 2.
+    jobs = [Job(0, 2, HOUR), Job(0, 2, 2 * HOUR), Job(0, 1, HOUR)]
+    result = run_world(world_of(jobs, gpus=[2]), create_policy("least_work_first:LeastWorkFirst"))
+    assert result.loop == "compiled"
+    assert times_of(result) == {"J3": (0, HOUR), "J1": (HOUR, 2 * HOUR), "J2": (2 * HOUR, 4 * HOUR)}
+
+
+def test_the_team_that_uses_least_is_served_first() -> None:
+    # Two servers of 1 GPU. J1 and J2 of team a take them. When J2 ends at hour 1, a still uses a GPU and b
+    # none: J4 of b starts before J3 of a, which came earlier.
+    jobs = [Job(0, 1, 4 * HOUR, "a"), Job(0, 1, HOUR, "a"), Job(1, 1, HOUR, "a"), Job(2, 1, HOUR, "b")]
+    result = replay(world_of(jobs, gpus=[1, 1]), create_policy("small_teams_first:SmallTeamsFirst"))
+    assert times_of(result)["J4"] == (HOUR, 2 * HOUR)
+    assert times_of(result)["J3"] == (2 * HOUR, 3 * HOUR)
+
+
+class Halves(PriorityPolicy):
+    """Serves by a key that is not whole."""
+
+    def keys(self, world: PolicyContext) -> FloatArray:  # type: ignore[override]  # what the test is about
+        return np.asarray(world.jobs.submit_us / 2)
+
+
+@pytest.mark.parametrize("loop", ["auto", "general"])
+def test_keys_that_are_not_whole_are_refused_by_name(loop: str) -> None:
+    with pytest.raises(
+        RunFailedError, match=r"policy Halves: keys\(\) must return one whole number .*float64"
+    ):
+        run_world(world_of([Job(0, 1, HOUR)], gpus=[1]), Halves(), loop=loop)  # type: ignore[arg-type]
