@@ -28,14 +28,19 @@ def policies(
         print_json([each.to_dict() for each in infos.values()] if name is None else infos[name].to_dict())
     elif name is None:
         print_table(
-            ["policy", "decides", "defined in"],
-            [(each.name, each.summary, each.section) for each in infos.values()],
+            ["policy", "jobs", "decides", "needs", "defined in"],
+            [
+                (each.name, ", ".join(each.jobs), each.summary, each.needs, each.section)
+                for each in infos.values()
+            ],
         )
     else:
         chosen = infos[name]
         print_rows(
             [
                 ("defined in", chosen.section or "not stated"),
+                ("jobs", ", ".join(chosen.jobs)),
+                ("needs", chosen.needs or "nothing: any world of rigid jobs"),
                 ("sees", ", ".join(chosen.sees) or "arrivals and demands only"),
             ]
         )

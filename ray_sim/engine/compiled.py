@@ -43,11 +43,11 @@ def why_general(world: World, policy: Policy, *, sites: int) -> str | None:
     if sites > 1:
         return "several sites"
     if not _order_is_all(policy):
-        return "the policy is not an order rule"
+        return "the policy decides in Python"
     with named_failures(policy):
         order = policy.order(PolicyContext(world, policy.sees, policy.name))
     if order is None:
-        return "the policy is not an order rule"
+        return "the policy decides in Python"
     if not isinstance(order, Order):
         raise RunFailedError(
             f"policy {name_of(policy)}: order() must return what world.order() gives, "

@@ -53,6 +53,9 @@ class Policy(ABC):
     (truth=placement or pd_ors) and no others. Others give every elastic job what it asks for."""
     bounded: ClassVar[bool] = False
     """Whether it plans up to a horizon, which its worlds then must have."""
+    needs: ClassVar[frozenset[str]] = frozenset()
+    """World parameters, such as ``slot_s``, without which its default parameters are refused; for listings,
+    beside what `slotted`, `bounded`, `elastic` and `chunked` say."""
     uses_seed: ClassVar[bool] = False
     """Whether it draws from its streams."""
     parameter_blocks: str = AS_WORLD

@@ -43,7 +43,7 @@ class AOnline(ChunkPolicy):
     name: ClassVar[str] = "a_online"
     section: ClassVar[str] = "docs/models/a_online.md#algorithm (Wang et al., JSAC 2022)"
     summary: ClassVar[str] = (
-        "chunked jobs: each chunk where it adds least to flow times, edge or cloud; fastest first, preemptive"
+        "each chunk where it adds least to flow times, edge or cloud; fastest first, preemptive"
     )
     sees: ClassVar[frozenset[str]] = ChunkPolicy.sees | {"deadline"}
     uses_seed: ClassVar[bool] = True

@@ -12,9 +12,7 @@ class ChunkFifo(LeastLoaded):
 
     name: ClassVar[str] = "chunk_fifo"
     section: ClassVar[str] = "docs/models/baselines.md#chunk-fifo-and-chunk-spt"
-    summary: ClassVar[str] = (
-        "chunked jobs: each chunk to the least loaded worker, served in order of dispatch"
-    )
+    summary: ClassVar[str] = "each chunk to the least loaded worker, served in order of dispatch"
 
     overtake = False
 

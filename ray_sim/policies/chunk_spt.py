@@ -13,7 +13,7 @@ class ChunkSpt(LeastLoaded):
 
     name: ClassVar[str] = "chunk_spt"
     section: ClassVar[str] = "docs/models/baselines.md#chunk-fifo-and-chunk-spt"
-    summary: ClassVar[str] = "chunked jobs: each chunk to the least loaded worker, shortest first, preemptive"
+    summary: ClassVar[str] = "each chunk to the least loaded worker, shortest first, preemptive"
     parameters: ClassVar[tuple[Parameter, ...]] = (
         Parameter(
             "preempt",

@@ -44,7 +44,7 @@ class Dorm(Policy):
 
     name: ClassVar[str] = "dorm"
     section: ClassVar[str] = "docs/models/baselines.md#dorm (Sun et al., 2017)"
-    summary: ClassVar[str] = "elastic jobs: most use within bounds on unfairness and changes, by MILP (Dorm)"
+    summary: ClassVar[str] = "most use within bounds on unfairness and changes, by MILP (Dorm)"
     parameters: ClassVar[tuple[Parameter, ...]] = (
         Parameter(
             "theta1",

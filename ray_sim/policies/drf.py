@@ -25,7 +25,7 @@ class Drf(Policy):
 
     name: ClassVar[str] = "drf"
     section: ClassVar[str] = "docs/models/baselines.md#drf (Ghodsi et al., NSDI 2011)"
-    summary: ClassVar[str] = "elastic jobs: equal dominant shares by progressive filling (DRF)"
+    summary: ClassVar[str] = "equal dominant shares by progressive filling (DRF)"
     parameters: ClassVar[tuple[Parameter, ...]] = (
         Parameter(
             "when",
@@ -57,6 +57,7 @@ class Drf(Policy):
     )
     wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.SERVER_CHANGE | Wake.REVIEW
     elastic: ClassVar[bool] = True
+    needs: ClassVar[frozenset[str]] = frozenset({"slot_s"})
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ class Oasis(Planned):
 
     name: ClassVar[str] = "oasis"
     section: ClassVar[str] = "docs/models/oasis.md#schedule (Bao et al., INFOCOM 2018)"
-    summary: ClassVar[str] = "elastic jobs: admission and schedule by prices, roles on servers apart (OASiS)"
+    summary: ClassVar[str] = "admission and schedule by prices, roles on servers apart (OASiS)"
     parameters: ClassVar[tuple[Parameter, ...]] = (
         Parameter(
             "worker_share",

@@ -57,6 +57,10 @@ class PolicyInfo:
     section: str
     summary: str
     parameters: tuple[Parameter, ...]
+    jobs: tuple[str, ...]
+    """Kinds of jobs that it schedules: rigid, elastic, chunked."""
+    needs: str
+    """Options that its world must have; empty where it runs in any world of rigid jobs."""
     sees: tuple[str, ...] = ()
     """What it reads beside arrivals and demands, with default parameters."""
 
@@ -66,6 +70,8 @@ class PolicyInfo:
             "name": self.name,
             "section": self.section,
             "summary": self.summary,
+            "jobs": list(self.jobs),
+            "needs": self.needs,
             "sees": list(self.sees),
             "parameters": [parameter.to_dict() for parameter in self.parameters],
         }
@@ -93,8 +99,28 @@ def describe_policy(ref: str) -> PolicyInfo:
         section=policy.section,
         summary=policy.summary or first_line,
         parameters=policy.parameters,
+        jobs=_kinds_of_jobs(policy),
+        needs=_needs(policy),
         sees=tuple(sorted(policy.sees)),
     )
+
+
+def _kinds_of_jobs(policy: type[Policy]) -> tuple[str, ...]:
+    if policy.chunked:
+        return ("chunked",)
+    return ("elastic",) if policy.elastic else ("rigid", "elastic")
+
+
+def _needs(policy: type[Policy]) -> str:
+    """As on the command line, with common values; policies with a horizon plan by the form of PD-ORS."""
+    truth = "pd_ors" if policy.bounded else "placement"
+    options = {
+        "-w truth=a_online": policy.chunked,
+        f"-w truth={truth}": policy.elastic,
+        "-w slot_s=3600": policy.slotted or Wake.SLOT in policy.wake_on or "slot_s" in policy.needs,
+        "-w horizon_s=360000": policy.bounded or "horizon_s" in policy.needs,
+    }
+    return " ".join(option for option, needed in options.items() if needed)
 
 
 def policy_class(ref: str) -> type[Policy]:

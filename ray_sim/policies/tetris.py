@@ -26,7 +26,7 @@ class Tetris(Policy):
 
     name: ClassVar[str] = "tetris"
     section: ClassVar[str] = "docs/models/baselines.md#tetris (Grandl et al., SIGCOMM 2014)"
-    summary: ClassVar[str] = "elastic jobs: bundles where they fit best, short jobs first (Tetris)"
+    summary: ClassVar[str] = "bundles where they fit best, short jobs first (Tetris)"
     parameters: ClassVar[tuple[Parameter, ...]] = (
         Parameter(
             "work_weight",

@@ -82,7 +82,7 @@ class OnSlots(Fifo):
 def test_a_subclass_that_decides_for_itself_is_not_run_as_its_parent() -> None:
     # J1 waits until 10 s; the compiled loop would start it at 0 s.
     result = replay(world_of([Job(0, 1, 5)], [1]), Hesitant())
-    assert result.loop_reason == "the policy is not an order rule"
+    assert result.loop_reason == "the policy decides in Python"
     assert times_of(result) == {"J1": (10, 15)}
     # Slots of 4 s: J1 comes at 1 s and starts at 4 s.
     slots = replay(world_of([Job(0, 1, 1), Job(1, 1, 5)], [1], params={"slot_s": 4}), OnSlots())

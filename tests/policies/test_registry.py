@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from ray_sim import Simulation, build_world
+from ray_sim.contract.subject import Subject
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, UnknownNameError
 from ray_sim.policies.fifo import Fifo
-from ray_sim.policies.registry import create_policy, describe_policy, policy_class, policy_infos
+from ray_sim.policies.registry import PolicyInfo, create_policy, describe_policy, policy_class, policy_infos
 from tests.worlds import Job, replay, times_of, world_of
 
 Module = Callable[[str, str], None]
@@ -135,3 +138,24 @@ def test_a_module_that_fails_is_refused_with_what_it_raised(
 def test_a_reference_that_names_nothing_is_refused(ref: str) -> None:
     with pytest.raises(InvalidInputError):
         policy_class(ref)
+
+
+@pytest.mark.parametrize("info", policy_infos(), ids=lambda info: info.name)
+def test_a_world_with_what_a_policy_needs_is_one_that_it_schedules(info: PolicyInfo) -> None:
+    busy = Subject(partial(create_policy, info.name)).busy(2)  # whose jobs have a form in every truth
+    options = dict(text.split("=") for text in info.needs.replace("-w ", "").split())
+    policy = create_policy(info.name)
+    simulation = Simulation(build_world(busy.table, busy.cluster, params=options), policy)
+    policy.start(simulation.world, simulation.streams)
+    view = simulation.advance()
+    assert view is not None
+    simulation.apply(policy.decide(view))
+
+
+def test_kinds_of_jobs_are_told() -> None:
+    jobs = {info.name: info.jobs for info in policy_infos()}
+    assert (jobs["las"], jobs["optimus"], jobs["a_online"]) == (
+        ("rigid", "elastic"),
+        ("elastic",),
+        ("chunked",),
+    )

@@ -65,7 +65,7 @@ class Optimus(Policy):
 
     name: ClassVar[str] = "optimus"
     section: ClassVar[str] = "docs/models/optimus.md#algorithm (Peng et al., EuroSys 2018)"
-    summary: ClassVar[str] = "elastic jobs: marginal gains by fitted loss and speed, even placement (Optimus)"
+    summary: ClassVar[str] = "marginal gains by fitted loss and speed, even placement (Optimus)"
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
     wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.SERVER_CHANGE | Wake.REVIEW
     sees: ClassVar[frozenset[str]] = frozenset({"training_speed", "slow_workers", "losses"})

@@ -31,7 +31,7 @@ class PdOrs(Planned):
 
     name: ClassVar[str] = "pd_ors"
     section: ClassVar[str] = "docs/models/pd_ors.md#algorithm (Yu et al., 2021)"
-    summary: ClassVar[str] = "elastic jobs: admission and full schedule at arrival, by prices (PD-ORS)"
+    summary: ClassVar[str] = "admission and full schedule at arrival, by prices (PD-ORS)"
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
     uses_seed: ClassVar[bool] = True
     sees: ClassVar[frozenset[str]] = Planned.sees | {WHOLE_TRACE}
