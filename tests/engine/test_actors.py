@@ -154,7 +154,9 @@ def test_costs_of_preemption_new_keys_and_memory_are_the_same_on_actors(seed: in
 
 
 @pytest.mark.parametrize("kind", ["SiteActor", "SchedulerActor"])
-@pytest.mark.parametrize(("make", "new"), [(failing_world, FIFO), (failing_chunks, CHUNK_SPT)])
+@pytest.mark.parametrize(
+    ("make", "new"), [pytest.param(failing_world, FIFO, marks=pytest.mark.long), (failing_chunks, CHUNK_SPT)]
+)
 def test_nothing_changes_when_an_actor_is_killed(
     make: Callable[[], World], new: Callable[[], Policy], kind: str
 ) -> None:
@@ -167,6 +169,8 @@ def test_nothing_changes_when_an_actor_is_killed(
     assert result.recoveries == 2
 
 
+@pytest.mark.long
+@pytest.mark.slow
 def test_a_site_that_died_before_its_scheduler_counts_as_a_recovery_of_its_own() -> None:
     moments = {10: "SiteActor", 60: "SchedulerActor"}
     result = run_on_actors(

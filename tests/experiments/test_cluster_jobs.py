@@ -158,6 +158,7 @@ def test_a_job_brings_policies_of_its_own_within_limits_and_loses_nothing_with_i
     assert log_store(store.root).created == 2 * SEEDS
 
 
+@pytest.mark.long
 def test_a_client_brings_its_code_to_a_cluster(cluster: Cluster, desk: Path) -> None:
     ended = _ray_sim(desk, "sweep", "sweep.yaml", "-o", "by-client", "--address", cluster.client)
     assert ended.returncode == 0, ended.stderr
