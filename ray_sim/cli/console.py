@@ -1,4 +1,4 @@
-"""What the command line prints for people: tables, listings and progress."""
+"""Tables, listings and progress of the command line."""
 
 from __future__ import annotations
 

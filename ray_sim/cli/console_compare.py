@@ -1,4 +1,4 @@
-"""What `ray-sim compare` prints for people."""
+"""Tables of `ray-sim compare`."""
 
 from __future__ import annotations
 

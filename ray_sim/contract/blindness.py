@@ -1,4 +1,4 @@
-"""Whether a policy decides by what it must not know: columns, run times, jobs that are still to come."""
+"""Clauses: decisions do not depend on undeclared columns, run times or future jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what all jobs are to hold to the changes that bring it about."""
+"""Changes between current placements and wanted ones."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ Progress = Callable[[int, int], None]
 _INSTANTS_PER_CALL = 200_000
 
 _DECIDING = frozenset({"start", "decide", "wake_on", "slotted"})
-"""What a subclass of an order rule may override so that the inherited order no longer tells all."""
+"""A subclass that overrides one of these decides by more than the inherited order."""
 
 
 def why_general(world: World, policy: Policy, *, sites: int) -> str | None:

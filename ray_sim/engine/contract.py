@@ -1,4 +1,4 @@
-"""What a policy is: when it is asked, what it may see, and what it answers."""
+"""Base class of policies: when they are asked, what they may see, what they answer."""
 
 from __future__ import annotations
 

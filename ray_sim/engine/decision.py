@@ -1,4 +1,4 @@
-"""What a policy answers."""
+"""Decisions of policies, and the checks of their form."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from ray_sim.model.cluster import Cluster
 from ray_sim.model.units import BoolArray, IntArray
 
 _WHOLE_JOB = 2**20
-"""What it is worth to keep all that a job holds."""
+"""Weight of leaving all tasks of a job in place."""
 
 
 def kinds_of_servers(cluster: Cluster, partition: IntArray) -> IntArray:

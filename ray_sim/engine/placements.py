@@ -1,4 +1,4 @@
-"""Who holds what on which server, and what that leaves free."""
+"""Placements of all jobs, and the free capacity they leave."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ray_sim.model.training_truth import rows_of
 from ray_sim.model.units import IntArray
 
 State = dict[str, np.ndarray]
-"""What a snapshot is made of: arrays only."""
+"""Content of a snapshot: arrays only."""
 
 
 @runtime_checkable

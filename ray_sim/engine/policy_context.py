@@ -1,4 +1,4 @@
-"""What a policy knows before anything happens."""
+"""Facts of the world that a policy gets before the run."""
 
 from __future__ import annotations
 

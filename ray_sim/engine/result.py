@@ -1,4 +1,4 @@
-"""From the arrays of a finished run to its result."""
+"""Build tables and summary from the arrays of a finished run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has happened since the policy was last told."""
+"""Events since the last decision."""
 
 from __future__ import annotations
 

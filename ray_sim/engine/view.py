@@ -1,4 +1,4 @@
-"""What a policy sees when it is asked."""
+"""Observations of a policy at one decision."""
 
 from __future__ import annotations
 

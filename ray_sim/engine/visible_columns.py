@@ -1,4 +1,4 @@
-"""What of the jobs a policy may see: columns and observations, granted by name."""
+"""Job columns and observations that a policy may read, granted by name."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _names_of(record: type) -> tuple[str, ...]:
 
 
 _OF_TRAINING = ("batch", "exchange", "workers_per_ps")
-"""What a job's owner says of its training, beside its gang and demands."""
+"""Training columns that the owner of a job states; every policy sees them."""
 _TRAINING = tuple(name for name in _names_of(TrainingProfile) if name != "model_names")
 
 

@@ -27,7 +27,7 @@ from workloads.sources import Source
 COLUMNS = ("time_s", "server", "event")
 
 EVENTS = {"add": True, "repair": True, "remove": False, "fail": False}
-"""Whether the server is there after each event."""
+"""Events of availability files: whether the server is there afterwards."""
 
 MAX_FAILURES = 1_000_000
 """The most failures drawn for a cluster, about; more make a file that nothing reads."""

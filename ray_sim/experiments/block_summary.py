@@ -1,4 +1,4 @@
-"""How each rule would deal out the blocks of a workload's models, for `ray-sim info --blocks`."""
+"""Parameter blocks of a workload's models under each rule, for `ray-sim info --blocks`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is in a cluster, in a few numbers."""
+"""Summary of a cluster: servers, resources, speeds."""
 
 from __future__ import annotations
 

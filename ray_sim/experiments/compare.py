@@ -28,7 +28,7 @@ from ray_sim.reports.cover import Cover, shortfall
 from workloads.progress import Progress, silent
 
 METRIC = "jct_s.mean"
-"""What is compared unless said otherwise."""
+"""Default metric."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What determines a result: inputs by content, resolved parameters, versions; and its hash."""
+"""Identity of a run: inputs by content, resolved parameters, source and versions; and its hash."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mlflow.entities import Metric, Param
 
 MAX_TIMELINE_POINTS = 100
-"""Of a run, all its series together; the whole timeline is an artifact."""
+"""Most points of a run, all series together; the whole timeline is an artifact."""
 
 
 def run_params(manifest: Mapping[str, object], entry: Entry | None) -> list[Param]:

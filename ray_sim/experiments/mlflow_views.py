@@ -18,10 +18,10 @@ from ray_sim.reports.statistics import mean_interval
 from ray_sim.reports.tables import KEYS, SWEEP_HEADINGS, RunRow, run_table, sweep_table
 
 CONFIGURATION_TAG = "ray_sim.configuration"
-"""Of the runs at the top of an experiment that have numbers: the prepared page shows these."""
+"""Tag of the runs that the prepared page shows: those at the top of an experiment that have numbers."""
 
 VIEW_TAG = "mlflow.sharedViewState.ray_sim"
-"""Of the experiment: the state of its prepared page, in the form that MLflow's Share button writes."""
+"""Tag of the experiment: the state of its prepared page, as MLflow's Share button writes it."""
 
 CHARTS = (
     "utility",

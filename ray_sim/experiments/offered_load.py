@@ -20,7 +20,7 @@ _NOTHING = 1e-12
 """Share of all servers that rounding may leave of none."""
 
 MAX_PERIODS = 1_000
-"""Of more days than this, so many are put together that no more periods are left."""
+"""Most periods; days of a longer workload are joined."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What to simulate: a workload, a cluster, a policy and the facts of the world, and nothing read yet."""
+"""Scenario of a run: workload, cluster, policy and world parameters, before any file is read."""
 
 from __future__ import annotations
 

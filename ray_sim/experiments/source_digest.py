@@ -151,7 +151,7 @@ def _own_sources(name: str, path: Path) -> Mapping[str, bytes]:
 
 
 _INSTALLED = {Path(sysconfig.get_path(key)) for key in ("stdlib", "purelib", "platlib")}
-"""Where a package's neighbours are of others."""
+"""Folders in which the neighbours of a package belong to others."""
 
 
 def _parent(module: str) -> str:

@@ -35,7 +35,7 @@ from ray_sim.reports.plots import completed_jct_s
 from ray_sim.reports.tables import Place, RunRow
 
 PLAN = "sweep.json"
-"""What the sweep consists of; a directory without it is none of ours."""
+"""Plan of the sweep; a directory without it is no store."""
 
 STORE_FORMAT = 2
 """Version of the layout, in sweep.json; a store of another one is neither read nor written."""

@@ -23,7 +23,7 @@ from ray_sim.model.result import Summary
 from workloads.progress import Progress, silent
 
 _DIGITS = 8
-"""Of a SHA-256, to tell apart what bears one name."""
+"""Digits of a SHA-256 that tell apart inputs of one name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ MAX_CONFIGURATIONS = 100_000
 """More than this is taken for a slip in an axis."""
 
 Detail = Literal["full", "numbers"]
-"""What MLflow is given of each run: ``numbers`` are parameters and metrics alone."""
+"""Detail of each run in MLflow: ``numbers`` are parameters and metrics alone."""
 
 _Parsed = TypeVar("_Parsed")
 

@@ -1,4 +1,4 @@
-"""What `ray-sim info --optimum` says: the most that can be earned, and what the certificate says of it."""
+"""Figures of `ray-sim info --optimum`: the exact optimum of utility and the certificate of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `ray-sim info` says of a workload, alone or on a cluster."""
+"""Figures of `ray-sim info` about a workload, alone or on a cluster."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""How long a chunk takes: the truth of Wang et al., Preemptive Scheduling for Distributed ML Jobs in
-Edge-Cloud Networks, JSAC 40(8), 2022 (A_online).
+"""Training and upload times of chunks: the model of A_online.
+
+Source: Wang et al., Preemptive Scheduling for Distributed ML Jobs in Edge-Cloud Networks, JSAC 40(8), 2022.
 
 A chunk is M mini-batches, trained E times by one worker. After each mini-batch the gradients go to the
 parameter server and the parameters come back, unless all workers of the job and its parameter server

@@ -1,4 +1,4 @@
-"""How the parameter blocks of a model are dealt out to parameter servers: PAA and what frameworks do.
+"""Assignment of a model's parameter blocks to parameter servers: PAA and the rules of frameworks.
 
 Source: Peng et al., Optimus, EuroSys 2018, section 5.3.
 """
@@ -24,15 +24,15 @@ _SMALL = 100
 MXNET_WHOLE = 10**6
 """MXNet cuts blocks of at least so many parameters."""
 MOST_BLOCKS = 2**14
-"""Of a model; more is a slip."""
+"""Most blocks of a model; more is taken for a mistake."""
 MOST_PARAMETERS = 2**42
-"""Of a model; times 2^20 parameter servers they are counted in 64 bits."""
+"""Most parameters of a model; times 2^20 parameter servers they fit in 64 bits."""
 
 
 EVEN = "even"
 """No rule for blocks: equal slices."""
 AS_WORLD = "world"
-"""Of a policy: the rule of the world."""
+"""A policy with this value uses the rule of the world."""
 
 
 class BlockRule(StrEnum):
@@ -271,4 +271,4 @@ def _parsed(text: str) -> tuple[int, ...]:
 
 
 BLOCKS_FORM = "whole numbers such as 9408 2*64 3*(4096 64), with spaces between"
-"""What `parse_blocks` reads."""
+"""The form that `parse_blocks` reads."""

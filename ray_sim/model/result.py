@@ -1,4 +1,4 @@
-"""What a run leaves behind: per-job outcomes, events, timeline and their summary."""
+"""Result of a run: jobs, events, timeline and summary."""
 
 from __future__ import annotations
 

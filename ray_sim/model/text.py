@@ -6,10 +6,10 @@ import re
 import unicodedata
 
 HIDDEN = "..."
-"""What stands for a credential."""
+"""Shown in place of a credential."""
 
 _USER = re.compile(r"(?<=:/)(?P<slash>/?)[^/\s@:]*:[^/\s@]*(?=@)")
-"""Of a URL, also where it was read as a path, which has one slash."""
+"""The credentials in a URL, or in a URL read as a path, which has one slash."""
 
 _SECRET = re.compile(
     r"(?P<name>[?&#](?:key|sig|[\w.-]*(?:secret|passw|token|credential|signature|(?:api|access|account)[_-]?key)"

@@ -1,4 +1,4 @@
-"""How fast a job trains with the workers and parameter servers it holds: two truths.
+"""Training speed of a job on its workers and parameter servers: two progress rules.
 
 `PlacementTruth` is the general form, for comparisons: training, and the bottleneck transfer of the actual
 placement. `PdOrsTruth` is the form of one paper, for its figures. Both give samples, of which a job has

@@ -1,4 +1,4 @@
-"""How fast a job progresses with what it holds: the truth no policy can change."""
+"""Progress rules: the rate of a job as a function of placements. Policies cannot change it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a completion is worth: the one definition that runs, bounds and plans share.
+"""Utility of a completion: the one definition for runs, bounds and plans.
 
 See docs/engine.md, "Utility".
 """

@@ -1,4 +1,4 @@
-"""From a policy's name, or its `module:Class`, to an instance."""
+"""Find and construct policies by name or `module:Class`."""
 
 from __future__ import annotations
 

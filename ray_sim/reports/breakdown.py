@@ -1,4 +1,4 @@
-"""Where a difference comes from: the same jobs under two policies, by class of job and one by one."""
+"""Breakdown of a difference: the same jobs under two policies, by class of job and one by one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ray_sim.reports.compare import paired_rows
 from ray_sim.reports.statistics import Interval, ratio_interval, ratio_of_means
 
 JOB_COLUMNS = ("job_id", "vc", "num_gpus", "duration_s", "submit_s", "jct_s", "status")
-"""What is read of jobs.parquet."""
+"""Columns read from jobs.parquet."""
 
 _MOST_CHANGED = 5
 """Jobs shown at either end."""

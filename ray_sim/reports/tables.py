@@ -10,7 +10,7 @@ import polars as pl
 from ray_sim.model.result import JctCertificate, Summary
 
 KEYS = ("workload", "cluster", "setting", "policy")
-"""What names a row of the sweep table. `setting` holds partition and world parameters."""
+"""Columns that name a row of the sweep table. `setting` holds partition and world parameters."""
 
 Place = tuple[str, str, str]
 """Workload, cluster, setting: policies are compared within one of them."""

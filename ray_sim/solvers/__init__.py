@@ -1,1 +1,1 @@
-"""What mathematics says about a run: bounds no policy can beat. Knows the model, not the engine."""
+"""Bounds and plans computed from the model alone, without the engine."""

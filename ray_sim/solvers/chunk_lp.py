@@ -22,7 +22,7 @@ MOST_VARIABLES = 60_000
 """Jobs x kinds of workers x steps of time: solved within some two seconds."""
 
 MERGED_STEPS = 300
-"""Of time, where slots would be too many, or chunks are not trained in slots."""
+"""Time steps, where slots would be too many or chunks are not trained in slots."""
 
 _WITHIN_SLOT = ((0.5, 1.0),)
 _WITHIN_STEP = ((0.0, 0.125), (0.25, 0.25), (0.5, 0.25), (0.75, 0.25), (1.0, 0.125))

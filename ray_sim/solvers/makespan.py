@@ -1,4 +1,4 @@
-"""How soon equal pieces of work can be done on workers of several speeds."""
+"""Least makespan of equal pieces of work on workers of several speeds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How fast elastic jobs can train at best, and what a sample takes of the servers at least.
+"""Upper bounds on the speed of elastic jobs, and lower bounds on the resources per sample.
 
 Both truths, in closed form; docs/certificates.md has the derivations. Nothing that slows a job down, such as
 a straggler or a restart, makes a limit invalid.

@@ -18,14 +18,14 @@ _ROUND_UP = 1.0 + 1e-9
 """On bounds that are sums: against the rounding of the sums, here and in the run."""
 
 _WHOLE = 1.0 - 1e-9
-"""Of a unit of work, as much as surely leaves none undone."""
+"""Share of a unit of work that counts as done, below 1 by the rounding error."""
 
 MOST_CELLS = 4_000
 """Jobs times buckets of U3's programme, which takes about 0.7 s then; buckets are merged until they fit. On
 four times as many it is 0.2 % lower and takes ten times as long."""
 
 MOST_JOBS = 4_000
-"""Of U3, with the two buckets that there are at least."""
+"""Most jobs for which U3 is computed; its programme then has two buckets, the least."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a policy may ask the sites before it dispatches: arrays in, arrays out.
+"""Queries of a policy to all sites before it dispatches: arrays in, arrays out.
 
 A kind of question is a function in `ANSWERS`; neither fleet nor transport know which there are.
 """

@@ -27,7 +27,7 @@ _ONE_THREAD = {
 """A run is one task on one core; more threads than cores only get in each other's way."""
 
 _CLIENT_PORT = 10001
-"""Where Ray listens for clients, if the address does not say."""
+"""Port on which Ray listens for clients, if the address has none."""
 
 _KNOCK_S = 5.0
 """For a machine to accept a connection."""
@@ -36,7 +36,7 @@ _READY_S = 180.0
 """For the first worker to fetch the code, start and import it."""
 
 _CLIENT_SERVER_GONE = "Starting Ray client server failed"
-"""What Ray says where its process for a client ended before it listened, as when its port was taken."""
+"""Ray's message where its process for a client ended before it listened, e.g. its port was taken."""
 
 _ESSENTIAL = {"raylet", "gcs_server"}
 """Processes of Ray, by Ray's names, without which it runs no task."""

@@ -1,4 +1,4 @@
-"""What many configurations have in common: workloads, drawn jobs and clusters in Ray's object store."""
+"""Inputs of several configurations in Ray's object store: workloads, drawn jobs, clusters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ray import ObjectRef
 
 Reference: TypeAlias = "ObjectRef[Drawn] | ObjectRef[Base] | ObjectRef[Cluster]"
-"""Of what a task is given beside its items."""
+"""References that a task gets beside its items."""
 
 
 class Shared:

@@ -1,4 +1,4 @@
-"""What a worker does with the configurations it is given, and what it answers."""
+"""Ray task: run configurations and report their results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import RaySimError
 
 TASK_S = 1.0
-"""What a task should take: handing it out costs milliseconds, and at the end cores wait for the last one."""
+"""Wanted seconds of a task: dispatch costs milliseconds, and at the end cores wait for the last one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,13 @@ class Failed:
 
 
 Answer = Failed | dict[str, bytes] | None
-"""Of a configuration: an error, its files where the store is out of the worker's reach, or None if stored."""
+"""Answer for a configuration: an error, its files where the worker cannot reach the store, None if stored."""
 
 Drawn = Replayed | Failed
 """The jobs of a configuration, or why there are none."""
 
 Object: TypeAlias = Drawn | Base | Cluster
-"""What items share: jobs, what to draw jobs from, a cluster."""
+"""Inputs that items share: jobs, a source to draw jobs from, a cluster."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""How many workers and parameter servers each job gets, by marginal gains.
+"""Allocation of workers and parameter servers by marginal gain.
 
 Source: Peng et al., Optimus, EuroSys 2018, section 4.1.
 """

@@ -1,4 +1,4 @@
-"""What Optimus knows of the jobs that wait or run: their losses, their speeds, who is slow."""
+"""Observations and fitted models of active jobs: losses, speeds, stragglers."""
 
 from __future__ import annotations
 

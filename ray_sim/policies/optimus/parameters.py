@@ -1,4 +1,4 @@
-"""What can be chosen about Optimus."""
+"""Parameters of Optimus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the workers and parameter servers of jobs go.
+"""Placement of workers and parameter servers.
 
 Source: Peng et al., Optimus, EuroSys 2018, section 4.2.
 """

@@ -1,4 +1,4 @@
-"""What a user may choose about PD-ORS."""
+"""Parameters of PD-ORS."""
 
 from __future__ import annotations
 

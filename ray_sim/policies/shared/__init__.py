@@ -1,1 +1,1 @@
-"""What several policies share: queue orders, plans made at arrival, bundles, parameter servers."""
+"""Base classes and helpers of several policies: plans at arrival, bundles, parameter servers."""

@@ -1,4 +1,4 @@
-"""What policies keep that plan ahead: which job is to hold what in which slot."""
+"""Booked schedules: tasks of each job by server and slot."""
 
 from __future__ import annotations
 

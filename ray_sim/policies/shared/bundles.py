@@ -1,4 +1,4 @@
-"""What policies share that give elastic jobs bundles: some workers and their parameter server at a time."""
+"""Base of policies that allocate bundles: some workers and their parameter server at a time."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def bundle_bound(demand: IntArray, most: IntArray, total: IntArray) -> int:
 
 
 Share = Callable[[IntArray, IntArray], tuple[IntArray, IntArray]]
-"""From jobs and empty servers to the bundles placed: of each the job's place in ``jobs``, and the server."""
+"""Place bundles of jobs on empty servers; returns the index in ``jobs`` and the server of each."""
 
 
 def reallocate(

@@ -1,4 +1,4 @@
-"""What policies share that send each chunk of a job to a worker when the job arrives."""
+"""Base class: send each chunk to a worker when its job arrives."""
 
 from __future__ import annotations
 

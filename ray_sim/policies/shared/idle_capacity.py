@@ -1,4 +1,4 @@
-"""What no plan uses in a slot, given to jobs that train faster with it."""
+"""Give capacity that no plan uses to admitted jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What policies share that admit a job when it arrives, with all that it will ever hold, or never."""
+"""Base class: admit at arrival and fix the whole schedule."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ RECORD = Parameter(
     source="docs/models/pd_ors.md#properties-to-check; the dual is never below the primal",
 )
 OPTIONS = (PRICE_SPAN, UNFINISHED, REPLAN, RECORD)
-"""Of all of them. Who keeps roles apart cannot give bundles."""
+"""Parameters of all policies that plan at arrival."""
 
 
 PUBLISHED_SPAN = 31.0

@@ -1,4 +1,4 @@
-"""Whether a job can end by the horizon if it has an empty cluster for itself.
+"""Test whether a job can end by the horizon alone in an empty cluster.
 
 All slots are alike then, so the job ends in time if the most samples that one slot can train do, slot after
 slot. That is a question about whole workers and parameter servers on servers of bounded size.

@@ -1,4 +1,4 @@
-"""What is for sale: servers, slots, loads and prices."""
+"""Capacity offered at prices: servers, slots and loads."""
 
 from __future__ import annotations
 

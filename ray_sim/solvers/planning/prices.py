@@ -1,4 +1,4 @@
-"""What a unit of a resource costs on a server in a slot: more, the more of it is taken.
+"""Price of a unit of a resource on a server in a slot, increasing in its use.
 
 A price rises from L, when nothing is taken, to U of its resource, when all is: L (U / L)^(load / capacity).
 Units are the user's (GPU, core, GiB), loads and capacities integer quanta.

@@ -1,4 +1,4 @@
-"""What the slots of a horizon cost a job, quantum by quantum of its work."""
+"""Least cost of each part of a job's work in each slot of the horizon."""
 
 from __future__ import annotations
 

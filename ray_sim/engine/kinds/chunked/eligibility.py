@@ -1,4 +1,4 @@
-"""Who may train and serve chunked jobs: v and o of Wang et al. (A_online), JSAC 2022, by memory.
+"""Eligibility of servers for chunked jobs: v and o of Wang et al. (A_online), JSAC 2022, by memory.
 
 A worker may train a job's chunks if it has the memory that a worker of the job needs, and a parameter server
 may serve the job alike. Only where memories stand in order counts, so both sides are kept as levels.

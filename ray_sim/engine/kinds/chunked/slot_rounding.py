@@ -1,4 +1,4 @@
-"""How much of the time of chunked jobs is rounding up to whole slots."""
+"""Share of chunk and upload time that is rounding up to whole slots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a world of chunked jobs has beside the rest: worker slots, parameter-server slots, chunk times."""
+"""World facts of chunked jobs: worker slots, parameter-server slots, chunk times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ray_sim.model.job import CHUNK_MEMORY, ChunkProfile, JobTable
 from ray_sim.model.units import MAX_RUN_US, US_PER_S, BoolArray, FloatArray, IntArray
 
 CHUNK_RESOURCES = ("worker", "ps")
-"""What is scarce in a chunked world, by role: slots on edge and plain servers."""
+"""Resources of a chunked world, by role: slots on edge and plain servers."""
 
 MAX_CHUNKS = 2**27
 """The most chunks of a workload, all jobs together; also the most worker slots of a cluster."""

@@ -1,4 +1,4 @@
-"""How far what a policy believes of its jobs is from the truth."""
+"""Errors of a policy's estimates of speed and work left."""
 
 from __future__ import annotations
 

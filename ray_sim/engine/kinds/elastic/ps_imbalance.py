@@ -1,4 +1,4 @@
-"""How unevenly the parameters of elastic jobs stood on their parameter servers, booked along a run."""
+"""Imbalance of parameters over the parameter servers of elastic jobs, accumulated along a run."""
 
 from __future__ import annotations
 

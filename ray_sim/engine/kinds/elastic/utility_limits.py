@@ -1,4 +1,4 @@
-"""What elastic jobs could earn at best, for the certificate of utility."""
+"""Limits of elastic jobs for the certificate of utility."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ray_sim.solvers.training_limits import pd_ors_limits, placement_limits, poo
 from ray_sim.solvers.utility_optimum import SearchLimits
 
 _SURELY = 1.0 - 1e-9
-"""Of a least time: a run books progress in floating point."""
+"""Factor on least times: a run books progress in floating point."""
 
 
 def certify_world_utility(

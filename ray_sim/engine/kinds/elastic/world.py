@@ -1,4 +1,4 @@
-"""What a world of elastic jobs has beside the rest: what they ask for, how they train, what delays them."""
+"""World facts of elastic jobs: requested tasks, training model, stragglers and data moves."""
 
 from __future__ import annotations
 
