@@ -24,7 +24,7 @@ class LeastTimes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JctLimits:
-    """What a kind of jobs states about n completed jobs, in any order, in P partitions."""
+    """Limits that a kind of job states about n completed jobs, in any order, in P partitions."""
 
     times: LeastTimes
     capacity: FloatArray

@@ -42,7 +42,7 @@ class Hopes:
 
 @dataclass(frozen=True, slots=True)
 class UtilityLimits:
-    """What a kind of jobs states about the jobs whose utility is bounded."""
+    """Limits that a kind of job states about the jobs whose utility is bounded."""
 
     jobs: int
     """Their number, those without hope included."""
@@ -74,7 +74,7 @@ def with_optimum(certificate: UtilityCertificate, optimum: Optimum, earned: floa
 
 
 def _certificate(bounds: list[UtilityBounds], earned: float, hopes: int, jobs: int) -> UtilityCertificate:
-    """Of all partitions together."""
+    """The certificate of all partitions together."""
     u3 = [each.u3 for each in bounds if each.u3 is not None]
     bound = float(sum(each.bound for each in bounds))
     return UtilityCertificate(

@@ -144,7 +144,7 @@ class SiteLink:
         self._told, self._sent, self._answer = [], 0, None
 
     def _get(self, asked: Any, ask_again: Callable[[], Any]) -> Any:
-        """What was asked for, from the actor or from its heir."""
+        """The answer of the actor, or of its heir."""
         import ray
 
         for _ in range(MAX_DEATHS):
@@ -228,7 +228,7 @@ class RayFleet:
         return self._told_at if self._early else min(self._next)
 
     def collect(self, now_us: int, commands: Commands | None = None) -> IntArray:
-        """Of all sites that have something to report at ``now_us``, or are told something first."""
+        """Reports of all sites that have some at ``now_us``, or get commands first."""
         told = {} if commands is None else dict(self._routing.split(commands))
         due = [i for i, at in enumerate(self._next) if (at <= now_us and i not in self._early) or i in told]
         for i in due:
@@ -377,7 +377,7 @@ def run_on_actors(
 
 
 class _Driver:
-    """What outlives the scheduler's actor."""
+    """Driver's side of a run: outlives the scheduler's actor."""
 
     def __init__(
         self,

@@ -34,13 +34,13 @@ class Policy(ABC):
     """
 
     name: ClassVar[str] = ""
-    """How results call it; the class's name where empty."""
+    """Name in results; the class's name where empty."""
     summary: ClassVar[str] = ""
     """One line for listings; the docstring's first where empty."""
     section: ClassVar[str] = ""
     """Page and heading that define the policy, then the paper: ``docs/models/x.md#algorithm (...)``."""
     parameters: ClassVar[tuple[Parameter, ...]] = ()
-    """What the constructor takes, by keyword."""
+    """Keyword arguments of the constructor."""
     wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.SERVER_CHANGE
     sees: ClassVar[frozenset[str]] = frozenset()
     """Columns and observations it may read, out of `COLUMNS` and `OBSERVATIONS`."""
@@ -59,8 +59,8 @@ class Policy(ABC):
     uses_seed: ClassVar[bool] = False
     """Whether it draws from its streams."""
     parameter_blocks: str = AS_WORLD
-    """How the parameters of models go to parameter servers while it schedules, under truth=placement: `EVEN`,
-    a `BlockRule`, or `AS_WORLD`, as the world says."""
+    """Rule that assigns parameters of models to parameter servers, under truth=placement: `EVEN`, a `BlockRule`,
+    or `AS_WORLD`, as the world says."""
 
     def start(self, world: PolicyContext, streams: Streams) -> None:  # noqa: B027  # optional hook
         """Prepare for a run."""
@@ -100,7 +100,7 @@ class Policy(ABC):
                 setattr(self, name, type(value)(state[name].item()))
 
     def counts(self) -> Mapping[str, int]:
-        """What the policy has counted, for the summary; nothing unless it says otherwise."""
+        """Counts for the summary; none by default."""
         return {}
 
     def figures(self) -> Mapping[str, float]:

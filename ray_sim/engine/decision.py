@@ -46,7 +46,7 @@ class NewKeys:
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """What a policy believes of elastic jobs, to be compared with the truth; it has no effect. Equal lengths.
+    """Estimates of elastic jobs, compared with the truth and without effect. Arrays of equal lengths.
 
     Numbers are >= 0, NaN where the policy has no belief.
     """
@@ -91,7 +91,7 @@ class Decision:
 
     @property
     def reject_reasons(self) -> Sequence[str]:
-        """Of each job in ``reject``."""
+        """Reason of each job in ``reject``."""
         if isinstance(self.reject_reason, str):
             return [self.reject_reason] * len(self.reject)
         return self.reject_reason

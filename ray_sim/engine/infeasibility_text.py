@@ -11,7 +11,7 @@ from ray_sim.model.units import BoolArray, IntArray
 
 
 def job_name(world: World, job: int) -> str:
-    """How messages call a job, also one that does not exist."""
+    """Name of a job in messages, also of one that does not exist."""
     known = 0 <= job < len(world.table)
     return f"job {world.table.job_id[int(job)]}" if known else f"job number {job}"
 

@@ -21,7 +21,7 @@ State = dict[str, np.ndarray]
 
 @runtime_checkable
 class Stateful(Protocol):
-    """What a snapshot can hold."""
+    """Object that a snapshot can hold."""
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
@@ -103,7 +103,7 @@ class Placements:
 
 @dataclass(frozen=True, slots=True)
 class PlacementTable:
-    """Who holds what: one entry of each array per (job, server, role), sorted by them."""
+    """Placements as columns: one entry per (job, server, role), sorted by them."""
 
     job: IntArray
     server: IntArray
@@ -123,7 +123,7 @@ class VisiblePlacements:
         """(R,) quanta that all jobs hold together."""
 
     def of(self, jobs: IntArray) -> PlacementTable:
-        """What the given jobs hold."""
+        """Placements of the given jobs."""
         return PlacementTable(*self._placements.rows(jobs).T)
 
     def rows(self, jobs: IntArray) -> IntArray:

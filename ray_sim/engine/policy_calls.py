@@ -21,7 +21,7 @@ _TIMELINE = ("time_s", "waiting", "running", "speed_error", "convergence_error")
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """What a policy tells of a finished run."""
+    """A policy's report on a finished run."""
 
     counts: dict[str, int]
     course: dict[str, tuple[IntArray, FloatArray]]
@@ -30,7 +30,7 @@ class Telling:
 
 
 def name_of(policy: Policy) -> str:
-    """How messages call it, also one that does not let its attributes be read."""
+    """Name of a policy in messages, also of one whose attributes cannot be read."""
     try:
         return policy.name or type(policy).__name__
     except BaseException:  # a __getattribute__ of its own

@@ -23,7 +23,7 @@ from ray_sim.model.units import BoolArray, FloatArray, IntArray
 
 
 class PolicyContext:
-    """What a policy may know of the world before anything happens. Its arrays are read-only."""
+    """Facts of the world for a policy. Arrays are read-only."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class PolicyContext:
         self.workers: WorkerSlots | None = (
             None if world.chunks is None else read_only_record(world.chunks.slots)
         )
-        """Where jobs are chunked: the numbers of workers."""
+        """Worker slots, in worlds of chunked jobs; else None."""
         self.server_partition: IntArray = read_only(world.arrays.server_part)
         """(S,) partition of each server, as `jobs.partition`."""
         self._sees_profile = "chunk_profile" in sees
@@ -74,7 +74,7 @@ class PolicyContext:
 
     @cached_property
     def eligible(self) -> Eligibility:
-        """Who may train and serve which chunked jobs."""
+        """Eligibility of workers and parameter servers for chunked jobs."""
         assert self._world.chunks is not None, "only in worlds of chunked jobs, see Policy.chunked"
         return read_only_record(self._world.chunks.eligible)
 

@@ -39,7 +39,7 @@ from ray_sim.model.utility import delay_s, utility
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What either loop leaves: the ledger, the record, the last instant, and why jobs were refused."""
+    """End of a run in either loop: ledger, record, last instant, reasons of refused jobs."""
 
     ledger: Ledger
     record: Recorder
@@ -87,7 +87,7 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
 
 
 def certify_completed(world: World, outcome: Outcome, counted: BoolArray | None) -> JctCertificate | None:
-    """Of the completed jobs that are counted; None where there are none, or nothing bounds their kind."""
+    """Certificate of the completed jobs that are counted; None without any, or without bounds."""
     ledger = outcome.ledger
     completed = ledger.status == COMPLETED
     done = np.flatnonzero(completed if counted is None else completed & counted)
@@ -161,7 +161,7 @@ def _jobs(world: World, outcome: Outcome) -> pl.DataFrame:
 
 
 def _utility(world: World, end_us: IntArray, completed: BoolArray) -> pl.Series:
-    """What each job earned, 0 unless it completed; null where the workload has no utilities."""
+    """Utility of each job, 0 unless it completed; null where the workload has no utilities."""
     table = world.table
     if table.utility is None:
         return pl.repeat(None, len(table), dtype=pl.Float64, eager=True)

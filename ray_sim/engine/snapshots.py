@@ -24,5 +24,5 @@ class Keeper(Protocol):
 
 
 def stopped_text(ended: int, jobs: int) -> str:
-    """What a run says that was stopped after its snapshot had been kept."""
+    """Message of a run that was stopped after its snapshot was kept."""
     return f"stopped with {ended:,} of {jobs:,} jobs ended; go on with the same command and --resume"

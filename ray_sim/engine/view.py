@@ -30,7 +30,7 @@ class View:
     arrived: IntArray
     """Jobs that began to wait since the last decision, sorted: submitted, or returned."""
     returned: IntArray
-    """Those of them that lost a server, sorted. Whole jobs ran, and wait from their last checkpoint on; of
+    """Arrived jobs that lost a server, sorted. Whole jobs ran, and wait from their last checkpoint on; of
     chunked jobs the chunks that were there are `undispatched` again, others may run."""
     completed: IntArray
     """Jobs that ended since the last decision, sorted."""
@@ -111,7 +111,7 @@ class View:
         return merged(rows, new.count)[:, [0, 2]]
 
     def betas(self) -> FloatArray:
-        """Of each worker slot that is there, in order: sum over its chunks of (work left) / key."""
+        """Sum over chunks of (work left) / key, for each worker slot that is there, in order."""
         betas: FloatArray = self.ask(BETAS)["betas"]
         return betas
 
@@ -170,7 +170,7 @@ class View:
         return np.where(running, self._ledger.rate[jobs] * US_PER_S, 0.0)
 
     def slowdown(self, jobs: IntArray) -> FloatArray:
-        """How many times as long the slowest worker of each elastic job takes as the others, >= 1."""
+        """Step time of the slowest worker of each elastic job relative to the others, >= 1."""
         self._demand_sight("slow_workers")
         assert self._elastic is not None, "only in worlds of elastic jobs, see Policy.elastic"
         return read_only(self._elastic.straggling)[jobs]
@@ -199,7 +199,7 @@ class View:
         return read_only(self._ledger.last_stop)[jobs]
 
     def pause_left_us(self, jobs: IntArray) -> IntArray:
-        """What is left of each running job's restart pause."""
+        """Microseconds left of each running job's restart pause."""
         return np.maximum(self._ledger.anchor[jobs] - self.now_us, 0)
 
     def _demand_sight(self, observation: str) -> None:

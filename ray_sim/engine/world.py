@@ -49,7 +49,7 @@ class World:
     beyond_capacity: IntArray
     """(C,) verdict per job class, see `ray_sim.kernels.core.world_arrays`."""
     truth: Truth
-    """Of elastic jobs: without slow workers and dealt-out blocks; a run has its own, see `ElasticRun`."""
+    """Progress rule; of elastic jobs without stragglers and block rules, see `ElasticRun`."""
     row_bound: int
     """No more rows of placements than this exist at a time."""
     outages: Outages
@@ -60,15 +60,15 @@ class World:
     horizon_us: int = NEVER_US - 1
     slot_us: int | None = None
     optimum_nodes: int | None = None
-    """Of the search tree for the exact optimum of utility; None where it is not asked for."""
+    """Most nodes of the search for the exact optimum of utility; None where it is not asked for."""
     elastic: bool = False
     """Whether a job may hold anything that there is; else its whole gang or nothing."""
     chunks: ChunkWorld | None = None
-    """Where jobs are chunked: the truth that counts for them, and slots, which are then the resources."""
+    """Facts of chunked jobs: progress rule and slots, which are then the resources."""
     due_us: IntArray | None = None
     """(J,) deadlines of chunked jobs, from the first submission on, if they have any."""
     training: TrainingWorld | None = None
-    """Where jobs are elastic: what they ask for, and what delays them."""
+    """Facts of elastic jobs: requested tasks, and what delays them."""
     params: Mapping[str, object] = field(default_factory=dict)
     """The values of world parameters that it was built with, as they were given."""
 

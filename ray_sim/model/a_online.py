@@ -23,9 +23,9 @@ class AOnlineTruth:
     """Times of chunks, as whole multiples of a grid: the slot, or a microsecond."""
 
     profile: ChunkProfile
-    """Of every job, without NaN."""
+    """One entry per job, without NaN."""
     grid_us: int
-    """What upload ends and chunk lengths are rounded up to, > 0."""
+    """Grid to which upload ends and chunk lengths are rounded up, > 0."""
     speed_up: float = 1.0
     """Factor on the mini-batches that every worker trains in a time, > 0: the 1 + eps of the paper."""
 

@@ -16,7 +16,7 @@ UNLIMITED_MIB = 2**62
 
 
 class ServerKind(StrEnum):
-    """Where a server stands; plain where the difference does not matter."""
+    """Location of a server: edge or cloud; plain where the difference does not matter."""
 
     PLAIN = "plain"
     EDGE = "edge"
@@ -25,7 +25,7 @@ class ServerKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """What the servers offer. How much of it is free lives in the sites that own them.
+    """Capacity of the servers. Free capacity lives in the sites that own them.
 
     Server index order is the order of the description, and the tie-break of every placement.
     """

@@ -14,7 +14,7 @@ from ray_sim.model.units import FloatArray, IntArray
 
 
 class Exchange(IntEnum):
-    """How the workers of a job exchange gradients and parameters."""
+    """Exchange of gradients and parameters between the workers of a job."""
 
     SYNC = SYNC
     """Through parameter servers, all workers in step."""
@@ -26,7 +26,7 @@ class Exchange(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChunkProfile:
-    """How each job trains in chunks: (J,) each, NaN where the workload does not say but for memory.
+    """Training of each job in chunks: (J,) each, NaN where the workload does not say but for memory.
 
     The fields are columns of a workload, see docs/workloads.md.
     """
@@ -57,7 +57,7 @@ CHUNK_MEMORY = ("worker_memory_gib", "ps_memory_gib")
 
 @dataclass(frozen=True, slots=True)
 class TrainingProfile:
-    """How each job trains with workers and parameter servers: (J,) each, without NaN.
+    """Training of each job with workers and parameter servers: (J,) each, without NaN.
 
     The fields are columns of a workload, see docs/training.md.
     """
@@ -104,7 +104,7 @@ class TrainingProfile:
 
 @dataclass(frozen=True, slots=True)
 class UtilityProfile:
-    """What a job is worth d after its arrival, max / (1 + exp(decay (d - due))): (J,) each, without NaN."""
+    """Utility of jobs d after their arrival, max / (1 + exp(decay (d - due))): (J,) each, without NaN."""
 
     utility_max: FloatArray
     """theta1."""
@@ -126,7 +126,7 @@ class LossProfile:
     loss_b1: FloatArray
     """> 0."""
     loss_b2: FloatArray
-    """What the loss tends to, >= 0."""
+    """Limit of the loss, >= 0."""
     loss_noise: FloatArray
     """Standard deviation of a point about the curve."""
     loss_threshold: FloatArray

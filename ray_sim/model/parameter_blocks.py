@@ -36,7 +36,7 @@ AS_WORLD = "world"
 
 
 class BlockRule(StrEnum):
-    """How blocks are dealt out."""
+    """Rule that assigns blocks to parameter servers."""
 
     PAA = "paa"
     """The parameter assignment algorithm, see `paa`."""
@@ -48,7 +48,7 @@ class BlockRule(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What each of P parameter servers holds. Each block, or piece of one, is one request on its server."""
+    """Load of each of P parameter servers. Each block, or piece of one, is one request on its server."""
 
     loads: tuple[int, ...]
     """(P,) parameters times P, so that they are whole where blocks are cut into P pieces."""
@@ -181,12 +181,12 @@ def tensorflow(blocks: Sequence[int], servers: int) -> Assignment:
 
 
 class Loads(NamedTuple):
-    """What the parameter servers of jobs have to bear, (n,) each."""
+    """Load of the parameter servers of jobs, (n,) each."""
 
     skew: FloatArray
     """Parameters of the fullest over the average."""
     most_requests: FloatArray
-    """Of one worker in one step, on the busiest."""
+    """Requests of one worker in one step on the busiest parameter server."""
     requests: FloatArray
     """The same, on all of them."""
 
@@ -197,7 +197,7 @@ def even_loads(ps: IntArray) -> Loads:
 
 
 class DealtLoads:
-    """What the parameter servers of each job have to bear where blocks are dealt out by a rule.
+    """Load of the parameter servers of each job where a rule assigns blocks.
 
     It is a pure function of a job's blocks, its number of parameter servers, the rule and the seed; what was
     worked out is kept.

@@ -163,7 +163,7 @@ def _plain(number: float) -> str:
 
 
 def _shown(given: object) -> str:
-    """What was given, cut where it is long."""
+    """The value given, shortened."""
     try:
         return reprlib.repr(given)
     except ValueError:

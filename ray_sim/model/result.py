@@ -12,7 +12,7 @@ from ray_sim.kernels.core.arrays import EVENT_NAMES, ROLE_NAMES
 
 
 class JobStatus(StrEnum):
-    """How a job ended."""
+    """State of a job at the end of the run."""
 
     COMPLETED = "completed"
     REJECTED = "rejected"
@@ -82,7 +82,7 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True)
 class JctCertificate:
-    """How far a run's mean JCT can be from the best possible on its completed jobs and servers.
+    """Gap between a run's mean JCT and lower bounds for its completed jobs and servers.
 
     Lower bounds for every feasible schedule, see docs/certificates.md; with partitions, means over
     them weighted by jobs.
@@ -106,7 +106,7 @@ class JctCertificate:
     no_lp: str | None = None
     """Why the linear programme of chunks was not solved, somewhere at least; null where it was."""
     speed_up: float | None = None
-    """How many times as fast as in these bounds workers were in the run; null where as fast."""
+    """Speed of workers in the run relative to the bounds; null where equal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ class DeadlineMisses:
 
 @dataclass(frozen=True, slots=True)
 class UtilityCertificate:
-    """How far a run's total utility can be from the best possible on its jobs and servers.
+    """Gap between a run's total utility and upper bounds for its jobs and servers.
 
     Upper bounds for every feasible schedule, see docs/certificates.md; with partitions, sums over them.
     """
@@ -212,7 +212,7 @@ class Summary:
     restart_share: float | None = None
     """Share of the time with servers that jobs spent in restart pauses; null where jobs are chunked."""
     cross_server_gb: float | None = None
-    """What elastic jobs sent from server to server, 10^9 bytes; null where jobs are not elastic."""
+    """Traffic of elastic jobs between servers, 10^9 bytes; null where jobs are not elastic."""
     ps_imbalance: float | None = None
     """Parameters on a job's fullest parameter server over the average, averaged over the time that elastic
     jobs trained with parameter servers; null where none did."""
@@ -222,11 +222,11 @@ class Summary:
     convergence_error: float | None = None
     """The same of what it believed that jobs had left to train."""
     policy_counts: dict[str, int] | None = None
-    """What the policy counted of its decisions, over the whole run; null where it counts nothing."""
+    """Counts that the policy reports over the whole run; null where it reports none."""
     policy_figures: dict[str, float] | None = None
     """Numbers of the policy that are no counts; null where it has none."""
     policy_warnings: list[str] | None = None
-    """What the policy warns of, a sentence each; null where it warns of nothing."""
+    """Warnings of the policy, a sentence each; null where it has none."""
     trimmed_jobs: int | None = None
     """Jobs that were simulated and are not counted; null where nothing was trimmed."""
 

@@ -43,7 +43,7 @@ _ON_TIME = 1.0 + 1e-12
 
 
 class Nic(IntEnum):
-    """What has the bandwidth of a job to itself."""
+    """Owner of the bandwidth: each task or each server."""
 
     PER_LINK = PER_LINK
     """Each pair of a worker and a parameter server."""
@@ -65,7 +65,7 @@ class PlacementTruth:
     """(S,) of each server; divides the training."""
     nic: Nic
     loads: DealtLoads | None
-    """What parameter servers bear; equal slices without it."""
+    """Load of parameter servers; equal slices without it."""
     request_s: float
     """Seconds of each request for parameters, one way."""
     disturbing: ClassVar[bool] = False
@@ -174,7 +174,7 @@ def trial_speeds(truth: PlacementTruth | PdOrsTruth, jobs: IntArray, rows: Rows)
 
 
 def rows_of(placements: PlacementRows, jobs: IntArray) -> Rows:
-    """What jobs hold, in the order of ``jobs``."""
+    """Placements of jobs as rows, in the order of ``jobs``."""
     pool = placements.pool
     ptr = np.empty(len(jobs) + 1, dtype=np.int64)
     count_rows(pool, jobs, ptr)

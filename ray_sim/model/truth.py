@@ -15,7 +15,7 @@ NOBODY: IntArray = np.empty(0, dtype=np.int64)
 
 
 class PlacementRows(Protocol):
-    """What jobs hold, as the truths read it."""
+    """Placements as progress rules read them."""
 
     @property
     def pool(self) -> Pool:

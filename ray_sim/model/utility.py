@@ -16,7 +16,7 @@ CLOCK_US = 1
 
 
 def utility(profile: UtilityProfile, jobs: IntArray, delay_s: FloatArray) -> FloatArray:
-    """What jobs are worth so long after their arrival, max / (1 + exp(decay (d - due))).
+    """Utility of jobs at these delays after their arrival, max / (1 + exp(decay (d - due))).
 
     It never overflows; far behind ``due`` it is 0.
 

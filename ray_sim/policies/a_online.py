@@ -26,7 +26,7 @@ _DISPATCHED = ("to_edge", "to_cloud", "mixed")
 
 
 class Cloud(NamedTuple):
-    """What the best worker of a cloud offers a job."""
+    """Best offer of a cloud's workers to a job."""
 
     worker: int
     zeta: bool

@@ -77,7 +77,7 @@ class Drf(Policy):
         self._unplaced = 0
 
     def start(self, world: PolicyContext, streams: Streams) -> None:
-        """What the bundles are.
+        """Compute the bundles.
 
         Raises
         ------

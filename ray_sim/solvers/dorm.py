@@ -77,7 +77,7 @@ class Applications:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What bounds an allocation, and the search for it."""
+    """Bounds on an allocation and on the search for it."""
 
     theta1: float
     """Fairness loss at most theta1 x 2 m."""

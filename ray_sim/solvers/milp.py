@@ -13,7 +13,7 @@ from ray_sim.model.units import FloatArray, IntArray
 
 
 class Ending(Enum):
-    """How a search ended."""
+    """End of a search."""
 
     FOUND = auto()
     """With an answer within the gap of the best."""
@@ -24,7 +24,7 @@ class Ending(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of a search."""
+    """Outcome of a search."""
 
     ending: Ending
     values: FloatArray | None

@@ -24,7 +24,7 @@ _FORGIVEN = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What no placements of a pool of servers exceed."""
+    """Limits that no placement on a pool of servers exceeds."""
 
     samples_per_s: FloatArray
     """(n,) largest training speed; 0 where a job can never train."""

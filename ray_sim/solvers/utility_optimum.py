@@ -36,7 +36,7 @@ class Optimum:
     """The best schedules that were found."""
 
     utility: float
-    """What they earn."""
+    """Their total utility."""
     bound: float
     """No schedules earn more."""
     proven: bool

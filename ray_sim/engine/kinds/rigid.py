@@ -31,7 +31,7 @@ from ray_sim.model.units import NEVER_US, BoolArray, IntArray, seconds_to_us
 
 @dataclass(frozen=True, slots=True)
 class RigidOutcome:
-    """What a run leaves of jobs that pause when they are placed anew."""
+    """Figures of a run of jobs that pause when they are placed anew."""
 
     ledger: Ledger
     now_us: int

@@ -75,7 +75,7 @@ class ChunkQueues:
         self._following = set_keys(self._q, self._now_us, jobs, new)
 
     def lose(self, workers: IntArray) -> None:
-        """What is on these workers is lost."""
+        """Drop all chunks on these workers."""
         self._gone = workers
 
     def withdraw(self, jobs: IntArray) -> None:
@@ -156,7 +156,7 @@ class ChunkQueues:
         preempt: bool,
         exact: bool,
     ) -> IntArray:
-        """Where chunks would go, one after another, and at what increment; nothing is sent.
+        """Best worker and cost increment of chunks, one after another; nothing is sent.
 
         Parameters
         ----------

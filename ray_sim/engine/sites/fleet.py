@@ -60,7 +60,7 @@ class LocalFleet:
         return min(self._next)
 
     def collect(self, now_us: int, commands: Commands | None = None) -> IntArray:
-        """Of all sites that have something to report at ``now_us``, or are told something first."""
+        """Reports of all sites that have some at ``now_us``, or get commands first."""
         told = {} if commands is None else dict(self._routing.split(commands))
         due = [i for i, at in enumerate(self._next) if at <= now_us or i in told]
         return self._routing.join([self._step(i, now_us, told.get(i)) for i in due])

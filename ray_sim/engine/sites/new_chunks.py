@@ -62,12 +62,12 @@ class NewChunks:
     """(n, 5) rows worker, key, D p, ready, work of chunks that were sent off at this instant, in order."""
 
     def arrays(self) -> State:
-        """What a `Query` takes."""
+        """Arguments of a `Query`."""
         return {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)}
 
     @classmethod
     def of(cls, arrays: Mapping[str, np.ndarray]) -> NewChunks:
-        """From what a `Query` brought."""
+        """Read from the arguments of a `Query`."""
         values: dict[str, Any] = {
             name: array.item() if array.ndim == 0 else array for name, array in arrays.items()
         }
@@ -77,7 +77,7 @@ class NewChunks:
 def sites_choice(
     new: NewChunks, queues: ChunkQueues, workers: IntArray, speed_kind: IntArray, first: int, now_us: int
 ) -> State:
-    """Where a site would send them, if it had to take all.
+    """Workers of a site that would take all of them.
 
     Parameters
     ----------

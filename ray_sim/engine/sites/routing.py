@@ -29,7 +29,7 @@ class Routing:
         self._trains = np.zeros_like(self._holds if world.chunks is not None else self._holds[:, :0])
 
     def split(self, commands: Commands) -> list[tuple[int, Commands]]:
-        """What each site concerned is to be told, in server order."""
+        """Commands for each site concerned, in server order."""
         if len(self.bounds) == 2:
             return [(0, commands)]
         shares = [(i, self._share(i, commands)) for i in range(len(self.bounds) - 1)]

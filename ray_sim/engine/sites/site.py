@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """What the coordinator tells a site at one instant, carried out in this order."""
+    """Commands of the coordinator to a site at one instant, carried out in this order."""
 
     ended: IntArray | None = None
     """Jobs that are evicted, whose chunks and placements are no more."""
@@ -56,7 +56,7 @@ class Commands:
 
 
 class SiteFacts(NamedTuple):
-    """What sites know of their world: arrays alone, which actors on a node share."""
+    """Facts of the world for sites: arrays only, which actors on a node share."""
 
     arrays: WorldArrays
     first_capacity: IntArray
@@ -67,7 +67,7 @@ class SiteFacts(NamedTuple):
     workers_offer: IntArray
     """(S,) see `Eligibility`."""
     preemption_us: int
-    """What a chunk owes more each time it is preempted."""
+    """Work added to a chunk by each preemption."""
 
     @classmethod
     def of(cls, world: World) -> SiteFacts:

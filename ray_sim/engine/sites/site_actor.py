@@ -14,7 +14,7 @@ Request = tuple[int, int, Commands | None]
 
 
 class SiteActor:
-    """What a Ray actor makes of a site."""
+    """A site as a Ray actor."""
 
     def __init__(self, facts: SiteFacts, first_server: int, last_server: int) -> None:
         self._site = Site(facts, first_server, last_server)
@@ -30,7 +30,7 @@ class SiteActor:
         return self._site.ask(query)
 
     def state(self) -> State:
-        """Of the site."""
+        """State of the site."""
         return self._site.state()
 
     def restore(self, state: State) -> None:

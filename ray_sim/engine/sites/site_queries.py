@@ -28,7 +28,7 @@ class Query:
     kind: str
     now_us: int
     arrays: Mapping[str, np.ndarray]
-    """What the kind takes, by name."""
+    """Arguments of the kind, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def _least_loaded(workers: Workers, query: Query) -> State:
 
 
 def _increments(workers: Workers, query: Query) -> State:
-    """Where the site would send chunks of a job, see `sites_choice`."""
+    """Workers to which the site would send chunks of a job, see `sites_choice`."""
     new = NewChunks.of(query.arrays)
     mine = workers.that_may_train(new.partition, new.need)
     return sites_choice(new, workers.queues, mine, workers.speed_kind, workers.first, query.now_us)
@@ -93,7 +93,7 @@ def _betas(workers: Workers, query: Query) -> State:
 
 
 def _time_left(workers: Workers, query: Query) -> State:
-    """Of ``jobs`` those with chunks here, and what they need at least, see `ChunkQueues.time_left`."""
+    """Jobs of ``jobs`` with chunks here, and the least time they need, see `ChunkQueues.time_left`."""
     return {"rows": workers.queues.time_left(query.arrays["jobs"], query.now_us)}
 
 

@@ -17,7 +17,7 @@ from ray_sim.policy_api import WORKER
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """How tasks are shared out and placed, see `ray_sim.policies.optimus.parameters`."""
+    """Rules of allocation and placement, see `ray_sim.policies.optimus.parameters`."""
 
     allocation: str
     normalise: Normalise
@@ -59,7 +59,7 @@ def part_of(interval: Interval, jobs: IntArray) -> Interval:
 
 
 class Target(NamedTuple):
-    """What jobs are to hold."""
+    """Wanted placements of jobs."""
 
     rows: IntArray
     """(m, 4) number of the job, server, role, count, in no order."""
@@ -70,7 +70,7 @@ class Target(NamedTuple):
 
 
 def targets(interval: Interval, servers: IntArray, capacity: IntArray, choices: Choices) -> Target:
-    """What the jobs are to hold on these servers.
+    """Allocate and place the jobs on these servers.
 
     Jobs that stay keep what they hold; the rest of the servers is shared out among the others.
 

@@ -41,7 +41,7 @@ class Knowledge(NamedTuple):
 
 
 def nothing_known(jobs: IntArray) -> Knowledge:
-    """Of new jobs."""
+    """Knowledge of new jobs: none."""
     n = len(jobs)
     return Knowledge(
         job=jobs,
@@ -56,7 +56,7 @@ def nothing_known(jobs: IntArray) -> Knowledge:
 
 
 def carried_over(known: Knowledge, jobs: IntArray) -> tuple[Knowledge, BoolArray]:
-    """What is known of these jobs, sorted, and (n,) which of them are new."""
+    """Knowledge of these jobs, sorted, and (n,) which of them are new."""
     _, old, new = np.intersect1d(known.job, jobs, assume_unique=True, return_indices=True)
     carried = nothing_known(jobs)
     for before, after in zip(known[1:], carried[1:], strict=True):

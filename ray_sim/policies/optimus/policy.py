@@ -168,7 +168,7 @@ class Optimus(Policy):
                 self._known.epochs[:] = epochs
 
     def _claims(self, view: View, jobs: IntArray, useful: IntArray) -> Claims:
-        """What each job has to gain; the costs are left to the partitions."""
+        """Gains of each job; partitions fill in the costs."""
         young = self._predicts & (self._known.epochs < LEAST_POINTS)
         return Claims(
             steps=self._samples_left(view, jobs) / view.jobs.batch[jobs],
@@ -199,7 +199,7 @@ class Optimus(Policy):
         return np.where(np.array(draws) < 0.5, 1 - error, 1 + error)
 
     def _target(self, view: View, jobs: IntArray, interval: Interval) -> Rows:
-        """What every job is to hold."""
+        """Wanted placements of every job."""
         partition = view.jobs.partition[jobs]
         found = [np.empty((0, 4), dtype=np.int64)]
         for p in np.unique(partition).tolist():
@@ -217,7 +217,7 @@ class Optimus(Policy):
         return Rows(ptr, *(np.ascontiguousarray(rows[:, column]) for column in (1, 2, 3)))
 
     def state(self) -> State:
-        """What is known of active jobs, and what was counted."""
+        """Knowledge of active jobs, and counts."""
         known = {name: array.copy() for name, array in self._known._asdict().items()}
         return {**known, "counts": self._counts.copy()}
 
@@ -232,7 +232,7 @@ class Optimus(Policy):
 
 
 def _beliefs(view: View, jobs: IntArray, claims: Claims, tasks: IntArray) -> Estimates:
-    """What is estimated of the jobs once they hold these (n, 2) tasks; no speed of those without."""
+    """Estimates of the jobs with these (n, 2) tasks; no speed for jobs without tasks."""
     found = np.empty(len(jobs))
     steps_per_s(claims.time, tasks, found)
     batch = _floats(view.jobs.batch[jobs])

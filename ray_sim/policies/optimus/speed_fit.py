@@ -30,7 +30,7 @@ class Speeds:
     ps: FloatArray
     """0 for a job that has none."""
     steps_per_s: FloatArray
-    """Of all workers together, > 0."""
+    """Steps of all workers together, > 0."""
 
 
 def fitted_time(exchange: int, batch: float, seen: Speeds) -> FloatArray:

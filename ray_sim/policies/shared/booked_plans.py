@@ -36,7 +36,7 @@ class Plans:
         return Plans(self.rows[which])
 
     def of(self, job: int) -> SlotPlan:
-        """Of one job."""
+        """Plan of one job."""
         mine = self.rows[self.rows[:, JOB] == job]
         return SlotPlan(mine[:, SLOT], mine[:, SERVER], mine[:, WORKERS], mine[:, PS])
 

@@ -52,7 +52,7 @@ def worker_limit(world: PolicyContext, cap: str, most_workers: int | None) -> In
 
 
 class Bundles(NamedTuple):
-    """Of each job what a bundle is: `workers_per_ps` workers and a parameter server.
+    """Bundle of each job: `workers_per_ps` workers and a parameter server.
 
     It is made smaller until it holds no more workers than the job may have, and until an empty server of
     its partition holds it. A job without parameter servers gets one worker at a time.

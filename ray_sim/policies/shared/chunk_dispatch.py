@@ -33,14 +33,14 @@ class ChunkPolicy(Policy):
 
     @abstractmethod
     def places(self, view: View, jobs: IntArray, partition: int) -> list[Chunk]:
-        """Where chunks of these jobs of a partition go, in the order of dispatch; of each job all or none."""
+        """Workers for chunks of jobs of one partition, in the order of dispatch; all or none of a job."""
 
     def pick_ps(self, view: View) -> Pick:
         """Which of the idle parameter servers on its side a job takes."""
         return lowest
 
     def start(self, world: PolicyContext, streams: Streams) -> None:
-        """What the workers of clouds are."""
+        """Workers of clouds."""
         self._world = world
         slots = world.workers
         assert slots is not None, "a policy for chunks runs where jobs are chunked"
@@ -91,7 +91,7 @@ class LeastLoaded(ChunkPolicy):
 
     @abstractmethod
     def key(self, length_us: int) -> int:
-        """What a worker's queue is ordered by, for a chunk of this length there."""
+        """Key in a worker's queue of a chunk of this length there."""
 
     def start(self, world: PolicyContext, streams: Streams) -> None:
         """Which partitions have worker slots."""

@@ -12,7 +12,7 @@ from ray_sim.solvers.planning.slot_job import SlotJob
 
 
 def enlarged(job: SlotJob, held: SlotPlan, slot: int, bundles: Bundles, free: IntArray) -> SlotPlan | None:
-    """What a job may hold in a slot with more bundles; None if it would train no faster.
+    """Enlarge the tasks of a job in a slot; None if it would train no faster.
 
     The bundles go to the lowest servers with room: to the one server on which the job stands, or to all,
     whichever trains more.

@@ -20,7 +20,7 @@ def lowest(jobs: IntArray) -> FloatArray:
 
 
 class PsServers(NamedTuple):
-    """What is known of servers that have any, (n,) each."""
+    """Servers with slots for parameter servers, (n,) each."""
 
     server: IntArray
 
@@ -31,7 +31,7 @@ class PsServers(NamedTuple):
 
     @classmethod
     def of(cls, world: PolicyContext) -> PsServers:
-        """Those of a world of chunked jobs."""
+        """The slots of a world of chunked jobs."""
         in_cloud = world.cluster.in_cloud
         server = np.flatnonzero(in_cloud | (world.cluster.ps_slots > 0))
         return cls(server, world.server_partition[server], in_cloud[server], world.eligible.ps_offer[server])
@@ -43,7 +43,7 @@ class _Idle(NamedTuple):
     servers: IntArray
     """Sorted."""
     ends: IntArray
-    """Where the slots of each end in the list."""
+    """End of each server's slots in the list."""
 
     def take(self, server: int) -> None:
         """One slot of a server is idle no more, if it is one of these."""

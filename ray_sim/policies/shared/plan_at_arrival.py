@@ -48,7 +48,7 @@ class Refusal(StrEnum):
 
 
 def refusal(outcome: Infeasible | NotWorthIt) -> Refusal:
-    """What a search that found no schedule means for the job."""
+    """Refusal of a job for which no schedule was found."""
     if isinstance(outcome, NotWorthIt):
         return Refusal.PRICE
     return Refusal.SOLVER if outcome.obstacle is Obstacle.GRID else Refusal.INFEASIBLE
@@ -246,7 +246,7 @@ class Planned(Policy):
         return planned if planned.samples > 0 else replace(planned, samples=1.0)
 
     def partition_of(self, job: int) -> int:
-        """Of the servers that the job may use."""
+        """Market of the servers that the job may use."""
         return int(self._world.jobs.partition[job])
 
     def _promising(self, partition: int) -> list[SlotJob]:
@@ -303,7 +303,7 @@ class Planned(Policy):
             stall.market.take_back(job, stall.part_of(plan))
 
     def _rest(self, job: int, view: View, slot: int) -> SlotJob | None:
-        """What is left of a job, from now on; None if the horizon has come."""
+        """The rest of a job from now on; None at the horizon."""
         whole = self.slot_job(job)
         left = float(view.work_left(np.array([job]))[0])
         if whole is None or slot >= self._slots or left <= 0.0:
@@ -413,7 +413,7 @@ def _reprice(market: Market) -> None:
 
 
 def _profiles(jobs: JobColumns) -> tuple[TrainingProfile, UtilityProfile]:
-    """How jobs train and what they are worth, as planners take it."""
+    """Training and utility of jobs in the form of the planners."""
     training = {name: getattr(jobs, name) for name in TrainingProfile.__slots__ if name != "model_names"}
     utility = {name: getattr(jobs, name) for name in UtilityProfile.__slots__}
     return TrainingProfile(**training, model_names=()), UtilityProfile(**utility)

@@ -59,5 +59,5 @@ class Market:
 
     @property
     def dual(self) -> float:
-        """What everything costs at these prices."""
+        """Cost of all capacity at these prices."""
         return float((self.price * (self.cluster.capacity / self.cluster.quanta_per_unit)).sum())

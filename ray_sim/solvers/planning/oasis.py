@@ -50,7 +50,7 @@ class _Offers:
     """(S,) price of a task on each server."""
 
     def cost(self, tasks: IntArray) -> FloatArray:
-        """Of so many tasks each, >= 1; inf where there are not so many places."""
+        """Cost of these numbers of tasks, >= 1; inf where there is no room for them."""
         total = np.cumsum(self.price)
         places = len(total)
         if places == 0:
@@ -158,7 +158,7 @@ def _offers(side: Market, job: SlotJob, role: int, slot: int) -> _Offers:
 
 
 def _tasks(job: SlotJob, sides: Sides, slot: int, workers: int) -> Tasks:
-    """What so many workers and their parameter servers take in a slot that offers it."""
+    """Resources that these workers and their parameter servers take in a slot."""
     at = job.arrival + slot
     counts = (workers, tolerant_ceil(workers / job.workers_per_ps))
     held = np.zeros((sum(len(side.cluster.capacity) for side in sides), 2), dtype=np.int64)

@@ -20,7 +20,7 @@ Favour = Literal["neither", "packing", "covering"]
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
-    """How points in fractions become whole tasks."""
+    """Rounding of fractional solutions to whole tasks."""
 
     favour: Favour = "neither"
     """Whether a rounded point is likelier to fit, to be enough, or keeps its mean."""

@@ -34,7 +34,7 @@ class Obstacle(Enum):
     GRID = "quanta_too_coarse"
     """It might, but not in whole quanta of work: there are too few of them."""
     ROOM = "no_room"
-    """What is free is too little, or no rounding of it was found."""
+    """Free capacity is too little, or no rounding was found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ Outcome = Schedule | Infeasible | NotWorthIt
 
 @dataclass(frozen=True, slots=True)
 class Planning:
-    """How schedules are searched for."""
+    """Options of the search for schedules."""
 
     quanta: int | None = None
     """Equal parts of a job's work; by default 4 for each slot of the horizon, and at least 40."""
@@ -189,7 +189,7 @@ def spread_work(
 
 
 def schedule_of(job: SlotJob, slots: list[Tasks], unsolved: int = 0) -> Schedule:
-    """What a job holds in its slots, in their order, put together."""
+    """Join what a job holds in its slots, in their order."""
     held = np.concatenate([tasks.held for tasks in slots])
     price = np.concatenate([tasks.price for tasks in slots])
     plan = SlotPlan(

@@ -44,7 +44,7 @@ class Quanta:
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """What a job holds in a slot."""
+    """Tasks that a job holds in a slot."""
 
     slot: int
     server: IntArray
@@ -141,7 +141,7 @@ class SlotCosts:
         return row
 
     def tasks(self, slot: int, done: int) -> Tasks | None:
-        """What ``done`` >= 1 quanta take at the cost of `rounded`; None where that is inf."""
+        """Tasks for ``done`` >= 1 quanta at the cost of `rounded`; None where that is inf."""
         at, j = self.state[slot], done - 1
         asked = self.pays[at].copy()
         asked[:j], asked[done:] = 0, 0

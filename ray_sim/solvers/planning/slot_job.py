@@ -17,7 +17,7 @@ class SlotJob:
     """One job over T slots."""
 
     number: int
-    """Of the job in the run; keys its random streams."""
+    """Index of the job in the run; keys its random streams."""
     arrival: int
     """First slot that it may use, a; in [0, T)."""
     samples: float

@@ -45,7 +45,7 @@ class ChunkLedger:
         return np.flatnonzero(self.jobs.holds_ps & ~self.jobs.active)
 
     def on_workers(self, jobs: IntArray) -> IntArray:
-        """How many chunks of each of these jobs have been sent to a worker and are not done."""
+        """Number of chunks of each of these jobs that are on a worker and not done."""
         found: IntArray = self.jobs.left[jobs] - self.jobs.undispatched[jobs]
         return found
 

@@ -31,7 +31,7 @@ from ray_sim.model.units import US_PER_S, BoolArray, IntArray, us_to_seconds
 
 @dataclass(frozen=True, slots=True)
 class ChunkedOutcome:
-    """What a run leaves of chunked jobs."""
+    """Figures of a run of chunked jobs."""
 
     facts: ChunkWorld
     stalled_us: IntArray
@@ -77,7 +77,7 @@ class ChunkedRun(RigidRun):
 
     @property
     def chunked(self) -> ChunkLedger:
-        """What policies observe."""
+        """Observations for policies."""
         return self._ledger
 
     @property

@@ -39,7 +39,7 @@ class WorkerSlots:
 
     @classmethod
     def none(cls, servers: int) -> WorkerSlots:
-        """Of so many servers, where jobs are not chunked."""
+        """No slots, for a world of this many servers without chunked jobs."""
         return cls._of_counts(np.zeros(servers, dtype=np.int64), np.zeros(servers, dtype=np.bool_))
 
     @classmethod
@@ -48,7 +48,7 @@ class WorkerSlots:
         return cls(server, in_cloud[server], np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
 
     def of_servers(self, first: int, last: int) -> WorkerSlots:
-        """Those of the servers ``first`` .. ``last`` - 1."""
+        """The slots of servers ``first`` .. ``last`` - 1."""
         begin, end = int(self.ptr[first]), int(self.ptr[last])
         return replace(
             self, server=self.server[begin:end], on_demand=self.on_demand[begin:end], first_worker=begin

@@ -41,7 +41,7 @@ class ChunkWorld:
     in_cloud: BoolArray
     """(S,)."""
     preemption_us: int
-    """What a chunk owes more each time it is preempted, on the grid."""
+    """Work added to a chunk by each preemption, on the grid."""
     first_chunk: IntArray
     """(J + 1,) prefix sums of the numbers of chunks."""
     cloud_serves: BoolArray

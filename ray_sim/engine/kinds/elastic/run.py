@@ -35,7 +35,7 @@ from ray_sim.model.units import NEVER_US, US_PER_S, BoolArray, FloatArray, IntAr
 
 @dataclass(frozen=True, slots=True)
 class ElasticOutcome:
-    """What a run leaves of elastic jobs, arrays (J,) each."""
+    """Figures of a run of elastic jobs, arrays (J,) each."""
 
     pauses: RigidOutcome
     moved_mb: FloatArray
@@ -45,7 +45,7 @@ class ElasticOutcome:
     beyond_us: FloatArray
     """The same, each microsecond times what the skew of the job's parameter servers was beyond 1 in it."""
     estimate_errors: EstimateErrors
-    """Of what the policy told of them."""
+    """Errors of the policy's estimates."""
 
     def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> Mapping[str, Any]:
         """Pauses, traffic, skew of parameter servers, and errors of estimates."""
@@ -114,7 +114,7 @@ class ElasticRun(RigidRun):
 
     @property
     def elastic(self) -> ElasticRun:
-        """What policies observe."""
+        """Observations for policies."""
         return self
 
     @property

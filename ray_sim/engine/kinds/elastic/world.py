@@ -33,7 +33,7 @@ class Stragglers:
     probability: float
     """In [0, 1]."""
     slowdown: float
-    """How many times as long the worker takes, >= 1."""
+    """Factor on the step time of a straggler, >= 1."""
     every_us: int
 
     def struck(self, streams: Streams, instant: int, jobs: int) -> BoolArray:
@@ -56,9 +56,9 @@ class TrainingWorld:
     data_move_us: int
     """Moving all data of a job from some workers to others."""
     blocks: BlockProfile | None
-    """Of jobs with parameter servers; null where the workload does not say."""
+    """Parameter blocks of the jobs' models; None where the workload does not say."""
     block_gaps: tuple[str, ...]
-    """What is missing then."""
+    """Reasons why they are missing."""
     parameter_blocks: str
     """`EVEN` or a `BlockRule`, for policies without a rule of their own."""
     request_s: float
@@ -96,7 +96,7 @@ class TrainingWorld:
         return DealtLoads(self.blocks, BlockRule(rule), streams)
 
     def truth(self, straggling: FloatArray, loads: DealtLoads | None) -> PlacementTruth | PdOrsTruth:
-        """How fast jobs train.
+        """The progress rule of a run.
 
         Parameters
         ----------
