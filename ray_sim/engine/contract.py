@@ -59,8 +59,8 @@ class Policy(ABC):
     uses_seed: ClassVar[bool] = False
     """Whether it draws from its streams."""
     parameter_blocks: str = AS_WORLD
-    """Rule that assigns parameters of models to parameter servers, under truth=placement: `EVEN`, a `BlockRule`,
-    or `AS_WORLD`, as the world says."""
+    """Rule that assigns parameters of models to parameter servers, under truth=placement: `EVEN`, a
+    `BlockRule`, or `AS_WORLD`, as the world says."""
 
     def start(self, world: PolicyContext, streams: Streams) -> None:  # noqa: B027  # optional hook
         """Prepare for a run."""
