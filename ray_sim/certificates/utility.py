@@ -19,7 +19,7 @@ LONGEST_US = NEVER_US / 8
 
 _MOST_BUCKETS = 128
 _MOST_CELLS = 200_000
-"""Jobs times buckets: U2 sorts so many numbers for each bucket."""
+"""Most jobs x buckets; U2 sorts this many numbers for each bucket."""
 
 
 @dataclass(frozen=True, slots=True)
