@@ -9,8 +9,8 @@ import numpy as np
 
 from benchmarks.measurement import Findings, Measurement, Step
 from ray_sim.engine.run import run_world
-from ray_sim.engine.sites.chunk_queues import ChunkQueues
-from ray_sim.engine.sites.new_chunks import NewChunks, Rule, merged, sites_choice
+from ray_sim.engine.kinds.chunked.chunk_queues import ChunkQueues
+from ray_sim.engine.kinds.chunked.new_chunks import NewChunks, Rule, merged, sites_choice
 from ray_sim.engine.world import World, build_world
 from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.model.cluster import Cluster, ServerKind

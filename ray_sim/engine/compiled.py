@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.kinds.rigid import RigidOutcome
+from ray_sim.engine.kinds.rigid.run import RigidOutcome
 from ray_sim.engine.policy_calls import name_of, named_failures
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.recording import Recording

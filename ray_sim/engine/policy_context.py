@@ -9,7 +9,7 @@ from ray_sim.engine.equivalent_servers import kinds_of_servers
 from ray_sim.engine.job_queue import JobQueue
 from ray_sim.engine.kinds.chunked.eligibility import Eligibility
 from ray_sim.engine.kinds.chunked.worker_slots import WorkerSlots
-from ray_sim.engine.kinds.chunked.world import ChunkWorld
+from ray_sim.engine.kinds.chunked.facts import ChunkWorld
 from ray_sim.engine.order import gang_gpus, order_rule
 from ray_sim.engine.read_only import read_only, read_only_record
 from ray_sim.engine.visible_columns import JobColumns

@@ -12,7 +12,7 @@ from ray_sim.engine.kinds.chunked.ledger import ChunkLedger
 from ray_sim.engine.placements import State, VisiblePlacements
 from ray_sim.engine.read_only import read_only
 from ray_sim.engine.sites.fleet import Fleet
-from ray_sim.engine.sites.new_chunks import NewChunks, merged
+from ray_sim.engine.kinds.chunked.new_chunks import NewChunks, merged
 from ray_sim.engine.sites.site_queries import BETAS, INCREMENTS, LEAST_LOADED, TIME_LEFT, Query
 from ray_sim.engine.visible_columns import JobColumns
 from ray_sim.kernels.core.arrays import RUNNING as RUNNING_STATUS

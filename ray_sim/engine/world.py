@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ray_sim.engine.kinds.chunked.deadlines import deadlines_us
-from ray_sim.engine.kinds.chunked.world import CHUNK_RESOURCES, ChunkWorld, chunk_world
-from ray_sim.engine.kinds.elastic.world import (
+from ray_sim.engine.kinds.chunked.facts import CHUNK_RESOURCES, ChunkWorld, chunk_world
+from ray_sim.engine.kinds.elastic.facts import (
     Stragglers,
     TrainingWorld,
     beyond_capacity,

@@ -26,7 +26,7 @@ from ray_sim.engine.equivalent_servers import keeping_places
 from ray_sim.engine.job_queue import JobQueue
 from ray_sim.engine.placements import PlacementTable, State, VisiblePlacements
 from ray_sim.engine.policy_context import PolicyContext
-from ray_sim.engine.sites.new_chunks import NewChunks, Rule
+from ray_sim.engine.kinds.chunked.new_chunks import NewChunks, Rule
 from ray_sim.engine.view import View
 from ray_sim.engine.visible_columns import WHOLE_TRACE, JobColumns
 from ray_sim.engine.wake import Wake

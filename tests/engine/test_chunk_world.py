@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from ray_sim.engine.kinds.chunked.world import ChunkWorld
+from ray_sim.engine.kinds.chunked.facts import ChunkWorld
 from ray_sim.engine.world import World, build_world
 from ray_sim.model.errors import InvalidScenarioError
 from tests.chunk_worlds import CLOUD, ChunkJob, Server, chunk_columns, chunk_world, cluster_of

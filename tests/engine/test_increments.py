@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ray_sim.engine.sites.chunk_queues import ChunkQueues
-from ray_sim.engine.sites.new_chunks import NewChunks, Rule, merged, sites_choice
+from ray_sim.engine.kinds.chunked.chunk_queues import ChunkQueues
+from ray_sim.engine.kinds.chunked.new_chunks import NewChunks, Rule, merged, sites_choice
 from ray_sim.engine.sites.site_queries import Query, Workers, answer
 from ray_sim.kernels.chunked.chunks import COMPLETE, PAUSE, PREEMPT, RUN, RUNNING
 from ray_sim.model.units import IntArray

@@ -10,7 +10,7 @@ import pytest
 from ray_sim.contract.chunked_worlds import busy_chunks
 from ray_sim.contract.suite import check_policy
 from ray_sim.engine.run import run_world
-from ray_sim.engine.sites.new_chunks import NewChunks
+from ray_sim.engine.kinds.chunked.new_chunks import NewChunks
 from ray_sim.engine.view import View
 from ray_sim.engine.world import World
 from ray_sim.model.errors import InvalidScenarioError

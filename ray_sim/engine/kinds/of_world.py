@@ -6,7 +6,7 @@ from ray_sim.engine.contract import Policy
 from ray_sim.engine.kinds.base import KindRun
 from ray_sim.engine.kinds.chunked.run import ChunkedRun
 from ray_sim.engine.kinds.elastic.run import ElasticRun
-from ray_sim.engine.kinds.rigid import RigidRun
+from ray_sim.engine.kinds.rigid.run import RigidRun
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.world import World
 from ray_sim.model.errors import InvalidScenarioError

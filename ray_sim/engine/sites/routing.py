@@ -8,7 +8,7 @@ import numpy as np
 
 from ray_sim.engine.limits import check_sites
 from ray_sim.engine.placements import State
-from ray_sim.engine.sites.chunk_queues import NO_EVENTS
+from ray_sim.engine.kinds.chunked.chunk_queues import NO_EVENTS
 from ray_sim.engine.sites.site import Commands
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import Changes, Outages

@@ -10,7 +10,7 @@ import numpy as np
 
 from ray_sim.engine.kinds.chunked.worker_slots import WorkerSlots
 from ray_sim.engine.placements import Placements, State, nothing_for, part
-from ray_sim.engine.sites.chunk_queues import NO_EVENTS, ChunkQueues
+from ray_sim.engine.kinds.chunked.chunk_queues import NO_EVENTS, ChunkQueues
 from ray_sim.engine.sites.site_queries import Query, Workers, answer
 from ray_sim.kernels.core.arrays import WORKER, Changes, Outages, WorldArrays
 from ray_sim.kernels.core.outages import set_capacity

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ray_sim.engine.placements import State
-from ray_sim.engine.sites.chunk_queues import ChunkQueues
-from ray_sim.engine.sites.new_chunks import NewChunks, sites_choice
+from ray_sim.engine.kinds.chunked.chunk_queues import ChunkQueues
+from ray_sim.engine.kinds.chunked.new_chunks import NewChunks, sites_choice
 from ray_sim.model.units import IntArray
 
 LEAST_LOADED = "least_loaded"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ray_sim.engine.kinds.chunked.world import ChunkWorld
+from ray_sim.engine.kinds.chunked.facts import ChunkWorld
 from ray_sim.kernels.core.arrays import WorldArrays
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import JobTable

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ray_sim.certificates.jct import JctLimits, LeastTimes
-from ray_sim.engine.kinds.chunked.world import CHUNK_RESOURCES, ChunkWorld
+from ray_sim.engine.kinds.chunked.facts import CHUNK_RESOURCES, ChunkWorld
 from ray_sim.engine.world import World
 from ray_sim.model.units import NEVER_US, BoolArray, IntArray
 from ray_sim.solvers.chunk_lp import Chunks, mean_flow_bound

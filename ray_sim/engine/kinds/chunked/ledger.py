@@ -11,7 +11,7 @@ import numpy as np
 
 from ray_sim.engine.decision import NO_JOBS, Decision, Dispatch
 from ray_sim.engine.kinds.chunked.slot_rounding import Rounding
-from ray_sim.engine.kinds.chunked.world import ChunkWorld
+from ray_sim.engine.kinds.chunked.facts import ChunkWorld
 from ray_sim.engine.placements import Placements, State, nothing_for, part
 from ray_sim.engine.sites.site import Commands
 from ray_sim.kernels.chunked.chunk_ledger import Chunked, book_events, new_chunked, note_stall

@@ -15,8 +15,8 @@ from ray_sim.engine.kinds.chunked.jct_limits import chunk_limits
 from ray_sim.engine.kinds.chunked.ledger import ChunkLedger
 from ray_sim.engine.kinds.chunked.slot_rounding import Rounding
 from ray_sim.engine.kinds.chunked.validation import check_chunks
-from ray_sim.engine.kinds.chunked.world import ChunkWorld
-from ray_sim.engine.kinds.rigid import RigidRun
+from ray_sim.engine.kinds.chunked.facts import ChunkWorld
+from ray_sim.engine.kinds.rigid.run import RigidRun
 from ray_sim.engine.placements import State, nothing_for
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.sites.site import Commands

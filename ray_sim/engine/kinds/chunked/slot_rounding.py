@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ray_sim.engine.kinds.chunked.world import ChunkWorld
+from ray_sim.engine.kinds.chunked.facts import ChunkWorld
 from ray_sim.engine.placements import State
 from ray_sim.model.units import BoolArray, IntArray
 

@@ -15,8 +15,8 @@ from ray_sim.engine.kinds.base import Losses
 from ray_sim.engine.kinds.elastic.estimates import SPEED, WORK_LEFT, EstimateErrors, check_estimates
 from ray_sim.engine.kinds.elastic.ps_imbalance import Imbalance, trained_us
 from ray_sim.engine.kinds.elastic.utility_limits import certify_world_utility
-from ray_sim.engine.kinds.elastic.world import TrainingWorld
-from ray_sim.engine.kinds.rigid import RigidOutcome, RigidRun
+from ray_sim.engine.kinds.elastic.facts import TrainingWorld
+from ray_sim.engine.kinds.rigid.run import RigidOutcome, RigidRun
 from ray_sim.engine.placements import State, part
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.world import World

@@ -6,7 +6,7 @@ import numpy as np
 
 from ray_sim.certificates.utility import LONGEST_US, Hopes, UtilityLimits, certify_utility, with_optimum
 from ray_sim.engine.kinds.elastic.slot_jobs import world_optimum
-from ray_sim.engine.kinds.elastic.world import TrainingWorld
+from ray_sim.engine.kinds.elastic.facts import TrainingWorld
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.world_arrays import FITS
 from ray_sim.model.result import UtilityCertificate

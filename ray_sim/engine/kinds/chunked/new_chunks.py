@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ray_sim.engine.placements import State
-from ray_sim.engine.sites.chunk_queues import ChunkQueues
+from ray_sim.engine.kinds.chunked.chunk_queues import ChunkQueues
 from ray_sim.kernels.chunked import increments
 from ray_sim.kernels.chunked.increments import Candidates
 from ray_sim.model.units import IntArray

@@ -13,7 +13,7 @@ from ray_sim.certificates.jct import JctLimits
 from ray_sim.engine.decision import NO_JOBS, Decision
 from ray_sim.engine.kinds.base import ElasticObservations, KindOutcome
 from ray_sim.engine.kinds.chunked.ledger import ChunkLedger
-from ray_sim.engine.kinds.gang_limits import gang_limits
+from ray_sim.engine.kinds.rigid.jct_limits import gang_limits
 from ray_sim.engine.placements import State, nothing_for
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.sites.site import Commands
