@@ -8,10 +8,12 @@ import time
 import numpy as np
 
 from benchmarks.measurement import Findings, Measurement, Step
-from ray_sim.engine.run import run_world
+from ray_sim.engine.build_world import build_world
 from ray_sim.engine.kinds.chunked.chunk_queues import ChunkQueues
+from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 from ray_sim.engine.kinds.chunked.new_chunks import NewChunks, Rule, merged, sites_choice
-from ray_sim.engine.world import World, build_world
+from ray_sim.engine.run import run_world
+from ray_sim.engine.world import World
 from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.model.cluster import Cluster, ServerKind
 from ray_sim.model.errors import RunFailedError
@@ -62,8 +64,8 @@ def run(
         raise RunFailedError(f"only {result.summary.completed} of {len(world.table)} jobs completed")
     budget = WEEK_BUDGET_S if jobs == JOBS else None
     rows.append(Measurement("week", "cpu_s", week_s, "s", "smaller", budget))
-    assert world.chunks is not None, "jobs are in chunks"
-    rows.append(Measurement("week", "chunks", int(world.chunks.chunks.sum()), "chunks", "neither"))
+    chunks = int(ChunkFacts.in_world(world).chunks.sum())
+    rows.append(Measurement("week", "chunks", chunks, "chunks", "neither"))
     return Findings(
         f"a job of {_CHUNKS} chunks over queues of unlike chunks; {jobs:,} synthetic Philly jobs with the "
         f"training of jsac_edge_cloud on {SERVERS} edge servers of {WORKERS_PER_SERVER} workers and a cloud",

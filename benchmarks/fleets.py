@@ -14,9 +14,11 @@ from benchmarks.measurement import Findings, Measurement, Step
 from benchmarks.processes import command, descendants, require_proc
 from ray_sim.contract.rigid_worlds import cluster, job_table
 from ray_sim.engine.actors import RayFleet
+from ray_sim.engine.build_world import build_world
 from ray_sim.engine.general import GeneralRun
+from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 from ray_sim.engine.sites.fleet import Fleet, LocalFleet
-from ray_sim.engine.world import World, build_world
+from ray_sim.engine.world import World
 from ray_sim.experiments.fanout import cluster as ray_cluster
 from ray_sim.model.cluster import ServerKind
 from ray_sim.model.errors import RunFailedError
@@ -140,8 +142,8 @@ def _on_actors(world: World, sites: int) -> Cost:
     site_mb = max(map(_private_mb, filter(_is_site, descendants(os.getpid()))))
     messages, bytes_ = fleet.traffic
     fleet.close()
-    assert world.chunks is not None
-    return Cost(wall_s, instants, decisions, messages, bytes_, int(world.chunks.chunks.sum()), site_mb)
+    chunks = int(ChunkFacts.in_world(world).chunks.sum())
+    return Cost(wall_s, instants, decisions, messages, bytes_, chunks, site_mb)
 
 
 def _is_site(pid: int) -> bool:

@@ -11,8 +11,8 @@ from pathlib import Path
 from benchmarks.children import answer, call
 from benchmarks.measurement import Findings, Measurement, Step
 from benchmarks.processes import peak_mb, require_proc
+from ray_sim.engine.build_world import build_world
 from ray_sim.engine.run import run_world
-from ray_sim.engine.world import build_world
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.policies.registry import create_policy
 from workloads.store import load_workload, write_workload

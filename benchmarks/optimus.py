@@ -12,8 +12,8 @@ import numpy as np
 
 from benchmarks.measurement import Findings, Measurement, Step
 from ray_sim.contract.rigid_worlds import cluster, job_table
+from ray_sim.engine.build_world import build_world
 from ray_sim.engine.simulation import Simulation
-from ray_sim.engine.world import build_world
 from ray_sim.model.job import Exchange, JobTable, LossProfile, TrainingProfile
 from ray_sim.model.loss import last_epoch, loss
 from ray_sim.model.streams import Streams
@@ -23,6 +23,7 @@ from ray_sim.policies.optimus.interval import Choices, Interval, targets, tasks_
 from ray_sim.policies.optimus.knowledge import fit_speeds, nothing_known
 from ray_sim.policies.optimus.loss_fit import fitted_curves
 from ray_sim.policies.optimus.policy import Optimus
+from ray_sim.policy_api import ElasticContext, ElasticView
 
 _T = TypeVar("_T")
 
@@ -117,11 +118,12 @@ def _decisions(case: str, n_jobs: int, n_servers: int) -> list[Measurement]:
     world = build_world(table, servers, params={"truth": "placement", "slot_s": 600.0})
     policy = Optimus()
     simulation = Simulation(world, policy)
+    assert isinstance(simulation.world, ElasticContext)
     policy.start(simulation.world, simulation.streams)
     rows = []
     for name in ("first", "next"):
         view = simulation.advance()
-        assert view is not None, "jobs of thousands of seconds are there after one slot"
+        assert isinstance(view, ElasticView), "jobs of thousands of seconds are there after one slot"
         began = time.process_time()
         decision = policy.decide(view)
         seconds = time.process_time() - began

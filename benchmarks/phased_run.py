@@ -50,10 +50,10 @@ def main(workload: str, cluster_name: str, out: str) -> None:
     with clock.phase("imports"):
         for module in ("ray_sim.cli", "ray_sim.cli.console"):  # the command's own
             import_module(module)
+        from ray_sim.engine.build_world import build_world
         from ray_sim.engine.compiled import run_compiled
         from ray_sim.engine.policy_context import PolicyContext
         from ray_sim.engine.result import build_result, certify_completed
-        from ray_sim.engine.world import build_world
         from ray_sim.experiments.content import Inputs
         from ray_sim.experiments.result_files import encode_result, write_files
         from ray_sim.experiments.run import read_base, realise

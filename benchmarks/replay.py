@@ -15,12 +15,13 @@ from benchmarks.bare import pooled_starts
 from benchmarks.measurement import Findings, Measurement, Step
 from benchmarks.own_policy import ShortestFirst
 from benchmarks.week import CLUSTER, philly_week
+from ray_sim.engine.build_world import build_world
 from ray_sim.engine.compiled import run_compiled
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.result import Outcome
 from ray_sim.engine.run import run_world
-from ray_sim.engine.world import World, build_world
+from ray_sim.engine.world import World
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.model.errors import RunFailedError
 from ray_sim.model.units import IntArray, us_to_seconds

@@ -10,8 +10,9 @@ import numpy as np
 import polars as pl
 
 from benchmarks.measurement import Findings, Measurement, Step
+from ray_sim.engine.build_world import build_world
 from ray_sim.engine.simulation import Simulation
-from ray_sim.engine.world import World, build_world
+from ray_sim.engine.world import World
 from ray_sim.model.cluster import Cluster, ServerKind
 from ray_sim.model.job import Exchange, JobTable, TrainingProfile
 from ray_sim.model.streams import Streams

@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING, Any
 from ray_sim.siblings import ALWAYS, import_sibling
 
 if TYPE_CHECKING:
+    from ray_sim.engine.build_world import build_world
     from ray_sim.engine.contract import Policy
-    from ray_sim.engine.decision import Decision, Dispatch, Estimates, NewKeys
+    from ray_sim.engine.decision import Decision
+    from ray_sim.engine.kinds.chunked.decision import ChunkedDecision, Dispatch, NewKeys
+    from ray_sim.engine.kinds.chunked.policy import ChunkedPolicy
+    from ray_sim.engine.kinds.chunked.view import ChunkedView
+    from ray_sim.engine.kinds.elastic.decision import ElasticDecision, Estimates
+    from ray_sim.engine.kinds.elastic.policy import ElasticPolicy
+    from ray_sim.engine.kinds.elastic.view import ElasticView
     from ray_sim.engine.policy_context import PolicyContext
     from ray_sim.engine.simulation import Simulation
     from ray_sim.engine.view import View
     from ray_sim.engine.wake import Wake
-    from ray_sim.engine.world import build_world
     from ray_sim.experiments.cluster_file import load_cluster
     from ray_sim.experiments.run import simulate
     from ray_sim.kernels.compile import kernel
@@ -31,10 +37,16 @@ for _name in ALWAYS:
     import_sibling(_name)
 
 _HOMES = {
+    "ChunkedDecision": "ray_sim.engine.kinds.chunked.decision",
+    "ChunkedPolicy": "ray_sim.engine.kinds.chunked.policy",
+    "ChunkedView": "ray_sim.engine.kinds.chunked.view",
     "Decision": "ray_sim.engine.decision",
-    "Dispatch": "ray_sim.engine.decision",
-    "Estimates": "ray_sim.engine.decision",
-    "NewKeys": "ray_sim.engine.decision",
+    "Dispatch": "ray_sim.engine.kinds.chunked.decision",
+    "ElasticDecision": "ray_sim.engine.kinds.elastic.decision",
+    "ElasticPolicy": "ray_sim.engine.kinds.elastic.policy",
+    "ElasticView": "ray_sim.engine.kinds.elastic.view",
+    "Estimates": "ray_sim.engine.kinds.elastic.decision",
+    "NewKeys": "ray_sim.engine.kinds.chunked.decision",
     "Parameter": "ray_sim.model.parameters",
     "Policy": "ray_sim.engine.contract",
     "PolicyContext": "ray_sim.engine.policy_context",
@@ -44,7 +56,7 @@ _HOMES = {
     "Trim": "ray_sim.model.metrics",
     "View": "ray_sim.engine.view",
     "Wake": "ray_sim.engine.wake",
-    "build_world": "ray_sim.engine.world",
+    "build_world": "ray_sim.engine.build_world",
     "kernel": "ray_sim.kernels.compile",
     "load_cluster": "ray_sim.experiments.cluster_file",
     "load_workload": "workloads.store",
@@ -54,8 +66,14 @@ _HOMES = {
 _OLD_NAMES = {"GrantedWorld": "PolicyContext"}
 
 __all__ = [
+    "ChunkedDecision",
+    "ChunkedPolicy",
+    "ChunkedView",
     "Decision",
     "Dispatch",
+    "ElasticDecision",
+    "ElasticPolicy",
+    "ElasticView",
     "Estimates",
     "NewKeys",
     "Parameter",

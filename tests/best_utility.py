@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ray_sim.engine.world import World, build_world
+from ray_sim.engine.build_world import build_world
+from ray_sim.engine.world import World
 from ray_sim.model.job import UtilityProfile
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import IntArray

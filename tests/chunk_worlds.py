@@ -9,12 +9,14 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 import polars as pl
 
-from ray_sim.engine.contract import Policy
-from ray_sim.engine.decision import Decision, Dispatch, NewKeys
-from ray_sim.engine.policy_context import PolicyContext
-from ray_sim.engine.view import View
+from ray_sim.engine.build_world import build_world
+from ray_sim.engine.kinds.chunked.context import ChunkedContext
+from ray_sim.engine.kinds.chunked.decision import ChunkedDecision, Dispatch, NewKeys
+from ray_sim.engine.kinds.chunked.facts import ChunkFacts
+from ray_sim.engine.kinds.chunked.policy import ChunkedPolicy
+from ray_sim.engine.kinds.chunked.view import ChunkedView
 from ray_sim.engine.wake import Wake
-from ray_sim.engine.world import World, build_world
+from ray_sim.engine.world import World
 from ray_sim.engine.world_arrays import Partition
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER
 from ray_sim.model.cluster import Cluster, ServerKind, memory_mib
@@ -120,7 +122,7 @@ def dispatch_of(rows: Sequence[Row], *, overtake: bool = True) -> Dispatch:
     return Dispatch(columns[0], columns[1], columns[2], columns[3], overtake=overtake)
 
 
-def first_idle_ps(view: View, cloud: Collection[int] = ()) -> dict[int, list[tuple[int, int, int]]]:
+def first_idle_ps(view: ChunkedView, cloud: Collection[int] = ()) -> dict[int, list[tuple[int, int, int]]]:
     """Placements that give each active job the idle parameter server of the lowest server, if there is one.
 
     Jobs that are not active give theirs up. The servers of the ``cloud`` are for the jobs in it.
@@ -138,7 +140,14 @@ def first_idle_ps(view: View, cloud: Collection[int] = ()) -> dict[int, list[tup
     return placements
 
 
-class Script(Policy):
+def due_us_of(world: World) -> list[int]:
+    """Deadlines of a world's jobs, which must have some."""
+    due_us = ChunkFacts.in_world(world).due_us
+    assert due_us is not None
+    return [int(at) for at in due_us]
+
+
+class Script(ChunkedPolicy):
     """Dispatches and gives keys at the seconds written; active jobs get parameter servers if it ``serves``.
 
     A chunk whose server is not there goes to the first worker that is, or waits for one; so does a chunk
@@ -149,7 +158,6 @@ class Script(Policy):
     wake_on: ClassVar[Wake] = (
         Wake.ARRIVAL | Wake.COMPLETION | Wake.ACTIVATION | Wake.REVIEW | Wake.SERVER_CHANGE
     )
-    chunked: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -163,37 +171,36 @@ class Script(Policy):
         self._script = tuple((round(time_s * 1e6), tuple(rows)) for time_s, rows in sorted(script.items()))
         self._overtake, self._serves = overtake, serves
 
-    def start(self, world: PolicyContext, streams: Streams) -> None:
-        assert world.workers is not None
+    def start(self, world: ChunkedContext, streams: Streams) -> None:
         self._cloud = frozenset(world.workers.server[world.workers.on_demand].tolist())
         self._server = world.workers.server
         self._told = -1
 
-    def decide(self, view: View) -> Decision:
+    def decide(self, view: ChunkedView) -> ChunkedDecision:
         dispatch = self._dispatch(view) if len(view.returned) or self._anything_new(view) else None
         later = [at for at, _ in (*self._script, *self._keys) if at > view.now_us]
         placements = first_idle_ps(view, self._cloud) if self._serves else {}
-        return Decision.of(
+        return ChunkedDecision.of(
             placements, dispatch=dispatch, keys=self._new_keys(view), review_us=min(later, default=NEVER_US)
         )
 
-    def _new_keys(self, view: View) -> NewKeys | None:
+    def _new_keys(self, view: ChunkedView) -> NewKeys | None:
         written = dict(rows for at, of_time in self._keys if at == view.now_us for rows in of_time)
         there = np.intersect1d(np.array(list(written), dtype=np.int64), [*view.waiting, *view.running])
         if not view.reviewed or len(there) == 0:
             return None
         return NewKeys(there, np.array([written[job] for job in there.tolist()], dtype=np.int64))
 
-    def _anything_new(self, view: View) -> bool:
+    def _anything_new(self, view: ChunkedView) -> bool:
         written = [at for at, _ in self._script if self._told < at <= view.now_us]
         return bool(written) or len(view.changed_servers) > 0
 
-    def _dispatch(self, view: View) -> Dispatch | None:
+    def _dispatch(self, view: ChunkedView) -> Dispatch | None:
         self._told = view.now_us
         there = np.flatnonzero(view.available[self._server]).tolist()
         due = [row for at, rows in self._script if at <= view.now_us for row in rows]
         open_jobs = np.array(sorted({row[0] for row in due}), dtype=np.int64)
-        to_send = {(job, unit) for job, unit in view.undispatched(open_jobs).tolist()}
+        to_send = {(job, unit) for job, unit in np.transpose(view.undispatched(open_jobs)).tolist()}
         chosen = [
             (job, unit, worker if worker in there else there[0], key)
             for job, unit, worker, key in due

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ray_sim.engine.world import World, build_world
+from ray_sim.engine.build_world import build_world
+from ray_sim.engine.world import World
 from ray_sim.model.job import LossProfile, TrainingProfile
 from tests.training import together
 from tests.worlds import Job, cluster_of, job_table

@@ -28,6 +28,8 @@ from ray_sim.contract.elastic_worlds import busy_bounded, busy_elastic, failing_
 from ray_sim.contract.rigid_worlds import busy_world, failing_world
 from ray_sim.engine.compiled import why_general
 from ray_sim.engine.contract import Policy
+from ray_sim.engine.kinds.chunked.policy import CHUNKED
+from ray_sim.engine.kinds.elastic.policy import ELASTIC
 from ray_sim.engine.placements import State
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
@@ -128,11 +130,11 @@ def cases() -> Iterator[Case]:
 
 
 def _kinds(policy: Policy) -> tuple[str, ...]:
-    if policy.chunked:
+    if policy.schedules == CHUNKED:
         return ("chunked",)
     if policy.bounded:
         return ("bounded",)
-    return ("elastic", "bounded") if policy.elastic else ("bounded", "rigid")
+    return ("elastic", "bounded") if policy.schedules == ELASTIC else ("bounded", "rigid")
 
 
 def _settings(policy: str) -> Iterator[Mapping[str, object]]:

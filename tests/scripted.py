@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from ray_sim.engine.contract import Policy
+from ray_sim.engine.contract import GANGS, Policy
 from ray_sim.engine.decision import Decision
+from ray_sim.engine.kinds.chunked.policy import CHUNKED
+from ray_sim.engine.kinds.elastic.policy import ELASTIC
 from ray_sim.engine.view import View
 from ray_sim.engine.wake import Wake
 
-Decide = Callable[[View], Decision]
+Decide = Callable[[Any], Decision]
 
 EVENTS = Wake.ARRIVAL | Wake.COMPLETION
 
@@ -26,23 +28,21 @@ def scripted(
     elastic: bool = False,
 ) -> Policy:
     """A policy that decides by calling ``decide``; ``chunks`` and ``elastic`` say what jobs it is for."""
-    for_elastic = elastic
 
     class Scripted(Policy):
         name: ClassVar[str] = "scripted"
         wake_on: ClassVar[Wake] = wake
         sees: ClassVar[frozenset[str]] = sight
         slotted: ClassVar[bool] = on_slots_only
-        chunked: ClassVar[bool] = chunks
-        elastic: ClassVar[bool] = for_elastic
+        schedules: ClassVar[str] = CHUNKED if chunks else ELASTIC if elastic else GANGS
 
-        def decide(self, view: View) -> Decision:
+        def decide(self, view: Any) -> Decision:
             return decide(view)
 
     return Scripted()
 
 
-def at_times(script: dict[float, Decision]) -> Decide:
+def at_times(script: Mapping[float, Decision]) -> Decide:
     """Answer with the decision written for this second, and ask for a review at the next one written."""
 
     def decide(view: View) -> Decision:

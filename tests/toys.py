@@ -9,7 +9,12 @@ from typing import ClassVar
 import numpy as np
 
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.decision import NO_JOBS, Decision, Dispatch
+from ray_sim.engine.decision import NO_JOBS, Decision
+from ray_sim.engine.kinds.chunked.context import ChunkedContext
+from ray_sim.engine.kinds.chunked.decision import ChunkedDecision, Dispatch
+from ray_sim.engine.kinds.chunked.policy import ChunkedPolicy
+from ray_sim.engine.kinds.chunked.view import ChunkedView
+from ray_sim.engine.kinds.rigid.facts import RigidFacts
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
 from ray_sim.engine.wake import Wake
@@ -55,6 +60,14 @@ class CrowdedTruth:
         return np.arange(self.n_jobs)
 
 
+class PartialFacts(RigidFacts):
+    """Facts of jobs that may hold any number of their tasks."""
+
+    @property
+    def partial(self) -> bool:
+        return True
+
+
 def world_with(
     truth: type[WorkersTruth] | type[CrowdedTruth],
     jobs: Sequence[Job],
@@ -66,7 +79,11 @@ def world_with(
     """A world on another truth; ``elastic`` lets a job hold any number of its tasks."""
     made: Truth = truth(len(jobs))
     world = world_of(jobs, gpus, params=params)
-    return replace(world, truth=made, elastic=elastic, row_bound=len(jobs) * len(gpus) + 1)
+    gangs = world.facts
+    assert isinstance(gangs, RigidFacts)
+    facts = PartialFacts if elastic else RigidFacts
+    rows = len(jobs) * len(gpus) + 1
+    return replace(world, facts=facts(gangs.arrays, gangs.beyond_capacity, rows, gangs.resources, made))
 
 
 def chunked(
@@ -82,31 +99,30 @@ def chunked(
     return chunk_world(rows, every_other, slot_s=1, slot_fill="fractional", changes=changes)
 
 
-class Dealer(Policy):
+class Dealer(ChunkedPolicy):
     """Deals the chunks of arriving jobs to the workers there in turn; short chunks overtake long ones."""
 
     name: ClassVar[str] = "dealer"
     wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.ACTIVATION | Wake.SERVER_CHANGE
     sees: ClassVar[frozenset[str]] = frozenset({"duration_s"})
-    chunked: ClassVar[bool] = True
 
-    def start(self, world: PolicyContext, streams: Streams) -> None:
+    def start(self, world: ChunkedContext, streams: Streams) -> None:
         self._unsent = NO_JOBS
         self._next = 0
 
-    def decide(self, view: View) -> Decision:
-        return Decision.of(first_idle_ps(view), dispatch=self._deal(view))
+    def decide(self, view: ChunkedView) -> ChunkedDecision:
+        return ChunkedDecision.of(first_idle_ps(view), dispatch=self._deal(view))
 
-    def _deal(self, view: View) -> Dispatch | None:
+    def _deal(self, view: ChunkedView) -> Dispatch | None:
         jobs = np.union1d(self._unsent, view.arrived)
         there = np.flatnonzero(view.available)
         self._unsent = jobs if len(there) == 0 else NO_JOBS
         chunks = view.undispatched(jobs)
-        if len(there) == 0 or len(chunks) == 0:
+        if len(there) == 0 or len(chunks.job) == 0:
             return None
-        workers = there[(self._next + np.arange(len(chunks))) % len(there)]
-        self._next += len(chunks)
-        return Dispatch(chunks[:, 0], chunks[:, 1], workers, view.jobs.work_us[chunks[:, 0]])
+        workers = there[(self._next + np.arange(len(chunks.job))) % len(there)]
+        self._next += len(chunks.job)
+        return Dispatch(chunks.job, chunks.unit, workers, view.jobs.work_us[chunks.job])
 
 
 class Impatient(Dealer):
@@ -115,7 +131,7 @@ class Impatient(Dealer):
     name: ClassVar[str] = "impatient"
     wake_on: ClassVar[Wake] = Dealer.wake_on | Wake.REVIEW
 
-    def decide(self, view: View) -> Decision:
+    def decide(self, view: ChunkedView) -> ChunkedDecision:
         present = np.union1d(view.waiting, view.running)
         odd = present[present % 2 == 1]
         due_us = view.jobs.submit_us[odd] + 3 * US_PER_S
@@ -128,7 +144,7 @@ class Impatient(Dealer):
             dispatch = replace(dispatch, **columns)
         placements = {job: rows for job, rows in first_idle_ps(view).items() if job not in evicted}
         review_us = min(due_us[due_us > view.now_us].tolist(), default=NEVER_US)
-        return Decision.of(placements, dispatch=dispatch, evict=evicted, review_us=review_us)
+        return ChunkedDecision.of(placements, dispatch=dispatch, evict=evicted, review_us=review_us)
 
 
 class Turns(Policy):

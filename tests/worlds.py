@@ -9,9 +9,10 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from ray_sim.engine.build_world import build_world
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.run import Loop, run_world
-from ray_sim.engine.world import World, build_world
+from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import Changes
 from ray_sim.model.availability import Availability
 from ray_sim.model.cluster import Cluster, ServerKind

@@ -2,13 +2,12 @@
 
 import numpy as np
 
-from ray_sim.policy_api import PARAMETER_SERVER, Decision, Dispatch, Policy, Wake
+from ray_sim.policy_api import PARAMETER_SERVER, ChunkedDecision, ChunkedPolicy, Dispatch, Wake
 
 
-class ChunksInTurn(Policy):
+class ChunksInTurn(ChunkedPolicy):
     """Edge workers first, a cloud where a partition has no other; first come, first served on each worker."""
 
-    chunked = True
     wake_on = Wake.ARRIVAL | Wake.COMPLETION | Wake.ACTIVATION | Wake.SERVER_CHANGE
 
     def start(self, world, streams):
@@ -16,12 +15,13 @@ class ChunksInTurn(Policy):
 
     def decide(self, view):
         rows = []
-        for job, chunk in view.undispatched(np.union1d(view.waiting, view.running)).tolist():
+        chunks = view.undispatched(np.union1d(view.waiting, view.running))
+        for job, chunk in np.transpose(chunks).tolist():
             mine = self.workers_for(view, job)
             if len(mine):
                 rows.append((job, chunk, mine[(job + chunk) % len(mine)], 0))  # one key: as they come
         columns = np.array(rows, dtype=np.int64).reshape(-1, 4).T
-        return Decision.of(self.parameter_servers(view), dispatch=Dispatch(*columns))
+        return ChunkedDecision.of(self.parameter_servers(view), dispatch=Dispatch(*columns))
 
     def workers_for(self, view, job):
         """Workers of the job's partition that are there."""

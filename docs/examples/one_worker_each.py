@@ -2,13 +2,11 @@
 
 import numpy as np
 
-from ray_sim.policy_api import PARAMETER_SERVER, WORKER, Decision, Policy
+from ray_sim.policy_api import PARAMETER_SERVER, WORKER, Decision, ElasticPolicy
 
 
-class OneWorkerEach(Policy):
+class OneWorkerEach(ElasticPolicy):
     """Place waiting jobs in the order of their submission, the least that each can train with."""
-
-    elastic = True
 
     def start(self, world, streams):
         self.world = world

@@ -20,6 +20,7 @@ from ray_sim.contract.job_tables import (
 from ray_sim.contract.subject import BrokenError, NotCheckedError, Subject
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
+from ray_sim.engine.kinds.chunked.policy import CHUNKED
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.visible_columns import WHOLE_TRACE
 from ray_sim.engine.world import World
@@ -60,10 +61,7 @@ def _decisions(world: World, policy: Policy, until_us: int = NEVER_US) -> Iterat
         ended[view.waiting] = ended[view.running] = False
         simulation.apply(decision)
         yield Told(view.now_us, _in_words(decision), placed.copy(), ended)
-        if decision.changes is not None:
-            placed[decision.changes.job[: decision.changes.size[0]]] = True
-        if decision.dispatch is not None:
-            placed[decision.dispatch.job] = True
+        placed[sorted(decision.served)] = True
 
 
 def _in_words(decision: Decision) -> str:
@@ -134,7 +132,9 @@ def _with_unknown_run_times(subject: Subject, world: World, told: Told, hidden: 
     fresh, order = np.flatnonzero(~told.placed), np.arange(len(world.table))
     order[fresh] = Streams(1).generator("contract-permutation").permutation(fresh)
     yield with_jobs(world, permuted(world.table, hidden, order))
-    yield subject.kind.with_longer_run_times(world, ~(told.placed if subject.new().chunked else told.ended))
+    yield subject.kind.with_longer_run_times(
+        world, ~(told.placed if subject.new().schedules == CHUNKED else told.ended)
+    )
 
 
 def blind_to_the_future(subject: Subject) -> str:

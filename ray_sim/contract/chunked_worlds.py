@@ -8,7 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from ray_sim.contract.rigid_worlds import SLOT_S, Job, cluster, failing, job_table, longer
-from ray_sim.engine.world import World, build_world
+from ray_sim.engine.build_world import build_world
+from ray_sim.engine.kinds.chunked.facts import ChunkFacts
+from ray_sim.engine.world import World
 from ray_sim.engine.world_arrays import Partition
 from ray_sim.model.cluster import Cluster, ServerKind, memory_mib
 from ray_sim.model.job import ChunkProfile, JobTable
@@ -121,7 +123,7 @@ def chunk_edge_cases() -> dict[str, EdgeCase]:
 
 def with_longer_chunks(world: World, jobs: BoolArray) -> World:
     """The same world with longer mini-batches of these jobs."""
-    assert world.chunks is not None
-    truth = world.chunks.truth
+    facts = ChunkFacts.in_world(world)
+    truth = facts.truth
     profile = replace(truth.profile, minibatch_s=longer(truth.profile.minibatch_s, jobs, 3))
-    return replace(world, chunks=replace(world.chunks, truth=replace(truth, profile=profile)))
+    return replace(world, facts=replace(facts, truth=replace(truth, profile=profile)))

@@ -9,7 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ray_sim.contract.rigid_worlds import SLOT_S, Job, cluster, failing, job_table, longer
-from ray_sim.engine.world import World, build_world
+from ray_sim.engine.build_world import build_world
+from ray_sim.engine.kinds.elastic.facts import ElasticFacts
+from ray_sim.engine.world import World
 from ray_sim.engine.world_arrays import Partition
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.job import BlockProfile, Exchange, JobTable, LossProfile, TrainingProfile, UtilityProfile
@@ -220,7 +222,7 @@ def _alike(jobs: Sequence[Job], ask: _Ask) -> JobTable:
 
 def with_more_samples(world: World, jobs: BoolArray) -> World:
     """The same world with longer run times and more samples of these jobs."""
-    assert world.training is not None
-    profile = replace(world.training.profile, samples=longer(world.training.profile.samples, jobs, 64))
+    facts = ElasticFacts.in_world(world)
+    profile = replace(facts.profile, samples=longer(facts.profile.samples, jobs, 64))
     table = replace(world.table, work_us=longer(world.table.work_us, jobs, 3 * US_PER_S), training=profile)
-    return replace(world, table=table, training=replace(world.training, profile=profile))
+    return replace(world, table=table, facts=replace(facts, profile=profile))

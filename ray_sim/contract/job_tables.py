@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from ray_sim.engine.world import World, build_world
+from ray_sim.engine.build_world import build_world
+from ray_sim.engine.world import World
 from ray_sim.model.job import JobTable
 from ray_sim.model.units import IntArray
 

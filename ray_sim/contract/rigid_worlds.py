@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
+from ray_sim.engine.build_world import build_world
 from ray_sim.engine.read_only import Array
-from ray_sim.engine.world import World, build_world
+from ray_sim.engine.world import World
 from ray_sim.engine.world_arrays import Partition
 from ray_sim.model.availability import Availability
 from ray_sim.model.cluster import Cluster, ServerKind

@@ -28,7 +28,9 @@ from ray_sim.contract.rigid_worlds import (
     failing_world,
     with_longer_runs,
 )
-from ray_sim.engine.contract import Policy
+from ray_sim.engine.contract import GANGS, Policy
+from ray_sim.engine.kinds.chunked.policy import CHUNKED
+from ray_sim.engine.kinds.elastic.policy import ELASTIC
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
 from ray_sim.engine.world_arrays import Partition
@@ -102,11 +104,9 @@ class Subject:
     def kind(self) -> _Kind:
         """The kind of jobs that the policy is for."""
         policy = self.new()
-        if policy.chunked:
-            return _CHUNKED
-        if policy.bounded:
+        if policy.schedules == ELASTIC and policy.bounded:
             return _BOUNDED
-        return _ELASTIC if policy.elastic else _WHOLE
+        return {GANGS: _WHOLE, ELASTIC: _ELASTIC, CHUNKED: _CHUNKED}[policy.schedules]
 
     def busy(self, seed: int = 0, *, partition: Partition = "none") -> World:
         """A crowded world."""

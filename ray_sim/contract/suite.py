@@ -19,12 +19,13 @@ from ray_sim.contract.reachable_values import Watch
 from ray_sim.contract.subject import BrokenError, NotCheckedError, Subject
 from ray_sim.engine.actors import run_on_actors
 from ray_sim.engine.compiled import why_general
-from ray_sim.engine.contract import Policy
+from ray_sim.engine.contract import GANGS, Policy
 from ray_sim.engine.general import GeneralRun
+from ray_sim.engine.kinds.registry import declarable
 from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.sites.fleet import LocalFleet
-from ray_sim.engine.visible_columns import COLUMNS, OBSERVATIONS, WHOLE_TRACE
+from ray_sim.engine.visible_columns import WHOLE_TRACE
 from ray_sim.engine.world import World
 from ray_sim.engine.world_arrays import Partition
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, ROLE_NAMES, WORKER
@@ -118,7 +119,7 @@ def _first_difference(name: str, one: pl.DataFrame, other: pl.DataFrame) -> str:
 
 def _declarations(subject: Subject) -> str:
     policy = subject.new()
-    grants = COLUMNS | OBSERVATIONS | {WHOLE_TRACE}
+    grants = declarable() | {WHOLE_TRACE}
     unknown = policy.sees - grants
     if unknown:
         known = ", ".join(sorted(grants))
@@ -262,7 +263,7 @@ def _survives_edge_cases(subject: Subject) -> str:
 
 def _gives_what_is_asked_for(subject: Subject) -> str:
     policy = subject.new()
-    if policy.chunked or policy.elastic:
+    if policy.schedules != GANGS:
         raise NotCheckedError("it is not for gangs")
     completed = 0
     for seed in range(3):
@@ -276,7 +277,6 @@ def _gives_what_is_asked_for(subject: Subject) -> str:
 
 def _holds_whole_gangs(subject: Subject, world: World) -> Summary:
     """Run elastic jobs, each of which is to hold what it asks for or nothing."""
-    assert world.training is not None
     result = subject.run(world)
     starts = result.events.filter(pl.col("event").is_in(["start", "move"]))
     held = starts.group_by("job_id", "time_s", "role").agg(pl.col("count").sum())
@@ -284,7 +284,7 @@ def _holds_whole_gangs(subject: Subject, world: World) -> Summary:
         {
             "job_id": np.repeat(world.table.job_id.to_numpy(), len(_GANG_ROLES)),
             "role": pl.Series(_GANG_ROLES * len(world.table), dtype=starts.schema["role"]),
-            "asked": world.training.gang.ravel(),
+            "asked": world.arrays.gang.ravel(),
         }
     )
     wrong = held.join(asked, on=["job_id", "role"]).filter(pl.col("count") != pl.col("asked"))

@@ -177,7 +177,7 @@ class RayFleet:
     """Sites in one Ray actor each, over the nodes of the cluster.
 
     Messages: requests of one instant go together, sites work side by side, and those that have nothing
-    to do hear nothing. Sites of worlds without chunks never have anything to report; they get their
+    to do hear nothing. Sites whose part has nothing to report are not waited for; they get their
     requests in batches, and nobody waits for them.
     """
 
@@ -185,7 +185,7 @@ class RayFleet:
         import ray
 
         self._routing = Routing(world, sites)
-        self._reports = world.chunks is not None
+        self._reports = world.facts.part.reports
         facts = ray.put(SiteFacts.of(world))
         actor: Actor = ray.remote(num_cpus=0, max_restarts=0)(SiteActor)
         # Ray spreads by cores, of which actors claim none: so sites are dealt out to the nodes.

@@ -38,7 +38,7 @@ _DECIDING = frozenset({"start", "decide", "wake_on", "slotted"})
 
 def why_general(world: World, policy: Policy, *, sites: int) -> str | None:
     """Why a run must take the general loop; None if the compiled one does the same."""
-    if not world.rigid:
+    if not world.facts.compiled:
         return "jobs are not rigid"
     if sites > 1:
         return "several sites"

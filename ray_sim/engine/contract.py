@@ -4,28 +4,35 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar, Generic
 
 import numpy as np
+from typing_extensions import TypeVar
 
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.placements import State, Stateful, part
 from ray_sim.engine.policy_context import PolicyContext
-from ray_sim.engine.view import View
 from ray_sim.engine.visible_columns import JobColumns
 from ray_sim.engine.wake import Wake
 from ray_sim.kernels.core.replay_state import Order
 from ray_sim.model.errors import RunFailedError
-from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray, IntArray
+
+ContextT = TypeVar("ContextT", default=Any, contravariant=True)
+"""Class of the world facts that a policy gets."""
+ViewT = TypeVar("ViewT", default=Any, contravariant=True)
+"""Class of the views that a policy gets."""
+
+GANGS = "gangs"
+"""Value of `Policy.schedules` of policies that place whole gangs."""
 
 _CONSTANT = (str, tuple, frozenset, type(None), PolicyContext, JobColumns, Streams)
 """Types of attributes that cannot change, so need no saving."""
 
 
-class Policy(ABC):
+class Policy(ABC, Generic[ContextT, ViewT]):
     """A scheduler. One instance serves one run.
 
     A subclass implements `decide`. What it remembers between decisions must come out of `state` and go
@@ -46,27 +53,27 @@ class Policy(ABC):
     """Columns and observations it may read, out of `COLUMNS` and `OBSERVATIONS`."""
     slotted: ClassVar[bool] = False
     """Decide only at slot boundaries; occasions in between wait for the next one."""
-    chunked: ClassVar[bool] = False
-    """Whether it dispatches chunks: it runs in worlds of chunked jobs (truth=a_online) and no others."""
-    elastic: ClassVar[bool] = False
-    """Whether it decides how many workers and parameter servers jobs get: it runs in worlds of elastic jobs
-    (truth=placement or pd_ors) and no others. Others give every elastic job what it asks for."""
+    schedules: ClassVar[str] = GANGS
+    """Jobs that it is for. `GANGS`: each job holds what it asks for, or nothing. Base classes of policies for
+    other kinds of jobs have other values."""
     bounded: ClassVar[bool] = False
     """Whether it plans up to a horizon, which its worlds then must have."""
     needs: ClassVar[frozenset[str]] = frozenset()
     """World parameters, such as ``slot_s``, without which its default parameters are refused; for listings,
-    beside what `slotted`, `bounded`, `elastic` and `chunked` say."""
+    beside what `slotted`, `bounded` and `schedules` say."""
     uses_seed: ClassVar[bool] = False
     """Whether it draws from its streams."""
-    parameter_blocks: str = AS_WORLD
-    """Rule that assigns parameters of models to parameter servers, under truth=placement: `EVEN`, a
-    `BlockRule`, or `AS_WORLD`, as the world says."""
 
-    def start(self, world: PolicyContext, streams: Streams) -> None:  # noqa: B027  # optional hook
+    @property
+    def draws(self) -> bool:
+        """Whether its runs draw random numbers."""
+        return self.uses_seed
+
+    def start(self, world: ContextT, streams: Streams) -> None:  # optional hook
         """Prepare for a run."""
 
     @abstractmethod
-    def decide(self, view: View) -> Decision:
+    def decide(self, view: ViewT) -> Decision:
         """Answer one occasion."""
 
     def state(self) -> State:

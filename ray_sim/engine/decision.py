@@ -2,68 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from ray_sim.kernels.core.arrays import Changes
 from ray_sim.model.errors import InfeasibleDecisionError
-from ray_sim.model.units import NEVER_US, FloatArray, IntArray
+from ray_sim.model.units import NEVER_US, IntArray
 
 NO_JOBS: IntArray = np.empty(0, dtype=np.int64)
-
-
-@dataclass(frozen=True, slots=True)
-class Dispatch:
-    """Chunks sent to workers, in the order given; equal lengths.
-
-    A worker serves the first uploaded chunk by (key, order of dispatch). Whole jobs that go to the
-    cloud at once, with no parameter server elsewhere, are trained there without communication.
-    """
-
-    job: IntArray
-    unit: IntArray
-    worker: IntArray
-    """Numbers as in `WorkerSlots`; that of a cloud's server is a new worker for each chunk."""
-    key: IntArray
-    overtake: bool = True
-    """Whether they take the worker from a chunk behind them in the order; else they wait for its end."""
-
-
-@dataclass(frozen=True, slots=True)
-class NewKeys:
-    """Another place in the queues for all chunks of some jobs that are on workers; equal lengths.
-
-    Those that are sent off in the same decision keep the key that they are given there.
-    """
-
-    job: IntArray
-    """Sorted, each in the system and not ended by this decision."""
-    key: IntArray
-
-
-@dataclass(frozen=True, slots=True)
-class Estimates:
-    """Estimates of elastic jobs, compared with the truth and without effect. Arrays of equal lengths.
-
-    Numbers are >= 0, NaN where the policy has no belief.
-    """
-
-    job: IntArray
-    """Sorted, each in the system and not ended by this decision."""
-    speed: FloatArray
-    """Samples per second with what the job holds by this decision, restart pauses left out."""
-    work_left: FloatArray
-    """Samples."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
     """A policy's answer: complete new placements of the jobs it changes, and nothing else moves.
 
-    Rows of a changed job are in (server, role) order; a job without rows gives up what it holds.
+    Rows of a changed job are in (server, role) order; a job without rows gives up what it holds. A kind of
+    job may take answers of a subclass with further fields.
     """
 
     changes: Changes | None = None
@@ -75,10 +32,6 @@ class Decision:
     """Running or waiting jobs ended for ever, sorted."""
     levels: IntArray = field(default_factory=lambda: NO_JOBS)
     """(n, 2) rows job, new queue, sorted: recorded, without effect."""
-    dispatch: Dispatch | None = None
-    keys: NewKeys | None = None
-    estimates: Estimates | None = None
-    """Recorded, without effect."""
     review_us: int = NEVER_US
     """When to ask again whatever happens; replaces any earlier review time."""
 
@@ -86,8 +39,24 @@ class Decision:
     def idle(self) -> bool:
         """Whether it changes no job: it may tell something, or ask for a review."""
         placed = self.changes is not None and self.changes.size[0] > 0
-        sent = self.dispatch is not None and len(self.dispatch.job) > 0
-        return not (placed or sent or len(self.reject) or len(self.evict) or self.keys is not None)
+        return not (placed or len(self.reject) or len(self.evict))
+
+    @property
+    def served(self) -> set[int]:
+        """Jobs that are given something."""
+        return set() if self.changes is None else set(self.changes.job[: self.changes.size[0]].tolist())
+
+    def columns(self) -> Iterator[tuple[str, object, int]]:
+        """Name, value and dimensions of every field that must be an array of int64."""
+        yield "reject", self.reject, 1
+        yield "evict", self.evict, 1
+        yield "levels", self.levels, 2 if np.size(self.levels) else np.ndim(self.levels)
+        if self.changes is not None:
+            yield from ((f"changes.{name}", array, 1) for name, array in self.changes._asdict().items())
+
+    def records(self) -> Iterator[tuple[str, object, type]]:
+        """Name, value and type of every field that must be None or of that type."""
+        yield "changes", self.changes, Changes
 
     @property
     def reject_reasons(self) -> Sequence[str]:
@@ -97,7 +66,7 @@ class Decision:
         return self.reject_reason
 
     @classmethod
-    def of(cls, placements: Mapping[int, Sequence[tuple[int, int, int]]], **others: Any) -> Decision:
+    def of(cls, placements: Mapping[int, Sequence[tuple[int, int, int]]], **others: Any) -> Self:
         """A decision from ``{job: [(server, role, count), ...]}``; an empty list suspends the job.
 
         Raises

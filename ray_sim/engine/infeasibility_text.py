@@ -49,7 +49,7 @@ def reject_decision(
 def _excess(world: World, server: int, after: IntArray) -> str:
     short = [
         f"{-after[server, r] / quanta:g} {name} too many of {world.arrays.capacity[server, r] / quanta:g}"
-        for r, (name, quanta) in enumerate(world.resources.items())
+        for r, (name, quanta) in enumerate(world.facts.resources.items())
         if after[server, r] < 0
     ]
     return ", ".join(short)

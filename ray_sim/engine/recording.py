@@ -17,7 +17,7 @@ class Recording:
     """Events and timeline, in the order in which they happened."""
 
     def __init__(self, world: World) -> None:
-        n_jobs, n_resources = len(world.table), len(world.resources)
+        n_jobs, n_resources = len(world.table), len(world.facts.resources)
         self.bound = events_per_instant(n_jobs, world.event_bound, outages=len(world.outages.time) > 0)
         """Room that an instant may need."""
         self._shape = (self.bound + max(3 * n_jobs, _FEWEST), max(2 * n_jobs, _FEWEST), n_resources)

@@ -10,7 +10,6 @@ import polars as pl
 
 from ray_sim.certificates.jct import certify_jct
 from ray_sim.engine.kinds.base import KindOutcome
-from ray_sim.engine.kinds.chunked.deadlines import count_misses
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import (
     COMPLETED,
@@ -27,7 +26,6 @@ from ray_sim.model.metrics import Trim, distribution, summarise
 from ray_sim.model.result import (
     EVENT_SCHEMA,
     JOB_SCHEMA,
-    DeadlineMisses,
     Distribution,
     JctCertificate,
     JobStatus,
@@ -69,7 +67,6 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
         certificate=certificate,
         utility_certificate=outcome.kind.certify_utility(world, summary.utility, counted),
         jct_or_horizon_s=_jct_or_horizon_s(world, jobs, counted),
-        deadlines=_deadline_misses(world, outcome.ledger, counted),
         **outcome.kind.figures(jobs, counted),
         policy_counts=dict(outcome.policy_counts) if outcome.policy_counts else None,
         policy_figures=dict(outcome.policy_figures) if outcome.policy_figures else None,
@@ -96,34 +93,26 @@ def certify_completed(world: World, outcome: Outcome, counted: BoolArray | None)
 
 
 def _offered(world: World) -> dict[str, float]:
-    """Total of each resource; slots on demand do not count."""
-    capacity = world.arrays.capacity
-    if world.chunks is not None:
-        capacity = capacity[~world.chunks.in_cloud]
-    totals = capacity.sum(axis=0).tolist()
+    """Total of each resource; of servers that count as offered."""
+    totals = world.arrays.capacity[world.facts.counted_servers].sum(axis=0).tolist()
     return {
-        name: total / quanta for (name, quanta), total in zip(world.resources.items(), totals, strict=True)
+        name: total / quanta
+        for (name, quanta), total in zip(world.facts.resources.items(), totals, strict=True)
     }
-
-
-def _deadline_misses(world: World, ledger: Ledger, counted: BoolArray | None) -> DeadlineMisses | None:
-    if world.due_us is None:
-        return None
-    return count_misses(world.due_us, ledger.end, ledger.status == COMPLETED, world.horizon_us, counted)
 
 
 def _absent(world: World) -> pl.DataFrame | None:
     """Amounts that servers which are not there would offer, from each time on."""
-    outages, capacity = world.outages, world.arrays.capacity
+    outages = world.outages
     if len(outages.time) == 0 and world.there.all():
         return None
-    if world.chunks is not None:
-        capacity = np.where(world.chunks.in_cloud[:, None], 0, capacity)
+    capacity, counted = np.zeros_like(world.arrays.capacity), world.facts.counted_servers
+    capacity[counted] = world.arrays.capacity[counted]
     sign = np.where(outages.up, -1, 1)[:, None]
     first = capacity[~world.there].sum(axis=0)
     quanta = np.cumsum(np.vstack([first, sign * capacity[outages.server]]), axis=0)
     times_us = np.concatenate([[0], outages.time]) + world.table.origin_us
-    amounts = {name: quanta[:, r] / unit for r, (name, unit) in enumerate(world.resources.items())}
+    amounts = {name: quanta[:, r] / unit for r, (name, unit) in enumerate(world.facts.resources.items())}
     return pl.DataFrame({"time_s": us_to_seconds(times_us), **amounts})
 
 
@@ -157,7 +146,8 @@ def _jobs(world: World, outcome: Outcome) -> pl.DataFrame:
         "reason": reason,
         "utility": _utility(world, ledger.end, completed),
     }
-    return pl.DataFrame(columns).select(pl.col(name).cast(kind) for name, kind in JOB_SCHEMA.items())
+    frame = pl.DataFrame(columns).select(pl.col(name).cast(kind) for name, kind in JOB_SCHEMA.items())
+    return frame.with_columns(**outcome.kind.job_columns())
 
 
 def _utility(world: World, end_us: IntArray, completed: BoolArray) -> pl.Series:
@@ -227,17 +217,19 @@ def _job_ids(world: World, jobs: np.ndarray) -> pl.Series:
 
 def _events(world: World, record: Recorder) -> pl.DataFrame:
     n = int(record.size[0])
+    names = (*EVENT_NAMES, *world.facts.event_names)
     frame = pl.DataFrame(
         {
             "time_s": us_to_seconds(record.time[:n] + world.table.origin_us),
-            "event": _one_of(EVENT_NAMES, record.kind[:n]),
+            "event": _one_of(names, record.kind[:n]),
             "job_id": _job_ids(world, record.job[:n]),
             "server": _named(world.cluster.server_names, record.server[:n]),
             "role": _one_of(ROLE_NAMES, record.role[:n]),
             "count": record.value[:n].astype(np.int64),
         }
     )
-    return frame.select(pl.col(name).cast(kind) for name, kind in EVENT_SCHEMA.items())
+    schema = EVENT_SCHEMA | {"event": pl.Enum(names)}
+    return frame.select(pl.col(name).cast(kind) for name, kind in schema.items())
 
 
 def _last_at(time_us: IntArray, known_us: IntArray, value: FloatArray) -> pl.Series:
@@ -250,7 +242,7 @@ def _timeline(world: World, outcome: Outcome) -> pl.DataFrame:
     record, n = outcome.record, int(outcome.record.size[1])
     used = {
         f"used_{name}": record.line_used[:n, r] / quanta
-        for r, (name, quanta) in enumerate(world.resources.items())
+        for r, (name, quanta) in enumerate(world.facts.resources.items())
     }
     return pl.DataFrame(
         {

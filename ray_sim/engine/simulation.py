@@ -17,11 +17,9 @@ import numpy as np
 
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
-from ray_sim.engine.kinds.elastic.slot_jobs import check_optimum
-from ray_sim.engine.kinds.of_world import start_kind
+from ray_sim.engine.kinds.registry import refuse_policy
 from ray_sim.engine.placements import State, VisiblePlacements, part
 from ray_sim.engine.policy_calls import mapping_of, name_of, named_failures, telling_of
-from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.read_only import read_only
 from ray_sim.engine.result import Outcome, build_result
 from ray_sim.engine.run_core import RunCore
@@ -56,8 +54,9 @@ class Simulation:
         self._name = name_of(policy)
         self.streams = Streams(seed)
         self._core = core = RunCore(world, LocalFleet(world) if fleet is None else fleet)
-        self._kind = start_kind(core, policy, self._name, self.streams)
-        self.world = PolicyContext(world, policy.sees, self._name, self._kind.trial_truth)
+        refuse_policy(world.kind, policy, self._name)
+        self._kind = world.kind.start(core, policy, self.streams)
+        self.world = self._kind.context(policy.sees, self._name)
         if (policy.slotted or Wake.SLOT in policy.wake_on) and world.slot_us is None:
             raise InvalidScenarioError(
                 f"policy {self._name} decides on slots: give their length, e.g. -w slot_s=3600"
@@ -66,7 +65,6 @@ class Simulation:
             raise InvalidScenarioError(
                 f"policy {self._name} plans up to a horizon: give it, e.g. -w horizon_s=72000"
             )
-        check_optimum(world)
         self._visible_placements = VisiblePlacements(core.placements)
         self._now = -1
         self._next_job = 0
@@ -172,7 +170,7 @@ class Simulation:
         if at_slot and self._full_world.slot_us is not None:
             self._last_slot = now // self._full_world.slot_us
         told = Occasions() if waits else core.news
-        view = View(
+        view = self._kind.view(
             now_us=now,
             arrived=told.arrived.told(),
             returned=told.returned.told(),
@@ -187,9 +185,7 @@ class Simulation:
             _ledger=core.ledger,
             _sees=self._policy.sees,
             _policy=self._name,
-            _fleet=core.fleet,
-            _chunked=self._kind.chunked,
-            _elastic=self._kind.elastic,
+            _observed=self._kind.observed,
         )
         if not waits:
             core.news = Occasions()

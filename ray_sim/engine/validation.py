@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields
 
 import numpy as np
 
-from ray_sim.engine.decision import Decision, Dispatch, Estimates, NewKeys
+from ray_sim.engine.decision import Decision
 from ray_sim.engine.infeasibility_text import job_name, reject_decision
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.world import World
-from ray_sim.kernels.core.arrays import RUNNING, WAITING, Changes, Ledger
+from ray_sim.kernels.core.arrays import RUNNING, WAITING, Ledger
 from ray_sim.kernels.core.feasibility import OK, check_changes
 from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.units import IntArray
@@ -37,7 +36,7 @@ def check_decision(where: str, now_us: int, core: RunCore, decision: Decision) -
     if decision.changes is not None:
         pool, after = core.placements.pool, core.after
         fault, job, server = check_changes(
-            world.arrays, ledger, pool, decision.changes, decision.evict, world.elastic, after
+            world.arrays, ledger, pool, decision.changes, decision.evict, world.facts.partial, after
         )
         if fault != OK:
             reject_decision(where, world, fault, job, server, core.available, after)
@@ -50,30 +49,12 @@ def _check_types(where: str, decision: object) -> None:
             f"at {where} answers {type(decision).__name__}: decide must return a Decision, Decision() to "
             f"change nothing"
         )
-    columns: list[tuple[str, object, int]] = [
-        ("reject", decision.reject, 1),
-        ("evict", decision.evict, 1),
-        ("levels", decision.levels, 2 if np.size(decision.levels) else np.ndim(decision.levels)),
-    ]
-    for name, kind in (
-        ("changes", Changes),
-        ("dispatch", Dispatch),
-        ("keys", NewKeys),
-        ("estimates", Estimates),
-    ):
-        given = getattr(decision, name)
+    for name, given, kind in decision.records():
         if given is not None and not isinstance(given, kind):
             raise _wrong_type(where, name, given, f"{kind.__name__} or None")
     if decision.changes is not None and np.shape(decision.changes.size) != (1,):
         raise _wrong_type(where, "changes.size", decision.changes.size, "an array of one number")
-    if decision.changes is not None:
-        columns += [(f"changes.{name}", array, 1) for name, array in decision.changes._asdict().items()]
-    for name in ("dispatch", "keys"):
-        given = getattr(decision, name)
-        if given is not None:
-            parts = [field.name for field in fields(given) if field.name != "overtake"]
-            columns += [(f"{name}.{part}", getattr(given, part), 1) for part in parts]
-    for name, array, dimensions in columns:
+    for name, array, dimensions in decision.columns():
         if not (isinstance(array, np.ndarray) and array.dtype == np.int64 and array.ndim == dimensions):
             raise _wrong_type(where, name, array, f"an array of int64 with {dimensions} dimensions")
     if np.size(decision.levels) and decision.levels.shape[1] != 2:
@@ -119,16 +100,9 @@ def _check_ends(where: str, world: World, ledger: Ledger, decision: Decision) ->
     twice = sorted(job for job in set(ends) if ends.count(job) > 1) if len(set(ends)) < len(ends) else []
     if twice:
         raise InfeasibleDecisionError(f"at {where} ends {job_name(world, twice[0])} twice")
-    both = sorted(set(ends) & _served(decision)) if ends else []
+    both = sorted(set(ends) & decision.served) if ends else []
     if both:
         raise InfeasibleDecisionError(f"at {where} both ends and places {job_name(world, both[0])}")
-
-
-def _served(decision: Decision) -> set[int]:
-    """Jobs that are given servers or workers."""
-    changes, dispatch = decision.changes, decision.dispatch
-    jobs = set() if changes is None else set(changes.job[: changes.size[0]].tolist())
-    return jobs if dispatch is None else jobs | set(dispatch.job.tolist())
 
 
 def _check_levels(where: str, world: World, levels: IntArray) -> None:

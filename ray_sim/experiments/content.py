@@ -19,7 +19,6 @@ from ray_sim.experiments.scenario import Scenario, Value
 from ray_sim.experiments.source_digest import code_sha256, policy_sha256
 from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.model.cluster import Cluster
-from ray_sim.model.parameter_blocks import BlockRule
 from ray_sim.model.parameters import resolve
 from ray_sim.model.units import IntArray
 from ray_sim.policies.registry import create_policy
@@ -182,7 +181,7 @@ class Inputs:
             self._policies[key] = _PolicyFacts(
                 resolve(scenario.policy, policy.parameters, scenario.params),
                 policy_sha256(type(policy)),
-                policy.uses_seed or policy.parameter_blocks == BlockRule.MXNET,
+                policy.draws,
             )
         return self._policies[key]
 

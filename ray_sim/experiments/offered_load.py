@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ray_sim.engine.world import World, build_world
+from ray_sim.engine.build_world import build_world
+from ray_sim.engine.world import World
 from ray_sim.kernels.core.world_arrays import FITS
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.job import JobTable
@@ -157,7 +158,7 @@ def _partition_load(world: World, part: int, period_us: int, rigid: bool) -> Par
             name: _resource_load(
                 arrivals, table.demand[fit, r] * run_us, _Offer.of(world, servers, rate[:, r]), quanta, rigid
             )
-            for r, (name, quanta) in enumerate(world.resources.items())
+            for r, (name, quanta) in enumerate(world.facts.resources.items())
         },
     )
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import polars as pl
 
+from ray_sim.engine.build_world import build_world
 from ray_sim.engine.general import GeneralRun
 from ray_sim.engine.sites.fleet import LocalFleet
-from ray_sim.engine.world import World, build_world
+from ray_sim.engine.world import World
 from ray_sim.experiments.availability_file import split_world
 from ray_sim.experiments.content import Inputs
 from ray_sim.experiments.scenario import Scenario, SynthSpec, WorkloadSpec

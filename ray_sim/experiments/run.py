@@ -12,10 +12,10 @@ from typing import TypedDict
 import polars as pl
 
 from ray_sim.engine.actors import run_on_actors
+from ray_sim.engine.build_world import build_world
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.run import run_world
 from ray_sim.engine.snapshots import Keeper
-from ray_sim.engine.world import build_world
 from ray_sim.experiments.availability_file import split_world, with_availability
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.experiments.content import Content, Inputs

@@ -10,13 +10,16 @@ from typing import Any, Literal
 
 from ray_sim.model.errors import InvalidScenarioError, UnknownNameError, problems_text
 from ray_sim.model.text import number_of
-from ray_sim.model.units import MAX_TIME_S, US_PER_S
+from ray_sim.model.units import MAX_TIME_S, US_PER_S, seconds_to_us
 
 Value = bool | int | float | str | tuple[float, ...] | None
 Kind = Literal["bool", "int", "float", "choice", "floats", "text"]
 
 MAX_NUMBER = 2**53
 """The largest number where a parameter declares no maximum: whole numbers up to here are exact floats."""
+
+MAX_FACTOR = 1000.0
+"""The largest factor on speeds and capacities; with it, sums over a cluster still fit in 64 bits."""
 
 SECONDS = "s"
 """The unit of times, which are 0 or from `SHORTEST_S` to `MAX_TIME_S`."""
@@ -168,3 +171,8 @@ def _shown(given: object) -> str:
         return reprlib.repr(given)
     except ValueError:
         return "a number of thousands of digits"  # more than Python prints
+
+
+def microseconds(seconds: Value) -> int | None:
+    """Whole microseconds of a value in seconds; None of none."""
+    return int(seconds_to_us(seconds)) if isinstance(seconds, (int, float)) else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from ray_sim.model.errors import InvalidInputError, problems_text
 from ray_sim.model.job import Exchange, TrainingProfile
 from ray_sim.model.parameter_blocks import DealtLoads, even_loads
 from ray_sim.model.step_time import transfer_s
-from ray_sim.model.truth import NOBODY, PlacementRows
+from ray_sim.model.truth import NOBODY, PlacementRows, Truth
 from ray_sim.model.units import US_PER_S, FloatArray, IntArray
 
 Form = Literal["placement", "pd_ors"]
@@ -161,7 +161,20 @@ def pd_ors_truth(
     return PdOrsTruth(_steps(profile, speed, straggling), speed)
 
 
-def trial_speeds(truth: PlacementTruth | PdOrsTruth, jobs: IntArray, rows: Rows) -> FloatArray:
+class SpeedTruth(Truth, Protocol):
+    """Progress rule of jobs that train, a dataclass that also answers for placements no job holds."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def speed(self) -> FloatArray:
+        """(S,) of each server."""
+
+    def samples_per_s(self, jobs: IntArray, rows: Rows) -> FloatArray:
+        """(N,) samples per second of each of N jobs with these placements."""
+
+
+def trial_speeds(truth: SpeedTruth, jobs: IntArray, rows: Rows) -> FloatArray:
     """(n,) samples per second of jobs with these placements on servers of speed 1.
 
     Parameters

@@ -16,7 +16,15 @@ from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.policies.deadline_urgency import Danger
 from ray_sim.policies.shared.chunk_dispatch import Chunk, ChunkPolicy
 from ray_sim.policies.shared.parameter_servers import Pick
-from ray_sim.policy_api import Decision, NewChunks, Parameter, PolicyContext, Rule, Streams, View
+from ray_sim.policy_api import (
+    ChunkedContext,
+    ChunkedDecision,
+    ChunkedView,
+    NewChunks,
+    Parameter,
+    Rule,
+    Streams,
+)
 
 _RULES = {"greedy": Rule.CHEAPEST, "least_loaded": Rule.LEAST_LOADED, "random": Rule.IN_TURN}
 
@@ -130,12 +138,11 @@ class AOnline(ChunkPolicy):
         self._beta_count = 0
         """Rows used of when it was asked in a slot, in microseconds, and the workers' mean beta then."""
 
-    def start(self, world: PolicyContext, streams: Streams) -> None:
+    def start(self, world: ChunkedContext, streams: Streams) -> None:
         """One worker of each speed, and the slots that random dispatch chooses from."""
         super().start(world, streams)
         self._streams = streams
         slots = world.workers
-        assert slots is not None, "a policy for chunks runs where jobs are chunked"
         speeds, kind = np.unique(world.cluster.speed, return_inverse=True)
         self._kinds, self._of_kind = np.unique(kind[slots.server], return_index=True)
         self._n_kinds = len(speeds)
@@ -144,7 +151,7 @@ class AOnline(ChunkPolicy):
         if self._danger is not None:
             self._danger.start(world)
 
-    def decide(self, view: View) -> Decision:
+    def decide(self, view: ChunkedView) -> ChunkedDecision:
         """As others do, and note how far behind the workers are; jobs in danger are known before that."""
         if view.at_slot and self._by_rate:
             self._note_beta(view)
@@ -155,14 +162,14 @@ class AOnline(ChunkPolicy):
         review_us = self._danger.review_us(view.now_us, dispatched=decision.dispatch is not None)
         return replace(decision, keys=keys, review_us=review_us)
 
-    def _note_beta(self, view: View) -> None:
+    def _note_beta(self, view: ChunkedView) -> None:
         betas = view.betas()
         if self._beta_count == len(self._betas):
             self._betas = np.concatenate([self._betas, np.zeros_like(self._betas)])
         self._betas[self._beta_count] = view.now_us, betas.mean() if len(betas) else 0.0
         self._beta_count += 1
 
-    def pick_ps(self, view: View) -> Pick:
+    def pick_ps(self, view: ChunkedView) -> Pick:
         """Any, by a draw keyed by job and slot."""
         slot = view.now_us // (self._world.slot_us or 1)
 
@@ -171,13 +178,13 @@ class AOnline(ChunkPolicy):
 
         return draw
 
-    def places(self, view: View, jobs: IntArray, partition: int) -> list[Chunk]:
+    def places(self, view: ChunkedView, jobs: IntArray, partition: int) -> list[Chunk]:
         """A_greedy for one job after another."""
         there = self.clouds_there(view, partition)
         chunks: list[Chunk] = []
         sent = np.empty((0, 5), dtype=np.int64)
         for job in jobs.tolist():
-            units = view.undispatched(np.array([job]))[:, 1]
+            units = view.undispatched(np.array([job])).unit
             new = self._question(view, job, units, partition, sent)
             workers, in_cloud = self._greedy(view, job, new, self._cloud(view.now_us, job, there))
             if len(workers) == 0:
@@ -191,7 +198,9 @@ class AOnline(ChunkPolicy):
             sent = np.concatenate([sent, more])
         return chunks
 
-    def _greedy(self, view: View, job: int, new: NewChunks, cloud: Cloud | None) -> tuple[IntArray, bool]:
+    def _greedy(
+        self, view: ChunkedView, job: int, new: NewChunks, cloud: Cloud | None
+    ) -> tuple[IntArray, bool]:
         """(workers, zeta): the worker of each chunk, none if they have to wait.
 
         The first chunk decides where zeta is open (C1): nothing of the job is on a worker or done. That is
@@ -201,18 +210,20 @@ class AOnline(ChunkPolicy):
         whole = new.count == view.jobs.chunks[job]
         edge = view.increments(new)
         if cloud is None:
-            return edge[:, 0], False
-        if whole and (len(edge) == 0 or cloud.alone < edge[0, 1]):
+            return edge.worker, False
+        if whole and (len(edge.worker) == 0 or cloud.alone < edge.increment[0]):
             return all_to_cloud, cloud.zeta
-        if len(edge) == 0:
+        if len(edge.worker) == 0:
             return all_to_cloud, False
         if not self._mixed:
-            return edge[:, 0], False
+            return edge.worker, False
         # Increments on the edge grow with each chunk, that of the cloud does not: once cheaper it stays so.
-        at_edge = np.logical_and.accumulate(edge[:, 1] <= cloud.mixed)
-        return np.where(at_edge, edge[:, 0], cloud.worker), False
+        at_edge = np.logical_and.accumulate(edge.increment <= cloud.mixed)
+        return np.where(at_edge, edge.worker, cloud.worker), False
 
-    def _question(self, view: View, job: int, units: IntArray, partition: int, sent: IntArray) -> NewChunks:
+    def _question(
+        self, view: ChunkedView, job: int, units: IntArray, partition: int, sent: IntArray
+    ) -> NewChunks:
         of = np.array([job])
         length_us = np.zeros(self._n_kinds, dtype=np.int64)
         length_us[self._kinds] = self._world.chunk_us(of, self._of_kind)
@@ -231,13 +242,13 @@ class AOnline(ChunkPolicy):
             sent=sent,
         )
 
-    def _keys(self, view: View, job: int, length_us: IntArray) -> IntArray:
+    def _keys(self, view: ChunkedView, job: int, length_us: IntArray) -> IntArray:
         """Places in the queues for chunks of a job, by their lengths on the workers."""
         if self._danger is not None and self._danger.found[job]:
             return np.full_like(length_us, self._danger.keys[job])
         return length_us * view.jobs.chunks[job] if self._by_rate else np.zeros_like(length_us)
 
-    def _drawn(self, view: View, job: int, units: IntArray, partition: int) -> IntArray:
+    def _drawn(self, view: ChunkedView, job: int, units: IntArray, partition: int) -> IntArray:
         """An edge worker for each chunk, by a draw keyed by job and chunk; none if none is there."""
         mine = self._worker_partition[self._slot_workers] == partition
         mine &= self._worker_offer[self._slot_workers] >= self._world.eligible.workers_need[job]

@@ -8,7 +8,7 @@ import numpy as np
 
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.units import NEVER_US, IntArray
-from ray_sim.policy_api import NewKeys, PolicyContext, State, View
+from ray_sim.policy_api import ChunkedContext, ChunkedView, NewKeys, State
 
 
 class Danger:
@@ -22,7 +22,7 @@ class Danger:
     def __init__(self, slack: float) -> None:
         self._slack = slack
 
-    def start(self, world: PolicyContext) -> None:
+    def start(self, world: ChunkedContext) -> None:
         """No job is in danger.
 
         Raises
@@ -47,7 +47,7 @@ class Danger:
         self._looked_us = -1
         """The last slot in which jobs were looked at."""
 
-    def look(self, view: View) -> NewKeys | None:
+    def look(self, view: ChunkedView) -> NewKeys | None:
         """The jobs that have come into danger by this slot, with their keys.
 
         It is looked at once, by what is on workers when the slot begins: None within a slot, and where the

@@ -11,7 +11,15 @@ from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.units import IntArray
 from ray_sim.policies.shared.bundles import CAP, MOST_WORKERS, bundles, reallocate, worker_limit
 from ray_sim.policies.shared.parameter_blocks import PARAMETER_BLOCKS
-from ray_sim.policy_api import WORKER, Decision, Parameter, Policy, PolicyContext, Streams, View
+from ray_sim.policy_api import (
+    WORKER,
+    Decision,
+    ElasticContext,
+    ElasticPolicy,
+    ElasticView,
+    Parameter,
+    Streams,
+)
 from ray_sim.solvers.dorm import Applications, Limits, allocate, most_together
 from ray_sim.solvers.milp import Ending
 
@@ -31,7 +39,7 @@ class _Count(IntEnum):
     """Decisions that changed nothing because such a search had found nothing."""
 
 
-class Dorm(Policy):
+class Dorm(ElasticPolicy):
     """The bundles that use most of the servers, decided at every arrival and completion.
 
     How far shares may be from dominant resource fairness is bounded by theta1, how many of the running jobs
@@ -84,7 +92,6 @@ class Dorm(Policy):
         ),
         PARAMETER_BLOCKS,
     )
-    elastic: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -106,12 +113,12 @@ class Dorm(Policy):
         self._in_turn = packing == "in_turn"
         self._counts = np.zeros(len(_Count), dtype=np.int64)
 
-    def start(self, world: PolicyContext, streams: Streams) -> None:
+    def start(self, world: ElasticContext, streams: Streams) -> None:
         """What the bundles are."""
         self._world = world
         self._bundles = bundles(world, worker_limit(world, self._cap, self._most_workers))
 
-    def decide(self, view: View) -> Decision:
+    def decide(self, view: ElasticView) -> Decision:
         """Solve for the bundles of all jobs."""
 
         def share(jobs: IntArray, servers: IntArray) -> tuple[IntArray, IntArray]:
@@ -126,7 +133,7 @@ class Dorm(Policy):
         """Of decisions and searches, see `_Count`."""
         return {count.name.lower(): int(self._counts[count]) for count in _Count}
 
-    def _applications(self, view: View, jobs: IntArray, servers: IntArray) -> Applications:
+    def _applications(self, view: ElasticView, jobs: IntArray, servers: IntArray) -> Applications:
         held = np.zeros((len(jobs), len(servers)), dtype=np.int64)
         rows = view.placements.rows_of(jobs)
         workers = rows.role == WORKER

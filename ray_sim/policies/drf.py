@@ -12,10 +12,10 @@ from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.units import IntArray
 from ray_sim.policies.shared.bundles import CAP, MOST_WORKERS, bundle_bound, bundles, reallocate, worker_limit
 from ray_sim.policies.shared.parameter_blocks import PARAMETER_BLOCKS
-from ray_sim.policy_api import Decision, Parameter, Policy, PolicyContext, Streams, View, Wake
+from ray_sim.policy_api import Decision, ElasticContext, ElasticPolicy, ElasticView, Parameter, Streams, Wake
 
 
-class Drf(Policy):
+class Drf(ElasticPolicy):
     """Bundles one after another to the job with the smallest dominant share, all anew each time.
 
     A bundle goes to the least loaded server that holds it. Partitions are shared apart.
@@ -56,7 +56,6 @@ class Drf(Policy):
         PARAMETER_BLOCKS,
     )
     wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.SERVER_CHANGE | Wake.REVIEW
-    elastic: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset({"slot_s"})
 
     def __init__(
@@ -76,7 +75,7 @@ class Drf(Policy):
         self._pooled = pooled
         self._unplaced = 0
 
-    def start(self, world: PolicyContext, streams: Streams) -> None:
+    def start(self, world: ElasticContext, streams: Streams) -> None:
         """Compute the bundles.
 
         Raises
@@ -91,7 +90,7 @@ class Drf(Policy):
         self._slot_us = world.slot_us or 1 if self._when == "slot" else 1
         self._bundles = bundles(world, worker_limit(world, self._cap, self._most_workers))
 
-    def decide(self, view: View) -> Decision:
+    def decide(self, view: ElasticView) -> Decision:
         """Share all servers out among all jobs, from empty."""
         if view.now_us % self._slot_us:
             return Decision(review_us=(view.now_us // self._slot_us + 1) * self._slot_us)

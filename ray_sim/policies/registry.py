@@ -6,6 +6,7 @@ import importlib
 import inspect
 import re
 import sys
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from ray_sim.policies.sjf import Sjf
 from ray_sim.policies.srtf import Srtf
 from ray_sim.policies.tetris import Tetris
 from ray_sim.policy_api import Policy, Wake
+from ray_sim.policy_api.worlds import SCHEDULES, jobs_of, options_of
 from ray_sim.siblings import namesakes
 
 BUILT_IN: tuple[type[Policy], ...] = (
@@ -99,28 +101,10 @@ def describe_policy(ref: str) -> PolicyInfo:
         section=policy.section,
         summary=policy.summary or first_line,
         parameters=policy.parameters,
-        jobs=_kinds_of_jobs(policy),
-        needs=_needs(policy),
+        jobs=jobs_of(policy),
+        needs=options_of(policy),
         sees=tuple(sorted(policy.sees)),
     )
-
-
-def _kinds_of_jobs(policy: type[Policy]) -> tuple[str, ...]:
-    if policy.chunked:
-        return ("chunked",)
-    return ("elastic",) if policy.elastic else ("rigid", "elastic")
-
-
-def _needs(policy: type[Policy]) -> str:
-    """As on the command line, with common values; policies with a horizon plan by the form of PD-ORS."""
-    truth = "pd_ors" if policy.bounded else "placement"
-    options = {
-        "-w truth=a_online": policy.chunked,
-        f"-w truth={truth}": policy.elastic,
-        "-w slot_s=3600": policy.slotted or Wake.SLOT in policy.wake_on or "slot_s" in policy.needs,
-        "-w horizon_s=360000": policy.bounded or "horizon_s" in policy.needs,
-    }
-    return " ".join(option for option, needed in options.items() if needed)
 
 
 def policy_class(ref: str) -> type[Policy]:
@@ -188,8 +172,22 @@ def _is_policy(value: object) -> bool:
 
 def _checked(ref: str, value: object) -> type[Policy]:
     if isinstance(value, type) and issubclass(value, Policy):
+        _heed_old_names(value)
         return value
     raise InvalidInputError(f"policy '{ref}' is not a subclass of ray_sim.Policy, but {value!r}")
+
+
+def _heed_old_names(policy: type[Policy]) -> None:
+    """Take ``elastic = True`` and ``chunked = True``, which base classes say now, with a warning."""
+    for old in sorted(SCHEDULES & vars(policy).keys()):
+        if getattr(policy, old) is True:
+            warnings.warn(
+                f"policy {policy.__name__}: `{old} = True` is now the base class "
+                f"ray_sim.{old.capitalize()}Policy; the old way goes with the next version",
+                DeprecationWarning,
+                stacklevel=2,
+            )
+            policy.schedules = old
 
 
 def create_policy(ref: str, params: Mapping[str, object] | None = None) -> Policy:
@@ -234,7 +232,8 @@ def _check_declarations(ref: str, policy: Policy) -> None:
         "name": (str,),
         "wake_on": (Wake,),
         "sees": (frozenset, set),
-        **dict.fromkeys(("slotted", "chunked", "elastic", "bounded", "uses_seed"), (bool,)),
+        "schedules": (str,),
+        **dict.fromkeys(("slotted", "bounded", "uses_seed"), (bool,)),
     }
     for name, types in expected.items():
         value = getattr(policy, name)
@@ -242,6 +241,8 @@ def _check_declarations(ref: str, policy: Policy) -> None:
             raise InvalidInputError(
                 f"policy '{ref}': {name} must be a {types[0].__name__}, found {type(value).__name__}"
             )
+    if policy.schedules not in SCHEDULES:
+        raise UnknownNameError(f"value of {ref}'s schedules", policy.schedules, sorted(SCHEDULES))
     sees: Iterable[object] = policy.sees
     if odd := [each for each in sees if not isinstance(each, str)]:
         raise InvalidInputError(f"policy '{ref}': sees must hold names, found {odd[0]!r}")

@@ -12,10 +12,19 @@ from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.policies.shared.bundles import bundle_bound, bundles, reallocate
 from ray_sim.policies.shared.parameter_blocks import PARAMETER_BLOCKS
-from ray_sim.policy_api import WORKER, Decision, Parameter, Policy, PolicyContext, Streams, View, Wake
+from ray_sim.policy_api import (
+    WORKER,
+    Decision,
+    ElasticContext,
+    ElasticPolicy,
+    ElasticView,
+    Parameter,
+    Streams,
+    Wake,
+)
 
 
-class Tetris(Policy):
+class Tetris(ElasticPolicy):
     """Bundles one after another to the best pair of a job and a server, all anew in every slot.
 
     Best is alignment - eps x remaining work, with eps = m x mean alignment / mean work over the pairs that
@@ -40,19 +49,18 @@ class Tetris(Policy):
     )
     wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.SERVER_CHANGE | Wake.REVIEW
     sees: ClassVar[frozenset[str]] = frozenset({"duration_s", "work_left"})
-    elastic: ClassVar[bool] = True
     slotted: ClassVar[bool] = True
 
     def __init__(self, work_weight: float = 1.0, parameter_blocks: str = AS_WORLD) -> None:
         self.parameter_blocks = parameter_blocks
         self._work_weight = work_weight
 
-    def start(self, world: PolicyContext, streams: Streams) -> None:
+    def start(self, world: ElasticContext, streams: Streams) -> None:
         """What the bundles are."""
         self._world = world
         self._bundles = bundles(world, world.jobs.gang[:, WORKER])
 
-    def decide(self, view: View) -> Decision:
+    def decide(self, view: ElasticView) -> Decision:
         """Pack all jobs onto all servers, from empty."""
 
         def share(jobs: IntArray, servers: IntArray) -> tuple[IntArray, IntArray]:

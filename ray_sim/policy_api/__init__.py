@@ -11,8 +11,9 @@ every policy          Policy, PolicyContext, View, Decision, Wake, Parameter, St
 queues                PriorityPolicy, JobQueue, Order, PLACEMENT, RULE_NAMES, backfill
 placements of one's   VisiblePlacements, PlacementTable, Rows, allocation_changes, keeping_places,
 own                   WORKER, PARAMETER_SERVER, ALL_REDUCE
-elastic jobs          Estimates
-chunked jobs          Dispatch, NewKeys, NewChunks, Rule
+elastic jobs          ElasticPolicy, ElasticContext, ElasticView, ElasticDecision, Estimates, Losses
+chunked jobs          ChunkedPolicy, ChunkedContext, ChunkedView, ChunkedDecision, Dispatch, NewKeys,
+                      UndispatchedChunks, WorkerLoads, NewChunks, Rule, Offers
 state and loops       State, kernel
 ====================  ===========================================================================
 """
@@ -21,12 +22,20 @@ from __future__ import annotations
 
 from ray_sim.engine.allocation_diff import towards as allocation_changes
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.decision import NO_JOBS, Decision, Dispatch, Estimates, NewKeys
+from ray_sim.engine.decision import NO_JOBS, Decision
 from ray_sim.engine.equivalent_servers import keeping_places
 from ray_sim.engine.job_queue import JobQueue
+from ray_sim.engine.kinds.chunked.context import ChunkedContext
+from ray_sim.engine.kinds.chunked.decision import ChunkedDecision, Dispatch, NewKeys
+from ray_sim.engine.kinds.chunked.new_chunks import NewChunks, Rule
+from ray_sim.engine.kinds.chunked.policy import ChunkedPolicy
+from ray_sim.engine.kinds.chunked.view import ChunkedView, Offers, UndispatchedChunks, WorkerLoads
+from ray_sim.engine.kinds.elastic.context import ElasticContext
+from ray_sim.engine.kinds.elastic.decision import ElasticDecision, Estimates
+from ray_sim.engine.kinds.elastic.policy import ElasticPolicy
+from ray_sim.engine.kinds.elastic.view import ElasticView, Losses
 from ray_sim.engine.placements import PlacementTable, State, VisiblePlacements
 from ray_sim.engine.policy_context import PolicyContext
-from ray_sim.engine.kinds.chunked.new_chunks import NewChunks, Rule
 from ray_sim.engine.view import View
 from ray_sim.engine.visible_columns import WHOLE_TRACE, JobColumns
 from ray_sim.engine.wake import Wake
@@ -47,13 +56,23 @@ __all__ = [
     "RULE_NAMES",
     "WHOLE_TRACE",
     "WORKER",
+    "ChunkedContext",
+    "ChunkedDecision",
+    "ChunkedPolicy",
+    "ChunkedView",
     "Decision",
     "Dispatch",
+    "ElasticContext",
+    "ElasticDecision",
+    "ElasticPolicy",
+    "ElasticView",
     "Estimates",
     "JobColumns",
     "JobQueue",
+    "Losses",
     "NewChunks",
     "NewKeys",
+    "Offers",
     "Order",
     "Parameter",
     "PlacementTable",
@@ -64,9 +83,11 @@ __all__ = [
     "Rule",
     "State",
     "Streams",
+    "UndispatchedChunks",
     "View",
     "VisiblePlacements",
     "Wake",
+    "WorkerLoads",
     "allocation_changes",
     "backfill",
     "keeping_places",

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ray_sim.engine.build_world import build_world
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.run import Loop
 from ray_sim.engine.view import View
 from ray_sim.engine.wake import Wake
-from ray_sim.engine.world import World, build_world
+from ray_sim.engine.world import World
 from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.result import RunResult
 from tests.proofs import instances

@@ -8,15 +8,17 @@ import numpy as np
 import pytest
 
 from ray_sim.contract.rigid_worlds import Job, busy_world, cluster, edge_cases, job_table
+from ray_sim.engine.build_world import build_world
+from ray_sim.engine.contract import GANGS
 from ray_sim.engine.run import run_world
-from ray_sim.engine.world import World, build_world
+from ray_sim.engine.world import World
 from ray_sim.engine.world_arrays import Partition
 from ray_sim.model.result import JctCertificate, Summary
 from ray_sim.model.streams import Streams
 from ray_sim.policies.registry import create_policy, policy_classes
 from ray_sim.reports.tables import RunRow, run_table
 
-POLICIES = [name for name, policy in policy_classes().items() if not (policy.chunked or policy.elastic)]
+POLICIES = [name for name, policy in policy_classes().items() if policy.schedules == GANGS]
 ROUNDED = 2e-9
 """Bounds are rounded down by a relative 1e-9."""
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 from ray_sim.engine.world import World
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.result import JctCertificate
@@ -302,11 +303,10 @@ def test_workers_that_are_sped_up_have_shorter_chunks_and_the_same_bound() -> No
 def test_the_guarantee_of_a_online_is_never_exceeded(eps: float) -> None:
     for seed in range(100):
         world = tiny_world(seed, "fractional", 1 + eps)
-        assert world.chunks is not None
         summary = replay(world, "a_online").summary
         assert summary.certificate is not None
         assert summary.jct_s.mean is not None
-        guarantee = int(world.chunks.chunks.max()) * (1 + 1 / eps)
+        guarantee = int(ChunkFacts.in_world(world).chunks.max()) * (1 + 1 / eps)
         assert summary.jct_s.mean <= guarantee * summary.certificate.bound_s, seed
 
 

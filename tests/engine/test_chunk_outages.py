@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from ray_sim.engine.decision import Decision
+from ray_sim.engine.kinds.chunked.decision import ChunkedDecision
+from ray_sim.engine.kinds.chunked.view import ChunkedView
 from ray_sim.engine.simulation import Simulation
-from ray_sim.engine.view import View
 from ray_sim.engine.wake import Wake
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER
 from ray_sim.model.errors import InfeasibleDecisionError
@@ -160,10 +161,10 @@ def test_a_policy_for_slots_is_asked_at_once_when_a_parameter_server_is_lost() -
     # Slots of 10 s: s0 goes at 3, within a slot, and J1 goes on with a parameter server of s1 at once.
     asked: list[tuple[float, list[int]]] = []
 
-    def decide(view: View) -> Decision:
+    def decide(view: ChunkedView) -> Decision:
         asked.append((view.now_us / 1e6, view.stalled.tolist()))
         sent = dispatch_of([(job, 0, 0, 0) for job in view.arrived.tolist()])
-        return Decision.of(first_idle_ps(view), dispatch=sent)
+        return ChunkedDecision.of(first_idle_ps(view), dispatch=sent)
 
     wake = Wake.ARRIVAL | Wake.ACTIVATION | Wake.SERVER_CHANGE
     policy = scripted(decide, wake=wake, on_slots_only=True, chunks=True)
@@ -190,9 +191,9 @@ def test_a_policy_for_slots_sends_lost_chunks_off_at_the_next_slot() -> None:
 def test_the_view_tells_which_jobs_and_which_chunks_are_to_be_sent_again() -> None:
     told: list[tuple[float, list[int], list[int], list[list[int]], list[bool]]] = []
 
-    def decide(view: View) -> Decision:
+    def decide(view: ChunkedView) -> Decision:
         everyone = np.arange(view.arrivals)
-        to_send = view.undispatched(everyone)
+        to_send = np.transpose(view.undispatched(everyone))
         told.append(
             (
                 view.now_us / 1e6,
@@ -205,7 +206,7 @@ def test_the_view_tells_which_jobs_and_which_chunks_are_to_be_sent_again() -> No
         # Chunk 0 of each job to worker 0, chunk 1 to worker 1; again to where there is one.
         there = np.flatnonzero(view.available)
         sent = [(job, unit, int(there[unit % len(there)]), 0) for job, unit in to_send.tolist()]
-        return Decision.of(first_idle_ps(view), dispatch=dispatch_of(sent) if sent else None)
+        return ChunkedDecision.of(first_idle_ps(view), dispatch=dispatch_of(sent) if sent else None)
 
     wake = Wake.ARRIVAL | Wake.ACTIVATION | Wake.SERVER_CHANGE
     world = chunk_world(
@@ -268,7 +269,10 @@ def test_a_job_in_one_cloud_cannot_send_lost_chunks_to_the_edge_while_it_is_in_a
 def test_chunks_and_parameter_servers_go_to_servers_that_are_there() -> None:
     world = chunk_world([ChunkJob(0, 1, 4)], [Server(), Server()], changes=[(0, 0, DOWN)])
     for decision, words in (
-        (Decision(dispatch=dispatch_of([(J1, 0, 0, 0)])), "worker 0: the worker's server is not there now"),
+        (
+            ChunkedDecision(dispatch=dispatch_of([(J1, 0, 0, 0)])),
+            "worker 0: the worker's server is not there now",
+        ),
         (Decision.of({J1: [(0, PARAMETER_SERVER, 1)]}), "job J1 on server s0, which is not there now"),
     ):
         simulation = Simulation(world, Script({}))
@@ -280,8 +284,8 @@ def test_chunks_and_parameter_servers_go_to_servers_that_are_there() -> None:
 def test_workers_of_servers_that_are_away_are_not_among_the_least_loaded() -> None:
     answers = []
 
-    def decide(view: View) -> Decision:
-        answers.append(view.least_loaded(np.array([0]), np.array([9]))[:, 0].tolist())
+    def decide(view: ChunkedView) -> Decision:
+        answers.append(view.least_loaded(np.array([0]), np.array([9])).worker.tolist())
         return Decision()
 
     wake = Wake.ARRIVAL | Wake.SERVER_CHANGE
@@ -303,9 +307,9 @@ def test_an_evicted_job_leaves_queues_workers_and_its_parameter_server_at_once(s
     # One parameter server, on s0. J1: chunk 0 on worker 0, chunk 1 waiting there, chunk 2 on worker 1. J2:
     # one chunk behind J1's on worker 0. J1 is evicted at 2: J2 takes worker and parameter server: 2-6.
     first = dispatch_of([(J1, 0, 0, 0), (J1, 1, 0, 0), (J1, 2, 1, 0), (J2, 0, 0, 1)])
-    script = at_times({0.0: Decision(dispatch=first), 2.0: Decision(evict=np.array([J1]))})
+    script = at_times({0.0: ChunkedDecision(dispatch=first), 2.0: Decision(evict=np.array([J1]))})
 
-    def decide(view: View) -> Decision:
+    def decide(view: ChunkedView) -> Decision:
         if view.reviewed or len(view.arrived):
             return script(view)
         return Decision.of(first_idle_ps(view), review_us=2_000_000 if view.now_us == 0 else NEVER_US)
@@ -334,7 +338,7 @@ def test_an_evicted_job_leaves_queues_workers_and_its_parameter_server_at_once(s
 
 def test_a_parameter_server_of_an_evicted_job_is_free_for_the_same_decision() -> None:
     # J1 and J2 are trained on two workers, with one parameter server: J1's, until it is evicted at 2.
-    sent = Decision(dispatch=dispatch_of([(J1, 0, 0, 0), (J2, 0, 1, 0)]))
+    sent = ChunkedDecision(dispatch=dispatch_of([(J1, 0, 0, 0), (J2, 0, 1, 0)]))
     swap = Decision.of({J2: [(0, PARAMETER_SERVER, 1)]}, evict=np.array([J1]))
     give = Decision.of({J1: [(0, PARAMETER_SERVER, 1)]})
     policy = scripted(
@@ -348,7 +352,10 @@ def test_a_parameter_server_of_an_evicted_job_is_free_for_the_same_decision() ->
 
 
 def test_a_job_that_waits_for_its_upload_can_be_evicted() -> None:
-    script = {0.0: Decision(dispatch=dispatch_of([(J1, 0, 0, 0)])), 2.0: Decision(evict=np.array([J1]))}
+    script = {
+        0.0: ChunkedDecision(dispatch=dispatch_of([(J1, 0, 0, 0)])),
+        2.0: Decision(evict=np.array([J1])),
+    }
     policy = scripted(at_times(script), wake=Wake.ARRIVAL | Wake.REVIEW, chunks=True)
     result = replay(chunk_world([ChunkJob(0, 2, 5, 4)]), policy)
     assert column_of(result, "status") == {"J1": "evicted"}
@@ -360,12 +367,14 @@ def test_who_is_evicted_within_a_slot_is_not_among_those_who_have_come_at_the_ne
     # evicted at once; at 10 nobody has come.
     seen: list[tuple[float, list[int]]] = []
 
-    def decide(view: View) -> Decision:
+    def decide(view: ChunkedView) -> Decision:
         seen.append((view.now_us / 1e6, view.arrived.tolist()))
         if view.now_us == 3_000_000 and J1 in view.waiting.tolist() + view.running.tolist():
             return Decision(evict=np.array([J1]))
-        sent = dispatch_of([(job, unit, unit, 0) for job, unit in view.undispatched(view.arrived).tolist()])
-        return Decision.of(first_idle_ps(view), dispatch=sent)
+        sent = dispatch_of(
+            [(job, unit, unit, 0) for job, unit in np.transpose(view.undispatched(view.arrived)).tolist()]
+        )
+        return ChunkedDecision.of(first_idle_ps(view), dispatch=sent)
 
     wake = Wake.ARRIVAL | Wake.ACTIVATION | Wake.SERVER_CHANGE
     policy = scripted(decide, wake=wake, on_slots_only=True, chunks=True)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-from ray_sim.engine.decision import Decision, Dispatch, NewKeys
+from ray_sim.engine.decision import Decision
+from ray_sim.engine.kinds.chunked.decision import ChunkedDecision, Dispatch, NewKeys
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.wake import Wake
 from ray_sim.engine.world import World
@@ -43,7 +44,7 @@ TWO = (Server(), Server())
 def test_a_dispatch_that_breaks_a_rule_is_refused_by_name(rows: Sequence[Row], words: Sequence[str]) -> None:
     jobs = [ChunkJob(0, 2, 3, vc="a"), ChunkJob(0, 1, 3, vc="b"), ChunkJob(5, 1, 3, vc="a")]
     world = chunk_world(jobs, [Server(vc="a"), Server(vc="b")], partition="vc")
-    refused(world, Decision(dispatch=dispatch_of(rows)), words)
+    refused(world, ChunkedDecision(dispatch=dispatch_of(rows)), words)
 
 
 def refused(world: World, decision: Decision, words: Sequence[str]) -> None:
@@ -87,8 +88,8 @@ def test_in_whole_slots_parameter_servers_change_between_slots() -> None:
 
 def test_a_chunk_is_dispatched_once() -> None:
     twice = {
-        0.0: Decision(dispatch=dispatch_of([(J1, 0, 0, 0)])),
-        1.0: Decision(dispatch=dispatch_of([(J1, 0, 1, 0)])),
+        0.0: ChunkedDecision(dispatch=dispatch_of([(J1, 0, 0, 0)])),
+        1.0: ChunkedDecision(dispatch=dispatch_of([(J1, 0, 1, 0)])),
     }
     policy = scripted(at_times(twice), wake=Wake.ARRIVAL | Wake.REVIEW, chunks=True)
     with pytest.raises(InfeasibleDecisionError, match=r"^at 1 s: .* chunk 0 of job J1 .* second time$"):
@@ -99,7 +100,7 @@ def test_columns_of_a_dispatch_have_one_length() -> None:
     one, two = np.zeros(1, dtype=np.int64), np.zeros(2, dtype=np.int64)
     refused(
         chunk_world([ChunkJob(0, 1, 3)]),
-        Decision(dispatch=Dispatch(one, one, two, one)),
+        ChunkedDecision(dispatch=Dispatch(one, one, two, one)),
         ["1, 1, 2 and 1 values"],
     )
 
@@ -118,7 +119,7 @@ def test_new_keys_are_for_jobs_in_the_system_once_each(
     jobs: list[int], keys: list[int], words: Sequence[str]
 ) -> None:
     world = chunk_world([ChunkJob(0, 1, 3), ChunkJob(0, 1, 3), ChunkJob(5, 1, 3)], TWO)
-    refused(world, Decision(keys=NewKeys(np.array(jobs), np.array(keys, dtype=np.int64))), words)
+    refused(world, ChunkedDecision(keys=NewKeys(np.array(jobs), np.array(keys, dtype=np.int64))), words)
 
 
 def test_in_whole_slots_keys_change_between_slots() -> None:
@@ -128,7 +129,7 @@ def test_in_whole_slots_keys_change_between_slots() -> None:
 
 
 def test_only_chunked_jobs_have_chunks() -> None:
-    policy = scripted(lambda view: Decision(dispatch=dispatch_of([(0, 0, 0, 0)])))
+    policy = scripted(lambda view: ChunkedDecision(dispatch=dispatch_of([(0, 0, 0, 0)])))
     with pytest.raises(InfeasibleDecisionError, match="not chunked"):
         replay(world_of([Job(0, 1, 3)], [1]), policy)
 
@@ -145,7 +146,7 @@ def test_a_job_with_chunks_on_workers_is_evicted_and_in_whole_slots_between_slot
 ) -> None:
     simulation = Simulation(chunk_world([ChunkJob(0, 2, 3), ChunkJob(1, 1, 1)], slot_s=slot_s), Script({}))
     assert simulation.advance() is not None
-    simulation.apply(Decision(dispatch=dispatch_of([(J1, 0, 0, 0)])))
+    simulation.apply(ChunkedDecision(dispatch=dispatch_of([(J1, 0, 0, 0)])))
     assert simulation.advance() is not None
     simulation.apply(Decision())
     assert simulation.advance() is not None

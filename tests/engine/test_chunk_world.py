@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from ray_sim.engine.kinds.chunked.facts import ChunkWorld
-from ray_sim.engine.world import World, build_world
+from ray_sim.engine.build_world import build_world
+from ray_sim.engine.kinds.chunked.facts import ChunkFacts
+from ray_sim.engine.world import World
 from ray_sim.model.errors import InvalidScenarioError
-from tests.chunk_worlds import CLOUD, ChunkJob, Server, chunk_columns, chunk_world, cluster_of
+from tests.chunk_worlds import CLOUD, ChunkJob, Server, chunk_columns, chunk_world, cluster_of, due_us_of
 from tests.worlds import DOWN, UP, Job, job_table
 
 JOBS = [ChunkJob(0, 2, 5), ChunkJob(1, 3, 4)]
@@ -51,7 +52,7 @@ def test_whole_slots_have_a_length() -> None:
     assert "slot_fill=whole rounds to slots: give their length, e.g. -w slot_s=3600" in refusal(
         chunk_columns(JOBS)
     )
-    assert world_with(chunk_columns(JOBS), slot_fill="fractional").chunks is not None
+    assert isinstance(world_with(chunk_columns(JOBS), slot_fill="fractional").facts, ChunkFacts)
 
 
 def test_facts_without_effect_are_refused() -> None:
@@ -75,10 +76,8 @@ def test_the_cost_of_a_preemption_is_rounded_up_like_the_length_of_a_chunk() -> 
     assert facts_of(slot_fill="fractional", preemption_cost_s=11).preemption_us == 11_000_000
 
 
-def facts_of(**params: object) -> ChunkWorld:
-    chunks = world_with(chunk_columns(JOBS), **params).chunks
-    assert chunks is not None
-    return chunks
+def facts_of(**params: object) -> ChunkFacts:
+    return ChunkFacts.in_world(world_with(chunk_columns(JOBS), **params))
 
 
 def test_a_cost_that_the_clock_cannot_hold_is_refused() -> None:
@@ -98,16 +97,14 @@ def test_a_job_is_due_so_many_times_its_shortest_time_after_its_submission() -> 
     ]
     servers = [Server(), Server(speed=2.0), Server(kind=CLOUD)]
     world = chunk_world(jobs, servers, slot_s=1, deadline_factor=1.5)
-    assert world.due_us is not None
-    assert world.due_us.tolist() == [1_500_000 * 5, 10_000_000 + 1_500_000 * 5]
+    assert due_us_of(world) == [1_500_000 * 5, 10_000_000 + 1_500_000 * 5]
 
 
 def test_deadlines_of_the_workload_are_its_own() -> None:
     own = {**chunk_columns(JOBS), "utility_max": [1.0] * 2, "utility_decay_per_s": [0.0] * 2}
     own["utility_due_s"] = [7.0, 8.0]
     world = world_with(own, slot_s=10)
-    assert world.due_us is not None
-    assert world.due_us.tolist() == [7_000_000, 9_000_000]
+    assert due_us_of(world) == [7_000_000, 9_000_000]
     assert "deadlines of their own, utility_due_s" in refusal(own, slot_s=10, deadline_factor=2)
 
 
@@ -141,16 +138,17 @@ def test_more_chunks_than_memory_can_hold_are_refused() -> None:
 
 def test_slots_are_the_resources_of_a_chunked_world() -> None:
     world = chunk_world(JOBS, [Server(3, 2), Server(kind=CLOUD), Server(0, 4)])
-    assert world.chunks is not None
-    assert world.resources == {"worker": 1, "ps": 1}
+    facts = ChunkFacts.in_world(world)
+    assert facts.resources == {"worker": 1, "ps": 1}
     # A cloud has one worker number, and a parameter server for each of the two jobs.
     assert world.arrays.capacity.tolist() == [[3, 2], [1, 2], [0, 4]]
-    assert world.chunks.slots.server.tolist() == [0, 0, 0, 1]
-    assert world.chunks.slots.on_demand.tolist() == [False, False, False, True]
-    assert world.chunks.chunks.tolist() == [2, 3]
+    assert facts.slots.server.tolist() == [0, 0, 0, 1]
+    assert facts.slots.on_demand.tolist() == [False, False, False, True]
+    assert facts.chunks.tolist() == [2, 3]
 
 
 def test_worlds_are_rigid_unless_they_are_asked_to_be_chunked() -> None:
     table = job_table([Job(0, 1, 1)], columns=chunk_columns([ChunkJob(0, 1, 1)]))
-    assert build_world(table, cluster_of([Server()])).rigid
-    assert not build_world(table, cluster_of([Server()]), params={"truth": "a_online", "slot_s": 1}).rigid
+    assert build_world(table, cluster_of([Server()])).kind.jobs == "rigid"
+    world = build_world(table, cluster_of([Server()]), params={"truth": "a_online", "slot_s": 1})
+    assert world.kind.jobs == "chunked"

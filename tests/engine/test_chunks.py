@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from ray_sim.engine.decision import Decision
+from ray_sim.engine.kinds.chunked.decision import ChunkedDecision
+from ray_sim.engine.kinds.chunked.view import ChunkedView
 from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.sites.fleet import LocalFleet
@@ -274,7 +276,7 @@ def test_a_job_in_the_cloud_alone_has_its_parameter_server_there() -> None:
     world = chunk_world([ChunkJob(0, 1, 3)], [Server(), Server(kind=CLOUD)])
     simulation = Simulation(world, Script({}))
     assert simulation.advance() is not None
-    simulation.apply(Decision(dispatch=dispatch_of([(J1, 0, 1, 0)])))
+    simulation.apply(ChunkedDecision(dispatch=dispatch_of([(J1, 0, 1, 0)])))
     assert simulation.advance() is not None
     with pytest.raises(InfeasibleDecisionError, match="parameter server on s0, but all its workers are in"):
         simulation.apply(Decision.of({J1: [(0, PARAMETER_SERVER, 1)]}))
@@ -304,12 +306,12 @@ def test_jobs_without_any_parameter_server_are_stalled() -> None:
 def test_a_chunk_whose_job_loses_its_parameter_server_keeps_worker_and_progress() -> None:
     # J1 runs 0-2 of 5 s, has no server 2-6, and is done at 6 + 3 = 9. J2 waits behind it all the time.
     script: dict[int, Decision] = {
-        0: Decision(dispatch=dispatch_of([(J1, 0, 0, 0), (J2, 0, 0, 1)])),
+        0: ChunkedDecision(dispatch=dispatch_of([(J1, 0, 0, 0), (J2, 0, 0, 1)])),
         2: Decision.of({J1: []}),
         6: Decision.of({J1: [(0, PARAMETER_SERVER, 1)]}),
     }
 
-    def decide(view: View) -> Decision:
+    def decide(view: ChunkedView) -> Decision:
         now_s = view.now_us // 1_000_000
         following = min((at * 1_000_000 for at in script if at > now_s), default=NEVER_US)
         if view.reviewed or len(view.arrived):
@@ -346,14 +348,14 @@ def test_attained_service_is_the_time_in_which_any_chunk_ran_and_work_left_is_no
     # Two chunks of 4 s side by side, from 1 s on: at 3 s they have run for 2 s.
     seen: list[int] = []
 
-    def decide(view: View) -> Decision:
+    def decide(view: ChunkedView) -> Decision:
         if view.reviewed:
             seen.extend(view.executed_us(np.array([J1])).tolist())
             with pytest.raises(BlindPolicyError, match="work_left, which jobs in chunks have not"):
                 view.work_left(np.array([J1]))
         sent = dispatch_of([(J1, 0, 0, 0), (J1, 1, 1, 0)]) if len(view.arrived) else None
         following = 3_000_000 if view.now_us < 3_000_000 else NEVER_US
-        return Decision.of(first_idle_ps(view), dispatch=sent, review_us=following)
+        return ChunkedDecision.of(first_idle_ps(view), dispatch=sent, review_us=following)
 
     sight = frozenset({"attained_service", "work_left"})
     policy = scripted(decide, wake=Wake.ARRIVAL | Wake.ACTIVATION, sight=sight, chunks=True)
@@ -364,12 +366,12 @@ def test_attained_service_is_the_time_in_which_any_chunk_ran_and_work_left_is_no
 def test_a_parameter_server_may_move_without_a_pause() -> None:
     moves = {0: [(0, PARAMETER_SERVER, 1)], 2: [(1, PARAMETER_SERVER, 1)]}
 
-    def decide(view: View) -> Decision:
+    def decide(view: ChunkedView) -> Decision:
         now_s = view.now_us // 1_000_000
         following = 2_000_000 if now_s < 2 else NEVER_US
         sent = dispatch_of([(J1, 0, 0, 0)]) if len(view.arrived) else None
         given = {J1: moves[now_s]} if len(view.active) else {}
-        return Decision.of(given, dispatch=sent, review_us=following)
+        return ChunkedDecision.of(given, dispatch=sent, review_us=following)
 
     policy = scripted(decide, wake=Wake.ARRIVAL | Wake.ACTIVATION, chunks=True)
     result = replay(chunk_world([ChunkJob(0, 1, 5)], TWO), policy)
@@ -391,12 +393,12 @@ def test_slotted_policies_are_asked_at_once_about_active_jobs_and_at_slots_about
     # wait for the next slot. J1 is done at 9 s, which frees its worker.
     asked: list[tuple[float, list[int], list[int], list[int]]] = []
 
-    def decide(view: View) -> Decision:
+    def decide(view: ChunkedView) -> Decision:
         asked.append(
             (view.now_us / 1e6, view.arrived.tolist(), view.completed.tolist(), view.active.tolist())
         )
         sent = dispatch_of([(job, 0, 0, 0) for job in view.arrived.tolist()])
-        return Decision.of(first_idle_ps(view), dispatch=sent)
+        return ChunkedDecision.of(first_idle_ps(view), dispatch=sent)
 
     wake = Wake.ARRIVAL | Wake.COMPLETION | Wake.ACTIVATION
     policy = scripted(decide, wake=wake, on_slots_only=True, chunks=True)
@@ -424,18 +426,18 @@ def test_what_is_asked_of_the_sites_are_the_least_loaded_workers_in_any_number_o
     answers: dict[int, list[list[int]]] = {}
     for sites in (1, 2, 3):
 
-        def decide(view: View, sites: int = sites) -> Decision:
+        def decide(view: ChunkedView, sites: int = sites) -> Decision:
             if view.reviewed:
-                rows = view.least_loaded(np.array([0]), np.array([2]))
+                rows = np.transpose(view.least_loaded(np.array([0]), np.array([2])))
                 answers[sites] = rows[np.lexsort((rows[:, 0], rows[:, 1]))][:2].tolist()
-                everyone = view.least_loaded(np.array([0]), np.array([9]))
+                everyone = np.transpose(view.least_loaded(np.array([0]), np.array([9])))
                 assert everyone[np.argsort(everyone[:, 0])].tolist() == [
                     [0, 8_000_000, 2], [1, 4_000_000, 1], [3, 0, 0],
                 ]  # fmt: skip
                 return Decision()
             if len(view.arrived):
                 sent = dispatch_of([(J1, 0, 0, 0), (J1, 1, 0, 0), (J2, 0, 1, 0)])
-                return Decision(dispatch=sent, review_us=2_000_000)
+                return ChunkedDecision(dispatch=sent, review_us=2_000_000)
             following = 2_000_000 if view.now_us == 0 else NEVER_US
             return Decision.of(first_idle_ps(view), review_us=following)
 

@@ -8,12 +8,12 @@ import pytest
 
 from ray_sim.contract.chunked_worlds import busy_chunks
 from ray_sim.contract.rigid_worlds import busy_world
+from ray_sim.engine.build_world import build_world
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.view import View
 from ray_sim.engine.visible_columns import COLUMNS
-from ray_sim.engine.world import build_world
 from ray_sim.model.errors import BlindPolicyError
 from tests.scripted import scripted
 from tests.worlds import Job, cluster_of, job_table, world_of

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 from ray_sim.engine.world import World
 from ray_sim.model.result import RunResult
 from ray_sim.model.units import IntArray
 from ray_sim.policies.registry import create_policy
-from tests.chunk_worlds import CLOUD, ChunkJob, Server, chunk_world, runs_of
+from tests.chunk_worlds import CLOUD, ChunkJob, Server, chunk_world, due_us_of, runs_of
 from tests.engine.naive_a_online import NaiveAOnline
 from tests.engine.naive_chunks import ALWAYS, Planned, Times
 from tests.proofs import instances
@@ -118,13 +119,18 @@ def naive_world(case: Case, due_us: IntArray) -> NaiveAOnline:
     )
 
 
+def due_at(world: World, *due_s: float) -> World:
+    """The same world with these deadlines."""
+    facts = replace(ChunkFacts.in_world(world), due_us=np.array([round(at * 1e6) for at in due_s]))
+    return replace(world, facts=facts)
+
+
 def assert_as_naive(case: Case) -> RunResult:
     """Every chunk runs in the slots in which the naive simulator runs it, with any number of sites."""
     world = world_of(case)
-    assert world.due_us is not None
     params = {"deadlines": "danger", "slack": case.slack, "preempt": case.preempt}
     result = replay(world, create_policy("a_online", params))
-    naive_policy = naive_world(case, world.due_us)
+    naive_policy = naive_world(case, np.array(due_us_of(world)))
     plan: dict[int, list[Planned]] = {}
     for number, job in enumerate(case.jobs):
         plan.setdefault(int(job.submit_s), []).extend(
@@ -158,7 +164,7 @@ def test_who_comes_into_danger_when_another_would_overtake_keeps_the_worker(cost
     # preempted or paid. J2 follows, 40-50.
     jobs = [ChunkJob(0, 1, 40, 0), ChunkJob(0, 1, 10, 10)]
     world = chunk_world(jobs, [BASE, Server(ps=0)], slot_s=10, deadline_factor=2, preemption_cost_s=cost_s)
-    world = replace(world, due_us=np.array([60, 1000]) * 10**6)
+    world = due_at(world, 60, 1000)
     result = replay(world, create_policy("a_online", {"deadlines": "danger"}), sites=sites)
     assert runs_of(result, "J1", 0) == [(0, 40)]
     assert runs_of(result, "J2", 0) == [(40, 50)]
@@ -171,7 +177,7 @@ def test_what_a_job_needs_is_its_uploads_and_then_its_chunks_in_turn(due_s: int,
     # Two chunks of 4 s on one worker, uploaded by 3. At 1 they need 2 + 4 + 4 = 10 s: too late for 10, in
     # danger below 1 + 2 x 10 = 21. From 3 on, 8 s against 18, they are safe.
     world = chunk_world([ChunkJob(0, 2, 4, 3)], [BASE, Server(ps=0)], slot_s=1, deadline_factor=2)
-    world = replace(world, due_us=np.array([due_s]) * 10**6)
+    world = due_at(world, due_s)
     result = replay(world, create_policy("a_online", {"deadlines": "danger"}))
     assert runs_of(result, "J1", 0) == [(3, 7)]
     assert runs_of(result, "J1", 1) == [(7, 11)]

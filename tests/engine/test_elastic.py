@@ -9,16 +9,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ray_sim.engine.build_world import build_world
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.run import run_world
-from ray_sim.engine.view import View
 from ray_sim.engine.wake import Wake
-from ray_sim.engine.world import build_world
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy
+from ray_sim.policy_api import ElasticView
 from tests.elastic_worlds import elastic_world
 from tests.scripted import EVENTS, at_times, scripted
 from tests.training import profile
@@ -163,7 +163,7 @@ def test_a_job_without_samples_ends_at_once_and_leaves_fairness_to_the_others() 
 def test_losses_are_seen_epoch_by_epoch() -> None:
     seen: list[list[float]] = []
 
-    def look(view: View) -> Decision:
+    def look(view: ElasticView) -> Decision:
         if len(view.arrived):
             return Decision.of({0: on(0, 1, 1)}, review_us=109_000_000)
         if view.reviewed:

@@ -13,7 +13,7 @@ from ray_sim.engine.world import World
 from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy
-from tests.chunk_worlds import CLOUD, ChunkJob, Row, Script, Server, chunk_world
+from tests.chunk_worlds import CLOUD, ChunkJob, Row, Script, Server, chunk_world, due_us_of
 from tests.engine.test_chunk_oracle import Case, cases, with_memory
 from tests.proofs import instances
 from tests.worlds import fingerprint, replay, times_of
@@ -155,16 +155,14 @@ def test_a_job_is_due_by_the_fastest_worker_that_may_train_it() -> None:
     # Twice the shortest time: upload 1 + 8 / 1 on s0, which has the memory, not 1 + 8 / 4 on s1.
     job = ChunkJob(0, 1, 8, upload_s=1, worker_gib=8)
     world = chunk_world([job], [Server(), Server(speed=4, worker_gib=4)], slot_s=1, deadline_factor=2)
-    assert world.due_us is not None
-    assert world.due_us.tolist() == [18_000_000]
+    assert due_us_of(world) == [18_000_000]
 
 
 def test_a_job_is_due_when_it_would_be_without_speed_augmentation() -> None:
     # Chunks of 4 s where they would take 8, but deadlines stay comparable: 2 x (1 + 8).
     job = ChunkJob(0, 1, 8, upload_s=1)
     world = chunk_world([job], [Server()], slot_s=1, deadline_factor=2, speed_up=2)
-    assert world.due_us is not None
-    assert world.due_us.tolist() == [18_000_000]
+    assert due_us_of(world) == [18_000_000]
 
 
 def test_the_bounds_know_who_may_train_a_job() -> None:

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.decision import Decision, Estimates
+from ray_sim.engine.decision import Decision
+from ray_sim.engine.kinds.elastic.decision import ElasticDecision, Estimates
 from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.view import View
@@ -43,9 +44,7 @@ def believing(beliefs: Beliefs, wake: Wake = EVENTS) -> Policy:
     """Every job gets a pair when it comes; the policy is asked again at 54 s, half of a lone job's epoch."""
 
     def decide(view: View) -> Decision:
-        decision = (
-            Decision.of(dict.fromkeys(view.arrived.tolist(), PAIR)) if len(view.arrived) else Decision()
-        )
+        decision = ElasticDecision.of(dict.fromkeys(view.arrived.tolist(), PAIR))
         later = 54_000_000 if view.now_us == 0 else decision.review_us
         return replace(decision, estimates=beliefs(view), review_us=later)
 
@@ -101,7 +100,7 @@ NOTHING = estimates([], [], [])
 
 def test_what_is_in_truth_nothing_is_left_out() -> None:
     """A job that waits has no speed, whatever is believed of it."""
-    policy = scripted(lambda view: Decision(estimates=estimates([0], [5], [NAN])), elastic=True)
+    policy = scripted(lambda view: ElasticDecision(estimates=estimates([0], [5], [NAN])), elastic=True)
     result = run_world(lone_world(), policy)
     assert told(result) == [(0.0, None, None)]
     assert (result.summary.speed_error, result.summary.convergence_error) == (None, None)
@@ -112,8 +111,8 @@ def test_a_restart_pause_is_no_part_of_the_speed() -> None:
         if view.now_us == 0:
             return replace(Decision.of({0: PAIR}), review_us=54_000_000)
         if view.reviewed:
-            again = Decision.of({0: [(1, WORKER, 1), (1, PARAMETER_SERVER, 1)]})
-            return replace(again, estimates=estimates([0], [SPEED], [SAMPLES * 3 / 4]))
+            again = {0: [(1, WORKER, 1), (1, PARAMETER_SERVER, 1)]}
+            return ElasticDecision.of(again, estimates=estimates([0], [SPEED], [SAMPLES * 3 / 4]))
         return Decision()
 
     world = elastic_world([0], [profile()], [4, 4], {"restart_cost_s": 30})
@@ -180,16 +179,16 @@ def test_errors_survive_a_snapshot(stop: int) -> None:
 def test_beliefs_that_cannot_be_are_refused_by_name(wrong: Estimates, text: str) -> None:
     world = elastic_world([0, 99], [profile(), profile()], [4])
     with pytest.raises(InfeasibleDecisionError, match=f"at 0 s: policy scripted {text}"):
-        run_world(world, scripted(lambda view: Decision(estimates=wrong), elastic=True))
+        run_world(world, scripted(lambda view: ElasticDecision(estimates=wrong), elastic=True))
 
 
 def test_jobs_that_end_by_the_decision_are_not_told_of() -> None:
-    ended = Decision(evict=np.array([0]), estimates=estimates([0], [1.0], [1.0]))
+    ended = ElasticDecision(evict=np.array([0]), estimates=estimates([0], [1.0], [1.0]))
     with pytest.raises(InfeasibleDecisionError, match="which is not in the system then"):
         run_world(lone_world(), scripted(lambda view: ended, elastic=True))
 
 
 def test_only_elastic_jobs_are_told_of() -> None:
-    policy = scripted(lambda view: Decision(estimates=estimates([0], [1.0], [1.0])))
-    with pytest.raises(InfeasibleDecisionError, match="jobs of this world are not elastic"):
+    policy = scripted(lambda view: ElasticDecision(estimates=estimates([0], [1.0], [1.0])))
+    with pytest.raises(InfeasibleDecisionError, match="jobs of this world take a Decision"):
         run_world(world_of([Job(0, 1, 10)], [4]), policy)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ray_sim.engine.kinds.chunked.chunk_queues import ChunkQueues
 from ray_sim.engine.kinds.chunked.new_chunks import NewChunks, Rule, merged, sites_choice
-from ray_sim.engine.sites.site_queries import Query, Workers, answer
+from ray_sim.engine.kinds.chunked.worker_queries import ANSWERS, Workers
 from ray_sim.kernels.chunked.chunks import COMPLETE, PAUSE, PREEMPT, RUN, RUNNING
 from ray_sim.model.units import IntArray
 from tests.engine.naive_increments import OnWorker, change, increment
@@ -343,7 +343,7 @@ def test_no_query_writes_a_byte_of_the_queues_it_asks(
         ("betas", {}),
         ("time_left", {"jobs": one}),
     ):
-        answer(workers, Query(kind, now * SLOT, asked))
+        ANSWERS[kind](workers, now * SLOT, asked)
     assert bytes_of(queues) == before
     assert np.array_equal(answers[0], answers[2])  # what was on its way is forgotten
 

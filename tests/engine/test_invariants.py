@@ -6,7 +6,8 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ray_sim.engine.world import World, build_world
+from ray_sim.engine.build_world import build_world
+from ray_sim.engine.world import World
 from ray_sim.model.result import JobStatus
 from tests.history import History
 from tests.proofs import instances

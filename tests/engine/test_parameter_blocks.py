@@ -12,11 +12,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ray_sim.engine.build_world import build_world
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
-from ray_sim.engine.view import View
-from ray_sim.engine.world import World, build_world
+from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import BlockProfile, Exchange, TrainingProfile
@@ -25,6 +25,7 @@ from ray_sim.model.parameter_blocks import BlockRule, DealtLoads
 from ray_sim.model.streams import Streams
 from ray_sim.model.training_truth import Nic, placement_truth
 from ray_sim.policies.registry import create_policy
+from ray_sim.policy_api import ElasticContext, ElasticView
 from ray_sim.reports.tables import summary_rows
 from tests.elastic_worlds import elastic_world
 from tests.scripted import at_times, scripted
@@ -144,7 +145,7 @@ def test_trial_runs_and_observed_speeds_are_those_of_the_dealt_out_blocks() -> N
     """Two and two, apart: 5 + 2 x 1.5 x 2 x 4 / 2 seconds; on one server 5 + 2 x 1.5 x 0.4."""
     seen: list[float] = []
 
-    def decide(view: View) -> Decision:
+    def decide(view: ElasticView) -> Decision:
         if view.now_us:
             seen.extend(view.samples_per_s(ONE).tolist())
             return Decision()
@@ -155,6 +156,7 @@ def test_trial_runs_and_observed_speeds_are_those_of_the_dealt_out_blocks() -> N
     policy = scripted(decide, elastic=True, sight=frozenset({"training_speed"}))
     simulation = Simulation(world, policy)
     apart = rows([(1, 0), (1, 0), (0, 1), (0, 1)])
+    assert isinstance(simulation.world, ElasticContext)
     assert simulation.world.trial_speed(ONE, apart) == pytest.approx(100 / (5 + 12))
     run_world(world, policy)
     assert seen[0] == pytest.approx(100 / 6.2)

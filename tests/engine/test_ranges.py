@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ray_sim.engine.build_world import build_world
 from ray_sim.engine.run import run_world
-from ray_sim.engine.world import build_world
 from ray_sim.engine.world_parameters import WORLD_PARAMETERS
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError

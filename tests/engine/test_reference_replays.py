@@ -8,8 +8,9 @@ from typing import NamedTuple
 import polars as pl
 import pytest
 
+from ray_sim.engine.build_world import build_world
 from ray_sim.engine.run import Loop
-from ray_sim.engine.world import World, build_world
+from ray_sim.engine.world import World
 from ray_sim.engine.world_arrays import Partition
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.model.result import RunResult

@@ -16,6 +16,7 @@ from ray_sim.model.training_truth import pd_ors_truth, placement_truth
 from ray_sim.model.truth import Truth
 from ray_sim.model.units import US_PER_S, FloatArray
 from tests.scripted import EVENTS, at_times, scripted
+from tests.toys import PartialFacts
 from tests.training import profile, together
 from tests.worlds import Job, replay, times_of, world_of
 
@@ -50,7 +51,9 @@ def test_a_job_is_rated_anew_when_its_placement_changes(
     work_s = SAMPLES / US_PER_S
     world = world_of([Job(0, 1, work_s), Job(0, 1, work_s)], [8, 8, 8])
     truth = make(both, np.ones(3))
-    world = replace(world, arrays=with_two_roles(world.arrays), truth=truth, elastic=True, row_bound=16)
+    gangs = world.facts
+    facts = PartialFacts(with_two_roles(gangs.arrays), gangs.beyond_capacity, 16, gangs.resources, truth)
+    world = replace(world, facts=facts)
     result = replay(world, scripted(at_times(script), wake=EVENTS | Wake.REVIEW))
     ends = {name: end for name, (_, end) in times_of(result).items()}
     assert ends == pytest.approx({"J1": packed_s, "J2": split_s}, abs=1e-5)

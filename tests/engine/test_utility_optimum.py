@@ -8,8 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ray_sim.engine.build_world import build_world
+from ray_sim.engine.kinds.chunked.policy import CHUNKED
+from ray_sim.engine.kinds.elastic.facts import ElasticFacts
 from ray_sim.engine.run import run_world
-from ray_sim.engine.world import World, build_world
+from ray_sim.engine.world import World
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.metrics import Trim
 from ray_sim.model.result import Summary, UtilityCertificate
@@ -23,7 +26,9 @@ SOLVER = 1e-6
 """HiGHS's tolerance."""
 
 NODES: Mapping[str, object] = {"optimum_nodes": 1000}
-SLOTTED = [name for name, policy in policy_classes().items() if policy.slotted and not policy.chunked]
+SLOTTED = [
+    name for name, policy in policy_classes().items() if policy.slotted and policy.schedules != CHUNKED
+]
 
 
 NO_LOSSES: Mapping[str, Mapping[str, object]] = {"optimus": {"remaining": "known"}}
@@ -60,7 +65,8 @@ def test_it_leaves_the_rest_of_the_certificate_as_it_is() -> None:
 def test_no_policy_that_decides_on_slots_earns_more(policy: str) -> None:
     earning = 0
     for seed in range(25):
-        world = replace(tiny_world(seed), optimum_nodes=1000)
+        tiny = tiny_world(seed)
+        world = replace(tiny, facts=replace(ElasticFacts.in_world(tiny), optimum_nodes=1000))
         found = certificate(summary_of(world, policy))
         assert found.optimum == pytest.approx(
             best_utility(slot_jobs(world), world.arrays.capacity), rel=SOLVER

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ray_sim.engine.build_world import build_world
 from ray_sim.engine.decision import Decision
+from ray_sim.engine.kinds.rigid.facts import RigidFacts
 from ray_sim.engine.simulation import Simulation
-from ray_sim.engine.world import World, build_world
+from ray_sim.engine.world import World
 from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.units import IntArray
 from tests.scripted import scripted
+from tests.toys import PartialFacts
 from tests.worlds import Job, changes_of, cluster_of, column_of, job_table, times_of, world_of
 
 Rows = list[tuple[int, int, int]]
@@ -164,8 +167,10 @@ def test_counts_whose_demand_would_overflow_are_refused() -> None:
     # 2**31 workers of 2**30 GiB ask for 2**71 MiB, which is 0 in 64 bits.
     table = job_table([Job(0, 0, 1)], ("gpu", "memory_gib"), {"memory_gib_per_task": [float(2**30)]})
     rigid = build_world(table, cluster_of([1], memory_gib=[2**30]))
+    assert isinstance(rigid.facts, RigidFacts)
+    facts = PartialFacts(*(getattr(rigid.facts, field.name) for field in fields(RigidFacts)))
     for count in (2, 2**20, 2**31, 2**33, 2**62):
-        simulation = Simulation(replace(rigid, elastic=True), scripted(lambda view: Decision()))
+        simulation = Simulation(replace(rigid, facts=facts), scripted(lambda view: Decision()))
         assert simulation.advance() is not None
         assert "job J1 on server s0" in refused(simulation, Decision.of({J1: [(0, 0, count)]}))
 

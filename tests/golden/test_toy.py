@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from ray_sim.engine.build_world import build_world
 from ray_sim.engine.run import Loop, run_world
-from ray_sim.engine.world import build_world
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.policies.registry import create_policy
 from workloads.convert import convert

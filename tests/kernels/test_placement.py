@@ -13,7 +13,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ray_sim.engine.world import World, build_world
+from ray_sim.engine.build_world import build_world
+from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import I64, new_scratch
 from ray_sim.kernels.core.placement import RULE_NAMES, place
 from ray_sim.model.cluster import Cluster, ServerKind

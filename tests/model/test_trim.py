@@ -9,14 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ray_sim.contract.rigid_worlds import Job, busy_world, cluster, edge_cases, job_table
+from ray_sim.engine.build_world import build_world
+from ray_sim.engine.contract import GANGS
 from ray_sim.engine.run import run_world
-from ray_sim.engine.world import World, build_world
+from ray_sim.engine.world import World
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.metrics import Trim, distribution
 from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy, policy_classes
 
-POLICIES = [name for name, policy in policy_classes().items() if not (policy.chunked or policy.elastic)]
+POLICIES = [name for name, policy in policy_classes().items() if policy.schedules == GANGS]
 
 
 def _fifo(world: World, trim: Trim | None = None) -> RunResult:

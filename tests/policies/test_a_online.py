@@ -9,9 +9,10 @@ import pytest
 
 from ray_sim.contract.chunked_worlds import busy_chunks
 from ray_sim.contract.suite import check_policy
-from ray_sim.engine.run import run_world
+from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 from ray_sim.engine.kinds.chunked.new_chunks import NewChunks
-from ray_sim.engine.view import View
+from ray_sim.engine.kinds.chunked.view import ChunkedView
+from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.result import DeadlineMisses, RunResult
@@ -309,8 +310,7 @@ def test_scaling_all_durations_scales_all_completion_times(seed: int) -> None:
 
 def totals(world: World, result: RunResult) -> tuple[float, float]:
     """F, and the sum of the chunks' flow times; each chunk over the chunks of its job, in seconds."""
-    assert world.chunks is not None
-    chunks = world.chunks.chunks
+    chunks = ChunkFacts.in_world(world).chunks
     fractional = flows = 0.0
     for job, submit in enumerate(world.table.submit_us / 1e6):
         for unit in range(chunks[job]):
@@ -329,8 +329,7 @@ def test_the_chunks_flow_times_bound_the_jobs_completion_times(seed: int, params
     world = random_world(seed)
     result = replay(world, create_policy("a_online", params))
     fractional, flows = totals(world, result)
-    assert world.chunks is not None
-    profile, chunks = world.chunks.truth.profile, world.chunks.chunks
+    profile, chunks = ChunkFacts.in_world(world).truth.profile, ChunkFacts.in_world(world).chunks
     jct = float(result.jobs["jct_s"].sum())
     assert fractional <= flows + 1e-9
     assert flows <= jct + 1e-9
@@ -349,10 +348,12 @@ class Adding(AOnline):
         super().__init__(exact_q=True, preempt=preempt)
         self.total = 0.0
 
-    def _greedy(self, view: View, job: int, new: NewChunks, cloud: Cloud | None) -> tuple[IntArray, bool]:
+    def _greedy(
+        self, view: ChunkedView, job: int, new: NewChunks, cloud: Cloud | None
+    ) -> tuple[IntArray, bool]:
         workers, in_cloud = super()._greedy(view, job, new, cloud)
         at_edge = workers != (-1 if cloud is None else cloud.worker)
-        increments = view.increments(new)[: len(workers), 1][at_edge[: len(workers)]].sum()
+        increments = view.increments(new).increment[: len(workers)][at_edge[: len(workers)]].sum()
         if cloud is not None:
             increments += (~at_edge).sum() * (cloud.alone if in_cloud else cloud.mixed)
         self.total += increments / 1e6 / new.count
@@ -367,8 +368,7 @@ def test_exact_increments_add_up_to_f(seed: int, preempt: bool) -> None:
     result = replay(world, policy)
     assert result.summary.stalled_s == 0
     # Each is rounded to a microsecond, before it is divided by D.
-    assert world.chunks is not None
-    rounding = 0.5e-6 * int(world.chunks.chunks.sum())
+    rounding = 0.5e-6 * int(ChunkFacts.in_world(world).chunks.sum())
     assert policy.total == pytest.approx(totals(world, result)[0], abs=rounding)
 
 

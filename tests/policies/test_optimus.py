@@ -12,7 +12,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from ray_sim.engine.policy_context import PolicyContext
+from ray_sim.engine.kinds.elastic.context import ElasticContext
+from ray_sim.engine.kinds.elastic.facts import ElasticFacts
 from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.world import World
@@ -164,9 +165,8 @@ def test_what_it_sees_depends_on_what_it_predicts() -> None:
 
 def test_losses_come_with_the_owners_terms_and_trial_runs_with_speeds() -> None:
     world = world_of([profile()], [4.0])
-    assert world.training is not None
-    nobody_slow = world.training.truth(np.ones(1), None)
-    granted = PolicyContext(world, frozenset({"losses", "training_speed"}), "p", nobody_slow)
+    nobody_slow = ElasticFacts.in_world(world).progress(np.ones(1), None)
+    granted = ElasticContext(world, frozenset({"losses", "training_speed"}), "p", nobody_slow)
     assert granted.jobs.samples.tolist() == [1000]
     assert granted.jobs.loss_threshold.tolist() == [0.01]
     assert granted.jobs.loss_patience.tolist() == [2]
@@ -174,7 +174,7 @@ def test_losses_come_with_the_owners_terms_and_trial_runs_with_speeds() -> None:
     assert granted.trial_speed(ONE, apart) == pytest.approx(100 / (10 + 8))
     with pytest.raises(BlindPolicyError, match=r"jobs\.epochs"):
         _ = granted.jobs.epochs
-    blind = PolicyContext(world, frozenset(), "p")
+    blind = ElasticContext(world, frozenset(), "p", nobody_slow)
     with pytest.raises(BlindPolicyError, match="`sees` lacks training_speed"):
         blind.trial_speed(ONE, apart)
     with pytest.raises(BlindPolicyError, match=r"jobs\.samples"):
@@ -188,9 +188,8 @@ def test_trial_runs_stand_as_the_policy_places_and_only_where_there_is_room() ->
     do not fit beside each other, so that tasks go in turn: the server and two workers, then three.
     """
     world = world_of([profile()], [3.0, 3.0])
-    assert world.training is not None
-    truth = world.training.truth(np.ones(1), None)
-    trials = TrialRuns(PolicyContext(world, frozenset({"training_speed"}), "p", truth))
+    truth = ElasticFacts.in_world(world).progress(np.ones(1), None)
+    trials = TrialRuns(ElasticContext(world, frozenset({"training_speed"}), "p", truth))
     pairs = np.array([(1, 1), (2, 2), (3, 1), (5, 1), (4, 4), (6, 1)])
     placements: list[Placement] = [[(1, 1)], [(1, 1), (1, 1)], [(2, 1), (1, 0)], [(2, 1), (3, 0)]]
     found = trials.samples_per_s(np.zeros(6, np.int64), pairs[:, 0], pairs[:, 1])
@@ -238,6 +237,7 @@ def test_errors_are_as_large_as_asked_for_and_the_jobs_own() -> None:
     policy = Optimus(speed_error=0.3)
     world = world_of([profile()] * 20, [40.0])
     simulation = Simulation(world, policy, seed=5)
+    assert isinstance(simulation.world, ElasticContext)
     policy.start(simulation.world, simulation.streams)
     jobs = np.arange(20)
     factors = policy._misjudged("speed", 0.3, jobs)

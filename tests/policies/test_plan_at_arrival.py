@@ -7,8 +7,9 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
+from ray_sim.engine.build_world import build_world
 from ray_sim.engine.run import run_world
-from ray_sim.engine.world import World, build_world
+from ray_sim.engine.world import World
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy

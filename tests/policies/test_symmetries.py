@@ -13,8 +13,9 @@ import pytest
 
 from ray_sim.contract.job_tables import with_rows
 from ray_sim.contract.subject import Subject
+from ray_sim.engine.build_world import build_world
 from ray_sim.engine.visible_columns import WHOLE_TRACE
-from ray_sim.engine.world import World, build_world
+from ray_sim.engine.world import World
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.job import JobTable
 from ray_sim.model.units import US_PER_S

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ray_sim.engine.build_world import build_world
 from ray_sim.engine.run import run_world
-from ray_sim.engine.world import build_world
 from ray_sim.model.availability import Availability
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import TrainingProfile

@@ -9,7 +9,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ray_sim.engine.world import World, build_world
+from ray_sim.engine.build_world import build_world
+from ray_sim.engine.world import World
 from ray_sim.experiments.offered_load import never_fits
 from ray_sim.model.result import JobStatus
 from ray_sim.model.units import NEVER_US

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from ray_sim.contract.rigid_worlds import cluster
+from ray_sim.engine.build_world import build_world
 from ray_sim.engine.run import run_world
-from ray_sim.engine.world import build_world
 from ray_sim.model.job import JobTable
 from ray_sim.model.result import RunResult
 from ray_sim.model.streams import Streams

@@ -1,59 +1,228 @@
-"""Protocols of a kind of jobs (rigid, elastic, chunked): its run and its part of the result."""
+"""Protocols of a kind of job (rigid, elastic, chunked): its facts, its run and its part of the result.
+
+A `JobKind` is registered under the value of ``-w truth=`` that chooses it. It is stateless: `facts` makes the
+frozen facts of one world, `start` the state of one run.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import polars as pl
 
-from ray_sim.engine.decision import Decision
-from ray_sim.engine.kinds.chunked.ledger import ChunkLedger
 from ray_sim.engine.placements import Stateful
+from ray_sim.engine.sites.part import EMPTY_PART, PartFacts
 from ray_sim.engine.wake import Wake
-from ray_sim.kernels.core.arrays import Outages
-from ray_sim.model.training_truth import PdOrsTruth, PlacementTruth
+from ray_sim.kernels.core.arrays import Outages, WorldArrays
+from ray_sim.model.cluster import Cluster
+from ray_sim.model.job import JobTable
+from ray_sim.model.parameters import Parameter, Value
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from ray_sim.certificates.jct import JctLimits
+    from ray_sim.engine.contract import Policy
+    from ray_sim.engine.decision import Decision
+    from ray_sim.engine.policy_context import PolicyContext
+    from ray_sim.engine.run_core import RunCore
+    from ray_sim.engine.view import View
     from ray_sim.engine.world import World
+    from ray_sim.engine.world_arrays import Partition
     from ray_sim.model.result import UtilityCertificate
+    from ray_sim.model.streams import Streams
+
+
+class KindParameter(NamedTuple):
+    """World parameter that only some kinds heed."""
+
+    parameter: Parameter
+    elsewhere: str
+    """Why it has no effect under other kinds, e.g. ``is about chunks``."""
 
 
 @dataclass(frozen=True, slots=True)
-class Losses:
-    """Points of loss curves: those of job i are ``value[ptr[i]:ptr[i + 1]]``."""
+class Setting:
+    """Inputs from which a kind makes its facts."""
 
-    ptr: IntArray
-    value: FloatArray
+    table: JobTable
+    cluster: Cluster
+    """Capacities are overcommitted already."""
+    partition: Partition
+    values: Mapping[str, Value]
+    """Values of all world parameters."""
+    slot_us: int | None
 
 
-class ElasticObservations(Protocol):
-    """Observations that only elastic jobs offer to policies."""
+@dataclass(frozen=True, slots=True)
+class KindColumns:
+    """Columns of jobs that a kind shows to policies; arrays are read-only."""
 
-    straggling: FloatArray
-    """(J,) how many times as long the slowest worker takes."""
+    always: Mapping[str, object]
+    """Attributes of `JobColumns` that every policy sees."""
+    declared: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
+    """Attributes by the name that a policy declares in `sees`."""
+    absent: Mapping[str, str] = field(default_factory=dict)
+    """Why jobs of this kind lack an attribute that others have, e.g. ``which chunked jobs have not``."""
 
-    def share_left(self, jobs: IntArray, left: FloatArray) -> FloatArray:
-        """Share of the work of each job, (n,), of which ``left`` samples are left; 0 of no work."""
 
-    def losses(self, jobs: IntArray, first: IntArray, left: FloatArray) -> Losses:
-        """Losses at the ends of epochs ``first``, ``first`` + 1, ... that the jobs have trained."""
+class KindFacts(Protocol):
+    """Facts of one world that its kind of job owns; frozen. `FactDefaults` has most of the answers."""
+
+    @property
+    def arrays(self) -> WorldArrays:
+        """Servers and jobs for the kernels."""
+
+    @property
+    def beyond_capacity(self) -> IntArray:
+        """(C,) verdict per job class, see `ray_sim.kernels.core.world_arrays`."""
+
+    @property
+    def row_bound(self) -> int:
+        """Most rows of placements that exist at a time."""
+
+    @property
+    def resources(self) -> Mapping[str, int]:
+        """Quanta in a unit of each resource, in the order of the arrays' axis."""
+
+    @property
+    def partial(self) -> bool:
+        """Whether a job may hold any tasks; else its whole gang or nothing."""
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the compiled loop runs such a world."""
+
+    @property
+    def grid_us(self) -> int:
+        """Servers change at multiples of this; 1 where there is no grid."""
+
+    @property
+    def events_per_instant(self) -> int:
+        """Most events of jobs at an instant, beside placements and servers."""
+
+    @property
+    def counted_servers(self) -> BoolArray | slice:
+        """(S,) servers whose capacity counts as offered."""
+
+    @property
+    def event_names(self) -> tuple[str, ...]:
+        """Names of events that only this kind has; their codes follow those of `EVENT_NAMES`."""
+
+    @property
+    def part(self) -> PartFacts:
+        """What sites keep beside placements."""
+
+    def work(self, table: JobTable) -> IntArray | FloatArray:
+        """(J,) work of each job: microseconds at speed 1, or samples."""
+
+    def columns(self) -> KindColumns:
+        """Columns of jobs that policies may read."""
+
+
+class FactDefaults:
+    """Answers of `KindFacts` that hold for most kinds."""
+
+    @property
+    def partial(self) -> bool:
+        """A job holds its whole gang or nothing."""
+        return False
+
+    @property
+    def compiled(self) -> bool:
+        """The general loop only."""
+        return False
+
+    @property
+    def grid_us(self) -> int:
+        """No grid."""
+        return 1
+
+    @property
+    def events_per_instant(self) -> int:
+        """No events but those of placements and servers."""
+        return 0
+
+    @property
+    def counted_servers(self) -> BoolArray | slice:
+        """All servers."""
+        return slice(None)
+
+    @property
+    def event_names(self) -> tuple[str, ...]:
+        """No events of its own."""
+        return ()
+
+    @property
+    def part(self) -> PartFacts:
+        """Placements only."""
+        return EMPTY_PART
+
+    def work(self, table: JobTable) -> IntArray | FloatArray:
+        """(J,) microseconds at speed 1."""
+        return table.work_us
+
+
+class JobKind(ABC):
+    """Life of a job under one value of ``-w truth=``; stateless."""
+
+    truth: ClassVar[str]
+    """Value of ``-w truth=``."""
+    jobs: ClassVar[str]
+    """Jobs of this kind in messages and listings, e.g. ``elastic``."""
+    takes: ClassVar[frozenset[str]]
+    """Values of `Policy.schedules` that it accepts."""
+    summary: ClassVar[str]
+    """Half a sentence for the help of ``truth``."""
+    source: ClassVar[str] = ""
+    parameters: ClassVar[tuple[KindParameter, ...]] = ()
+    """World parameters that have an effect under this kind, and under others that list them too."""
+    unheeded: ClassVar[Mapping[str, str]] = {}
+    """Common world parameters without effect under this kind, and why."""
+    columns: ClassVar[frozenset[str]] = frozenset()
+    """Names for `Policy.sees` that grant columns of this kind's jobs."""
+    observations: ClassVar[frozenset[str]] = frozenset()
+    """Names for `Policy.sees` that grant observations in this kind's view."""
+
+    @abstractmethod
+    def facts(self, setting: Setting) -> KindFacts:
+        """Make the facts of a world.
+
+        Raises
+        ------
+        InvalidScenarioError, InvalidInputError : jobs or servers that cannot be simulated
+        """
+
+    @abstractmethod
+    def start(self, core: RunCore, policy: Policy, streams: Streams) -> KindRun:
+        """Start a run of a policy that the kind accepts.
+
+        Raises
+        ------
+        InvalidScenarioError : the policy wants what the world does not have
+        """
+
+    def draws(self, values: Mapping[str, Value]) -> bool:
+        """Whether a world with these values of all parameters draws random numbers."""
+        return False
 
 
 class KindOutcome(Protocol):
-    """Summary fields and timeline columns that a kind adds to a result."""
+    """Summary fields, columns and limits that a kind adds to a result."""
 
     def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> Mapping[str, Any]:
         """Fields of `Summary` by name, over the counted jobs: (J,), all where None."""
+
+    def job_columns(self) -> Mapping[str, pl.Series]:
+        """Columns of jobs by name, (J,) each, that follow those of `JOB_SCHEMA`."""
 
     def timeline(self, time_us: IntArray) -> Mapping[str, pl.Series]:
         """Columns of the timeline by name, (n,) each, at these instants, increasing."""
 
     def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | None:
-        """For the certificate of the mean JCT of these completed jobs; None where nothing bounds them."""
+        """Limits for the certificate of these completed jobs' mean JCT; None where nothing bounds it."""
 
     def certify_utility(
         self, world: World, earned: float | None, counted: BoolArray | None
@@ -65,16 +234,12 @@ class KindRun(Stateful, Protocol):
     """The jobs of one run. Instants are microseconds; each call says which instant it is."""
 
     @property
-    def trial_truth(self) -> PlacementTruth | PdOrsTruth | None:
-        """Speeds in trial runs; None where they are those of the world."""
+    def view(self) -> type[View]:
+        """Class of the views of its policies."""
 
     @property
-    def chunked(self) -> ChunkLedger | None:
-        """Observations of chunked jobs; None in worlds of other jobs."""
-
-    @property
-    def elastic(self) -> ElasticObservations | None:
-        """Observations of elastic jobs; None in worlds of other jobs."""
+    def observed(self) -> object:
+        """Object behind the observations that only `view` has."""
 
     @property
     def used(self) -> IntArray:
@@ -83,6 +248,9 @@ class KindRun(Stateful, Protocol):
     @property
     def next_us(self) -> int:
         """When jobs of this kind next do something that is neither a completion nor a report of a site."""
+
+    def context(self, sees: frozenset[str], policy: str) -> PolicyContext:
+        """Facts of the world that a policy of this name may know."""
 
     def change_servers(self, now_us: int, outages: Outages) -> Wake:
         """Take servers away and give them back, in the order listed; jobs there wait again."""
@@ -94,7 +262,7 @@ class KindRun(Stateful, Protocol):
         """End the jobs whose work is done; returns them, sorted."""
 
     def happen(self, now_us: int) -> None:
-        """Let happen what `next_us` announced, if it is due."""
+        """Carry out what `next_us` announced, if it is due."""
 
     def check(self, where: str, now_us: int, decision: Decision) -> None:
         """Refuse a decision that breaks a rule of this kind; capacity is checked before.

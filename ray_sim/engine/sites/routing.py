@@ -1,14 +1,15 @@
-"""Which part of a command concerns which site, and how the sites' reports become one."""
+"""Split commands by site, and join the reports of sites."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
 from ray_sim.engine.limits import check_sites
-from ray_sim.engine.placements import State
-from ray_sim.engine.kinds.chunked.chunk_queues import NO_EVENTS
+from ray_sim.engine.placements import State, part
+from ray_sim.engine.sites.part import NO_EVENTS
 from ray_sim.engine.sites.site import Commands
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import Changes, Outages
@@ -23,10 +24,9 @@ class Routing:
         check_sites(sites, servers)
         self.bounds: IntArray = np.array([i * servers // sites for i in range(sites + 1)])
         """Site i has the servers bounds[i] .. bounds[i + 1]."""
-        self._worker_server = None if world.chunks is None else world.chunks.slots.server
         # One site concerns all jobs.
         self._holds: BoolArray = np.zeros((sites if sites > 1 else 0, jobs), dtype=np.bool_)
-        self._trains = np.zeros_like(self._holds if world.chunks is not None else self._holds[:, :0])
+        self._part = world.facts.part.routing(len(self._holds), jobs)
 
     def split(self, commands: Commands) -> list[tuple[int, Commands]]:
         """Commands for each site concerned, in server order."""
@@ -36,24 +36,16 @@ class Routing:
         return [(i, mine) for i, mine in shares if not mine.empty]
 
     def _share(self, i: int, commands: Commands) -> Commands:
-        chunks, ps, outages, ended = commands.chunks, commands.ps, commands.outages, commands.ended
-        keys = commands.keys
-        if chunks is not None and self._worker_server is not None:
-            chunks = chunks[self._here(i, self._worker_server[chunks[:, 0]])]
-            self._trains[i, chunks[:, 2]] = True
-        if ps is not None:
-            ps = ps[self._trains[i, ps[:, 0]]]
-        if keys is not None:
-            keys = keys[self._trains[i, keys[:, 0]]]
+        ended, outages, of_part = commands.ended, commands.outages, commands.part
+        if of_part is not None:
+            of_part = self._part.share(i, of_part, partial(self._here, i))
         if ended is not None:
-            ended = ended[self._trains[i, ended] | self._holds[i, ended]]
+            ended = ended[self._part.concerned(i, ended) | self._holds[i, ended]]
         return Commands(
             ended=None if ended is None or len(ended) == 0 else ended,
             changes=None if commands.changes is None else self._changes_on(i, commands.changes),
             outages=None if outages is None else self._outages_on(i, outages),
-            keys=None if keys is None or len(keys) == 0 else keys,
-            ps=None if ps is None or len(ps) == 0 else ps,
-            chunks=None if chunks is None or len(chunks) == 0 else chunks,
+            part=of_part,
             first=commands.first,
         )
 
@@ -100,9 +92,10 @@ class Routing:
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
-        return {"holds": self._holds.copy(), "trains": self._trains.copy()}
+        of_part = {f"part.{name}": array for name, array in self._part.state().items()}
+        return {"holds": self._holds.copy(), **of_part}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
         self._holds[:] = state["holds"]
-        self._trains[:] = state["trains"]
+        self._part.restore(part(state, "part"))

@@ -33,15 +33,15 @@ from ray_sim.policies.optimus.trials import TrialRuns
 from ray_sim.policy_api import (
     NO_JOBS,
     WORKER,
-    Decision,
+    ElasticContext,
+    ElasticDecision,
+    ElasticPolicy,
+    ElasticView,
     Estimates,
     Parameter,
-    Policy,
-    PolicyContext,
     Rows,
     State,
     Streams,
-    View,
     Wake,
     allocation_changes,
 )
@@ -53,7 +53,7 @@ _COUNTS = ("slow_workers_replaced", "shrunk_for_room", "without_room")
 _REPLACED, _SHRUNK, _WITHOUT_ROOM = range(3)
 
 
-class Optimus(Policy):
+class Optimus(ElasticPolicy):
     """Lets all jobs together end soon, by their fitted losses and speeds.
 
     In every interval (slot) it fits each job's loss curve and speed to what was observed, gives workers and
@@ -70,7 +70,6 @@ class Optimus(Policy):
     wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.SERVER_CHANGE | Wake.REVIEW
     sees: ClassVar[frozenset[str]] = frozenset({"training_speed", "slow_workers", "losses"})
     slotted: ClassVar[bool] = True
-    elastic: ClassVar[bool] = True
     uses_seed: ClassVar[bool] = True
 
     def __init__(
@@ -105,7 +104,7 @@ class Optimus(Policy):
         self._speed_error = speed_error
         self._convergence_error = convergence_error
 
-    def start(self, world: PolicyContext, streams: Streams) -> None:
+    def start(self, world: ElasticContext, streams: Streams) -> None:
         """Nothing is known of any job."""
         self._world = world
         self._streams = streams
@@ -122,7 +121,7 @@ class Optimus(Policy):
             keep_places=self._keep_places,
         )
 
-    def decide(self, view: View) -> Decision:
+    def decide(self, view: ElasticView) -> ElasticDecision:
         """Learn from the interval that is over, then say what each job is to hold."""
         jobs = np.union1d(view.waiting, view.running)
         rows = _numbered(view.placements.rows_of(jobs))
@@ -142,15 +141,17 @@ class Optimus(Policy):
             at = np.searchsorted(jobs, changes.job)
             known.was_slow[at], known.changed_us[at] = False, view.now_us
         beliefs = _beliefs(view, jobs, interval.claims, tasks_of(_numbered(target), len(jobs)))
-        return Decision(changes=changes, estimates=beliefs, review_us=self._next_us(view, target))
+        return ElasticDecision(changes=changes, estimates=beliefs, review_us=self._next_us(view, target))
 
-    def _next_us(self, view: View, target: Rows) -> int:
+    def _next_us(self, view: ElasticView, target: Rows) -> int:
         """The next slot, while any job runs; else nothing changes until one comes, or a server does."""
         slot_us = self._world.slot_us
         assert slot_us is not None, "a slotted policy runs where there are slots"
         return (view.now_us // slot_us + 1) * slot_us if len(target.server) else NEVER_US
 
-    def _learn(self, view: View, jobs: IntArray, held: IntArray, useful: IntArray, slow: BoolArray) -> None:
+    def _learn(
+        self, view: ElasticView, jobs: IntArray, held: IntArray, useful: IntArray, slow: BoolArray
+    ) -> None:
         """Fit the speeds of new jobs and of those seen at another speed, and curves with new losses."""
         self._known, new = carried_over(self._known, jobs)
         batch = _floats(view.jobs.batch[jobs])
@@ -167,7 +168,7 @@ class Optimus(Policy):
                 self._known.curve[:] = fitted_curves(losses.ptr, losses.value)
                 self._known.epochs[:] = epochs
 
-    def _claims(self, view: View, jobs: IntArray, useful: IntArray) -> Claims:
+    def _claims(self, view: ElasticView, jobs: IntArray, useful: IntArray) -> Claims:
         """Gains of each job; partitions fill in the costs."""
         young = self._predicts & (self._known.epochs < LEAST_POINTS)
         return Claims(
@@ -180,11 +181,11 @@ class Optimus(Policy):
             priority=np.where(young, self._young_factor, 1.0),
         )
 
-    def _samples_left(self, view: View, jobs: IntArray) -> FloatArray:
+    def _samples_left(self, view: ElasticView, jobs: IntArray) -> FloatArray:
         left = self._predicted(view, jobs) if self._predicts else view.work_left(jobs)
         return left * self._misjudged("convergence", self._convergence_error, jobs)
 
-    def _predicted(self, view: View, jobs: IntArray) -> FloatArray:
+    def _predicted(self, view: ElasticView, jobs: IntArray) -> FloatArray:
         """(n,) samples that jobs have left by their losses."""
         threshold, patience = view.jobs.loss_threshold[jobs], view.jobs.loss_patience[jobs]
         done = _floats(self._known.epochs)
@@ -198,7 +199,7 @@ class Optimus(Policy):
         draws = [self._streams.generator(f"optimus-{what}", job).random() for job in jobs.tolist()]
         return np.where(np.array(draws) < 0.5, 1 - error, 1 + error)
 
-    def _target(self, view: View, jobs: IntArray, interval: Interval) -> Rows:
+    def _target(self, view: ElasticView, jobs: IntArray, interval: Interval) -> Rows:
         """Wanted placements of every job."""
         partition = view.jobs.partition[jobs]
         found = [np.empty((0, 4), dtype=np.int64)]
@@ -231,7 +232,7 @@ class Optimus(Policy):
         return dict(zip(_COUNTS, self._counts.tolist(), strict=True))
 
 
-def _beliefs(view: View, jobs: IntArray, claims: Claims, tasks: IntArray) -> Estimates:
+def _beliefs(view: ElasticView, jobs: IntArray, claims: Claims, tasks: IntArray) -> Estimates:
     """Estimates of the jobs with these (n, 2) tasks; no speed for jobs without tasks."""
     found = np.empty(len(jobs))
     steps_per_s(claims.time, tasks, found)
@@ -245,7 +246,7 @@ def _numbered(rows: Rows) -> IntArray:
     return np.stack([number, rows.server, rows.role, rows.tasks], axis=1)
 
 
-def _useful_workers(view: View, jobs: IntArray) -> IntArray:
+def _useful_workers(view: ElasticView, jobs: IntArray) -> IntArray:
     """(n,) no more workers are of use than a step has samples, where they wait for each other.
 
     Workers that take nothing are as many as asked for.

@@ -7,13 +7,13 @@ import numpy as np
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.policies.optimus.placement import place_alone
 from ray_sim.policies.optimus.speed_fit import MOST_TRIAL_TASKS
-from ray_sim.policy_api import PolicyContext, Rows
+from ray_sim.policy_api import ElasticContext, Rows
 
 
 class TrialRuns:
     """Runs on the empty servers of a job's partition, placed as the policy places: evenly, on few servers."""
 
-    def __init__(self, world: PolicyContext) -> None:
+    def __init__(self, world: ElasticContext) -> None:
         self._world = world
         capacity, partition = world.cluster.capacity, world.server_partition
         self._servers = {

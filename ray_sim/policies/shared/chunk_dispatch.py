@@ -10,13 +10,22 @@ import numpy as np
 
 from ray_sim.model.units import IntArray
 from ray_sim.policies.shared.parameter_servers import Pick, PsServers, lowest, parameter_servers
-from ray_sim.policy_api import NO_JOBS, Decision, Dispatch, Policy, PolicyContext, Streams, View, Wake
+from ray_sim.policy_api import (
+    NO_JOBS,
+    ChunkedContext,
+    ChunkedDecision,
+    ChunkedPolicy,
+    ChunkedView,
+    Dispatch,
+    Streams,
+    Wake,
+)
 
 Chunk = tuple[int, int, int, int]
 """Job, unit, worker, key."""
 
 
-class ChunkPolicy(Policy):
+class ChunkPolicy(ChunkedPolicy):
     """Sends jobs off in the slot in which they come, and so chunks that were lost with their server.
 
     If no server is there that may have them they wait until one comes back. Jobs keep their parameter server
@@ -25,25 +34,23 @@ class ChunkPolicy(Policy):
 
     wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.ACTIVATION | Wake.SERVER_CHANGE
     sees: ClassVar[frozenset[str]] = frozenset({"chunk_profile", "worker_load"})
-    chunked: ClassVar[bool] = True
     slotted: ClassVar[bool] = True
 
     overtake = True
     """Whether chunks take the worker from those behind them in the queue."""
 
     @abstractmethod
-    def places(self, view: View, jobs: IntArray, partition: int) -> list[Chunk]:
+    def places(self, view: ChunkedView, jobs: IntArray, partition: int) -> list[Chunk]:
         """Workers for chunks of jobs of one partition, in the order of dispatch; all or none of a job."""
 
-    def pick_ps(self, view: View) -> Pick:
+    def pick_ps(self, view: ChunkedView) -> Pick:
         """Which of the idle parameter servers on its side a job takes."""
         return lowest
 
-    def start(self, world: PolicyContext, streams: Streams) -> None:
+    def start(self, world: ChunkedContext, streams: Streams) -> None:
         """Workers of clouds."""
         self._world = world
         slots = world.workers
-        assert slots is not None, "a policy for chunks runs where jobs are chunked"
         self._worker_partition = world.server_partition[slots.server]
         self._worker_offer = world.eligible.workers_offer[slots.server]
         self._clouds = np.flatnonzero(slots.on_demand)
@@ -52,7 +59,7 @@ class ChunkPolicy(Policy):
         self._unsent = NO_JOBS
         """Jobs that have come and have chunks for which no server was there."""
 
-    def decide(self, view: View) -> Decision:
+    def decide(self, view: ChunkedView) -> ChunkedDecision:
         """Send off the chunks of jobs that have come, and give parameter servers to active jobs."""
         chunks = self._chunks(view)
         dispatch = None
@@ -60,9 +67,9 @@ class ChunkPolicy(Policy):
             columns = np.array(chunks, dtype=np.int64).T
             dispatch = Dispatch(columns[0], columns[1], columns[2], columns[3], overtake=self.overtake)
         given = parameter_servers(view, self._ps_servers, self._world.eligible.ps_need, self.pick_ps(view))
-        return Decision.of(given, dispatch=dispatch)
+        return ChunkedDecision.of(given, dispatch=dispatch)
 
-    def _chunks(self, view: View) -> list[Chunk]:
+    def _chunks(self, view: ChunkedView) -> list[Chunk]:
         """Chunks that can be sent off, with their workers, in the order of dispatch."""
         waiting = np.union1d(self._unsent, view.arrived) if len(self._unsent) else view.arrived
         if len(waiting) == 0:
@@ -74,7 +81,7 @@ class ChunkPolicy(Policy):
         self._unsent = np.setdiff1d(waiting, [job for job, _, _, _ in chunks])
         return chunks
 
-    def clouds_there(self, view: View, partition: int) -> IntArray:
+    def clouds_there(self, view: ChunkedView, partition: int) -> IntArray:
         """The workers that stand for those of the partition's clouds that are there, whoever may use them."""
         mine = self._worker_partition[self._clouds] == partition
         there: IntArray = self._clouds[mine & view.available[self._cloud_server]]
@@ -93,11 +100,10 @@ class LeastLoaded(ChunkPolicy):
     def key(self, length_us: int) -> int:
         """Key in a worker's queue of a chunk of this length there."""
 
-    def start(self, world: PolicyContext, streams: Streams) -> None:
+    def start(self, world: ChunkedContext, streams: Streams) -> None:
         """Which partitions have worker slots."""
         super().start(world, streams)
         slots = world.workers
-        assert slots is not None, "a policy for chunks runs where jobs are chunked"
         self._best_slot = np.full(int(world.server_partition.max()) + 1, -1)
         """The best level of memory of each partition's slots, -1 where it has none."""
         edge = ~slots.on_demand
@@ -106,20 +112,21 @@ class LeastLoaded(ChunkPolicy):
             world.cluster.speed[slots.server], return_index=True, return_inverse=True
         )
 
-    def places(self, view: View, jobs: IntArray, partition: int) -> list[Chunk]:
+    def places(self, view: ChunkedView, jobs: IntArray, partition: int) -> list[Chunk]:
         """To the slots of the partition if it has any that may train the job."""
         to_slots = self._world.eligible.workers_need[jobs] <= self._best_slot[partition]
         on_slots = self._to_slots(view, jobs[to_slots], partition)
         return on_slots + self._to_cloud(view, jobs[~to_slots], partition)
 
-    def _to_slots(self, view: View, jobs: IntArray, partition: int) -> list[Chunk]:
+    def _to_slots(self, view: ChunkedView, jobs: IntArray, partition: int) -> list[Chunk]:
         if len(jobs) == 0:
             return []
         chunks = view.undispatched(jobs)
         needs, kind = np.unique(self._world.eligible.workers_need[jobs], return_inverse=True)
-        asked = np.full(len(needs), partition), np.full(len(needs), len(chunks))
-        best = np.unique(view.least_loaded(*asked, needs), axis=0)
-        workers, load = best[:, 0], dict(best[:, :2].tolist())
+        asked = np.full(len(needs), partition), np.full(len(needs), len(chunks.job))
+        loads = view.least_loaded(*asked, needs)
+        workers, first = np.unique(loads.worker, return_index=True)
+        load = dict(zip(workers.tolist(), loads.work_left_us[first].tolist(), strict=True))
         # Those that may train more than others are in several queues; their load there may be out of date.
         may_train = [workers[self._worker_offer[workers] >= need].tolist() for need in needs.tolist()]
         queues = [sorted((load[worker], worker) for worker in those) for those in may_train]
@@ -129,7 +136,7 @@ class LeastLoaded(ChunkPolicy):
         queue_of = dict(zip(jobs.tolist(), (queues[k] for k in kind.tolist()), strict=True))
         speed_of = dict(zip(workers.tolist(), self._speed_of[workers].tolist(), strict=True))
         chosen = []
-        for job, unit in chunks.tolist():
+        for job, unit in zip(chunks.job.tolist(), chunks.unit.tolist(), strict=True):
             queue = queue_of[job]
             while queue and queue[0][0] < load[queue[0][1]]:
                 heapq.heapreplace(queue, (load[queue[0][1]], queue[0][1]))
@@ -142,7 +149,7 @@ class LeastLoaded(ChunkPolicy):
             chosen.append((job, unit, worker, self.key(length)))
         return chosen
 
-    def _to_cloud(self, view: View, jobs: IntArray, partition: int) -> list[Chunk]:
+    def _to_cloud(self, view: ChunkedView, jobs: IntArray, partition: int) -> list[Chunk]:
         there = self.clouds_there(view, partition)
         may_train = self._worker_offer[there] >= self._world.eligible.workers_need[jobs][:, None]
         jobs, may_train = jobs[may_train.any(axis=1)], may_train[may_train.any(axis=1)]
@@ -152,4 +159,6 @@ class LeastLoaded(ChunkPolicy):
         lengths_us = self._world.chunk_us(jobs, workers, self._world.cloud_serves(jobs))
         keys = [self.key(length) for length in lengths_us.tolist()]
         to = dict(zip(jobs.tolist(), zip(workers.tolist(), keys, strict=True), strict=True))
-        return [(job, unit, *to[job]) for job, unit in view.undispatched(jobs).tolist()]
+        chunks = view.undispatched(jobs)
+        pairs = zip(chunks.job.tolist(), chunks.unit.tolist(), strict=True)
+        return [(job, unit, *to[job]) for job, unit in pairs]

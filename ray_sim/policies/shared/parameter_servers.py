@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
-from ray_sim.policy_api import PARAMETER_SERVER, PolicyContext, View
+from ray_sim.policy_api import PARAMETER_SERVER, ChunkedContext, ChunkedView
 
 Pick = Callable[[IntArray], FloatArray]
 """For each of some jobs a number in [0, 1): how far down the list of idle slots the one is that it takes."""
@@ -30,7 +30,7 @@ class PsServers(NamedTuple):
     """See `Eligibility`."""
 
     @classmethod
-    def of(cls, world: PolicyContext) -> PsServers:
+    def of(cls, world: ChunkedContext) -> PsServers:
         """The slots of a world of chunked jobs."""
         in_cloud = world.cluster.in_cloud
         server = np.flatnonzero(in_cloud | (world.cluster.ps_slots > 0))
@@ -53,7 +53,7 @@ class _Idle(NamedTuple):
 
 
 def parameter_servers(
-    view: View, servers: PsServers, ps_need: IntArray, pick: Pick
+    view: ChunkedView, servers: PsServers, ps_need: IntArray, pick: Pick
 ) -> dict[int, list[tuple[int, int, int]]]:
     """New placements: none for jobs that are not active, an idle slot for active ones without, in job order.
 

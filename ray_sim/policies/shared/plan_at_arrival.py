@@ -20,13 +20,13 @@ from ray_sim.policies.shared.bundles import bundles
 from ray_sim.policies.shared.idle_capacity import enlarged, left_free
 from ray_sim.policy_api import (
     Decision,
+    ElasticContext,
+    ElasticPolicy,
+    ElasticView,
     JobColumns,
     Parameter,
-    Policy,
-    PolicyContext,
     State,
     Streams,
-    View,
     Wake,
     allocation_changes,
 )
@@ -130,7 +130,7 @@ class Stall:
         return Stall(self.servers, market)
 
 
-class Planned(Policy):
+class Planned(ElasticPolicy):
     """Plans each job once, when it arrives, over all slots up to the horizon.
 
     A subclass opens markets and finds the best plan at their prices. Loads and prices stay as they were
@@ -141,7 +141,6 @@ class Planned(Policy):
     wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.SERVER_CHANGE | Wake.REVIEW
     sees: ClassVar[frozenset[str]] = frozenset({"utility", "training_profile"})
     slotted: ClassVar[bool] = True
-    elastic: ClassVar[bool] = True
     bounded: ClassVar[bool] = True
 
     def __init__(
@@ -157,7 +156,7 @@ class Planned(Policy):
         if self._gives:
             self.wake_on = self.wake_on | Wake.COMPLETION  # type: ignore[misc]  # when is a choice too
 
-    def start(self, world: PolicyContext, streams: Streams) -> None:
+    def start(self, world: ElasticContext, streams: Streams) -> None:
         """Open the markets.
 
         Raises
@@ -206,7 +205,7 @@ class Planned(Policy):
         It is carried out, and nothing is sold here.
         """
 
-    def decide(self, view: View) -> Decision:
+    def decide(self, view: ElasticView) -> Decision:
         """Plan what has to be planned, then let every job hold what is planned for this slot."""
         slot = view.now_us // self._slot_us
         active = np.union1d(view.waiting, view.running)
@@ -255,7 +254,7 @@ class Planned(Policy):
         jobs = [job for job in map(self.slot_job, mine.tolist()) if job is not None]
         return [job for job in jobs if job.can_end and job.most_worth > 0]
 
-    def _admit(self, view: View, slot: int) -> dict[int, str]:
+    def _admit(self, view: ElasticView, slot: int) -> dict[int, str]:
         """Plan the jobs that have come; those turned away, and why."""
         refused = {}
         for job in np.setdiff1d(view.arrived, view.returned).tolist():
@@ -280,7 +279,7 @@ class Planned(Policy):
         row = (now_us, self._earned[0], self._earned[1] + costs)
         self._objectives = np.vstack([self._objectives, row])
 
-    def _plan(self, job: SlotJob, view: View, slot: int) -> Schedule | Refusal:
+    def _plan(self, job: SlotJob, view: ElasticView, slot: int) -> Schedule | Refusal:
         """Carry out the best plan of a job from now on, or say why there is none."""
         if self._training.exchange[job.number] == Exchange.ALL_REDUCE:
             return Refusal.INFEASIBLE  # there is no form of it without parameter servers
@@ -302,7 +301,7 @@ class Planned(Policy):
         for stall in self._stalls:
             stall.market.take_back(job, stall.part_of(plan))
 
-    def _rest(self, job: int, view: View, slot: int) -> SlotJob | None:
+    def _rest(self, job: int, view: ElasticView, slot: int) -> SlotJob | None:
         """The rest of a job from now on; None at the horizon."""
         whole = self.slot_job(job)
         left = float(view.work_left(np.array([job]))[0])
@@ -311,7 +310,7 @@ class Planned(Policy):
         late = slot - whole.arrival
         return replace(whole, arrival=slot, samples=left, utility=whole.utility[late:])
 
-    def _plan_failed_anew(self, view: View, slot: int) -> None:
+    def _plan_failed_anew(self, view: ElasticView, slot: int) -> None:
         """Plans that use servers which are not there; those that find no other stay as they are."""
         lost = ~view.available[self._plans.rows[:, SERVER]]
         for job in np.unique(self._plans.rows[lost, JOB]).tolist():
@@ -327,7 +326,7 @@ class Planned(Policy):
             else:
                 self._counted["replanned"] += 1
 
-    def _extend(self, view: View, slot: int, active: IntArray) -> None:
+    def _extend(self, view: ElasticView, slot: int, active: IntArray) -> None:
         """Admitted jobs whose plan is over; those that find no other are given up."""
         over = active[self._admitted[active] & ~np.isin(active, self._plans.rows[:, JOB])]
         for job in over.tolist():
@@ -338,7 +337,7 @@ class Planned(Policy):
             else:
                 self._counted["extended"] += 1
 
-    def _enlarged(self, view: View, active: IntArray, now: Plans, slot: int) -> Plans:
+    def _enlarged(self, view: ElasticView, active: IntArray, now: Plans, slot: int) -> Plans:
         """This slot with what is idle given to admitted jobs, in their order."""
         there = self._world.cluster.capacity * view.available[:, None]
         demand = self._world.jobs.role_demand

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from ray_sim.engine.kinds.chunked.facts import ChunkWorld
-from ray_sim.kernels.core.arrays import WorldArrays
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import JobTable
 from ray_sim.model.result import DeadlineMisses
 from ray_sim.model.units import NEVER_US, US_PER_S, BoolArray, FloatArray, IntArray, seconds_to_us
 
+if TYPE_CHECKING:
+    from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 
-def deadlines_us(
-    table: JobTable, arrays: WorldArrays, chunks: ChunkWorld, factor: float | None
-) -> IntArray | None:
+
+def deadlines_us(table: JobTable, chunks: ChunkFacts, factor: float | None) -> IntArray | None:
     """(J,) when each job is due, None where nothing says so.
 
     Raises
@@ -30,23 +31,19 @@ def deadlines_us(
         return _due_us(table.submit_us, table.utility.utility_due_s)
     if factor is None:
         return None
-    return _due_us(table.submit_us, factor * shortest_us(table, arrays, chunks) / US_PER_S)
+    return _due_us(table.submit_us, factor * shortest_us(table, chunks) / US_PER_S)
 
 
 def _due_us(submit_us: IntArray, after_s: FloatArray) -> IntArray:
     return submit_us + seconds_to_us(np.minimum(after_s, NEVER_US / 4 / US_PER_S))
 
 
-def shortest_us(table: JobTable, arrays: WorldArrays, chunks: ChunkWorld) -> FloatArray:
+def shortest_us(table: JobTable, chunks: ChunkFacts) -> FloatArray:
     """(J,) upload and one chunk, on the fastest worker that may train it, at the edge or in the cloud.
 
     As if the job were submitted on the grid. NaN-free: infinite for a job without any worker.
-
-    Parameters
-    ----------
-    arrays : of chunks, whose classes are of jobs for which the same workers are eligible
     """
-    slots, shortest = chunks.slots, np.full(len(table), np.inf)
+    arrays, slots, shortest = chunks.arrays, chunks.slots, np.full(len(table), np.inf)
     partition = arrays.server_part[slots.server]
     for c, job in enumerate(arrays.class_job.tolist()):
         mine = np.flatnonzero(arrays.job_class == c)

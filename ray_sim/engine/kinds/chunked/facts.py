@@ -1,21 +1,31 @@
-"""World facts of chunked jobs: worker slots, parameter-server slots, chunk times."""
+"""World facts of chunked jobs: worker slots, parameter-server slots, chunk times, deadlines."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from ray_sim.engine.kinds.base import FactDefaults, KindColumns, Setting
+from ray_sim.engine.kinds.chunked.deadlines import deadlines_us
 from ray_sim.engine.kinds.chunked.eligibility import Eligibility, best_offer
+from ray_sim.engine.kinds.chunked.site_part import ChunkPartFacts
 from ray_sim.engine.kinds.chunked.worker_slots import WorkerSlots
-from ray_sim.engine.world_arrays import classes
+from ray_sim.engine.read_only import read_only
+from ray_sim.engine.world_arrays import build_world_arrays, classes
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER, WorldArrays
 from ray_sim.kernels.core.world_arrays import EXCEEDS_CAPACITY, FITS
 from ray_sim.model.a_online import AOnlineTruth
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidScenarioError, problems_text
 from ray_sim.model.job import CHUNK_MEMORY, ChunkProfile, JobTable
+from ray_sim.model.parameters import microseconds
 from ray_sim.model.units import MAX_RUN_US, US_PER_S, BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from ray_sim.engine.world import World
 
 CHUNK_RESOURCES = ("worker", "ps")
 """Resources of a chunked world, by role: slots on edge and plain servers."""
@@ -28,9 +38,14 @@ _MAX_WORK_S = MAX_RUN_US / US_PER_S
 
 
 @dataclass(frozen=True, slots=True)
-class ChunkWorld:
-    """Facts about chunked jobs."""
+class ChunkFacts(FactDefaults):
+    """Facts of chunked jobs."""
 
+    arrays: WorldArrays
+    """Capacity and demand are slots: a parameter server takes one, a worker is given by dispatch."""
+    beyond_capacity: IntArray
+    """(C,) verdict per job class, see `_beyond_capacity`."""
+    row_bound: int
     truth: AOnlineTruth
     slots: WorkerSlots
     eligible: Eligibility
@@ -46,6 +61,102 @@ class ChunkWorld:
     """(J + 1,) prefix sums of the numbers of chunks."""
     cloud_serves: BoolArray
     """(J,) whether parameter servers in a cloud may serve it, without which zeta is 0."""
+    due_us: IntArray | None
+    """(J,) deadlines from the first submission on, None where jobs have none."""
+    partial: ClassVar[bool] = True
+
+    @classmethod
+    def of(cls, setting: Setting) -> ChunkFacts:
+        """Build the facts of a workload and a cluster.
+
+        ``slot_fill=whole`` rounds upload ends, lengths and costs up to slots, ``fractional`` to microseconds.
+
+        Raises
+        ------
+        InvalidScenarioError : the workload does not say how its jobs train, no slot length is given, or the
+            jobs have deadlines of their own and a factor as well
+        """
+        table, cluster, values = setting.table, setting.cluster, setting.values
+        whole, slot_us, speed_up = values["slot_fill"] == "whole", setting.slot_us, values["speed_up"]
+        assert isinstance(speed_up, float)
+        if whole and slot_us is None:
+            raise InvalidScenarioError(
+                "slot_fill=whole rounds to slots: give their length, e.g. -w slot_s=3600, or take "
+                "-w slot_fill=fractional"
+            )
+        gangs = build_world_arrays(
+            table, cluster, setting.partition, table.tasks[:, None], table.demand[:, None, :]
+        )
+        profile = _complete_profile(table)
+        grid_us = slot_us if whole and slot_us is not None else 1
+        truth = AOnlineTruth(profile, grid_us, speed_up)
+        preemption_us = -(-(microseconds(values["preemption_cost_s"]) or 0) // grid_us) * grid_us
+        slowest = replace(truth, speed_up=min(speed_up, 1.0))  # bounds are for speed 1
+        _check_amount(table, slowest, cluster, preemption_us)
+        slots, eligible = WorkerSlots.of_cluster(cluster), Eligibility.by_memory(cluster, profile)
+        ps = np.where(cluster.in_cloud, len(table), cluster.ps_slots)
+        arrays = _arrays_of_slots(gangs, slots, ps, eligible)
+        facts = cls(
+            arrays=arrays,
+            beyond_capacity=_beyond_capacity(arrays, slots, ps, eligible),
+            row_bound=len(table) + 1,
+            truth=truth,
+            slots=slots,
+            eligible=eligible,
+            speed=cluster.speed[slots.server],
+            ps=ps,
+            in_cloud=cluster.in_cloud,
+            preemption_us=preemption_us,
+            first_chunk=np.concatenate([[0], np.cumsum(profile.chunks)]).astype(np.int64),
+            cloud_serves=best_offer(gangs, cluster.in_cloud, eligible.ps_offer)[gangs.job_part]
+            >= eligible.ps_need,
+            due_us=None,
+        )
+        factor = values["deadline_factor"]
+        assert factor is None or isinstance(factor, float)
+        return replace(facts, due_us=deadlines_us(table, facts.at_speed_one, factor))
+
+    @classmethod
+    def in_world(cls, world: World) -> ChunkFacts:
+        """The facts of a world of chunked jobs."""
+        assert isinstance(world.facts, cls), "only in worlds of chunked jobs"
+        return world.facts
+
+    @property
+    def resources(self) -> Mapping[str, int]:
+        """Slots, one quantum each."""
+        return dict.fromkeys(CHUNK_RESOURCES, 1)
+
+    @property
+    def grid_us(self) -> int:
+        """Length of a slot where all is rounded to slots, else 1."""
+        return self.truth.grid_us
+
+    @property
+    def events_per_instant(self) -> int:
+        """A chunk may start, stop, start again and finish at one instant."""
+        return 4 * int(self.first_chunk[-1])
+
+    @property
+    def counted_servers(self) -> BoolArray:
+        """(S,) servers whose slots exist before anybody wants one: all but clouds."""
+        counted: BoolArray = ~self.in_cloud
+        return counted
+
+    @property
+    def part(self) -> ChunkPartFacts:
+        """Workers of all sites."""
+        return ChunkPartFacts(self.slots, self.eligible.workers_offer, self.preemption_us)
+
+    def columns(self) -> KindColumns:
+        """The number of chunks; deadlines by declaration."""
+        due_us = None if self.due_us is None else read_only(self.due_us)
+        text = "which jobs in chunks have not; worlds of rigid and of elastic jobs have it"
+        return KindColumns(
+            always={"chunks": read_only(self.chunks)},
+            declared={"chunk_profile": {}, "deadline": {"due_us": due_us}},
+            absent={"gang": text, "role_demand": text},
+        )
 
     @property
     def chunks(self) -> IntArray:
@@ -58,7 +169,7 @@ class ChunkWorld:
         return self.truth.grid_us > 1
 
     @property
-    def at_speed_one(self) -> ChunkWorld:
+    def at_speed_one(self) -> ChunkFacts:
         """The same without speed augmentation."""
         return replace(self, truth=replace(self.truth, speed_up=1.0))
 
@@ -72,79 +183,32 @@ class ChunkWorld:
         """
         return self.truth.chunk_us(jobs, self.speed[workers], np.asarray(in_cloud))
 
-    def arrays(self, arrays: WorldArrays) -> WorldArrays:
-        """The arrays with slots for capacity: a parameter server takes one, a worker is given by dispatch.
 
-        Jobs for which the same servers are eligible are a class.
-        """
-        capacity = np.stack([np.diff(self.slots.ptr), self.ps], axis=1)
-        demand = np.zeros((len(arrays.submit), 2, 2), dtype=np.int64)
-        for role in (WORKER, PARAMETER_SERVER):
-            demand[:, role, role] = 1
-        needs = np.stack([self.eligible.workers_need, self.eligible.ps_need], axis=1)
-        of_class = classes(arrays.job_part, needs, len(arrays.part_ptr) - 1)
-        return arrays._replace(capacity=capacity, demand=demand, weight=np.zeros(2), **of_class)
-
-    def beyond_capacity(self, arrays: WorldArrays) -> IntArray:
-        """(C,) verdict per job class: whether some worker may train it, and a parameter server serve it.
-
-        Where a partition has no parameter server at all jobs are taken, and stall.
-        """
-        jobs, who = arrays.class_job, self.eligible
-        has_worker = np.diff(self.slots.ptr) > 0
-        trained = best_offer(arrays, has_worker, who.workers_offer)[arrays.job_part[jobs]]
-        served = best_offer(arrays, self.ps > 0, who.ps_offer)[arrays.job_part[jobs]]
-        fits = (trained >= who.workers_need[jobs]) & ((served < 0) | (served >= who.ps_need[jobs]))
-        return np.where(fits & (arrays.job_part[jobs] >= 0), FITS, EXCEEDS_CAPACITY)
+def _arrays_of_slots(
+    arrays: WorldArrays, slots: WorkerSlots, ps: IntArray, eligible: Eligibility
+) -> WorldArrays:
+    """The arrays with slots for capacity; jobs for which the same servers are eligible are a class."""
+    capacity = np.stack([np.diff(slots.ptr), ps], axis=1)
+    demand = np.zeros((len(arrays.submit), 2, 2), dtype=np.int64)
+    for role in (WORKER, PARAMETER_SERVER):
+        demand[:, role, role] = 1
+    needs = np.stack([eligible.workers_need, eligible.ps_need], axis=1)
+    of_class = classes(arrays.job_part, needs, len(arrays.part_ptr) - 1)
+    return arrays._replace(capacity=capacity, demand=demand, weight=np.zeros(2), **of_class)
 
 
-def chunk_world(
-    table: JobTable,
-    cluster: Cluster,
-    arrays: WorldArrays,
-    slot_us: int | None,
-    slot_fill: str,
-    *,
-    speed_up: float = 1.0,
-    preemption_us: int = 0,
-) -> ChunkWorld:
-    """The chunked world of a workload and a cluster.
+def _beyond_capacity(
+    arrays: WorldArrays, slots: WorkerSlots, ps: IntArray, eligible: Eligibility
+) -> IntArray:
+    """(C,) verdict per job class: whether some worker may train it, and a parameter server serve it.
 
-    Parameters
-    ----------
-    arrays : for the partitions
-    slot_fill : ``whole`` rounds upload ends, lengths and costs up to slots, ``fractional`` to microseconds
-    speed_up : > 0, see `AOnlineTruth`
-    preemption_us : what each preemption costs the chunk that loses its worker
-
-    Raises
-    ------
-    InvalidScenarioError : the workload does not say how its jobs train, or no slot length is given
+    Where a partition has no parameter server at all jobs are taken, and stall.
     """
-    if slot_fill == "whole" and slot_us is None:
-        raise InvalidScenarioError(
-            "slot_fill=whole rounds to slots: give their length, e.g. -w slot_s=3600, or take "
-            "-w slot_fill=fractional"
-        )
-    profile = _complete_profile(table)
-    grid_us = slot_us if slot_fill == "whole" and slot_us is not None else 1
-    truth = AOnlineTruth(profile, grid_us, speed_up)
-    preemption_us = -(-preemption_us // grid_us) * grid_us
-    slowest = replace(truth, speed_up=min(speed_up, 1.0))  # bounds are for speed 1
-    _check_amount(table, slowest, cluster, preemption_us)
-    slots, eligible = WorkerSlots.of_cluster(cluster), Eligibility.by_memory(cluster, profile)
-    return ChunkWorld(
-        truth=truth,
-        slots=slots,
-        eligible=eligible,
-        speed=cluster.speed[slots.server],
-        ps=np.where(cluster.in_cloud, len(table), cluster.ps_slots),
-        in_cloud=cluster.in_cloud,
-        preemption_us=preemption_us,
-        first_chunk=np.concatenate([[0], np.cumsum(profile.chunks)]).astype(np.int64),
-        cloud_serves=best_offer(arrays, cluster.in_cloud, eligible.ps_offer)[arrays.job_part]
-        >= eligible.ps_need,
-    )
+    jobs, has_worker = arrays.class_job, np.diff(slots.ptr) > 0
+    trained = best_offer(arrays, has_worker, eligible.workers_offer)[arrays.job_part[jobs]]
+    served = best_offer(arrays, ps > 0, eligible.ps_offer)[arrays.job_part[jobs]]
+    fits = (trained >= eligible.workers_need[jobs]) & ((served < 0) | (served >= eligible.ps_need[jobs]))
+    return np.where(fits & (arrays.job_part[jobs] >= 0), FITS, EXCEEDS_CAPACITY)
 
 
 def _complete_profile(table: JobTable) -> ChunkProfile:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from ray_sim.certificates.jct import JctLimits, LeastTimes
-from ray_sim.engine.kinds.chunked.facts import CHUNK_RESOURCES, ChunkWorld
+from ray_sim.engine.kinds.chunked.facts import CHUNK_RESOURCES, ChunkFacts
 from ray_sim.engine.world import World
 from ray_sim.model.units import NEVER_US, BoolArray, IntArray
 from ray_sim.solvers.chunk_lp import Chunks, mean_flow_bound
@@ -16,7 +16,7 @@ from ray_sim.solvers.makespan import least_makespan
 _CLOUD = "an unlimited cloud: no capacity bounds the jobs that may run there"
 
 
-def chunk_limits(world: World, facts: ChunkWorld, jobs: IntArray) -> JctLimits:
+def chunk_limits(world: World, facts: ChunkFacts, jobs: IntArray) -> JctLimits:
     """Limits of completed jobs at speed-up 1, by partition; docs/certificates.md has the proof."""
     speed_up = None if facts.truth.speed_up == 1 else facts.truth.speed_up
     facts = facts.at_speed_one
@@ -42,7 +42,7 @@ def chunk_limits(world: World, facts: ChunkWorld, jobs: IntArray) -> JctLimits:
     return JctLimits(times, capacity, np.sort(job_part), flow, only_b1, no_lp, speed_up)
 
 
-def _on_slots(world: World, facts: ChunkWorld, jobs: IntArray, workers: IntArray) -> Chunks:
+def _on_slots(world: World, facts: ChunkFacts, jobs: IntArray, workers: IntArray) -> Chunks:
     """Jobs whose chunks are trained on these worker slots, released when they can be there."""
     kinds, slots = _kinds(facts, workers)
     ready_us = facts.truth.ready_us(world.table.submit_us[jobs], jobs, np.zeros(len(jobs), np.bool_))
@@ -58,7 +58,7 @@ def _on_slots(world: World, facts: ChunkWorld, jobs: IntArray, workers: IntArray
 
 
 def _near_a_cloud(
-    world: World, facts: ChunkWorld, jobs: IntArray, clouds: IntArray, chunks: Chunks
+    world: World, facts: ChunkFacts, jobs: IntArray, clouds: IntArray, chunks: Chunks
 ) -> Chunks:
     """The same, with a worker for every chunk in one of the clouds too, which take longer to reach."""
     submit_us = world.table.submit_us[jobs]
@@ -69,7 +69,7 @@ def _near_a_cloud(
     return replace(chunks, release=submit_us, elsewhere=elsewhere)
 
 
-def _kinds(facts: ChunkWorld, workers: IntArray) -> tuple[IntArray, IntArray]:
+def _kinds(facts: ChunkFacts, workers: IntArray) -> tuple[IntArray, IntArray]:
     """A worker of each kind, alike in speed and memory, and how many there are of it."""
     offer = facts.eligible.workers_offer[facts.slots.server[workers]]
     alike = np.stack([facts.speed[workers], offer], axis=1)
@@ -77,7 +77,7 @@ def _kinds(facts: ChunkWorld, workers: IntArray) -> tuple[IntArray, IntArray]:
     return workers[first], counts
 
 
-def _lengths(facts: ChunkWorld, jobs: IntArray, workers: IntArray, in_cloud: BoolArray) -> IntArray:
+def _lengths(facts: ChunkFacts, jobs: IntArray, workers: IntArray, in_cloud: BoolArray) -> IntArray:
     """(n, workers) microseconds of a chunk, `NEVER_US` where the worker may not train it."""
     may_train = facts.eligible.may_train(jobs[:, None], facts.slots.server[workers])
     return np.where(may_train, facts.chunk_us(jobs[:, None], workers, in_cloud[:, None]), NEVER_US)

@@ -9,9 +9,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ray_sim.engine.decision import NO_JOBS, Decision, Dispatch
+from ray_sim.engine.decision import NO_JOBS, Decision
+from ray_sim.engine.kinds.chunked.decision import ChunkedDecision, Dispatch
+from ray_sim.engine.kinds.chunked.facts import ChunkFacts
+from ray_sim.engine.kinds.chunked.site_part import ChunkCommands
 from ray_sim.engine.kinds.chunked.slot_rounding import Rounding
-from ray_sim.engine.kinds.chunked.facts import ChunkWorld
 from ray_sim.engine.placements import Placements, State, nothing_for, part
 from ray_sim.engine.sites.site import Commands
 from ray_sim.kernels.chunked.chunk_ledger import Chunked, book_events, new_chunked, note_stall
@@ -24,7 +26,7 @@ from ray_sim.model.units import BoolArray, IntArray
 class ChunkLedger:
     """Chunked jobs of one run."""
 
-    def __init__(self, world: ChunkWorld) -> None:
+    def __init__(self, world: ChunkFacts) -> None:
         self.world = world
         self.jobs: Chunked = new_chunked(world.chunks)
         self.dispatched: BoolArray = np.zeros(int(world.first_chunk[-1]), dtype=np.bool_)
@@ -111,7 +113,9 @@ class ChunkLedger:
         self, now_us: int, decision: Decision, placements: Placements, record: Recorder
     ) -> Commands:
         """Book a decision, which has been checked, and say what the sites are to be told."""
-        changes, dispatch = decision.changes, decision.dispatch
+        changes, dispatch, new_keys = decision.changes, None, None
+        if isinstance(decision, ChunkedDecision):
+            dispatch, new_keys = decision.dispatch, decision.keys
         changes = None if changes is None or changes.size[0] == 0 else changes
         jobs, chunks, ended, keys = NO_JOBS, None, None, None
         if len(decision.evict):
@@ -122,10 +126,11 @@ class ChunkLedger:
         if dispatch is not None:
             chunks = self._dispatch(now_us, dispatch, placements)
             jobs = np.union1d(jobs, dispatch.job)
-        if decision.keys is not None and len(decision.keys.job):
-            keys = np.stack([decision.keys.job, decision.keys.key], axis=1)
+        if new_keys is not None and len(new_keys.job):
+            keys = np.stack([new_keys.job, new_keys.key], axis=1)
         ps = np.stack([jobs, self.jobs.holds_ps[jobs]], axis=1).astype(np.int64) if len(jobs) else None
-        return Commands(ended=ended, changes=changes, keys=keys, ps=ps, chunks=chunks)
+        commands = ChunkCommands(keys=keys, ps=ps, chunks=chunks)
+        return Commands(ended=ended, changes=changes, part=None if commands.empty else commands)
 
     def _end(self, now_us: int, evicted: IntArray, placements: Placements) -> IntArray | None:
         """Free what evicted jobs hold; returns those of which sites know, if there are any."""

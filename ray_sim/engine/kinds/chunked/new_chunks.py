@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from ray_sim.engine.placements import State
 from ray_sim.engine.kinds.chunked.chunk_queues import ChunkQueues
+from ray_sim.engine.placements import State
 from ray_sim.kernels.chunked import increments
 from ray_sim.kernels.chunked.increments import Candidates
 from ray_sim.model.units import IntArray
@@ -113,7 +113,7 @@ def sites_choice(
         position=np.empty(len(workers), dtype=np.int64),
     )
     most = len(workers) if new.rule == Rule.IN_TURN or len(workers) == 0 else new.count
-    rows = queues.send(candidates, sent, most, new.rule, now_us, new.ready_us, new.preempt, new.exact)
+    rows = queues.send(candidates, sent, most, int(new.rule), now_us, new.ready_us, new.preempt, new.exact)
     rows[:, 0] += first
     return {"rows": np.column_stack([rows, np.arange(len(rows))])}
 

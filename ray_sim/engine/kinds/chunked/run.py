@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
 
 from ray_sim.certificates.jct import JctLimits
 from ray_sim.engine.decision import Decision
+from ray_sim.engine.kinds.chunked.context import ChunkedContext
+from ray_sim.engine.kinds.chunked.deadlines import count_misses
+from ray_sim.engine.kinds.chunked.decision import ChunkedDecision
+from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 from ray_sim.engine.kinds.chunked.jct_limits import chunk_limits
 from ray_sim.engine.kinds.chunked.ledger import ChunkLedger
+from ray_sim.engine.kinds.chunked.site_part import ChunkCommands
 from ray_sim.engine.kinds.chunked.slot_rounding import Rounding
 from ray_sim.engine.kinds.chunked.validation import check_chunks
-from ray_sim.engine.kinds.chunked.facts import ChunkWorld
+from ray_sim.engine.kinds.chunked.view import ChunkedView, Observed
 from ray_sim.engine.kinds.rigid.run import RigidRun
 from ray_sim.engine.placements import State, nothing_for
 from ray_sim.engine.run_core import RunCore
@@ -23,9 +28,10 @@ from ray_sim.engine.sites.site import Commands
 from ray_sim.engine.wake import Wake
 from ray_sim.engine.world import World
 from ray_sim.kernels.chunked.chunk_ledger import rest
-from ray_sim.kernels.core.arrays import LOSE, PARAMETER_SERVER, Outages
+from ray_sim.kernels.core.arrays import COMPLETED, LOSE, PARAMETER_SERVER, Ledger, Outages
 from ray_sim.kernels.core.record import add_event
-from ray_sim.model.result import UtilityCertificate
+from ray_sim.model.result import DeadlineMisses, UtilityCertificate
+from ray_sim.model.truth import RigidTruth
 from ray_sim.model.units import US_PER_S, BoolArray, IntArray, us_to_seconds
 
 
@@ -33,7 +39,9 @@ from ray_sim.model.units import US_PER_S, BoolArray, IntArray, us_to_seconds
 class ChunkedOutcome:
     """Figures of a run of chunked jobs."""
 
-    facts: ChunkWorld
+    facts: ChunkFacts
+    ledger: Ledger
+    horizon_us: int
     stalled_us: IntArray
     """(J,) time as an active job without a parameter server."""
     rounding: Rounding
@@ -50,7 +58,19 @@ class ChunkedOutcome:
             "ceil_share": ceil_share,
             "upload_ceil_share": upload_ceil_share,
             "preemption_cost_s": int(preemptions.sum()) * self.facts.preemption_us / US_PER_S,
+            "deadlines": self._deadline_misses(counted),
         }
+
+    def _deadline_misses(self, counted: BoolArray | None) -> DeadlineMisses | None:
+        """None where jobs have no deadlines."""
+        if self.facts.due_us is None:
+            return None
+        completed = self.ledger.status == COMPLETED
+        return count_misses(self.facts.due_us, self.ledger.end, completed, self.horizon_us, counted)
+
+    def job_columns(self) -> Mapping[str, pl.Series]:
+        """No columns."""
+        return {}
 
     def timeline(self, time_us: IntArray) -> Mapping[str, pl.Series]:
         """No columns."""
@@ -70,15 +90,24 @@ class ChunkedOutcome:
 class ChunkedRun(RigidRun):
     """Chunked jobs of one run. What they hold by placement are parameter servers."""
 
-    def __init__(self, core: RunCore, world: ChunkWorld) -> None:
-        super().__init__(core, core.world.truth)
+    def __init__(self, core: RunCore, world: ChunkFacts) -> None:
+        super().__init__(core, RigidTruth(core.world.arrays.speed))
         self._world = world
         self._ledger = ChunkLedger(world)
 
     @property
-    def chunked(self) -> ChunkLedger:
-        """Observations for policies."""
-        return self._ledger
+    def view(self) -> type[ChunkedView]:
+        """Class of the views of its policies."""
+        return ChunkedView
+
+    @property
+    def observed(self) -> Observed:
+        """Sources of observations."""
+        return Observed(self._ledger, self._core.fleet)
+
+    def context(self, sees: frozenset[str], policy: str) -> ChunkedContext:
+        """Facts of the world that a policy of this name may know."""
+        return ChunkedContext(self._core.world, sees, policy)
 
     @property
     def used(self) -> IntArray:
@@ -90,7 +119,7 @@ class ChunkedRun(RigidRun):
         jobs = np.concatenate(self._losers(now_us, outages))
         without_ps = np.stack([jobs, np.zeros_like(jobs)], axis=1)
         changes = nothing_for(jobs)
-        commands = Commands(changes=changes, outages=outages, ps=without_ps, first=True)
+        commands = Commands(changes=changes, outages=outages, part=ChunkCommands(ps=without_ps), first=True)
         events = self._core.fleet.collect(now_us, commands)
         changed = self._book(now_us, events)
         self._core.take_back(self._ledger.take_back(events, jobs, self._core.ledger))
@@ -123,6 +152,8 @@ class ChunkedRun(RigidRun):
             core.news.completed.add(done)
         return changed
 
+    takes: ClassVar[type[Decision]] = ChunkedDecision
+
     def check(self, where: str, now_us: int, decision: Decision) -> None:
         """Refuse a decision that breaks a rule of chunked jobs.
 
@@ -130,7 +161,7 @@ class ChunkedRun(RigidRun):
         ------
         InfeasibleDecisionError : it names the first fault, after ``where``
         """
-        self._check_no_estimates(where, decision)
+        super().check(where, now_us, decision)
         core = self._core
         check_chunks(where, now_us, core.world, core.ledger, self._ledger, decision, core.available)
 
@@ -148,7 +179,14 @@ class ChunkedRun(RigidRun):
 
     def outcome(self, now_us: int, end_us: int) -> ChunkedOutcome:
         """At the end of the run, whose last instant is ``now_us``."""
-        return ChunkedOutcome(self._world, self._ledger.stalled_us(end_us), self._ledger.rounding)
+        core = self._core
+        return ChunkedOutcome(
+            self._world,
+            core.ledger,
+            core.world.horizon_us,
+            self._ledger.stalled_us(end_us),
+            self._ledger.rounding,
+        )
 
     def state(self) -> State:
         """Arrays that `restore` takes."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ray_sim.engine.kinds.chunked.facts import ChunkWorld
+from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 from ray_sim.engine.placements import State
 from ray_sim.model.units import BoolArray, IntArray
 
@@ -17,7 +17,7 @@ _TRAINING, _UPLOADS = 0, 2
 class Rounding:
     """Time on the grid of completed chunks and of uploads, by job, and how much of it is rounding."""
 
-    def __init__(self, world: ChunkWorld) -> None:
+    def __init__(self, world: ChunkFacts) -> None:
         self._world = world
         self._exact = replace(world.truth, grid_us=1)
         self._us: IntArray = np.zeros((len(world.chunks), 4), dtype=np.int64)

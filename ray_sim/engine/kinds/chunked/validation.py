@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ray_sim.engine.decision import Decision, Dispatch, NewKeys
+from ray_sim.engine.decision import Decision
 from ray_sim.engine.infeasibility_text import job_name
+from ray_sim.engine.kinds.chunked.decision import ChunkedDecision, Dispatch, NewKeys
 from ray_sim.engine.kinds.chunked.ledger import ChunkLedger
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, RUNNING, WAITING, Changes, Ledger
@@ -33,10 +34,12 @@ def check_chunks(
     _check_ends(where, now_us, world, chunked, decision)
     if decision.changes is not None:
         _check_ps(where, now_us, world, chunked, decision.changes)
+    if not isinstance(decision, ChunkedDecision):
+        return
     if decision.dispatch is not None:
         _check_dispatch(where, world, ledger, chunked, decision.dispatch, available)
     if decision.keys is not None:
-        _check_keys(where, now_us, world, ledger, decision.keys, decision.evict)
+        _check_keys(where, now_us, chunked, world, ledger, decision.keys, decision.evict)
 
 
 def _check_ends(where: str, now_us: int, world: World, chunked: ChunkLedger, decision: Decision) -> None:
@@ -141,7 +144,13 @@ def _check_dispatch(
 
 
 def _check_keys(
-    where: str, now_us: int, world: World, ledger: Ledger, keys: NewKeys, evicted: IntArray
+    where: str,
+    now_us: int,
+    chunked: ChunkLedger,
+    world: World,
+    ledger: Ledger,
+    keys: NewKeys,
+    evicted: IntArray,
 ) -> None:
     """Jobs in the system, each once and in order; in whole slots between slots."""
     job, arrays = keys.job, world.arrays
@@ -159,8 +168,8 @@ def _check_keys(
     if absent.any():
         name = job_name(world, int(job[np.argmax(absent)]))
         raise InfeasibleDecisionError(f"at {where} gives a new key to {name}, which is not in the system now")
-    facts = world.chunks
-    if facts is not None and facts.whole_slots and now_us % facts.truth.grid_us:
+    facts = chunked.world
+    if facts.whole_slots and now_us % facts.truth.grid_us:
         raise InfeasibleDecisionError(
             f"at {where} gives new keys within a slot of {facts.truth.grid_us / US_PER_S:g} s; with "
             f"slot_fill=whole they change between slots only"

@@ -1,26 +1,35 @@
-"""World facts of elastic jobs: requested tasks, training model, stragglers and data moves."""
+"""World facts of elastic jobs: requested tasks, step-time rule, stragglers and data moves."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from ray_sim.engine.kinds.base import FactDefaults, KindColumns, Setting
+from ray_sim.engine.kinds.rigid.facts import gang_columns, quanta_of
+from ray_sim.engine.read_only import read_only
+from ray_sim.engine.world_arrays import build_world_arrays
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WorldArrays
 from ray_sim.kernels.core.world_arrays import judge_smallest
 from ray_sim.model.errors import InvalidScenarioError, problems_text
 from ray_sim.model.job import BlockProfile, Exchange, JobTable, LossProfile, TrainingProfile
 from ray_sim.model.parameter_blocks import AS_WORLD, EVEN, BlockRule, DealtLoads
+from ray_sim.model.parameters import Value, microseconds
 from ray_sim.model.streams import Streams
-from ray_sim.model.training_truth import (
-    Form,
-    Nic,
-    PdOrsTruth,
-    PlacementTruth,
-    pd_ors_truth,
-    placement_truth,
-)
+from ray_sim.model.training_truth import SpeedTruth
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from ray_sim.engine.kinds.elastic.rules import StepTimeRule
+    from ray_sim.engine.world import World
+
+STATED = ("batch", "exchange", "workers_per_ps")
+"""Training columns that the owner of a job states; every policy sees them."""
+
+_TRAINING = tuple(field.name for field in fields(TrainingProfile) if field.name != "model_names")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +51,20 @@ class Stragglers:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingWorld:
-    """Facts about elastic jobs."""
+class ElasticFacts(FactDefaults):
+    """Facts of elastic jobs."""
 
+    arrays: WorldArrays
+    beyond_capacity: IntArray
+    """(C,) verdict per job class: whether one task of each role finds a place."""
+    row_bound: int
+    resources: Mapping[str, int]
+    rule: StepTimeRule
+    values: Mapping[str, Value]
+    """Values of all world parameters."""
     profile: TrainingProfile
     loss: LossProfile | None
     """Curves that are hidden from policies but for their noisy points so far."""
-    form: Form
-    nic: Nic
     speed: FloatArray
     """(S,) of each server."""
     stragglers: Stragglers | None
@@ -59,27 +74,94 @@ class TrainingWorld:
     """Parameter blocks of the jobs' models; None where the workload does not say."""
     block_gaps: tuple[str, ...]
     """Reasons why they are missing."""
-    parameter_blocks: str
-    """`EVEN` or a `BlockRule`, for policies without a rule of their own."""
-    request_s: float
-    """Seconds of each request for parameters, one way."""
+    optimum_nodes: int | None
+    """Most nodes of the search for the exact optimum of utility; None where it is not asked for."""
+    partial: ClassVar[bool] = True
+
+    @classmethod
+    def of(cls, setting: Setting, rule: StepTimeRule) -> ElasticFacts:
+        """Build the facts of a workload whose jobs train with workers and parameter servers.
+
+        Raises
+        ------
+        InvalidScenarioError : the workload does not say how its jobs train, or of which blocks models are
+        InvalidInputError : it says so with numbers that cannot be
+        """
+        table, cluster, values = setting.table, setting.cluster, setting.values
+        profile = _profile_of(table, rule)
+        nodes = values.get("optimum_nodes")
+        arrays = build_world_arrays(
+            table,
+            cluster,
+            setting.partition,
+            gang=np.stack([profile.num_workers, profile.num_ps], axis=1),
+            demand=np.stack([profile.worker_demand, profile.ps_demand], axis=1),
+        )
+        facts = cls(
+            arrays=arrays,
+            beyond_capacity=_beyond_capacity(arrays),
+            row_bound=_row_bound(arrays),
+            resources=quanta_of(cluster),
+            rule=rule,
+            values=values,
+            profile=profile,
+            loss=table.loss,
+            speed=cluster.speed,
+            stragglers=_stragglers(values),
+            data_move_us=microseconds(values["data_move_s"]) or 0,
+            blocks=_of_servers(table.blocks, profile),
+            block_gaps=tuple(table.gaps.get("blocks", ("it has no column blocks",))),
+            optimum_nodes=nodes if isinstance(nodes, int) else None,
+        )
+        facts.loads(AS_WORLD, Streams(0))
+        facts.progress(np.ones(len(table)), None)  # complains now, not when the first job starts
+        return facts
+
+    @classmethod
+    def in_world(cls, world: World) -> ElasticFacts:
+        """The facts of a world of elastic jobs."""
+        assert isinstance(world.facts, cls), "only in worlds of elastic jobs"
+        return world.facts
+
+    def work(self, table: JobTable) -> FloatArray:
+        """(J,) samples that each job trains."""
+        return self.profile.work
+
+    def columns(self) -> KindColumns:
+        """Tasks asked for and what their owner states; what jobs train by declaration."""
+        profile = self.profile
+        always = gang_columns(self.arrays) | {name: read_only(getattr(profile, name)) for name in STATED}
+        declared: dict[str, dict[str, object]] = {
+            "training_profile": {
+                **{name: read_only(getattr(profile, name)) for name in _TRAINING if name not in always},
+                "work": read_only(profile.work),
+                "model_names": tuple(profile.model_names),
+            }
+        }
+        if self.loss is not None:
+            declared["losses"] = {
+                "samples": read_only(profile.samples),
+                "loss_threshold": read_only(self.loss.loss_threshold),
+                "loss_patience": read_only(self.loss.loss_patience),
+            }
+        return KindColumns(always, declared)
 
     def loads(self, parameter_blocks: str, streams: Streams) -> DealtLoads | None:
         """What parameter servers bear in the run of these streams; None where they hold equal slices.
 
         Parameters
         ----------
-        parameter_blocks : the policy's, see `Policy.parameter_blocks`
+        parameter_blocks : the policy's, see `ElasticPolicy.parameter_blocks`
 
         Raises
         ------
-        InvalidScenarioError : blocks are dealt out, and the workload has none or the form of the truth has
-            no place for them
+        InvalidScenarioError : blocks are dealt out, and the workload has none or the step-time rule has no
+            place for them
         """
-        rule = self.parameter_blocks if parameter_blocks == AS_WORLD else parameter_blocks
+        rule = str(self.values["parameter_blocks"]) if parameter_blocks == AS_WORLD else parameter_blocks
         if rule == EVEN:
             return None
-        if self.form != "placement":
+        if not self.rule.deals_blocks:
             raise InvalidScenarioError(
                 f"parameter_blocks={rule}: is about parameter servers under truth=placement; set that, or "
                 f"leave it out"
@@ -95,31 +177,9 @@ class TrainingWorld:
             )
         return DealtLoads(self.blocks, BlockRule(rule), streams)
 
-    def truth(self, straggling: FloatArray, loads: DealtLoads | None) -> PlacementTruth | PdOrsTruth:
-        """The progress rule of a run.
-
-        Parameters
-        ----------
-        straggling : (J,) >= 1, read whenever rates are asked for
-        loads : what parameter servers bear, from `loads`; equal slices without it
-
-        Raises
-        ------
-        InvalidInputError : a number with which a step takes no time, or no number at all
-        """
-        if self.form == "pd_ors":
-            return pd_ors_truth(self.profile, self.speed, straggling)
-        return placement_truth(self.profile, self.speed, self.nic, straggling, loads, self.request_s)
-
-    @property
-    def gang(self) -> IntArray:
-        """(J, 2) workers and parameter servers asked for."""
-        return np.stack([self.profile.num_workers, self.profile.num_ps], axis=1)
-
-    @property
-    def demand(self) -> IntArray:
-        """(J, 2, R) quanta per worker and per parameter server."""
-        return np.stack([self.profile.worker_demand, self.profile.ps_demand], axis=1)
+    def progress(self, straggling: FloatArray, loads: DealtLoads | None) -> SpeedTruth:
+        """The progress rule of a run, see `StepTimeRule.progress`."""
+        return self.rule.progress(self.profile, self.speed, straggling, loads, self.values)
 
     def move_us(self, workers_before: IntArray, workers: IntArray) -> IntArray:
         """Microseconds until each worker has its equal share of the data, where their number changes.
@@ -132,44 +192,22 @@ class TrainingWorld:
         return whole
 
 
-def training_world(
-    table: JobTable,
-    speed: FloatArray,
-    *,
-    form: Form,
-    nic: str,
-    stragglers: Stragglers | None,
-    data_move_us: int,
-    parameter_blocks: str,
-    request_s: float,
-) -> TrainingWorld:
-    """The world of a workload whose jobs train with workers and parameter servers.
-
-    Raises
-    ------
-    InvalidScenarioError : the workload does not say how its jobs train, or of which blocks their models are
-    InvalidInputError : it says so with numbers that cannot be
-    """
+def _profile_of(table: JobTable, rule: StepTimeRule) -> TrainingProfile:
     if table.training is None:
         gaps = table.gaps.get("training", ("it has no training columns",))
-        text = problems_text(f"truth={form}: the workload does not say how its jobs train", list(gaps))
+        text = problems_text(f"truth={rule.truth}: the workload does not say how its jobs train", list(gaps))
         raise InvalidScenarioError(f"{text}\n  draw what is missing by `ray-sim enrich`, or use truth=rigid")
-    world = TrainingWorld(
-        profile=table.training,
-        loss=table.loss,
-        form=form,
-        nic=Nic[nic.upper()],
-        speed=speed,
-        stragglers=stragglers,
-        data_move_us=data_move_us,
-        blocks=_of_servers(table.blocks, table.training),
-        block_gaps=tuple(table.gaps.get("blocks", ("it has no column blocks",))),
-        parameter_blocks=parameter_blocks,
-        request_s=request_s,
-    )
-    world.loads(AS_WORLD, Streams(0))
-    world.truth(np.ones(len(table)), None)  # complains now, not when the first job starts
-    return world
+    return table.training
+
+
+def _stragglers(values: Mapping[str, Value]) -> Stragglers | None:
+    """Stragglers of a world, None if no worker becomes slow."""
+    probability, slowdown = values["straggler_probability"], values["straggler_slowdown"]
+    every_us = microseconds(values["straggler_every_s"])
+    assert isinstance(probability, float)
+    assert isinstance(slowdown, float)
+    assert every_us is not None
+    return Stragglers(probability, slowdown, every_us) if probability > 0 else None
 
 
 def _of_servers(blocks: BlockProfile | None, training: TrainingProfile) -> BlockProfile | None:
@@ -180,15 +218,15 @@ def _of_servers(blocks: BlockProfile | None, training: TrainingProfile) -> Block
     return replace(blocks, of_job=np.where(ring, -1, blocks.of_job))
 
 
-def beyond_capacity(arrays: WorldArrays) -> IntArray:
+def _beyond_capacity(arrays: WorldArrays) -> IntArray:
     """(C,) verdict per job class: whether one task of each role finds a place."""
     verdict = np.empty(len(arrays.class_job), dtype=np.int64)
     judge_smallest(arrays, verdict)
     return verdict
 
 
-def row_bound(arrays: WorldArrays) -> int:
-    """No more rows of placements than this exist at a time.
+def _row_bound(arrays: WorldArrays) -> int:
+    """Most rows of placements that exist at a time.
 
     Each row is at least one task. A task takes a share of all there is, summed over resources; all
     shares together are at most one for each resource.

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
 
 from ray_sim.certificates.jct import JctLimits
-from ray_sim.engine.decision import NO_JOBS, Decision, Estimates
-from ray_sim.engine.kinds.base import Losses
+from ray_sim.engine.decision import NO_JOBS, Decision
+from ray_sim.engine.kinds.elastic.context import ElasticContext
+from ray_sim.engine.kinds.elastic.decision import ElasticDecision, Estimates
 from ray_sim.engine.kinds.elastic.estimates import SPEED, WORK_LEFT, EstimateErrors, check_estimates
+from ray_sim.engine.kinds.elastic.facts import ElasticFacts
 from ray_sim.engine.kinds.elastic.ps_imbalance import Imbalance, trained_us
 from ray_sim.engine.kinds.elastic.utility_limits import certify_world_utility
-from ray_sim.engine.kinds.elastic.facts import TrainingWorld
+from ray_sim.engine.kinds.elastic.view import ElasticView, Losses
 from ray_sim.engine.kinds.rigid.run import RigidOutcome, RigidRun
 from ray_sim.engine.placements import State, part
 from ray_sim.engine.run_core import RunCore
@@ -29,7 +31,7 @@ from ray_sim.model.loss import loss
 from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.result import UtilityCertificate
 from ray_sim.model.streams import Streams
-from ray_sim.model.training_truth import PdOrsTruth, PlacementTruth, rows_of, tasks_of
+from ray_sim.model.training_truth import rows_of, tasks_of
 from ray_sim.model.units import NEVER_US, US_PER_S, BoolArray, FloatArray, IntArray
 
 
@@ -69,6 +71,10 @@ class ElasticOutcome:
         columns = {"speed_error": SPEED, "convergence_error": WORK_LEFT}
         return {name: pl.Series(means[:, column]).fill_nan(None) for name, column in columns.items()}
 
+    def job_columns(self) -> Mapping[str, pl.Series]:
+        """No columns."""
+        return {}
+
     def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | None:
         """None: nothing bounds the JCT of elastic jobs."""
         return None
@@ -88,7 +94,7 @@ class ElasticRun(RigidRun):
     """Elastic jobs of one run."""
 
     def __init__(
-        self, core: RunCore, world: TrainingWorld, streams: Streams, parameter_blocks: str = AS_WORLD
+        self, core: RunCore, world: ElasticFacts, streams: Streams, parameter_blocks: str = AS_WORLD
     ) -> None:
         jobs = len(world.profile.samples)
         self.world = world
@@ -96,8 +102,8 @@ class ElasticRun(RigidRun):
         self.straggling: FloatArray = np.ones(jobs)
         """(J,) how many times as long the slowest worker takes."""
         loads = world.loads(parameter_blocks, streams)
-        super().__init__(core, world.truth(self.straggling, loads))
-        self._trial_truth = world.truth(np.ones(jobs), loads)
+        super().__init__(core, world.progress(self.straggling, loads))
+        self._trial_truth = world.progress(np.ones(jobs), loads)
         self._imbalance = None if loads is None else Imbalance(jobs, loads)
         self._strikes = 0
         self._workers: IntArray = np.zeros(jobs, dtype=np.int64)
@@ -108,14 +114,18 @@ class ElasticRun(RigidRun):
         self._estimate_errors = EstimateErrors()
 
     @property
-    def trial_truth(self) -> PlacementTruth | PdOrsTruth:
-        """Speeds without slow workers."""
-        return self._trial_truth
+    def view(self) -> type[ElasticView]:
+        """Class of the views of its policies."""
+        return ElasticView
 
     @property
-    def elastic(self) -> ElasticRun:
-        """Observations for policies."""
+    def observed(self) -> ElasticRun:
+        """Itself."""
         return self
+
+    def context(self, sees: frozenset[str], policy: str) -> ElasticContext:
+        """Facts of the world that a policy of this name may know; trial runs have no slow workers."""
+        return ElasticContext(self._core.world, sees, policy, self._trial_truth)
 
     @property
     def next_us(self) -> int:
@@ -168,21 +178,24 @@ class ElasticRun(RigidRun):
             self._imbalance.replace(jobs, tasks_of(rows, PARAMETER_SERVER))
         return move_us
 
+    takes: ClassVar[type[Decision]] = ElasticDecision
+
     def check(self, where: str, now_us: int, decision: Decision) -> None:
-        """Estimates are of elastic jobs that stay in the system, each at most once.
+        """Refuse estimates but of jobs that stay in the system, each at most once.
 
         Raises
         ------
         InfeasibleDecisionError : it names the first fault, after ``where``
         """
-        if decision.estimates is not None:
-            check_estimates(where, self._core.world, self._core.ledger, decision, decision.estimates)
-        self._check_no_chunks(where, decision)
+        super().check(where, now_us, decision)
+        if isinstance(decision, ElasticDecision) and decision.estimates is not None:
+            core = self._core
+            check_estimates(where, core.world, core.ledger, decision, decision.estimates)
 
     def carry_out(self, now_us: int, decision: Decision) -> None:
         """Place jobs as decided, and compare what the policy tells of them with the truth."""
         super().carry_out(now_us, decision)
-        if decision.estimates is not None:
+        if isinstance(decision, ElasticDecision) and decision.estimates is not None:
             self._compare(now_us, decision.estimates)
 
     def _compare(self, now_us: int, estimates: Estimates) -> None:

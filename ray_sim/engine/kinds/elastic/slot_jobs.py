@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ray_sim.engine.kinds.elastic.facts import ElasticFacts
 from ray_sim.engine.world import World
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, problems_text
 from ray_sim.model.units import US_PER_S, BoolArray
@@ -19,7 +20,7 @@ def check_optimum(world: World) -> None:
     ------
     InvalidScenarioError : naming the parameter that asks for the optimum, and what is in its way
     """
-    if world.optimum_nodes is None:
+    if ElasticFacts.in_world(world).optimum_nodes is None:
         return
     try:
         check_size(slot_jobs(world), len(world.cluster))
@@ -56,8 +57,8 @@ def slot_jobs(world: World) -> list[SlotJob]:
     ------
     InvalidInputError : something in the world that such schedules do not know, or a job without work
     """
-    table, training, slot_us = world.table, world.training, world.slot_us
-    if training is None or training.form != "pd_ors":
+    table, facts, slot_us = world.table, world.facts, world.slot_us
+    if not isinstance(facts, ElasticFacts) or not facts.rule.in_whole_slots:
         raise InvalidScenarioError("exact optimum: it knows how jobs train under truth=pd_ors only")
     if table.utility is None:
         gaps = list(table.gaps.get("utility", ("it has no utility columns",)))
@@ -68,23 +69,22 @@ def slot_jobs(world: World) -> list[SlotJob]:
         raise InvalidScenarioError(
             "exact optimum: give slots and an end, e.g. -w slot_s=3600 -w horizon_s=36000"
         )
-    _refuse_disturbances(world)
-    idle = np.flatnonzero(training.profile.work <= 0)
+    _refuse_disturbances(world, facts)
+    idle = np.flatnonzero(facts.profile.work <= 0)
     if len(idle):
         raise InvalidInputError(
             f"exact optimum: job {table.job_id[int(idle[0])]} has no samples to train ({len(idle)} such jobs)"
         )
     slots, arrival = whole_slots(world), arrival_slot(table.submit_us, slot_us)
     return [
-        slot_job(job, int(arrival[job]), slots, slot_us / US_PER_S, training.profile, table.utility)
+        slot_job(job, int(arrival[job]), slots, slot_us / US_PER_S, facts.profile, table.utility)
         for job in np.flatnonzero(arrival < slots).tolist()
     ]
 
 
-def _refuse_disturbances(world: World) -> None:
+def _refuse_disturbances(world: World, facts: ElasticFacts) -> None:
     """All servers alike fast, always there, for everybody; nothing pauses or slows a job."""
-    training, cluster = world.training, world.cluster
-    assert training is not None
+    cluster = world.cluster
     slow = cluster.speed != 1.0
     if slow.any():
         server = cluster.server_names[int(slow.argmax())]
@@ -93,8 +93,8 @@ def _refuse_disturbances(world: World) -> None:
         "partition": world.partition != "none",
         "availability": len(world.outages.time) > 0 or not world.there.all(),
         "restart_cost_s": world.restart_us > 0,
-        "data_move_s": training.data_move_us > 0,
-        "straggler_probability": training.stragglers is not None,
+        "data_move_s": facts.data_move_us > 0,
+        "straggler_probability": facts.stragglers is not None,
     }
     for name, there in unknown.items():
         if there:

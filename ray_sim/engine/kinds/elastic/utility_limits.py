@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from ray_sim.certificates.utility import LONGEST_US, Hopes, UtilityLimits, certify_utility, with_optimum
+from ray_sim.engine.kinds.elastic.facts import ElasticFacts
 from ray_sim.engine.kinds.elastic.slot_jobs import world_optimum
-from ray_sim.engine.kinds.elastic.facts import TrainingWorld
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.world_arrays import FITS
 from ray_sim.model.result import UtilityCertificate
 from ray_sim.model.units import US_PER_S, BoolArray, IntArray
-from ray_sim.solvers.training_limits import pd_ors_limits, placement_limits, pool_of
+from ray_sim.solvers.training_limits import pool_of
 from ray_sim.solvers.utility_optimum import SearchLimits
 
 _SURELY = 1.0 - 1e-9
@@ -34,44 +34,46 @@ def certify_world_utility(
     if limits is None or earned is None:
         return None
     certificate = certify_utility(limits, earned)
-    if world.optimum_nodes is None:
+    nodes = ElasticFacts.in_world(world).optimum_nodes
+    if nodes is None:
         return certificate
-    return with_optimum(
-        certificate, world_optimum(world, SearchLimits(nodes=world.optimum_nodes), counted), earned
-    )
+    return with_optimum(certificate, world_optimum(world, SearchLimits(nodes=nodes), counted), earned)
 
 
 def _utility_limits(world: World, counted: BoolArray | None) -> UtilityLimits | None:
-    training, profile, arrays = world.training, world.table.utility, world.arrays
-    if training is None or profile is None:
+    facts, profile, arrays = world.facts, world.table.utility, world.arrays
+    if not isinstance(facts, ElasticFacts) or profile is None:
         return None
     fits = world.beyond_capacity[arrays.job_class] == FITS
     fits &= arrays.job_part >= 0
     wanted = np.flatnonzero(fits if counted is None else fits & counted)
     parts = np.split(arrays.part_servers, arrays.part_ptr[1:-1])
+    hopes = [
+        _hopes(world, facts, wanted[arrays.job_part[wanted] == p], servers) for p, servers in enumerate(parts)
+    ]
+    pools = [
+        (hope, arrays.capacity[servers].sum(axis=0).astype(np.float64))
+        for hope, servers in zip(hopes, parts, strict=True)
+        if hope is not None
+    ]
+    if len(pools) < len(parts):
+        return None
     return UtilityLimits(
         jobs=len(world.table) if counted is None else int(counted.sum()),
-        pools=[
-            (
-                _hopes(world, training, wanted[arrays.job_part[wanted] == p], servers),
-                arrays.capacity[servers].sum(axis=0).astype(np.float64),
-            )
-            for p, servers in enumerate(parts)
-        ],
+        pools=pools,
         profile=profile,
         slot_us=world.slot_us,
         horizon_us=world.horizon_us if world.bounded else None,
     )
 
 
-def _hopes(world: World, training: TrainingWorld, jobs: IntArray, servers: IntArray) -> Hopes:
-    """Work and speed limits of the given jobs on the given servers."""
-    profile = training.profile
+def _hopes(world: World, facts: ElasticFacts, jobs: IntArray, servers: IntArray) -> Hopes | None:
+    """Work and speed limits of the given jobs on the given servers; None under a rule that has no limits."""
+    profile = facts.profile
     pool = pool_of(world.arrays.capacity[servers], world.arrays.speed[servers])
-    if training.form == "pd_ors":
-        limits = pd_ors_limits(profile, jobs, pool)
-    else:
-        limits = placement_limits(profile, jobs, pool, training.nic)
+    limits = facts.rule.limits(profile, jobs, pool, facts.values)
+    if limits is None:
+        return None
     able = limits.samples_per_s > 0
     jobs, speed, need = jobs[able], limits.samples_per_s[able], limits.need[able]
     work = profile.work[jobs]

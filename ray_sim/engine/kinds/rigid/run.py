@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
 
 from ray_sim.certificates.jct import JctLimits
 from ray_sim.engine.decision import NO_JOBS, Decision
-from ray_sim.engine.kinds.base import ElasticObservations, KindOutcome
-from ray_sim.engine.kinds.chunked.ledger import ChunkLedger
+from ray_sim.engine.kinds.base import KindOutcome
 from ray_sim.engine.kinds.rigid.jct_limits import gang_limits
 from ray_sim.engine.placements import State, nothing_for
+from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.sites.site import Commands
+from ray_sim.engine.view import View
 from ray_sim.engine.wake import Wake
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import RUNNING, Changes, Ledger, Outages
@@ -24,7 +25,6 @@ from ray_sim.kernels.core.outages import lose_server, regain_server
 from ray_sim.kernels.core.progress import commit_placements, evict, finish_due, set_rates
 from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.result import UtilityCertificate
-from ray_sim.model.training_truth import PdOrsTruth, PlacementTruth
 from ray_sim.model.truth import Truth
 from ray_sim.model.units import NEVER_US, BoolArray, IntArray, seconds_to_us
 
@@ -52,9 +52,13 @@ class RigidOutcome:
         """No columns."""
         return {}
 
+    def job_columns(self) -> Mapping[str, pl.Series]:
+        """No columns."""
+        return {}
+
     def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | None:
         """Gangs at the speed of the fastest server; None under another progress rule."""
-        return gang_limits(world, jobs) if world.rigid else None
+        return gang_limits(world, jobs) if world.facts.compiled else None
 
     def certify_utility(
         self, world: World, earned: float | None, counted: BoolArray | None
@@ -72,19 +76,18 @@ class RigidRun:
         self._undisturbed = not truth.disturbing
 
     @property
-    def trial_truth(self) -> PlacementTruth | PdOrsTruth | None:
-        """Trial runs are as fast as the world says."""
-        return None
+    def view(self) -> type[View]:
+        """Class of the views of its policies."""
+        return View
 
     @property
-    def chunked(self) -> ChunkLedger | None:
-        """Rigid jobs have no chunks."""
+    def observed(self) -> object:
+        """No observations but those of every view."""
         return None
 
-    @property
-    def elastic(self) -> ElasticObservations | None:
-        """Rigid jobs are not elastic."""
-        return None
+    def context(self, sees: frozenset[str], policy: str) -> PolicyContext:
+        """Facts of the world that a policy of this name may know."""
+        return PolicyContext(self._core.world, sees, policy)
 
     @property
     def used(self) -> IntArray:
@@ -164,26 +167,20 @@ class RigidRun:
             self._rate_touched(now_us, touched, NO_JOBS)
         return done
 
+    takes: ClassVar[type[Decision]] = Decision
+    """Class of the decisions about its jobs."""
+
     def check(self, where: str, now_us: int, decision: Decision) -> None:
-        """Rigid jobs have no chunks, and their speed is known.
+        """Refuse decisions about jobs of another kind.
 
         Raises
         ------
-        InfeasibleDecisionError : it names the first fault, after ``where``
+        InfeasibleDecisionError : it names what was expected, after ``where``
         """
-        self._check_no_estimates(where, decision)
-        self._check_no_chunks(where, decision)
-
-    def _check_no_estimates(self, where: str, decision: Decision) -> None:
-        if decision.estimates is not None:
+        if type(decision) is not Decision and not isinstance(decision, self.takes):
             raise InfeasibleDecisionError(
-                f"at {where} tells estimates, but jobs of this world are not elastic"
-            )
-
-    def _check_no_chunks(self, where: str, decision: Decision) -> None:
-        if decision.dispatch is not None or decision.keys is not None:
-            raise InfeasibleDecisionError(
-                f"at {where} dispatches chunks or gives them keys, but jobs of this world are not chunked"
+                f"at {where} answers a {type(decision).__name__}, which is about jobs of another kind; "
+                f"jobs of this world take a {self.takes.__name__}"
             )
 
     def evict(self, now_us: int, job: int) -> None:

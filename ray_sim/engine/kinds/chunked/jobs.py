@@ -1,0 +1,95 @@
+"""Chunked jobs: workers train chunks of their data one by one, while a parameter server serves the job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from ray_sim.engine.contract import Policy
+from ray_sim.engine.kinds.base import JobKind, KindParameter, Setting
+from ray_sim.engine.kinds.chunked.facts import ChunkFacts
+from ray_sim.engine.kinds.chunked.policy import CHUNKED
+from ray_sim.engine.kinds.chunked.run import ChunkedRun
+from ray_sim.engine.run_core import RunCore
+from ray_sim.model.parameters import MAX_FACTOR, Parameter
+from ray_sim.model.streams import Streams
+
+
+class ChunkedJobs(JobKind):
+    """Jobs whose chunks are dispatched to workers at the edge or in a cloud."""
+
+    truth: ClassVar[str] = "a_online"
+    jobs: ClassVar[str] = "chunked"
+    takes: ClassVar[frozenset[str]] = frozenset({CHUNKED})
+    summary: ClassVar[str] = (
+        "chunks are trained by workers, each for a time of its own, while the job has a parameter server"
+    )
+    source: ClassVar[str] = "docs/models/a_online.md#problem; Wang et al."
+    columns: ClassVar[frozenset[str]] = frozenset({"chunk_profile", "deadline"})
+    observations: ClassVar[frozenset[str]] = frozenset({"worker_load"})
+    unheeded: ClassVar[Mapping[str, str]] = {
+        "overcommit": "workers of chunks have slots of their own",
+        "restart_cost_s": "chunks that are preempted pay preemption_cost_s",
+        "checkpoint_s": "a chunk that loses its server begins anew",
+    }
+    parameters: ClassVar[tuple[KindParameter, ...]] = (
+        KindParameter(
+            Parameter(
+                "slot_fill",
+                "choice",
+                "whole",
+                "what chunk lengths and upload ends are rounded up to. whole: slots; fractional: "
+                "microseconds",
+                source="docs/models/a_online.md#our-choices, C6",
+                choices=("whole", "fractional"),
+            ),
+            "is about chunks",
+        ),
+        KindParameter(
+            Parameter(
+                "speed_up",
+                "float",
+                1.0,
+                "factor on the mini-batches that every worker trains in a time; bounds stay those of 1",
+                source="docs/models/a_online.md#problem; Wang et al., speed augmentation 1 + eps",
+                minimum=1 / MAX_FACTOR,
+                maximum=MAX_FACTOR,
+            ),
+            "is about workers of chunks",
+        ),
+        KindParameter(
+            Parameter(
+                "preemption_cost_s",
+                "float",
+                0.0,
+                "chunks: time that a chunk needs its worker longer each time it has lost it to "
+                "another in the midst "
+                "of progress; rounded up like its length",
+                unit="s",
+                source="docs/models/a_online.md#problem; preemption is free in Wang et al.",
+                minimum=0.0,
+            ),
+            "is about chunks",
+        ),
+        KindParameter(
+            Parameter(
+                "deadline_factor",
+                "float",
+                None,
+                "chunked jobs: a job is due so many times its shortest possible time after its "
+                "submission; none = no "
+                "deadlines, but utility_due_s where the workload has it",
+                minimum=0.0,
+                exclusive=True,
+            ),
+            "is about jobs in chunks",
+        ),
+    )
+
+    def facts(self, setting: Setting) -> ChunkFacts:
+        """Make the facts of a world, see `ChunkFacts`."""
+        return ChunkFacts.of(setting)
+
+    def start(self, core: RunCore, policy: Policy, streams: Streams) -> ChunkedRun:
+        """Start a run."""
+        return ChunkedRun(core, ChunkFacts.in_world(core.world))

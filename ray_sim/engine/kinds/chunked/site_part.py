@@ -1,0 +1,182 @@
+"""Workers of a site and their chunk queues, and the routing of commands to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ray_sim.engine.kinds.chunked.chunk_queues import ChunkQueues
+from ray_sim.engine.kinds.chunked.worker_queries import ANSWERS, Workers
+from ray_sim.engine.kinds.chunked.worker_slots import WorkerSlots
+from ray_sim.engine.placements import State
+from ray_sim.engine.sites.part import PartCommands
+from ray_sim.kernels.core.arrays import WORKER, Outages, WorldArrays
+from ray_sim.model.units import BoolArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkCommands:
+    """Commands about chunks, carried out in this order."""
+
+    keys: IntArray | None = None
+    """(n, 2) rows job, new key of all its chunks on workers, by job."""
+    ps: IntArray | None = None
+    """(n, 2) rows job, whether it holds a parameter server from now on, anywhere."""
+    chunks: IntArray | None = None
+    """(n, 8) rows worker, key, job, unit, ready, work, overtakes, D p: when the chunk's upload ends, and its
+    work, in microseconds; whether it takes the worker from a chunk with a larger key; the chunks of its job
+    times its work, which is no key but what increments weigh it by."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(array.nbytes for array in (self.keys, self.ps, self.chunks) if array is not None)
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to carry out."""
+        return self.keys is None and self.ps is None and self.chunks is None
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkPartFacts:
+    """Workers of a cluster, for all sites."""
+
+    slots: WorkerSlots
+    workers_offer: IntArray
+    """(S,) see `Eligibility`."""
+    preemption_us: int
+    """Work added to a chunk by each preemption."""
+    reports: bool = True
+
+    def at_site(self, arrays: WorldArrays, first_server: int, last_server: int, free: IntArray) -> ChunkPart:
+        """The workers of a site, without chunks."""
+        return ChunkPart(self, arrays, first_server, last_server, free)
+
+    def routing(self, sites: int, jobs: int) -> ChunkRouting:
+        """Routing before any chunk is dispatched."""
+        return ChunkRouting(self.slots.server, sites, jobs)
+
+
+class ChunkPart:
+    """Workers of a site, each with its queue of chunks."""
+
+    def __init__(
+        self, facts: ChunkPartFacts, arrays: WorldArrays, first_server: int, last_server: int, free: IntArray
+    ) -> None:
+        self._arrays = arrays
+        self._slots = facts.slots.of_servers(first_server, last_server)
+        self._offer = facts.workers_offer[self._slots.server]
+        self._queues = ChunkQueues(self._slots.on_demand, len(arrays.submit), facts.preemption_us)
+        self._there: BoolArray = self._that_are_there(free)
+        self._workers = self._workers_there()
+
+    @property
+    def next_us(self) -> int:
+        """When something happens to a chunk next."""
+        return self._queues.next_us
+
+    def come_to(self, now_us: int) -> None:
+        """Note the time; nothing is due before it."""
+        self._queues.come_to(now_us)
+
+    def withdraw(self, jobs: IntArray) -> None:
+        """Drop the chunks of jobs that have ended."""
+        self._queues.withdraw(jobs)
+
+    def change_servers(self, outages: Outages, free: IntArray) -> None:
+        """Drop the chunks on servers that go."""
+        self._queues.lose(np.flatnonzero(np.isin(self._slots.server, outages.server[~outages.up])))
+        self._there = self._that_are_there(free)
+        self._workers = self._workers_there()
+
+    def carry_out(self, commands: PartCommands) -> None:
+        """Set keys, then parameter servers, then dispatch chunks."""
+        assert isinstance(commands, ChunkCommands)
+        if commands.keys is not None:
+            self._queues.set_keys(commands.keys)
+        if commands.ps is not None:
+            self._queues.set_ps(commands.ps)
+        if commands.chunks is not None:
+            here = commands.chunks.copy()
+            here[:, 0] -= self._workers.first
+            self._queues.dispatch(here)
+
+    def advance(self, now_us: int) -> IntArray:
+        """Go on to ``now_us``; returns events, whose workers have their numbers in the cluster."""
+        events = self._queues.advance(now_us)
+        events[:, 3] += self._workers.first
+        return events
+
+    def ask(self, question: str, now_us: int, arguments: Mapping[str, np.ndarray]) -> State:
+        """Answer one of `ANSWERS`."""
+        return ANSWERS[question](self._workers, now_us, arguments)
+
+    def _that_are_there(self, free: IntArray) -> BoolArray:
+        """(W,) slots of servers that are there; a server that is away has no free ones."""
+        slots = self._slots
+        there: BoolArray = ~slots.on_demand & (free[slots.server, WORKER] > 0)
+        return there
+
+    def _workers_there(self) -> Workers:
+        """The workers, of which those in slots of servers that are there can be asked for."""
+        slots, arrays = self._slots, self._arrays
+        partition = np.where(self._there, arrays.server_part[slots.server], -1)
+        speed_kind = np.unique(arrays.speed, return_inverse=True)[1]
+        return Workers(self._queues, slots.first_worker, speed_kind[slots.server], partition, self._offer)
+
+    def state(self) -> State:
+        """Arrays that `restore` takes."""
+        return {**self._queues.state(), "there": self._there.copy()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from a state."""
+        self._queues.restore(state)
+        self._there = state["there"].copy()
+        self._workers = self._workers_there()
+
+
+class ChunkRouting:
+    """Jobs with chunks at each site; one site concerns all jobs."""
+
+    def __init__(self, worker_server: IntArray, sites: int, jobs: int) -> None:
+        self._worker_server = worker_server
+        self._trains: BoolArray = np.zeros((sites, jobs), dtype=np.bool_)
+
+    def share(
+        self, site: int, commands: PartCommands, here: Callable[[IntArray], BoolArray]
+    ) -> ChunkCommands | None:
+        """Chunks for the site's workers, and keys and parameter servers of jobs that have chunks there."""
+        assert isinstance(commands, ChunkCommands)
+        chunks = commands.chunks
+        if chunks is not None:
+            chunks = chunks[here(self._worker_server[chunks[:, 0]])]
+            self._trains[site, chunks[:, 2]] = True
+        mine = ChunkCommands(
+            keys=self._of_trained(site, commands.keys),
+            ps=self._of_trained(site, commands.ps),
+            chunks=None if chunks is None or len(chunks) == 0 else chunks,
+        )
+        return None if mine.empty else mine
+
+    def _of_trained(self, site: int, rows: IntArray | None) -> IntArray | None:
+        """Rows, job first, of jobs that have had chunks at the site; None without any."""
+        if rows is None:
+            return None
+        mine: IntArray = rows[self._trains[site, rows[:, 0]]]
+        return mine if len(mine) else None
+
+    def concerned(self, site: int, jobs: IntArray) -> BoolArray:
+        """(n,) jobs that have had chunks at the site."""
+        found: BoolArray = self._trains[site, jobs]
+        return found
+
+    def state(self) -> State:
+        """Arrays that `restore` takes."""
+        return {"trains": self._trains.copy()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from a state."""
+        self._trains[:] = state["trains"]

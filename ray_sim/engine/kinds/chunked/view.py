@@ -1,0 +1,148 @@
+"""Observations of chunked jobs and of their workers at one decision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ray_sim.engine.kinds.chunked.ledger import ChunkLedger
+from ray_sim.engine.kinds.chunked.new_chunks import NewChunks, merged
+from ray_sim.engine.kinds.chunked.worker_queries import BETAS, INCREMENTS, LEAST_LOADED, TIME_LEFT
+from ray_sim.engine.placements import State
+from ray_sim.engine.read_only import read_only
+from ray_sim.engine.sites.fleet import Fleet
+from ray_sim.engine.sites.site_queries import Query
+from ray_sim.engine.view import View
+from ray_sim.model.errors import BlindPolicyError
+from ray_sim.model.units import BoolArray, FloatArray, IntArray
+
+
+class UndispatchedChunks(NamedTuple):
+    """Chunks that are on no worker and not done, one entry each, by (job, unit)."""
+
+    job: IntArray
+    unit: IntArray
+    """Number of the chunk within its job, from 0 on."""
+
+
+class WorkerLoads(NamedTuple):
+    """Loads of worker slots, one entry each."""
+
+    worker: IntArray
+    """Numbers as in `WorkerSlots`."""
+    work_left_us: IntArray
+    """Work left on the worker."""
+    chunks: IntArray
+    """Chunks on the worker that are not done."""
+
+
+class Offers(NamedTuple):
+    """Workers that chunks of one job would go to, in the order of dispatch."""
+
+    worker: IntArray
+    increment: IntArray
+    """D Q, see `ChunkedView.increments`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Sources of the observations of chunked jobs."""
+
+    ledger: ChunkLedger
+    fleet: Fleet
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkedView(View):
+    """View of a policy in a world of chunked jobs.
+
+    A job waits while no chunk of it makes progress. After a loss of a server the chunks that were there are
+    `undispatched` again; others may run.
+    """
+
+    _observed: Observed
+
+    @property
+    def active(self) -> IntArray:
+        """Jobs that have a worker, sorted; without a parameter server they make no progress."""
+        return np.flatnonzero(self._observed.ledger.jobs.active)
+
+    @property
+    def stalled(self) -> IntArray:
+        """Active jobs without a parameter server, sorted."""
+        return self._observed.ledger.stalled
+
+    @property
+    def idle_holders(self) -> IntArray:
+        """Jobs that hold a parameter server and are not active, sorted."""
+        return self._observed.ledger.idle_holders
+
+    @property
+    def only_in_cloud(self) -> BoolArray:
+        """(J,) jobs none of whose workers is in a slot; with `active`, all workers are in a cloud."""
+        none: BoolArray = self._observed.ledger.jobs.in_slots == 0
+        return none
+
+    @property
+    def in_cloud(self) -> BoolArray:
+        """(J,) jobs that are trained in the cloud without communication (zeta)."""
+        return read_only(self._observed.ledger.jobs.in_cloud)
+
+    def undispatched(self, jobs: IntArray) -> UndispatchedChunks:
+        """Chunks of these jobs that are on no worker and not done."""
+        return UndispatchedChunks(*self._observed.ledger.undispatched(jobs).T)
+
+    def least_loaded(
+        self, partitions: IntArray, units: IntArray, needs: IntArray | None = None
+    ) -> WorkerLoads:
+        """Loads of worker slots, among them the ``units`` least loaded ones of each partition.
+
+        Parameters
+        ----------
+        partitions, units : (n,)
+        needs : (n,) level of memory that the slots must offer, see `Eligibility`; 0 without it
+
+        A cloud has no slots. Where a partition is asked for twice with different needs, workers come twice.
+        """
+        needs = np.zeros_like(units) if needs is None else needs
+        rows = self._ask(LEAST_LOADED, partitions=partitions, units=units, needs=needs)["rows"]
+        return WorkerLoads(*rows.T)
+
+    def increments(self, new: NewChunks) -> Offers:
+        """Workers that chunks would go to, one after another, and their increments; none if nowhere.
+
+        An increment is D Q of Wang et al.: by how many microseconds the chunk adds to the sum over chunks of
+        flow times, each over the chunks of its job, times D of its own job.
+        """
+        rows = merged(self._ask(INCREMENTS, **new.arrays())["rows"], new.count)
+        return Offers(rows[:, 0], rows[:, 2])
+
+    def betas(self) -> FloatArray:
+        """Sum over chunks of (work left) / key, for each worker slot that is there, in order."""
+        betas: FloatArray = self._ask(BETAS)["betas"]
+        return betas
+
+    def chunk_time_left_us(self, jobs: IntArray) -> IntArray:
+        """(n,) least time that the chunks on workers of each job need, uploads included; 0 without any.
+
+        As if each worker served only this job from now on.
+        """
+        rows = self._ask(TIME_LEFT, jobs=jobs)["rows"]
+        left_us = np.zeros(len(jobs), dtype=np.int64)
+        np.maximum.at(left_us, np.searchsorted(jobs, rows[:, 0]), rows[:, 1])
+        return left_us
+
+    def work_left(self, jobs: IntArray) -> FloatArray:
+        """Chunked jobs have no single amount of work.
+
+        Raises
+        ------
+        BlindPolicyError : always
+        """
+        raise BlindPolicyError(f"policy {self._policy} observes work_left, which jobs in chunks have not")
+
+    def _ask(self, question: str, **arrays: np.ndarray) -> State:
+        self._demand_sight("worker_load")
+        return self._observed.fleet.ask(Query(question, self.now_us, arrays))

@@ -1,0 +1,85 @@
+"""Questions to the workers of a site before chunks are dispatched. Asking changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ray_sim.engine.kinds.chunked.chunk_queues import ChunkQueues
+from ray_sim.engine.kinds.chunked.new_chunks import NewChunks, sites_choice
+from ray_sim.engine.placements import State
+from ray_sim.model.units import IntArray
+
+Arguments = Mapping[str, np.ndarray]
+"""Arrays by name."""
+
+LEAST_LOADED = "least_loaded"
+INCREMENTS = "increments"
+BETAS = "betas"
+TIME_LEFT = "time_left"
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """The workers of a site, as answers see them."""
+
+    queues: ChunkQueues
+    first: int
+    """Number in the cluster of the site's first worker."""
+    speed_kind: IntArray
+    """(W,) which of the different speeds of the cluster's servers its own has, in ascending order."""
+    partition: IntArray
+    """(W,) of each worker slot of the site; -1 where there is none now: its server is away, or it stands for
+    a cloud's workers on demand."""
+    offer: IntArray
+    """(W,) level of memory, see `Eligibility`."""
+
+    def that_may_train(self, partition: int, need: int) -> IntArray:
+        """Worker slots of a partition that may train chunks of a job that needs such a level."""
+        return np.flatnonzero((self.partition == partition) & (self.offer >= need))
+
+
+def _least_loaded(workers: Workers, now_us: int, asked: Arguments) -> State:
+    """For each of ``partitions`` the ``units`` least loaded worker slots that may train what ``needs`` such
+    a level, or all if they are fewer.
+
+    Returns
+    -------
+    rows : (n, 3) worker, microseconds of work left on it, chunks on it that are not done; by load, ties
+        by worker, for one partition and level after another
+    """
+    load, chunks = workers.queues.loads(now_us)
+    rows = []
+    columns = (asked[name].tolist() for name in ("partitions", "units", "needs"))
+    for partition, units, need in zip(*columns, strict=True):
+        slots = workers.that_may_train(partition, need)
+        best = slots[np.argsort(load[slots], kind="stable")[:units]]
+        rows.append(np.stack([best + workers.first, load[best], chunks[best]], axis=1))
+    return {"rows": np.concatenate(rows)}
+
+
+def _increments(workers: Workers, now_us: int, asked: Arguments) -> State:
+    """Workers to which the site would send chunks of a job, see `sites_choice`."""
+    new = NewChunks.of(asked)
+    mine = workers.that_may_train(new.partition, new.need)
+    return sites_choice(new, workers.queues, mine, workers.speed_kind, workers.first, now_us)
+
+
+def _betas(workers: Workers, now_us: int, asked: Arguments) -> State:
+    """Beta of each worker slot that is there, in order, see `ray_sim.kernels.chunked.increments.betas`."""
+    return {"betas": workers.queues.betas(now_us)[workers.partition >= 0]}
+
+
+def _time_left(workers: Workers, now_us: int, asked: Arguments) -> State:
+    """Jobs of ``jobs`` with chunks here, and the least time they need, see `ChunkQueues.time_left`."""
+    return {"rows": workers.queues.time_left(asked["jobs"], now_us)}
+
+
+ANSWERS: dict[str, Callable[[Workers, int, Arguments], State]] = {
+    LEAST_LOADED: _least_loaded,
+    INCREMENTS: _increments,
+    BETAS: _betas,
+    TIME_LEFT: _time_left,
+}

@@ -1,0 +1,108 @@
+"""Elastic jobs: the policy decides how many workers and parameter servers each holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from ray_sim.engine.contract import GANGS, Policy
+from ray_sim.engine.kinds.base import JobKind, KindParameter, Setting
+from ray_sim.engine.kinds.elastic.facts import ElasticFacts
+from ray_sim.engine.kinds.elastic.policy import ELASTIC, ElasticPolicy
+from ray_sim.engine.kinds.elastic.rules import StepTimeRule
+from ray_sim.engine.kinds.elastic.run import ElasticRun
+from ray_sim.engine.kinds.elastic.slot_jobs import check_optimum
+from ray_sim.engine.run_core import RunCore
+from ray_sim.model.parameter_blocks import AS_WORLD, BlockRule
+from ray_sim.model.parameters import MAX_FACTOR, Parameter, Value
+from ray_sim.model.streams import Streams
+
+_ABOUT = "is about elastic jobs"
+
+PARAMETERS = (
+    KindParameter(
+        Parameter(
+            "straggler_probability",
+            "float",
+            0.0,
+            "probability with which a worker of a running elastic job becomes slow, every "
+            "straggler_every_s; it "
+            "stays slow until the job is placed anew",
+            source="docs/models/optimus.md#slow-workers",
+            minimum=0.0,
+            maximum=1.0,
+        ),
+        _ABOUT,
+    ),
+    KindParameter(
+        Parameter(
+            "straggler_slowdown",
+            "float",
+            3.0,
+            "how many times as long a slow worker takes",
+            source="docs/models/optimus.md#slow-workers; Peng et al.: slower than half of the median",
+            minimum=1.0,
+            maximum=MAX_FACTOR,
+        ),
+        _ABOUT,
+    ),
+    KindParameter(
+        Parameter(
+            "straggler_every_s",
+            "float",
+            600.0,
+            "time between two occasions at which workers become slow",
+            unit="s",
+            source="docs/models/optimus.md#problem; the scheduling interval of Peng et al., 600 s",
+            minimum=0.0,
+            exclusive=True,
+        ),
+        _ABOUT,
+    ),
+    KindParameter(
+        Parameter(
+            "data_move_s",
+            "float",
+            0.0,
+            "time to move all data of an elastic job; when its number of workers changes, the share "
+            "that goes to "
+            "other workers delays it, beside restart_cost_s",
+            unit="s",
+            source="docs/engine.md#elastic-jobs",
+            minimum=0.0,
+        ),
+        _ABOUT,
+    ),
+)
+
+
+class ElasticJobs(JobKind):
+    """Jobs that train samples with workers and parameter servers, under one step-time rule."""
+
+    jobs: ClassVar[str] = "elastic"
+    takes: ClassVar[frozenset[str]] = frozenset({GANGS, ELASTIC})
+    columns: ClassVar[frozenset[str]] = frozenset({"training_profile", "losses"})
+    observations: ClassVar[frozenset[str]] = frozenset({"training_speed", "slow_workers", "losses"})
+
+    def __init__(self, rule: StepTimeRule) -> None:
+        self._rule = rule
+        self.truth = rule.truth  # type: ignore[misc]  # one object for each rule
+        self.summary = rule.summary  # type: ignore[misc]  # one object for each rule
+        self.source = rule.source  # type: ignore[misc]  # one object for each rule
+        self.parameters = (*rule.parameters, *PARAMETERS)  # type: ignore[misc]  # one object for each rule
+
+    def facts(self, setting: Setting) -> ElasticFacts:
+        """Make the facts of a world, see `ElasticFacts`."""
+        return ElasticFacts.of(setting, self._rule)
+
+    def start(self, core: RunCore, policy: Policy, streams: Streams) -> ElasticRun:
+        """Start a run; policies for gangs give every job what it asks for."""
+        check_optimum(core.world)
+        blocks = policy.parameter_blocks if isinstance(policy, ElasticPolicy) else AS_WORLD
+        return ElasticRun(core, ElasticFacts.in_world(core.world), streams, blocks)
+
+    def draws(self, values: Mapping[str, Value]) -> bool:
+        """Whether workers become slow, or blocks go to random servers."""
+        probability = values["straggler_probability"]
+        assert isinstance(probability, float)
+        return probability > 0 or values["parameter_blocks"] == BlockRule.MXNET

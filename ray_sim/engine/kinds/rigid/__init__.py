@@ -1,0 +1,1 @@
+"""Rigid jobs hold all their tasks or nothing."""

@@ -1,0 +1,31 @@
+"""Rigid jobs: a gang holds all its tasks or nothing and runs for its duration."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ray_sim.engine.contract import GANGS, Policy
+from ray_sim.engine.kinds.base import JobKind, Setting
+from ray_sim.engine.kinds.rigid.facts import RigidFacts
+from ray_sim.engine.kinds.rigid.run import RigidRun
+from ray_sim.engine.run_core import RunCore
+from ray_sim.model.streams import Streams
+
+
+class RigidJobs(JobKind):
+    """Gangs that run at the speed of their slowest server."""
+
+    truth: ClassVar[str] = "rigid"
+    jobs: ClassVar[str] = "rigid"
+    takes: ClassVar[frozenset[str]] = frozenset({GANGS})
+    summary: ClassVar[str] = "a job runs for its duration while all its tasks are placed"
+
+    def facts(self, setting: Setting) -> RigidFacts:
+        """Make the facts of a world, see `RigidFacts`."""
+        return RigidFacts.of(setting)
+
+    def start(self, core: RunCore, policy: Policy, streams: Streams) -> RigidRun:
+        """Start a run."""
+        facts = core.world.facts
+        assert isinstance(facts, RigidFacts)
+        return RigidRun(core, facts.truth)

@@ -1,0 +1,136 @@
+"""Protocols of what a kind of job keeps at sites beside placements, and the part that keeps nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import numpy as np
+
+from ray_sim.engine.placements import State, Stateful
+from ray_sim.kernels.core.arrays import Outages, WorldArrays
+from ray_sim.model.units import NEVER_US, BoolArray, IntArray
+
+EVENT_COLUMNS = 5
+"""Columns of an event at a site: its code, job, unit, and two that the code gives a meaning."""
+
+NO_EVENTS: IntArray = np.empty((0, EVENT_COLUMNS), dtype=np.int64)
+
+
+class PartCommands(Protocol):
+    """Commands to the parts of all sites, or to one of them."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to carry out."""
+
+
+class SitePart(Stateful, Protocol):
+    """State of one kind of job at a site. Time moves only in `advance`, never past `next_us`."""
+
+    @property
+    def next_us(self) -> int:
+        """When it next has something to report."""
+
+    def come_to(self, now_us: int) -> None:
+        """Note the time; nothing is due before it."""
+
+    def withdraw(self, jobs: IntArray) -> None:
+        """Forget jobs that have ended."""
+
+    def change_servers(self, outages: Outages, free: IntArray) -> None:
+        """Heed servers that go and come back; ``free`` is (S, R) as it is then."""
+
+    def carry_out(self, commands: PartCommands) -> None:
+        """Carry out commands for this site."""
+
+    def advance(self, now_us: int) -> IntArray:
+        """Go on to ``now_us``; returns (n, EVENT_COLUMNS) rows of what happens there."""
+
+    def ask(self, question: str, now_us: int, arguments: Mapping[str, np.ndarray]) -> State:
+        """Answer a question; changes nothing."""
+
+
+class PartRouting(Stateful, Protocol):
+    """Shares of commands by site."""
+
+    def share(
+        self, site: int, commands: PartCommands, here: Callable[[IntArray], BoolArray]
+    ) -> PartCommands | None:
+        """The commands that concern a site, None without any; ``here`` tells which servers are the site's."""
+
+    def concerned(self, site: int, jobs: IntArray) -> BoolArray:
+        """(n,) jobs that have something at the site."""
+
+
+class PartFacts(Protocol):
+    """Facts from which parts of sites are made. They are sent to actors, so they hold arrays only."""
+
+    @property
+    def reports(self) -> bool:
+        """Whether sites have anything to report."""
+
+    def at_site(self, arrays: WorldArrays, first_server: int, last_server: int, free: IntArray) -> SitePart:
+        """The part of a site with servers ``first_server`` .. ``last_server`` - 1; ``free`` is (S, R)."""
+
+    def routing(self, sites: int, jobs: int) -> PartRouting:
+        """Routing of commands to this many sites."""
+
+
+class EmptyPart:
+    """Part of jobs of which sites keep placements only."""
+
+    reports = False
+    next_us = NEVER_US
+
+    def at_site(self, arrays: WorldArrays, first_server: int, last_server: int, free: IntArray) -> EmptyPart:
+        """Itself."""
+        return self
+
+    def routing(self, sites: int, jobs: int) -> EmptyPart:
+        """Itself."""
+        return self
+
+    def come_to(self, now_us: int) -> None:
+        """No effect."""
+
+    def withdraw(self, jobs: IntArray) -> None:
+        """No effect."""
+
+    def change_servers(self, outages: Outages, free: IntArray) -> None:
+        """No effect."""
+
+    def carry_out(self, commands: PartCommands) -> None:
+        """No effect."""
+
+    def advance(self, now_us: int) -> IntArray:
+        """No events."""
+        return NO_EVENTS
+
+    def ask(self, question: str, now_us: int, arguments: Mapping[str, np.ndarray]) -> State:
+        """No answer."""
+        raise NotImplementedError(f"sites of this world cannot answer {question}")
+
+    def share(
+        self, site: int, commands: PartCommands, here: Callable[[IntArray], BoolArray]
+    ) -> PartCommands | None:
+        """No commands."""
+        return None
+
+    def concerned(self, site: int, jobs: IntArray) -> BoolArray:
+        """No job."""
+        return np.zeros(len(jobs), dtype=np.bool_)
+
+    def state(self) -> State:
+        """No arrays."""
+        return {}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """No effect."""
+
+
+EMPTY_PART = EmptyPart()

@@ -1,0 +1,30 @@
+"""Worlds in which a policy runs: kinds of jobs, and the options of the command line that choose them."""
+
+from __future__ import annotations
+
+from ray_sim.engine.contract import Policy
+from ray_sim.engine.kinds.registry import JOB_KINDS, kinds_for
+from ray_sim.engine.wake import Wake
+
+SCHEDULES = frozenset().union(*(kind.takes for kind in JOB_KINDS))
+"""Values that `Policy.schedules` may have."""
+
+_BOUNDED = "pd_ors"
+"""Policies with a horizon plan by the form of this truth, where they have the choice."""
+
+
+def jobs_of(policy: type[Policy]) -> tuple[str, ...]:
+    """Kinds of jobs that it schedules, e.g. ``rigid``."""
+    return tuple(dict.fromkeys(kind.jobs for kind in kinds_for(policy.schedules)))
+
+
+def options_of(policy: type[Policy]) -> str:
+    """Options that its world must have, with common values; empty where any world of rigid jobs will do."""
+    truths = [kind.truth for kind in kinds_for(policy.schedules)]
+    truth = _BOUNDED if policy.bounded and _BOUNDED in truths else truths[0]
+    options = {
+        f"-w truth={truth}": truth != JOB_KINDS[0].truth,
+        "-w slot_s=3600": policy.slotted or Wake.SLOT in policy.wake_on or "slot_s" in policy.needs,
+        "-w horizon_s=360000": policy.bounded or "horizon_s" in policy.needs,
+    }
+    return " ".join(option for option, needed in options.items() if needed)
