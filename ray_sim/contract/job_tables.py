@@ -61,7 +61,8 @@ def of_progress(names: list[str]) -> list[str]:
 
 def with_jobs(world: World, table: JobTable) -> World:
     """The same world with other jobs."""
-    return build_world(table, world.cluster, partition=world.partition, params=world.params)
+    params, kinds = world.params, (world.kind,)
+    return build_world(table, world.cluster, partition=world.partition, params=params, kinds=kinds)
 
 
 def permuted(table: JobTable, names: list[str], order: IntArray) -> JobTable:

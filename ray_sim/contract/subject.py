@@ -48,41 +48,41 @@ class BrokenError(Exception):
     """A clause does not hold; the text says how."""
 
 
-class _Busy(Protocol):
+class Busy(Protocol):
     def __call__(self, *, seed: int, partition: Partition) -> World:
         """A crowded world."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
-    """Worlds of one kind of jobs."""
+class Worlds:
+    """Worlds of one kind of job, on which its policies are tested."""
 
-    busy: _Busy
+    busy: Busy
     failing: Callable[[int], World]
     edge_cases: Callable[[], dict[str, EdgeCase]]
     with_longer_run_times: Callable[[World, BoolArray], World]
     """Of these jobs."""
 
 
-_WHOLE = _Kind(
+_WHOLE = Worlds(
     busy=busy_world,
     failing=lambda seed: failing_world(seed=seed),
     edge_cases=lambda: {name: (world, True) for name, world in edge_cases().items()},
     with_longer_run_times=with_longer_runs,
 )
-_CHUNKED = _Kind(
+_CHUNKED = Worlds(
     busy=busy_chunks,
     failing=lambda seed: failing_chunks(seed=seed),
     edge_cases=chunk_edge_cases,
     with_longer_run_times=with_longer_chunks,
 )
-_ELASTIC = _Kind(
+_ELASTIC = Worlds(
     busy=busy_elastic,
     failing=lambda seed: failing_elastic(seed=seed),
     edge_cases=lambda: {name: (world, True) for name, world in elastic_edge_cases().items()},
     with_longer_run_times=with_more_samples,
 )
-_BOUNDED = _Kind(
+_BOUNDED = Worlds(
     busy=busy_bounded,
     failing=lambda seed: failing_bounded(seed=seed),
     edge_cases=lambda: {name: (world, False) for name, world in bounded_edge_cases().items()},
@@ -93,16 +93,19 @@ _BOUNDED = _Kind(
 class Subject:
     """A policy under test, and the worlds it is tested on; what it does there by itself is run once."""
 
-    def __init__(self, new: NewPolicy) -> None:
+    def __init__(self, new: NewPolicy, worlds: Worlds | None = None) -> None:
         self.new = new
+        self._of_kind = worlds
         self.endless = False
         """Whether a clause found that its runs do not come to an end."""
         self._worlds: dict[tuple[object, ...], World] = {}
         self._results: dict[int, RunResult] = {}
 
     @property
-    def kind(self) -> _Kind:
+    def kind(self) -> Worlds:
         """The kind of jobs that the policy is for."""
+        if self._of_kind is not None:
+            return self._of_kind
         policy = self.new()
         if policy.schedules == ELASTIC and policy.bounded:
             return _BOUNDED

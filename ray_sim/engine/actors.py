@@ -238,7 +238,7 @@ class RayFleet:
         return self._routing.join([reports[i] for i in sorted(reports)])
 
     def command(self, now_us: int, commands: Commands) -> None:
-        """Pass new placements and chunks on to the sites concerned."""
+        """Pass commands on to the sites concerned."""
         for i, mine in self._routing.split(commands):
             link = self._links[i]
             link.add(now_us, mine)

@@ -5,7 +5,7 @@
         sim.apply(policy.decide(view))
     result = sim.result()
 
-Inside an instant: servers, completions (of chunks, then of jobs), arrivals, slot, review; then job order.
+Inside an instant: servers, reports of sites, completions, arrivals, slot, review; then job order.
 An instant repeats while events remain at it.
 """
 

@@ -17,5 +17,5 @@ class Wake(Flag):
     SERVER_CHANGE = auto()
     """Servers go or come back."""
     ACTIVATION = auto()
-    """Chunked jobs begin or cease to have a worker, or lose their parameter server with its server; asked at
+    """Jobs begin or cease to be active by reports of sites, as chunked jobs do when a worker takes them; asked at
     once, also where decisions wait for slots."""

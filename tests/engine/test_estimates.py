@@ -190,5 +190,5 @@ def test_jobs_that_end_by_the_decision_are_not_told_of() -> None:
 
 def test_only_elastic_jobs_are_told_of() -> None:
     policy = scripted(lambda view: ElasticDecision(estimates=estimates([0], [1.0], [1.0])))
-    with pytest.raises(InfeasibleDecisionError, match="jobs of this world take a Decision"):
+    with pytest.raises(InfeasibleDecisionError, match="with estimates, which is about jobs of another kind"):
         run_world(world_of([Job(0, 1, 10)], [4]), policy)

@@ -1,4 +1,4 @@
-"""The sites of a run, spoken to together."""
+"""Fleets: send commands to all sites of a run and merge their reports."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ class Fleet(Protocol):
         """When a site next has something to report."""
 
     def collect(self, now_us: int, commands: Commands | None = None) -> IntArray:
-        """(n, EVENT_COLUMNS) rows of all that happens to chunks at ``now_us``, after these commands.
+        """(n, EVENT_COLUMNS) rows of all events at ``now_us``, after these commands, which are to be `first`.
 
-        By (job, unit), a chunk's own events in their order; see `ray_sim.kernels.chunked.chunks`. The
-        commands are to be `first`.
+        They are sorted by (job, unit); events of one unit stay in their order.
         """
 
     def command(self, now_us: int, commands: Commands) -> None:
-        """Pass new placements and chunks on to the sites concerned."""
+        """Pass commands on to the sites concerned."""
 
     def ask(self, query: Query) -> State:
         """The answers of all sites, joined in server order. Changes nothing."""
@@ -66,7 +65,7 @@ class LocalFleet:
         return self._routing.join([self._step(i, now_us, told.get(i)) for i in due])
 
     def command(self, now_us: int, commands: Commands) -> None:
-        """Pass new placements and chunks on to the sites concerned."""
+        """Pass commands on to the sites concerned."""
         for i, mine in self._routing.split(commands):
             self._step(i, now_us, mine)
 

@@ -84,7 +84,7 @@ class Routing:
         )
 
     def join(self, events: Sequence[IntArray]) -> IntArray:
-        """The sites' events of one instant as one, by (job, unit); a chunk's own stay in their order."""
+        """Merge the sites' events of one instant, by (job, unit); events of one unit stay in their order."""
         if not events:
             return NO_EVENTS
         joined = np.concatenate(events)

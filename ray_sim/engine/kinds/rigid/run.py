@@ -177,10 +177,12 @@ class RigidRun:
         ------
         InfeasibleDecisionError : it names what was expected, after ``where``
         """
-        if type(decision) is not Decision and not isinstance(decision, self.takes):
+        known = self.takes.__dataclass_fields__
+        unknown = [name for name in decision.__dataclass_fields__ if name not in known]
+        if unknown:
             raise InfeasibleDecisionError(
-                f"at {where} answers a {type(decision).__name__}, which is about jobs of another kind; "
-                f"jobs of this world take a {self.takes.__name__}"
+                f"at {where} answers a {type(decision).__name__} with {', '.join(unknown)}, which is about jobs "
+                f"of another kind; jobs of this world take a {self.takes.__name__}"
             )
 
     def evict(self, now_us: int, job: int) -> None:
