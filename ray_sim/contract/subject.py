@@ -49,6 +49,8 @@ class BrokenError(Exception):
 
 
 class Busy(Protocol):
+    """Maker of crowded worlds."""
+
     def __call__(self, *, seed: int, partition: Partition) -> World:
         """A crowded world."""
 

@@ -17,5 +17,5 @@ class Wake(Flag):
     SERVER_CHANGE = auto()
     """Servers go or come back."""
     ACTIVATION = auto()
-    """Jobs begin or cease to be active by reports of sites, as chunked jobs do when a worker takes them; asked at
-    once, also where decisions wait for slots."""
+    """Jobs begin or cease to be active by reports of sites: a worker takes them, or their parameter server
+    goes. Asked at once, also where decisions wait for slots."""

@@ -179,12 +179,10 @@ def test_losses_are_seen_epoch_by_epoch() -> None:
 def test_policies_and_worlds_of_other_kinds_do_not_go_together() -> None:
     with pytest.raises(
         InvalidScenarioError,
-        match="is for elastic jobs, but truth=rigid has rigid jobs: set -w truth=placement",
+        match="is for elastic jobs, but truth=rigid has rigid",
     ):
         run_world(world_of([Job(0, 1, 10)], [4]), placed({0: on(0, 1, 1)}))
-    with pytest.raises(
-        InvalidScenarioError, match="is for chunked jobs, but truth=placement has elastic jobs"
-    ):
+    with pytest.raises(InvalidScenarioError, match="is for chunked jobs, but truth=placement has"):
         run_world(elastic_world([0], [profile()], [4]), create_policy("chunk_fifo"))
     table = job_table([Job(0, 1, 10)])
     with pytest.raises(InvalidScenarioError, match="does not say how its jobs train"):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import pytest
 
 from ray_sim.engine.build_world import build_world
@@ -42,8 +43,7 @@ class LinearTruth:
         return self.samples_per_s(jobs, rows_of(placements, jobs)) / US_PER_S
 
     def samples_per_s(self, jobs: IntArray, rows: Rows) -> FloatArray:
-        rates: FloatArray = self.per_worker * tasks_of(rows, WORKER)
-        return rates
+        return np.multiply(self.per_worker, tasks_of(rows, WORKER), dtype=np.float64)
 
     def touched(self, servers: IntArray) -> IntArray:
         return NOBODY

@@ -181,8 +181,8 @@ class RigidRun:
         unknown = [name for name in decision.__dataclass_fields__ if name not in known]
         if unknown:
             raise InfeasibleDecisionError(
-                f"at {where} answers a {type(decision).__name__} with {', '.join(unknown)}, which is about jobs "
-                f"of another kind; jobs of this world take a {self.takes.__name__}"
+                f"at {where} answers a {type(decision).__name__} with {', '.join(unknown)}, which is about "
+                f"jobs of another kind; jobs of this world take a {self.takes.__name__}"
             )
 
     def evict(self, now_us: int, job: int) -> None:
