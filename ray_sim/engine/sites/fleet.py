@@ -26,7 +26,7 @@ class Fleet(Protocol):
     def collect(self, now_us: int, commands: Commands | None = None) -> IntArray:
         """(n, EVENT_COLUMNS) rows of all that happens to chunks at ``now_us``, after these commands.
 
-        By (job, unit), a chunk's own events in their order; see `ray_sim.kernels.chunked.chunks`. The
+        By (job, unit), a chunk's own events in their order; see `ray_sim.kernels.chunked.chunk_events`. The
         commands are to be `first`.
         """
 

@@ -109,8 +109,8 @@ class Site:
 
         Returns
         -------
-        (events, next) : (n, EVENT_COLUMNS) rows, see `ray_sim.kernels.chunked.chunks`; and when the site
-            next has something to report
+        (events, next) : (n, EVENT_COLUMNS) rows, see `ray_sim.kernels.chunked.chunk_events`; and when the
+            site next has something to report
         """
         if sequence == self._sequence:
             return self._answer
