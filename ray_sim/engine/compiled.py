@@ -123,7 +123,7 @@ def new_engine(world: World) -> Engine:
         crossing=np.full(n_jobs, NEVER),
         crossings=new_calendar(n_jobs),
         promotion=np.full(n_parts, NEVER),
-        dirty=np.zeros(n_parts, dtype=np.bool_),
+        to_dispatch=np.zeros(n_parts, dtype=np.bool_),
         freed=np.zeros(n_parts, dtype=np.bool_),
         run_ptr=np.concatenate([[0], np.cumsum(jobs_in)]).astype(np.int64),
         running=new_running(n_jobs),

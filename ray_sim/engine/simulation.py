@@ -30,7 +30,7 @@ from ray_sim.engine.view import View
 from ray_sim.engine.wake import Wake
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import LEVEL, NEVER, RUNNING, WAITING, Outages
-from ray_sim.kernels.core.progress import reject, submit_due
+from ray_sim.kernels.core.job_transitions import reject, submit_due
 from ray_sim.kernels.core.record import add_event, add_line
 from ray_sim.model.errors import InvalidScenarioError, RunFailedError
 from ray_sim.model.metrics import Trim

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import inspect
 import os
+import sys
 import tempfile
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
+import llvmlite  # type: ignore[import-untyped]
+import llvmlite.binding  # type: ignore[import-untyped]
 import numba
 from numba.core import caching
+from numba.core.dispatcher import Dispatcher
 
 from ray_sim.kernels.content_digest import content_digest
 
@@ -22,21 +29,11 @@ R = TypeVar("R")
 COMPILING = "compiling kernels: once on each machine and version, takes a minute or two"
 """Message to show before the first compilation, which takes long."""
 
+KEPT_S = 30 * 24 * 3600
+"""Age in seconds from which on files of the cache that no process has opened are removed."""
+
+_DAY_S = 24 * 3600
 _SOURCES = Path(__file__).parent
-
-
-@cache
-def source_digest() -> str:
-    """Digest of the files of this package, its subfolders included; it names the folder of compiled code.
-
-    One folder per version tells whether this version was compiled here. Whether one kernel is up to date
-    is decided by its `content_digest`, which also covers kernels of other packages.
-    """
-    digest = hashlib.sha256()
-    for path in sorted(_SOURCES.rglob("*.py")):
-        digest.update(path.relative_to(_SOURCES).as_posix().encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 @cache
@@ -53,9 +50,64 @@ def _cache_root() -> Path:
     raise OSError("no writable directory for compiled code; set NUMBA_CACHE_DIR")
 
 
+@cache
+def _folder() -> Path:
+    """Folder of the code of this Python, numba, LLVM and CPU; others use folders of their own."""
+    cpu = (llvmlite.binding.get_host_cpu_name(), llvmlite.binding.get_host_cpu_features().flatten())
+    digest = hashlib.sha256(repr((llvmlite.__version__, cpu)).encode()).hexdigest()[:8]
+    return _cache_root() / f"{sys.implementation.cache_tag}-numba-{numba.__version__}-{digest}"
+
+
+@cache
+def _version_file() -> Path:
+    """An empty file that tells that kernels of these sources, a digest of this package, were opened here.
+
+    It serves `compiled_before` only. The content digest of a kernel decides whether stored code is used.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(_SOURCES.rglob("*.py")):
+        digest.update(path.relative_to(_SOURCES).as_posix().encode())
+        digest.update(path.read_bytes())
+    return _folder() / f"{digest.hexdigest()[:16]}.version"
+
+
 def compiled_before() -> bool:
     """Whether kernels of these sources have been compiled on this machine, though perhaps not all."""
-    return bool(numba.config.DISABLE_JIT) or any((_cache_root() / source_digest()).glob("**/*.nbc"))
+    return bool(numba.config.DISABLE_JIT) or _version_file().exists()
+
+
+@cache
+def _open_version() -> None:
+    """Note that kernels of these sources are in use; the first process of a version removes unused files."""
+    version = _version_file()
+    version.parent.mkdir(parents=True, exist_ok=True)
+    if not version.exists():
+        version.touch()
+        _remove_unused()
+    _note_use(version)
+
+
+def _note_use(path: Path) -> None:
+    """Set the time of access of a file, at most once a day; not every file system does it itself."""
+    with suppress(OSError):  # not compiled yet, or removed by another process
+        state, now = path.stat(), time.time()
+        if now - state.st_atime > _DAY_S:
+            os.utime(path, (now, state.st_mtime))
+
+
+def _remove_unused() -> None:
+    """Remove kernels and versions that no process has opened for `KEPT_S`, in all folders of the cache.
+
+    The index of a kernel (.nbi) and its code (.nbc) have names with the same beginning. A process that finds
+    an index without code compiles anew.
+    """
+    oldest = time.time() - KEPT_S
+    for first in [*_cache_root().rglob("*.nbi"), *_cache_root().rglob("*.version")]:
+        with suppress(OSError):  # removed by another process
+            if first.stat().st_atime < oldest:
+                for path in first.parent.glob(f"{glob.escape(first.stem)}.*"):
+                    path.unlink(missing_ok=True)
+                first.parent.rmdir()  # fails unless it is empty
 
 
 class _Locator(caching._CacheLocator):  # type: ignore[misc]  # numba ships no types
@@ -65,13 +117,13 @@ class _Locator(caching._CacheLocator):  # type: ignore[misc]  # numba ships no t
     working directory unpacked anew by Ray would compile again, and an edited callee would not.
     """
 
-    def __init__(self, function: Any, source: str) -> None:
-        self._digest = content_digest(function)
-        self._py_file = source
+    def __init__(self, compiled: Dispatcher) -> None:
+        self._digest = content_digest(compiled)
+        self._py_file = inspect.getfile(compiled.py_func)
 
     def get_cache_path(self) -> str:
-        """Folder of this version of our kernels."""
-        return str(_cache_root() / source_digest())
+        """Folder of this machine's code, of all versions of a kernel."""
+        return str(_folder())
 
     def get_source_stamp(self) -> str:
         """The content digest: the freshness that numba checks."""
@@ -81,12 +133,25 @@ class _Locator(caching._CacheLocator):  # type: ignore[misc]  # numba ships no t
         """The content digest: kernels of one name and two contents have files of their own."""
         return self._digest
 
-    @classmethod
-    def from_function(cls, py_func: Any, py_file: str) -> _Locator:
-        """Numba's constructor protocol."""
-        locator = cls(py_func, py_file)
-        locator.ensure_cache_path()
-        return locator
+
+class _Files(caching.CompileResultCacheImpl):  # type: ignore[misc]
+    """Files of one kernel: as numba's, with our names."""
+
+    def __init__(self, compiled: Dispatcher) -> None:
+        function = compiled.py_func
+        self._lineno = function.__code__.co_firstlineno  # for numba's warnings
+        self._locator = _Locator(compiled)
+        name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
+        self._filename_base = self.get_filename_base(name, getattr(sys, "abiflags", ""))
+
+
+class _ContentCache(caching.FunctionCache):  # type: ignore[misc]
+    """Numba's cache of one kernel, in `_Files`."""
+
+    def __init__(self, compiled: Dispatcher) -> None:
+        self._impl_class = lambda _: _Files(compiled)
+        super().__init__(compiled.py_func)
+        _note_use(_folder() / f"{self._impl.filename_base}.nbi")
 
 
 class _UnopenedCache(caching.NullCache):  # type: ignore[misc]
@@ -96,19 +161,15 @@ class _UnopenedCache(caching.NullCache):  # type: ignore[misc]
         self._compiled = compiled
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Replace this cache by numba's, with our names of files, and ask that one.
+        """Replace this cache by that of the kernel's content, and ask that one.
 
         A function without a module, as of `runpy` or `exec`, is compiled in each process: stored code
         imports its module when it is loaded.
         """
         if inspect.getmodule(self._compiled.py_func) is None:
             return None
-        chosen = numba.config.CACHE_LOCATOR_CLASSES
-        numba.config.CACHE_LOCATOR_CLASSES = f"{__name__}.{_Locator.__name__}"
-        try:
-            self._compiled.enable_caching()
-        finally:
-            numba.config.CACHE_LOCATOR_CLASSES = chosen
+        _open_version()
+        self._compiled._cache = _ContentCache(self._compiled)
         return self._compiled._cache.load_overload(sig, target_context)
 
 
@@ -141,7 +202,8 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     Cache
         Code is kept below ``$NUMBA_CACHE_DIR``, else ``$XDG_CACHE_HOME``, else ``~/.cache``, under a
         digest of the function, of the kernels that it calls and of the globals that it names. A change
-        in one of them, in any module, compiles anew.
+        in one of them, in any module, compiles the function anew and no other; a change of comments or
+        docstrings compiles nothing. Code that no process has loaded for 30 days is removed.
     Plain Python
         With ``NUMBA_DISABLE_JIT=1`` the decorator returns ``function`` itself, for a debugger or for a
         test that compares both, and indices are checked.

@@ -18,14 +18,14 @@ from typing import Any
 from numba.core.dispatcher import Dispatcher
 
 
-def content_digest(function: FunctionType) -> str:
-    """Hexadecimal SHA-256, 32 digits, of ``function`` and every compiled function that it reaches by name.
+def content_digest(compiled: Dispatcher) -> str:
+    """Hexadecimal SHA-256, 32 digits, of a compiled function and every other that it reaches by name.
 
-    Call it when all names of the function are bound, at its first call or later. Cost: one visit per
-    reached function, each read once per process.
+    Comments, docstrings and line numbers do not count. Call it when all names of the function are bound, at
+    its first call or later. Cost: one visit per reached function, each read once per process.
     """
-    digest = hashlib.sha256()
-    waiting, met = [function], {function}
+    digest = hashlib.sha256(_options(compiled))
+    waiting, met = [compiled.py_func], {compiled.py_func}
     while waiting:  # depth first, in the order of names in the code: the same in each process
         own, called = _content(waiting.pop())
         digest.update(own)
@@ -43,6 +43,8 @@ def _content(function: FunctionType) -> tuple[bytes, tuple[FunctionType, ...]]:
     for code in _codes(function.__code__):
         names += code.co_names
         constants = [value for value in code.co_consts if not isinstance(value, CodeType)]
+        if code is function.__code__ and constants[:1] == [function.__doc__]:
+            del constants[0]  # the docstring, or its absence: a kernel uses no strings
         digest.update(code.co_code)
         digest.update(repr((constants, code.co_names, code.co_varnames, code.co_freevars)).encode())
     # Attributes are among the names, so a global that bears the name of one is read without need.
@@ -54,7 +56,7 @@ def _content(function: FunctionType) -> tuple[bytes, tuple[FunctionType, ...]]:
     while waiting:
         value = waiting.pop()
         if isinstance(value, Dispatcher):
-            digest.update(repr(value.targetoptions).encode())
+            digest.update(_options(value))
             called.append(value.py_func)
         elif isinstance(value, ModuleType):
             if value in modules:
@@ -67,6 +69,11 @@ def _content(function: FunctionType) -> tuple[bytes, tuple[FunctionType, ...]]:
         else:
             digest.update(_constant(value))
     return digest.digest(), tuple(dict.fromkeys(called))
+
+
+def _options(compiled: Dispatcher) -> bytes:
+    """The options that a function is compiled with."""
+    return repr(sorted(compiled.targetoptions.items())).encode()
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:

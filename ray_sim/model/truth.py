@@ -8,7 +8,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from ray_sim.kernels.core.arrays import Pool
-from ray_sim.kernels.core.progress import rigid_rates
+from ray_sim.kernels.core.placement_rows import rigid_rates
 from ray_sim.model.units import FloatArray, IntArray
 
 NOBODY: IntArray = np.empty(0, dtype=np.int64)

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from ray_sim.engine.kinds.chunked.chunk_queues import ChunkQueues
 from ray_sim.engine.kinds.chunked.new_chunks import NewChunks, Rule, merged, sites_choice
 from ray_sim.engine.kinds.chunked.worker_queries import ANSWERS, Workers
-from ray_sim.kernels.chunked.chunks import COMPLETE, PAUSE, PREEMPT, RUN, RUNNING
+from ray_sim.kernels.chunked.chunk_events import COMPLETE, PAUSE, PREEMPT, RUN
+from ray_sim.kernels.chunked.queue_state import RUNNING
 from ray_sim.model.units import IntArray
 from tests.engine.naive_increments import OnWorker, change, increment
 from tests.proofs import instances

@@ -19,7 +19,7 @@ from ray_sim.engine.sites.fleet import Fleet, LocalFleet
 from ray_sim.engine.sites.site import Commands, Site, SiteFacts
 from ray_sim.engine.sites.site_queries import Query
 from ray_sim.engine.world import World
-from ray_sim.kernels.chunked.chunks import COMPLETE, RUN, SERVE
+from ray_sim.kernels.chunked.chunk_events import COMPLETE, RUN, SERVE
 from ray_sim.model.errors import InvalidScenarioError, RunFailedError
 from ray_sim.model.result import RunResult
 from ray_sim.model.units import NEVER_US, IntArray

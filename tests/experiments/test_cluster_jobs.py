@@ -19,7 +19,6 @@ from ray_sim.experiments.run import run_scenario
 from ray_sim.experiments.scenario import parse_scenario
 from ray_sim.experiments.store import ResultStore
 from ray_sim.experiments.tracking import log_store
-from ray_sim.kernels.compile import source_digest
 from tests.ray_nodes import REPOSITORY, Cluster, environment, free_ports, head, kernel_cache, ray_command
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
@@ -80,8 +79,8 @@ def _ray_sim(directory: Path, *arguments: str, **variables: str) -> subprocess.C
 
 def _compiled() -> dict[str, int]:
     """Files of this machine's compiled kernels, and when they were written."""
-    files = (kernel_cache() / "ray_sim-kernels" / source_digest()).iterdir()
-    return {path.name: path.stat().st_mtime_ns for path in files}
+    files = (kernel_cache() / "ray_sim-kernels").glob("*/*.nb?")
+    return {str(path): path.stat().st_mtime_ns for path in files}
 
 
 def _check_results(store: ResultStore) -> None:

@@ -22,9 +22,12 @@ from ray_sim.kernels.content_digest import content_digest
 
 OURS = ("__init__.py", "kernels/__init__.py", "kernels/compile.py", "kernels/content_digest.py")
 KERNEL = "from ray_sim.kernels.compile import kernel\n@kernel\n"
-SUBFOLDER = "ray_sim/kernels/sub/rate.py"
+CALLEE = "ray_sim/kernels/sub/rate.py"
 BEFORE = {
-    SUBFOLDER: KERNEL + "def rate(x):\n    return x * 2\n",
+    CALLEE: KERNEL + "def rate(x):\n    return x * 2\n",
+    "ray_sim/kernels/other/use.py": "from ray_sim.kernels.sub.rate import rate\n"
+    + KERNEL
+    + "def use(x):\n    return rate(x)\n",
     "ray_sim/policies/mine/rules.py": KERNEL + "def rule(x):\n    return x * 2\n",
     "ray_sim/policies/mine/score.py": "from ray_sim.policies.mine.rules import rule\n"
     + KERNEL
@@ -41,8 +44,14 @@ BEFORE = {
     "one/rules.py": KERNEL + "def rule(x):\n    return x * 5\n",
     "two/rules.py": KERNEL + "def rule(x):\n    return x * 7\n",
 }
+IN_KERNELS = {
+    "callee in a subfolder of kernels": "ray_sim.kernels.sub.rate:rate",
+    "caller in another subfolder": "ray_sim.kernels.other.use:use",
+}
 EDITED = {
-    path: text.replace("2", "3") for path, text in BEFORE.items() if path not in (SUBFOLDER, "own_same.py")
+    path: text.replace("2", "3")
+    for path, text in BEFORE.items()
+    if not path.startswith("ray_sim/kernels") and path != "own_same.py"
 }
 """The same files, sizes and lines, with another number."""
 
@@ -54,8 +63,7 @@ REST = {
 }
 """What the other kernels answer to 1."""
 
-CALLS = {
-    "subfolder of kernels": "ray_sim.kernels.sub.rate:rate",
+CALLS = IN_KERNELS | {
     "the folder of a policy": "ray_sim.policies.mine.score:score",
     "the folder of a user": "own:called",
     "a constant by name": "own:limited",
@@ -67,15 +75,18 @@ CALLS = {
 }
 PROCESS = f"""
 import importlib, json, pathlib, runpy
+from ray_sim.kernels.compile import compiled_before
 kernels = {{}}
 for name, place in {CALLS!r}.items():
     module, _, function = place.partition(":")
     kernels[name] = getattr(importlib.import_module(module), function)
 kernels["without a module"] = runpy.run_path("own_same.py")["same"]
 pathlib.Path("own_late.py").write_text({EDITED["own_late.py"]!r})
+before = compiled_before()
 answers = {{name: compiled(1) for name, compiled in kernels.items()}}
 loaded = [name for name, compiled in kernels.items() if sum(compiled.stats.cache_hits.values())]
-print(json.dumps([answers, loaded]))
+assert compiled_before()
+print(json.dumps([before, answers, loaded]))
 """
 
 
@@ -85,8 +96,14 @@ def _write(folder: Path, files: dict[str, str]) -> None:
         (folder / path).write_text(text)
 
 
-def _in_a_process(folder: Path) -> tuple[dict[str, int], list[str]]:
-    """What each kernel answers to 1, and which kernels were loaded from disk."""
+def _start(folder: Path) -> None:
+    """Write our modules and those of `BEFORE`."""
+    ours = Path(ray_sim.__file__).parent
+    _write(folder, {f"ray_sim/{path}": (ours / path).read_text() for path in OURS} | BEFORE)
+
+
+def _in_a_process(folder: Path) -> tuple[bool, dict[str, int], list[str]]:
+    """Whether kernels were compiled before, what each answers to 1, and which were loaded from disk."""
     ended = subprocess.run(
         [sys.executable, "-B", "-c", PROCESS],
         cwd=folder,
@@ -96,8 +113,8 @@ def _in_a_process(folder: Path) -> tuple[dict[str, int], list[str]]:
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    answers, loaded = json.loads(ended.stdout)
-    return answers, loaded
+    before, answers, loaded = json.loads(ended.stdout)
+    return before, answers, loaded
 
 
 compiled_only = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="kernels are plain Python")
@@ -105,21 +122,53 @@ compiled_only = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="kerne
 
 @compiled_only
 def test_a_process_after_an_edit_computes_with_the_edited_code_and_loads_the_rest(tmp_path: Path) -> None:
-    ours = Path(ray_sim.__file__).parent
-    _write(tmp_path, {f"ray_sim/{path}": (ours / path).read_text() for path in OURS} | BEFORE)
-    answers, loaded = _in_a_process(tmp_path)
-    assert (answers, loaded) == (dict.fromkeys(CALLS, 2) | REST, [])
+    _start(tmp_path)
+    before, answers, loaded = _in_a_process(tmp_path)
+    assert (before, answers, loaded) == (False, dict.fromkeys(CALLS, 2) | REST, [])
     _write(tmp_path, EDITED)
-    answers, loaded = _in_a_process(tmp_path)
-    assert answers == dict.fromkeys(CALLS, 3) | {"subfolder of kernels": 2} | REST
-    assert loaded == [name for name in CALLS if name == "subfolder of kernels" or name in REST]
-    _write(tmp_path, {SUBFOLDER: BEFORE[SUBFOLDER].replace("2", "3")})
-    answers, _ = _in_a_process(tmp_path)
-    assert answers["subfolder of kernels"] == 3
+    before, answers, loaded = _in_a_process(tmp_path)
+    assert (before, answers) == (True, dict.fromkeys(CALLS, 3) | dict.fromkeys(IN_KERNELS, 2) | REST)
+    assert loaded == [name for name in CALLS if name in IN_KERNELS or name in REST]
+    _write(tmp_path, {CALLEE: BEFORE[CALLEE].replace("2", "3")})
+    before, answers, loaded = _in_a_process(tmp_path)
+    assert (before, answers) == (False, dict.fromkeys(CALLS, 3) | REST)
+    assert loaded == [name for name in CALLS if name not in IN_KERNELS]
+
+
+@compiled_only
+def test_an_edit_of_comments_docstrings_and_blank_lines_compiles_nothing(tmp_path: Path) -> None:
+    _start(tmp_path)
+    _in_a_process(tmp_path)
+    commented = {
+        path: text.replace("@kernel", "# Twice.\n\n@kernel").replace("):\n", '):\n    """Double."""\n')
+        for path, text in BEFORE.items()
+    }
+    _write(tmp_path, commented)
+    before, answers, loaded = _in_a_process(tmp_path)
+    assert not before  # the version is another
+    assert answers == dict.fromkeys(CALLS, 2) | REST
+    assert loaded == list(CALLS)
+
+
+@compiled_only
+def test_a_new_version_removes_what_was_not_opened_for_a_month(tmp_path: Path) -> None:
+    _start(tmp_path)
+    _in_a_process(tmp_path)
+    (folder,) = (tmp_path / "cache" / "ray_sim-kernels").iterdir()
+    other = folder.with_name("another Python")  # with another age, it would stay
+    _write(other, {"heap.push-0123.py310.nbi": "", "heap.push-0123.py310.1.nbc": ""})
+    month = 31 * 24 * 3600
+    for path in [*folder.glob("own_same*"), *other.iterdir()]:
+        state = path.stat()
+        os.utime(path, (state.st_atime - month, state.st_mtime))
+    _write(tmp_path, BEFORE | {CALLEE: "# Another version.\n" + BEFORE[CALLEE]})
+    _, _, loaded = _in_a_process(tmp_path)
+    assert loaded == [name for name in CALLS if name != "not edited"]
+    assert not other.exists()
 
 
 def _digest(compiled: Any) -> str:
-    return content_digest(compiled.py_func)
+    return content_digest(compiled)
 
 
 def _adding(limit: Any) -> Any:

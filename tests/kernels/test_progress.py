@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ray_sim.kernels.core import feasibility, outages, progress, record
+from ray_sim.kernels.core import feasibility, job_transitions, outages, progress, record
 from ray_sim.kernels.core.arrays import (
     COMPLETED,
     FINISH,
@@ -50,7 +50,7 @@ class Run:
     def give(self, now: int, *rows: tuple[int, list[tuple[int, int, int]]], restart_us: int = 0) -> list[int]:
         """Commit placements at rate 1; returns the restart pauses."""
         changes, pause = changes_of(rows), np.empty(len(rows), np.int64)
-        progress.commit_placements(
+        job_transitions.commit_placements(
             now, SHOP, self.ledger, self.pool, self.calendar, self.used, self.record, changes, pause,
             restart_us, self.counts,
         )  # fmt: skip
@@ -62,7 +62,7 @@ class Run:
     def finish(self, now: int) -> list[int]:
         """Jobs whose work is done now."""
         finished = np.empty(3, np.int64)
-        n = progress.finish_due(
+        n = job_transitions.finish_due(
             now, SHOP, self.ledger, self.pool, self.calendar, self.used, self.record, self.counts, finished
         )
         return [int(job) for job in finished[:n]]

@@ -1,4 +1,8 @@
-"""Ledger of chunked jobs: book the chunk events that sites report."""
+"""Ledger of chunked jobs: book the chunk events that sites report.
+
+A job runs while at least one of its chunks makes progress, and is active while at least one has a worker.
+docs/engine.md#chunked-jobs has the rules.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ray_sim.kernels.chunked.chunks import COMPLETE, DISPLACE, LOST, PAUSE, PREEMPT, RUN, SERVE
+from ray_sim.kernels.chunked.chunk_events import COMPLETE, DISPLACE, LOST, PAUSE, PREEMPT, RUN, SERVE
 from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.core.arrays import (
     CHUNK,
@@ -69,7 +73,7 @@ def new_chunked(chunks: I64) -> Chunked:
 
 @kernel
 def note_stall(jobs: Chunked, job: int, now: int) -> None:
-    """Start or end the stall of a job, after its activity or its parameter server changed."""
+    """Start or end the stall of a job, after its activity or its parameter server changed; O(1)."""
     stalls = jobs.active[job] and not jobs.holds_ps[job]
     if stalls and jobs.stalled_since[job] == NEVER:
         jobs.stalled_since[job] = now
@@ -128,11 +132,12 @@ def book_events(
     """Book events in their order; O(events).
 
     Events of one job are adjacent, so its stall and its activity are settled once, after its last event:
-    a job that loses one worker and gets another at the same instant stays active.
+    a job that loses one worker and gets another at the same instant stays active. Invariant after each event:
+    the numbers of `Chunked` are those of the chunks of its job, up to this event.
 
     Parameters
     ----------
-    events : (n, 5) as `chunks.Queues.event`
+    events : (n, 5) as `queue_state.Queues.event`
     used : (1,) worker slots in use, updated
     finished : set to the completed jobs
 

@@ -4,7 +4,8 @@ A job is in queue ``level`` = number of limits that its attained service, GPUs x
 reached. Keys order jobs by level, then within a level by first start or by place. Every function is O(1)
 but `level_of`, which is O(limits).
 
-Source: Gu et al., Tiresias, NSDI 2019 (discretised two-dimensional LAS).
+Source: Gu et al., Tiresias, NSDI 2019 (discretised two-dimensional LAS);
+docs/models/baselines.md#las-tiresias-2dlas.
 """
 
 from __future__ import annotations

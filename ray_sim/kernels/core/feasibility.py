@@ -14,6 +14,7 @@ from ray_sim.kernels.core.arrays import (
     Pool,
     WorldArrays,
 )
+from ray_sim.kernels.core.placement_rows import add_placement
 from ray_sim.kernels.core.queue_dispatch import copy_matrix
 
 (
@@ -33,16 +34,6 @@ from ray_sim.kernels.core.queue_dispatch import copy_matrix
 
 MOST_TASKS = 2**20
 """Limit of tasks on one server: times a demand of 2**40 quanta the product fits in 64 bits."""
-
-
-@kernel
-def _give_back(arrays: WorldArrays, pool: Pool, job: int, free: I64) -> None:
-    """Add the quanta of a job's placement to ``free``."""
-    row = pool.head[job]
-    while row >= 0:
-        for r in range(free.shape[1]):
-            free[pool.row_server[row], r] += pool.row_count[row] * arrays.demand[job, pool.row_role[row], r]
-        row = pool.row_next[row]
 
 
 @kernel
@@ -78,7 +69,7 @@ def check_changes(
         return BROKEN, -1, -1
     copy_matrix(pool.free, free)
     for job in evicted:
-        _give_back(arrays, pool, job, free)
+        add_placement(arrays, pool, job, 1, free)
     for k in range(changes.size[0]):
         job = changes.job[changes.order[k]]
         if job < 0 or job >= len(arrays.submit):
@@ -87,7 +78,7 @@ def check_changes(
             return NOT_SORTED, job, -1
         if ledger.status[job] != WAITING and ledger.status[job] != RUNNING:
             return NOT_ACTIVE, job, -1
-        _give_back(arrays, pool, job, free)
+        add_placement(arrays, pool, job, 1, free)
     for i in range(changes.size[0]):
         job = changes.job[i]
         workers = 0

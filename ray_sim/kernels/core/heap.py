@@ -1,10 +1,10 @@
 """Binary heaps of integers: plain ones in any order, and indexed ones of jobs by (key[job], job).
 
-Plain heaps have one operation, `settle`. An indexed heap is a slice of a shared array: ``base`` is the start
-of the slice, ``n`` the number of jobs in it, ``position[job]`` the place of a job relative to ``base``, -1 if
-it is in no heap. Invariant between calls: no job precedes its parent, and
-``heap[base + position[job]] == job``. Every operation is O(log n). Jobs with equal keys are in the order of
-their numbers, so the content of a heap determines what it returns.
+Elements of both sink by one loop, `_sift_down`. Plain heaps have one operation, `settle`. An indexed heap is
+a slice of a shared array: ``base`` is the start of the slice, ``n`` the number of jobs in it,
+``position[job]`` the place of a job relative to ``base``, -1 if it is in no heap. Invariant between calls: no
+job precedes its parent, and ``heap[base + position[job]] == job``. Every operation is O(log n). Jobs with
+equal keys are in the order of their numbers, so the content of a heap determines what it returns.
 
 Source: the textbook structure, Cormen et al., Introduction to Algorithms, chapter 6.
 """
@@ -21,27 +21,54 @@ T = TypeVar("T")
 
 
 @kernel
-def settle(heap: I64, at: int, n: int, before: Callable[[T, int, int], bool], data: T) -> None:
-    """Move the element at ``at`` down to its place among the first ``n``.
+def _sift_down(
+    heap: I64,
+    base: int,
+    n: int,
+    at: int,
+    before: Callable[[T, int, int], bool],
+    moved: Callable[[T, int, int], None],
+    data: T,
+) -> None:
+    """Move the element at ``at`` towards the leaves until no child must stand above it; O(log n).
 
-    Both subtrees below ``at`` must be heaps, and are one with it afterwards. Called for n // 2 - 1 down to 0
-    it makes a heap of elements in any order, in O(n).
+    Invariant of the loop: all elements but this one are in order, and ``at`` is a free place for it. Kernels
+    passed as arguments are inlined: one loop for all orders costs no time.
 
     Parameters
     ----------
     before : a kernel; ``before(data, a, b)`` tells whether element a must stand above element b, and is a
         strict order
+    moved : a kernel; ``moved(data, a, place)`` is called for each element that has a new place, and for this
     """
-    element = heap[at]
+    element = heap[base + at]
     while 2 * at + 1 < n:
         child = 2 * at + 1
-        if child + 1 < n and before(data, heap[child + 1], heap[child]):
+        if child + 1 < n and before(data, heap[base + child + 1], heap[base + child]):
             child += 1
-        if not before(data, heap[child], element):
+        below = heap[base + child]
+        if not before(data, below, element):
             break
-        heap[at] = heap[child]
+        heap[base + at] = below
+        moved(data, below, at)
         at = child
-    heap[at] = element
+    heap[base + at] = element
+    moved(data, element, at)
+
+
+@kernel
+def _forget_place(data: T, element: int, place: int) -> None:
+    """Do nothing: a plain heap has no positions."""
+
+
+@kernel
+def settle(heap: I64, at: int, n: int, before: Callable[[T, int, int], bool], data: T) -> None:
+    """Move the element of a plain heap at ``at`` down to its place among the first ``n``; O(log n).
+
+    Both subtrees below ``at`` must be heaps, and are one with it afterwards. Called for n // 2 - 1 down to 0
+    it makes a heap of elements in any order, in O(n). ``before`` and ``data`` are as in `_sift_down`.
+    """
+    _sift_down(heap, 0, n, at, before, _forget_place, data)
 
 
 @kernel
@@ -51,8 +78,8 @@ def precedes(key: I64, a: int, b: int) -> bool:
 
 
 @kernel
-def _sift_up(heap: I64, base: int, position: I64, key: I64, at: int) -> None:
-    """Move a job towards the root until it does not precede its parent; all others are in order."""
+def _rise(heap: I64, base: int, position: I64, key: I64, at: int) -> None:
+    """Move a job towards the root until it does not precede its parent; all others are in order. O(log n)."""
     job = heap[base + at]
     while at > 0:
         parent = (at - 1) >> 1
@@ -67,44 +94,42 @@ def _sift_up(heap: I64, base: int, position: I64, key: I64, at: int) -> None:
 
 
 @kernel
-def _sift_down(heap: I64, base: int, n: int, position: I64, key: I64, at: int) -> None:
-    """Move a job towards the leaves until no child precedes it; all others are in order."""
-    job = heap[base + at]
-    while True:
-        child = 2 * at + 1
-        if child >= n:
-            break
-        if child + 1 < n and precedes(key, heap[base + child + 1], heap[base + child]):
-            child += 1
-        below = heap[base + child]
-        if not precedes(key, below, job):
-            break
-        heap[base + at] = below
-        position[below] = at
-        at = child
-    heap[base + at] = job
-    position[job] = at
+def _precedes(data: tuple[I64, I64], a: int, b: int) -> bool:
+    """Whether job ``a`` comes before job ``b``; ``data`` are keys and positions."""
+    return precedes(data[0], a, b)
+
+
+@kernel
+def _set_position(data: tuple[I64, I64], job: int, place: int) -> None:
+    """Set the position of a job; ``data`` are keys and positions."""
+    data[1][job] = place
+
+
+@kernel
+def _sink(heap: I64, base: int, n: int, position: I64, key: I64, at: int) -> None:
+    """Move a job towards the leaves until no child precedes it; all others are in order. O(log n)."""
+    _sift_down(heap, base, n, at, _precedes, _set_position, (key, position))
 
 
 @kernel
 def push(heap: I64, base: int, n: int, position: I64, key: I64, job: int) -> int:
     """Add a job whose key is set; returns the new size."""
     heap[base + n] = job
-    _sift_up(heap, base, position, key, n)
+    _rise(heap, base, position, key, n)
     return n + 1
 
 
 @kernel
 def remove(heap: I64, base: int, n: int, position: I64, key: I64, job: int) -> int:
-    """Remove a job from any place; the last job takes the place and is sifted. Returns the new size."""
+    """Remove a job from any place; the last job takes the place, and rises or sinks. Returns the new size."""
     at = position[job]
     last = heap[base + n - 1]
     position[job] = -1
     if last != job:
         heap[base + at] = last
         position[last] = at
-        _sift_up(heap, base, position, key, at)
-        _sift_down(heap, base, n - 1, position, key, position[last])
+        _rise(heap, base, position, key, at)
+        _sink(heap, base, n - 1, position, key, position[last])
     return n - 1
 
 
@@ -112,5 +137,5 @@ def remove(heap: I64, base: int, n: int, position: I64, key: I64, job: int) -> i
 def rekey(heap: I64, base: int, n: int, position: I64, key: I64, job: int, new_key: int) -> None:
     """Change the key of a job in the heap, and its place."""
     key[job] = new_key
-    _sift_up(heap, base, position, key, position[job])
-    _sift_down(heap, base, n, position, key, position[job])
+    _rise(heap, base, position, key, position[job])
+    _sink(heap, base, n, position, key, position[job])

@@ -1,4 +1,4 @@
-"""Loss and return of servers, and the jobs that run on them (docs/engine.md)."""
+"""Loss and return of servers, and what happens to the jobs on them; docs/engine.md has the rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from ray_sim.kernels.core.arrays import (
     Recorder,
     WorldArrays,
 )
-from ray_sim.kernels.core.progress import fall_back, release, stop_progress
+from ray_sim.kernels.core.placement_rows import release
+from ray_sim.kernels.core.progress import fall_back, stop_progress
 from ray_sim.kernels.core.queue_dispatch import sort_prefix
 from ray_sim.kernels.core.record import add_event
 
@@ -75,7 +76,7 @@ def lose_server(
 
 @kernel
 def regain_server(now: int, server: int, arrays: WorldArrays, pool: Pool, record: Recorder) -> None:
-    """Return a server to the cluster, empty."""
+    """Return a server to the cluster, empty; O(R)."""
     add_event(record, now, SERVER_UP, -1, server, -1, 0)
     give_capacity(arrays, pool.free, server)
 

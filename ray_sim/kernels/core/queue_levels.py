@@ -1,7 +1,8 @@
 """Keys that change with progress, and the queues of attained service, for the compiled loop.
 
-`ray_sim.policies.las` implements the same rules for the general loop. Source of the queues: Gu et al.,
-Tiresias, NSDI 2019.
+`ray_sim.policies.las` implements the same rules for the general loop.
+
+Source of the queues: Gu et al., Tiresias, NSDI 2019; docs/models/baselines.md#las-tiresias-2dlas.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from ray_sim.kernels.core.attained_service import (
     promotion_us,
     running_place,
 )
-from ray_sim.kernels.core.heap import push, rekey
+from ray_sim.kernels.core.calendar import is_due, schedule
+from ray_sim.kernels.core.heap import rekey
 from ray_sim.kernels.core.progress import executed, work_left
 from ray_sim.kernels.core.queue_dispatch import sort_prefix
 from ray_sim.kernels.core.record import add_event
@@ -40,7 +42,7 @@ def current_key(order: Order, engine: Engine, job: int, now: int) -> int:
 
 @kernel
 def _service(order: Order, engine: Engine, job: int, now: int) -> int:
-    """Return the attained service since the last promotion."""
+    """Return the attained service since the last promotion, in milli-GPU microseconds."""
     return attained_service(order.gpus[job], executed(engine.ledger, job, now) - engine.forgiven[job])
 
 
@@ -59,12 +61,7 @@ def watch_limit(now: int, order: Order, engine: Engine, job: int) -> None:
     """Set the time at which a running job reaches its next limit, in the heap of crossings; O(log n)."""
     span = crossing_us(_service(order, engine, job, now), order.gpus[job], order.limits)
     crossing = NEVER if span < 0 else max(now, engine.ledger.anchor[job]) + span
-    watched = engine.crossings
-    if watched.position[job] >= 0:
-        rekey(watched.heap, 0, watched.size[0], watched.position, engine.crossing, job, crossing)
-        return
-    engine.crossing[job] = crossing
-    watched.size[0] = push(watched.heap, 0, watched.size[0], watched.position, engine.crossing, job)
+    schedule(engine.crossings, engine.crossing, job, crossing)
 
 
 @kernel
@@ -79,10 +76,14 @@ def _reorder(arrays: WorldArrays, order: Order, engine: Engine, job: int, now: i
 
 @kernel
 def cross_limits(now: int, arrays: WorldArrays, order: Order, engine: Engine) -> bool:
-    """Move every running job that reaches a limit now to its new queue; return whether there was one."""
-    watched, any_crossed = engine.crossings, False
-    while watched.size[0] > 0 and engine.crossing[watched.heap[0]] == now:
-        job = watched.heap[0]
+    """Move every running job that reaches a limit now to its new queue; return whether there was one.
+
+    Invariant of the loop: every job before now in the heap of crossings has been moved. A moved job crosses
+    its next limit later, so each is visited once; O(log n + running) for each.
+    """
+    any_crossed = False
+    while is_due(engine.crossings, engine.crossing, now):
+        job = engine.crossings.heap[0]
         _set_level(engine, job, level_of(_service(order, engine, job, now), order.limits))
         _reorder(arrays, order, engine, job, now)
         watch_limit(now, order, engine, job)
@@ -101,7 +102,7 @@ def change_places(engine: Engine, changes: Changes) -> None:
     """Update places: started jobs go after running ones, suspended jobs before waiting ones.
 
     Several of one kind keep the order of their changes; the suspended ones are visited from the last to
-    the first, because each goes to the front.
+    the first, because each goes to the front. O(changes).
     """
     n = changes.size[0]
     for i in range(n):
@@ -124,7 +125,7 @@ def _place_running(engine: Engine, job: int) -> None:
 
 @kernel
 def place_moved(now: int, arrays: WorldArrays, order: Order, engine: Engine) -> None:
-    """Put running jobs that changed queue after the running jobs of their new queue."""
+    """Put running jobs that changed queue after the running jobs of their new queue; O(running) for each."""
     for job in engine.moved[: engine.n_moved[0]]:
         if engine.ledger.status[job] == RUNNING and not among_running(engine.place[job]):
             _place_running(engine, job)

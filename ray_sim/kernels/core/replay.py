@@ -2,7 +2,7 @@
 
 The loop does what `ray_sim.engine.simulation.Simulation` does with the policies of
 `ray_sim.policy_api.priority`, through the same kernels, and leaves the same record; see
-docs/engine.md, "Two loops, one truth". Phases of an instant: servers go and come back, completions, queue
+docs/engine.md#two-loops-one-truth. Phases of an instant: servers go and come back, completions, queue
 limits, arrivals, dispatch of the partitions that any of these touched.
 """
 
@@ -21,9 +21,11 @@ from ray_sim.kernels.core.arrays import (
     Recorder,
     WorldArrays,
 )
-from ray_sim.kernels.core.heap import remove
+from ray_sim.kernels.core.calendar import next_time, unschedule
+from ray_sim.kernels.core.job_transitions import commit_placements, finish_due, submit_due
 from ray_sim.kernels.core.outages import lose_server, regain_server
-from ray_sim.kernels.core.progress import commit_placements, finish_due, rigid_rate, set_rate, submit_due
+from ray_sim.kernels.core.placement_rows import rigid_rate
+from ray_sim.kernels.core.progress import set_rate
 from ray_sim.kernels.core.queue_dispatch import copy_matrix, enqueue, order_changes, serve_all, serve_waiting
 from ray_sim.kernels.core.queue_levels import (
     change_places,
@@ -61,16 +63,28 @@ def _next_instant(arrays: WorldArrays, engine: Engine, outages: Outages) -> int:
     i = engine.clock[NEXT_ARRIVAL]
     if i < len(arrays.submit):
         time = arrays.submit[i]
-    if engine.calendar.size[0] > 0:
-        time = min(time, engine.ledger.finish[engine.calendar.heap[0]])
-    if engine.crossings.size[0] > 0:
-        time = min(time, engine.crossing[engine.crossings.heap[0]])
+    time = min(time, next_time(engine.calendar, engine.ledger.finish))
+    time = min(time, next_time(engine.crossings, engine.crossing))
     for p in range(len(engine.promotion)):
         time = min(time, engine.promotion[p])
     k = engine.clock[NEXT_OUTAGE]
     if k < len(outages.time) and (i < len(arrays.submit) or engine.counts[0] + engine.counts[1] > 0):
         time = min(time, outages.time[k])
     return time
+
+
+@kernel
+def _note_freed(p: int, engine: Engine) -> None:
+    """Note that capacity of a partition was freed, so that it is dispatched at this instant."""
+    engine.to_dispatch[p] = True
+    engine.freed[p] = True
+
+
+@kernel
+def _wait(now: int, arrays: WorldArrays, order: Order, engine: Engine, job: int) -> None:
+    """Put a waiting job into the queue of its class, with its key as of now; O(log n)."""
+    key = order.static_key[job] if order.kind == STATIC else current_key(order, engine, job, now)
+    enqueue(arrays, engine.queue, job, key)
 
 
 @outlined
@@ -83,14 +97,16 @@ def _change_servers(
     record: Recorder,
     outages: Outages,
 ) -> None:
-    """Process the outages of this instant in their order; jobs that lose a server wait again."""
+    """Process the outages of this instant in their order; jobs that lose a server wait again.
+
+    O(rows of running jobs) for each server that goes (`lose_server`).
+    """
     clock = engine.clock
     while clock[NEXT_OUTAGE] < len(outages.time) and outages.time[clock[NEXT_OUTAGE]] == now:
         server, up = outages.server[clock[NEXT_OUTAGE]], outages.up[clock[NEXT_OUTAGE]]
         clock[NEXT_OUTAGE] += 1
         p = arrays.server_part[server]
-        engine.dirty[p] = True
-        engine.freed[p] = True
+        _note_freed(p, engine)
         if up:
             regain_server(now, server, arrays, pool, record)
             continue
@@ -111,8 +127,7 @@ def _change_servers(
                 _leave_running(p, order, engine, job)
             if order.kind == SERVICE:
                 settle_level(now, order, engine, job)
-            key = order.static_key[job] if order.kind == STATIC else current_key(order, engine, job, now)
-            enqueue(arrays, engine.queue, job, key)
+            _wait(now, arrays, order, engine, job)
 
 
 @kernel
@@ -123,10 +138,9 @@ def _arrive(now: int, arrays: WorldArrays, order: Order, engine: Engine, record:
     engine.clock[NEXT_ARRIVAL] = last
     for job in range(first, last):
         if engine.ledger.status[job] == WAITING:
-            engine.dirty[arrays.job_part[job]] = True
+            engine.to_dispatch[arrays.job_part[job]] = True
             join_queue(engine, job)
-            key = order.static_key[job] if order.kind == STATIC else current_key(order, engine, job, now)
-            enqueue(arrays, engine.queue, job, key)
+            _wait(now, arrays, order, engine, job)
 
 
 @kernel
@@ -202,8 +216,7 @@ def _leave_running(p: int, order: Order, engine: Engine, job: int) -> None:
     running.drop(engine.running, engine.run_ptr[p], engine.run_size[p], job)
     engine.run_size[p] -= 1
     if order.kind == SERVICE:
-        watched = engine.crossings
-        watched.size[0] = remove(watched.heap, 0, watched.size[0], watched.position, engine.crossing, job)
+        unschedule(engine.crossings, engine.crossing, job)
 
 
 @kernel
@@ -257,7 +270,7 @@ def _apply(
     for i in range(changes.size[0]):
         job = changes.job[i]
         if changes.ptr[i + 1] == changes.ptr[i]:
-            enqueue(arrays, engine.queue, job, current_key(order, engine, job, now))
+            _wait(now, arrays, order, engine, job)
         else:
             rate = rigid_rate(arrays.speed, pool, job)
             set_rate(engine.ledger, engine.calendar, job, now, rate, engine.pause[i])
@@ -283,25 +296,24 @@ def _happen(
     )
     for job in engine.finished[:n]:
         p = arrays.job_part[job]
-        engine.dirty[p] = True
-        engine.freed[p] = True
+        _note_freed(p, engine)
         if order.preemptive:
             _leave_running(p, order, engine, job)
     reviewed = cross_limits(now, arrays, order, engine)
     for p in range(len(engine.promotion)):
         reviewed = reviewed or engine.promotion[p] == now
     if reviewed:
-        engine.dirty[:] = True
+        engine.to_dispatch[:] = True
         engine.freed[:] = True
     _arrive(now, arrays, order, engine, record)
 
 
 @kernel
 def _serve(now: int, arrays: WorldArrays, order: Order, engine: Engine, pool: Pool, changes: Changes) -> None:
-    """Dispatch every partition marked dirty."""
+    """Dispatch every partition marked ``to_dispatch``."""
     changes.size[0] = 0
-    for p in range(len(engine.dirty)):
-        if not engine.dirty[p]:
+    for p in range(len(engine.to_dispatch)):
+        if not engine.to_dispatch[p]:
             continue
         waiting = _anyone_waits(p, arrays, engine.queue)
         if waiting and order.kind == REMAINING and not order.uniform:
@@ -329,8 +341,9 @@ def replay(
     """Advance by at most ``instants`` instants, or until the record may lack room for ``events`` events.
 
     All state is in the arguments, so the loop can be left and entered again between instants. Invariant
-    between instants: no partition is dirty, and every waiting job is in the queue of its class.
-    ``clock[DONE]`` is 1 when the run has ended or its horizon is reached.
+    between instants: no partition is marked ``to_dispatch``, and every waiting job is in the queue of its
+    class. ``clock[DONE]`` is 1 when the run has ended or its horizon is reached. An instant costs O(classes +
+    partitions), and each start, stop and completion of a job O(log n) beside its placement.
     """
     clock = engine.clock
     for _ in range(instants):
@@ -360,8 +373,8 @@ def replay(
             place_moved(now, arrays, order, engine)
         engine.n_moved[0] = 0
         if order.knob > 0.0:
-            for p in range(len(engine.dirty)):
-                if engine.dirty[p]:
+            for p in range(len(engine.to_dispatch)):
+                if engine.to_dispatch[p]:
                     engine.promotion[p] = next_promotion(p, arrays, order, engine)
-        engine.dirty[:] = False
+        engine.to_dispatch[:] = False
         engine.freed[:] = False

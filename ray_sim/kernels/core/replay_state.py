@@ -61,7 +61,7 @@ class Engine(NamedTuple):
     """Running jobs by (crossing, job), under SERVICE."""
     promotion: I64
     """(P,) time at which the next waiting job is to be promoted."""
-    dirty: Bool
+    to_dispatch: Bool
     """(P,) whether the partition is to be dispatched at this instant."""
     freed: Bool
     """(P,) whether capacity was freed there, or waiting jobs moved ahead, since the last dispatch."""

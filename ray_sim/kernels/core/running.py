@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.core.arrays import I64, Pool, Running, WorldArrays
+from ray_sim.kernels.core.placement_rows import add_placement
 
 
 @kernel
@@ -32,7 +33,10 @@ def first_after(running: Running, lo: int, n: int, visited: int, due: int, job: 
 
 @kernel
 def insert(running: Running, lo: int, n: int, job: int, due: int, server: int, quanta: int) -> None:
-    """Insert a job in order into a list of n entries with room for one more; O(n) to shift entries."""
+    """Insert a job in order into a list of n entries with room for one more.
+
+    O(log n) to find the place, O(n) to shift the entries behind it.
+    """
     if running.top[0] > 0:
         running.top[0] -= 1
         slot = running.spare[running.top[0]]
@@ -96,38 +100,27 @@ def give_back(running: Running, slot: int, arrays: WorldArrays, pool: Pool, free
     if running.server[slot] >= 0:
         free[running.server[slot], 0] += running.quanta[slot]
         return
-    job = running.job[slot]
-    row = pool.head[job]
-    while row >= 0:
-        for r in range(free.shape[1]):
-            free[pool.row_server[row], r] += pool.row_count[row] * arrays.demand[job, pool.row_role[row], r]
-        row = pool.row_next[row]
+    add_placement(arrays, pool, running.job[slot], 1, free)
 
 
 @kernel
 def claim_place(running: Running, slot: int, arrays: WorldArrays, pool: Pool, claimable: I64) -> bool:
     """Subtract a running job from ``claimable`` if all of it is still there; return whether it was.
 
-    On failure the rows subtracted so far are added again, so ``claimable`` is unchanged. O(rows x R).
+    On failure the rows are added again, so ``claimable`` is unchanged. O(rows x R).
     """
     if running.server[slot] >= 0:
         if claimable[running.server[slot], 0] < running.quanta[slot]:
             return False
         claimable[running.server[slot], 0] -= running.quanta[slot]
         return True
-    job, kept = running.job[slot], True
+    job = running.job[slot]
+    add_placement(arrays, pool, job, -1, claimable)
     row = pool.head[job]
-    while row >= 0 and kept:  # two roles on one server must fit together
-        server, role = pool.row_server[row], pool.row_role[row]
+    while row >= 0:  # after all rows: two roles on one server must fit together
         for r in range(claimable.shape[1]):
-            claimable[server, r] -= pool.row_count[row] * arrays.demand[job, role, r]
-            kept = kept and claimable[server, r] >= 0
+            if claimable[pool.row_server[row], r] < 0:
+                add_placement(arrays, pool, job, 1, claimable)
+                return False
         row = pool.row_next[row]
-    if not kept:
-        untouched, row = row, pool.head[job]
-        while row != untouched:
-            server, role = pool.row_server[row], pool.row_role[row]
-            for r in range(claimable.shape[1]):
-                claimable[server, r] += pool.row_count[row] * arrays.demand[job, role, r]
-            row = pool.row_next[row]
-    return kept
+    return True

@@ -1,4 +1,4 @@
-"""Static facts about job classes: gangs that fit on one server, gangs that can never be placed.
+"""Facts about job classes that stay for a run: gangs that fit on one server, gangs that never fit.
 
 Each function visits every server for every class, O(C S), once before a run.
 """

@@ -8,7 +8,8 @@ Servers only fill up, so a score never rises, and an old best score is an upper 
 best server of a job is searched again only when the job is at the root of the heap and that server has
 changed since.
 
-Source: Grandl et al., Multi-resource Packing for Cluster Schedulers, SIGCOMM 2014.
+Source: Grandl et al., Multi-resource Packing for Cluster Schedulers, SIGCOMM 2014;
+docs/models/baselines.md#tetris. The tree is ours.
 """
 
 from __future__ import annotations
@@ -20,7 +21,15 @@ import numpy as np
 from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.core.arrays import F64, I64
 from ray_sim.kernels.core.heap import settle
-from ray_sim.kernels.elastic.server_tree import DEPTH, ServerTree, leaves, may_hold, take_room
+from ray_sim.kernels.elastic.server_tree import (
+    DEPTH,
+    ServerTree,
+    leaves,
+    may_hold,
+    set_above,
+    set_all,
+    take_room,
+)
 
 
 class Packing(NamedTuple):
@@ -87,14 +96,10 @@ def new_packing(demand: I64, most: I64, time_left: F64, tree: ServerTree, bundle
 
 @kernel
 def _build(packing: Packing) -> None:
-    """Set all nodes, from the leaves to the root; O(S R)."""
-    size = leaves(packing.tree)
-    for k in range(len(packing.touched)):
-        _set_leaf(packing, size + k, k)
-        packing.lowest[size + k] = packing.tree.server[k]
-    for node in range(size - 1, 0, -1):
-        _join(packing, node)
-        packing.lowest[node] = min(packing.lowest[2 * node], packing.lowest[2 * node + 1])
+    """Set all nodes; O(S R)."""
+    size, servers = leaves(packing.tree), len(packing.touched)
+    set_all(size, servers, packing, _set_leaf, _join)
+    set_all(size, servers, packing, _set_lowest_leaf, _join_lowest)
 
 
 @kernel
@@ -113,6 +118,18 @@ def _join(packing: Packing, node: int) -> None:
     for r in range(packing.gain.shape[1]):
         packing.gain[node, r] = max(packing.gain[2 * node, r], packing.gain[2 * node + 1, r])
         packing.unit[node, r] = min(packing.unit[2 * node, r], packing.unit[2 * node + 1, r])
+
+
+@kernel
+def _set_lowest_leaf(packing: Packing, node: int, k: int) -> None:
+    """Set the number of the server of a leaf; it stays as it is."""
+    packing.lowest[node] = packing.tree.server[k]
+
+
+@kernel
+def _join_lowest(packing: Packing, node: int) -> None:
+    """Set the lowest server number below a node from its children."""
+    packing.lowest[node] = min(packing.lowest[2 * node], packing.lowest[2 * node + 1])
 
 
 @kernel
@@ -197,10 +214,7 @@ def _take(packing: Packing, k: int, demand: I64) -> None:
     take_room(packing.tree, k, demand)
     node = leaves(packing.tree) + k
     _set_leaf(packing, node, k)
-    node >>= 1
-    while node > 0:
-        _join(packing, node)
-        node >>= 1
+    set_above(node, packing, _join)
 
 
 @kernel

@@ -3,7 +3,7 @@
 The dominant share of a job is its largest share of any resource. Shares are compared exactly, as fractions
 of integers (`ray_sim.kernels.elastic.exact_product`), so equal shares tie.
 
-Source: Ghodsi et al., Dominant Resource Fairness, NSDI 2011, Algorithm 1.
+Source: Ghodsi et al., Dominant Resource Fairness, NSDI 2011, Algorithm 1; docs/models/baselines.md#drf.
 """
 
 from __future__ import annotations

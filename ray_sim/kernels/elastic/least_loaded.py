@@ -1,7 +1,8 @@
 """Search for the least loaded server that holds a demand.
 
 The load of a server is the sum over resources of its used share; ties go to the lower number. A tree keeps
-the least loaded server below each node, so a search visits few nodes (branch and bound).
+the least loaded server below each node, so a search visits few nodes (branch and bound). Invariant between
+calls: `least` of a node is the least loaded of the servers of use below it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,16 @@ import numpy as np
 
 from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.core.arrays import F64, I64
-from ray_sim.kernels.elastic.server_tree import ServerTree, holds, leaves, may_hold, of_use, take_room
+from ray_sim.kernels.elastic.server_tree import (
+    ServerTree,
+    holds,
+    leaves,
+    may_hold,
+    of_use,
+    set_above,
+    set_all,
+    take_room,
+)
 
 
 class Loads(NamedTuple):
@@ -34,12 +44,8 @@ def new_loads(tree: ServerTree) -> Loads:
 
 @kernel
 def _build(loads: Loads) -> None:
-    """Set all nodes, from the leaves to the root."""
-    size = leaves(loads.tree)
-    for k in range(len(loads.load)):
-        _set_leaf(loads, size + k, k)
-    for node in range(size - 1, 0, -1):
-        _join(loads, node)
+    """Set all nodes; O(n R)."""
+    set_all(leaves(loads.tree), len(loads.load), loads, _set_leaf, _join)
 
 
 @kernel
@@ -74,10 +80,7 @@ def take(loads: Loads, k: int, demand: I64) -> None:
     take_room(loads.tree, k, demand)
     node = leaves(loads.tree) + k
     _set_leaf(loads, node, k)
-    node >>= 1
-    while node > 0:
-        _join(loads, node)
-        node >>= 1
+    set_above(node, loads, _join)
 
 
 @kernel
@@ -85,7 +88,8 @@ def least_loaded(loads: Loads, demand: I64) -> int:
     """Return the place in the tree of the least loaded server that holds the demand, -1 if none does.
 
     Depth-first search, less loaded child first. A node is skipped if its least loaded server does not beat
-    the best found, or if no server below it can hold the demand. O(R) if the least loaded server of all
+    the best found, or if no server below it can hold the demand. Invariant of the loop: the answer is the
+    best found so far or below a node on the stack. O(R) if the least loaded server of all
     holds it, O(n R) at most.
     """
     tree, best, top = loads.tree, -1, 1

@@ -7,12 +7,15 @@ of ``room`` of its children. An update costs O(R log n).
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.core.arrays import I64
+
+T = TypeVar("T")
 
 DEPTH = 64
 """Size of the stack of a depth-first search: at most one node per level, and one more."""
@@ -51,13 +54,37 @@ def new_server_tree(server: I64, capacity: I64, free: I64, useful: I64) -> Serve
 
 
 @kernel
-def _build(tree: ServerTree) -> None:
-    """Set all nodes, from the leaves to the root; O(n R)."""
-    size = leaves(tree)
-    for k in range(len(tree.server)):
-        _set_leaf(tree, size + k, k)
+def set_all(
+    size: int, n: int, data: T, set_leaf: Callable[[T, int, int], None], join: Callable[[T, int], None]
+) -> None:
+    """Set all nodes of a tree with ``size`` leaves, of which ``n`` are in use; O(size) calls.
+
+    Leaves first, then nodes from the last to the root: both children of a node are set before it.
+
+    Parameters
+    ----------
+    set_leaf : a kernel; ``set_leaf(data, node, k)`` sets the leaf of server ``k``
+    join : a kernel; ``join(data, node)`` sets a node from its children
+    """
+    for k in range(n):
+        set_leaf(data, size + k, k)
     for node in range(size - 1, 0, -1):
-        _join(tree, node)
+        join(data, node)
+
+
+@kernel
+def set_above(node: int, data: T, join: Callable[[T, int], None]) -> None:
+    """Set the nodes above a changed one, from its parent to the root; O(log size) calls of ``join``."""
+    node >>= 1
+    while node > 0:
+        join(data, node)
+        node >>= 1
+
+
+@kernel
+def _build(tree: ServerTree) -> None:
+    """Set all nodes; O(n R)."""
+    set_all(leaves(tree), len(tree.server), tree, _set_leaf, _join)
 
 
 @kernel
@@ -94,10 +121,7 @@ def take_room(tree: ServerTree, k: int, demand: I64) -> None:
         tree.free[k, r] -= demand[r]
     node = leaves(tree) + k
     _set_leaf(tree, node, k)
-    node >>= 1
-    while node > 0:
-        _join(tree, node)
-        node >>= 1
+    set_above(node, tree, _join)
 
 
 @kernel

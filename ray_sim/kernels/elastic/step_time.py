@@ -120,14 +120,14 @@ def tasks_here(rows: Rows, row: int, end: int) -> tuple[int, int, int]:
     return workers, ps, row
 
 
-class Asking(NamedTuple):
+class PsLoads(NamedTuple):
     """Loads of parameter servers, (n,) each; see `ray_sim.model.parameter_blocks.Loads`."""
 
     skew: F64
     """Parameters on the fullest parameter server / average."""
     busiest_s: F64
     """Seconds that the requests of one worker take at the busiest parameter server, one way."""
-    asking_s: F64
+    requests_s: F64
     """Seconds that the requests of one worker take at all parameter servers, one way."""
 
 
@@ -142,14 +142,14 @@ def one_way_s(
     internal_s: float,
     skew: float,
     busiest_s: float,
-    asking_s: float,
+    requests_s: float,
 ) -> float:
     """Return the seconds until the last slice has arrived; one slice per worker and parameter server.
 
     A task (PER_TASK) or a server (PER_SERVER) transfers its slices one after the other; the result is the
     longest of these queues. A slice is 1 / ps of the parameters, times ``skew`` for the parameter server,
     because any of them may be the fullest; the parameter servers of one server transfer at most all
-    parameters. Requests add ``asking_s`` per worker, and ``busiest_s`` per worker at a parameter server.
+    parameters. Requests add ``requests_s`` per worker, and ``busiest_s`` per worker at a parameter server.
     docs/training.md has the formulas.
     """
     if nic == PER_LINK:
@@ -161,16 +161,16 @@ def one_way_s(
         if ps_here > 0:
             of_ps = (workers - w_here) * external_s + w_here * internal_s
             slices = min(skew * ps_here, float(ps)) if nic == PER_SERVER else skew
-            served_s = min(ps_here * busiest_s, asking_s) if nic == PER_SERVER else busiest_s
+            served_s = min(ps_here * busiest_s, requests_s) if nic == PER_SERVER else busiest_s
             longest = max(longest, of_ps * slices + ps * workers * served_s)
         if w_here > 0:
-            of_worker = (ps - ps_here) * external_s + ps_here * internal_s + ps * asking_s
+            of_worker = (ps - ps_here) * external_s + ps_here * internal_s + ps * requests_s
             longest = max(longest, of_worker * w_here if nic == PER_SERVER else of_worker)
     return longest / ps
 
 
 @kernel
-def placement_rate(steps: Steps, job: int, rows: Rows, i: int, nic: int, speed: F64, asking: Asking) -> float:
+def placement_rate(steps: Steps, job: int, rows: Rows, i: int, nic: int, speed: F64, loads: PsLoads) -> float:
     """Return the samples per second of a job with its placement, 0 if it cannot train.
 
     SYNC and ALL_REDUCE: the batch is split evenly, and each step waits for the slowest worker. ASYNC: the
@@ -194,9 +194,9 @@ def placement_rate(steps: Steps, job: int, rows: Rows, i: int, nic: int, speed: 
             ps,
             external_s,
             internal_s,
-            asking.skew[i],
-            asking.busiest_s[i],
-            asking.asking_s[i],
+            loads.skew[i],
+            loads.busiest_s[i],
+            loads.requests_s[i],
         )
     rest_s = transfer_s + steps.step_s[job]
     rest_s += steps.step_s_per_worker[job] * workers + steps.step_s_per_ps[job] * ps
@@ -220,11 +220,11 @@ def placement_rate(steps: Steps, job: int, rows: Rows, i: int, nic: int, speed: 
 
 @kernel
 def placement_rates(
-    steps: Steps, jobs: I64, rows: Rows, nic: int, speed: F64, asking: Asking, rates: F64
+    steps: Steps, jobs: I64, rows: Rows, nic: int, speed: F64, loads: PsLoads, rates: F64
 ) -> None:
-    """Set ``rates``, (n,), to the `placement_rate` of each of ``jobs``; ``asking`` is per job as well."""
+    """Set ``rates``, (n,), to the `placement_rate` of each of ``jobs``; ``loads`` is per job as well."""
     for i in range(len(jobs)):
-        rates[i] = placement_rate(steps, jobs[i], rows, i, nic, speed, asking)
+        rates[i] = placement_rate(steps, jobs[i], rows, i, nic, speed, loads)
 
 
 @kernel
@@ -235,7 +235,8 @@ def pd_ors_rate(steps: Steps, job: int, rows: Rows, i: int, speed: F64) -> float
     on one server, else external. Workers without their share of a parameter server, and beyond the batch,
     do not count.
 
-    Source: Yu et al., Toward Efficient Online Scheduling for Distributed Machine Learning Systems.
+    Source: Yu et al., Toward Efficient Online Scheduling for Distributed Machine Learning Systems;
+    docs/models/pd_ors.md#problem.
     """
     gamma, batch = steps.workers_per_ps[job], steps.batch[job]
     workers = min(held(rows, i, WORKER), gamma * held(rows, i, PARAMETER_SERVER), batch)
@@ -288,7 +289,7 @@ def cross_mb_per_sample(exchange: I64, batch: F64, gradient_mb: F64, jobs: I64, 
     the gradients; a ring moves 2 G (w - 1) / w over each link between servers. With ASYNC a step belongs
     to one worker.
 
-    Source: Peng et al., Optimus, EuroSys 2018, section 4.2.
+    Source: Peng et al., Optimus, EuroSys 2018, section 4.2; docs/models/optimus.md#placement.
     """
     for i in range(len(jobs)):
         job = jobs[i]

@@ -2,12 +2,12 @@
 
 The programme spreads W workers and W / gamma parameter servers over servers, in fractions, at the least
 cost. The load of a server is a point (workers, parameter servers) in a polygon; each resource that is
-exhausted is an edge. A point moves in a few directions only: workers up or parameter servers up in the
+exhausted is an edge. A point changes in a few directions only: workers up or parameter servers up in the
 interior, else along an edge, either way. All polygons have the same directions, because the demands of the
 job are the same on every server; rooms and prices differ.
 
 The solution is a walk from W = 0. Each step takes the pair of directions that adds one worker and 1 / gamma
-parameter servers at the least cost, on the cheapest server of each, and moves until one of the two servers
+parameter servers at the least cost, on the cheapest server of each, and advances until one of the two servers
 meets another edge. V is convex, so from an optimal point the cheapest feasible direction stays optimal:
 each step is a linear piece of V(W), and slopes never fall.
 
@@ -15,6 +15,7 @@ Ties go to the lowest server, and between pairs to the first one, which uses int
 
 Source: the programme is that of Yu et al., Toward Efficient Online Scheduling for Distributed Machine
 Learning Systems (external case of a slot); the parametric walk is ours.
+docs/models/pd_ors.md#cost-of-one-slot has both.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.core.arrays import F64, I64
 
 ADD_WORKER, ADD_PS = 0, 1
-"""The first two moves. Each row of resources has two more: towards workers, towards parameter servers."""
+"""The first two directions. Each row of resources adds two: towards workers, towards parameter servers."""
 
 AT_MOST, NO_MORE, UNSOLVED = range(3)
 """End of a walk: reached the number of workers wanted; nothing more fits; limit of steps reached."""
@@ -42,25 +43,25 @@ _FITS = 1e-9
 """Tolerance, relative to the workers that fit, within which more workers count as fitting."""
 
 
-class Moves(NamedTuple):
-    """Directions of one job on any server: M rows of resources, D = 2 + 2 M moves, P pairs of moves."""
+class TaskDirections(NamedTuple):
+    """Directions of one job on any server: M rows of resources, D = 2 + 2 M of them, P pairs."""
 
     worker: F64
     """(M,) demand of a worker, by row."""
     ps: F64
     """(M,) demand of a parameter server, by row; `worker` and `ps` are not both 0 in a row."""
     step: F64
-    """(D, 2) workers and parameter servers that a unit of each move adds."""
+    """(D, 2) workers and parameter servers that a unit of each direction adds."""
     rate: F64
-    """(D, M) demand of a unit of each move, by row; exactly 0 in the row that it moves along."""
+    """(D, M) demand of a unit of each direction, by row; exactly 0 in the row that it follows."""
     along: I64
-    """(D,) the row that must be exhausted, -1 for the first two moves."""
+    """(D,) the row that must be exhausted, -1 for the first two directions."""
     barred: I64
-    """(D,) bits of the limits that forbid a move: exhausted rows, no workers, no parameter servers."""
+    """(D,) bits of the limits that forbid a direction: exhausted rows, no workers, no parameter servers."""
     pair: I64
-    """(P, 2) moves that together can add one worker and 1 / gamma parameter servers."""
+    """(P, 2) directions that together can add one worker and 1 / gamma parameter servers."""
     units: F64
-    """(P, 2) units of each move that do so, >= 0."""
+    """(P, 2) units of each direction that do so, >= 0."""
 
 
 class Offer(NamedTuple):
@@ -91,13 +92,13 @@ class Point(NamedTuple):
     held: F64
     """(S, 2) workers and parameter servers."""
     limits: I64
-    """(S,) bit mask as in `Moves.barred`: limits that hold with equality."""
+    """(S,) bit mask as in `TaskDirections.barred`: limits that hold with equality."""
     edge: I64
     """(S,) servers that have exhausted a row, in the order of that."""
     on_edge: I64
     """(S,) 1 for the servers in `edge`, else 0."""
     cheapest: I64
-    """(D,) server where a unit of each move is cheapest, -1 if none is feasible."""
+    """(D,) server where a unit of each direction is cheapest, -1 if none is feasible."""
     cost: F64
     """(D,) cost of that unit."""
 
@@ -132,9 +133,9 @@ def _bit(limits: int, at: int) -> bool:
 
 
 @kernel
-def _start(moves: Moves, offer: Offer, point: Point) -> None:
+def _start(directions: TaskDirections, offer: Offer, point: Point) -> None:
     """Set the point of every server to 0 workers and 0 parameter servers; O(S M)."""
-    rows = len(moves.worker)
+    rows = len(directions.worker)
     for server in range(len(offer.room)):
         point.held[server, 0], point.held[server, 1] = 0.0, 0.0
         limits = 3 << rows
@@ -146,51 +147,58 @@ def _start(moves: Moves, offer: Offer, point: Point) -> None:
 
 
 @kernel
-def _unit_cost(moves: Moves, offer: Offer, move: int, server: int) -> float:
-    """Return the cost of a unit of a move on a server; < 0 if the move frees more than it uses."""
-    return moves.step[move, 0] * offer.price[server, 0] + moves.step[move, 1] * offer.price[server, 1]
+def _unit_cost(directions: TaskDirections, offer: Offer, direction: int, server: int) -> float:
+    """Return the cost of a unit of a direction on a server; < 0 if the direction frees more than it uses."""
+    return (
+        directions.step[direction, 0] * offer.price[server, 0]
+        + directions.step[direction, 1] * offer.price[server, 1]
+    )
 
 
 @kernel
-def _offer_move(moves: Moves, offer: Offer, move: int, server: int, point: Point) -> None:
-    """Make a server the cheapest of a move if its unit costs less; ties go to the lower server."""
-    cost, best = _unit_cost(moves, offer, move, server), point.cheapest[move]
-    if best < 0 or cost < point.cost[move] or (cost == point.cost[move] and server < best):
-        point.cheapest[move] = server
-        point.cost[move] = cost
+def _offer_direction(
+    directions: TaskDirections, offer: Offer, direction: int, server: int, point: Point
+) -> None:
+    """Make a server the cheapest of a direction if its unit costs less; ties go to the lower server."""
+    cost, best = _unit_cost(directions, offer, direction, server), point.cheapest[direction]
+    if best < 0 or cost < point.cost[direction] or (cost == point.cost[direction] and server < best):
+        point.cheapest[direction] = server
+        point.cost[direction] = cost
 
 
 @kernel
-def _find_cheapest(moves: Moves, offer: Offer, heads: tuple[int, int], edges: int, point: Point) -> None:
-    """Set the cheapest feasible server of every move; O(edges x M).
+def _find_cheapest(
+    directions: TaskDirections, offer: Offer, heads: tuple[int, int], edges: int, point: Point
+) -> None:
+    """Set the cheapest feasible server of every direction; O(edges x M).
 
-    In the interior the cheapest server of a move heads a list sorted by price; only servers on an edge are
-    compared one by one.
+    In the interior the cheapest server of a direction heads a list sorted by price; only servers on an edge
+    are compared one by one.
     """
     servers = len(offer.room)
-    for move in range(len(moves.along)):
-        point.cheapest[move] = -1
+    for direction in range(len(directions.along)):
+        point.cheapest[direction] = -1
     if heads[0] < servers:
-        _offer_move(moves, offer, ADD_WORKER, offer.by_worker[heads[0]], point)
+        _offer_direction(directions, offer, ADD_WORKER, offer.by_worker[heads[0]], point)
     if heads[1] < servers:
-        _offer_move(moves, offer, ADD_PS, offer.by_ps[heads[1]], point)
+        _offer_direction(directions, offer, ADD_PS, offer.by_ps[heads[1]], point)
     for k in range(edges):
         server = point.edge[k]
         limits = point.limits[server]
-        for move in range(2, len(moves.along)):
-            if _bit(limits, moves.along[move]) and limits & moves.barred[move] == 0:
-                _offer_move(moves, offer, move, server, point)
+        for direction in range(2, len(directions.along)):
+            if _bit(limits, directions.along[direction]) and limits & directions.barred[direction] == 0:
+                _offer_direction(directions, offer, direction, server, point)
 
 
 @kernel
-def _cheapest_pair(moves: Moves, point: Point) -> tuple[int, float]:
-    """Return the cheapest feasible pair of moves and its cost per worker; -1 if there is none; O(P)."""
+def _cheapest_pair(directions: TaskDirections, point: Point) -> tuple[int, float]:
+    """Return the cheapest feasible pair of directions and its cost per worker; -1 if there is none; O(P)."""
     best, slope = -1, 0.0
-    for pair in range(len(moves.pair)):
-        a, b = moves.pair[pair, 0], moves.pair[pair, 1]
+    for pair in range(len(directions.pair)):
+        a, b = directions.pair[pair, 0], directions.pair[pair, 1]
         if point.cheapest[a] < 0 or point.cheapest[b] < 0:
             continue
-        cost = moves.units[pair, 0] * point.cost[a] + moves.units[pair, 1] * point.cost[b]
+        cost = directions.units[pair, 0] * point.cost[a] + directions.units[pair, 1] * point.cost[b]
         if best < 0 or cost < slope - _SAME * abs(slope):
             best, slope = pair, cost
     return best, slope
@@ -198,19 +206,19 @@ def _cheapest_pair(moves: Moves, point: Point) -> tuple[int, float]:
 
 @outlined
 def _length(
-    moves: Moves, offer: Offer, server: int, workers: float, ps: float, point: Point
+    directions: TaskDirections, offer: Offer, server: int, workers: float, ps: float, point: Point
 ) -> tuple[float, int]:
     """Return how many workers in total a server can follow these rates, and the limit it meets; O(M).
 
     ``workers`` and ``ps`` are the rates of this server per worker more in total. The limit is a row, or
     M + role if the server runs out of that role, or -1.
     """
-    rows = len(moves.worker)
+    rows = len(directions.worker)
     length, limit = np.inf, -1
     for row in range(rows):
-        rate = moves.worker[row] * workers + moves.ps[row] * ps
+        rate = directions.worker[row] * workers + directions.ps[row] * ps
         if rate > 0.0 and not _bit(point.limits[server], row):
-            used = moves.worker[row] * point.held[server, 0] + moves.ps[row] * point.held[server, 1]
+            used = directions.worker[row] * point.held[server, 0] + directions.ps[row] * point.held[server, 1]
             left = max(0.0, offer.room[server, row] - used) / rate
             if left < length:
                 length, limit = left, row
@@ -223,7 +231,7 @@ def _length(
 
 @outlined
 def _advance(
-    moves: Moves,
+    directions: TaskDirections,
     offer: Offer,
     server: int,
     kept: int,
@@ -236,7 +244,7 @@ def _advance(
 
     ``limit`` is set even if rounding leaves a rest: otherwise the same step could repeat with length 0.
     """
-    rows = len(moves.worker)
+    rows = len(directions.worker)
     for role in range(2):
         if limit == rows + role:
             point.held[server, role] = 0.0
@@ -247,7 +255,7 @@ def _advance(
         limits |= 1 << limit
     for row in range(rows):
         room = offer.room[server, row]
-        used = moves.worker[row] * point.held[server, 0] + moves.ps[row] * point.held[server, 1]
+        used = directions.worker[row] * point.held[server, 0] + directions.ps[row] * point.held[server, 1]
         if room - used <= _USED_UP * room:
             limits |= 1 << row
     for role in range(2):
@@ -257,15 +265,15 @@ def _advance(
 
 
 @kernel
-def _kept(moves: Moves, move: int) -> int:
-    """Bit mask of the limits that a move does not leave: rows with rate 0, roles with step 0."""
-    rows = len(moves.worker)
+def _kept(directions: TaskDirections, direction: int) -> int:
+    """Return the bit mask of limits that a direction does not leave: rows of rate 0, roles of step 0."""
+    rows = len(directions.worker)
     kept = 0
     for row in range(rows):
-        if moves.rate[move, row] == 0.0:
+        if directions.rate[direction, row] == 0.0:
             kept |= 1 << row
     for role in range(2):
-        if moves.step[move, role] == 0.0:
+        if directions.step[direction, role] == 0.0:
             kept |= 1 << (rows + role)
     return kept
 
@@ -292,7 +300,7 @@ def _record(
 
 @outlined
 def walk(
-    moves: Moves, offer: Offer, most: float, point: Point, paths: Paths, first: int, limit: int
+    directions: TaskDirections, offer: Offer, most: float, point: Point, paths: Paths, first: int, limit: int
 ) -> tuple[int, int]:
     """Write the least-cost walk from 0 to ``most`` workers into steps from ``first`` on.
 
@@ -304,46 +312,46 @@ def walk(
     -------
     (end, ending) : number after the last step; AT_MOST, NO_MORE or UNSOLVED
     """
-    _start(moves, offer, point)
-    servers, rows = len(offer.room), len(moves.worker)
+    _start(directions, offer, point)
+    servers, rows = len(offer.room), len(directions.worker)
     reach, step, edges, head_worker, head_ps = 0.0, first, 0, 0, 0
     for _ in range(2 * limit):
         if reach >= most:
             return step, AT_MOST
-        # Heads only move forward: O(S) in all steps together.
+        # Heads only advance: O(S) in all steps together.
         while head_worker < servers and (
-            point.limits[offer.by_worker[head_worker]] & moves.barred[ADD_WORKER] != 0
+            point.limits[offer.by_worker[head_worker]] & directions.barred[ADD_WORKER] != 0
         ):
             head_worker += 1
-        while head_ps < servers and point.limits[offer.by_ps[head_ps]] & moves.barred[ADD_PS] != 0:
+        while head_ps < servers and point.limits[offer.by_ps[head_ps]] & directions.barred[ADD_PS] != 0:
             head_ps += 1
-        _find_cheapest(moves, offer, (head_worker, head_ps), edges, point)
-        pair, slope = _cheapest_pair(moves, point)
+        _find_cheapest(directions, offer, (head_worker, head_ps), edges, point)
+        pair, slope = _cheapest_pair(directions, point)
         if pair < 0:
             return step, NO_MORE
-        a, b = moves.pair[pair, 0], moves.pair[pair, 1]
+        a, b = directions.pair[pair, 0], directions.pair[pair, 1]
         one, two = point.cheapest[a], point.cheapest[b]
-        of_a, of_b = moves.units[pair, 0], moves.units[pair, 1]
-        rates_a = (of_a * moves.step[a, 0], of_a * moves.step[a, 1])
-        rates_b = (of_b * moves.step[b, 0], of_b * moves.step[b, 1])
-        kept_a, kept_b = _kept(moves, a), _kept(moves, b)
-        if one == two:  # both moves on one server: its rates add up, and it stays at limits that both keep
+        of_a, of_b = directions.units[pair, 0], directions.units[pair, 1]
+        rates_a = (of_a * directions.step[a, 0], of_a * directions.step[a, 1])
+        rates_b = (of_b * directions.step[b, 0], of_b * directions.step[b, 1])
+        kept_a, kept_b = _kept(directions, a), _kept(directions, b)
+        if one == two:  # both on one server: its rates add up, and it stays at limits that both keep
             rates_a = (rates_a[0] + rates_b[0], rates_a[1] + rates_b[1])
             rates_b = (0.0, 0.0)
             kept_a &= kept_b
-        length, limit_a = _length(moves, offer, one, rates_a[0], rates_a[1], point)
+        length, limit_a = _length(directions, offer, one, rates_a[0], rates_a[1], point)
         limit_b = -1
         if one != two:
-            of_two, limit_b = _length(moves, offer, two, rates_b[0], rates_b[1], point)
+            of_two, limit_b = _length(directions, offer, two, rates_b[0], rates_b[1], point)
             if of_two < length:  # only the server that stops the step meets its limit; both do if equal
                 length, limit_a = of_two, -1
             elif of_two > length:
                 limit_b = -1
         if reach + length >= most:
             length, limit_a, limit_b = most - reach, -1, -1
-        _advance(moves, offer, one, kept_a, rates_a, length, limit_a, point)
+        _advance(directions, offer, one, kept_a, rates_a, length, limit_a, point)
         if one != two:
-            _advance(moves, offer, two, kept_b, rates_b, length, limit_b, point)
+            _advance(directions, offer, two, kept_b, rates_b, length, limit_b, point)
         for server in (one, two):
             if point.on_edge[server] == 0 and point.limits[server] & ((1 << rows) - 1) != 0:
                 point.on_edge[server] = 1
@@ -360,7 +368,14 @@ def walk(
 
 @outlined
 def walk_all(
-    moves: Moves, offers: Offers, start: int, most: float, limit: int, point: Point, paths: Paths, ending: I64
+    directions: TaskDirections,
+    offers: Offers,
+    start: int,
+    most: float,
+    limit: int,
+    point: Point,
+    paths: Paths,
+    ending: I64,
 ) -> int:
     """Walk slots from ``start`` on while ``paths`` has room for ``limit`` steps; return the first one left.
 
@@ -373,7 +388,7 @@ def walk_all(
         if first + limit > len(paths.reach):
             return slot
         paths.ptr[slot + 1], ending[slot] = walk(
-            moves, offer_of(offers, slot), most, point, paths, first, limit
+            directions, offer_of(offers, slot), most, point, paths, first, limit
         )
     return len(offers.room)
 

@@ -12,7 +12,7 @@ from ray_sim.kernels.compile import kernel
 
 @kernel
 def mixed(bits: np.uint64) -> np.uint64:
-    """The finaliser of SplitMix64 (Steele, Lea and Flood 2014)."""
+    """Mix the bits of a number: the finaliser of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014)."""
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return bits ^ (bits >> np.uint64(31))

@@ -1,7 +1,7 @@
-"""Cost of work over several slots: a dynamic programme over quanta of work, and a lower bound.
+"""Cost of work over several slots: a dynamic programme over parts of the work, and a lower bound.
 
 Source: Yu et al., Toward Efficient Online Scheduling for Distributed Machine Learning Systems (dynamic
-programme over slots and quanta); the bound is ours.
+programme over slots and parts of the work, there quanta), docs/models/pd_ors.md#schedule; the bound is ours.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from ray_sim.kernels.planning.parametric_slot_lp import UNSOLVED, Paths
 
 @outlined
 def extend(before: F64, of_slot: F64, after: F64, choice: I64) -> None:
-    """One step of the dynamic programme: add a slot.
+    """Add a slot to the dynamic programme: its recursion, for every number of parts k.
 
     after[k] = min over j of of_slot[j] + before[k - j], and choice[k] is the smallest j that attains it.
     O(K x most).
 
     Parameters
     ----------
-    before : (K + 1,) least cost of k quanta in the slots so far
-    of_slot : (most + 1,) cost of j quanta in this slot, 0 for j = 0
+    before : (K + 1,) least cost of k parts in the slots so far
+    of_slot : (most + 1,) cost of j parts in this slot, 0 for j = 0
     after : (K + 1,) set
     choice : (K + 1,) set
     """
@@ -71,12 +71,13 @@ def bound_costs(
     The cost of a slot is convex and piecewise linear, so the cost of several slots is the infimal
     convolution: the cheapest steps of all of them, in order of slope. A slot whose path is UNSOLVED counts
     as ``most`` workers at no cost, so the result stays a lower bound. Steps beyond the need are dropped
-    from the pool: more slots cannot bring them back. O(steps in the pool) per slot.
+    from the pool: more slots cannot bring them back. Invariant after each slot: the pool holds the cheapest
+    steps of the slots so far, sorted by slope. O(steps in the pool) per slot.
 
     Parameters
     ----------
     needed : workers x slots
-    ending : end of each path, as of `slot_walk.walk`
+    ending : end of each path, as of `parametric_slot_lp.walk`
     state : (n,) number of the path of each slot
     most : workers in a slot, at most
     slopes, lengths : work space, for the steps of all slots

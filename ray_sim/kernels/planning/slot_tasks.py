@@ -1,11 +1,11 @@
 """Whole workers and parameter servers of one job in one slot: on one server, or rounded from fractions.
 
 The internal case puts the whole job on the cheapest server with room. The external case rounds a point of
-the fractional path of `slot_walk` at random, several times, and repairs the last attempt if none is
+the fractional path of `parametric_slot_lp` at random, several times, and repairs the last attempt if none is
 feasible.
 
 Source: Yu et al., Toward Efficient Online Scheduling for Distributed Machine Learning Systems, algorithm 4
-(internal and external case, randomised rounding); the repair is ours.
+(internal and external case, randomised rounding), docs/models/pd_ors.md#cost-of-one-slot; the repair is ours.
 """
 
 from __future__ import annotations
@@ -168,8 +168,10 @@ def _add(tasks: Tasks, server: int, role: int, n: int) -> None:
 
 
 @outlined
-def draw(room: Room, spread: Spread, gain: float, key: np.uint64, patient: bool, tasks: Tasks) -> bool:
-    """Round every number, times ``gain``, up with the probability of its fraction, else down.
+def draw(
+    room: Room, spread: Spread, rounding_factor: float, key: np.uint64, patient: bool, tasks: Tasks
+) -> bool:
+    """Round every number, times ``rounding_factor``, up with the probability of its fraction, else down.
 
     Returns whether all servers have room; without ``patient`` it stops at the first that has not. The
     random number of a server and a role depends on ``key``, server and role only, not on the order of
@@ -182,7 +184,7 @@ def draw(room: Room, spread: Spread, gain: float, key: np.uint64, patient: bool,
         server = spread.server[k]
         _list(tasks, server)
         for role in range(2):
-            scaled = gain * max(0.0, spread.held[server, role])
+            scaled = rounding_factor * max(0.0, spread.held[server, role])
             below = int(np.floor(scaled))
             up = uniform(substate(key, 2 * server + role)) < scaled - below
             _add(tasks, server, role, below + int(up))
@@ -320,7 +322,7 @@ def _round(
     room: Room,
     spread: Spread,
     needed: int,
-    gain: float,
+    rounding_factor: float,
     key: np.uint64,
     tries: int,
     tasks: Tasks,
@@ -333,7 +335,7 @@ def _round(
     """
     least = np.inf
     for attempt in range(tries):
-        fits = draw(room, spread, gain, substate(key, attempt), False, tasks)
+        fits = draw(room, spread, rounding_factor, substate(key, attempt), False, tasks)
         if fits and _is_enough(room, needed, tasks):
             _drop_beyond(room, WORKER, needed, tasks)
             _drop_beyond(room, PARAMETER_SERVER, _ps_needed(room, tasks), tasks)
@@ -342,7 +344,7 @@ def _round(
                 least = cost
                 _copy(tasks, best)
     if least == np.inf:
-        draw(room, spread, gain, substate(key, tries - 1), True, tasks)
+        draw(room, spread, rounding_factor, substate(key, tries - 1), True, tasks)
         if repair(room, needed, tasks):
             least = _cost(room, tasks)
             _copy(tasks, best)
@@ -356,7 +358,7 @@ def price_externally(
     slot: int,
     wanted: F64,
     asked: I64,
-    gain: F64,
+    rounding_factor: F64,
     key: U64,
     tries: int,
     spread: Spread,
@@ -367,15 +369,15 @@ def price_externally(
     """Set the cost of rounded points of a slot's path, one per number of wanted workers.
 
     One pass along the path: ``spread`` is the point with ``wanted[j]`` workers. Each point is multiplied by
-    ``gain`` and rounded ``tries`` times (`_round`). The cost is inf where no rounding and no repair is
-    feasible, and where ``asked`` is 0. O(steps + J x tries x listed x R).
+    ``rounding_factor`` and rounded ``tries`` times (`_round`). The cost is inf where no rounding and no
+    repair is feasible, and where ``asked`` is 0. O(steps + J x tries x listed x R).
 
     Parameters
     ----------
     wanted : (J,) workers, non-decreasing
     asked : (J,) 0 or 1
-    gain : (J,) factor before rounding
-    key : (J,) states of the streams (job, slot, quantum) of `Streams`; try, server and role are added
+    rounding_factor : (J,) factor before rounding
+    key : (J,) states of the streams (job, slot, work part) of `Streams`; try, server and role are added
     best : set to the tasks of the last point with a finite cost
     cost : (J,) set
     """
@@ -392,5 +394,5 @@ def price_externally(
             done = wanted[j]
         if asked[j]:
             needed = whole_above(wanted[j])
-            cost[j] = _round(room, spread, needed, gain[j], key[j], tries, tasks, best)
+            cost[j] = _round(room, spread, needed, rounding_factor[j], key[j], tries, tasks, best)
     _clear(spread)

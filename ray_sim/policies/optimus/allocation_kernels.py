@@ -1,6 +1,6 @@
 """Greedy allocation of workers and parameter servers to jobs, by the marginal gain of one more task.
 
-Source: Peng et al., Optimus, EuroSys 2018, section 4.1.
+Source: Peng et al., Optimus, EuroSys 2018, section 4.1; docs/models/optimus.md#allocation.
 """
 
 from __future__ import annotations

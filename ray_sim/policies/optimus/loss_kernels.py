@@ -4,7 +4,7 @@ For a fixed b2 the curve is linear: with u = l - b2, 1 / u = b0 k + b1. The resi
 divided by about u^2, so rows are weighted by u^2: residuals count as in l, and nothing is divided by a
 small number. b2 is found by a search in one dimension.
 
-Source: Peng et al., Optimus, EuroSys 2018, section 3.1.
+Source: Peng et al., Optimus, EuroSys 2018, section 3.1; docs/models/optimus.md#remaining-work.
 """
 
 from __future__ import annotations

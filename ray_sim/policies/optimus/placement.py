@@ -13,7 +13,7 @@ from ray_sim.policies.optimus.placement_kernels import (
     PACK,
     SPREAD,
     Demands,
-    Floor,
+    FreeServers,
     Placed,
     place_all,
     place_each_alone,
@@ -113,9 +113,9 @@ def place_alone(tasks: IntArray, quanta: IntArray, capacity: IntArray) -> IntArr
     return _merged(placed.job[:n], placed.server[:n], placed.role[:n], placed.tasks[:n])
 
 
-def _floor(free: IntArray, least: IntArray) -> Floor:
+def _floor(free: IntArray, least: IntArray) -> FreeServers:
     n_servers = len(free)
-    return Floor(
+    return FreeServers(
         free=free,
         key=np.empty(n_servers, np.int64),
         heap=np.empty(n_servers, np.int64),

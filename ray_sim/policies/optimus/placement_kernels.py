@@ -1,6 +1,6 @@
 """Placement of the tasks of elastic jobs: evenly over as few servers as possible, else one by one.
 
-Source: Peng et al., Optimus, EuroSys 2018, section 4.2.
+Source: Peng et al., Optimus, EuroSys 2018, section 4.2; docs/models/optimus.md#placement.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Demands(NamedTuple):
     """Current placement of each job, if it has exactly these tasks; else no rows."""
 
 
-class Floor(NamedTuple):
+class FreeServers(NamedTuple):
     """Servers that may be used, (S,) each, by index."""
 
     free: I64
@@ -58,29 +58,29 @@ class Placed(NamedTuple):
 
 
 @kernel
-def holds(floor: Floor, server: int, quanta: I64, workers: int, ps: int) -> bool:
+def holds(servers: FreeServers, server: int, quanta: I64, workers: int, ps: int) -> bool:
     """Whether a server has room for these numbers of workers and parameter servers."""
     for r in range(quanta.shape[1]):
         need = workers * quanta[WORKER, r] + ps * quanta[PARAMETER_SERVER, r]
-        if need > floor.free[server, r]:
+        if need > servers.free[server, r]:
             return False
     return True
 
 
 @kernel
-def _of_use(floor: Floor, server: int) -> bool:
+def _of_use(servers: FreeServers, server: int) -> bool:
     """Whether a server has the least that any job needs."""
-    for r in range(len(floor.least)):
-        if floor.free[server, r] < floor.least[r]:
+    for r in range(len(servers.least)):
+        if servers.free[server, r] < servers.least[r]:
             return False
     return True
 
 
 @kernel
-def _fill(floor: Floor, server: int, quanta: I64, workers: int, ps: int) -> None:
+def _fill(servers: FreeServers, server: int, quanta: I64, workers: int, ps: int) -> None:
     """Subtract tasks from a server's free quanta; negative numbers add."""
     for r in range(quanta.shape[1]):
-        floor.free[server, r] -= workers * quanta[WORKER, r] + ps * quanta[PARAMETER_SERVER, r]
+        servers.free[server, r] -= workers * quanta[WORKER, r] + ps * quanta[PARAMETER_SERVER, r]
 
 
 @kernel
@@ -93,14 +93,14 @@ def _add_row(placed: Placed, job: int, server: int, role: int, tasks: int) -> No
 
 
 @kernel
-def _order(floor: Floor, server: int, resource: int) -> None:
+def _order(servers: FreeServers, server: int, resource: int) -> None:
     """Insert a server into the heap, or move it, by its free quanta; O(log S)."""
-    key = -floor.free[server, resource]
-    if floor.position[server] >= 0:
-        rekey(floor.heap, 0, floor.size[0], floor.position, floor.key, server, key)
+    key = -servers.free[server, resource]
+    if servers.position[server] >= 0:
+        rekey(servers.heap, 0, servers.size[0], servers.position, servers.key, server, key)
     else:
-        floor.key[server] = key
-        floor.size[0] = push(floor.heap, 0, floor.size[0], floor.position, floor.key, server)
+        servers.key[server] = key
+        servers.size[0] = push(servers.heap, 0, servers.size[0], servers.position, servers.key, server)
 
 
 @kernel
@@ -110,16 +110,18 @@ def turn(tasks: int, k: int, rank: int) -> int:
 
 
 @kernel
-def _fits_evenly(floor: Floor, quanta: I64, workers: int, ps: int, k: int) -> bool:
+def _fits_evenly(servers: FreeServers, quanta: I64, workers: int, ps: int, k: int) -> bool:
     """Whether the k chosen servers hold the tasks spread evenly; O(k R)."""
     for rank in range(k):
-        if not holds(floor, floor.chosen[rank], quanta, turn(workers, k, rank), turn(ps, k, rank)):
+        if not holds(servers, servers.chosen[rank], quanta, turn(workers, k, rank), turn(ps, k, rank)):
             return False
     return True
 
 
 @kernel
-def _place_evenly(demands: Demands, job: int, most: int, resource: int, floor: Floor, placed: Placed) -> bool:
+def _place_evenly(
+    demands: Demands, job: int, most: int, resource: int, servers: FreeServers, placed: Placed
+) -> bool:
     """Place a job evenly on the k freest servers, for the smallest k <= ``most`` that fits.
 
     Task i of each role goes to server i mod k. Invariant of the loop: ``chosen[:k]`` are the k freest
@@ -130,42 +132,42 @@ def _place_evenly(demands: Demands, job: int, most: int, resource: int, floor: F
     workers, ps = demands.tasks[job, WORKER], demands.tasks[job, PARAMETER_SERVER]
     quanta = demands.quanta[job]
     pair = quanta[WORKER, resource] + (quanta[PARAMETER_SERVER, resource] if ps > 0 else 0)
-    k, passed, fits = 0, len(floor.chosen), False
+    k, passed, fits = 0, len(servers.chosen), False
     most = min(most, max(workers, ps))
-    while not fits and k < most and floor.size[0] > 0 and -floor.key[floor.heap[0]] >= pair:
-        server = floor.heap[0]
-        floor.size[0] = remove(floor.heap, 0, floor.size[0], floor.position, floor.key, server)
-        if holds(floor, server, quanta, 1, min(ps, 1)):
-            floor.chosen[k] = server
+    while not fits and k < most and servers.size[0] > 0 and -servers.key[servers.heap[0]] >= pair:
+        server = servers.heap[0]
+        servers.size[0] = remove(servers.heap, 0, servers.size[0], servers.position, servers.key, server)
+        if holds(servers, server, quanta, 1, min(ps, 1)):
+            servers.chosen[k] = server
             k += 1
-            fits = _fits_evenly(floor, quanta, workers, ps, k)
-        elif _of_use(floor, server):
+            fits = _fits_evenly(servers, quanta, workers, ps, k)
+        elif _of_use(servers, server):
             passed -= 1
-            floor.chosen[passed] = server
+            servers.chosen[passed] = server
     for rank in range(k):
-        server = floor.chosen[rank]
+        server = servers.chosen[rank]
         if fits:
             w_here, ps_here = turn(workers, k, rank), turn(ps, k, rank)
-            _fill(floor, server, quanta, w_here, ps_here)
+            _fill(servers, server, quanta, w_here, ps_here)
             _add_row(placed, job, server, WORKER, w_here)
             _add_row(placed, job, server, PARAMETER_SERVER, ps_here)
-        _order(floor, server, resource)
-    for at in range(passed, len(floor.chosen)):
-        _order(floor, floor.chosen[at], resource)
+        _order(servers, server, resource)
+    for at in range(passed, len(servers.chosen)):
+        _order(servers, servers.chosen[at], resource)
     return fits
 
 
 @kernel
-def _server_for(rule: int, floor: Floor, quanta: I64, role: int, resource: int, first: int) -> int:
+def _server_for(rule: int, servers: FreeServers, quanta: I64, role: int, resource: int, first: int) -> int:
     """Return the freest (SPREAD), fullest (PACK) or first (EVEN) server with room; -1 if none has.
 
     Servers before ``first`` are not considered. O(S R).
     """
     best, best_free = -1, 0
-    for server in range(first, len(floor.free)):
-        if not holds(floor, server, quanta, int(role == WORKER), int(role == PARAMETER_SERVER)):
+    for server in range(first, len(servers.free)):
+        if not holds(servers, server, quanta, int(role == WORKER), int(role == PARAMETER_SERVER)):
             continue
-        free = floor.free[server, resource]
+        free = servers.free[server, resource]
         if rule == EVEN:
             return server
         if best < 0 or (free > best_free if rule == SPREAD else free < best_free):
@@ -175,7 +177,7 @@ def _server_for(rule: int, floor: Floor, quanta: I64, role: int, resource: int, 
 
 @kernel
 def _place_in_turn(
-    rule: int, demands: Demands, job: int, resource: int, shrink: bool, floor: Floor, placed: Placed
+    rule: int, demands: Demands, job: int, resource: int, shrink: bool, servers: FreeServers, placed: Placed
 ) -> None:
     """Place a parameter server and a worker in turn, each by the rule, until all are placed or none fits.
 
@@ -189,21 +191,21 @@ def _place_in_turn(
     while w_left > 0 or ps_left > 0:
         before = w_left + ps_left
         if ps_left > 0:
-            server = _server_for(rule, floor, quanta, PARAMETER_SERVER, resource, ps_from)
+            server = _server_for(rule, servers, quanta, PARAMETER_SERVER, resource, ps_from)
             if server >= 0:
-                _fill(floor, server, quanta, 0, 1)
+                _fill(servers, server, quanta, 0, 1)
                 _add_row(placed, job, server, PARAMETER_SERVER, 1)
                 ps_left -= 1
             if rule == EVEN:
-                ps_from = server if server >= 0 else len(floor.free)
+                ps_from = server if server >= 0 else len(servers.free)
         if w_left > 0:
-            server = _server_for(rule, floor, quanta, WORKER, resource, w_from)
+            server = _server_for(rule, servers, quanta, WORKER, resource, w_from)
             if server >= 0:
-                _fill(floor, server, quanta, 1, 0)
+                _fill(servers, server, quanta, 1, 0)
                 _add_row(placed, job, server, WORKER, 1)
                 w_left -= 1
             if rule == EVEN:
-                w_from = server if server >= 0 else len(floor.free)
+                w_from = server if server >= 0 else len(servers.free)
         if w_left + ps_left == before:
             break
     partly = w_left < workers and (ps_left < ps or ps == 0)
@@ -211,20 +213,20 @@ def _place_in_turn(
     for row in range(rows, placed.size[0]):
         server, role = placed.server[row], placed.role[row]
         if not keeps:
-            _fill(floor, server, quanta, -int(role == WORKER), -int(role == PARAMETER_SERVER))
-        _order(floor, server, resource)
+            _fill(servers, server, quanta, -int(role == WORKER), -int(role == PARAMETER_SERVER))
+        _order(servers, server, resource)
     if not keeps:
         placed.size[0] = rows
 
 
 @kernel
-def _move(demands: Demands, job: int, sign: int, resource: int, floor: Floor) -> None:
+def _move(demands: Demands, job: int, sign: int, resource: int, servers: FreeServers) -> None:
     """Free the current placement of a job (sign 1), or take it again (-1)."""
     for row in range(demands.home.ptr[job], demands.home.ptr[job + 1]):
         server, role, tasks = demands.home.server[row], demands.home.role[row], demands.home.tasks[row]
-        for r in range(floor.free.shape[1]):
-            floor.free[server, r] += sign * tasks * demands.quanta[job, role, r]
-        _order(floor, server, resource)
+        for r in range(servers.free.shape[1]):
+            servers.free[server, r] += sign * tasks * demands.quanta[job, role, r]
+        _order(servers, server, resource)
 
 
 @kernel
@@ -258,7 +260,9 @@ def peers_apart_evenly(workers: int, ps: int, k: int) -> int:
 
 
 @kernel
-def _stay_or_move(rule: int, demands: Demands, job: int, resource: int, floor: Floor, placed: Placed) -> None:
+def _stay_or_move(
+    rule: int, demands: Demands, job: int, resource: int, servers: FreeServers, placed: Placed
+) -> None:
     """Keep the current placement of a job, unless an even one with a smaller bottleneck fits.
 
     The bottleneck grows with k, so ``most`` is the largest k that improves it.
@@ -269,27 +273,29 @@ def _stay_or_move(rule: int, demands: Demands, job: int, resource: int, floor: F
         while most < max(workers, ps) and peers_apart_evenly(workers, ps, most + 1) < apart:
             most += 1
         if most > 0:
-            _move(demands, job, 1, resource, floor)
-            if _place_evenly(demands, job, most, resource, floor, placed):
+            _move(demands, job, 1, resource, servers)
+            if _place_evenly(demands, job, most, resource, servers, placed):
                 return
-            _move(demands, job, -1, resource, floor)
+            _move(demands, job, -1, resource, servers)
     for row in range(demands.home.ptr[job], demands.home.ptr[job + 1]):
         server, role = demands.home.server[row], demands.home.role[row]
         _add_row(placed, job, server, role, demands.home.tasks[row])
 
 
 @kernel
-def _order_all(floor: Floor, resource: int) -> None:
+def _order_all(servers: FreeServers, resource: int) -> None:
     """Build the heap of all servers by a resource; O(S log S)."""
-    floor.size[0] = 0
-    for server in range(len(floor.free)):
-        floor.position[server] = -1
-    for server in range(len(floor.free)):
-        _order(floor, server, resource)
+    servers.size[0] = 0
+    for server in range(len(servers.free)):
+        servers.position[server] = -1
+    for server in range(len(servers.free)):
+        _order(servers, server, resource)
 
 
 @outlined
-def place_each_alone(demands: Demands, resource: I64, capacity: I64, floor: Floor, placed: Placed) -> None:
+def place_each_alone(
+    demands: Demands, resource: I64, capacity: I64, servers: FreeServers, placed: Placed
+) -> None:
     """Place each job evenly, or else in turn, on the empty cluster; a job without room gets no rows.
 
     Parameters
@@ -299,15 +305,17 @@ def place_each_alone(demands: Demands, resource: I64, capacity: I64, floor: Floo
     """
     placed.size[0] = 0
     for job in range(len(demands.tasks)):
-        copy_matrix(capacity, floor.free)
-        _order_all(floor, resource[job])
-        if not _place_evenly(demands, job, len(floor.free), resource[job], floor, placed):
-            _place_in_turn(EVEN, demands, job, resource[job], False, floor, placed)
+        copy_matrix(capacity, servers.free)
+        _order_all(servers, resource[job])
+        if not _place_evenly(demands, job, len(servers.free), resource[job], servers, placed):
+            _place_in_turn(EVEN, demands, job, resource[job], False, servers, placed)
 
 
 @outlined
-def place_all(rule: int, demands: Demands, resource: int, shrink: bool, floor: Floor, placed: Placed) -> None:
-    """Place the jobs one after the other into ``placed``; ``floor.free`` is what they leave.
+def place_all(
+    rule: int, demands: Demands, resource: int, shrink: bool, servers: FreeServers, placed: Placed
+) -> None:
+    """Place the jobs one after the other into ``placed``; ``servers.free`` is what they leave.
 
     Ties between servers go to the lowest index. EVEN: O(k log S + k^2 R) for a job on k servers, O(S R) for
     one that does not fit evenly; SPREAD and PACK: O(S R) per task.
@@ -319,11 +327,11 @@ def place_all(rule: int, demands: Demands, resource: int, shrink: bool, floor: F
     shrink : whether a job that does not fit is placed with fewer tasks; else it gets nothing
     """
     placed.size[0] = 0
-    _order_all(floor, resource)
+    _order_all(servers, resource)
     for job in range(len(demands.tasks)):
         if demands.tasks[job, WORKER] == 0:
             continue
         if demands.home.ptr[job] < demands.home.ptr[job + 1]:
-            _stay_or_move(rule, demands, job, resource, floor, placed)
-        elif rule != EVEN or not _place_evenly(demands, job, len(floor.free), resource, floor, placed):
-            _place_in_turn(rule, demands, job, resource, shrink, floor, placed)
+            _stay_or_move(rule, demands, job, resource, servers, placed)
+        elif rule != EVEN or not _place_evenly(demands, job, len(servers.free), resource, servers, placed):
+            _place_in_turn(rule, demands, job, resource, shrink, servers, placed)

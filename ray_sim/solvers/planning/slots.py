@@ -9,10 +9,10 @@ import numpy as np
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.kernels.planning.parametric_slot_lp import (
     UNSOLVED,
-    Moves,
     Offers,
     Paths,
     Point,
+    TaskDirections,
     price_paths,
     walk_all,
 )
@@ -95,7 +95,7 @@ def slot_rooms(job: SlotJob, free: IntArray, price: FloatArray, quanta_per_unit:
     return Rooms(free, job.demand, job.most_workers, job.workers_per_ps, offers)
 
 
-def _new_point(moves: Moves, servers: int) -> Point:
+def _new_point(moves: TaskDirections, servers: int) -> Point:
     return Point(
         held=np.empty((servers, 2)),
         limits=np.empty(servers, dtype=np.int64),

@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 
-from ray_sim.kernels.planning.parametric_slot_lp import ADD_PS, ADD_WORKER, Moves
+from ray_sim.kernels.planning.parametric_slot_lp import ADD_PS, ADD_WORKER, TaskDirections
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.solvers.planning.slot_job import SlotJob
 
@@ -17,7 +17,7 @@ Pair = tuple[tuple[int, int], tuple[float, float]]
 """Two moves, and how many units of each."""
 
 
-def slot_moves(job: SlotJob) -> Moves:
+def slot_moves(job: SlotJob) -> TaskDirections:
     """Directions along the limits of a server, and the pairs of them that add a worker and its share of a PS.
 
     A role that demands nothing is limited by what the job may have of it in all. Signs are those of whole
@@ -32,7 +32,7 @@ def slot_moves(job: SlotJob) -> Moves:
     lengths = np.array([abs(w) + abs(s) for w, s in steps], dtype=np.float64)
     pairs = _pairs(steps, 1.0 / job.workers_per_ps)
     pair = np.array([moves for moves, _ in pairs], dtype=np.int64)
-    return Moves(
+    return TaskDirections(
         worker=np.array([w for w, _ in rows], dtype=np.float64),
         ps=np.array([s for _, s in rows], dtype=np.float64),
         step=np.array(steps, dtype=np.float64) / lengths[:, None],

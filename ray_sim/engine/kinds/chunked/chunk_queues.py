@@ -7,7 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 
 from ray_sim.engine.placements import State
-from ray_sim.kernels.chunked.chunks import (
+from ray_sim.kernels.chunked.commands import add_rows, drop_rows, resume, set_keys, set_ps
+from ray_sim.kernels.chunked.increments import Candidates, betas, expect, forget, send
+from ray_sim.kernels.chunked.instants import advance
+from ray_sim.kernels.chunked.queue_state import (
     DONE,
     EVENT_COLUMNS,
     EVENTS,
@@ -15,16 +18,10 @@ from ray_sim.kernels.chunked.chunks import (
     RUNNING,
     SERVED,
     Queues,
-    add_rows,
-    advance,
-    drop_rows,
-    loads_at,
     new_queues,
-    resume,
-    set_keys,
-    set_ps,
 )
-from ray_sim.kernels.chunked.increments import Candidates, ReadQueues, betas, expect, forget, new_plans, send
+from ray_sim.kernels.chunked.row_progress import loads_at
+from ray_sim.kernels.chunked.worker_simulation import ReadQueues, new_plans
 from ray_sim.model.units import NEVER_US, BoolArray, FloatArray, IntArray
 
 NO_EVENTS: IntArray = np.empty((0, EVENT_COLUMNS), dtype=np.int64)
@@ -90,9 +87,9 @@ class ChunkQueues:
     def advance(self, now_us: int) -> IntArray:
         """Go on to ``now_us``; returns (n, EVENT_COLUMNS) rows of what happens there.
 
-        Events are those of `ray_sim.kernels.chunked.chunks`, in order for each chunk. A chunk that has its
-        worker keeps it when others come by themselves: `next_us` is now, and the next call at this instant,
-        after what is commanded, settles who gets it.
+        Events are those of `ray_sim.kernels.chunked.chunk_events`, in order for each chunk. A chunk that has
+        its worker keeps it when others come by themselves: `next_us` is now, and the next call at this
+        instant, after what is commanded, settles who gets it.
         """
         self._now_us = now_us
         if self.next_us > now_us:

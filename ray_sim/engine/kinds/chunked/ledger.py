@@ -16,8 +16,8 @@ from ray_sim.engine.kinds.chunked.site_part import ChunkCommands
 from ray_sim.engine.kinds.chunked.slot_rounding import Rounding
 from ray_sim.engine.placements import Placements, State, nothing_for, part
 from ray_sim.engine.sites.site import Commands
+from ray_sim.kernels.chunked.chunk_events import COMPLETE, LOST
 from ray_sim.kernels.chunked.chunk_ledger import Chunked, book_events, new_chunked, note_stall
-from ray_sim.kernels.chunked.chunks import COMPLETE, LOST
 from ray_sim.kernels.core.arrays import MOVE, NEVER, PARAMETER_SERVER, START, STOP, Changes, Ledger, Recorder
 from ray_sim.kernels.core.record import add_event
 from ray_sim.model.units import BoolArray, IntArray

@@ -21,8 +21,9 @@ from ray_sim.engine.view import View
 from ray_sim.engine.wake import Wake
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import RUNNING, Changes, Ledger, Outages
+from ray_sim.kernels.core.job_transitions import commit_placements, evict, finish_due
 from ray_sim.kernels.core.outages import lose_server, regain_server
-from ray_sim.kernels.core.progress import commit_placements, evict, finish_due, set_rates
+from ray_sim.kernels.core.progress import set_rates
 from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.result import UtilityCertificate
 from ray_sim.model.truth import Truth
