@@ -1,4 +1,4 @@
-"""OASiS: admission and full schedules by prices, where workers and parameter servers stand apart."""
+"""OASiS: admission and full schedules by prices, with workers and parameter servers on separate servers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ray_sim.solvers.planning.slot_job import SlotJob
 
 
 class Oasis(Planned):
-    """Plans each job when it arrives, by prices, with workers and parameter servers on servers of their own.
+    """Plan each job at arrival, by prices, with workers and parameter servers on separate servers.
 
     The first servers of each partition are for workers.
 
@@ -33,8 +33,8 @@ class Oasis(Planned):
             "worker_share",
             "float",
             0.5,
-            "share of the servers of each partition that is for workers, the first ones; the others are for "
-            "parameter servers. Each side has one at least",
+            "share of the servers of each partition for workers, the first ones; the others are for "
+            "parameter servers. Each side has at least one server",
             source="docs/models/oasis.md#sides; half in Yu et al., figures 8 and 9",
             minimum=0.0,
             maximum=1.0,
@@ -43,8 +43,8 @@ class Oasis(Planned):
             "grid",
             "choice",
             "quanta",
-            "parts into which the work of a job is cut. quanta: as `quanta` says; exact: chunk-epochs, E "
-            "times N of them with N = F, which takes long for large jobs",
+            "parts of the work of a job. quanta: as `quanta` says; exact: chunk-epochs, E x N of them "
+            "with N = F, which takes long for large jobs",
             source="docs/models/oasis.md#schedule; exact as Bao et al.",
             choices=("quanta", "exact"),
         ),
@@ -52,7 +52,7 @@ class Oasis(Planned):
             "quanta",
             "int",
             None,
-            "equal parts of the work of a job; none = 4 for each slot of the horizon, and at least 40",
+            "equal parts of the work of a job; none = max(40, 4 x slots of the horizon)",
             source="docs/models/pd_ors.md#schedule",
             minimum=1,
             maximum=1_000_000,
@@ -78,7 +78,7 @@ class Oasis(Planned):
         self._planning = Planning(quanta)
 
     def _open(self) -> list[Stall]:
-        """Two markets for each partition with two servers or more whose jobs may be worth something."""
+        """Open two markets for each partition that has at least two servers and jobs with utility."""
         self._of_partition: dict[int, int] = {}
         stalls: list[Stall] = []
         for partition in np.unique(self._world.server_partition).tolist():
@@ -91,7 +91,7 @@ class Oasis(Planned):
         return stalls
 
     def slot_job(self, job: int) -> SlotJob | None:
-        """As others see it, but that its tasks are never within a server."""
+        """Convert a job to slots, with all its tasks at the external rate."""
         planned = super().slot_job(job)
         return None if planned is None else apart(planned)
 
@@ -110,7 +110,7 @@ class Oasis(Planned):
         ]
 
     def _best_plan(self, job: SlotJob, stalls: Sequence[Stall]) -> Schedule | Refusal:
-        """By `best_schedule`, on the servers of the job's partition."""
+        """Search by `best_schedule`, on the servers of the job's partition."""
         at = self._of_partition.get(self.partition_of(job.number))
         if at is None:
             return Refusal.INFEASIBLE
@@ -122,7 +122,7 @@ class Oasis(Planned):
         return replace(outcome, plan=replace(outcome.plan, server=servers[outcome.plan.server]))
 
     def _parts(self, job: SlotJob) -> int:
-        """Parts of its work."""
+        """Number of parts of a job's work."""
         if not self._is_exact:
             return self._planning.number_of(self._slots)
         return int(self._training.epochs[job.number]) * job.most_workers

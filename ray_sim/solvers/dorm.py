@@ -1,7 +1,7 @@
 """Dorm's allocation: the containers of applications that use most of the servers, within two bounds.
 
-One bounds how far the shares are from those of dominant resource fairness, the other how many of the
-applications that run already are changed.
+One bound limits the distance of shares from those of dominant resource fairness, the other the number of
+running applications that are changed.
 
 Source: Sun, Wen, Ta, Yan, Towards Distributed Machine Learning in Shared Clusters: A
 Dynamically-Partitioned Approach, 2017.
@@ -22,23 +22,23 @@ from ray_sim.solvers.milp import Answer, Ending, Programme
 
 @dataclass(frozen=True, slots=True)
 class Applications:
-    """n applications in the order that breaks ties, and the S servers they share."""
+    """n applications, in the order that breaks ties, and the S servers that they share."""
 
     demand: IntArray
-    """(n, R) quanta of a container."""
+    """(n, R) quanta of one container."""
     least: IntArray
-    """(n,) containers."""
+    """(n,) least number of containers."""
     most: IntArray
-    """(n,) containers."""
+    """(n,) largest number of containers."""
     capacity: IntArray
     """(S, R) quanta."""
     held: IntArray
-    """(n, S) containers now."""
+    """(n, S) current containers."""
     old: BoolArray
-    """(n,) whether it runs now: to change what it holds is an adjustment."""
+    """(n,) whether it is running: a change of its containers is an adjustment."""
 
     def first(self, n: int) -> Applications:
-        """The first n of them."""
+        """Select the first n applications."""
         return Applications(
             self.demand[:n], self.least[:n], self.most[:n], self.capacity, self.held[:n], self.old[:n]
         )
@@ -51,7 +51,7 @@ class Applications:
 
     @property
     def shares(self) -> FloatArray:
-        """(n, R) of all there is, of one container; 0 of what there is not."""
+        """(n, R) share of one container in the total; 0 where the total is 0."""
         return np.divide(self.demand, self.total, out=np.zeros(self.demand.shape), where=self.total > 0)
 
     @property
@@ -62,7 +62,7 @@ class Applications:
 
     @property
     def room(self) -> IntArray:
-        """(n, S) containers that each empty server holds, at most as many as the application may have."""
+        """(n, S) containers that each empty server holds, at most the application's largest number."""
         fit = np.repeat(self.most[:, None], len(self.capacity), axis=1)
         for r in range(len(self.total)):
             some = self.demand[:, r] > 0
@@ -70,7 +70,7 @@ class Applications:
         return fit
 
     def may_fit(self) -> bool:
-        """False only if the servers together cannot hold the least containers of all."""
+        """Whether the pooled servers hold the least containers of all; False proves that they do not fit."""
         wanted = (self.least[:, None] * self.demand).sum(axis=0)
         return bool((wanted <= self.total).all() and (self.room.sum(axis=1) >= self.least).all())
 
@@ -80,18 +80,18 @@ class Limits:
     """Bounds on an allocation and on the search for it."""
 
     theta1: float
-    """Fairness loss at most theta1 x 2 m."""
+    """Bound on the fairness loss: theta1 x 2 m."""
     theta2: float
-    """At most this share of the applications that run is changed, rounded up."""
+    """Largest share of the running applications that may change, rounded up to whole applications."""
     gap: float
     nodes: int
     """See `Programme.maximise`."""
     in_turn: bool = False
-    """Whether containers go on the servers in turn without a search; those that find no room are left out."""
+    """Whether to fill servers in order, without a search; applications without room are left out."""
 
 
 def fair_containers(applications: Applications) -> IntArray:
-    """(n,) containers by progressive filling of all servers as one, shares compared exactly."""
+    """(n,) containers by progressive filling of the pooled servers, with exact comparison of shares."""
     filling = new_filling(applications.demand, applications.most, applications.total, 0)
     nothing = applications.capacity[:0]
     tree = new_server_tree(np.empty(0, dtype=np.int64), nothing, nothing, applications.total)
@@ -100,30 +100,30 @@ def fair_containers(applications: Applications) -> IntArray:
 
 
 def utilisation(applications: Applications, containers: IntArray) -> float:
-    """Sum over resource types of the used share, which Dorm maximises; containers are (n, S)."""
+    """Sum over resource types of the used share, Dorm's objective; containers are (n, S)."""
     return float((containers.sum(axis=1) @ applications.shares).sum())
 
 
 def fairness_loss(applications: Applications, containers: IntArray) -> float:
-    """Sum over applications of the distance between dominant share and fair share; containers are (n, S)."""
+    """Sum over applications of |dominant share - fair share|; containers are (n, S)."""
     away = np.abs(containers.sum(axis=1) - fair_containers(applications))
     return float((away * applications.dominant).sum())
 
 
 _FIRST_GAP = 0.25
-"""Part of the gap to which the first two searches go, so that both together may stay within it."""
+"""Part of the gap that the first two searches use, so that together they stay within it."""
 
 
 def allocate(applications: Applications, limits: Limits) -> tuple[Ending, IntArray | None]:
-    """How the search ended, and (n, S) containers if any were found.
+    """Result of the search, and (n, S) containers if any were found.
 
-    How many containers each gets is searched for with all servers taken as one, which also bounds what can
-    be used. Those whose number changes are put on the servers in turn, or, where few may be changed, by a
-    search for them alone. If what that uses is within the gap of the bound, it is as good as asked for; if
-    not, all are searched. With `in_turn` nothing is searched on servers, so fairness may suffer more than its
-    bound, and whoever does not find its least gets nothing.
+    First the numbers of containers are found with all servers pooled, which also bounds the objective. The
+    applications whose number changes are placed on the servers in order, or, if few may change, by a search
+    for them alone. If the result is within the gap of the bound, it is accepted; otherwise a search covers
+    all applications. With `in_turn` there is no search on servers: the fairness loss may exceed its bound,
+    and an application without room for its least gets nothing.
 
-    An answer that breaks a capacity when rounded to whole containers counts as none at the limit.
+    A solution that exceeds a capacity when rounded to whole containers counts as none at the limit.
 
     Raises
     ------
@@ -156,10 +156,10 @@ def allocate(applications: Applications, limits: Limits) -> tuple[Ending, IntArr
 
 
 def most_together(applications: Applications, limits: Limits) -> int:
-    """How many of the first applications can have their least containers at the same time.
+    """Largest n for which the first n applications can have their least containers together.
 
-    By bisection, as fewer fit where more do. A search that ends at the limit of nodes counts as a no, and
-    with `in_turn` no search is made.
+    Bisection is valid because fewer applications fit where more do. A search that ends at the node limit
+    counts as a failure; with `in_turn` there is no search.
     """
     low, high = 0, len(applications.least)
     some = high
@@ -188,10 +188,10 @@ def _least_fit(applications: Applications, limits: Limits) -> bool:
 
 
 def place_in_turn(applications: Applications, counts: IntArray, free: BoolArray) -> IntArray:
-    """(n, S) containers, of each at most ``counts`` and as many as find room, on the lowest servers.
+    """(n, S) containers, at most ``counts`` of each application, on the lowest servers with room.
 
-    Those that are not ``free`` stay; of the others the largest dominant shares come first, all with their
-    least before any with more.
+    Applications that are not ``free`` stay. The others go by falling dominant share: first the least of each,
+    then the rest.
     """
     placed = np.where(free[:, None], 0, applications.held)
     left = applications.capacity - np.einsum("nr,ns->sr", applications.demand, placed)
@@ -210,19 +210,19 @@ def place_in_turn(applications: Applications, counts: IntArray, free: BoolArray)
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """What is searched: allocations within two bounds."""
+    """Programme of Dorm: allocations within two bounds."""
 
     applications: Applications
     room: IntArray
-    """(n, S) most containers of each on each server."""
+    """(n, S) largest number of containers of each application on each server."""
     fair: IntArray
-    """(n,) containers."""
+    """(n,) containers of a fair allocation."""
     theta1: float
     changes: int
-    """Most old applications that are changed."""
+    """Largest number of running applications that change."""
 
     def allows(self, containers: IntArray) -> bool:
-        """Whether each has enough, and the loss of fairness is within its bound."""
+        """Whether each application has its least, and the fairness loss is within its bound."""
         if (containers.sum(axis=1) < self.applications.least).any():
             return False
         return self.theta1 >= 1 or fairness_loss(self.applications, containers) <= self._most_loss
@@ -232,7 +232,7 @@ class _Search:
         return self.theta1 * 2 * int((self.applications.total > 0).sum())
 
     def pooled(self) -> _Search:
-        """The same with one server that has all there is: whatever uses it best, no allocation uses more."""
+        """Relax to one server with the total capacity; its optimum bounds that of every allocation."""
         one = replace(
             self.applications,
             capacity=self.applications.total[None],
@@ -242,7 +242,7 @@ class _Search:
         return replace(self, applications=one, room=room)
 
     def run(self, limits: Limits, free: BoolArray) -> tuple[Answer, IntArray]:
-        """The answer, and (n, S) variables of the containers; applications that are not ``free`` stay."""
+        """Solution, and (n, S) variables of the containers; applications that are not ``free`` stay."""
         programme, applications = Programme(), self.applications
         gain = np.repeat(applications.shares.sum(axis=1)[:, None], self.room.shape[1], axis=1)
         least = np.where(free[:, None], 0, applications.held)
@@ -259,7 +259,7 @@ class _Search:
         return programme.maximise(gap=limits.gap, nodes=limits.nodes), x
 
     def _be_fair(self, programme: Programme, x: IntArray) -> None:
-        """Losses no less than the distance from the fair share on either side, and a bound on their sum."""
+        """Add loss variables, at least |share - fair share| each, and the bound on their sum."""
         dominant = self.applications.dominant
         fair = self.fair * dominant
         loss = programme.variables(np.full(len(x), np.inf), gain=np.zeros(len(x)), whole=False)
@@ -270,7 +270,7 @@ class _Search:
         programme.row(-np.inf, loss, np.ones(len(loss)), self._most_loss)
 
     def _keep(self, programme: Programme, x: IntArray, old: IntArray) -> None:
-        """At most so many of these hold anything else than now: only those whose switch is 1 may."""
+        """Limit the changed applications among ``old``: only those whose switch is 1 may differ from now."""
         switch = programme.variables(np.ones(len(old)), gain=np.zeros(len(old)), whole=True)
         for i, s in zip(old.tolist(), switch.tolist(), strict=True):
             held, room = self.applications.held[i], self.room[i]
@@ -287,7 +287,7 @@ class _Search:
 
 
 def _fit(programme: Programme, x: IntArray, applications: Applications) -> None:
-    """Capacities, in units of the largest common divisor of all demands: small numbers, small errors."""
+    """Add the capacities, divided by the greatest common divisor of demands, for small rounding errors."""
     for r in range(len(applications.total)):
         asked = applications.demand[:, r]
         some = asked > 0

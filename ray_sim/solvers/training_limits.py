@@ -1,7 +1,7 @@
 """Upper bounds on the speed of elastic jobs, and lower bounds on the resources per sample.
 
-Both truths, in closed form; docs/certificates.md has the derivations. Nothing that slows a job down, such as
-a straggler or a restart, makes a limit invalid.
+Both progress rules, in closed form; docs/certificates.md has the derivations. Stragglers, restarts and other
+slowdowns do not invalidate a limit.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from ray_sim.model.training_truth import Nic
 from ray_sim.model.units import FloatArray, IntArray
 
 _MOST = 2.0**62
-"""Stands for a number that nothing bounds."""
+"""Value for a number without a bound."""
 
 _FORGIVEN = 1e-9
-"""Relative lack of room that a rounded quotient is forgiven, so that limits err on the safe side."""
+"""Relative tolerance of a rounded quotient, so that limits stay valid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +27,14 @@ class Limits:
     """Limits that no placement on a pool of servers exceeds."""
 
     samples_per_s: FloatArray
-    """(n,) largest training speed; 0 where a job can never train."""
+    """(n,) largest training speed; 0 if the job can never train."""
     need: FloatArray
-    """(n, R) least quanta x seconds that a sample takes."""
+    """(n, R) least quanta x seconds per sample."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Servers by kind, H of them."""
+    """Servers of a pool by kind, H of them."""
 
     capacity: IntArray
     """(H, R) quanta."""
@@ -45,17 +45,17 @@ class Pool:
 
 
 def pool_of(capacity: IntArray, speed: FloatArray) -> Pool:
-    """Servers, (S, R) and (S,), by kind."""
+    """Group servers, (S, R) and (S,), by kind."""
     rows = np.column_stack([capacity, speed])
     _, first, count = np.unique(rows, axis=0, return_index=True, return_counts=True)
     return Pool(capacity[first], speed[first], count)
 
 
 def pd_ors_limits(profile: TrainingProfile, jobs: IntArray, pool: Pool) -> Limits:
-    """Under the truth of PD-ORS.
+    """Limits under truth=pd_ors.
 
-    At most F workers train, on one server at the internal rate, as many as fit there with their share of
-    parameter servers; on several at the external rate, as many as fit on all servers as one.
+    At most F workers train: on one server at the internal rate, as many as fit with their share of parameter
+    servers; on several servers at the external rate, as many as fit on the pooled servers.
     """
     gamma, most = profile.workers_per_ps[jobs], profile.batch[jobs]
     worker, ps = profile.worker_demand[jobs], profile.ps_demand[jobs]
@@ -78,7 +78,7 @@ def pd_ors_limits(profile: TrainingProfile, jobs: IntArray, pool: Pool) -> Limit
 
 
 def placement_limits(profile: TrainingProfile, jobs: IntArray, pool: Pool, nic: Nic) -> Limits:
-    """Under the placement truth, whatever the exchange."""
+    """Limits under truth=placement, for every exchange."""
     batch, exchange = profile.batch[jobs], profile.exchange[jobs]
     worker, ps = profile.worker_demand[jobs], profile.ps_demand[jobs]
     most_workers, most_ps = _most_tasks(worker, pool), _most_tasks(ps, pool)
@@ -115,7 +115,7 @@ def _total(pool: Pool) -> IntArray:
 
 
 def _whole_room(demand: FloatArray | IntArray, capacity: IntArray) -> FloatArray:
-    """(n,) tasks of each demand that a server of this capacity, (R,), holds."""
+    """(n,) tasks of each demand that one server of this capacity, (R,), holds."""
     room = np.full(len(demand), _MOST)
     for r, amount in enumerate(capacity.tolist()):
         some = demand[:, r] > 0
@@ -125,7 +125,7 @@ def _whole_room(demand: FloatArray | IntArray, capacity: IntArray) -> FloatArray
 
 
 def _most_tasks(demand: IntArray, pool: Pool) -> FloatArray:
-    """(n,) tasks of each demand that all servers hold together."""
+    """(n,) tasks of each demand that all servers together hold."""
     tasks = np.zeros(len(demand))
     for capacity, count in zip(pool.capacity, pool.count.tolist(), strict=True):
         tasks += count * _whole_room(demand, capacity)

@@ -1,4 +1,4 @@
-"""PD-ORS: admits a job if its best schedule is worth more than it costs at prices that rise with the load."""
+"""PD-ORS: admit a job if its best schedule has more utility than cost, at prices that rise with the load."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FAVOUR: dict[str, Favour] = {"one": "neither", "packing": "packing", "covering"
 
 
 class PdOrs(Planned):
-    """Plans each job when it arrives, at prices of servers, resources and slots that rise with the load.
+    """Plan each job at arrival, at prices of servers, resources and slots that rise with the load.
 
     Source: Yu, Liu, Wu, Ji, Bentley, Toward Efficient Online Scheduling for Distributed Machine Learning
     Systems, 2021.
@@ -65,7 +65,7 @@ class PdOrs(Planned):
         }
 
     def _open(self) -> list[Stall]:
-        """A market for each partition; none for one whose jobs cannot end or are worth nothing."""
+        """Open a market for each partition that has jobs with utility that can end."""
         self._of_partition: dict[int, int] = {}
         stalls: list[Stall] = []
         for partition in np.unique(self._world.server_partition).tolist():
@@ -78,7 +78,7 @@ class PdOrs(Planned):
         return stalls
 
     def _constants(self, cluster: Cluster, partition: int) -> Constants | None:
-        """Ends of the prices of a partition."""
+        """Compute the lowest and highest prices of a partition."""
         if cluster.units <= 0:
             return None
         if self._declares:
@@ -87,11 +87,11 @@ class PdOrs(Planned):
         return traced_constants(counted, cluster) if counted else None
 
     def _ranges(self) -> Ranges:
-        """What is declared of jobs.
+        """Read the declared ranges of jobs.
 
         Raises
         ------
-        InvalidScenarioError : a range is missing, or has not as many numbers as it must
+        InvalidScenarioError : a range is missing or has the wrong number of values
         """
         resources = self._world.cluster.resources
         lengths = {"declared_utility": 2, "declared_demand": len(resources), "declared_work": 2}
@@ -115,7 +115,7 @@ class PdOrs(Planned):
         )
 
     def _best_plan(self, job: SlotJob, stalls: Sequence[Stall]) -> Schedule | Refusal:
-        """By `best_schedule`, on the servers of the job's partition."""
+        """Search by `best_schedule`, on the servers of the job's partition."""
         at = self._of_partition.get(self.partition_of(job.number))
         if at is None:
             return Refusal.INFEASIBLE

@@ -1,4 +1,4 @@
-"""Taking from a schedule what it does not need: quanta and whole tasks are rounded towards more work."""
+"""Trim a schedule: remove tasks that are not needed, since quanta and tasks are rounded up."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from ray_sim.solvers.planning.slot_costs import Tasks
 from ray_sim.solvers.planning.slot_job import SlotJob
 
 _TOLERANCE = 1e-9
-"""Relative: so few samples may lack, as in the tolerant ceil by which workers are counted."""
+"""Relative number of samples that may be missing, as in the tolerant ceil that counts workers."""
 
 
 def samples_trained(job: SlotJob, held: IntArray) -> float:
-    """In one slot, by (n, 2) tasks on n servers; all tasks on one server train at the internal rate."""
+    """Samples per slot of (n, 2) tasks on n servers; tasks on one server train at the internal rate."""
     on_one = np.count_nonzero(held.any(axis=1)) == 1
     return float(held[:, WORKER].sum()) / (job.theta_internal if on_one else job.theta_external)
 
 
 def trim(job: SlotJob, slots: Sequence[Tasks]) -> list[Tasks]:
-    """Drop workers while enough work is done, where they are dearest; then parameter servers.
+    """Remove workers while the work is still done, the most expensive first; then parameter servers.
 
-    Slots go by falling cost per worker, the last of equals first; within one the dearest worker goes, from
-    the lowest server. Slots without workers are left out.
+    Slots are visited by falling cost per worker, the last of equals first; in a slot the most expensive
+    worker is removed, on the lowest server of equals. Slots without workers are dropped.
 
     Raises
     ------
-    ValueError : not enough work is done to begin with
+    ValueError : the schedule does not do all the work
     """
     held = [each.held.copy() for each in slots]
     trained = [samples_trained(job, each) for each in held]
@@ -72,7 +72,7 @@ def _without_a_worker(tasks: Tasks, held: IntArray) -> IntArray | None:
 
 
 def _drop_idle_ps(job: SlotJob, tasks: Tasks, held: IntArray) -> bool:
-    """Whether there were more than the workers need; the dearest went, from the lowest server."""
+    """Remove unneeded parameter servers, the most expensive first (ties: lowest server); whether any."""
     needed = tolerant_ceil(int(held[:, WORKER].sum()) / job.workers_per_ps)
     extra = int(held[:, PARAMETER_SERVER].sum()) - needed
     for _ in range(extra):

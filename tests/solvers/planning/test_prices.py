@@ -196,7 +196,7 @@ def test_a_server_without_a_resource_sells_it_at_the_highest_price() -> None:
     ("jobs", "text"),
     [
         ([replace(EXAMPLE_A, samples=1e6)], "no job can end before the horizon"),
-        ([replace(EXAMPLE_A, utility=floats(0, 0))], "no job is worth anything"),
+        ([replace(EXAMPLE_A, utility=floats(0, 0))], "no job has utility"),
     ],
 )
 def test_no_prices_without_a_job_that_counts(jobs: list[SlotJob], text: str) -> None:
