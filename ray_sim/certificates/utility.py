@@ -11,7 +11,7 @@ from ray_sim.model.job import UtilityProfile
 from ray_sim.model.result import UtilityCertificate
 from ray_sim.model.units import NEVER_US, FloatArray, IntArray
 from ray_sim.model.utility import CLOCK_US, delay_s, utility
-from ray_sim.solvers.utility_bounds import Claims, UtilityBounds, utility_bounds
+from ray_sim.solvers.utility_bounds import BucketProblem, UtilityBounds, utility_bounds
 from ray_sim.solvers.utility_optimum import Optimum
 
 LONGEST_US = NEVER_US / 8
@@ -23,7 +23,7 @@ _MOST_CELLS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class Hopes:
+class HopefulJobs:
     """Jobs that could complete by the horizon if each were alone from its submission on."""
 
     job: IntArray
@@ -46,7 +46,7 @@ class UtilityLimits:
 
     jobs: int
     """Number of jobs, including those that cannot complete."""
-    pools: Sequence[tuple[Hopes, FloatArray]]
+    pools: Sequence[tuple[HopefulJobs, FloatArray]]
     """Jobs that can complete and capacity, (R,) quanta, of each partition."""
     profile: UtilityProfile
     slot_us: int | None
@@ -57,7 +57,7 @@ class UtilityLimits:
 
 def certify_utility(limits: UtilityLimits, earned: float) -> UtilityCertificate:
     """Bound the total utility of all jobs."""
-    bounds = [utility_bounds(_claims(limits, hopes, capacity)) for hopes, capacity in limits.pools]
+    bounds = [utility_bounds(_problem(limits, hopes, capacity)) for hopes, capacity in limits.pools]
     hopeful = sum(len(hopes.job) for hopes, _ in limits.pools)
     return _certificate(bounds, earned, hopeful, limits.jobs)
 
@@ -89,7 +89,7 @@ def _certificate(bounds: list[UtilityBounds], earned: float, hopes: int, jobs: i
     )
 
 
-def _claims(limits: UtilityLimits, hopes: Hopes, capacity: FloatArray) -> Claims:
+def _problem(limits: UtilityLimits, hopes: HopefulJobs, capacity: FloatArray) -> BucketProblem:
     """Relaxed problem of the jobs of one pool, in buckets of whole slots.
 
     A completion is known only to the microsecond of the clock: a job that completed in a bucket has done all
@@ -108,7 +108,7 @@ def _claims(limits: UtilityLimits, hopes: Hopes, capacity: FloatArray) -> Claims
     ends = np.where(late, np.maximum(hopes.end[:, None], begin + 2 * CLOCK_US), hopes.end[:, None])
     delays = delay_s(ends, hopes.submit[:, None], limits.slot_us)
     span = np.where(end < NEVER_US, end - begin, np.inf)
-    return Claims(
+    return BucketProblem(
         worth=utility(limits.profile, hopes.job[:, None], delays),
         first=first,
         most=most,
@@ -117,7 +117,7 @@ def _claims(limits: UtilityLimits, hopes: Hopes, capacity: FloatArray) -> Claims
     )
 
 
-def _edges(limits: UtilityLimits, hopes: Hopes, capacity: FloatArray) -> IntArray:
+def _edges(limits: UtilityLimits, hopes: HopefulJobs, capacity: FloatArray) -> IntArray:
     """(K + 1,) bounds of the buckets; they are slot boundaries where there are slots.
 
     The horizon is the last bound. Without a horizon the last bucket has no end: it begins when all work could

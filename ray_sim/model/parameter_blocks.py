@@ -100,7 +100,7 @@ def assign(rule: BlockRule, blocks: Sequence[int], servers: int, streams: Stream
             return tensorflow(blocks, servers)
 
 
-class _Servers:
+class _OpenAssignment:
     def __init__(self, n: int) -> None:
         if n < 1:
             raise ValueError(f"parameter servers: must be at least 1, got {n}")
@@ -128,7 +128,7 @@ def paa(blocks: Sequence[int], servers: int) -> Assignment:
     ----------
     blocks, servers : as in `assign`
     """
-    held = _Servers(servers)
+    held = _OpenAssignment(servers)
     average = sum(blocks)  # times P, like all loads
     for load in sorted((size * servers for size in blocks), reverse=True):
         if load > average:
@@ -142,7 +142,7 @@ def paa(blocks: Sequence[int], servers: int) -> Assignment:
     return held.assignment
 
 
-def _cut(held: _Servers, load: int, piece: int) -> None:
+def _cut(held: _OpenAssignment, load: int, piece: int) -> None:
     while load > 0:
         part = min(load, piece)
         held.add(int(held.loads.argmin()), part)
@@ -156,7 +156,7 @@ def mxnet(blocks: Sequence[int], servers: int, streams: Streams) -> Assignment:
     ----------
     blocks, servers, streams : as in `assign`
     """
-    held = _Servers(servers)
+    held = _OpenAssignment(servers)
     model = zlib.crc32(repr(tuple(blocks)).encode())
     chosen = streams.generator("mxnet", model, servers).integers(0, servers, len(blocks)).tolist()
     for size, server in zip(blocks, chosen, strict=True):
@@ -175,13 +175,13 @@ def tensorflow(blocks: Sequence[int], servers: int) -> Assignment:
     ----------
     blocks, servers : as in `assign`
     """
-    held = _Servers(servers)
+    held = _OpenAssignment(servers)
     for position, size in enumerate(blocks):
         held.add(position % servers, size * servers)
     return held.assignment
 
 
-class Loads(NamedTuple):
+class PsLoads(NamedTuple):
     """Load of the parameter servers of n jobs, (n,) each."""
 
     skew: FloatArray
@@ -192,9 +192,9 @@ class Loads(NamedTuple):
     """Requests of one worker in one step to all parameter servers."""
 
 
-def even_loads(ps: IntArray) -> Loads:
+def even_loads(ps: IntArray) -> PsLoads:
     """Loads of jobs with (n,) parameter servers that hold equal slices, one request each."""
-    return Loads(np.ones(len(ps)), np.minimum(ps, 1).astype(np.float64), ps.astype(np.float64))
+    return PsLoads(np.ones(len(ps)), np.minimum(ps, 1).astype(np.float64), ps.astype(np.float64))
 
 
 class DealtLoads:
@@ -210,7 +210,7 @@ class DealtLoads:
         self._streams = streams
         self._known: dict[int, tuple[float, int, int]] = {}
 
-    def of(self, jobs: IntArray, ps: IntArray) -> Loads:
+    def of(self, jobs: IntArray, ps: IntArray) -> PsLoads:
         """Loads of jobs with these numbers of parameter servers; equal slices for jobs without blocks.
 
         Parameters
@@ -221,7 +221,7 @@ class DealtLoads:
         of_job, loads = self._profile.of_job[jobs], even_loads(ps)
         dealt = np.flatnonzero((of_job >= 0) & (ps > 0))
         keys, place = np.unique((of_job[dealt] << 32) | ps[dealt], return_inverse=True)
-        found = np.array([self._of(key) for key in keys.tolist()]).reshape(-1, len(Loads._fields))
+        found = np.array([self._of(key) for key in keys.tolist()]).reshape(-1, len(PsLoads._fields))
         for column, values in zip(loads, found.T, strict=True):
             column[dealt] = values[place]
         return loads

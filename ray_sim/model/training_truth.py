@@ -168,8 +168,8 @@ def trial_speeds(truth: PlacementTruth | PdOrsTruth, jobs: IntArray, rows: Rows)
     jobs : (n,), repeats allowed
     rows : placements, sorted by server; server numbers only say which tasks share a server
     """
-    alike = replace(truth, speed=np.ones(int(rows.server.max(initial=0)) + 1))
-    return alike.samples_per_s(jobs, rows)
+    unit_speed = replace(truth, speed=np.ones(int(rows.server.max(initial=0)) + 1))
+    return unit_speed.samples_per_s(jobs, rows)
 
 
 def rows_of(placements: PlacementRows, jobs: IntArray) -> Rows:

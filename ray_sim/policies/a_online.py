@@ -13,7 +13,7 @@ import numpy as np
 
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.units import FloatArray, IntArray
-from ray_sim.policies.deadline_urgency import Danger
+from ray_sim.policies.deadline_urgency import DeadlineUrgency
 from ray_sim.policies.shared.chunk_dispatch import Chunk, ChunkPolicy
 from ray_sim.policies.shared.parameter_servers import Pick
 from ray_sim.policy_api import Decision, NewChunks, Parameter, PolicyContext, Rule, Streams, View
@@ -25,15 +25,15 @@ _NOTHING: IntArray = np.empty(0, dtype=np.int64)
 _DISPATCHED = ("to_edge", "to_cloud", "mixed")
 
 
-class Cloud(NamedTuple):
+class CloudOffer(NamedTuple):
     """Best offer of a cloud's workers to a job."""
 
     worker: int
     zeta: bool
     """Whether a job with all chunks there trains without communication."""
-    alone: int
+    cost_all_in_cloud: int
     """D Q of a chunk if all chunks of the job go there, in microseconds."""
-    mixed: int
+    cost_mixed: int
     """D Q of a chunk if other chunks are at an edge, in microseconds."""
 
 
@@ -124,7 +124,7 @@ class AOnline(ChunkPolicy):
         self._rule, self._by_rate = _RULES[dispatch], queue == "rate"
         self._mixed, self._exact = mixed_cloud, exact_q
         self.overtake = preempt and self._by_rate
-        self._danger = Danger(slack) if deadlines == "danger" else None
+        self._urgency = DeadlineUrgency(slack) if deadlines == "danger" else None
         self._jobs_sent = np.zeros(len(_DISPATCHED), dtype=np.int64)
         self._betas = np.zeros((64, 2))
         self._beta_count = 0
@@ -141,18 +141,18 @@ class AOnline(ChunkPolicy):
         self._n_kinds = len(speeds)
         self._slot_workers = np.flatnonzero(~slots.on_demand)
         self._slot_server = slots.server[self._slot_workers]
-        if self._danger is not None:
-            self._danger.start(world)
+        if self._urgency is not None:
+            self._urgency.start(world)
 
     def decide(self, view: View) -> Decision:
         """Find jobs in danger, dispatch, assign parameter servers, and record beta."""
         if view.at_slot and self._by_rate:
             self._note_beta(view)
-        keys = None if self._danger is None else self._danger.look(view)
+        keys = None if self._urgency is None else self._urgency.look(view)
         decision = super().decide(view)
-        if self._danger is None:
+        if self._urgency is None:
             return decision
-        review_us = self._danger.review_us(view.now_us, dispatched=decision.dispatch is not None)
+        review_us = self._urgency.review_us(view.now_us, dispatched=decision.dispatch is not None)
         return replace(decision, keys=keys, review_us=review_us)
 
     def _note_beta(self, view: View) -> None:
@@ -185,13 +185,15 @@ class AOnline(ChunkPolicy):
             length = self._world.chunk_us(np.array([job]), workers, in_cloud)
             key = self._keys(view, job, length)
             chunks += zip([job] * len(units), units.tolist(), workers.tolist(), key.tolist(), strict=True)
-            self._jobs_sent[self._how(workers)] += 1
+            self._jobs_sent[self._destination(workers)] += 1
             inverse_rate = length * view.jobs.chunks[job]
             more = np.stack([workers, key, inverse_rate, np.full_like(key, new.ready_us), length], axis=1)
             sent = np.concatenate([sent, more])
         return chunks
 
-    def _greedy(self, view: View, job: int, new: NewChunks, cloud: Cloud | None) -> tuple[IntArray, bool]:
+    def _greedy(
+        self, view: View, job: int, new: NewChunks, cloud: CloudOffer | None
+    ) -> tuple[IntArray, bool]:
         """(workers, zeta): the worker of each chunk, empty if the chunks have to wait.
 
         The first chunk decides zeta while zeta is open (C1), that is, while no chunk of the job is on a
@@ -202,14 +204,14 @@ class AOnline(ChunkPolicy):
         edge = view.increments(new)
         if cloud is None:
             return edge[:, 0], False
-        if whole and (len(edge) == 0 or cloud.alone < edge[0, 1]):
+        if whole and (len(edge) == 0 or cloud.cost_all_in_cloud < edge[0, 1]):
             return all_to_cloud, cloud.zeta
         if len(edge) == 0:
             return all_to_cloud, False
         if not self._mixed:
             return edge[:, 0], False
         # Increments at the edge grow with each chunk, the cloud's is constant: once cheaper it stays so.
-        at_edge = np.logical_and.accumulate(edge[:, 1] <= cloud.mixed)
+        at_edge = np.logical_and.accumulate(edge[:, 1] <= cloud.cost_mixed)
         return np.where(at_edge, edge[:, 0], cloud.worker), False
 
     def _question(self, view: View, job: int, units: IntArray, partition: int, sent: IntArray) -> NewChunks:
@@ -233,8 +235,8 @@ class AOnline(ChunkPolicy):
 
     def _keys(self, view: View, job: int, length_us: IntArray) -> IntArray:
         """Queue keys of chunks of a job, by their lengths on the workers."""
-        if self._danger is not None and self._danger.found[job]:
-            return np.full_like(length_us, self._danger.keys[job])
+        if self._urgency is not None and self._urgency.found[job]:
+            return np.full_like(length_us, self._urgency.keys[job])
         return length_us * view.jobs.chunks[job] if self._by_rate else np.zeros_like(length_us)
 
     def _drawn(self, view: View, job: int, units: IntArray, partition: int) -> IntArray:
@@ -245,26 +247,31 @@ class AOnline(ChunkPolicy):
         draws = self._streams.uniforms("dispatch", np.full(len(units), job), units)
         return there[(draws * len(there)).astype(np.int64)] if len(there) else _NOTHING
 
-    def _cloud(self, now_us: int, job: int, there: IntArray) -> Cloud | None:
+    def _cloud(self, now_us: int, job: int, there: IntArray) -> CloudOffer | None:
         """Offer of the fastest available cloud that may train the job, ties to the lowest; None without."""
         of, to_cloud, zeta = np.array([job]), np.array([True]), self._world.cloud_serves(np.array([job]))
         there = there[self._worker_offer[there] >= self._world.eligible.workers_need[job]]
         if len(there) == 0:
             return None
         upload_us = int(self._world.ready_us(now_us, of, to_cloud)[0]) - now_us
-        alone = self._world.chunk_us(of, there, zeta)
-        best = int(np.argmin(alone))
-        mixed = self._world.chunk_us(of, there[best : best + 1])
-        return Cloud(int(there[best]), bool(zeta[0]), upload_us + int(alone[best]), upload_us + int(mixed[0]))
+        length_us = self._world.chunk_us(of, there, zeta)
+        best = int(np.argmin(length_us))
+        mixed_us = self._world.chunk_us(of, there[best : best + 1])
+        return CloudOffer(
+            int(there[best]),
+            bool(zeta[0]),
+            upload_us + int(length_us[best]),
+            upload_us + int(mixed_us[0]),
+        )
 
-    def _how(self, workers: IntArray) -> int:
+    def _destination(self, workers: IntArray) -> int:
         """Index into `_DISPATCHED`."""
         in_cloud = np.isin(workers, self._clouds)
         return 1 if in_cloud.all() else 2 if in_cloud.any() else 0
 
     def counts(self) -> dict[str, int]:
         """Jobs by destination, counted again when they lose chunks; jobs that were in danger."""
-        in_danger = {} if self._danger is None else {"in_danger": int(self._danger.found.sum())}
+        in_danger = {} if self._urgency is None else {"in_danger": int(self._urgency.found.sum())}
         return {**dict(zip(_DISPATCHED, self._jobs_sent.tolist(), strict=True)), **in_danger}
 
     def course(self) -> dict[str, tuple[IntArray, FloatArray]]:

@@ -11,7 +11,7 @@ from ray_sim.model.units import NEVER_US, IntArray
 from ray_sim.policy_api import NewKeys, PolicyContext, State, View
 
 
-class Danger:
+class DeadlineUrgency:
     """Find the jobs in danger, and the next time to check.
 
     A job is in danger when the time to its deadline is less than ``slack`` times the least time that its

@@ -12,8 +12,8 @@ from ray_sim.model.units import IntArray
 from ray_sim.policies.shared.bundles import CAP, MOST_WORKERS, bundles, reallocate, worker_limit
 from ray_sim.policies.shared.parameter_blocks import PARAMETER_BLOCKS
 from ray_sim.policy_api import WORKER, Decision, Parameter, Policy, PolicyContext, Streams, View
-from ray_sim.solvers.dorm import Applications, Limits, allocate, most_together
-from ray_sim.solvers.milp import Ending
+from ray_sim.solvers.dorm import AllocationLimits, Applications, allocate, most_together
+from ray_sim.solvers.milp import SearchEnd
 
 
 class _Count(IntEnum):
@@ -142,12 +142,12 @@ class Dorm(Policy):
             old=np.diff(rows.ptr) > 0,
         )
 
-    def _containers(self, everyone: Applications) -> IntArray:
+    def _containers(self, applications: Applications) -> IntArray:
         """(n, S) bundles: of all applications, or of the first ones that can all have some."""
-        containers = np.zeros_like(everyone.held)
-        most = most_together(everyone, self._limits(1.0, 1.0))
+        containers = np.zeros_like(applications.held)
+        most = most_together(applications, self._limits(1.0, 1.0))
         for n in range(most, 0, -1):
-            found = self._within_bounds(everyone.first(n))
+            found = self._within_bounds(applications.first(n))
             if found is not None:
                 containers[:n] = found
                 break
@@ -156,8 +156,8 @@ class Dorm(Policy):
         self._counts[_Count.LEFT_OUT] += np.count_nonzero(~containers.any(axis=1))
         return containers
 
-    def _limits(self, theta1: float, theta2: float) -> Limits:
-        return Limits(theta1, theta2, self._gap, self._nodes, self._in_turn)
+    def _limits(self, theta1: float, theta2: float) -> AllocationLimits:
+        return AllocationLimits(theta1, theta2, self._gap, self._nodes, self._in_turn)
 
     def _within_bounds(self, applications: Applications) -> IntArray | None:
         """(n, S) bundles within the bounds, which are raised if necessary; None if there is no solution."""
@@ -172,13 +172,13 @@ class Dorm(Policy):
                 continue
             tried = theta
             ending, found = allocate(applications, self._limits(*theta))
-            if ending is Ending.LIMIT:
+            if ending is SearchEnd.LIMIT:
                 self._counts[_Count.NODE_LIMIT] += 1
             if found is not None:
                 if raised is not None:
                     self._counts[raised] += 1
                 return found
-            if ending is Ending.LIMIT and applications.old.any():
+            if ending is SearchEnd.LIMIT and applications.old.any():
                 self._counts[_Count.KEPT] += 1
                 return applications.held
         return None

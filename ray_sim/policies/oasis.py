@@ -9,10 +9,10 @@ from typing import ClassVar
 import numpy as np
 
 from ray_sim.model.units import IntArray
-from ray_sim.policies.shared.plan_at_arrival import OPTIONS, Planned, Refusal, Stall, refusal
+from ray_sim.policies.shared.plan_at_arrival import OPTIONS, Planned, PricedServers, Refusal, refusal
 from ray_sim.policy_api import PARAMETER_SERVER, WHOLE_TRACE, WORKER, Parameter
 from ray_sim.solvers.planning.oasis import Sides, apart, best_schedule, ends_alone, role_constants
-from ray_sim.solvers.planning.prices import Cluster
+from ray_sim.solvers.planning.prices import MarketCapacity
 from ray_sim.solvers.planning.schedule import Planning, Schedule
 from ray_sim.solvers.planning.slot_job import SlotJob
 
@@ -77,27 +77,28 @@ class Oasis(Planned):
         self._is_exact = grid == "exact"
         self._planning = Planning(quanta)
 
-    def _open(self) -> list[Stall]:
+    def _open(self) -> list[PricedServers]:
         """Open two markets for each partition that has at least two servers and jobs with utility."""
         self._of_partition: dict[int, int] = {}
-        stalls: list[Stall] = []
+        markets: list[PricedServers] = []
         for partition in np.unique(self._world.server_partition).tolist():
             servers = np.flatnonzero(self._world.server_partition == partition)
             first = int(np.clip(round(self._worker_share * len(servers)), 1, max(len(servers) - 1, 1)))
             sides = self._sides(partition, (servers[:first], servers[first:]))
             if sides:
-                self._of_partition[partition] = len(stalls)
-                stalls += sides
-        return stalls
+                self._of_partition[partition] = len(markets)
+                markets += sides
+        return markets
 
     def slot_job(self, job: int) -> SlotJob | None:
         """Convert a job to slots, with all its tasks at the external rate."""
         planned = super().slot_job(job)
         return None if planned is None else apart(planned)
 
-    def _sides(self, partition: int, servers: tuple[IntArray, IntArray]) -> list[Stall]:
+    def _sides(self, partition: int, servers: tuple[IntArray, IntArray]) -> list[PricedServers]:
         clusters = [
-            Cluster(self._world.cluster.capacity[of_side], self._quanta_per_unit) for of_side in servers
+            MarketCapacity(self._world.cluster.capacity[of_side], self._quanta_per_unit)
+            for of_side in servers
         ]
         if any(cluster.units <= 0 for cluster in clusters):
             return []
@@ -105,16 +106,16 @@ class Oasis(Planned):
         if not counted:
             return []
         return [
-            self._stall(of_side, cluster, role_constants(counted, role, cluster, self._slots))
+            self._market(of_side, cluster, role_constants(counted, role, cluster, self._slots))
             for role, of_side, cluster in zip((WORKER, PARAMETER_SERVER), servers, clusters, strict=True)
         ]
 
-    def _best_plan(self, job: SlotJob, stalls: Sequence[Stall]) -> Schedule | Refusal:
+    def _best_plan(self, job: SlotJob, markets: Sequence[PricedServers]) -> Schedule | Refusal:
         """Search by `best_schedule`, on the servers of the job's partition."""
         at = self._of_partition.get(self.partition_of(job.number))
         if at is None:
             return Refusal.INFEASIBLE
-        workers, ps = stalls[at : at + 2]
+        workers, ps = markets[at : at + 2]
         outcome = best_schedule(job, Sides(workers.market, ps.market), self._parts(job))
         if not isinstance(outcome, Schedule):
             return refusal(outcome)

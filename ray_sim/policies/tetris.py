@@ -69,6 +69,6 @@ class Tetris(Policy):
         offered = capacity[servers]
         tree = new_server_tree(servers, offered, offered, demand.min(axis=0))
         packing = new_packing(demand, most, left_us, tree, bundle_bound(demand, most, offered.sum(axis=0)))
-        _, first, alike = np.unique(offered, axis=0, return_index=True, return_counts=True)
-        placed = pack(packing, self._work_weight * balance(packing, first, alike))
+        _, first, count = np.unique(offered, axis=0, return_index=True, return_counts=True)
+        placed = pack(packing, self._work_weight * balance(packing, first, count))
         return packing.job[:placed], packing.server[:placed]

@@ -17,7 +17,7 @@ from ray_sim.kernels.elastic.dominant_shares import fill, new_filling
 from ray_sim.kernels.elastic.least_loaded import new_loads
 from ray_sim.kernels.elastic.server_tree import new_server_tree
 from ray_sim.model.units import BoolArray, FloatArray, IntArray, tolerant_ceil
-from ray_sim.solvers.milp import Answer, Ending, Programme
+from ray_sim.solvers.milp import Answer, Programme, SearchEnd
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Applications:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class AllocationLimits:
     """Bounds on an allocation and on the search for it."""
 
     theta1: float
@@ -114,7 +114,7 @@ _FIRST_GAP = 0.25
 """Part of the gap that the first two searches use, so that together they stay within it."""
 
 
-def allocate(applications: Applications, limits: Limits) -> tuple[Ending, IntArray | None]:
+def allocate(applications: Applications, limits: AllocationLimits) -> tuple[SearchEnd, IntArray | None]:
     """Result of the search, and (n, S) containers if any were found.
 
     First the numbers of containers are found with all servers pooled, which also bounds the objective. The
@@ -131,10 +131,10 @@ def allocate(applications: Applications, limits: Limits) -> tuple[Ending, IntArr
     """
     changes = tolerant_ceil(limits.theta2 * int(applications.old.sum()))
     search = _Search(applications, applications.room, fair_containers(applications), limits.theta1, changes)
-    everyone = np.ones(len(applications.old), dtype=np.bool_)
+    all_free = np.ones(len(applications.old), dtype=np.bool_)
     first = replace(limits, gap=_FIRST_GAP * limits.gap)
-    outline, total = search.pooled().run(first, everyone)
-    if outline.ending is Ending.INFEASIBLE:
+    outline, total = search.pooled().run(first, all_free)
+    if outline.ending is SearchEnd.INFEASIBLE:
         return outline.ending, None
     if outline.values is not None:
         counts = np.rint(outline.values[total]).astype(np.int64)[:, 0]
@@ -142,20 +142,20 @@ def allocate(applications: Applications, limits: Limits) -> tuple[Ending, IntArr
         enough = outline.bound / (1 + limits.gap)
         in_turn = place_in_turn(applications, counts, few)
         if search.allows(in_turn) and utilisation(applications, in_turn) >= enough:
-            return Ending.FOUND, in_turn
+            return SearchEnd.FOUND, in_turn
         if limits.in_turn:
             in_turn[in_turn.sum(axis=1) < applications.least] = 0
-            return Ending.FOUND, in_turn
+            return SearchEnd.FOUND, in_turn
         if changes < applications.old.sum():
             _, found = _whole(*search.run(first, few), applications)
             if found is not None and utilisation(applications, found) >= enough:
-                return Ending.FOUND, found
+                return SearchEnd.FOUND, found
     if limits.in_turn:
         return outline.ending, None
-    return _whole(*search.run(limits, everyone), applications)
+    return _whole(*search.run(limits, all_free), applications)
 
 
-def most_together(applications: Applications, limits: Limits) -> int:
+def most_together(applications: Applications, limits: AllocationLimits) -> int:
     """Largest n for which the first n applications can have their least containers together.
 
     Bisection is valid because fewer applications fit where more do. A search that ends at the node limit
@@ -172,11 +172,11 @@ def most_together(applications: Applications, limits: Limits) -> int:
     return low
 
 
-def _least_fit(applications: Applications, limits: Limits) -> bool:
+def _least_fit(applications: Applications, limits: AllocationLimits) -> bool:
     if not applications.may_fit():
         return False
-    everyone = np.ones(len(applications.old), dtype=np.bool_)
-    in_turn = place_in_turn(applications, applications.least, everyone)
+    all_free = np.ones(len(applications.old), dtype=np.bool_)
+    in_turn = place_in_turn(applications, applications.least, all_free)
     if (in_turn.sum(axis=1) == applications.least).all() or limits.in_turn:
         return bool((in_turn.sum(axis=1) == applications.least).all())
     programme = Programme()
@@ -184,7 +184,7 @@ def _least_fit(applications: Applications, limits: Limits) -> bool:
     for i, least in enumerate(applications.least.tolist()):
         programme.row(least, x[i], np.ones(x.shape[1]), least)
     _fit(programme, x, applications)
-    return programme.maximise(gap=limits.gap, nodes=limits.nodes).ending is Ending.FOUND
+    return programme.maximise(gap=limits.gap, nodes=limits.nodes).ending is SearchEnd.FOUND
 
 
 def place_in_turn(applications: Applications, counts: IntArray, free: BoolArray) -> IntArray:
@@ -241,7 +241,7 @@ class _Search:
         room = np.minimum(self.applications.most, self.room.sum(axis=1))[:, None]
         return replace(self, applications=one, room=room)
 
-    def run(self, limits: Limits, free: BoolArray) -> tuple[Answer, IntArray]:
+    def run(self, limits: AllocationLimits, free: BoolArray) -> tuple[Answer, IntArray]:
         """Solution, and (n, S) variables of the containers; applications that are not ``free`` stay."""
         programme, applications = Programme(), self.applications
         gain = np.repeat(applications.shares.sum(axis=1)[:, None], self.room.shape[1], axis=1)
@@ -297,11 +297,11 @@ def _fit(programme: Programme, x: IntArray, applications: Applications) -> None:
                 programme.row(-np.inf, x[some, j], asked[some] // unit, offered)
 
 
-def _whole(answer: Answer, x: IntArray, applications: Applications) -> tuple[Ending, IntArray | None]:
+def _whole(answer: Answer, x: IntArray, applications: Applications) -> tuple[SearchEnd, IntArray | None]:
     if answer.values is None:
         return answer.ending, None
     containers = np.rint(answer.values[x]).astype(np.int64)
     used = np.einsum("nr,ns->sr", applications.demand, containers)
     if (used > applications.capacity).any():
-        return Ending.LIMIT, None
+        return SearchEnd.LIMIT, None
     return answer.ending, containers

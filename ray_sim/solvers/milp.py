@@ -12,7 +12,7 @@ from ray_sim.model.errors import RunFailedError
 from ray_sim.model.units import FloatArray, IntArray
 
 
-class Ending(Enum):
+class SearchEnd(Enum):
     """End of a search."""
 
     FOUND = auto()
@@ -26,7 +26,7 @@ class Ending(Enum):
 class Answer:
     """Result of a search."""
 
-    ending: Ending
+    ending: SearchEnd
     values: FloatArray | None
     """(variables,) solution; None without one."""
     bound: float = np.inf
@@ -131,9 +131,9 @@ _FOUND, _INFEASIBLE = 0, 2
 def _answer(status: int, message: str, values: FloatArray | None, bound: float) -> Answer | None:
     """Convert the result of SciPy; None if the solver failed."""
     if status == _FOUND:
-        return Answer(Ending.FOUND, values, bound)
+        return Answer(SearchEnd.FOUND, values, bound)
     if status == _INFEASIBLE or "nfeasible" in message:
-        return Answer(Ending.INFEASIBLE, None)
+        return Answer(SearchEnd.INFEASIBLE, None)
     if "imit" in message:
-        return Answer(Ending.LIMIT, values, bound)
+        return Answer(SearchEnd.LIMIT, values, bound)
     return None

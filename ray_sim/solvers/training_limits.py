@@ -23,7 +23,7 @@ _FORGIVEN = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TrainingLimits:
     """Limits that no placement on a pool of servers exceeds."""
 
     samples_per_s: FloatArray
@@ -33,7 +33,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class ServerPool:
     """Servers of a pool by kind, H of them."""
 
     capacity: IntArray
@@ -44,14 +44,14 @@ class Pool:
     """(H,) servers of each kind."""
 
 
-def pool_of(capacity: IntArray, speed: FloatArray) -> Pool:
+def pool_of(capacity: IntArray, speed: FloatArray) -> ServerPool:
     """Group servers, (S, R) and (S,), by kind."""
     rows = np.column_stack([capacity, speed])
     _, first, count = np.unique(rows, axis=0, return_index=True, return_counts=True)
-    return Pool(capacity[first], speed[first], count)
+    return ServerPool(capacity[first], speed[first], count)
 
 
-def pd_ors_limits(profile: TrainingProfile, jobs: IntArray, pool: Pool) -> Limits:
+def pd_ors_limits(profile: TrainingProfile, jobs: IntArray, pool: ServerPool) -> TrainingLimits:
     """Limits under truth=pd_ors.
 
     At most F workers train: on one server at the internal rate, as many as fit with their share of parameter
@@ -74,10 +74,10 @@ def pd_ors_limits(profile: TrainingProfile, jobs: IntArray, pool: Pool) -> Limit
         workers = np.minimum(most, np.minimum(_most_tasks(worker, pool), _whole_room(together, _total(pool))))
         fastest = np.maximum(fastest, workers / sample_s)
         least_s = np.minimum(least_s, sample_s)
-    return Limits(fastest, np.where(fastest > 0, least_s, 0.0)[:, None] * together)
+    return TrainingLimits(fastest, np.where(fastest > 0, least_s, 0.0)[:, None] * together)
 
 
-def placement_limits(profile: TrainingProfile, jobs: IntArray, pool: Pool, nic: Nic) -> Limits:
+def placement_limits(profile: TrainingProfile, jobs: IntArray, pool: ServerPool, nic: Nic) -> TrainingLimits:
     """Limits under truth=placement, for every exchange."""
     batch, exchange = profile.batch[jobs], profile.exchange[jobs]
     worker, ps = profile.worker_demand[jobs], profile.ps_demand[jobs]
@@ -106,10 +106,10 @@ def placement_limits(profile: TrainingProfile, jobs: IntArray, pool: Pool, nic: 
     several = np.maximum(most_workers, 1.0)
     ps_s = np.where(apart, (training + rest + with_one) / several + per_worker, in_step + with_one) / batch
     need = worker_s[:, None] * worker + np.where(ring, 0.0, ps_s)[:, None] * ps
-    return Limits(speed, need)
+    return TrainingLimits(speed, need)
 
 
-def _total(pool: Pool) -> IntArray:
+def _total(pool: ServerPool) -> IntArray:
     total: IntArray = (pool.capacity * pool.count[:, None]).sum(axis=0)
     return total
 
@@ -124,7 +124,7 @@ def _whole_room(demand: FloatArray | IntArray, capacity: IntArray) -> FloatArray
     return whole
 
 
-def _most_tasks(demand: IntArray, pool: Pool) -> FloatArray:
+def _most_tasks(demand: IntArray, pool: ServerPool) -> FloatArray:
     """(n,) tasks of each demand that all servers together hold."""
     tasks = np.zeros(len(demand))
     for capacity, count in zip(pool.capacity, pool.count.tolist(), strict=True):

@@ -29,7 +29,7 @@ MOST_JOBS = 4_000
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
+class BucketProblem:
     """Relaxed problem: utility and work limits of jobs on one pool of servers, in K buckets of time.
 
     The work of a job, 1 in total, is done in shares. The job completes in the bucket of the last share.
@@ -51,11 +51,11 @@ class Claims:
             if not (getattr(self, name) >= 0).all():
                 raise ValueError(f"{name} must be at least 0 in every entry")
 
-    def of(self, jobs: IntArray) -> Claims:
+    def of(self, jobs: IntArray) -> BucketProblem:
         """Select some jobs."""
-        return Claims(self.worth[jobs], self.first[jobs], self.most[jobs], self.need[jobs], self.offer)
+        return BucketProblem(self.worth[jobs], self.first[jobs], self.most[jobs], self.need[jobs], self.offer)
 
-    def merged(self, starts: IntArray) -> Claims:
+    def merged(self, starts: IntArray) -> BucketProblem:
         """Merge the buckets from one start to the next; a merged bucket has the utility of its earliest one.
 
         Parameters
@@ -64,7 +64,7 @@ class Claims:
         """
         buckets = self.worth.shape[1]
         possible = np.where(np.arange(buckets) >= self.first[:, None], self.worth, 0.0)
-        return Claims(
+        return BucketProblem(
             worth=np.maximum.reduceat(possible, starts, axis=1),
             first=np.where(
                 self.first < buckets, np.searchsorted(starts, self.first, side="right") - 1, len(starts)
@@ -94,7 +94,7 @@ class UtilityBounds:
         return min(self.u1, self.u2, np.inf if self.u3 is None else self.u3)
 
 
-def utility_bounds(claims: Claims) -> UtilityBounds:
+def utility_bounds(claims: BucketProblem) -> UtilityBounds:
     """Compute all bounds; U2 takes the shadow prices of U3's programme, or of a sample's programme.
 
     Complexity: O(R J K log K) time, and a linear programme of at most `MOST_CELLS` cells.
@@ -106,7 +106,7 @@ def utility_bounds(claims: Claims) -> UtilityBounds:
         return UtilityBounds(u1, u1, u1, None)
     stride = -(-jobs // MOST_JOBS)
     sample = hopeful.of(np.arange(0, jobs, stride))
-    part = Claims(sample.worth, sample.first, sample.most, sample.need, sample.offer / stride)
+    part = BucketProblem(sample.worth, sample.first, sample.most, sample.need, sample.offer / stride)
     starts = _few_starts(claims.offer, max(2, MOST_CELLS // len(sample.first)))
     relaxed, left_out = _relax(part.merged(starts))
     if relaxed is None:
@@ -125,18 +125,18 @@ def _few_starts(offer: FloatArray, most: int) -> IntArray:
     return np.union1d(starts, [buckets - 1]) if endless else starts
 
 
-def _relax(claims: Claims) -> tuple[Relaxed | None, str | None]:
+def _relax(claims: BucketProblem) -> tuple[Relaxed | None, str | None]:
     return relax(claims.worth, claims.first, claims.most, claims.need, claims.offer)
 
 
-def most_worth(claims: Claims) -> float:
+def most_worth(claims: BucketProblem) -> float:
     """U1: total utility if each job completes as early as it could alone."""
     buckets = claims.worth.shape[1]
     hopeful = np.flatnonzero(claims.first < buckets)
     return float(claims.worth[hopeful, claims.first[hopeful]].sum()) * _ROUND_UP
 
 
-def price_bound(claims: Claims, prices: FloatArray) -> float:
+def price_bound(claims: BucketProblem, prices: FloatArray) -> float:
     """U2 at the given prices: cost of the available capacity, plus what jobs earn beyond their costs.
 
     Any prices give a bound. Each job is charged the cheapest way to do its work by each bucket.
@@ -176,7 +176,7 @@ def least_costs(by_bucket: Iterable[Segments]) -> FloatArray:
     return np.stack(least, axis=1)
 
 
-def _payoffs(claims: Claims, least: FloatArray) -> float:
+def _payoffs(claims: BucketProblem, least: FloatArray) -> float:
     """Total surplus of jobs over their costs, each in its best bucket, or 0."""
     possible = np.arange(claims.worth.shape[1]) >= claims.first[:, None]
     payoff = np.where(possible, claims.worth - least, 0.0)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.units import FloatArray, IntArray
-from ray_sim.solvers.milp import Ending, Programme
+from ray_sim.solvers.milp import Programme, SearchEnd
 from ray_sim.solvers.planning.slot_job import SlotJob
 
 MOST_VARIABLES = 20_000
@@ -121,7 +121,7 @@ def utility_optimum(jobs: Sequence[SlotJob], capacity: IntArray, limits: SearchL
     )
     anything = float(sum(job.utility[0] for job in jobs))
     bound = min(anything, answer.bound)
-    return Optimum(earned, max(bound, earned), answer.ending is Ending.FOUND, completed, rows)
+    return Optimum(earned, max(bound, earned), answer.ending is SearchEnd.FOUND, completed, rows)
 
 
 def _check(jobs: Sequence[SlotJob], capacity: IntArray) -> None:

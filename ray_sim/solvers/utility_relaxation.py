@@ -52,7 +52,7 @@ class _Rows:
 def relax(
     worth: FloatArray, first: IntArray, most: FloatArray, need: FloatArray, offer: FloatArray
 ) -> tuple[Relaxed | None, str | None]:
-    """Solve the programme, or return the reason why not; its data are those of `Claims`.
+    """Solve the programme, or return the reason why not; its data are those of `BucketProblem`.
 
     For each job the share x_k completes in bucket k, z_k <= 1 in it or later, f_k is the work done in it, and
     e_k >= 0 the work done ahead: e_k = e_(k-1) + f_k - x_k, z_k = x_k + z_(k+1), f_k <= most_k z_k. Together

@@ -16,7 +16,7 @@ from ray_sim.engine.world import World
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.result import DeadlineMisses, RunResult
 from ray_sim.model.units import IntArray
-from ray_sim.policies.a_online import AOnline, Cloud
+from ray_sim.policies.a_online import AOnline, CloudOffer
 from ray_sim.policies.registry import create_policy
 from tests.chunk_worlds import CLOUD, EDGE, ChunkJob, Server, chunk_world, runs_of
 from tests.worlds import DOWN, UP, column_of, events_of, fingerprint, replay, times_of
@@ -349,12 +349,14 @@ class Adding(AOnline):
         super().__init__(exact_q=True, preempt=preempt)
         self.total = 0.0
 
-    def _greedy(self, view: View, job: int, new: NewChunks, cloud: Cloud | None) -> tuple[IntArray, bool]:
+    def _greedy(
+        self, view: View, job: int, new: NewChunks, cloud: CloudOffer | None
+    ) -> tuple[IntArray, bool]:
         workers, in_cloud = super()._greedy(view, job, new, cloud)
         at_edge = workers != (-1 if cloud is None else cloud.worker)
         increments = view.increments(new)[: len(workers), 1][at_edge[: len(workers)]].sum()
         if cloud is not None:
-            increments += (~at_edge).sum() * (cloud.alone if in_cloud else cloud.mixed)
+            increments += (~at_edge).sum() * (cloud.cost_all_in_cloud if in_cloud else cloud.cost_mixed)
         self.total += increments / 1e6 / new.count
         return workers, in_cloud
 

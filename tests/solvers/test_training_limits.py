@@ -10,7 +10,7 @@ from ray_sim.model.job import Exchange, TrainingProfile
 from ray_sim.model.streams import Streams
 from ray_sim.model.training_truth import Nic, PdOrsTruth, PlacementTruth, pd_ors_truth, placement_truth
 from ray_sim.model.units import FloatArray, IntArray
-from ray_sim.solvers.training_limits import Limits, pd_ors_limits, placement_limits, pool_of
+from ray_sim.solvers.training_limits import TrainingLimits, pd_ors_limits, placement_limits, pool_of
 from tests.training import ONE, profile, rows
 
 SPEEDS = [0.5, 1.0, 1.0, 2.0]
@@ -47,7 +47,7 @@ def _held(placements: Rows, n: int) -> FloatArray:
 
 
 def _assert_within(
-    truth: PdOrsTruth | PlacementTruth, limits: Limits, demand: IntArray, placements: Rows, n: int
+    truth: PdOrsTruth | PlacementTruth, limits: TrainingLimits, demand: IntArray, placements: Rows, n: int
 ) -> None:
     speed = truth.samples_per_s(np.zeros(n, dtype=np.int64), placements)
     assert (speed <= limits.samples_per_s[0] * (1 + 1e-12)).all()

@@ -29,8 +29,8 @@ def drf_tasks(claims: Claims, pool: IntArray, left: IntArray) -> IntArray:
     """
     filling = new_filling(_pair(claims), claims.most_workers, pool, bundles=0)
     filling.pool[:] = left
-    nobody, nothing = np.empty(0, dtype=np.int64), np.empty((0, len(pool)), dtype=np.int64)
-    fill(filling, new_loads(new_server_tree(nobody, nothing, nothing, pool)), pooled=True, stop=False)
+    no_servers, nothing = np.empty(0, dtype=np.int64), np.empty((0, len(pool)), dtype=np.int64)
+    fill(filling, new_loads(new_server_tree(no_servers, nothing, nothing, pool)), pooled=True, stop=False)
     return _tasks(claims, filling.got)
 
 
@@ -46,11 +46,11 @@ def tetris_tasks(claims: Claims, asked: IntArray, capacity: IntArray, room: IntA
     capacity, room : (S, R) quanta of the servers, and the part of them to allocate
     """
     kind = np.hstack([capacity, room])
-    alike = np.lexsort(kind.T)  # equal servers next to each other, in index order
-    capacity, room, kind = capacity[alike], room[alike], kind[alike]
+    grouped = np.lexsort(kind.T)  # equal servers next to each other, in index order
+    capacity, room, kind = capacity[grouped], room[grouped], kind[grouped]
     demand, most = _pair(claims), np.maximum(np.minimum(asked, claims.most_workers), 1)
     pair_s = claims.steps * claims.time.sum(axis=1)  # with one of each, every term is its coefficient
-    tree = new_server_tree(alike, capacity, room, demand.min(axis=0))
+    tree = new_server_tree(grouped, capacity, room, demand.min(axis=0))
     packing = new_packing(demand, most, pair_s, tree, bundle_bound(demand, most, capacity.sum(axis=0)))
     _, first, count = np.unique(kind, axis=0, return_index=True, return_counts=True)
     pack(packing, balance(packing, first, count))

@@ -28,7 +28,7 @@ class Choices:
     keep_places: bool
 
 
-class Interval(NamedTuple):
+class IntervalJobs(NamedTuple):
     """Jobs of one partition in the order of arrival, (n,) each."""
 
     claims: Claims
@@ -50,12 +50,12 @@ def tasks_of(rows: IntArray, jobs: int) -> IntArray:
     return tasks
 
 
-def part_of(interval: Interval, jobs: IntArray) -> Interval:
+def part_of(interval: IntervalJobs, jobs: IntArray) -> IntervalJobs:
     """Select some jobs, sorted, and renumber them."""
     mine = interval.rows[np.isin(interval.rows[:, 0], jobs)]
     mine[:, 0] = np.searchsorted(jobs, mine[:, 0])
     claims = _claims_of(interval.claims, jobs)
-    return Interval(claims, interval.asked[jobs], mine, interval.held[jobs], interval.stays[jobs])
+    return IntervalJobs(claims, interval.asked[jobs], mine, interval.held[jobs], interval.stays[jobs])
 
 
 class Target(NamedTuple):
@@ -69,7 +69,7 @@ class Target(NamedTuple):
     """Number of jobs that get no tasks although some were allocated."""
 
 
-def targets(interval: Interval, servers: IntArray, capacity: IntArray, choices: Choices) -> Target:
+def targets(interval: IntervalJobs, servers: IntArray, capacity: IntArray, choices: Choices) -> Target:
     """Allocate and place the jobs on these servers.
 
     Jobs that stay keep their placements; the other jobs share the rest of the servers.

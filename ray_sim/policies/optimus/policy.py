@@ -19,7 +19,7 @@ from ray_sim.model.units import (
 )
 from ray_sim.policies.optimus.allocation import Normalise
 from ray_sim.policies.optimus.allocation_kernels import Claims, steps_per_s
-from ray_sim.policies.optimus.interval import Choices, Interval, part_of, targets, tasks_of
+from ray_sim.policies.optimus.interval import Choices, IntervalJobs, part_of, targets, tasks_of
 from ray_sim.policies.optimus.knowledge import (
     Knowledge,
     carried_over,
@@ -132,7 +132,7 @@ class Optimus(Policy):
         known = self._known
         stays = (held[:, WORKER] > 0) & (view.now_us - known.changed_us < self._least_stay_us)
         asked = view.jobs.gang[jobs, WORKER]
-        interval = Interval(self._claims(view, jobs, useful), asked, rows, held, stays)
+        interval = IntervalJobs(self._claims(view, jobs, useful), asked, rows, held, stays)
         target = self._target(view, jobs, interval)
         replaced = slow & known.was_slow
         self._counts[_REPLACED] += replaced.sum()
@@ -198,7 +198,7 @@ class Optimus(Policy):
         draws = [self._streams.generator(f"optimus-{what}", job).random() for job in jobs.tolist()]
         return np.where(np.array(draws) < 0.5, 1 - error, 1 + error)
 
-    def _target(self, view: View, jobs: IntArray, interval: Interval) -> Rows:
+    def _target(self, view: View, jobs: IntArray, interval: IntervalJobs) -> Rows:
         """Target placements of every job."""
         partition = view.jobs.partition[jobs]
         found = [np.empty((0, 4), dtype=np.int64)]

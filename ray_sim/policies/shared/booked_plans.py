@@ -14,33 +14,33 @@ JOB, SLOT, SERVER, WORKERS, PS = range(5)
 
 
 @dataclass(frozen=True, slots=True)
-class Plans:
+class BookedPlans:
     """Schedules of jobs, as sorted rows job, slot, server, workers, parameter servers."""
 
     rows: IntArray
     """(n, 5)."""
 
     @classmethod
-    def nothing(cls) -> Plans:
+    def nothing(cls) -> BookedPlans:
         """No schedules."""
         return cls(np.empty((0, 5), dtype=np.int64))
 
-    def having(self, job: int, plan: SlotPlan) -> Plans:
+    def having(self, job: int, plan: SlotPlan) -> BookedPlans:
         """Add the plan of one more job."""
         columns = [np.full(len(plan.slot), job), plan.slot, plan.server, plan.workers, plan.ps]
         rows = np.concatenate([self.rows, np.stack(columns, axis=1)])
-        return Plans(rows[np.lexsort(rows[:, SERVER::-1].T)])
+        return BookedPlans(rows[np.lexsort(rows[:, SERVER::-1].T)])
 
-    def kept(self, which: BoolArray) -> Plans:
+    def kept(self, which: BoolArray) -> BookedPlans:
         """Select rows by a mask, (n,)."""
-        return Plans(self.rows[which])
+        return BookedPlans(self.rows[which])
 
     def of(self, job: int) -> SlotPlan:
         """Select the plan of one job."""
         mine = self.rows[self.rows[:, JOB] == job]
         return SlotPlan(mine[:, SLOT], mine[:, SERVER], mine[:, WORKERS], mine[:, PS])
 
-    def at(self, slot: int) -> Plans:
+    def at(self, slot: int) -> BookedPlans:
         """Select the rows of one slot."""
         return self.kept(self.rows[:, SLOT] == slot)
 
@@ -53,12 +53,12 @@ class Plans:
         later = np.unique(self.rows[self.rows[:, SLOT] > slot, SLOT]).tolist()
         if len(now) == 0:
             return later[0] if later else None
-        alike = slot
+        last = slot
         for following in later:
-            if following > alike + 1 or not np.array_equal(self._tasks_at(following), now):
+            if following > last + 1 or not np.array_equal(self._tasks_at(following), now):
                 break
-            alike = following
-        return alike + 1
+            last = following
+        return last + 1
 
     def _tasks_at(self, slot: int) -> IntArray:
         tasks: IntArray = self.at(slot).rows[:, [JOB, SERVER, WORKERS, PS]]

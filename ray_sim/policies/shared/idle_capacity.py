@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ray_sim.model.units import IntArray
-from ray_sim.policies.shared.booked_plans import JOB, SERVER, WORKERS, Plans
+from ray_sim.policies.shared.booked_plans import JOB, SERVER, WORKERS, BookedPlans
 from ray_sim.policies.shared.bundles import Bundles
 from ray_sim.solvers.planning.market import SlotPlan
 from ray_sim.solvers.planning.slot_job import SlotJob
@@ -53,7 +53,7 @@ def _speed(job: SlotJob, held: SlotPlan) -> float:
     return float(held.workers.sum()) / theta
 
 
-def left_free(capacity: IntArray, plans: Plans, demand: IntArray) -> IntArray:
+def left_free(capacity: IntArray, plans: BookedPlans, demand: IntArray) -> IntArray:
     """(S, R) quanta that plans of one slot leave free; ``demand`` is (J, 2, R)."""
     free = capacity.copy()
     rows = plans.rows

@@ -15,7 +15,7 @@ from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import Exchange, TrainingProfile, UtilityProfile
 from ray_sim.model.units import NEVER_US, QUANTA_PER_UNIT, US_PER_S, BoolArray, FloatArray, IntArray
 from ray_sim.model.utility import arrival_slot
-from ray_sim.policies.shared.booked_plans import JOB, SERVER, SLOT, Plans
+from ray_sim.policies.shared.booked_plans import JOB, SERVER, SLOT, BookedPlans
 from ray_sim.policies.shared.bundles import bundles
 from ray_sim.policies.shared.idle_capacity import enlarged, left_free
 from ray_sim.policy_api import (
@@ -31,7 +31,7 @@ from ray_sim.policy_api import (
     allocation_changes,
 )
 from ray_sim.solvers.planning.market import Market, SlotPlan
-from ray_sim.solvers.planning.prices import Cluster, Constants
+from ray_sim.solvers.planning.prices import Constants, MarketCapacity
 from ray_sim.solvers.planning.schedule import Infeasible, NotWorthIt, Obstacle, Schedule
 from ray_sim.solvers.planning.slot_job import SlotJob, slot_job
 
@@ -106,7 +106,7 @@ NEXT_TO_NOTHING = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Stall:
+class PricedServers:
     """Servers of one market, with their prices."""
 
     servers: IntArray
@@ -119,7 +119,7 @@ class Stall:
         server = np.searchsorted(self.servers, plan.server[rows])
         return SlotPlan(plan.slot[rows], server, plan.workers[rows], plan.ps[rows])
 
-    def without(self, there: BoolArray, first: int) -> Stall:
+    def without(self, there: BoolArray, first: int) -> PricedServers:
         """Copy the market with nothing free, from slot ``first`` on, on servers that are unavailable."""
         gone = np.flatnonzero(~there[self.servers])
         if len(gone) == 0:
@@ -127,7 +127,7 @@ class Stall:
         market = replace(self.market, load=self.market.load.copy(), price=self.market.price.copy())
         market.load[first:, gone] = market.cluster.capacity[gone]
         _reprice(market)
-        return Stall(self.servers, market)
+        return PricedServers(self.servers, market)
 
 
 class Planned(Policy):
@@ -179,7 +179,7 @@ class Planned(Policy):
             [QUANTA_PER_UNIT[name] for name in world.cluster.resources], dtype=np.int64
         )
         self._training, self._utility = _profiles(world.jobs)
-        self._plans = Plans.nothing()
+        self._plans = BookedPlans.nothing()
         self._admitted = np.zeros(len(world.jobs.submit_us), dtype=np.bool_)
         self._counted: Counter[str] = Counter()
         self._bundles = bundles(world, world.jobs.batch)
@@ -187,20 +187,20 @@ class Planned(Policy):
         """Total utility and total payoff of the schedules of all admitted jobs."""
         self._objectives = np.empty((0, 3))
         """One row per arrival if `record` is set: time, primal and dual objective."""
-        self._stalls = self._open()
+        self._markets = self._open()
 
     @abstractmethod
-    def _open(self) -> Sequence[Stall]:
+    def _open(self) -> Sequence[PricedServers]:
         """Open empty markets on sets of servers that do not overlap."""
 
-    def _stall(self, servers: IntArray, cluster: Cluster, constants: Constants) -> Stall:
+    def _market(self, servers: IntArray, cluster: MarketCapacity, constants: Constants) -> PricedServers:
         """Open an empty market on these servers."""
         if self._price_span is not None:
             constants = constants.within(self._price_span)
-        return Stall(servers, Market.empty(cluster, constants, self._slots))
+        return PricedServers(servers, Market.empty(cluster, constants, self._slots))
 
     @abstractmethod
-    def _best_plan(self, job: SlotJob, stalls: Sequence[Stall]) -> Schedule | Refusal:
+    def _best_plan(self, job: SlotJob, markets: Sequence[PricedServers]) -> Schedule | Refusal:
         """Find the schedule, with servers of the run, that has the largest positive payoff at these prices.
 
         The caller carries it out; this method sells nothing.
@@ -276,7 +276,7 @@ class Planned(Policy):
     def _note(self, now_us: int, outcome: Schedule | Refusal) -> None:
         """Record the objectives after an arrival."""
         self._earned += (0.0, 0.0) if isinstance(outcome, Refusal) else (outcome.utility, outcome.payoff)
-        costs = sum(stall.market.dual for stall in self._stalls)
+        costs = sum(priced.market.dual for priced in self._markets)
         row = (now_us, self._earned[0], self._earned[1] + costs)
         self._objectives = np.vstack([self._objectives, row])
 
@@ -284,10 +284,10 @@ class Planned(Policy):
         """Book the best plan of a job from now on, or return the reason why there is none."""
         if self._training.exchange[job.number] == Exchange.ALL_REDUCE:
             return Refusal.INFEASIBLE  # the model has no form for jobs without parameter servers
-        stalls = self._stalls
+        markets = self._markets
         if self._replans:
-            stalls = [stall.without(view.available, slot) for stall in stalls]
-        found = self._best_plan(job, stalls)
+            markets = [priced.without(view.available, slot) for priced in markets]
+        found = self._best_plan(job, markets)
         if isinstance(found, Refusal):
             return found
         self._plans = self._plans.having(job.number, found.plan)
@@ -295,12 +295,12 @@ class Planned(Policy):
         return found
 
     def _sell(self, job: SlotJob, plan: SlotPlan) -> None:
-        for stall in self._stalls:
-            stall.market.sell(job, stall.part_of(plan))
+        for priced in self._markets:
+            priced.market.sell(job, priced.part_of(plan))
 
     def _take_back(self, job: SlotJob, plan: SlotPlan) -> None:
-        for stall in self._stalls:
-            stall.market.take_back(job, stall.part_of(plan))
+        for priced in self._markets:
+            priced.market.take_back(job, priced.part_of(plan))
 
     def _rest(self, job: int, view: View, slot: int) -> SlotJob | None:
         """Work left of a job from now on, as a job; None at the horizon."""
@@ -338,7 +338,7 @@ class Planned(Policy):
             else:
                 self._counted["extended"] += 1
 
-    def _enlarged(self, view: View, active: IntArray, now: Plans, slot: int) -> Plans:
+    def _enlarged(self, view: View, active: IntArray, now: BookedPlans, slot: int) -> BookedPlans:
         """Plans of this slot after idle capacity is given to admitted jobs, in job order."""
         there = self._world.cluster.capacity * view.available[:, None]
         demand = self._world.jobs.role_demand
@@ -358,11 +358,11 @@ class Planned(Policy):
 
     def figures(self) -> dict[str, float]:
         """Return the largest ln(U / L) of any resource, if there is a market."""
-        return {PRICE_SPAN.name: self._widest} if self._stalls else {}
+        return {PRICE_SPAN.name: self._widest} if self._markets else {}
 
     def warnings(self) -> list[str]:
         """Warn if prices span more than in the published ranges."""
-        if not self._stalls or self._widest <= PUBLISHED_SPAN:
+        if not self._markets or self._widest <= PUBLISHED_SPAN:
             return []
         return [
             f"policy {self.name}: ln(U/L) is {self._widest:.1f}, above the 22 to {PUBLISHED_SPAN:g} of the "
@@ -373,7 +373,7 @@ class Planned(Policy):
 
     @property
     def _widest(self) -> float:
-        return max(float(stall.market.constants.log_ratio.max()) for stall in self._stalls)
+        return max(float(priced.market.constants.log_ratio.max()) for priced in self._markets)
 
     def course(self) -> dict[str, tuple[IntArray, FloatArray]]:
         """Return the objectives, if they are recorded."""
@@ -392,20 +392,20 @@ class Planned(Policy):
             "objectives": self._objectives.copy(),
             "counts": np.array(list(counted.values()), dtype=np.int64),
             "count_names": np.frombuffer(" ".join(counted).encode(), dtype=np.uint8),
-            **{f"load.{i}": stall.market.load.copy() for i, stall in enumerate(self._stalls)},
+            **{f"load.{i}": priced.market.load.copy() for i, priced in enumerate(self._markets)},
         }
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
-        self._plans = Plans(state["plans"].copy())
+        self._plans = BookedPlans(state["plans"].copy())
         self._admitted[:] = state["admitted"]
         self._earned[:] = state["earned"]
         self._objectives = state["objectives"].copy()
         names = state["count_names"].tobytes().decode().split()
         self._counted = Counter(dict(zip(names, state["counts"].tolist(), strict=True)))
-        for i, stall in enumerate(self._stalls):
-            stall.market.load[:] = state[f"load.{i}"]
-            _reprice(stall.market)
+        for i, priced in enumerate(self._markets):
+            priced.market.load[:] = state[f"load.{i}"]
+            _reprice(priced.market)
 
 
 def _reprice(market: Market) -> None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from ray_sim.model.units import IntArray, tolerant_ceil
-from ray_sim.solvers.planning.prices import Cluster
+from ray_sim.solvers.planning.prices import MarketCapacity
 from ray_sim.solvers.planning.slot_job import SlotJob
 
 
-def ends_alone(job: SlotJob, cluster: Cluster) -> bool:
+def ends_alone(job: SlotJob, cluster: MarketCapacity) -> bool:
     """Whether some schedule of whole tasks ends before slot T on an empty cluster; exact.
 
     Assumption: tasks on one server train no slower than tasks on several.

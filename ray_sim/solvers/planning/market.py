@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ray_sim.model.units import FloatArray, IntArray
-from ray_sim.solvers.planning.prices import Cluster, Constants
+from ray_sim.solvers.planning.prices import Constants, MarketCapacity
 from ray_sim.solvers.planning.slot_job import SlotJob
 
 
@@ -31,7 +31,7 @@ class SlotPlan:
 class Market:
     """Loads and the prices that follow from them. The caller owns both and may change them between jobs."""
 
-    cluster: Cluster
+    cluster: MarketCapacity
     constants: Constants
     load: IntArray
     """(T, S, R) quanta, at most the capacity."""
@@ -39,7 +39,7 @@ class Market:
     """(T, S, R) per unit; always the prices of ``load``."""
 
     @classmethod
-    def empty(cls, cluster: Cluster, constants: Constants, slots: int) -> Market:
+    def empty(cls, cluster: MarketCapacity, constants: Constants, slots: int) -> Market:
         """Create a market with no load."""
         load = np.zeros((slots, *cluster.capacity.shape), dtype=np.int64)
         return cls(cluster, constants, load, constants.prices(load, cluster.capacity))

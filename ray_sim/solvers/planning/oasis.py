@@ -17,7 +17,7 @@ from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.units import FloatArray, IntArray, tolerant_ceil, tolerant_ceils
 from ray_sim.solvers.planning.market import Market
-from ray_sim.solvers.planning.prices import UTILITY_FLOOR, Cluster, Constants, price_range
+from ray_sim.solvers.planning.prices import UTILITY_FLOOR, Constants, MarketCapacity, price_range
 from ray_sim.solvers.planning.schedule import (
     Infeasible,
     NotWorthIt,
@@ -26,7 +26,7 @@ from ray_sim.solvers.planning.schedule import (
     schedule_of,
     spread_work,
 )
-from ray_sim.solvers.planning.slot_costs import Quanta, Tasks
+from ray_sim.solvers.planning.slot_costs import SlotTasks, WorkParts
 from ray_sim.solvers.planning.slot_job import SlotJob
 from ray_sim.solvers.planning.trim_schedule import trim
 
@@ -58,7 +58,7 @@ class _Offers:
         return np.where(tasks <= places, total[np.minimum(tasks, places) - 1], np.inf)
 
 
-def role_constants(jobs: Iterable[SlotJob], role: int, cluster: Cluster, slots: int) -> Constants:
+def role_constants(jobs: Iterable[SlotJob], role: int, cluster: MarketCapacity, slots: int) -> Constants:
     """Lowest and highest prices on the servers of a role, from all jobs that can end.
 
     Parameters
@@ -94,7 +94,7 @@ def apart(job: SlotJob) -> SlotJob:
     return replace(job, theta_internal=job.theta_external)
 
 
-def ends_alone(job: SlotJob, workers: Cluster, ps: Cluster) -> bool:
+def ends_alone(job: SlotJob, workers: MarketCapacity, ps: MarketCapacity) -> bool:
     """Whether some schedule of whole tasks ends before slot T on two empty sides; exact."""
     needed = tolerant_ceil(job.samples * job.theta_external / len(job.utility))
     return (
@@ -120,7 +120,7 @@ def best_schedule(job: SlotJob, sides: Sides, quanta: int) -> Outcome:
     quanta : number of parts; with the job's chunk-epochs (E times N) the search is exact
     """
     job = apart(job)
-    parts = Quanta.of(job, quanta)
+    parts = WorkParts.of(job, quanta)
     if not job.can_end:
         return Infeasible(Obstacle.HORIZON)
     if parts.most * len(job.utility) < parts.number:
@@ -157,7 +157,7 @@ def _offers(side: Market, job: SlotJob, role: int, slot: int) -> _Offers:
     return _Offers(server, price[server], price)
 
 
-def _tasks(job: SlotJob, sides: Sides, slot: int, workers: int) -> Tasks:
+def _tasks(job: SlotJob, sides: Sides, slot: int, workers: int) -> SlotTasks:
     """Tasks of these workers and their parameter servers in a slot."""
     at = job.arrival + slot
     counts = (workers, tolerant_ceil(workers / job.workers_per_ps))
@@ -172,4 +172,4 @@ def _tasks(job: SlotJob, sides: Sides, slot: int, workers: int) -> Tasks:
         price[first : first + servers, role] = offers.of_server
         first += servers
     some = np.flatnonzero(held.any(axis=1))
-    return Tasks(at, some, held[some], price[some])
+    return SlotTasks(at, some, held[some], price[some])

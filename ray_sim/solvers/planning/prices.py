@@ -24,7 +24,7 @@ SMALLEST_PRICE = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class MarketCapacity:
     """Capacity of the servers of a market, and the units of its prices."""
 
     capacity: IntArray
@@ -91,7 +91,7 @@ class Ranges:
     """Least and largest work."""
 
 
-def traced_constants(jobs: Iterable[SlotJob], cluster: Cluster) -> Constants:
+def traced_constants(jobs: Iterable[SlotJob], cluster: MarketCapacity) -> Constants:
     """Compute prices from the jobs that can end.
 
     Parameters
@@ -121,7 +121,7 @@ def traced_constants(jobs: Iterable[SlotJob], cluster: Cluster) -> Constants:
     return price_range(min(payments, default=best), highest, cluster, slots)
 
 
-def declared_constants(ranges: Ranges, cluster: Cluster, slots: int) -> Constants:
+def declared_constants(ranges: Ranges, cluster: MarketCapacity, slots: int) -> Constants:
     """Compute prices from ranges that hold every job: L is at most, and U at least, that of such jobs.
 
     Raises
@@ -140,18 +140,18 @@ def declared_constants(ranges: Ranges, cluster: Cluster, slots: int) -> Constant
     return price_range(payment, highest, cluster, slots)
 
 
-def job_demand(job: SlotJob, cluster: Cluster) -> FloatArray:
+def job_demand(job: SlotJob, cluster: MarketCapacity) -> FloatArray:
     """(R,) total units of a worker and a parameter server."""
     units: FloatArray = (job.worker_demand + job.ps_demand) / cluster.quanta_per_unit
     return units
 
 
-def job_work(job: SlotJob, cluster: Cluster) -> float:
+def job_work(job: SlotJob, cluster: MarketCapacity) -> float:
     """Worker-slots at the external rate, times the total units of a worker and a parameter server."""
     return tolerant_ceil(job.samples * job.theta_external) * float(job_demand(job, cluster).sum())
 
 
-def price_range(payment: float, highest: FloatArray, cluster: Cluster, slots: int) -> Constants:
+def price_range(payment: float, highest: FloatArray, cluster: MarketCapacity, slots: int) -> Constants:
     """Compute L: all resources at L cost half of the least payment, so the dual starts at half the optimum.
 
     U is at least e L, so that every price can rise by a factor e and a sale pays for what it displaces.

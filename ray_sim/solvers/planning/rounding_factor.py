@@ -19,7 +19,7 @@ Favour = Literal["neither", "packing", "covering"]
 
 
 @dataclass(frozen=True, slots=True)
-class Rounding:
+class TaskRounding:
     """Options for rounding fractional solutions to whole tasks."""
 
     favour: Favour = "neither"

@@ -1,6 +1,6 @@
 """Best schedule of one job at given prices: slots, work in each slot, and servers.
 
-Source: Yu et al., algorithms 2 to 4, with work in quanta.
+Source: Yu et al., algorithms 2 to 4, with the work in equal parts.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ray_sim.kernels.planning.slot_plan import extend
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.solvers.planning.market import Market, SlotPlan
-from ray_sim.solvers.planning.rounding_factor import Rounding
-from ray_sim.solvers.planning.slot_costs import Quanta, SlotCosts, Tasks
+from ray_sim.solvers.planning.rounding_factor import TaskRounding
+from ray_sim.solvers.planning.slot_costs import SlotCosts, SlotTasks, WorkParts
 from ray_sim.solvers.planning.slot_job import SlotJob
 from ray_sim.solvers.planning.trim_schedule import samples_trained, trim
 
@@ -32,7 +32,7 @@ class Obstacle(Enum):
     HORIZON = "ends_too_late"
     """The job cannot end before the horizon even alone, with all its workers on one server."""
     GRID = "quanta_too_coarse"
-    """The job might end, but its whole quanta of work are too large for its slots."""
+    """The job might end, but its parts of work are too large for its slots."""
     ROOM = "no_room"
     """Free capacity is too small, or no rounding was found."""
 
@@ -85,7 +85,7 @@ class Planning:
 
     quanta: int | None = None
     """Equal parts of a job's work; by default 4 for each slot of the horizon, and at least 40."""
-    rounding: Rounding = field(default_factory=Rounding)
+    rounding: TaskRounding = field(default_factory=TaskRounding)
     round: Literal["each", "last"] = "each"
     """Whether fractions are rounded in every slot before slots are chosen, or only in chosen slots."""
 
@@ -97,15 +97,15 @@ class Planning:
 def best_schedule(job: SlotJob, market: Market, planning: Planning, streams: Streams) -> Outcome:
     """Find the schedule with the largest payoff in the search space; the earliest end of equals.
 
-    The search maximises utility minus cost over the last slot, in whole quanta. The result is trimmed, and
+    The search maximises utility minus cost over the last slot, in whole parts. The result is trimmed, and
     returned if its payoff is positive.
     """
-    quanta = Quanta.of(job, planning.number_of(len(market.load)))
+    parts = WorkParts.of(job, planning.number_of(len(market.load)))
     if not job.can_end:
         return Infeasible(Obstacle.HORIZON)
-    if quanta.most * len(job.utility) < quanta.number:
+    if parts.most * len(job.utility) < parts.number:
         return Infeasible(Obstacle.GRID)
-    costs = SlotCosts.of(job, market, quanta, planning.rounding, streams)
+    costs = SlotCosts.of(job, market, parts, planning.rounding, streams)
     bounds = costs.bounds() * (1 - _BOUND_ERROR)
     if np.isinf(bounds[-1]):
         return Infeasible(Obstacle.ROOM, costs.slots.unsolved)
@@ -121,12 +121,12 @@ def best_schedule(job: SlotJob, market: Market, planning: Planning, streams: Str
     return schedule
 
 
-def _chosen_each(costs: SlotCosts, bound: float) -> list[Tasks] | None:
+def _chosen_each(costs: SlotCosts, bound: float) -> list[SlotTasks] | None:
     done = _search(costs, costs.rounded, bound)
     return None if done is None else [tasks for tasks in _tasks(costs, done).values() if tasks is not None]
 
 
-def _chosen_last(costs: SlotCosts, bound: float) -> list[Tasks] | None:
+def _chosen_last(costs: SlotCosts, bound: float) -> list[SlotTasks] | None:
     """Search with fractions and round the chosen slots; repeat without slots that cannot be rounded."""
     barred: set[tuple[int, int]] = set()
 
@@ -144,18 +144,18 @@ def _chosen_last(costs: SlotCosts, bound: float) -> list[Tasks] | None:
     return None
 
 
-def _tasks(costs: SlotCosts, done: IntArray) -> dict[int, Tasks | None]:
+def _tasks(costs: SlotCosts, done: IntArray) -> dict[int, SlotTasks | None]:
     return {slot: costs.tasks(slot, int(done[slot])) for slot in np.flatnonzero(done).tolist()}
 
 
 def _search(costs: SlotCosts, row: Callable[[int], FloatArray], bound: float) -> IntArray | None:
-    return spread_work(costs.job.utility, costs.quanta.number, row, bound)
+    return spread_work(costs.job.utility, costs.parts.number, row, bound)
 
 
 def spread_work(
     utility: FloatArray, n: int, row: Callable[[int], FloatArray], bound: float
 ) -> IntArray | None:
-    """Quanta in each slot up to the best end; None if the work cannot be done.
+    """Parts of the work in each slot up to the best end; None if the work cannot be done.
 
     One table serves all ends. The search stops when no later end can be better, since no schedule costs less
     than ``bound`` and utilities do not increase.
@@ -163,8 +163,8 @@ def spread_work(
     Parameters
     ----------
     utility : utility of each slot as the end
-    n : number of quanta
-    row : costs of 0, 1, .. quanta in a given slot
+    n : number of parts of work
+    row : costs of 0, 1, .. parts in a given slot
     """
     least = np.full(n + 1, np.inf)
     least[0] = 0.0
@@ -188,7 +188,7 @@ def spread_work(
     return done
 
 
-def schedule_of(job: SlotJob, slots: list[Tasks], unsolved: int = 0) -> Schedule:
+def schedule_of(job: SlotJob, slots: list[SlotTasks], unsolved: int = 0) -> Schedule:
     """Join the tasks of a job in its slots, in slot order."""
     held = np.concatenate([tasks.held for tasks in slots])
     price = np.concatenate([tasks.price for tasks in slots])

@@ -12,7 +12,7 @@ from ray_sim.kernels.planning.slot_tasks import Tasks as Holding
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import BoolArray, FloatArray, IntArray, scaled_down, tolerant_ceils
 from ray_sim.solvers.planning.market import Market
-from ray_sim.solvers.planning.rounding_factor import Rounding
+from ray_sim.solvers.planning.rounding_factor import TaskRounding
 from ray_sim.solvers.planning.slot_job import SlotJob
 from ray_sim.solvers.planning.slots import Slots, solve_slots
 
@@ -21,7 +21,7 @@ _SAME = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class Quanta:
+class WorkParts:
     """Equal parts of the work of a job; j = 1 .. most of them are done in a slot."""
 
     number: int
@@ -34,7 +34,7 @@ class Quanta:
     """(most,) fractional workers for j parts on several servers."""
 
     @classmethod
-    def of(cls, job: SlotJob, number: int) -> Quanta:
+    def of(cls, job: SlotJob, number: int) -> WorkParts:
         """Cut the work into this many parts."""
         samples = job.samples / number
         most = min(number, int(scaled_down(1.0, job.most_workers / (job.fastest * samples))))
@@ -43,7 +43,7 @@ class Quanta:
 
 
 @dataclass(frozen=True, slots=True)
-class Tasks:
+class SlotTasks:
     """Tasks of a job in one slot."""
 
     slot: int
@@ -63,7 +63,7 @@ class SlotCosts:
     """
 
     job: SlotJob
-    quanta: Quanta
+    parts: WorkParts
     tries: int
     state: IntArray
     """(m,) state of each slot."""
@@ -89,24 +89,24 @@ class SlotCosts:
 
     @classmethod
     def of(
-        cls, job: SlotJob, market: Market, quanta: Quanta, rounding: Rounding, streams: Streams
+        cls, job: SlotJob, market: Market, parts: WorkParts, rounding: TaskRounding, streams: Streams
     ) -> SlotCosts:
         """Solve every state on one server and in fractions."""
         state, first = _states(market.load[job.arrival :])
         load, price = market.load[job.arrival + first], market.price[job.arrival + first]
         free = market.cluster.capacity - load
         slots = solve_slots(job, free, price, market.cluster.quanta_per_unit)
-        inside = np.empty((len(first), quanta.most))
-        inside_server = np.empty((len(first), quanta.most), dtype=np.int64)
-        price_internally(slots.rooms, quanta.internal, inside, inside_server)
-        fractions = slots.least_cost(quanta.external)
+        inside = np.empty((len(first), parts.most))
+        inside_server = np.empty((len(first), parts.most), dtype=np.int64)
+        price_internally(slots.rooms, parts.internal, inside, inside_server)
+        fractions = slots.least_cost(parts.external)
         pays = _is_cheaper(fractions, inside)
-        slot, done = np.meshgrid(np.arange(len(state)), np.arange(1, quanta.most + 1), indexing="ij")
+        slot, done = np.meshgrid(np.arange(len(state)), np.arange(1, parts.most + 1), indexing="ij")
         entities = (np.full(slot.size, job.number), (job.arrival + slot).ravel(), done.ravel())
         servers = free.shape[1]
         return cls(
             job=job,
-            quanta=quanta,
+            parts=parts,
             tries=rounding.tries,
             state=state,
             slots=slots,
@@ -115,9 +115,9 @@ class SlotCosts:
             fractions=fractions,
             pays=pays.astype(np.int64),
             any_pays=np.logical_or.reduce(pays, axis=1),
-            gain=rounding.gains(slots.rooms, quanta.external),
+            gain=rounding.gains(slots.rooms, parts.external),
             key=streams.states("rounding", *entities).reshape(slot.shape),
-            spread=Spread(np.zeros((servers, 2)), *_nobody(servers)),
+            spread=Spread(np.zeros((servers, 2)), *_no_servers(servers)),
             holding=_no_tasks(servers),
             best=_no_tasks(servers),
         )
@@ -140,7 +140,7 @@ class SlotCosts:
             np.copyto(row[1:], outside, where=_is_cheaper(outside, row[1:]))
         return row
 
-    def tasks(self, slot: int, done: int) -> Tasks | None:
+    def tasks(self, slot: int, done: int) -> SlotTasks | None:
         """Tasks for ``done`` >= 1 parts at the cost of `rounded`; None where it is inf."""
         at, j = self.state[slot], done - 1
         asked = self.pays[at].copy()
@@ -150,12 +150,12 @@ class SlotCosts:
             server = listed[self.best.held[listed].any(axis=1)]
             held = self.best.held[server]
         elif np.isfinite(self.inside[at, j]):
-            server, workers = self.inside_server[at, [j]], self.quanta.internal[[j]]
+            server, workers = self.inside_server[at, [j]], self.parts.internal[[j]]
             held = np.stack([workers, tolerant_ceils(workers / self.job.workers_per_ps)], axis=1)
         else:
             return None
         price = self.slots.rooms.offers.price[at, server]
-        return Tasks(self.job.arrival + slot, server, held, price)
+        return SlotTasks(self.job.arrival + slot, server, held, price)
 
     def _round(self, slot: int, asked: IntArray) -> FloatArray:
         """(most,) cost of rounded fractions; inf where not requested, or where no rounding was found."""
@@ -166,7 +166,7 @@ class SlotCosts:
                 self.slots.rooms,
                 self.slots.paths,
                 at,
-                self.quanta.external,
+                self.parts.external,
                 asked,
                 self.gain[at],
                 self.key[slot],
@@ -192,10 +192,10 @@ def _states(load: IntArray) -> tuple[IntArray, IntArray]:
     return state, np.unique(state, return_index=True)[1]
 
 
-def _nobody(servers: int) -> tuple[IntArray, IntArray, IntArray]:
+def _no_servers(servers: int) -> tuple[IntArray, IntArray, IntArray]:
     """Create an empty sparse list of servers: server, listed, size."""
     return np.empty(servers, np.int64), np.zeros(servers, np.int64), np.zeros(1, np.int64)
 
 
 def _no_tasks(servers: int) -> Holding:
-    return Holding(np.zeros((servers, 2), np.int64), *_nobody(servers), total=np.zeros(2, np.int64))
+    return Holding(np.zeros((servers, 2), np.int64), *_no_servers(servers), total=np.zeros(2, np.int64))

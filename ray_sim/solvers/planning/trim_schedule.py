@@ -8,7 +8,7 @@ import numpy as np
 
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.model.units import IntArray, tolerant_ceil
-from ray_sim.solvers.planning.slot_costs import Tasks
+from ray_sim.solvers.planning.slot_costs import SlotTasks
 from ray_sim.solvers.planning.slot_job import SlotJob
 
 _TOLERANCE = 1e-9
@@ -21,7 +21,7 @@ def samples_trained(job: SlotJob, held: IntArray) -> float:
     return float(held[:, WORKER].sum()) / (job.theta_internal if on_one else job.theta_external)
 
 
-def trim(job: SlotJob, slots: Sequence[Tasks]) -> list[Tasks]:
+def trim(job: SlotJob, slots: Sequence[SlotTasks]) -> list[SlotTasks]:
     """Remove workers while the work is still done, the most expensive first; then parameter servers.
 
     Slots are visited by falling cost per worker, the last of equals first; in a slot the most expensive
@@ -49,10 +49,10 @@ def trim(job: SlotJob, slots: Sequence[Tasks]) -> list[Tasks]:
             changed |= _drop_idle_ps(job, tasks, held[i])
             trained[i] = samples_trained(job, held[i])
     kept = [(tasks, rows, rows.any(axis=1)) for tasks, rows in zip(slots, held, strict=True) if rows.any()]
-    return [Tasks(t.slot, t.server[some], rows[some], t.price[some]) for t, rows, some in kept]
+    return [SlotTasks(t.slot, t.server[some], rows[some], t.price[some]) for t, rows, some in kept]
 
 
-def _dearest_first(slots: Sequence[Tasks], held: Sequence[IntArray]) -> list[int]:
+def _dearest_first(slots: Sequence[SlotTasks], held: Sequence[IntArray]) -> list[int]:
     workers = [int(rows[:, WORKER].sum()) for rows in held]
     per_worker = [
         float((tasks.price * rows).sum()) / max(n, 1)
@@ -62,7 +62,7 @@ def _dearest_first(slots: Sequence[Tasks], held: Sequence[IntArray]) -> list[int
     return sorted(busy, key=lambda i: (-per_worker[i], -slots[i].slot))
 
 
-def _without_a_worker(tasks: Tasks, held: IntArray) -> IntArray | None:
+def _without_a_worker(tasks: SlotTasks, held: IntArray) -> IntArray | None:
     some = np.flatnonzero(held[:, WORKER] > 0)
     if len(some) == 0:
         return None
@@ -71,7 +71,7 @@ def _without_a_worker(tasks: Tasks, held: IntArray) -> IntArray | None:
     return fewer
 
 
-def _drop_idle_ps(job: SlotJob, tasks: Tasks, held: IntArray) -> bool:
+def _drop_idle_ps(job: SlotJob, tasks: SlotTasks, held: IntArray) -> bool:
     """Remove unneeded parameter servers, the most expensive first (ties: lowest server); whether any."""
     needed = tolerant_ceil(int(held[:, WORKER].sum()) / job.workers_per_ps)
     extra = int(held[:, PARAMETER_SERVER].sum()) - needed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ray_sim.certificates.utility import LONGEST_US, Hopes, UtilityLimits, certify_utility, with_optimum
+from ray_sim.certificates.utility import LONGEST_US, HopefulJobs, UtilityLimits, certify_utility, with_optimum
 from ray_sim.engine.kinds.elastic.slot_jobs import world_optimum
 from ray_sim.engine.kinds.elastic.world import TrainingWorld
 from ray_sim.engine.world import World
@@ -53,7 +53,7 @@ def _utility_limits(world: World, counted: BoolArray | None) -> UtilityLimits | 
         jobs=len(world.table) if counted is None else int(counted.sum()),
         pools=[
             (
-                _hopes(world, training, wanted[arrays.job_part[wanted] == p], servers),
+                _hopeful_jobs(world, training, wanted[arrays.job_part[wanted] == p], servers),
                 arrays.capacity[servers].sum(axis=0).astype(np.float64),
             )
             for p, servers in enumerate(parts)
@@ -64,7 +64,7 @@ def _utility_limits(world: World, counted: BoolArray | None) -> UtilityLimits | 
     )
 
 
-def _hopes(world: World, training: TrainingWorld, jobs: IntArray, servers: IntArray) -> Hopes:
+def _hopeful_jobs(world: World, training: TrainingWorld, jobs: IntArray, servers: IntArray) -> HopefulJobs:
     """Work and speed limits of the given jobs on the given servers."""
     profile = training.profile
     pool = pool_of(world.arrays.capacity[servers], world.arrays.speed[servers])
@@ -79,4 +79,4 @@ def _hopes(world: World, training: TrainingWorld, jobs: IntArray, servers: IntAr
     submit = world.table.submit_us[jobs]
     soon = submit + shortest <= world.horizon_us
     need = (need * (work * (US_PER_S * _SURELY))[:, None])[soon]
-    return Hopes(jobs[soon], submit[soon], shortest[soon], need)
+    return HopefulJobs(jobs[soon], submit[soon], shortest[soon], need)
