@@ -100,8 +100,8 @@ def mean_flow_bound(chunks: Chunks) -> tuple[float | None, str | None]:
     steps, most = _steps(chunks)
     if steps is None:
         return None, (
-            f"too many variables: {n_jobs:,} jobs x {n_kinds} kinds of workers x {MERGED_STEPS} time steps, "
-            f"at most {MOST_VARIABLES:,}"
+            f"too many variables: {n_jobs:,} jobs, {n_kinds} kinds of workers and {MERGED_STEPS} steps of "
+            f"time, at most {MOST_VARIABLES:,}"
         )
     costs = _Costs(chunks, np.maximum(chunks.length, 1).astype(np.float64), most)
     price, why = _solve(costs, steps)

@@ -108,7 +108,7 @@ def relax(
             options={"threads": 1, "random_seed": 0},
         )
     if result.status != 0:
-        why = "it refuses to run on one thread in a process in which it has run on several"
+        why = "it refuses one thread in a process in which something has made it use several"
         return None, f"HiGHS did not solve it: {result.message}; {why}"
     shadow = np.maximum(-result.ineqlin.marginals[cells.size :], 0.0).reshape(-1, n_buckets).T
     prices = np.where(finite, shadow / scale, 0.0) * unit

@@ -93,7 +93,7 @@ def test_a_trim_that_leaves_no_job_is_refused() -> None:
         _fifo(_one_gpu(), Trim(30, 15))
     with pytest.raises(InvalidScenarioError, match="trim: no job"):  # a window, but nobody comes in it
         _fifo(_one_gpu(), Trim(21, 1))
-    with pytest.raises(InvalidScenarioError, match="the 0 jobs"):
+    with pytest.raises(InvalidScenarioError, match="the 0 submissions"):
         _fifo(edge_cases()["no job"], Trim(0, 0))
 
 

@@ -195,7 +195,7 @@ def test_jobs_of_one_chunk_on_one_worker_are_served_shortest_first() -> None:
 
 
 def test_exact_increments_of_first_come_first_served_are_refused() -> None:
-    with pytest.raises(InvalidScenarioError, match=r"exact_q: .* take queue=rate"):
+    with pytest.raises(InvalidScenarioError, match=r"exact_q: .* set queue=rate"):
         create_policy("a_online", {"exact_q": True, "queue": "fifo"})
 
 

@@ -190,4 +190,6 @@ def test_too_many_variables_are_refused_with_their_numbers() -> None:
     assert mean_flow_bound(chunks_of([Job(0, 0, 1, [long], 5.0)] * n, [1]))[1] is None
     found, why = mean_flow_bound(chunks_of([Job(0, 0, 1, [long], 5.0)] * (n + 1), [1]))
     assert found is None
-    assert why == f"too many variables: {n + 1} jobs x 1 kinds of workers x 300 time steps, at most 60,000"
+    assert (
+        why == f"too many variables: {n + 1} jobs, 1 kinds of workers and 300 steps of time, at most 60,000"
+    )

@@ -366,8 +366,8 @@ class Planned(Policy):
             return []
         return [
             f"policy {self.name}: ln(U/L) is {self._widest:.1f}, above the 22 to {PUBLISHED_SPAN:g} of the "
-            f"published ranges: prices stay low until servers are nearly full, so jobs are admitted that "
-            f"earn almost nothing. -p price_span=10 raises L until ln(U/L) is 10; this gives up the "
+            f"published ranges: prices count for nothing until servers are nearly full, so jobs are admitted "
+            f"that earn next to nothing. -p price_span=10 raises L until ln(U/L) is 10; it gives up the "
             f"guarantee that the dual starts at half the optimum or less (D_0 <= OPT/2)"
         ]
 
