@@ -18,7 +18,7 @@ from ray_sim.kernels.core.replay_state import Order
 from ray_sim.kernels.elastic.step_time import Rows
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import BlindPolicyError
-from ray_sim.model.training_truth import PdOrsTruth, PlacementTruth, trial_speeds
+from ray_sim.model.training_progress import PdOrsProgress, PlacementProgress, trial_speeds
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
 
 
@@ -30,7 +30,7 @@ class PolicyContext:
         world: World,
         sees: frozenset[str],
         policy: str,
-        trial_truth: PlacementTruth | PdOrsTruth | None = None,
+        trial_truth: PlacementProgress | PdOrsProgress | None = None,
     ) -> None:
         self._world = world
         self._trial_truth = trial_truth

@@ -24,8 +24,8 @@ from ray_sim.kernels.core.world_arrays import judge_capacity
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.job import JobTable
 from ray_sim.model.parameters import Value, resolve
-from ray_sim.model.training_truth import Form
-from ray_sim.model.truth import RigidTruth, Truth
+from ray_sim.model.progress_rule import ProgressRule, RigidProgress
+from ray_sim.model.training_progress import Form
 from ray_sim.model.units import (
     NEVER_US,
     QUANTA_PER_UNIT,
@@ -48,7 +48,7 @@ class World:
     arrays: WorldArrays
     beyond_capacity: IntArray
     """(C,) verdict per job class, see `ray_sim.kernels.core.world_arrays`."""
-    truth: Truth
+    truth: ProgressRule
     """Progress rule; of elastic jobs without stragglers and block rules, see `ElasticRun`."""
     row_bound: int
     """No more rows of placements than this exist at a time."""
@@ -75,7 +75,7 @@ class World:
     @property
     def rigid(self) -> bool:
         """Whether every job is a gang that holds all its tasks or nothing."""
-        return isinstance(self.truth, RigidTruth) and not self.elastic and self.chunks is None
+        return isinstance(self.truth, RigidProgress) and not self.elastic and self.chunks is None
 
     @property
     def work(self) -> IntArray | FloatArray:
@@ -175,7 +175,7 @@ def build_world(
         partition=partition,
         arrays=arrays,
         beyond_capacity=beyond,
-        truth=RigidTruth(arrays.speed) if training is None else training.truth(np.ones(len(table)), None),
+        truth=RigidProgress(arrays.speed) if training is None else training.truth(np.ones(len(table)), None),
         row_bound=rows,
         outages=outages,
         there=there,

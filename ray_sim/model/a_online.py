@@ -19,7 +19,7 @@ from ray_sim.model.units import US_PER_S, BoolArray, FloatArray, IntArray, secon
 
 
 @dataclass(frozen=True, slots=True)
-class AOnlineTruth:
+class ChunkTimes:
     """Training and upload times of chunks, as multiples of a grid: the slot, or a microsecond."""
 
     profile: ChunkProfile

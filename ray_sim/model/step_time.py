@@ -1,6 +1,6 @@
 """Step times in closed form, as in the papers.
 
-The progress rules of a simulation (`ray_sim.model.training_truth`) start from placements; docs/training.md
+The progress rules of a simulation (`ray_sim.model.training_progress`) start from placements; docs/training.md
 says where both are equal.
 """
 

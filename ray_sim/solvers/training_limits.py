@@ -12,7 +12,7 @@ import numpy as np
 
 from ray_sim.model.job import Exchange, TrainingProfile
 from ray_sim.model.step_time import least_of_sum, pd_ors_sample_s, transfer_s
-from ray_sim.model.training_truth import Nic
+from ray_sim.model.training_progress import Nic
 from ray_sim.model.units import FloatArray, IntArray
 
 _MOST = 2.0**62

@@ -13,7 +13,7 @@ from ray_sim.engine.kinds.chunked.ledger import ChunkLedger
 from ray_sim.engine.placements import Stateful
 from ray_sim.engine.wake import Wake
 from ray_sim.kernels.core.arrays import Outages
-from ray_sim.model.training_truth import PdOrsTruth, PlacementTruth
+from ray_sim.model.training_progress import PdOrsProgress, PlacementProgress
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class KindRun(Stateful, Protocol):
     """The jobs of one run. Instants are microseconds; each call says which instant it is."""
 
     @property
-    def trial_truth(self) -> PlacementTruth | PdOrsTruth | None:
+    def trial_truth(self) -> PlacementProgress | PdOrsProgress | None:
         """Speeds in trial runs; None where they are those of the world."""
 
     @property

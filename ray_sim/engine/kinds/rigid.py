@@ -23,9 +23,9 @@ from ray_sim.kernels.core.arrays import RUNNING, Changes, Ledger, Outages
 from ray_sim.kernels.core.outages import lose_server, regain_server
 from ray_sim.kernels.core.progress import commit_placements, evict, finish_due, set_rates
 from ray_sim.model.errors import InfeasibleDecisionError
+from ray_sim.model.progress_rule import ProgressRule
 from ray_sim.model.result import UtilityCertificate
-from ray_sim.model.training_truth import PdOrsTruth, PlacementTruth
-from ray_sim.model.truth import Truth
+from ray_sim.model.training_progress import PdOrsProgress, PlacementProgress
 from ray_sim.model.units import NEVER_US, BoolArray, IntArray, seconds_to_us
 
 
@@ -66,13 +66,13 @@ class RigidOutcome:
 class RigidRun:
     """Rigid jobs of one run; elastic jobs differ in what happens when they are placed."""
 
-    def __init__(self, core: RunCore, truth: Truth) -> None:
+    def __init__(self, core: RunCore, truth: ProgressRule) -> None:
         self._core = core
         self._truth = truth
         self._undisturbed = not truth.disturbing
 
     @property
-    def trial_truth(self) -> PlacementTruth | PdOrsTruth | None:
+    def trial_truth(self) -> PlacementProgress | PdOrsProgress | None:
         """Trial runs are as fast as the world says."""
         return None
 

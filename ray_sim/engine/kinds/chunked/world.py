@@ -11,7 +11,7 @@ from ray_sim.engine.kinds.chunked.worker_slots import WorkerSlots
 from ray_sim.engine.world_arrays import classes
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER, WorldArrays
 from ray_sim.kernels.core.world_arrays import EXCEEDS_CAPACITY, FITS
-from ray_sim.model.a_online import AOnlineTruth
+from ray_sim.model.a_online import ChunkTimes
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidScenarioError, problems_text
 from ray_sim.model.job import CHUNK_MEMORY, ChunkProfile, JobTable
@@ -31,7 +31,7 @@ _MAX_WORK_S = MAX_RUN_US / US_PER_S
 class ChunkWorld:
     """Facts about chunked jobs."""
 
-    truth: AOnlineTruth
+    truth: ChunkTimes
     slots: WorkerSlots
     eligible: Eligibility
     speed: FloatArray
@@ -114,7 +114,7 @@ def chunk_world(
     ----------
     arrays : for the partitions
     slot_fill : ``whole`` rounds upload ends, lengths and costs up to slots, ``fractional`` to microseconds
-    speed_up : > 0, see `AOnlineTruth`
+    speed_up : > 0, see `ChunkTimes`
     preemption_us : what each preemption costs the chunk that loses its worker
 
     Raises
@@ -128,7 +128,7 @@ def chunk_world(
         )
     profile = _complete_profile(table)
     grid_us = slot_us if slot_fill == "whole" and slot_us is not None else 1
-    truth = AOnlineTruth(profile, grid_us, speed_up)
+    truth = ChunkTimes(profile, grid_us, speed_up)
     preemption_us = -(-preemption_us // grid_us) * grid_us
     slowest = replace(truth, speed_up=min(speed_up, 1.0))  # bounds are for speed 1
     _check_amount(table, slowest, cluster, preemption_us)
@@ -170,7 +170,7 @@ def _complete_profile(table: JobTable) -> ChunkProfile:
     return profile
 
 
-def _check_amount(table: JobTable, truth: AOnlineTruth, cluster: Cluster, preemption_us: int) -> None:
+def _check_amount(table: JobTable, truth: ChunkTimes, cluster: Cluster, preemption_us: int) -> None:
     """Refuse what neither memory nor the clock could hold."""
     profile, workers = truth.profile, int(cluster.worker_slots.sum())
     if workers > MAX_CHUNKS:

@@ -29,7 +29,7 @@ from ray_sim.model.loss import loss
 from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.result import UtilityCertificate
 from ray_sim.model.streams import Streams
-from ray_sim.model.training_truth import PdOrsTruth, PlacementTruth, rows_of, tasks_of
+from ray_sim.model.training_progress import PdOrsProgress, PlacementProgress, rows_of, tasks_of
 from ray_sim.model.units import NEVER_US, US_PER_S, BoolArray, FloatArray, IntArray
 
 
@@ -108,7 +108,7 @@ class ElasticRun(RigidRun):
         self._estimate_errors = EstimateErrors()
 
     @property
-    def trial_truth(self) -> PlacementTruth | PdOrsTruth:
+    def trial_truth(self) -> PlacementProgress | PdOrsProgress:
         """Speeds without slow workers."""
         return self._trial_truth
 

@@ -12,13 +12,13 @@ from ray_sim.model.errors import InvalidScenarioError, problems_text
 from ray_sim.model.job import BlockProfile, Exchange, JobTable, LossProfile, TrainingProfile
 from ray_sim.model.parameter_blocks import AS_WORLD, EVEN, BlockRule, DealtLoads
 from ray_sim.model.streams import Streams
-from ray_sim.model.training_truth import (
+from ray_sim.model.training_progress import (
     Form,
     Nic,
-    PdOrsTruth,
-    PlacementTruth,
-    pd_ors_truth,
-    placement_truth,
+    PdOrsProgress,
+    PlacementProgress,
+    pd_ors_progress,
+    placement_progress,
 )
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
 
@@ -95,7 +95,7 @@ class TrainingWorld:
             )
         return DealtLoads(self.blocks, BlockRule(rule), streams)
 
-    def truth(self, straggling: FloatArray, loads: DealtLoads | None) -> PlacementTruth | PdOrsTruth:
+    def truth(self, straggling: FloatArray, loads: DealtLoads | None) -> PlacementProgress | PdOrsProgress:
         """The progress rule of a run.
 
         Parameters
@@ -108,8 +108,8 @@ class TrainingWorld:
         InvalidInputError : a number with which a step takes no time, or no number at all
         """
         if self.form == "pd_ors":
-            return pd_ors_truth(self.profile, self.speed, straggling)
-        return placement_truth(self.profile, self.speed, self.nic, straggling, loads, self.request_s)
+            return pd_ors_progress(self.profile, self.speed, straggling)
+        return placement_progress(self.profile, self.speed, self.nic, straggling, loads, self.request_s)
 
     @property
     def gang(self) -> IntArray:

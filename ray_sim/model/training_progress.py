@@ -1,7 +1,7 @@
 """Progress rules of elastic jobs: training speed on given workers and parameter servers.
 
-`PlacementTruth` is the general form, for comparisons: training time, and the bottleneck transfer of the
-actual placement. `PdOrsTruth` is the form of one paper, for its figures. Both give samples; a job has
+`PlacementProgress` is the general form, for comparisons: training time, and the bottleneck transfer of the
+actual placement. `PdOrsProgress` is the form of one paper, for its figures. Both give samples; a job has
 `TrainingProfile.work` of them to train.
 """
 
@@ -31,8 +31,8 @@ from ray_sim.kernels.elastic.step_time import (
 from ray_sim.model.errors import InvalidInputError, problems_text
 from ray_sim.model.job import Exchange, TrainingProfile
 from ray_sim.model.parameter_blocks import DealtLoads, even_loads
+from ray_sim.model.progress_rule import NO_JOBS, PlacementRows
 from ray_sim.model.step_time import transfer_s
-from ray_sim.model.truth import NOBODY, PlacementRows
 from ray_sim.model.units import US_PER_S, FloatArray, IntArray
 
 Form = Literal["placement", "pd_ors"]
@@ -54,10 +54,10 @@ class Nic(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class PlacementTruth:
+class PlacementProgress:
     """A step takes its training time, the bottleneck transfer there and back, and overheads.
 
-    Construct it by `placement_truth`; docs/training.md has the formulas.
+    Construct it by `placement_progress`; docs/training.md has the formulas.
     """
 
     steps: Steps
@@ -85,12 +85,12 @@ class PlacementTruth:
 
     def touched(self, servers: IntArray) -> IntArray:
         """No jobs: the bandwidth of a job is its own."""
-        return NOBODY
+        return NO_JOBS
 
 
 @dataclass(frozen=True, slots=True)
-class PdOrsTruth:
-    """Each worker takes `pd_ors_sample_s` per sample; construct it by `pd_ors_truth`.
+class PdOrsProgress:
+    """Each worker takes `pd_ors_sample_s` per sample; construct it by `pd_ors_progress`.
 
     A job with more than gamma workers per parameter server, or more workers than batch samples, has rate 0.
 
@@ -115,17 +115,17 @@ class PdOrsTruth:
 
     def touched(self, servers: IntArray) -> IntArray:
         """No jobs: the bandwidth of a job is its own."""
-        return NOBODY
+        return NO_JOBS
 
 
-def placement_truth(
+def placement_progress(
     profile: TrainingProfile,
     speed: FloatArray,
     nic: Nic = Nic.PER_TASK,
     straggling: FloatArray | None = None,
     loads: DealtLoads | None = None,
     request_s: float = 0.0,
-) -> PlacementTruth:
+) -> PlacementProgress:
     """Construct the general progress rule for these jobs on these servers.
 
     Parameters
@@ -139,17 +139,17 @@ def placement_truth(
     ------
     InvalidInputError : a step would take no time, or a number is not finite
     """
-    return PlacementTruth(_steps(profile, speed, straggling), speed, nic, loads, request_s)
+    return PlacementProgress(_steps(profile, speed, straggling), speed, nic, loads, request_s)
 
 
-def pd_ors_truth(
+def pd_ors_progress(
     profile: TrainingProfile, speed: FloatArray, straggling: FloatArray | None = None
-) -> PdOrsTruth:
-    """Construct the progress rule of PD-ORS for these jobs on these servers; see `placement_truth`.
+) -> PdOrsProgress:
+    """Construct the progress rule of PD-ORS for these jobs on these servers; see `placement_progress`.
 
     Raises
     ------
-    InvalidInputError : as `placement_truth`, or a job is all-reduce
+    InvalidInputError : as `placement_progress`, or a job is all-reduce
     """
     ring = np.flatnonzero(profile.exchange == Exchange.ALL_REDUCE)
     if len(ring):
@@ -157,10 +157,10 @@ def pd_ors_truth(
             f"exchange: {len(ring)} jobs, the first in row {ring[0]}, are all_reduce; truth=pd_ors "
             "has no form for jobs without parameter servers, use truth=placement"
         )
-    return PdOrsTruth(_steps(profile, speed, straggling), speed)
+    return PdOrsProgress(_steps(profile, speed, straggling), speed)
 
 
-def trial_speeds(truth: PlacementTruth | PdOrsTruth, jobs: IntArray, rows: Rows) -> FloatArray:
+def trial_speeds(truth: PlacementProgress | PdOrsProgress, jobs: IntArray, rows: Rows) -> FloatArray:
     """(n,) samples per second of jobs with these placements on servers of speed 1.
 
     Parameters

@@ -11,7 +11,7 @@ from ray_sim.kernels.core.arrays import Pool
 from ray_sim.kernels.core.progress import rigid_rates
 from ray_sim.model.units import FloatArray, IntArray
 
-NOBODY: IntArray = np.empty(0, dtype=np.int64)
+NO_JOBS: IntArray = np.empty(0, dtype=np.int64)
 
 
 class PlacementRows(Protocol):
@@ -25,7 +25,7 @@ class PlacementRows(Protocol):
         """(rows, 4) integers job, server, role, count of the given jobs, sorted."""
 
 
-class Truth(Protocol):
+class ProgressRule(Protocol):
     """Rate of each job as a pure function of placements and of one record per job."""
 
     @property
@@ -40,7 +40,7 @@ class Truth(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class RigidTruth:
+class RigidProgress:
     """A gang runs at the speed of its slowest server while all its tasks are placed."""
 
     speed: FloatArray
@@ -55,4 +55,4 @@ class RigidTruth:
 
     def touched(self, servers: IntArray) -> IntArray:
         """No jobs."""
-        return NOBODY
+        return NO_JOBS
