@@ -47,7 +47,7 @@ class Chunks:
     slots: IntArray
     """(K,) worker slots of each kind, >= 1; K may be 0."""
     elsewhere: FloatArray
-    """(J,) least flow time of a chunk without a slot, as in an unlimited cloud; inf without a cloud."""
+    """(J,) least flow time of a chunk without a slot, as in a cloud; inf where no cloud may train it."""
     grid_us: int
     """Time unit at which workers change chunks."""
 

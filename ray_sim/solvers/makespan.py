@@ -25,7 +25,7 @@ def least_makespan(pieces: IntArray, lengths: IntArray, workers: IntArray) -> In
     """
     impossible = np.full(len(pieces), -1, dtype=np.int64)
     possible: IntArray = pieces * lengths.min(axis=1)
-    divisors = np.maximum(lengths, 1)  # a job of length 0 keeps its first trial, 0
+    divisors = np.maximum(lengths, 1)  # at length 0 the search starts at its answer, 0
     while (possible - impossible > 1).any():
         middle = impossible + (possible - impossible) // 2
         enough = (middle[:, None] // divisors) @ workers >= pieces
