@@ -14,9 +14,9 @@ from benchmarks.slot_lp import SlotLp
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray
 from ray_sim.solvers.planning.market import Market
-from ray_sim.solvers.planning.prices import Cluster, traced_constants
+from ray_sim.solvers.planning.prices import MarketCapacity, traced_constants
 from ray_sim.solvers.planning.schedule import Outcome, Planning, Schedule, best_schedule
-from ray_sim.solvers.planning.slot_costs import Quanta
+from ray_sim.solvers.planning.slot_costs import WorkParts
 from ray_sim.solvers.planning.slot_job import SlotJob
 from ray_sim.solvers.planning.slots import solve_slots
 
@@ -104,7 +104,7 @@ class _Done:
 def _planned(size: Size) -> _Done:
     """Plan and sell, as an online run does."""
     jobs = _jobs(size)
-    cluster = Cluster(np.tile(_SERVER, (size.servers, 1)), _QUANTA_PER_UNIT)
+    cluster = MarketCapacity(np.tile(_SERVER, (size.servers, 1)), _QUANTA_PER_UNIT)
     market = Market.empty(cluster, traced_constants(jobs, cluster), size.slots)
     planning, streams = Planning(quanta=size.quanta), Streams(1)
     outcomes: list[Outcome] = []
@@ -151,7 +151,7 @@ def _beside_programmes(case: str, done: _Done, programmes: int) -> Iterable[Meas
 
 def _external(job: SlotJob, quanta: int) -> FloatArray:
     """Workers for each number of quanta that the job may do in a slot on several servers."""
-    external = Quanta.of(job, quanta).external
+    external = WorkParts.of(job, quanta).external
     return external[external <= job.most_workers]
 
 

@@ -16,7 +16,7 @@ from ray_sim.model.job import UtilityProfile
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import IntArray
 from ray_sim.solvers.planning.slot_job import SlotJob, slot_job
-from ray_sim.solvers.utility_bounds import Claims
+from ray_sim.solvers.utility_bounds import BucketProblem
 from tests.training import profile, together
 from tests.worlds import Job, cluster_of, job_table
 
@@ -152,7 +152,7 @@ def _beats(one: _Way, other: _Way) -> bool:
     )
 
 
-def slot_claims(jobs: Sequence[SlotJob], capacity: IntArray) -> Claims:
+def slot_claims(jobs: Sequence[SlotJob], capacity: IntArray) -> BucketProblem:
     """What jobs claim of servers that are one pool, in a bucket for each slot."""
     slots = max(job.arrival + len(job.utility) for job in jobs)
     fastest = np.array([job.fastest for job in jobs])
@@ -163,7 +163,7 @@ def slot_claims(jobs: Sequence[SlotJob], capacity: IntArray) -> Claims:
     blend = np.array([job.worker_demand for job in jobs]) + (
         np.array([job.ps_demand for job in jobs]) / workers_per_ps
     )
-    return Claims(
+    return BucketProblem(
         worth=np.array([[*[0.0] * job.arrival, *job.utility] for job in jobs]),
         first=np.array([min(job.arrival + job.shortest - 1, slots) for job in jobs]),
         most=np.where(np.arange(slots) >= arrival[:, None], np.minimum(most, 1.0)[:, None], 0.0),

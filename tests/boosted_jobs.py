@@ -32,8 +32,8 @@ from ray_sim.kernels.core.arrays import EVENT_NAMES, RUNNING, Outages, WorldArra
 from ray_sim.kernels.core.record import add_event
 from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.parameters import Parameter
+from ray_sim.model.progress_rule import PlacementRows, RigidProgress
 from ray_sim.model.streams import Streams
-from ray_sim.model.truth import NOBODY, PlacementRows, RigidTruth
 from ray_sim.model.units import NEVER_US, BoolArray, FloatArray, IntArray
 
 BOOSTED = "boosted"
@@ -137,7 +137,7 @@ class BoostRouting:
 class BoostTruth:
     """Gangs at the speed of their slowest server, times a factor while boosted."""
 
-    gangs: RigidTruth
+    gangs: RigidProgress
     factor: float
     boosted: BoolArray
     disturbing: ClassVar[bool] = False
@@ -146,7 +146,7 @@ class BoostTruth:
         return self.gangs.rates(placements, jobs) * np.where(self.boosted[jobs], self.factor, 1.0)
 
     def touched(self, servers: IntArray) -> IntArray:
-        return NOBODY
+        return NO_JOBS
 
 
 class BoostFacts(RigidFacts):
@@ -216,7 +216,7 @@ class BoostedRun(RigidRun):
         jobs = len(core.world.table)
         self._boosted: BoolArray = np.zeros(jobs, dtype=np.bool_)
         self._boosts: IntArray = np.zeros(jobs, dtype=np.int64)
-        super().__init__(core, BoostTruth(RigidTruth(core.world.arrays.speed), factor, self._boosted))
+        super().__init__(core, BoostTruth(RigidProgress(core.world.arrays.speed), factor, self._boosted))
 
     @property
     def view(self) -> type[BoostedView]:

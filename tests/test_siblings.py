@@ -87,7 +87,7 @@ def test_a_policy_that_means_a_namesake_is_told_which_file_is_hidden(
     (desk / "helped.py").write_text(f"{line}\n{POLICY}")
     assert main(["run", "--workload", "none.parquet", "--cluster", "toy", "--policy", "helped:Mine"]) == 2
     printed = capsys.readouterr().err
-    assert f"{desk / file} is hidden by a package of ray_sim of that name: rename it" in printed
+    assert f"{desk / file} is hidden by a package of ray_sim with that name: rename it" in printed
     assert printed.count("\n") == 1
 
 

@@ -19,8 +19,8 @@ from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
 from ray_sim.engine.wake import Wake
 from ray_sim.engine.world import World
+from ray_sim.model.progress_rule import PlacementRows, ProgressRule
 from ray_sim.model.streams import Streams
-from ray_sim.model.truth import PlacementRows, Truth
 from ray_sim.model.units import NEVER_US, US_PER_S, FloatArray, IntArray
 from tests.chunk_worlds import ChunkJob, Server, chunk_world, first_idle_ps
 from tests.worlds import Change, Job, world_of
@@ -77,7 +77,7 @@ def world_with(
     params: Mapping[str, object] | None = None,
 ) -> World:
     """A world on another truth; ``elastic`` lets a job hold any number of its tasks."""
-    made: Truth = truth(len(jobs))
+    made: ProgressRule = truth(len(jobs))
     world = world_of(jobs, gpus, params=params)
     gangs = world.facts
     assert isinstance(gangs, RigidFacts)

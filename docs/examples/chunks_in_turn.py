@@ -1,4 +1,4 @@
-"""Level 3 for jobs in chunks: chunks go to the workers in turn, parameter servers to whoever lacks one."""
+"""Level 3 for jobs in chunks: chunks go to the workers in turn, parameter servers to jobs without one."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from ray_sim.policy_api import PARAMETER_SERVER, ChunkedDecision, ChunkedPolicy,
 
 
 class ChunksInTurn(ChunkedPolicy):
-    """Edge workers first, a cloud where a partition has no other; first come, first served on each worker."""
+    """Use edge workers, or a cloud in a partition without them; each worker serves in order of dispatch."""
 
     wake_on = Wake.ARRIVAL | Wake.COMPLETION | Wake.ACTIVATION | Wake.SERVER_CHANGE
 
@@ -19,12 +19,12 @@ class ChunksInTurn(ChunkedPolicy):
         for job, chunk in np.transpose(chunks).tolist():
             mine = self.workers_for(view, job)
             if len(mine):
-                rows.append((job, chunk, mine[(job + chunk) % len(mine)], 0))  # one key: as they come
+                rows.append((job, chunk, mine[(job + chunk) % len(mine)], 0))  # equal keys: order of dispatch
         columns = np.array(rows, dtype=np.int64).reshape(-1, 4).T
         return ChunkedDecision.of(self.parameter_servers(view), dispatch=Dispatch(*columns))
 
     def workers_for(self, view, job):
-        """Workers of the job's partition that are there."""
+        """Available workers of the job's partition."""
         workers = self.world.workers
         mine = np.flatnonzero(self.world.server_partition[workers.server] == view.jobs.partition[job])
         edge = mine[~workers.on_demand[mine]]
@@ -32,7 +32,7 @@ class ChunksInTurn(ChunkedPolicy):
         return mine[view.available[workers.server[mine]]]
 
     def parameter_servers(self, view):
-        """Take them from jobs that hold them in vain, and give one to each job that stands still."""
+        """Release those of jobs without a worker, and give one to each stalled job."""
         idle = view.free[:, 1].copy()  # the second resource of chunked worlds: parameter servers
         given = {job: [] for job in view.idle_holders.tolist()}
         freed = view.placements.of(view.idle_holders)

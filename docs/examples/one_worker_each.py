@@ -6,7 +6,7 @@ from ray_sim.policy_api import PARAMETER_SERVER, WORKER, Decision, ElasticPolicy
 
 
 class OneWorkerEach(ElasticPolicy):
-    """Place waiting jobs in the order of their submission, the least that each can train with."""
+    """Place waiting jobs in the order of submission, each with the fewest tasks that train."""
 
     def start(self, world, streams):
         self.world = world

@@ -6,7 +6,7 @@ from ray_sim.policy_api import Policy
 
 
 class SmallTeamsFirst(Policy):
-    """Serve the waiting jobs by what their team holds; of equal teams, the job submitted first."""
+    """Order waiting jobs by the GPUs that their team uses; ties by submission."""
 
     sees = frozenset({"vc"})
 

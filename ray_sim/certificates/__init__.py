@@ -1,1 +1,1 @@
-"""Bounds on what any schedule could reach, from limits that the kind of jobs states."""
+"""Bounds on the result of any schedule, from limits that each kind of jobs states."""

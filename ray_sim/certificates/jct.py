@@ -13,7 +13,7 @@ from ray_sim.solvers.jct_bound import JctBounds, jct_bounds
 
 
 class LeastTimes(NamedTuple):
-    """The least that the world allows each of n jobs; in microseconds, see `jct_bounds`."""
+    """Least time and resources that each of n jobs needs; in microseconds, see `jct_bounds`."""
 
     release: IntArray
     shortest: FloatArray
@@ -24,7 +24,7 @@ class LeastTimes(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JctLimits:
-    """Limits that a kind of job states about n completed jobs, in any order, in P partitions."""
+    """Limits that a kind of jobs states about n completed jobs, in any order, in P partitions."""
 
     times: LeastTimes
     capacity: FloatArray
@@ -32,13 +32,13 @@ class JctLimits:
     partition: IntArray
     """(n,) of each job."""
     flow: FloatArray | None = None
-    """(P,) lower bounds of a linear programme on the mean flow time, 0 where it gives none."""
+    """(P,) lower bounds on the mean flow time by a linear programme, 0 where there is none."""
     only_b1: str | None = None
-    """Why capacity bounds nothing, so that only B1 holds."""
+    """Reason why capacity bounds nothing and only B1 holds."""
     no_lp: str | None = None
-    """Why the linear programme was not solved."""
+    """Reason why the linear programme was not solved."""
     speed_up: float | None = None
-    """Factor on the speed of workers that the run has and the bounds have not."""
+    """Factor by which workers of the run are faster than those of the bounds."""
 
     def bounds(self) -> JctBounds:
         """Lower bounds on the mean time from release to completion."""
@@ -53,9 +53,9 @@ class JctLimits:
 
 
 def certify_jct(limits: JctLimits, submit_us: IntArray, end_us: IntArray) -> JctCertificate:
-    """Bound the mean JCT of completed jobs, n >= 1, which ``limits`` lists in the order of its partitions.
+    """Bound the mean JCT of n >= 1 completed jobs, listed in ``limits`` in the order of its partitions.
 
-    Jobs left out can only take resources, so the bound holds without them.
+    Jobs left out only take resources, so the bound holds without them.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def certify_jct(limits: JctLimits, submit_us: IntArray, end_us: IntArray) -> Jct
 
 
 def _gap(mean_jct: float, bound: float) -> float | None:
-    """Excess over the bound; 0 where both are 0, as for jobs of no length that never wait."""
+    """Excess of the mean JCT over the bound; 0 where both are 0, as for jobs of no length that never wait."""
     if bound > 0.0:
         return mean_jct / bound - 1.0
     return 0.0 if mean_jct == 0.0 else None

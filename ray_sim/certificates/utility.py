@@ -1,4 +1,4 @@
-"""Certificate of utility: the gap between what a run earned and upper bounds."""
+"""Certificate of utility: the gap between the utility of a run and upper bounds."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from ray_sim.model.job import UtilityProfile
 from ray_sim.model.result import UtilityCertificate
 from ray_sim.model.units import NEVER_US, FloatArray, IntArray
 from ray_sim.model.utility import CLOCK_US, delay_s, utility
-from ray_sim.solvers.utility_bounds import Claims, UtilityBounds, utility_bounds
+from ray_sim.solvers.utility_bounds import BucketProblem, UtilityBounds, utility_bounds
 from ray_sim.solvers.utility_optimum import Optimum
 
 LONGEST_US = NEVER_US / 8
-"""No run is longer; a job that would take longer never ends."""
+"""Longest run; a job that would take longer never ends."""
 
 _MOST_BUCKETS = 128
 _MOST_CELLS = 200_000
-"""Most jobs x buckets; U2 sorts this many numbers for each bucket."""
+"""Largest number of jobs x buckets; U2 sorts an array of this length for each bucket."""
 
 
 @dataclass(frozen=True, slots=True)
-class Hopes:
-    """Jobs that could complete by the horizon, were each alone from its submission on."""
+class HopefulJobs:
+    """Jobs that could complete by the horizon if each were alone from its submission on."""
 
     job: IntArray
     submit: IntArray
@@ -35,35 +35,35 @@ class Hopes:
 
     @property
     def end(self) -> IntArray:
-        """The earliest completions."""
+        """Earliest completions."""
         earliest: IntArray = self.submit + np.ceil(self.shortest).astype(np.int64)
         return earliest
 
 
 @dataclass(frozen=True, slots=True)
 class UtilityLimits:
-    """Limits that a kind of job states about the jobs whose utility is bounded."""
+    """Limits that a kind of jobs states about the jobs whose utility is bounded."""
 
     jobs: int
-    """Their number, those without hope included."""
-    pools: Sequence[tuple[Hopes, FloatArray]]
-    """By partition: its jobs with hope, and its capacity, (R,) quanta."""
+    """Number of jobs, including those that cannot complete."""
+    pools: Sequence[tuple[HopefulJobs, FloatArray]]
+    """Jobs that can complete and capacity, (R,) quanta, of each partition."""
     profile: UtilityProfile
     slot_us: int | None
-    """Length of a slot; None where delays are not counted in slots."""
+    """Slot length; None where delays are not counted in slots."""
     horizon_us: int | None
     """None where the run has no end of its own."""
 
 
 def certify_utility(limits: UtilityLimits, earned: float) -> UtilityCertificate:
-    """Bound what all jobs together can earn."""
-    bounds = [utility_bounds(_claims(limits, hopes, capacity)) for hopes, capacity in limits.pools]
+    """Bound the total utility of all jobs."""
+    bounds = [utility_bounds(_problem(limits, hopes, capacity)) for hopes, capacity in limits.pools]
     hopeful = sum(len(hopes.job) for hopes, _ in limits.pools)
     return _certificate(bounds, earned, hopeful, limits.jobs)
 
 
 def with_optimum(certificate: UtilityCertificate, optimum: Optimum, earned: float) -> UtilityCertificate:
-    """The certificate with the exact optimum in whole slots beside the bounds."""
+    """Add the exact optimum in whole slots to a certificate."""
     return replace(
         certificate,
         optimum=optimum.utility,
@@ -74,7 +74,7 @@ def with_optimum(certificate: UtilityCertificate, optimum: Optimum, earned: floa
 
 
 def _certificate(bounds: list[UtilityBounds], earned: float, hopes: int, jobs: int) -> UtilityCertificate:
-    """The certificate of all partitions together."""
+    """Add up the bounds of all partitions."""
     u3 = [each.u3 for each in bounds if each.u3 is not None]
     bound = float(sum(each.bound for each in bounds))
     return UtilityCertificate(
@@ -89,11 +89,11 @@ def _certificate(bounds: list[UtilityBounds], earned: float, hopes: int, jobs: i
     )
 
 
-def _claims(limits: UtilityLimits, hopes: Hopes, capacity: FloatArray) -> Claims:
-    """The claims of jobs on one pool, in buckets of whole slots.
+def _problem(limits: UtilityLimits, hopes: HopefulJobs, capacity: FloatArray) -> BucketProblem:
+    """Relaxed problem of the jobs of one pool, in buckets of whole slots.
 
-    Completions are known to the clock's microsecond only: a job that completed in a bucket has done all its
-    work in it or before, but for what it did in the last microsecond.
+    A completion is known only to the microsecond of the clock: a job that completed in a bucket has done all
+    its work by then, except what it did in the last microsecond.
     """
     edges = _edges(limits, hopes, capacity)
     begin, end = edges[:-1], edges[1:]
@@ -108,7 +108,7 @@ def _claims(limits: UtilityLimits, hopes: Hopes, capacity: FloatArray) -> Claims
     ends = np.where(late, np.maximum(hopes.end[:, None], begin + 2 * CLOCK_US), hopes.end[:, None])
     delays = delay_s(ends, hopes.submit[:, None], limits.slot_us)
     span = np.where(end < NEVER_US, end - begin, np.inf)
-    return Claims(
+    return BucketProblem(
         worth=utility(limits.profile, hopes.job[:, None], delays),
         first=first,
         most=most,
@@ -117,11 +117,11 @@ def _claims(limits: UtilityLimits, hopes: Hopes, capacity: FloatArray) -> Claims
     )
 
 
-def _edges(limits: UtilityLimits, hopes: Hopes, capacity: FloatArray) -> IntArray:
-    """(K + 1,) instants between which buckets lie, slot boundaries where there are slots.
+def _edges(limits: UtilityLimits, hopes: HopefulJobs, capacity: FloatArray) -> IntArray:
+    """(K + 1,) bounds of the buckets; they are slot boundaries where there are slots.
 
-    With a horizon it is the last. Without one a last bucket has no end: it begins when all work could have
-    been done one job after another.
+    The horizon is the last bound. Without a horizon the last bucket has no end: it begins when all work could
+    have been done one job after another.
     """
     if limits.horizon_us is not None:
         until = limits.horizon_us

@@ -19,7 +19,7 @@ from ray_sim.experiments.training_file import bundled_training_profiles, names_t
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, UnknownNameError, problems_text
 from ray_sim.model.metrics import Trim
 from ray_sim.model.streams import SEEDS
-from ray_sim.model.training_truth import Form
+from ray_sim.model.training_progress import Form
 from ray_sim.model.units import MAX_TIME_S
 from workloads.documents import dotted_problems, parse_yaml, read_text
 from workloads.realisation import (

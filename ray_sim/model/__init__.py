@@ -1,1 +1,1 @@
-"""Facts of the simulated world: jobs, clusters, progress, results. No I/O, no Ray."""
+"""Facts about the simulated world: jobs, clusters, progress, results. No I/O, no Ray."""

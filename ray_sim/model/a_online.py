@@ -3,8 +3,8 @@
 Source: Wang et al., Preemptive Scheduling for Distributed ML Jobs in Edge-Cloud Networks, JSAC 40(8), 2022.
 
 A chunk is M mini-batches, trained E times by one worker. After each mini-batch the gradients go to the
-parameter server and the parameters come back, unless all workers of the job and its parameter server
-are in the cloud (zeta = 1), where that takes no time.
+parameter server and the parameters come back. This exchange takes no time if all workers and the parameter
+server of the job are in the cloud (zeta = 1).
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from ray_sim.model.units import US_PER_S, BoolArray, FloatArray, IntArray, secon
 
 
 @dataclass(frozen=True, slots=True)
-class AOnlineTruth:
-    """Times of chunks, as whole multiples of a grid: the slot, or a microsecond."""
+class ChunkTimes:
+    """Training and upload times of chunks, as multiples of a grid: the slot, or a microsecond."""
 
     profile: ChunkProfile
     """One entry per job, without NaN."""
     grid_us: int
     """Grid to which upload ends and chunk lengths are rounded up, > 0."""
     speed_up: float = 1.0
-    """Factor on the mini-batches that every worker trains in a time, > 0: the 1 + eps of the paper."""
+    """Factor on the speed of all workers, 1 + eps in the paper, > 0."""
 
     def minibatch_s(self, jobs: IntArray, speed: FloatArray, in_cloud: BoolArray) -> FloatArray:
-        """Seconds per mini-batch, (m / speed + (1 - zeta) 2 q / b) / speed_up: the paper's slot over n.
+        """Seconds per mini-batch, (m / speed + (1 - zeta) 2 q / b) / speed_up; this is slot / n in the paper.
 
         Parameters
         ----------
@@ -50,10 +50,10 @@ class AOnlineTruth:
         return self.grid_us * tolerant_ceils(seconds * (US_PER_S / self.grid_us))
 
     def upload_us(self, jobs: IntArray, to_cloud: BoolArray) -> IntArray:
-        """Microseconds until data sent to a worker are there."""
+        """Microseconds from dispatch to the end of the upload."""
         of = self.profile
         return seconds_to_us(np.where(to_cloud, of.upload_cloud_s[jobs], of.upload_edge_s[jobs]))
 
     def ready_us(self, now_us: int | IntArray, jobs: IntArray, to_cloud: BoolArray) -> IntArray:
-        """When chunks that are sent off at ``now_us``, one time or one each, can be trained, on the grid."""
+        """Earliest training time of chunks sent at ``now_us`` (one time, or one per job), on the grid."""
         return -(-(now_us + self.upload_us(jobs, to_cloud)) // self.grid_us) * self.grid_us

@@ -1,4 +1,4 @@
-"""When servers are there."""
+"""Availability of servers over time."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ray_sim.model.units import BoolArray, IntArray
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """Changes of the servers of a cluster, in the order in which they happen.
+    """Changes of the servers of a cluster, in the order of time.
 
-    Of each server the changes alternate. It is there before its first change if that takes it away.
+    The changes of a server alternate. A server whose first change removes it is available before that.
     """
 
     time_us: IntArray
@@ -21,13 +21,13 @@ class Availability:
     server: IntArray
     """(N,) index of a server."""
     up: BoolArray
-    """(N,) whether the server is there from then on."""
+    """(N,) whether the server is available from then on."""
 
     def __len__(self) -> int:
         return len(self.time_us)
 
     def at_first(self, servers: int) -> BoolArray:
-        """(servers,) whether each is there before all changes."""
+        """(servers,) whether each server is available before all changes."""
         there = np.ones(servers, dtype=np.bool_)
         first_server, first_change = np.unique(self.server, return_index=True)
         there[first_server] = ~self.up[first_change]

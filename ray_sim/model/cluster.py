@@ -12,7 +12,7 @@ from ray_sim.model.availability import Availability
 from ray_sim.model.units import QUANTA_PER_UNIT, BoolArray, FloatArray, IntArray, capacity_quanta
 
 UNLIMITED_MIB = 2**62
-"""The memory of workers and parameter servers that declare none."""
+"""Memory of workers and parameter servers for which none is declared."""
 
 
 class ServerKind(StrEnum):
@@ -25,7 +25,7 @@ class ServerKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Capacity of the servers. Free capacity lives in the sites that own them.
+    """Capacity of the servers. Sites keep their free capacity.
 
     Server index order is the order of the description, and the tie-break of every placement.
     """
@@ -38,28 +38,28 @@ class Cluster:
     speed: FloatArray
     """(S,) progress per second of a rigid job on this server's GPUs, 1 = the traced speed."""
     vc: tuple[str | None, ...]
-    """(S,) the virtual cluster a server belongs to, if any."""
+    """(S,) virtual cluster of each server, None where it has none."""
     kind: tuple[ServerKind, ...]
     gpu_type: tuple[str | None, ...]
     availability: Availability | None = None
-    """When servers go and come back; None where all are always there."""
+    """Changes of the servers; None where all servers are always available."""
     workers: IntArray | None = None
-    """(S,) slots for workers that train chunks; None is one per whole GPU. A cloud needs none."""
+    """(S,) slots for workers that train chunks; None is one per whole GPU. A cloud has no slots."""
     ps: IntArray | None = None
-    """(S,) slots for parameter servers of chunked jobs; as `workers`."""
+    """(S,) slots for parameter servers of chunked jobs; None as in `workers`."""
     worker_memory: IntArray | None = None
-    """(S,) MiB that each worker of a server has for chunks; None where all are `UNLIMITED_MIB`."""
+    """(S,) MiB of each worker slot for chunks; None where all are `UNLIMITED_MIB`."""
     ps_memory: IntArray | None = None
-    """(S,) MiB of each parameter server of chunked jobs; as `worker_memory`."""
+    """(S,) MiB of each slot for parameter servers of chunked jobs; None as in `worker_memory`."""
 
     @property
     def worker_slots(self) -> IntArray:
-        """(S,) see `workers`; 0 for a cloud, which has no slots."""
+        """(S,) slots for workers; 0 for a cloud, which has no slots."""
         return self._slots(self.workers)
 
     @property
     def ps_slots(self) -> IntArray:
-        """(S,) see `ps`."""
+        """(S,) slots for parameter servers; 0 for a cloud."""
         return self._slots(self.ps)
 
     def _slots(self, declared: IntArray | None) -> IntArray:
@@ -69,7 +69,7 @@ class Cluster:
 
     @property
     def in_cloud(self) -> BoolArray:
-        """(S,) whether each server is the cloud's."""
+        """(S,) whether each server belongs to a cloud."""
         return np.array([kind == ServerKind.CLOUD for kind in self.kind], dtype=np.bool_)
 
     def __len__(self) -> int:
@@ -77,12 +77,12 @@ class Cluster:
 
 
 def slots_per_gpu(milli_gpus: IntArray) -> IntArray:
-    """(S,) slots of servers that declare none: one per whole GPU."""
+    """(S,) slots of servers for which none are declared: one per whole GPU."""
     return milli_gpus // QUANTA_PER_UNIT["gpu"]
 
 
 def memory_mib(declared_gib: Sequence[float | None]) -> IntArray | None:
-    """(S,) MiB, rounded down, `UNLIMITED_MIB` where nothing is declared; None where nothing is anywhere."""
+    """(S,) MiB, rounded down; `UNLIMITED_MIB` where a server declares none; None if all declare none."""
     unlimited = np.array([gib is None for gib in declared_gib], dtype=np.bool_)
     given = capacity_quanta([0.0 if gib is None else gib for gib in declared_gib], "memory_gib")
     return None if unlimited.all() else np.where(unlimited, UNLIMITED_MIB, given)

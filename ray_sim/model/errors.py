@@ -1,4 +1,4 @@
-"""Every error a user can meet. The command line prints their text and no traceback."""
+"""Errors that a user can meet. The command line prints their text and no traceback."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections.abc import Iterable, Sequence
 
 
 class RaySimError(Exception):
-    """Base of all errors with a message meant for the user."""
+    """Base of all errors with a message for the user."""
 
 
 def failure_text(failure: BaseException) -> str:
-    """The type and the text of a user's error, whose own text may fail too."""
+    """Type and text of an error; the text of a user's own error may fail too."""
     try:
         return f"{type(failure).__name__}: {failure}"
     except Exception:  # its __str__ may do anything
-        return f"{type(failure).__name__} (whose text cannot be had)"
+        return f"{type(failure).__name__} (its text cannot be read)"
 
 
 class InvalidInputError(RaySimError):
-    """A file, an option or a value is not what it must be. Exit code 2."""
+    """A file, an option or a value is invalid. Exit code 2."""
 
 
 class InvalidWorkloadError(InvalidInputError):
-    """A trace or workload file cannot be read, or breaks the schema."""
+    """A trace or workload file cannot be read or breaks the schema."""
 
 
 class InvalidClusterError(InvalidInputError):
@@ -35,7 +35,7 @@ class InvalidScenarioError(InvalidInputError):
 
 
 class UnknownNameError(InvalidInputError):
-    """A name is not among those known; the message lists them and the nearest."""
+    """An unknown name; the message lists the known names and the nearest one."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         names = sorted(known)
@@ -46,17 +46,17 @@ class UnknownNameError(InvalidInputError):
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that a name is most like, if any is."""
+    """Known name that is most similar to a name; None if none is similar."""
     near = difflib.get_close_matches(name, list(known), n=1)
     return near[0] if near else None
 
 
 class RunFailedError(RaySimError):
-    """A simulation could not be carried through. Exit code 1."""
+    """A simulation failed. Exit code 1."""
 
 
 class RunStoppedError(RaySimError):
-    """A simulation was asked to stop, and can be continued."""
+    """A simulation was stopped on request and can be continued."""
 
 
 class InfeasibleDecisionError(RunFailedError):
@@ -68,6 +68,6 @@ class BlindPolicyError(RunFailedError):
 
 
 def problems_text(source: str, problems: Sequence[str]) -> str:
-    """One line per problem of a file, after a line that counts them."""
+    """Text with one line per problem of a file, after a line that counts them."""
     count = f"{len(problems)} problem{'s' if len(problems) != 1 else ''}"
     return "\n".join([f"{source}: {count}", *(f"  {problem}" for problem in problems)])

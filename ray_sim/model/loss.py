@@ -1,8 +1,8 @@
-"""The loss of a job over its epochs, l(k) = 1 / (b0 k + b1) + b2, and when it has converged.
+"""Loss of a job by epoch, l(k) = 1 / (b0 k + b1) + b2, and the epoch of convergence.
 
-From one epoch on what is above b2 may be lower by a share, as where the learning rate is lowered.
+From ``drop_epoch`` on, the part above b2 may be lower by a share, as after a cut of the learning rate.
 
-Source: Peng et al., Optimus, EuroSys 2018, section 3.1; the fall is ours.
+Source: Peng et al., Optimus, EuroSys 2018, section 3.1; the drop is ours.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ def loss(
     drop: FloatArray | float = 0.0,
     drop_epoch: FloatArray | float = 0.0,
 ) -> FloatArray:
-    """Loss after so many epochs, without noise.
+    """Loss after an epoch, without noise.
 
     Parameters
     ----------
-    drop : share by which what is above b2 is lower from ``drop_epoch`` on, in [0, 1)
-    drop_epoch : whole; the first epoch at the latest if below 1
+    drop : share by which the part of the loss above b2 is lower from ``drop_epoch`` on, in [0, 1)
+    drop_epoch : whole; below 1 it is the first epoch
     """
     value: FloatArray = np.where(epoch >= drop_epoch, 1.0 - drop, 1.0) / (b0 * epoch + b1) + b2
     return value
 
 
 def last_epoch(b0: FloatArray, b1: FloatArray, threshold: FloatArray, patience: FloatArray) -> FloatArray:
-    """The epoch after which a job ends: the last of ``patience`` in a row with a fall below ``threshold``.
+    """Last epoch of a job: the last of ``patience`` consecutive ones with a drop below ``threshold``.
 
-    The fall l(k - 1) - l(k) = b0 / (u (u - b0)) with u = b0 k + b1 falls with k, so the first epoch below the
-    threshold is the first with u beyond the positive root of u^2 - b0 u = b0 / threshold.
+    The drop l(k - 1) - l(k) = b0 / (u (u - b0)) with u = b0 k + b1 decreases in k, so the first epoch below
+    the threshold is the first with u beyond the positive root of u^2 - b0 u = b0 / threshold.
 
     Parameters
     ----------
@@ -60,11 +60,11 @@ def last_epoch_with_drop(
     drop: FloatArray,
     drop_epoch: FloatArray,
 ) -> FloatArray:
-    """`last_epoch` of a curve with a drop; one that the threshold notices starts the count anew."""
+    """`last_epoch` of a curve with a sudden drop; a drop of the threshold or more restarts the count."""
     smooth_end = last_epoch(b0, b1, threshold, patience)
     at, zero = np.maximum(drop_epoch, 1.0), np.zeros(())
     fall = loss(b0, b1, zero, at - 1.0) - loss(b0, b1, zero, at, drop, at)
     noticed = (drop > 0) & (at <= smooth_end) & (fall >= threshold)
-    # What falls by 1 - drop as much falls below the threshold where the smooth curve does below this one.
+    # The drop scales the later curve by 1 - drop: compare the smooth curve with threshold / (1 - drop).
     end = np.maximum(last_epoch(b0, b1, threshold / (1.0 - drop), patience), at + patience)
     return np.where(noticed, end, smooth_end)

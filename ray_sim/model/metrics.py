@@ -1,4 +1,4 @@
-"""A run in numbers: completion times, delays, use and fairness."""
+"""Summary metrics of a run: completion times, delays, utilisation and fairness."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from ray_sim.model.units import (
 
 @dataclass(frozen=True, slots=True)
 class Trim:
-    """Which jobs a summary is over: not those that find the cluster filling up, or the trace running out.
+    """Warm-up and cool-down: submissions in them do not count in a summary.
 
-    All jobs are simulated. Those are counted that are submitted from the first submission plus the
-    warm-up to the last submission minus the cool-down, both instants included.
+    All jobs are simulated. A job counts if it is submitted between the first submission plus the warm-up and
+    the last submission minus the cool-down, both instants included.
     """
 
     warm_up_s: float = 0.0
@@ -39,7 +39,7 @@ class Trim:
                 raise InvalidScenarioError(f"trim.{name}: must be 0 to {MAX_TIME_S} s, got {seconds:g}")
 
     def window_us(self, submit_us: IntArray) -> tuple[int, int]:
-        """The first and the last instant at which a submission is counted.
+        """First and last instant at which a submission counts.
 
         Parameters
         ----------
@@ -55,13 +55,13 @@ class Trim:
         if not _within(submit_us, begin, end).any():
             raise InvalidScenarioError(
                 f"trim: no job is submitted between a warm-up of {self.warm_up_s:g} s and a cool-down of"
-                f" {self.cool_down_s:g} s; the {len(submit_us):,} jobs come within"
+                f" {self.cool_down_s:g} s; the {len(submit_us):,} submissions span"
                 f" {(last - first) / US_PER_S:g} s, trim less"
             )
         return begin, end
 
     def counted(self, submit_us: IntArray) -> BoolArray:
-        """(J,) whether each job is counted; see `window_us`."""
+        """(J,) whether each job counts; see `window_us`."""
         return _within(submit_us, *self.window_us(submit_us))
 
 
@@ -78,15 +78,15 @@ def summarise(
     absent: pl.DataFrame | None = None,
     groups: pl.Series | None = None,
 ) -> Summary:
-    """Summary of a run, over all its jobs or over those that `trim` counts.
+    """Compute the summary of a run, over all its jobs or over those that `trim` counts.
 
     Parameters
     ----------
     jobs, timeline : as in `RunResult`
-    capacity : offered amount of each resource, all servers together
-    absent : what of it is not there from each `time_s` on, a column per resource; the first row is
-        not later than the first instant. Without it all servers are always there.
-    groups : of each job, null where it is none's part
+    capacity : amount of each resource on all servers together
+    absent : amount that is unavailable from each `time_s` on, a column per resource; the first row is
+        not later than the first instant. Without it all servers are always available.
+    groups : group of each job, null for a job without a group
 
     Raises
     ------
@@ -126,14 +126,14 @@ def summarise(
 
 
 def _first_to_last(submit_s: pl.Series, finish_s: pl.Series) -> FloatArray | None:
-    """First submission and last completion; None if nothing completed."""
+    """(2,) first submission and last completion; None if no job completed."""
     if finish_s.is_empty():
         return None
     return np.array([submit_s.min(), finish_s.max()], dtype=np.float64)
 
 
 def group_jct_s(jobs: pl.DataFrame, groups: pl.Series, counted: BoolArray) -> FloatArray:
-    """First submission to last completion of the groups of which all jobs are counted and completed."""
+    """Seconds from first submission to last completion of each group whose jobs all count and completed."""
     done = pl.Series(counted) & (jobs["status"] == JobStatus.COMPLETED)
     whole = (
         jobs.select("submit_s", "finish_s", group=groups, done=done)
@@ -146,7 +146,7 @@ def group_jct_s(jobs: pl.DataFrame, groups: pl.Series, counted: BoolArray) -> Fl
 
 
 def distribution(sample: FloatArray) -> Distribution:
-    """Mean and quantiles (linear interpolation between order statistics)."""
+    """Compute mean and quantiles (linear interpolation between order statistics)."""
     if len(sample) == 0:
         return Distribution(None, None, None, None)
     median, p90, p99 = np.quantile(sample, [0.5, 0.9, 0.99])
@@ -159,14 +159,14 @@ def utilisation(
     window_s: FloatArray | None,
     absent: pl.DataFrame | None = None,
 ) -> dict[str, float]:
-    """Used over offered per resource, averaged over a window of time.
+    """Used over offered amount of each resource, averaged over a window of time.
 
-    Resources that the cluster does not have are left out; 0 where no time passes.
+    Resources that the cluster does not have are left out; the value is 0 for an empty window.
 
     Parameters
     ----------
-    window_s : (2,) begin, not before the timeline's first instant, and end; None is no time. What is
-        later than the timeline's last instant, behind a horizon, is left out.
+    window_s : (2,) begin, not before the timeline's first instant, and end; None is an empty window. Time
+        after the timeline's last instant, beyond a horizon, is left out.
     absent : see `summarise`
     """
     offered = {name: amount for name, amount in capacity.items() if amount > 0}
@@ -183,14 +183,14 @@ def utilisation(
 
 
 def _area(steps: pl.DataFrame, column: str, window_s: FloatArray) -> float:
-    """Integral of a step function, whose values hold from `time_s` on, from the window's begin to its end."""
+    """Integrate a step function, whose values hold from `time_s` on, over the window."""
     inside = np.clip(steps["time_s"].to_numpy(), window_s[0], window_s[-1])
     span = np.diff(inside, append=window_s[-1])
     return float((steps[column].to_numpy() * span).sum())
 
 
 def progress_rates(duration_s: FloatArray, jct_s: FloatArray) -> FloatArray:
-    """Duration over completion time of each job, in (0, 1] at speed 1; jobs without length count 1."""
+    """Duration over completion time of each job, in (0, 1] at speed 1; 1 for jobs of no length."""
     return np.divide(duration_s, jct_s, out=np.ones_like(jct_s), where=jct_s > 0)
 
 
@@ -203,8 +203,8 @@ def jain_index(x: FloatArray) -> float | None:
 def finish_time_fairness(done: pl.DataFrame, timeline: pl.DataFrame, gpus: float) -> FloatArray:
     """JCT of each completed job over its run time on an equal share of the GPUs.
 
-    With n jobs in the system on average while the job was there, its share is gpus / n; alone on
-    that share it would run duration x max(1, job's GPUs x n / gpus). Jobs without length are left out.
+    With n jobs in the system on average while the job was present, its share is gpus / n; alone on
+    that share it would run duration x max(1, job's GPUs x n / gpus). Jobs of no length are left out.
 
     Source: Mahajan et al., Themis, NSDI 2020 (finish-time fairness rho, rigid jobs).
     """

@@ -1,4 +1,4 @@
-"""Assignment of a model's parameter blocks to parameter servers: PAA and the rules of frameworks.
+"""Assignment of a model's parameter blocks to parameter servers: PAA and the rules of two frameworks.
 
 Source: Peng et al., Optimus, EuroSys 2018, section 5.3.
 """
@@ -20,26 +20,26 @@ from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray, IntArray
 
 _SMALL = 100
-"""Blocks of less than the average load over this go where the fewest requests are."""
+"""Divisor: PAA assigns blocks below the average load / 100 by the number of requests."""
 MXNET_WHOLE = 10**6
-"""MXNet cuts blocks of at least so many parameters."""
+"""MXNet cuts blocks of at least this many parameters."""
 MOST_BLOCKS = 2**14
-"""Most blocks of a model; more is taken for a mistake."""
+"""Largest number of blocks of a model; more is treated as a mistake."""
 MOST_PARAMETERS = 2**42
-"""Most parameters of a model; times 2^20 parameter servers they fit in 64 bits."""
+"""Largest number of parameters of a model; times 2^20 parameter servers it fits in 64 bits."""
 
 
 EVEN = "even"
-"""No rule for blocks: equal slices."""
+"""Equal slices instead of a rule for blocks."""
 AS_WORLD = "world"
-"""A policy with this value uses the rule of the world."""
+"""Value with which a policy uses the rule of the world."""
 
 
 class BlockRule(StrEnum):
     """Rule that assigns blocks to parameter servers."""
 
     PAA = "paa"
-    """The parameter assignment algorithm, see `paa`."""
+    """Parameter assignment algorithm, see `paa`."""
     MXNET = "mxnet"
     """See `mxnet`."""
     TENSORFLOW = "tensorflow"
@@ -48,10 +48,10 @@ class BlockRule(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Load of each of P parameter servers. Each block, or piece of one, is one request on its server."""
+    """Load of each of P parameter servers. Each block, or piece of a block, is one request to its server."""
 
     loads: tuple[int, ...]
-    """(P,) parameters times P, so that they are whole where blocks are cut into P pieces."""
+    """(P,) parameters times P, so that loads stay whole when a block is cut into P pieces."""
     requests: tuple[int, ...]
     """(P,)."""
 
@@ -62,7 +62,7 @@ class Assignment:
 
     @property
     def size_difference(self) -> float:
-        """Parameters of the fullest server beyond those of the emptiest."""
+        """Parameters of the fullest server minus those of the emptiest."""
         return (max(self.loads) - min(self.loads)) / len(self.loads)
 
     @property
@@ -78,16 +78,16 @@ class Assignment:
 
     @property
     def request_difference(self) -> int:
-        """Requests on the busiest server beyond those on the idlest."""
+        """Requests to the busiest server minus those to the least busy one."""
         return max(self.requests) - min(self.requests)
 
 
 def assign(rule: BlockRule, blocks: Sequence[int], servers: int, streams: Streams) -> Assignment:
-    """The blocks dealt out by a rule.
+    """Assign the blocks by a rule.
 
     Parameters
     ----------
-    blocks : parameters in each, whole, >= 0, in the order of layers; at most `MOST_PARAMETERS` in all
+    blocks : parameters of each block, whole, >= 0, in the order of layers; at most `MOST_PARAMETERS` in total
     servers : >= 1
     streams : for `mxnet`; its draws are keyed by the blocks and the number of servers
     """
@@ -100,7 +100,7 @@ def assign(rule: BlockRule, blocks: Sequence[int], servers: int, streams: Stream
             return tensorflow(blocks, servers)
 
 
-class _Servers:
+class _OpenAssignment:
     def __init__(self, n: int) -> None:
         if n < 1:
             raise ValueError(f"parameter servers: must be at least 1, got {n}")
@@ -117,18 +117,19 @@ class _Servers:
 
 
 def paa(blocks: Sequence[int], servers: int) -> Assignment:
-    """Parameter assignment algorithm: even sizes from as few requests as possible.
+    """Parameter assignment algorithm: balances sizes with few requests.
 
-    In decreasing size: blocks above the average load are cut into pieces of it, each to the least loaded
-    server; those from 1 % of it on go where they leave the least room, or to the least loaded server; smaller
-    ones to the server with the fewest requests. Ties: the lowest server.
+    Blocks are assigned in decreasing size. A block above the average load is cut into pieces of that size,
+    each for the least loaded server. A block of at least 1 % of the average goes to the server where it
+    leaves the least room, or else to the least loaded one. Smaller blocks go to the server with the fewest
+    requests. Ties: lowest server.
 
     Parameters
     ----------
     blocks, servers : as in `assign`
     """
-    held = _Servers(servers)
-    average = sum(blocks)  # times P, as all loads
+    held = _OpenAssignment(servers)
+    average = sum(blocks)  # times P, like all loads
     for load in sorted((size * servers for size in blocks), reverse=True):
         if load > average:
             _cut(held, load, average)
@@ -141,7 +142,7 @@ def paa(blocks: Sequence[int], servers: int) -> Assignment:
     return held.assignment
 
 
-def _cut(held: _Servers, load: int, piece: int) -> None:
+def _cut(held: _OpenAssignment, load: int, piece: int) -> None:
     while load > 0:
         part = min(load, piece)
         held.add(int(held.loads.argmin()), part)
@@ -149,13 +150,13 @@ def _cut(held: _Servers, load: int, piece: int) -> None:
 
 
 def mxnet(blocks: Sequence[int], servers: int, streams: Streams) -> Assignment:
-    """The rule of MXNet: blocks below a million parameters to a random server, others evenly over all.
+    """MXNet's rule: blocks below a million parameters go to a random server, others are split over all.
 
     Parameters
     ----------
     blocks, servers, streams : as in `assign`
     """
-    held = _Servers(servers)
+    held = _OpenAssignment(servers)
     model = zlib.crc32(repr(tuple(blocks)).encode())
     chosen = streams.generator("mxnet", model, servers).integers(0, servers, len(blocks)).tolist()
     for size, server in zip(blocks, chosen, strict=True):
@@ -168,39 +169,39 @@ def mxnet(blocks: Sequence[int], servers: int, streams: Streams) -> Assignment:
 
 
 def tensorflow(blocks: Sequence[int], servers: int) -> Assignment:
-    """The rule of TensorFlow: whole blocks in turn.
+    """TensorFlow's rule: whole blocks, round robin.
 
     Parameters
     ----------
     blocks, servers : as in `assign`
     """
-    held = _Servers(servers)
+    held = _OpenAssignment(servers)
     for position, size in enumerate(blocks):
         held.add(position % servers, size * servers)
     return held.assignment
 
 
-class Loads(NamedTuple):
-    """Load of the parameter servers of jobs, (n,) each."""
+class PsLoads(NamedTuple):
+    """Load of the parameter servers of n jobs, (n,) each."""
 
     skew: FloatArray
-    """Parameters of the fullest over the average."""
+    """Parameters on the fullest server over the average."""
     most_requests: FloatArray
-    """Requests of one worker in one step on the busiest parameter server."""
+    """Requests of one worker in one step to the busiest parameter server."""
     requests: FloatArray
-    """The same, on all of them."""
+    """Requests of one worker in one step to all parameter servers."""
 
 
-def even_loads(ps: IntArray) -> Loads:
-    """Loads of jobs with (n,) parameter servers that hold equal slices: one request each."""
-    return Loads(np.ones(len(ps)), np.minimum(ps, 1).astype(np.float64), ps.astype(np.float64))
+def even_loads(ps: IntArray) -> PsLoads:
+    """Loads of jobs with (n,) parameter servers that hold equal slices, one request each."""
+    return PsLoads(np.ones(len(ps)), np.minimum(ps, 1).astype(np.float64), ps.astype(np.float64))
 
 
 class DealtLoads:
     """Load of the parameter servers of each job where a rule assigns blocks.
 
-    It is a pure function of a job's blocks, its number of parameter servers, the rule and the seed; what was
-    worked out is kept.
+    It is a pure function of a job's blocks, its number of parameter servers, the rule and the seed; results
+    are cached.
     """
 
     def __init__(self, profile: BlockProfile, rule: BlockRule, streams: Streams) -> None:
@@ -209,18 +210,18 @@ class DealtLoads:
         self._streams = streams
         self._known: dict[int, tuple[float, int, int]] = {}
 
-    def of(self, jobs: IntArray, ps: IntArray) -> Loads:
-        """Loads of jobs with so many parameter servers; those of equal slices for jobs without blocks.
+    def of(self, jobs: IntArray, ps: IntArray) -> PsLoads:
+        """Loads of jobs with these numbers of parameter servers; equal slices for jobs without blocks.
 
         Parameters
         ----------
-        jobs : (n,), a job may come more than once
+        jobs : (n,), repeats allowed
         ps : (n,) >= 0, below 2^32
         """
         of_job, loads = self._profile.of_job[jobs], even_loads(ps)
         dealt = np.flatnonzero((of_job >= 0) & (ps > 0))
         keys, place = np.unique((of_job[dealt] << 32) | ps[dealt], return_inverse=True)
-        found = np.array([self._of(key) for key in keys.tolist()]).reshape(-1, len(Loads._fields))
+        found = np.array([self._of(key) for key in keys.tolist()]).reshape(-1, len(PsLoads._fields))
         for column, values in zip(loads, found.T, strict=True):
             column[dealt] = values[place]
         return loads
@@ -237,7 +238,7 @@ _ITEM = re.compile(r"(?:([0-9]{1,6})\*)?(?:([0-9]{1,13})|\(([^()]*)\))(?: +|$)")
 
 
 def parse_blocks(text: str) -> tuple[int, ...]:
-    """Blocks from their text: sizes with spaces between, ``3*64`` for 64 64 64, ``2*(9 64)`` for 9 64 9 64.
+    """Parse block sizes with spaces between, ``3*64`` for 64 64 64, ``2*(9 64)`` for 9 64 9 64.
 
     Raises
     ------
@@ -271,4 +272,4 @@ def _parsed(text: str) -> tuple[int, ...]:
 
 
 BLOCKS_FORM = "whole numbers such as 9408 2*64 3*(4096 64), with spaces between"
-"""The form that `parse_blocks` reads."""
+"""Form that `parse_blocks` reads, for messages."""

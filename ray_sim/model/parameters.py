@@ -1,4 +1,4 @@
-"""Named parameters of policies and of the world: declared once, resolved from text or YAML."""
+"""Named parameters of policies and of the world, declared once and resolved from text or YAML."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ Value = bool | int | float | str | tuple[float, ...] | None
 Kind = Literal["bool", "int", "float", "choice", "floats", "text"]
 
 MAX_NUMBER = 2**53
-"""The largest number where a parameter declares no maximum: whole numbers up to here are exact floats."""
+"""Largest number where a parameter declares no maximum: whole numbers up to this are exact floats."""
 
 MAX_FACTOR = 1000.0
 """The largest factor on speeds and capacities; with it, sums over a cluster still fit in 64 bits."""
 
 SECONDS = "s"
-"""The unit of times, which are 0 or from `SHORTEST_S` to `MAX_TIME_S`."""
+"""Unit of times, which are 0 or from `SHORTEST_S` to `MAX_TIME_S`."""
 
 SHORTEST_S = 1 / US_PER_S
-"""The shortest time: a microsecond, in which the clock counts."""
+"""Shortest time: one microsecond, the resolution of the clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter: what it may be, what it is by default, and where that comes from."""
+    """One parameter: its kind, range, default, meaning and source."""
 
     name: str
     kind: Kind
@@ -46,19 +46,19 @@ class Parameter:
 
     @property
     def largest(self) -> float:
-        """The largest value: `maximum`, and of a time `MAX_TIME_S` if that is less."""
+        """Largest value: `maximum`, and at most `MAX_TIME_S` for a time."""
         return min(self.maximum, MAX_TIME_S) if self.unit == SECONDS else self.maximum
 
     @property
     def range_text(self) -> str:
-        """The values that a number may have, e.g. ``above 0, at most 1,000 s``; empty for other kinds."""
+        """Range of a number, e.g. ``above 0, at most 1,000 s``; empty for other kinds."""
         if self.kind not in ("int", "float", "floats"):
             return ""
         bound = "above" if self.exclusive else "at least"
         return f"{bound} {_plain(self.minimum)}, at most {_plain(self.largest)} {self.unit}".rstrip()
 
     def to_dict(self) -> dict[str, Any]:
-        """For machine-readable listings."""
+        """Convert to a dict for machine-readable listings."""
         return {
             "name": self.name,
             "type": self.kind,
@@ -76,12 +76,12 @@ class _BadValueError(Exception):
 
 
 def resolve(owner: str, parameters: Sequence[Parameter], given: Mapping[str, object]) -> dict[str, Value]:
-    """Values for all of ``parameters``: those given, parsed and checked, and the defaults.
+    """Parse and check the given values, and add the defaults.
 
     Raises
     ------
-    UnknownNameError : one unknown name, with the nearest known one
-    InvalidScenarioError : every other problem at once
+    UnknownNameError : one unknown name, with the nearest known name
+    InvalidScenarioError : all other problems together
     """
     known = {parameter.name: parameter for parameter in parameters}
     for name in given:
@@ -151,7 +151,7 @@ def _number(given: object) -> float:
 
 
 def _bounded(parameter: Parameter, given: object) -> float:
-    """The number within the parameter's range; NaN and infinite numbers are outside of every range."""
+    """Number within the parameter's range; NaN and infinite numbers are outside every range."""
     number = _number(given)
     above = number > parameter.minimum if parameter.exclusive else number >= parameter.minimum
     if not (above and number <= parameter.largest):
@@ -166,7 +166,7 @@ def _plain(number: float) -> str:
 
 
 def _shown(given: object) -> str:
-    """The value given, shortened."""
+    """Shortened text of the given value."""
     try:
         return reprlib.repr(given)
     except ValueError:

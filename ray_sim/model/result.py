@@ -41,11 +41,11 @@ JOB_SCHEMA: dict[str, pl.DataType] = {
 }
 """Columns of jobs.parquet, one row per job in (submit, trace order).
 
-Times are seconds in the workload's own time. `start_s` is the first start; `queue_s` is all time
-between submission and end without resources; `run_s` all time with them, restart pauses
-included, so jct_s = queue_s + run_s for a completed job. Null where it never happened.
-`interruptions` counts the times a job lost a server, `lost_s` is the progress it lost with them;
-`preemptions` are its scheduler's doing.
+Times are seconds in the workload's own time. `start_s` is the first start. `queue_s` is the total time
+between submission and end without resources, `run_s` the total time with resources, restart pauses
+included, so jct_s = queue_s + run_s for a completed job. A time is null if its event never happened.
+`interruptions` counts how often a job lost a server, `lost_s` is the progress lost with servers;
+`preemptions` counts suspensions by the scheduler.
 """
 
 EVENT_SCHEMA: dict[str, pl.DataType] = {
@@ -56,23 +56,23 @@ EVENT_SCHEMA: dict[str, pl.DataType] = {
     "role": pl.Enum(ROLE_NAMES),
     "count": pl.Int64(),
 }
-"""Columns of events.parquet, in the order in which things happened; in the file enums are strings.
+"""Columns of events.parquet, in the order of the events; enums are strings in the file.
 
 `submit`, `reject`, `stop`, `finish`, `evict` have no server. `start` (first holding, or the next one
 after a stop) and `move` (holding changed while held) have one row per server and role, with the
 complete new holding. `level` is a change of queue, `count` the new queue. `server_down` and `server_up`
-have a server and no job; `lose` is a job that waits again because it lost that server.
+have a server and no job; `lose` is a job that returns to waiting because it lost that server.
 
-Of a chunked job, `start`, `stop` and `finish` with the role chunk say when a chunk makes progress on a
-server; `count` is its number. With the role ps `start`, `move` and `stop` say which server it holds a
-parameter server on, until it finishes or is evicted. `lose` with these roles is a chunk (after its `stop`, if
-it was making progress) or a parameter server that was lost with its server.
+For a chunked job, `start`, `stop` and `finish` with the role chunk mark the time in which a chunk makes
+progress on a server; `count` is its number. With the role ps, `start`, `move` and `stop` name the server on
+which the job holds a parameter server, until it finishes or is evicted. `lose` with these roles is a chunk
+(after its `stop`, if it was making progress) or a parameter server that was lost with its server.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """A sample's mean and quantiles, in the unit its field's name states; null when empty."""
+    """Mean and quantiles of a sample, in the unit of the field's name; null for an empty sample."""
 
     mean: float | None
     median: float | None
@@ -82,81 +82,81 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True)
 class JctCertificate:
-    """Gap between a run's mean JCT and lower bounds for its completed jobs and servers.
+    """Gap between a run's mean JCT and lower bounds for its completed jobs on its servers.
 
-    Lower bounds for every feasible schedule, see docs/certificates.md; with partitions, means over
-    them weighted by jobs.
+    The bounds hold for every feasible schedule, see docs/certificates.md. With partitions they are means
+    weighted by jobs.
     """
 
     b1_s: float
-    """Mean shortest run, with the upload before it where there is one: nobody waits."""
+    """Mean shortest run, including the upload if there is one, without any waiting."""
     b2_s: float | None
     """Mean flow time of the best schedule on one machine as fast as the whole partition."""
     b3_s: float | None
     """Mean busy time on that machine plus half the shortest run."""
     bound_s: float
-    """The best of all in each partition: no schedule has a smaller mean JCT."""
+    """Mean over partitions of the largest bound: no schedule has a smaller mean JCT."""
     gap: float | None
-    """Mean JCT / `bound_s` - 1, >= 0 up to rounding unless the run was sped up; null where only the bound
-    is 0."""
+    """Mean JCT / `bound_s` - 1, >= 0 up to rounding unless the run was sped up; null if the bound is 0 and
+    the mean JCT is not."""
     only_b1: str | None = None
-    """Why B2 and B3 bound nothing and are null; null where they hold."""
+    """Reason why B2 and B3 give no bound and are null; null where they hold."""
     lp_s: float | None = None
     """Optimum of the linear programme of chunks; null where jobs are not chunked, or as `no_lp` says."""
     no_lp: str | None = None
-    """Why the linear programme of chunks was not solved, somewhere at least; null where it was."""
+    """Reason why the linear programme was not solved, in at least one partition; null where it was."""
     speed_up: float | None = None
-    """Speed of workers in the run relative to the bounds; null where equal."""
+    """Speed of the run's workers relative to those of the bounds; null where equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeadlineMisses:
-    """Jobs that were not done when they were due."""
+    """Jobs that missed their deadline."""
 
     late: int
-    """Completed, after their deadline."""
+    """Completed after the deadline."""
     never: int
     """Rejected, evicted or unfinished."""
     share: float | None
-    """Both over all jobs but those of which the horizon leaves it open; null where there are none."""
+    """`late` + `never` over the jobs whose outcome is known at the horizon; null where there are none."""
 
 
 @dataclass(frozen=True, slots=True)
 class UtilityCertificate:
-    """Gap between a run's total utility and upper bounds for its jobs and servers.
+    """Gap between a run's total utility and upper bounds for its jobs on its servers.
 
-    Upper bounds for every feasible schedule, see docs/certificates.md; with partitions, sums over them.
+    The bounds hold for every feasible schedule, see docs/certificates.md. With partitions they are sums.
     """
 
     u1: float
-    """Every job completes as early as it could alone."""
+    """Utility if every job completed as early as it could alone."""
     u2: float
-    """Every job buys what pays best at prices at which all servers are sold."""
+    """Utility if every job bought its best schedule at prices that sell the capacity of all servers."""
     u3: float | None
-    """Optimum of a linear programme in which jobs share all servers as one; null where it is left out."""
+    """Optimum of a linear programme that pools all servers; null where it is left out."""
     bound: float
-    """The least of the three in each partition: no schedule earns more."""
+    """Sum over partitions of the least of the three: no schedule earns more."""
     gap: float | None
     """`bound` / utility - 1, >= 0 up to rounding; null where nothing was earned."""
     hopeful: int
-    """Jobs that the bounds count: each could complete by the horizon if it were alone."""
+    """Jobs that could complete by the horizon if each were alone; only these count in the bounds."""
     hopeless: int
-    """The other jobs; no schedule earns anything with them."""
+    """Other jobs; no schedule earns utility with them."""
     no_u3: str | None = None
-    """Why U3 is left out; null where it is not."""
+    """Reason why U3 is left out; null where it is not."""
     optimum: float | None = None
-    """The best schedule in whole slots that was found; as all below null unless the world asks for it."""
+    """Best utility found with whole slots; null, like the next three, without `optimum_nodes`."""
     optimum_bound: float | None = None
-    """No schedule in whole slots earns more; one that changes between slots may."""
+    """Upper bound for schedules in whole slots; a schedule that changes between slots may earn more."""
     optimum_ratio: float | None = None
-    """`optimum` / utility; null also where nothing was earned."""
+    """`optimum` / utility; null also where the utility is 0."""
     optimum_proven: bool | None = None
-    """Whether the search ended by itself, so that none in whole slots is better than `optimum`."""
+    """Whether the search ended by itself: no schedule in whole slots is better than `optimum`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One run in numbers, over the jobs that are counted: all, unless the run was trimmed.
+    """Metrics of one run, over the jobs that count: all jobs, unless the run was trimmed.
 
     Distributions are over completed jobs.
     """
@@ -167,46 +167,45 @@ class Summary:
     evicted: int
     unfinished: int
     reasons: dict[str, int]
-    """Jobs that did not complete, by reason."""
+    """Number of jobs that did not complete, by reason."""
     jct_s: Distribution
     queue_s: Distribution
     makespan_s: float | None
     """Last completion minus first submission."""
     utilisation: dict[str, float]
-    """Used over offered per resource, averaged from first submission to last completion; of a trimmed
-    run, over the window in which submissions are counted. A server that is not there offers nothing."""
+    """Used over offered amount per resource, averaged from first submission to last completion, or, in a
+    trimmed run, over the window in which submissions count. An unavailable server offers nothing."""
     jain_index: float | None
-    """Jain's index of the per-job progress rates duration / JCT; 1 = all slowed alike."""
+    """Jain's index of the progress rates duration / JCT of jobs; 1 if all jobs are slowed equally."""
     finish_time_fairness: Distribution
-    """JCT over the run time on an equal share of the cluster (Themis); above 1 is unfair."""
+    """JCT over the run time on an equal share of the cluster (Themis); above 1 is worse than that share."""
     preemptions: int
     restarts: int
     interruptions: int
-    """Times a job lost a server."""
+    """How often jobs lost a server."""
     lost_s: float
     """Progress lost with servers, over all jobs."""
     utility: float | None
-    """Sum over jobs of what each was worth when it completed, 0 for those that did not; null where the
-    workload has no utilities."""
+    """Sum of the utilities of completed jobs; null where the workload has no utilities."""
     certificate: JctCertificate | None = None
     """Null where no job completed, or where no bound is known for the kind of jobs."""
     utility_certificate: UtilityCertificate | None = None
     """Null unless jobs are elastic and have utilities."""
     group_jct_s: Distribution | None = None
-    """First submission to last completion of each group of rows, such as the tasks of a job of Google's;
-    over groups of which all rows are counted and completed. Null where the workload has no groups."""
+    """First submission to last completion of each group of rows, such as the tasks of a job in Google's
+    traces; over groups whose rows all count and completed. Null where the workload has no groups."""
     jct_or_horizon_s: Distribution | None = None
-    """JCT over all jobs, those that did not complete counting the horizon; null where there is none."""
+    """JCT over all jobs, with the horizon for jobs that did not complete; null where there is no horizon."""
     stalled_s: float | None = None
-    """Time that chunked jobs had a worker but no parameter server, and so stood still, added up over jobs;
-    null where jobs are not chunked."""
+    """Total time in which chunked jobs had a worker but no parameter server and made no progress; null where
+    jobs are not chunked."""
     ceil_share: float | None = None
-    """Share of the training time of completed chunks that is rounding up to whole slots; null where jobs
-    are not chunked, or no chunk took any time."""
+    """Share of the training time of completed chunks that is due to rounding up to whole slots; null where
+    jobs are not chunked, or no chunk took any time."""
     upload_ceil_share: float | None = None
-    """The same of the uploads of all chunks that were sent off."""
+    """Share of the upload time of all dispatched chunks that is due to rounding up; null as `ceil_share`."""
     preemption_cost_s: float | None = None
-    """Time of workers that preempted chunks owed more, added up; null where jobs are not chunked."""
+    """Total worker time that preemptions of chunks cost; null where jobs are not chunked."""
     deadlines: DeadlineMisses | None = None
     """Null where jobs have no deadlines."""
     restart_share: float | None = None
@@ -214,28 +213,28 @@ class Summary:
     cross_server_gb: float | None = None
     """Traffic of elastic jobs between servers, 10^9 bytes; null where jobs are not elastic."""
     ps_imbalance: float | None = None
-    """Parameters on a job's fullest parameter server over the average, averaged over the time that elastic
-    jobs trained with parameter servers; null where none did."""
+    """Parameters on a job's fullest parameter server over the average, averaged over the time in which
+    elastic jobs trained with parameter servers; null where none did."""
     speed_error: float | None = None
-    """Mean relative error |told - true| / true of the speeds that the policy expected of elastic jobs, over
-    all that it told in the whole run; null where it told none."""
+    """Mean relative error |estimate - true| / true of the policy's speed estimates for elastic jobs, over all
+    estimates of the run; null where there are none."""
     convergence_error: float | None = None
-    """The same of what it believed that jobs had left to train."""
+    """Mean relative error of the policy's estimates of the work left; null as `speed_error`."""
     policy_counts: dict[str, int] | None = None
     """Counts that the policy reports over the whole run; null where it reports none."""
     policy_figures: dict[str, float] | None = None
-    """Numbers of the policy that are no counts; null where it has none."""
+    """Numbers that the policy reports and that are not counts; null where it reports none."""
     policy_warnings: list[str] | None = None
-    """Warnings of the policy, a sentence each; null where it has none."""
+    """Warnings of the policy, one sentence each; null where there are none."""
     trimmed_jobs: int | None = None
-    """Jobs that were simulated and are not counted; null where nothing was trimmed."""
+    """Jobs that were simulated but do not count; null where the run was not trimmed."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain nested dict, as written to summary.json."""
+        """Convert to a plain nested dict, as written to summary.json."""
         return asdict(self)
 
     def flat(self) -> dict[str, float]:
-        """Every number under a dotted key without nulls, e.g. ``jct_s.mean``: MLflow's metrics."""
+        """Flatten to dotted keys without nulls, e.g. ``jct_s.mean``: MLflow's metrics."""
         return dict(_flatten("", self.to_dict()))
 
 
@@ -256,9 +255,9 @@ class RunResult:
     """A finished run. The frames have the columns of `JOB_SCHEMA` and `EVENT_SCHEMA`.
 
     `timeline` has a row per instant at which something changed: `time_s`, `waiting`, `running` and
-    `used_<resource>` in the resource's unit; of elastic jobs also `speed_error` and `convergence_error` as
-    in `Summary`, over what the policy told at this instant, null where it told nothing. A policy may add
-    more, see `Policy.course`.
+    `used_<resource>` in the resource's unit; for elastic jobs also `speed_error` and `convergence_error` as
+    in `Summary`, over the estimates of this instant, null where there are none. A policy may add columns, see
+    `Policy.course`.
     """
 
     jobs: pl.DataFrame
@@ -266,10 +265,10 @@ class RunResult:
     timeline: pl.DataFrame
     summary: Summary
     loop: str
-    """`compiled` or `general`: which of the two equal loops ran."""
+    """Loop that ran, `compiled` or `general`; both give equal results."""
     loop_reason: str | None = None
-    """Why the compiled loop was not taken."""
+    """Reason why the compiled loop did not run."""
     decision_seconds: tuple[float, ...] = field(default=())
     """Wall-clock seconds of each decision of the general loop, for timing.json only."""
     recoveries: int = 0
-    """Actors that died and were made anew, for timing.json only."""
+    """Actors that died and were restarted, for timing.json only."""

@@ -1,7 +1,7 @@
-"""Step times in closed form, as the papers have them.
+"""Step times in closed form, as in the papers.
 
-The truths of a simulation (`ray_sim.model.training_truth`) start from placements; docs/training.md says where
-they take equal time.
+The progress rules of a simulation (`ray_sim.model.training_progress`) start from placements; docs/training.md
+says where both are equal.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ BITS_PER_BYTE = 8
 
 
 def transfer_s(size_mb: FloatArray, bandwidth_mbps: FloatArray) -> FloatArray:
-    """Seconds to move so many megabytes (10^6 bytes) at so many megabits per second."""
+    """Seconds to move megabytes (10^6 bytes) at megabits per second."""
     return BITS_PER_BYTE * size_mb / bandwidth_mbps
 
 
 def pd_ors_sample_s(profile: TrainingProfile, jobs: IntArray, internal: bool | BoolArray) -> FloatArray:
-    """Seconds that a worker of speed 1 takes for a sample, tau + (gamma / F) 2 g / b.
+    """Seconds per sample of a worker of speed 1, tau + (gamma / F) 2 g / b.
 
     Parameters
     ----------
     jobs : any shape
-    internal : whether all workers and parameter servers of a job stand on one server (Fact 1)
+    internal : whether all workers and parameter servers of a job are on one server (Fact 1)
 
     Source: Yu et al., Toward Efficient Online Scheduling for Distributed Machine Learning Systems, 2021;
     docs/models/pd_ors.md#problem.
@@ -39,9 +39,9 @@ def pd_ors_sample_s(profile: TrainingProfile, jobs: IntArray, internal: bool | B
 
 
 def least_placement_sample_s(profile: TrainingProfile, jobs: IntArray) -> FloatArray:
-    """Least seconds for a sample with up to F workers of speed 1 and any placement, by the placement truth.
+    """Least seconds per sample of up to F workers of speed 1 in any placement, by `truth=placement`.
 
-    F workers and F parameter servers attain it where a step has no overhead per worker or parameter server;
+    F workers and F parameter servers attain it if a step has no overhead per worker or parameter server;
     otherwise it is a lower bound.
 
     Parameters
@@ -61,13 +61,13 @@ def least_placement_sample_s(profile: TrainingProfile, jobs: IntArray) -> FloatA
     by_itself = training + with_servers + per_worker * batch
     kinds = [exchange == Exchange.ALL_REDUCE, exchange == Exchange.ASYNC]
     step_s = np.select(kinds, [in_ring, by_itself], in_step) + profile.step_s[jobs]
-    at_a_time = np.where(kinds[1], batch, 1.0)  # F workers by themselves make a step of F samples each
+    at_a_time = np.where(kinds[1], batch, 1.0)  # F asynchronous workers make a step of F samples each
     seconds: FloatArray = step_s / (batch * at_a_time)
     return seconds
 
 
 def least_of_sum(shared: FloatArray, each: FloatArray, most: FloatArray) -> FloatArray:
-    """The least of shared / n + each n over real n from 1 to ``most``."""
+    """Minimum of shared / n + each n over real n from 1 to ``most``."""
     best = np.sqrt(np.divide(shared, each, out=np.full_like(shared, np.inf), where=each > 0))
     n = np.clip(best, 1.0, np.maximum(most, 1.0))
     least: FloatArray = shared / n + each * n

@@ -1,4 +1,4 @@
-"""Random streams keyed by seed, purpose and entity, so that no draw can shift another."""
+"""Random streams keyed by seed, purpose and entity; the draws of one stream do not depend on other draws."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.units import FloatArray, IntArray
 
 SEEDS = 2**63
-"""Seeds are whole numbers from 0 to one below this."""
+"""Seeds are whole numbers from 0 to `SEEDS` - 1."""
 
 
 @dataclass(frozen=True, slots=True)
 class Streams:
-    """All randomness of one run. A stream has no position to save: ask again, get the same draws.
+    """All random numbers of one run. A stream is stateless: the same request gives the same draws.
 
     Raises
     ------
-    InvalidInputError : the seed is no whole number from 0 to `SEEDS` - 1
+    InvalidInputError : the seed is not a whole number from 0 to `SEEDS` - 1
     """
 
     seed: int
@@ -35,23 +35,23 @@ class Streams:
             )
 
     def generator(self, purpose: str, *entity: int) -> np.random.Generator:
-        """The stream of ``purpose`` for one entity, e.g. ``("parameter-server", job, slot)``.
+        """Random generator of ``purpose`` for one entity, e.g. ``("parameter-server", job, slot)``.
 
-        The purpose enters by its CRC-32, which is the same in every process.
+        The purpose enters by its CRC-32, which is equal in every process.
         """
         key = (zlib.crc32(purpose.encode()), *entity)
         return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=key))
 
     def uniforms(self, purpose: str, *entities: IntArray) -> FloatArray:
-        """The first number in [0, 1) of the streams of many entities: a million take milliseconds.
+        """First number in [0, 1) of the streams of many entities; a million take milliseconds.
 
         Parameters
         ----------
-        entities : arrays of one length, that together name an entity per element
+        entities : arrays of equal length that together identify an entity per element
 
         Returns
         -------
-        one number per entity, which depends on no other; multiples of 2^-53
+        one number per entity, independent of the other entities; multiples of 2^-53
         """
         numbers: FloatArray = (self.states(purpose, *entities) >> np.uint64(11)).astype(np.float64) * 2.0**-53
         return numbers
@@ -73,7 +73,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def _mixed(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """The finaliser of SplitMix64 (Steele, Lea and Flood 2014): every bit depends on every bit."""
+    """Finaliser of SplitMix64 (Steele, Lea and Flood 2014): every bit depends on every bit."""
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     mixed: npt.NDArray[np.uint64] = bits ^ (bits >> np.uint64(31))
@@ -81,10 +81,10 @@ def _mixed(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 def text_entities(texts: Iterable[str]) -> IntArray:
-    """(N,) the numbers by which texts, such as ids of jobs, name entities of `Streams.uniforms`.
+    """(N,) numbers by which texts, such as job ids, identify entities of `Streams.uniforms`.
 
-    A number is 64 bits of the BLAKE2b of its text, the same in every process. That two of a million different
-    texts share a number has a probability of 3e-8.
+    A number is 64 bits of the BLAKE2b hash of its text, equal in every process. The probability that two of a
+    million different texts share a number is 3e-8.
     """
     digests = (hashlib.blake2b(text.encode(), digest_size=8).digest() for text in texts)
     return np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64)

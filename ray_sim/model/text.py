@@ -1,4 +1,4 @@
-"""Texts from outside as they may be shown: without credentials and without control characters."""
+"""Display of external texts without credentials and control characters."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 import unicodedata
 
 HIDDEN = "..."
-"""Shown in place of a credential."""
+"""Text shown in place of a credential."""
 
 _USER = re.compile(r"(?<=:/)(?P<slash>/?)[^/\s@:]*:[^/\s@]*(?=@)")
-"""The credentials in a URL, or in a URL read as a path, which has one slash."""
+"""Credentials in a URL, or in a URL read as a path, which has one slash."""
 
 _SECRET = re.compile(
     r"(?P<name>[?&#](?:key|sig|[\w.-]*(?:secret|passw|token|credential|signature|(?:api|access|account)[_-]?key)"
@@ -18,7 +18,7 @@ _SECRET = re.compile(
 )
 
 _UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
-"""Unicode categories of characters that steer a terminal, or hide or turn round what stands beside them."""
+"""Unicode categories of characters that control a terminal, or hide or reverse neighbouring characters."""
 
 
 def has_secret(url: str) -> bool:
@@ -27,28 +27,28 @@ def has_secret(url: str) -> bool:
 
 
 def without_secrets(text: str) -> str:
-    """The text with `HIDDEN` in place of the credentials of all URLs in it."""
+    """Replace the credentials in all URLs of a text by `HIDDEN`."""
     return _SECRET.sub(rf"\g<name>{HIDDEN}", _USER.sub(rf"\g<slash>{HIDDEN}", text))
 
 
 def number_of(text: str) -> float:
-    """The number that a text from outside is, in ASCII digits alone, as in tables.
+    """Parse a number in ASCII digits, as tables have it.
 
     Raises
     ------
-    ValueError : it is none, or Python's own: with underscores, or in digits of other scripts
+    ValueError : not a number, or a form that only Python accepts: underscores, or digits of other scripts
     """
     if "_" in text or not text.isascii():
-        raise ValueError(f"no number: {text!r}")
+        raise ValueError(f"not a number: {text!r}")
     return float(text)
 
 
 def shown(value: object, *, lines: bool = False) -> str:
-    r"""The text of a value for a terminal: no credentials, and control characters as ``\x1b``.
+    r"""Text of a value for a terminal: no credentials, and control characters as ``\x1b``.
 
     Parameters
     ----------
-    lines : whether line ends stay, as in messages of several lines
+    lines : whether to keep line ends, as in messages of several lines
     """
     text = without_secrets(str(value))
     if text.isprintable():

@@ -1,8 +1,8 @@
-"""Integer time and resources, and the only ways in and out of them.
+"""Integer time and resources, and the conversions to and from them.
 
 Simulated time is int64 microseconds. Resources are int64 quanta: milli-GPU, milli-CPU, MiB, or
-millionths of a trace's largest machine where the trace tells no more (``_norm``).
-Demands round up and capacities down, once, at load, so a float never decides what fits.
+millionths of a trace's largest machine where the trace has only relative sizes (``_norm``).
+Demands round up and capacities round down once, at load, so integers decide what fits.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ BoolArray = npt.NDArray[np.bool_]
 
 US_PER_S = 1_000_000
 NEVER_US = 2**62
-"""A time after every event."""
+"""Time after every event."""
 
 MAX_TIME_S = 2**36
-"""The longest time that any input may hold (about 2,200 years); more is a slip or a broken trace."""
+"""Longest time of any input (about 2,200 years); more is a mistake or a broken trace."""
 
 MAX_RUN_US = 2**61
-"""The latest instant of a run (about 73,000 years): that plus the longest time is still below `NEVER_US`."""
+"""Latest instant of a run (about 73,000 years); adding the longest time stays below `NEVER_US`."""
 
 QUANTA_PER_UNIT: dict[str, int] = {
     "gpu": 1000,
@@ -42,7 +42,7 @@ _TOLERANCE = 1e-9
 
 
 def tolerant_ceil(x: float) -> int:
-    """Smallest integer not below ``x``, forgiving a relative excess of 1e-9.
+    """Smallest integer not below ``x``, tolerating a relative excess of 1e-9.
 
     ``0.07 * 100`` is 7.000000000000001 in floating point and means 7. Large values round to
     the nearest integer, where the tolerance exceeds one half.
@@ -62,7 +62,7 @@ def tolerant_ceils(x: npt.ArrayLike) -> IntArray:
 
 
 def seconds_to_us(seconds: npt.ArrayLike) -> IntArray:
-    """Seconds to the nearest microsecond; values beyond +-`MAX_TIME_S` are the caller's to refuse."""
+    """Seconds to the nearest microsecond; the caller refuses values beyond +-`MAX_TIME_S`."""
     return np.rint(np.asarray(seconds, dtype=np.float64) * US_PER_S).astype(np.int64)
 
 
@@ -82,7 +82,7 @@ def capacity_quanta(amount: npt.ArrayLike, resource: str) -> IntArray:
 
 
 def scaled_down(amount: npt.ArrayLike, factor: float) -> IntArray:
-    """Amounts times a factor, rounded down, forgiving a relative lack of 1e-9."""
+    """Amounts times a factor, rounded down, tolerating a relative lack of 1e-9."""
     scaled = np.asarray(amount, dtype=np.float64) * factor
     nearest = np.rint(scaled)
     close = np.abs(scaled - nearest) <= _TOLERANCE * np.maximum(1.0, np.abs(scaled))

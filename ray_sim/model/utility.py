@@ -12,13 +12,13 @@ from ray_sim.model.job import UtilityProfile
 from ray_sim.model.units import US_PER_S, FloatArray, IntArray
 
 CLOCK_US = 1
-"""A completion is rounded up to a whole microsecond, so it may stand so much later than it was."""
+"""Completions are rounded up to whole microseconds, so they may be this much later than computed."""
 
 
 def utility(profile: UtilityProfile, jobs: IntArray, delay_s: FloatArray) -> FloatArray:
     """Utility of jobs at these delays after their arrival, max / (1 + exp(decay (d - due))).
 
-    It never overflows; far behind ``due`` it is 0.
+    It never overflows; long after ``due`` it is 0.
 
     Parameters
     ----------
@@ -34,20 +34,20 @@ def utility(profile: UtilityProfile, jobs: IntArray, delay_s: FloatArray) -> Flo
 
 
 def arrival_slot(submit_us: IntArray, slot_us: int) -> IntArray:
-    """a: the first slot that begins when a job is there; slot t is from t to t + 1 slot lengths."""
+    """First slot a that begins at or after the submission; slot t is from t to t + 1 slot lengths."""
     return -(-submit_us // slot_us)
 
 
 def last_slot(end_us: IntArray, slot_us: int) -> IntArray:
-    """t~: the last slot in which a job trained that ended then; one that ends at t + 1 trained in t."""
+    """Last slot t~ in which a job trained that ended at this time; the end at t + 1 is in slot t."""
     return -(-(end_us - CLOCK_US) // slot_us) - 1
 
 
 def delay_s(end_us: IntArray, submit_us: IntArray, slot_us: int | None) -> FloatArray:
-    """By what the utility of a completed job goes: slots from that of its arrival to its last one.
+    """Delay that determines the utility of a completed job: slots from its arrival slot to its last slot.
 
-    A job may be done before its arrival slot, where a policy does not wait for slots; that counts as none.
-    Without slots, that is in the limit of short ones, it is the time from submission to completion.
+    A job that completes before its arrival slot, under a policy that does not wait for slots, has no delay.
+    Without slots, as in the limit of short ones, it is the time from submission to completion.
     """
     if slot_us is None:
         return (end_us - submit_us) / US_PER_S
@@ -57,7 +57,7 @@ def delay_s(end_us: IntArray, submit_us: IntArray, slot_us: int | None) -> Float
 
 
 def check_utility(profile: UtilityProfile) -> None:
-    """Refuse utilities that are negative, no number, or grow with time.
+    """Reject utilities that are negative, not numbers, or increase with time.
 
     Raises
     ------
@@ -69,10 +69,10 @@ def check_utility(profile: UtilityProfile) -> None:
         fine = np.isfinite(values) & (values >= 0)
         if not fine.all():
             row = int(np.argmin(fine))
-            grows = "; a utility must not grow with time" if name == "utility_decay_per_s" else ""
+            grows = "; a utility must not increase with time" if name == "utility_decay_per_s" else ""
             wrong = len(fine) - int(fine.sum())
             problems.append(
                 f"{name}: row {row} must be at least 0, is {values[row]:g}{grows} ({wrong} such rows)"
             )
     if problems:
-        raise InvalidInputError(problems_text("what jobs are worth", problems))
+        raise InvalidInputError(problems_text("utilities", problems))

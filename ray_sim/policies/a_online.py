@@ -1,4 +1,4 @@
-"""A_online: chunks go where they add least to the average flow time, and the fastest go first.
+"""A_online: send each chunk where it adds least to the average flow time; workers serve the fastest first.
 
 Wang, Zhou, Jiao, Zhang, Li, Li: Preemptive Scheduling for Distributed ML Jobs in Edge-Cloud Networks, IEEE
 JSAC 40(8), 2022.
@@ -13,7 +13,7 @@ import numpy as np
 
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.units import FloatArray, IntArray
-from ray_sim.policies.deadline_urgency import Danger
+from ray_sim.policies.deadline_urgency import DeadlineUrgency
 from ray_sim.policies.shared.chunk_dispatch import Chunk, ChunkPolicy
 from ray_sim.policies.shared.parameter_servers import Pick
 from ray_sim.policy_api import (
@@ -33,20 +33,20 @@ _NOTHING: IntArray = np.empty(0, dtype=np.int64)
 _DISPATCHED = ("to_edge", "to_cloud", "mixed")
 
 
-class Cloud(NamedTuple):
+class CloudOffer(NamedTuple):
     """Best offer of a cloud's workers to a job."""
 
     worker: int
     zeta: bool
-    """Whether a job all of whose chunks go there is trained without communication."""
-    alone: int
-    """D Q of a chunk of such a job, in microseconds."""
-    mixed: int
-    """The same with communication."""
+    """Whether a job with all chunks there trains without communication."""
+    cost_all_in_cloud: int
+    """D Q of a chunk if all chunks of the job go there, in microseconds."""
+    cost_mixed: int
+    """D Q of a chunk if other chunks are at an edge, in microseconds."""
 
 
 class AOnline(ChunkPolicy):
-    """Chunks go where they add least to the average flow time; workers serve the fastest first."""
+    """Send each chunk where it adds least to the average flow time; workers serve the fastest first."""
 
     name: ClassVar[str] = "a_online"
     section: ClassVar[str] = "docs/models/a_online.md#algorithm (Wang et al., JSAC 2022)"
@@ -60,8 +60,8 @@ class AOnline(ChunkPolicy):
             "dispatch",
             "choice",
             "greedy",
-            "edge worker that a chunk goes to: that with the smallest increment Q, with the least work left, "
-            "or any; the cloud takes it where Q is smaller there",
+            "edge worker for a chunk: the one with the smallest increment Q, the one with the least work "
+            "left, or a random one; a chunk goes to the cloud if Q is smaller there",
             source="docs/models/a_online.md#dispatch; greedy as Wang et al., the others are ablations",
             choices=tuple(_RULES),
         ),
@@ -69,7 +69,7 @@ class AOnline(ChunkPolicy):
             "queue",
             "choice",
             "rate",
-            "what a worker serves first: the largest average rate 1 / (D p), or the first dispatched, "
+            "order on a worker: largest average rate 1 / (D p) first, or first dispatched first, "
             "without preemption",
             source="docs/models/a_online.md#order-on-a-worker; rate as Wang et al., fifo is an ablation",
             choices=("rate", "fifo"),
@@ -78,21 +78,21 @@ class AOnline(ChunkPolicy):
             "preempt",
             "bool",
             True,
-            "whether a faster chunk takes the worker from a slower one that has run, or waits for its end",
+            "whether a faster chunk preempts a slower one that has run, or waits for its end",
             source="docs/models/a_online.md#our-choices, C5",
         ),
         Parameter(
             "mixed_cloud",
             "bool",
             True,
-            "whether later chunks of a job may go to the cloud when its first went to an edge",
+            "whether later chunks of a job may go to the cloud after its first went to an edge",
             source="docs/models/a_online.md#our-choices, C2",
         ),
         Parameter(
             "exact_q",
             "bool",
             False,
-            "take the exact change of the total instead of the four terms, which leave out chunks that are "
+            "use the exact change of the total instead of the four terms, which leave out chunks that are "
             "uploaded later",
             source="docs/models/a_online.md#our-choices, C4",
         ),
@@ -100,16 +100,16 @@ class AOnline(ChunkPolicy):
             "deadlines",
             "choice",
             "none",
-            "danger: once a job is in danger of missing its deadline its chunks go before all others, those "
-            "first that are due first; none: nobody heeds deadlines, as published",
+            "danger: chunks of a job in danger of missing its deadline go before all others, earliest "
+            "deadline first; none: deadlines are ignored, as published",
             choices=("none", "danger"),
         ),
         Parameter(
             "slack",
             "float",
             2.0,
-            "deadlines=danger: a job is in danger when less than so many times what its chunks still need is "
-            "left to its deadline",
+            "deadlines=danger: a job is in danger when the time to its deadline is less than this factor "
+            "times the time that its chunks still need",
             minimum=1.0,
             exclusive=True,
         ),
@@ -127,19 +127,19 @@ class AOnline(ChunkPolicy):
     ) -> None:
         if exact_q and queue == "fifo":
             raise InvalidScenarioError(
-                "exact_q: the exact change is that of queues by rate; take queue=rate, or exact_q=false"
+                "exact_q: the exact change assumes queues by rate; set queue=rate or exact_q=false"
             )
         self._rule, self._by_rate = _RULES[dispatch], queue == "rate"
         self._mixed, self._exact = mixed_cloud, exact_q
         self.overtake = preempt and self._by_rate
-        self._danger = Danger(slack) if deadlines == "danger" else None
+        self._urgency = DeadlineUrgency(slack) if deadlines == "danger" else None
         self._jobs_sent = np.zeros(len(_DISPATCHED), dtype=np.int64)
         self._betas = np.zeros((64, 2))
         self._beta_count = 0
-        """Rows used of when it was asked in a slot, in microseconds, and the workers' mean beta then."""
+        """Rows used of (decision time in microseconds, mean beta of the workers)."""
 
     def start(self, world: ChunkedContext, streams: Streams) -> None:
-        """One worker of each speed, and the slots that random dispatch chooses from."""
+        """Choose one worker of each speed, and the slots for random dispatch."""
         super().start(world, streams)
         self._streams = streams
         slots = world.workers
@@ -148,18 +148,18 @@ class AOnline(ChunkPolicy):
         self._n_kinds = len(speeds)
         self._slot_workers = np.flatnonzero(~slots.on_demand)
         self._slot_server = slots.server[self._slot_workers]
-        if self._danger is not None:
-            self._danger.start(world)
+        if self._urgency is not None:
+            self._urgency.start(world)
 
     def decide(self, view: ChunkedView) -> ChunkedDecision:
-        """As others do, and note how far behind the workers are; jobs in danger are known before that."""
+        """Find jobs in danger, dispatch, assign parameter servers, and record beta."""
         if view.at_slot and self._by_rate:
             self._note_beta(view)
-        keys = None if self._danger is None else self._danger.look(view)
+        keys = None if self._urgency is None else self._urgency.look(view)
         decision = super().decide(view)
-        if self._danger is None:
+        if self._urgency is None:
             return decision
-        review_us = self._danger.review_us(view.now_us, dispatched=decision.dispatch is not None)
+        review_us = self._urgency.review_us(view.now_us, dispatched=decision.dispatch is not None)
         return replace(decision, keys=keys, review_us=review_us)
 
     def _note_beta(self, view: ChunkedView) -> None:
@@ -170,7 +170,7 @@ class AOnline(ChunkPolicy):
         self._beta_count += 1
 
     def pick_ps(self, view: ChunkedView) -> Pick:
-        """Any, by a draw keyed by job and slot."""
+        """Pick uniformly, by a draw keyed by job and slot."""
         slot = view.now_us // (self._world.slot_us or 1)
 
         def draw(jobs: IntArray) -> FloatArray:
@@ -179,7 +179,7 @@ class AOnline(ChunkPolicy):
         return draw
 
     def places(self, view: ChunkedView, jobs: IntArray, partition: int) -> list[Chunk]:
-        """A_greedy for one job after another."""
+        """Run A_greedy for one job after another."""
         there = self.clouds_there(view, partition)
         chunks: list[Chunk] = []
         sent = np.empty((0, 5), dtype=np.int64)
@@ -192,33 +192,33 @@ class AOnline(ChunkPolicy):
             length = self._world.chunk_us(np.array([job]), workers, in_cloud)
             key = self._keys(view, job, length)
             chunks += zip([job] * len(units), units.tolist(), workers.tolist(), key.tolist(), strict=True)
-            self._jobs_sent[self._how(workers)] += 1
+            self._jobs_sent[self._destination(workers)] += 1
             inverse_rate = length * view.jobs.chunks[job]
             more = np.stack([workers, key, inverse_rate, np.full_like(key, new.ready_us), length], axis=1)
             sent = np.concatenate([sent, more])
         return chunks
 
     def _greedy(
-        self, view: ChunkedView, job: int, new: NewChunks, cloud: Cloud | None
+        self, view: ChunkedView, job: int, new: NewChunks, cloud: CloudOffer | None
     ) -> tuple[IntArray, bool]:
-        """(workers, zeta): the worker of each chunk, none if they have to wait.
+        """(workers, zeta): the worker of each chunk, empty if the chunks have to wait.
 
-        The first chunk decides where zeta is open (C1): nothing of the job is on a worker or done. That is
-        so wherever chunks of a job in the cloud have been lost, as all of them are trained side by side.
+        The first chunk decides zeta while zeta is open (C1), that is, while no chunk of the job is on a
+        worker or done. It is open again after chunks in the cloud were lost, since they all train at once.
         """
         all_to_cloud = np.full(new.count, -1 if cloud is None else cloud.worker)
         whole = new.count == view.jobs.chunks[job]
         edge = view.increments(new)
         if cloud is None:
             return edge.worker, False
-        if whole and (len(edge.worker) == 0 or cloud.alone < edge.increment[0]):
+        if whole and (len(edge.worker) == 0 or cloud.cost_all_in_cloud < edge.increment[0]):
             return all_to_cloud, cloud.zeta
         if len(edge.worker) == 0:
             return all_to_cloud, False
         if not self._mixed:
             return edge.worker, False
-        # Increments on the edge grow with each chunk, that of the cloud does not: once cheaper it stays so.
-        at_edge = np.logical_and.accumulate(edge.increment <= cloud.mixed)
+        # Increments at the edge grow with each chunk, the cloud's is constant: once cheaper it stays so.
+        at_edge = np.logical_and.accumulate(edge.increment <= cloud.cost_mixed)
         return np.where(at_edge, edge.worker, cloud.worker), False
 
     def _question(
@@ -243,45 +243,50 @@ class AOnline(ChunkPolicy):
         )
 
     def _keys(self, view: ChunkedView, job: int, length_us: IntArray) -> IntArray:
-        """Places in the queues for chunks of a job, by their lengths on the workers."""
-        if self._danger is not None and self._danger.found[job]:
-            return np.full_like(length_us, self._danger.keys[job])
+        """Queue keys of chunks of a job, by their lengths on the workers."""
+        if self._urgency is not None and self._urgency.found[job]:
+            return np.full_like(length_us, self._urgency.keys[job])
         return length_us * view.jobs.chunks[job] if self._by_rate else np.zeros_like(length_us)
 
     def _drawn(self, view: ChunkedView, job: int, units: IntArray, partition: int) -> IntArray:
-        """An edge worker for each chunk, by a draw keyed by job and chunk; none if none is there."""
+        """Edge worker of each chunk, by a draw keyed by job and chunk; empty if no worker is available."""
         mine = self._worker_partition[self._slot_workers] == partition
         mine &= self._worker_offer[self._slot_workers] >= self._world.eligible.workers_need[job]
         there = self._slot_workers[mine & view.available[self._slot_server]]
         draws = self._streams.uniforms("dispatch", np.full(len(units), job), units)
         return there[(draws * len(there)).astype(np.int64)] if len(there) else _NOTHING
 
-    def _cloud(self, now_us: int, job: int, there: IntArray) -> Cloud | None:
-        """The worker of the fastest cloud that is there and may train it, ties to the lowest."""
+    def _cloud(self, now_us: int, job: int, there: IntArray) -> CloudOffer | None:
+        """Offer of the fastest available cloud that may train the job, ties to the lowest; None without."""
         of, to_cloud, zeta = np.array([job]), np.array([True]), self._world.cloud_serves(np.array([job]))
         there = there[self._worker_offer[there] >= self._world.eligible.workers_need[job]]
         if len(there) == 0:
             return None
         upload_us = int(self._world.ready_us(now_us, of, to_cloud)[0]) - now_us
-        alone = self._world.chunk_us(of, there, zeta)
-        best = int(np.argmin(alone))
-        mixed = self._world.chunk_us(of, there[best : best + 1])
-        return Cloud(int(there[best]), bool(zeta[0]), upload_us + int(alone[best]), upload_us + int(mixed[0]))
+        length_us = self._world.chunk_us(of, there, zeta)
+        best = int(np.argmin(length_us))
+        mixed_us = self._world.chunk_us(of, there[best : best + 1])
+        return CloudOffer(
+            int(there[best]),
+            bool(zeta[0]),
+            upload_us + int(length_us[best]),
+            upload_us + int(mixed_us[0]),
+        )
 
-    def _how(self, workers: IntArray) -> int:
-        """Which of `_DISPATCHED` it is."""
+    def _destination(self, workers: IntArray) -> int:
+        """Index into `_DISPATCHED`."""
         in_cloud = np.isin(workers, self._clouds)
         return 1 if in_cloud.all() else 2 if in_cloud.any() else 0
 
     def counts(self) -> dict[str, int]:
-        """Jobs by where they were sent, those that lose chunks again; jobs that came into danger."""
-        in_danger = {} if self._danger is None else {"in_danger": int(self._danger.found.sum())}
+        """Jobs by destination, counted again when they lose chunks; jobs that were in danger."""
+        in_danger = {} if self._urgency is None else {"in_danger": int(self._urgency.found.sum())}
         return {**dict(zip(_DISPATCHED, self._jobs_sent.tolist(), strict=True)), **in_danger}
 
     def course(self) -> dict[str, tuple[IntArray, FloatArray]]:
-        """Beta, a dual variable in the paper's analysis: (work left) / (D p) over a worker's chunks.
+        """Beta, a dual variable of the paper: the sum of (work left) / (D p) over a worker's chunks.
 
-        It is the mean over workers when the policy was last asked in a slot, before it dispatched.
+        Values are means over workers, at the decisions in slots, before dispatch.
         """
         if not self._by_rate:
             return {}

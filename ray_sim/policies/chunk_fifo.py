@@ -1,4 +1,4 @@
-"""First chunk come, first served."""
+"""Chunks in order of dispatch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ray_sim.policies.shared.chunk_dispatch import LeastLoaded
 
 
 class ChunkFifo(LeastLoaded):
-    """Workers train the chunks sent to them in the order of dispatch, each to its end."""
+    """Workers train chunks in the order of dispatch, each to its end."""
 
     name: ClassVar[str] = "chunk_fifo"
     section: ClassVar[str] = "docs/models/baselines.md#chunk-fifo-and-chunk-spt"
@@ -17,5 +17,5 @@ class ChunkFifo(LeastLoaded):
     overtake = False
 
     def key(self, length_us: int) -> int:
-        """All alike, so that the order of dispatch decides."""
+        """Return equal keys, so that the order of dispatch decides."""
         return 0

@@ -9,7 +9,7 @@ from ray_sim.policy_api import Parameter
 
 
 class ChunkSpt(LeastLoaded):
-    """Workers train the shortest chunk sent to them first; ties by the order of dispatch."""
+    """Workers train the shortest of their chunks first; ties by the order of dispatch."""
 
     name: ClassVar[str] = "chunk_spt"
     section: ClassVar[str] = "docs/models/baselines.md#chunk-fifo-and-chunk-spt"
@@ -19,8 +19,7 @@ class ChunkSpt(LeastLoaded):
             "preempt",
             "bool",
             True,
-            "whether a shorter chunk takes the worker from a longer one, which goes on later; else it waits "
-            "for its end",
+            "whether a shorter chunk preempts a longer one, which continues later; else it waits for its end",
         ),
     )
 
@@ -28,5 +27,5 @@ class ChunkSpt(LeastLoaded):
         self.overtake = preempt
 
     def key(self, length_us: int) -> int:
-        """The chunk's whole length on its worker, in microseconds."""
+        """Return the chunk's whole length on its worker, in microseconds."""
         return length_us

@@ -1,4 +1,4 @@
-"""Jobs in chunks that are in danger of missing their deadlines go first."""
+"""Priority for chunked jobs that are in danger of missing their deadlines."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from ray_sim.model.units import NEVER_US, IntArray
 from ray_sim.policy_api import ChunkedContext, ChunkedView, NewKeys, State
 
 
-class Danger:
-    """Find the jobs in danger, and when to look again.
+class DeadlineUrgency:
+    """Find the jobs in danger, and the next time to check.
 
-    A job is in danger when the time to its deadline is less than ``slack`` times what its chunks on workers
-    still need at least. It stays so to its end. A job that cannot meet its deadline any more never is: going
-    first would only delay others.
+    A job is in danger when the time to its deadline is less than ``slack`` times the least time that its
+    chunks on workers still need. It stays in danger to its end. A job that can no longer meet its deadline is
+    never in danger: its priority would only delay others.
     """
 
     def __init__(self, slack: float) -> None:
         self._slack = slack
 
     def start(self, world: ChunkedContext) -> None:
-        """No job is in danger.
+        """Reset: no job is in danger.
 
         Raises
         ------
@@ -37,21 +37,21 @@ class Danger:
             )
         self._due_us, self._slot_us = due_us, world.slot_us or 1
         self._may_grow = world.preemption_us > 0
-        """Whether what a job still needs can become more while its chunks are on their workers."""
+        """Whether the time that a job needs can grow while its chunks are on workers."""
         self.found = np.zeros(len(due_us), dtype=np.bool_)
         """(J,) jobs in danger."""
         self.keys: IntArray = due_us - NEVER_US
-        """(J,) places in the queues of chunks of a job in danger: before all others, first due first."""
+        """(J,) queue keys of chunks of a job in danger: before all others, earliest deadline first."""
         self._safe_until_us = NEVER_US
-        """Up to when no job comes into danger, as far as is known."""
+        """Time until which no job can come into danger, as far as is known."""
         self._looked_us = -1
-        """The last slot in which jobs were looked at."""
+        """Last slot in which jobs were checked."""
 
     def look(self, view: ChunkedView) -> NewKeys | None:
-        """The jobs that have come into danger by this slot, with their keys.
+        """Return the jobs that have newly come into danger by this slot, with their keys.
 
-        It is looked at once, by what is on workers when the slot begins: None within a slot, and where the
-        policy is asked again because of what it has decided.
+        Jobs are checked once per slot, by the chunks on workers when the slot begins. The answer is None
+        within a slot, and when the policy is called again because of its own decision.
         """
         if view.now_us % self._slot_us or view.now_us == self._looked_us:
             return None
@@ -72,10 +72,10 @@ class Danger:
         return NewKeys(found, self.keys[found])
 
     def review_us(self, now_us: int, *, dispatched: bool) -> int:
-        """The first slot in which a job may have come into danger.
+        """First slot in which another job may come into danger.
 
-        What a job needs shrinks while its chunks are on their workers, but where preemptions cost something:
-        then any slot may be the one. That of chunks that are dispatched now is known in the next slot.
+        The time that a job needs shrinks while its chunks are on workers, unless preemptions cost time: then
+        any slot may be the first. Chunks that are dispatched now are checked in the next slot.
         """
         if dispatched:
             self._safe_until_us = min(self._safe_until_us, now_us)
@@ -84,7 +84,7 @@ class Danger:
         return (self._safe_until_us // self._slot_us + 1) * self._slot_us
 
     def state(self) -> State:
-        """Arrays that `restore` takes."""
+        """Return arrays for `restore`."""
         return {
             "found": self.found.copy(),
             "times": np.array([self._safe_until_us, self._looked_us]),

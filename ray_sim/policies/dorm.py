@@ -1,4 +1,4 @@
-"""Dorm: a partition of the servers by an optimum within bounds on unfairness and on changes."""
+"""Dorm: bundles by an optimum within bounds on unfairness and on changes."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ from ray_sim.policy_api import (
     Parameter,
     Streams,
 )
-from ray_sim.solvers.dorm import Applications, Limits, allocate, most_together
-from ray_sim.solvers.milp import Ending
+from ray_sim.solvers.dorm import AllocationLimits, Applications, allocate, most_together
+from ray_sim.solvers.milp import SearchEnd
 
 
 class _Count(IntEnum):
-    """What is counted for the summary."""
+    """Counts for the summary."""
 
     THETA1_RAISED = 0
-    """Decisions for which theta1 had to be 1."""
+    """Decisions for which theta1 was raised to 1."""
     THETA2_RAISED = 1
-    """Decisions for which theta2 had to be 1 too."""
+    """Decisions for which theta2 was raised to 1 as well."""
     LEFT_OUT = 2
-    """Times an application waited so that earlier ones could have their containers."""
+    """Applications that waited so that earlier ones could have their containers, summed over decisions."""
     NODE_LIMIT = 3
     """Searches that ended at the node limit."""
     KEPT = 4
-    """Decisions that changed nothing because such a search had found nothing."""
+    """Decisions that changed nothing because such a search had found no solution."""
 
 
 class Dorm(ElasticPolicy):
-    """The bundles that use most of the servers, decided at every arrival and completion.
+    """Bundles that use most of the servers, decided at every arrival and completion.
 
-    How far shares may be from dominant resource fairness is bounded by theta1, how many of the running jobs
-    may be changed by theta2. Where both cannot be met, theta1, then theta2 are raised to 1; where that
-    does not help, the newest jobs wait. Partitions are shared apart.
+    theta1 bounds the distance of shares from dominant resource fairness, theta2 bounds how many running jobs
+    may be changed. If both cannot be met, theta1, then theta2 are raised to 1; if that does not help, the
+    newest jobs wait. Each partition is solved separately.
 
     Source: Sun, Wen, Ta, Yan, Towards Distributed Machine Learning in Shared Clusters: A
     Dynamically-Partitioned Approach, 2017.
@@ -58,7 +58,7 @@ class Dorm(ElasticPolicy):
             "theta1",
             "float",
             0.1,
-            "sum of the distances of dominant shares from fair ones, at most theta1 x 2 x resource types",
+            "bound on the sum of distances of dominant shares from fair ones: theta1 x 2 x resource types",
             source="docs/models/baselines.md#dorm; Sun et al.: 0.2, 0.1, 0.1 in Dorm-1, 2, 3",
             minimum=0.0,
             maximum=1.0,
@@ -67,27 +67,27 @@ class Dorm(ElasticPolicy):
             "theta2",
             "float",
             0.1,
-            "share of the running jobs that may be changed at a time, rounded up to whole jobs",
+            "largest share of the running jobs that may be changed at a time, rounded up to whole jobs",
             source="docs/models/baselines.md#dorm; Sun et al.: 0.1, 0.1, 0.2 in Dorm-1, 2, 3",
             minimum=0.0,
             maximum=1.0,
         ),
         CAP,
         MOST_WORKERS,
-        Parameter("gap", "float", 0.01, "relative to the best use, at which a search ends", minimum=0.0),
+        Parameter("gap", "float", 0.01, "relative gap to the best use at which a search ends", minimum=0.0),
         Parameter(
             "packing",
             "choice",
             "search",
-            "how bundles get on servers. search: by the programme; in_turn: it counts them for all servers "
-            "as one, and they go on servers in turn, as far as there is room: fast, and looser on fairness",
+            "placement of bundles. search: by the programme; in_turn: the programme counts bundles for all "
+            "servers as one, then servers are filled in order: fast, but looser on fairness",
             choices=("search", "in_turn"),
         ),
         Parameter(
             "node_limit",
             "int",
             100,
-            "nodes of the search tree after which the best found is taken, or nothing is changed",
+            "nodes of the search tree after which the incumbent is used, or nothing changes without one",
             minimum=1,
         ),
         PARAMETER_BLOCKS,
@@ -114,7 +114,7 @@ class Dorm(ElasticPolicy):
         self._counts = np.zeros(len(_Count), dtype=np.int64)
 
     def start(self, world: ElasticContext, streams: Streams) -> None:
-        """What the bundles are."""
+        """Compute the bundles."""
         self._world = world
         self._bundles = bundles(world, worker_limit(world, self._cap, self._most_workers))
 
@@ -130,7 +130,7 @@ class Dorm(ElasticPolicy):
         return reallocate(self._world, self._bundles, view, share)
 
     def counts(self) -> dict[str, int]:
-        """Of decisions and searches, see `_Count`."""
+        """Return counts of decisions and searches, see `_Count`."""
         return {count.name.lower(): int(self._counts[count]) for count in _Count}
 
     def _applications(self, view: ElasticView, jobs: IntArray, servers: IntArray) -> Applications:
@@ -149,12 +149,12 @@ class Dorm(ElasticPolicy):
             old=np.diff(rows.ptr) > 0,
         )
 
-    def _containers(self, everyone: Applications) -> IntArray:
-        """(n, S) bundles: of all applications, or of as many of the first as can have any."""
-        containers = np.zeros_like(everyone.held)
-        most = most_together(everyone, self._limits(1.0, 1.0))
+    def _containers(self, applications: Applications) -> IntArray:
+        """(n, S) bundles: of all applications, or of the first ones that can all have some."""
+        containers = np.zeros_like(applications.held)
+        most = most_together(applications, self._limits(1.0, 1.0))
         for n in range(most, 0, -1):
-            found = self._within_bounds(everyone.first(n))
+            found = self._within_bounds(applications.first(n))
             if found is not None:
                 containers[:n] = found
                 break
@@ -163,11 +163,11 @@ class Dorm(ElasticPolicy):
         self._counts[_Count.LEFT_OUT] += np.count_nonzero(~containers.any(axis=1))
         return containers
 
-    def _limits(self, theta1: float, theta2: float) -> Limits:
-        return Limits(theta1, theta2, self._gap, self._nodes, self._in_turn)
+    def _limits(self, theta1: float, theta2: float) -> AllocationLimits:
+        return AllocationLimits(theta1, theta2, self._gap, self._nodes, self._in_turn)
 
     def _within_bounds(self, applications: Applications) -> IntArray | None:
-        """(n, S) within the bounds, the first that have to be raised being raised; None if none is."""
+        """(n, S) bundles within the bounds, which are raised if necessary; None if there is no solution."""
         theta1, theta2 = self._theta
         tried = None
         for theta, raised in (
@@ -179,13 +179,13 @@ class Dorm(ElasticPolicy):
                 continue
             tried = theta
             ending, found = allocate(applications, self._limits(*theta))
-            if ending is Ending.LIMIT:
+            if ending is SearchEnd.LIMIT:
                 self._counts[_Count.NODE_LIMIT] += 1
             if found is not None:
                 if raised is not None:
                     self._counts[raised] += 1
                 return found
-            if ending is Ending.LIMIT and applications.old.any():
+            if ending is SearchEnd.LIMIT and applications.old.any():
                 self._counts[_Count.KEPT] += 1
                 return applications.held
         return None

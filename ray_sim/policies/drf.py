@@ -16,9 +16,9 @@ from ray_sim.policy_api import Decision, ElasticContext, ElasticPolicy, ElasticV
 
 
 class Drf(ElasticPolicy):
-    """Bundles one after another to the job with the smallest dominant share, all anew each time.
+    """Give bundles one by one to the job with the smallest dominant share, from empty servers.
 
-    A bundle goes to the least loaded server that holds it. Partitions are shared apart.
+    A bundle goes to the least loaded server that holds it. Each partition is filled separately.
 
     Source: Ghodsi et al., Dominant Resource Fairness, NSDI 2011.
     """
@@ -41,7 +41,7 @@ class Drf(ElasticPolicy):
             "unplaced",
             "choice",
             "drop",
-            "when the bundle of a job fits nowhere. drop: the others go on; stop: nobody gets another",
+            "action when the bundle of a job fits nowhere. drop: the others go on; stop: the round ends",
             source="docs/models/baselines.md#drf; stop as in the simulator of DL2 (Peng et al.)",
             choices=("drop", "stop"),
         ),
@@ -49,8 +49,8 @@ class Drf(ElasticPolicy):
             "pooled",
             "bool",
             False,
-            "whether a bundle is given where all servers together hold it; one that no server holds is then "
-            "given and not placed",
+            "whether a bundle is given if all servers together hold it; one that no single server holds is "
+            "then given and not placed",
             source="docs/models/baselines.md#drf; Ghodsi et al., algorithm 1, has one pool",
         ),
         PARAMETER_BLOCKS,
@@ -80,7 +80,7 @@ class Drf(ElasticPolicy):
 
         Raises
         ------
-        InvalidScenarioError : it decides at slots, of which the world has none
+        InvalidScenarioError : when=slot in a world without slots
         """
         if self._when == "slot" and world.slot_us is None:
             raise InvalidScenarioError(
@@ -91,13 +91,13 @@ class Drf(ElasticPolicy):
         self._bundles = bundles(world, worker_limit(world, self._cap, self._most_workers))
 
     def decide(self, view: ElasticView) -> Decision:
-        """Share all servers out among all jobs, from empty."""
+        """Share all servers among all jobs, from empty."""
         if view.now_us % self._slot_us:
             return Decision(review_us=(view.now_us // self._slot_us + 1) * self._slot_us)
         return reallocate(self._world, self._bundles, view, self._share)
 
     def counts(self) -> dict[str, int]:
-        """Bundles that a pool gave and no server held, over all rounds."""
+        """Return the number of bundles that were given and not placed, over all rounds."""
         return {"unplaced_bundles": self._unplaced} if self._pooled else {}
 
     def _share(self, jobs: IntArray, servers: IntArray) -> tuple[IntArray, IntArray]:

@@ -9,12 +9,12 @@ from ray_sim.policy_api import PolicyContext, PriorityPolicy
 
 
 class Fifo(PriorityPolicy):
-    """Jobs start in the order of submission; ties in trace order."""
+    """Start jobs in the order of submission; ties in trace order."""
 
     name: ClassVar[str] = "fifo"
     section: ClassVar[str] = "docs/models/baselines.md#fifo-sjf-and-srtf"
     summary: ClassVar[str] = "first in, first out; strict, or with backfill"
 
     def keys(self, world: PolicyContext) -> IntArray:
-        """The submission time; the job index breaks ties."""
+        """Return the submission time; the job index breaks ties."""
         return world.jobs.submit_us

@@ -1,4 +1,4 @@
-"""Least attained service, discretised: Tiresias' 2DLAS."""
+"""Least attained service in discrete queues: Tiresias' 2DLAS."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ FIRST_START, RUNNING_FIRST = "first_start", "running_first"
 
 _MILLI = 1000
 _MOST_GPU_S = 4e9
-"""Above every limit; in milli-GPU microseconds it still fits in 64 bits."""
+"""Upper bound of every limit; in milli-GPU microseconds it still fits in 64 bits."""
 
 
 class Las(Policy):
-    """Queues by attained service (GPU-seconds); within a queue by first start, then arrival.
+    """Queues by attained service (GPU-seconds); within a queue by first start, then submission.
 
-    All jobs that fit run in this order, all-or-nothing, smaller ones passing larger ones; the rest
+    All jobs that fit run in this order, all-or-nothing; smaller jobs may pass larger ones. The others
     are suspended. A job that has waited ``knob`` times its executed time returns to the top queue.
 
     Source: Gu et al., Tiresias, NSDI 2019.
@@ -60,7 +60,7 @@ class Las(Policy):
             "limits_gpu_s",
             "floats",
             (3600.0,),
-            "attained service at which a job moves down a queue, increasing",
+            "limits of attained service between queues, increasing",
             unit="GPU-s",
             source="docs/models/baselines.md#las-tiresias-2dlas; one limit, so two queues, is our choice",
             minimum=0.0,
@@ -70,8 +70,8 @@ class Las(Policy):
             "queue_order",
             "choice",
             FIRST_START,
-            "order within a queue. first_start: by first start, then submission; running_first: jobs that "
-            "run, then those that wait, then those that join at this instant",
+            "order within a queue. first_start: by first start, then submission; running_first: running "
+            "jobs, then waiting jobs, then jobs that join at this instant",
             source="Gu et al., NSDI 2019; running_first: the simulator that they published",
             choices=(FIRST_START, RUNNING_FIRST),
         ),
@@ -79,7 +79,7 @@ class Las(Policy):
             "knob",
             "float",
             0.0,
-            "promotion to the top queue after waiting this many times the executed time; 0 = never",
+            "a job returns to the top queue after waiting this many times its executed time; 0 = never",
             source="docs/models/baselines.md#las-tiresias-2dlas; off in the simulator of Gu et al.",
             minimum=0.0,
         ),
@@ -106,7 +106,7 @@ class Las(Policy):
         self._knob = knob
 
     def start(self, world: PolicyContext, streams: Streams) -> None:
-        """Empty queues."""
+        """Create empty queues."""
         n_jobs = len(world.jobs.submit_us)
         self._service = world.service(self._placement, backfill=True, preemptive=True)
         self._restart_us = world.restart_us
@@ -117,7 +117,7 @@ class Las(Policy):
         self._turn = 0
 
     def decide(self, view: View) -> Decision:
-        """Move jobs between queues, then let the first ones run."""
+        """Move jobs between queues, then run the first ones."""
         running, waiting = view.running, view.waiting
         self._turn += 1
         self._place[view.arrived] = end_place(self._turn)
@@ -144,12 +144,12 @@ class Las(Policy):
         return np.array(keys, dtype=np.int64)
 
     def _move(self, job: int, level: int) -> None:
-        """To the end of another queue."""
+        """Move a job to the end of another queue."""
         self._level[job] = level
         self._place[job] = end_place(self._turn)
 
     def _change_places(self, view: View, decision: Decision, moved: IntArray) -> None:
-        """Put jobs that run before those that wait; several keep the order in which they were served."""
+        """Put running jobs before waiting ones; jobs that change together keep the order of service."""
         jobs, runs = _changed(decision)
         for job in (*jobs[runs], *np.setdiff1d(moved, jobs)):
             if not among_running(self._place[job]):
@@ -162,13 +162,13 @@ class Las(Policy):
                 self._service.rekey(int(job), int(self._current_keys(view, np.array([job]))[0]))
 
     def _attained(self, jobs: IntArray, executed_us: IntArray) -> IntArray:
-        """Attained service in milli-GPU microseconds, as the queues count it."""
+        """Attained service in milli-GPU microseconds since the last promotion."""
         gpus = self._gpus[jobs]
         counted: IntArray = gpus * np.minimum(executed_us - self._forgiven_us[jobs], MOST_SERVICE // gpus)
         return counted
 
     def _demote(self, jobs: IntArray, executed_us: IntArray) -> list[int]:
-        """Set the levels of running jobs; returns those that changed."""
+        """Set the levels of running jobs and return those that changed."""
         moved = []
         for job, service in zip(jobs.tolist(), self._attained(jobs, executed_us).tolist(), strict=True):
             level = level_of(service, self._limits)
@@ -178,7 +178,7 @@ class Las(Policy):
         return moved
 
     def _promote(self, view: View, waiting: IntArray) -> list[int]:
-        """Return starved jobs to the top queue; returns those whose level changed."""
+        """Return starved jobs to the top queue; the result lists those whose level changed."""
         moved = []
         ran = view.executed_us(waiting)
         due = self._promotion_times(waiting, ran, view.last_stop_us(waiting))
@@ -191,12 +191,12 @@ class Las(Policy):
         return moved
 
     def _promotion_times(self, jobs: IntArray, ran_us: IntArray, stopped_us: IntArray) -> IntArray:
-        """When each waiting job is to be promoted; never while it has no service to forget."""
+        """(n,) promotion time of each waiting job; never for a job without attained service."""
         spans = np.array([promotion_us(int(ran), self._knob) for ran in ran_us], dtype=np.int64)
         return np.where(self._attained(jobs, ran_us) > 0, stopped_us + spans, NEVER_US)
 
     def _next_review(self, view: View, running: IntArray, waiting: IntArray, decision: Decision) -> int:
-        """Next crossing of a job that runs after the decision, or promotion of one that waits."""
+        """Time of the next queue change of a job that will run, or promotion of one that will wait."""
         changed, runs = _changed(decision)
         started, stopped = changed[runs], changed[~runs]
         going_on = np.setdiff1d(running, np.concatenate([started, stopped]))
@@ -218,7 +218,7 @@ class Las(Policy):
         return min(times, default=NEVER_US)
 
     def order(self, world: PolicyContext) -> Order:
-        """Queues of attained service."""
+        """Describe the queues for the compiled loop."""
         return world.order(
             by="service",
             placement=self._placement,
@@ -231,7 +231,7 @@ class Las(Policy):
 
 
 def _changed(decision: Decision) -> tuple[IntArray, BoolArray]:
-    """Jobs whose placements a decision changes, in the order in which they were served; which of them run."""
+    """Jobs whose placements change, in the order of service, and whether each of them runs."""
     if decision.changes is None:
         return NO_JOBS, np.zeros(0, dtype=np.bool_)
     n = int(decision.changes.size[0])

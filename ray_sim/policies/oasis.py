@@ -1,4 +1,4 @@
-"""OASiS: admission and full schedules by prices, where workers and parameter servers stand apart."""
+"""OASiS: admission and full schedules by prices, with workers and parameter servers on separate servers."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import ClassVar
 import numpy as np
 
 from ray_sim.model.units import IntArray
-from ray_sim.policies.shared.plan_at_arrival import OPTIONS, Planned, Refusal, Stall, refusal
+from ray_sim.policies.shared.plan_at_arrival import OPTIONS, Planned, PricedServers, Refusal, refusal
 from ray_sim.policy_api import PARAMETER_SERVER, WHOLE_TRACE, WORKER, Parameter
 from ray_sim.solvers.planning.oasis import Sides, apart, best_schedule, ends_alone, role_constants
-from ray_sim.solvers.planning.prices import Cluster
+from ray_sim.solvers.planning.prices import MarketCapacity
 from ray_sim.solvers.planning.schedule import Planning, Schedule
 from ray_sim.solvers.planning.slot_job import SlotJob
 
 
 class Oasis(Planned):
-    """Plans each job when it arrives, by prices, with workers and parameter servers on servers of their own.
+    """Plan each job at arrival, by prices, with workers and parameter servers on separate servers.
 
     The first servers of each partition are for workers.
 
@@ -33,8 +33,8 @@ class Oasis(Planned):
             "worker_share",
             "float",
             0.5,
-            "share of the servers of each partition that is for workers, the first ones; the others are for "
-            "parameter servers. Each side has one at least",
+            "share of the servers of each partition for workers, the first ones; the others are for "
+            "parameter servers. Each side has at least one server",
             source="docs/models/oasis.md#sides; half in Yu et al., figures 8 and 9",
             minimum=0.0,
             maximum=1.0,
@@ -43,8 +43,8 @@ class Oasis(Planned):
             "grid",
             "choice",
             "quanta",
-            "parts into which the work of a job is cut. quanta: as `quanta` says; exact: chunk-epochs, E "
-            "times N of them with N = F, which takes long for large jobs",
+            "parts of the work of a job. quanta: as `quanta` says; exact: chunk-epochs, E x N of them "
+            "with N = F, which takes long for large jobs",
             source="docs/models/oasis.md#schedule; exact as Bao et al.",
             choices=("quanta", "exact"),
         ),
@@ -52,7 +52,7 @@ class Oasis(Planned):
             "quanta",
             "int",
             None,
-            "equal parts of the work of a job; none = 4 for each slot of the horizon, and at least 40",
+            "equal parts of the work of a job; none = max(40, 4 x slots of the horizon)",
             source="docs/models/pd_ors.md#schedule",
             minimum=1,
             maximum=1_000_000,
@@ -77,27 +77,28 @@ class Oasis(Planned):
         self._is_exact = grid == "exact"
         self._planning = Planning(quanta)
 
-    def _open(self) -> list[Stall]:
-        """Two markets for each partition with two servers or more whose jobs may be worth something."""
+    def _open(self) -> list[PricedServers]:
+        """Open two markets for each partition that has at least two servers and jobs with utility."""
         self._of_partition: dict[int, int] = {}
-        stalls: list[Stall] = []
+        markets: list[PricedServers] = []
         for partition in np.unique(self._world.server_partition).tolist():
             servers = np.flatnonzero(self._world.server_partition == partition)
             first = int(np.clip(round(self._worker_share * len(servers)), 1, max(len(servers) - 1, 1)))
             sides = self._sides(partition, (servers[:first], servers[first:]))
             if sides:
-                self._of_partition[partition] = len(stalls)
-                stalls += sides
-        return stalls
+                self._of_partition[partition] = len(markets)
+                markets += sides
+        return markets
 
     def slot_job(self, job: int) -> SlotJob | None:
-        """As others see it, but that its tasks are never within a server."""
+        """Convert a job to slots, with all its tasks at the external rate."""
         planned = super().slot_job(job)
         return None if planned is None else apart(planned)
 
-    def _sides(self, partition: int, servers: tuple[IntArray, IntArray]) -> list[Stall]:
+    def _sides(self, partition: int, servers: tuple[IntArray, IntArray]) -> list[PricedServers]:
         clusters = [
-            Cluster(self._world.cluster.capacity[of_side], self._quanta_per_unit) for of_side in servers
+            MarketCapacity(self._world.cluster.capacity[of_side], self._quanta_per_unit)
+            for of_side in servers
         ]
         if any(cluster.units <= 0 for cluster in clusters):
             return []
@@ -105,16 +106,16 @@ class Oasis(Planned):
         if not counted:
             return []
         return [
-            self._stall(of_side, cluster, role_constants(counted, role, cluster, self._slots))
+            self._market(of_side, cluster, role_constants(counted, role, cluster, self._slots))
             for role, of_side, cluster in zip((WORKER, PARAMETER_SERVER), servers, clusters, strict=True)
         ]
 
-    def _best_plan(self, job: SlotJob, stalls: Sequence[Stall]) -> Schedule | Refusal:
-        """By `best_schedule`, on the servers of the job's partition."""
+    def _best_plan(self, job: SlotJob, markets: Sequence[PricedServers]) -> Schedule | Refusal:
+        """Search by `best_schedule`, on the servers of the job's partition."""
         at = self._of_partition.get(self.partition_of(job.number))
         if at is None:
             return Refusal.INFEASIBLE
-        workers, ps = stalls[at : at + 2]
+        workers, ps = markets[at : at + 2]
         outcome = best_schedule(job, Sides(workers.market, ps.market), self._parts(job))
         if not isinstance(outcome, Schedule):
             return refusal(outcome)
@@ -122,7 +123,7 @@ class Oasis(Planned):
         return replace(outcome, plan=replace(outcome.plan, server=servers[outcome.plan.server]))
 
     def _parts(self, job: SlotJob) -> int:
-        """Parts of its work."""
+        """Number of parts of a job's work."""
         if not self._is_exact:
             return self._planning.number_of(self._slots)
         return int(self._training.epochs[job.number]) * job.most_workers

@@ -53,7 +53,7 @@ ENTRY_POINT_GROUP = "ray_sim.policies"
 
 @dataclass(frozen=True, slots=True)
 class PolicyInfo:
-    """What a user may know of a policy before running it."""
+    """Description of a policy for users."""
 
     name: str
     section: str
@@ -62,12 +62,12 @@ class PolicyInfo:
     jobs: tuple[str, ...]
     """Kinds of jobs that it schedules: rigid, elastic, chunked."""
     needs: str
-    """Options that its world must have; empty where it runs in any world of rigid jobs."""
+    """World options that it needs; empty if it runs in any world of rigid jobs."""
     sees: tuple[str, ...] = ()
-    """What it reads beside arrivals and demands, with default parameters."""
+    """Columns and observations that it reads besides arrivals and demands, with default parameters."""
 
     def to_dict(self) -> dict[str, Any]:
-        """A record for machine-readable listings."""
+        """Convert to a dict for machine-readable listings."""
         return {
             "name": self.name,
             "section": self.section,
@@ -80,7 +80,7 @@ class PolicyInfo:
 
 
 def policy_classes() -> dict[str, type[Policy]]:
-    """Built-in policies, then those that installed packages announce, by name."""
+    """Built-in policies, then policies of installed packages, by name."""
     classes = {policy.name: policy for policy in BUILT_IN}
     for entry in entry_points(group=ENTRY_POINT_GROUP):
         classes.setdefault(entry.name, _checked(f"entry point {entry.name}", entry.load()))
@@ -88,12 +88,12 @@ def policy_classes() -> dict[str, type[Policy]]:
 
 
 def policy_infos() -> list[PolicyInfo]:
-    """Every policy that has a name, in registration order."""
+    """Describe every named policy, in registration order."""
     return [describe_policy(name) for name in policy_classes()]
 
 
 def describe_policy(ref: str) -> PolicyInfo:
-    """One policy's information, by name or `module:Class`."""
+    """Describe one policy, by name or `module:Class`."""
     policy = policy_class(ref)
     first_line = (policy.__doc__ or "").strip().split("\n")[0]
     return PolicyInfo(
@@ -108,7 +108,7 @@ def describe_policy(ref: str) -> PolicyInfo:
 
 
 def policy_class(ref: str) -> type[Policy]:
-    """The class a reference names.
+    """Load the class that a reference names.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def policy_class(ref: str) -> type[Policy]:
     if ":" not in ref:
         built_in = {policy.name: policy for policy in BUILT_IN}
         if ref in built_in:
-            return built_in[ref]  # looking through all installed packages takes milliseconds
+            return built_in[ref]  # a search of all installed packages takes milliseconds
         classes = policy_classes()
         if ref not in classes:
             raise UnknownNameError("policy", ref, classes)
@@ -143,8 +143,8 @@ def policy_class(ref: str) -> type[Policy]:
 def _import(module_name: str) -> Any:
     """Import a module by dotted name, from the working directory first.
 
-    Imports after that look there last: a user's file may be named like a module that a library has yet to
-    import.
+    Later imports search the working directory last: a user's file may have the name of a module that a
+    library has not imported yet.
     """
     here = str(Path.cwd())
     stays = here in sys.path
@@ -158,9 +158,9 @@ def _import(module_name: str) -> Any:
 
 
 def _hidden_by_ours(text: str) -> str:
-    """Names each module in the working directory that an error text names and a package of ours hides."""
+    """Name each module in the working directory that the error text names and a package of ray_sim hides."""
     return "".join(
-        f"; {path} is hidden by a package of ray_sim of that name: rename it"
+        f"; {path} is hidden by a package of ray_sim with that name: rename it"
         for path in namesakes()
         if re.search(f"'{path.stem}['.]", text)
     )
@@ -174,7 +174,7 @@ def _checked(ref: str, value: object) -> type[Policy]:
     if isinstance(value, type) and issubclass(value, Policy):
         _heed_old_names(value)
         return value
-    raise InvalidInputError(f"policy '{ref}' is not a subclass of ray_sim.Policy, but {value!r}")
+    raise InvalidInputError(f"policy '{ref}' is not a subclass of ray_sim.Policy, found {value!r}")
 
 
 def _heed_old_names(policy: type[Policy]) -> None:
@@ -191,14 +191,14 @@ def _heed_old_names(policy: type[Policy]) -> None:
 
 
 def create_policy(ref: str, params: Mapping[str, object] | None = None) -> Policy:
-    """An instance for one run, with parameters parsed and checked against the declaration.
+    """Construct a policy for one run, with parameters parsed and checked against the declaration.
 
     Raises
     ------
     UnknownNameError, InvalidScenarioError, InvalidInputError : as `policy_class` and `resolve`
     """
     policy = policy_class(ref)
-    declared: Any = policy.parameters  # a user's, of any type
+    declared: Any = policy.parameters  # of any type in a user's policy
     if not (isinstance(declared, tuple) and all(isinstance(each, Parameter) for each in declared)):
         raise InvalidInputError(
             f"policy '{ref}': parameters must be a tuple of Parameter, found {declared!r}"
@@ -206,9 +206,9 @@ def create_policy(ref: str, params: Mapping[str, object] | None = None) -> Polic
     values = resolve(f"policy {policy.name or ref}", declared, params or {})
     with _users_code(f"policy '{ref}' cannot be constructed"):
         made: Any = policy(**values)
-    if not issubclass(type(made), Policy):  # isinstance would ask the object, which may fail
+    if not issubclass(type(made), Policy):  # isinstance would call the object's own code, which may fail
         raise InvalidInputError(f"policy '{ref}': its class makes a {type(made).__name__}, not a Policy")
-    with _users_code(f"policy '{ref}': what it declares cannot be read"):
+    with _users_code(f"policy '{ref}': its declarations cannot be read"):
         _check_declarations(ref, made)
     usable: Policy = made
     return usable
@@ -216,7 +216,7 @@ def create_policy(ref: str, params: Mapping[str, object] | None = None) -> Polic
 
 @contextmanager
 def _users_code(what: str, passes: type[Exception] = RaySimError) -> Iterator[None]:
-    """Whatever a user's class or module raises as one of our errors, which begins with ``what``."""
+    """Convert any exception of a user's class or module to one of our errors, which begins with ``what``."""
     try:
         yield
     except (RaySimError, passes, KeyboardInterrupt, GeneratorExit):
@@ -227,7 +227,7 @@ def _users_code(what: str, passes: type[Exception] = RaySimError) -> Iterator[No
 
 
 def _check_declarations(ref: str, policy: Policy) -> None:
-    """Refuse a policy whose declarations are of other types than `Policy` says."""
+    """Reject a policy whose declarations have other types than in `Policy`."""
     expected: dict[str, tuple[type, ...]] = {
         "name": (str,),
         "wake_on": (Wake,),

@@ -9,7 +9,7 @@ from ray_sim.policy_api import PolicyContext, PriorityPolicy
 
 
 class Sjf(PriorityPolicy):
-    """Jobs start in the order of their run time, without preemption; ties by earlier arrival."""
+    """Start jobs in the order of run time, without preemption; ties by earlier arrival."""
 
     name: ClassVar[str] = "sjf"
     section: ClassVar[str] = "docs/models/baselines.md#fifo-sjf-and-srtf"
@@ -17,5 +17,5 @@ class Sjf(PriorityPolicy):
     sees: ClassVar[frozenset[str]] = frozenset({"duration_s"})
 
     def keys(self, world: PolicyContext) -> IntArray:
-        """The run time at speed 1."""
+        """Return the run time at speed 1."""
         return world.jobs.work_us

@@ -21,10 +21,10 @@ from ray_sim.policy_api import (
 
 
 class Srtf(PriorityPolicy):
-    """The jobs with the least work left run; others are suspended and resume where they stopped.
+    """Run the jobs with the least work left; suspended jobs resume where they stopped.
 
-    Passing a job that does not fit delays nobody here: it gets the servers as soon as it fits, from
-    all jobs with more work left. So backfilling is the default.
+    Backfilling is the default, because it delays no job here: a passed job gets servers as soon as it fits,
+    from all jobs with more work left.
     """
 
     name: ClassVar[str] = "srtf"
@@ -37,26 +37,26 @@ class Srtf(PriorityPolicy):
         super().__init__(placement, backfill)
 
     def keys(self, world: PolicyContext) -> IntArray:
-        """All the work, which is left on arrival."""
+        """Return the whole work, which is left on arrival."""
         return world.jobs.work_us
 
     def start(self, world: PolicyContext, streams: Streams) -> None:
-        """An empty queue."""
+        """Create an empty queue."""
         self._keys = self.keys(world)
         self._service = world.service(self._placement, backfill=self._backfill, preemptive=True)
 
     def decide(self, view: View) -> Decision:
-        """Let the jobs with the least work left run."""
+        """Run the jobs with the least work left."""
         self._service.push(view.arrived, self._time_left_us(view, view.arrived))
         running = view.running
         return self._service.serve(view, (running, self._time_left_us(view, running)))
 
     def _time_left_us(self, view: View, jobs: IntArray) -> IntArray:
-        """(n,) whole microseconds at speed 1."""
+        """(n,) time left at speed 1, whole microseconds."""
         return np.ceil(view.time_left_us(jobs)).astype(np.int64)
 
     def order(self, world: PolicyContext) -> Order:
-        """The work left."""
+        """Describe the order for the compiled loop: least work left first."""
         return world.order(
             by="remaining", placement=self._placement, backfill=self._backfill, preemptive=True
         )

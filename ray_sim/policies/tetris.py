@@ -1,4 +1,4 @@
-"""Tetris: multi-resource packing that also prefers jobs with little work left."""
+"""Tetris: multi-resource packing with a preference for jobs with little work left."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from ray_sim.policy_api import (
 
 
 class Tetris(ElasticPolicy):
-    """Bundles one after another to the best pair of a job and a server, all anew in every slot.
+    """Give bundles one by one to the best pair of job and server, from empty servers in every slot.
 
-    Best is alignment - eps x remaining work, with eps = m x mean alignment / mean work over the pairs that
-    fit when the slot begins. A job gets at most what it asks for.
+    The score is alignment - eps x remaining work, with eps = m x mean alignment / mean work over the pairs
+    that fit when the slot begins. A job gets at most the workers that it asks for.
 
     Source: Grandl et al., Multi-resource Packing for Cluster Schedulers, SIGCOMM 2014.
     """
@@ -56,12 +56,12 @@ class Tetris(ElasticPolicy):
         self._work_weight = work_weight
 
     def start(self, world: ElasticContext, streams: Streams) -> None:
-        """What the bundles are."""
+        """Compute the bundles."""
         self._world = world
         self._bundles = bundles(world, world.jobs.gang[:, WORKER])
 
     def decide(self, view: ElasticView) -> Decision:
-        """Pack all jobs onto all servers, from empty."""
+        """Pack all jobs onto all servers, from empty servers."""
 
         def share(jobs: IntArray, servers: IntArray) -> tuple[IntArray, IntArray]:
             return self._packed(jobs, servers, view.time_left_us(jobs))
@@ -73,10 +73,10 @@ class Tetris(ElasticPolicy):
     def _packed(self, jobs: IntArray, servers: IntArray, left_us: FloatArray) -> tuple[IntArray, IntArray]:
         demand, most = self._bundles.demand[jobs], self._bundles.most[jobs]
         capacity = self._world.cluster.capacity
-        servers = servers[np.lexsort(capacity[servers].T)]  # equal ones side by side, in index order
+        servers = servers[np.lexsort(capacity[servers].T)]  # equal ones next to each other, in index order
         offered = capacity[servers]
         tree = new_server_tree(servers, offered, offered, demand.min(axis=0))
         packing = new_packing(demand, most, left_us, tree, bundle_bound(demand, most, offered.sum(axis=0)))
-        _, first, alike = np.unique(offered, axis=0, return_index=True, return_counts=True)
-        placed = pack(packing, self._work_weight * balance(packing, first, alike))
+        _, first, count = np.unique(offered, axis=0, return_index=True, return_counts=True)
+        placed = pack(packing, self._work_weight * balance(packing, first, count))
         return packing.job[:placed], packing.server[:placed]

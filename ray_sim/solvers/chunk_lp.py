@@ -1,8 +1,8 @@
-"""A lower bound on the flow times of chunks: the linear programme (4) of A_online, and prices that prove it.
+"""Lower bound on the flow times of chunks: linear programme (4) of A_online, and prices that prove it.
 
-A chunk costs its average fractional flow time plus half its length, over the number D of chunks of its job:
-no more than its flow time over D. The programme divides chunks among workers and instants as it likes, so
-no schedule has a smaller sum F of these costs; and F is at most the sum of the jobs' completion times.
+The cost of a chunk is its average fractional flow time plus half its length, over the number D of chunks of
+its job: at most its flow time over D. The programme divides chunks among workers and instants without limits,
+so no schedule has a smaller sum F of these costs; and F is at most the sum of the jobs' completion times.
 Proofs: docs/certificates.md.
 
 Source: Wang, Zhou, Jiao, Zhang, Li, Li, Preemptive Scheduling for Distributed ML Jobs in Edge-Cloud Networks,
@@ -19,63 +19,63 @@ import numpy as np
 from ray_sim.model.units import NEVER_US, FloatArray, IntArray
 
 MOST_VARIABLES = 60_000
-"""Jobs x kinds of workers x steps of time: solved within some two seconds."""
+"""Largest number of jobs x kinds of workers x time steps; the solver takes about two seconds then."""
 
 MERGED_STEPS = 300
-"""Time steps, where slots would be too many or chunks are not trained in slots."""
+"""Number of time steps if slots are too many, or if chunks are not trained in slots."""
 
 _WITHIN_SLOT = ((0.5, 1.0),)
 _WITHIN_STEP = ((0.0, 0.125), (0.25, 0.25), (0.5, 0.25), (0.75, 0.25), (1.0, 0.125))
-"""Where in a step the value of a worker is taken, as a share of the step, and how much it counts. In a slot
-a worker has one chunk, whose mean instant is the middle. Within a step the value is convex, so that the
-trapezoids over its quarters are no less than the integral."""
+"""Points of a step, as a share of it, at which the value of a worker is taken, with their weights. In a slot
+a worker has one chunk, whose mean instant is the middle. Within a longer step the value is convex, so the
+trapezoids over its quarters are at least the integral."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """The chunks of some jobs, and where they can be trained. Times in microseconds."""
+    """Chunks of jobs and the workers that can train them. Times in microseconds."""
 
     release: IntArray
-    """(J,) from when on time counts."""
+    """(J,) instants from which flow times count."""
     ready: IntArray
-    """(J,) when they can be on a worker slot, at the earliest; on the grid."""
+    """(J,) earliest instants at which the chunks can be on a worker slot; on the grid."""
     count: IntArray
     """(J,) chunks of each job, >= 1."""
     length: IntArray
-    """(J, K) time of a chunk on a worker slot of each kind, >= 0, a multiple of the grid; `NEVER_US` where no
+    """(J, K) time of a chunk on a worker slot of each kind, >= 0, a multiple of the grid; `NEVER_US` if no
     slot of the kind may train it."""
     slots: IntArray
     """(K,) worker slots of each kind, >= 1; K may be 0."""
     elsewhere: FloatArray
-    """(J,) least flow time of a chunk that takes no slot, as in an unlimited cloud; inf if it must."""
+    """(J,) least flow time of a chunk without a slot, as in a cloud; inf where no cloud may train it."""
     grid_us: int
-    """Workers change chunks at its multiples only."""
+    """Time unit at which workers change chunks."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Steps:
-    """Time in pieces, in each of which the same jobs are ready."""
+    """Time steps; the set of jobs that are ready is constant within each."""
 
     start: FloatArray
     """(S,)."""
     length: FloatArray
     """(S,)."""
     slots: bool
-    """Whether they are slots."""
+    """Whether the steps are slots."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Costs:
-    """The programme's data, as floats. Shapes (J,) and (J, K) as in `Chunks`."""
+    """Data of the programme, as floats. Shapes (J,) and (J, K) as in `Chunks`."""
 
     chunks: Chunks
     length: FloatArray
     """(J, K) > 0."""
     most: FloatArray
-    """(J,) what a chunk costs without a slot, or when everybody has one: after the last step."""
+    """(J,) cost of a chunk without a slot, or after the last step."""
 
     def at(self, instant: FloatArray) -> FloatArray:
-        """(J, K, S) cost of a chunk that is trained at these (S,) instants, on average."""
+        """(J, K, S) cost of a chunk with these (S,) mean instants of training."""
         waited = instant - self.chunks.release[:, None]
         half = self.length[:, :, None] / 2
         cost: FloatArray = (waited[:, None, :] + half) / self.chunks.count[:, None, None]
@@ -85,12 +85,12 @@ class _Costs:
 def mean_flow_bound(chunks: Chunks) -> tuple[float | None, str | None]:
     """Lower bound on the mean completion minus release of the jobs, not rounded down; or why there is none.
 
-    Chunks of a job are alike, and so are workers of a kind: a division can be averaged over both without a
-    change of cost, and spread evenly over both. So a variable for each job, kind and step is enough.
+    Chunks of a job are identical, and so are workers of a kind: a solution can be averaged over both at equal
+    cost. So one variable per job, kind and step is enough.
 
-    Any prices of chunks prove a bound: what all chunks fetch, less the most that workers can earn by them.
-    The solver only looks for good ones. So neither its tolerances nor the end of time matter, nor the length
-    of steps: where there are too many slots they are merged, at which the bound falls.
+    Any prices of chunks prove a bound: the total price of all chunks minus the most that workers can earn by
+    them. The solver only proposes prices, so its tolerances, the end of time and the length of steps can
+    lower the bound but not invalidate it. If there are too many slots, they are merged.
     """
     n_jobs, n_kinds = chunks.length.shape
     if n_jobs == 0:
@@ -111,11 +111,11 @@ def mean_flow_bound(chunks: Chunks) -> tuple[float | None, str | None]:
 
 
 def _steps(chunks: Chunks) -> tuple[_Steps | None, FloatArray]:
-    """Time until the best division has ended, and the cost of a chunk that is left to `_Costs.most`.
+    """Time steps until an optimal solution has ended, and the cost of a chunk after them.
 
-    All workers are busy from the last upload on until one of them has nothing to do; after that none works
-    for longer than half of what a chunk may gain on a faster worker, else it would be moved there. Were
-    that wrong, the bound would be lower, not false.
+    From the last upload on, all workers are busy until one of them is idle; after that no worker is busy for
+    longer than half of what a chunk gains on a faster worker, since it would be moved there. If this end were
+    too early, the bound would be lower, but still valid.
     """
     n_jobs, n_kinds = chunks.length.shape
     fastest, usable = chunks.length.min(axis=1), chunks.length < NEVER_US
@@ -137,7 +137,7 @@ def _steps(chunks: Chunks) -> tuple[_Steps | None, FloatArray]:
 
 
 def _longest_busy(chunks: Chunks, slowest: IntArray) -> float:
-    """How long any kinds of workers have to do at most with the jobs that no others may train."""
+    """Longest time for which any set of worker kinds is busy with the jobs that only they may train."""
     usable = chunks.length < NEVER_US
     longest = 0.0
     for kinds in np.unique(usable, axis=0):
@@ -149,7 +149,7 @@ def _longest_busy(chunks: Chunks, slowest: IntArray) -> float:
 
 
 def _solve(costs: _Costs, steps: _Steps) -> tuple[FloatArray | None, str | None]:
-    """(J,) prices of chunks, by HiGHS on one thread; or why it has none."""
+    """(J,) prices of chunks, by HiGHS on one thread; or why there are none."""
     from scipy.optimize import linprog  # slow to import
     from scipy.sparse import coo_array
 
@@ -169,9 +169,9 @@ def _solve(costs: _Costs, steps: _Steps) -> tuple[FloatArray | None, str | None]
         shape=(len(chunks.slots) * n_steps, len(job) + n_jobs),
     )
     with warnings.catch_warnings():
-        # threads and random_seed go to HiGHS as they are, of which SciPy warns.
+        # SciPy passes threads and random_seed on to HiGHS, with a warning.
         warnings.simplefilter("ignore")
-        result = linprog(  # type: ignore[call-overload]  # its types know neither sparse matrices nor these
+        result = linprog(  # type: ignore[call-overload]  # its types lack sparse matrices and these options
             np.concatenate([cost[job, kind, step], costs.most]) / unit,
             A_ub=time.tocsr(),
             b_ub=np.outer(chunks.slots, steps.length / unit).ravel(),
@@ -187,7 +187,7 @@ def _solve(costs: _Costs, steps: _Steps) -> tuple[FloatArray | None, str | None]
 
 
 def _proved(costs: _Costs, steps: _Steps, price: FloatArray) -> float:
-    """What all chunks fetch, less the most that the workers earn; any prices up to `most` will do."""
+    """Total price of all chunks minus the most that workers earn; valid for any prices up to `most`."""
     chunks = costs.chunks
     ready = (steps.start >= chunks.ready[:, None])[:, None, :]
     earned = 0.0

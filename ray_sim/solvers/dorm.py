@@ -1,7 +1,7 @@
 """Dorm's allocation: the containers of applications that use most of the servers, within two bounds.
 
-One bounds how far the shares are from those of dominant resource fairness, the other how many of the
-applications that run already are changed.
+One bound limits the distance of shares from those of dominant resource fairness, the other the number of
+running applications that are changed.
 
 Source: Sun, Wen, Ta, Yan, Towards Distributed Machine Learning in Shared Clusters: A
 Dynamically-Partitioned Approach, 2017.
@@ -17,28 +17,28 @@ from ray_sim.kernels.elastic.dominant_shares import fill, new_filling
 from ray_sim.kernels.elastic.least_loaded import new_loads
 from ray_sim.kernels.elastic.server_tree import new_server_tree
 from ray_sim.model.units import BoolArray, FloatArray, IntArray, tolerant_ceil
-from ray_sim.solvers.milp import Answer, Ending, Programme
+from ray_sim.solvers.milp import Answer, Programme, SearchEnd
 
 
 @dataclass(frozen=True, slots=True)
 class Applications:
-    """n applications in the order that breaks ties, and the S servers they share."""
+    """n applications, in the order that breaks ties, and the S servers that they share."""
 
     demand: IntArray
-    """(n, R) quanta of a container."""
+    """(n, R) quanta of one container."""
     least: IntArray
-    """(n,) containers."""
+    """(n,) least number of containers."""
     most: IntArray
-    """(n,) containers."""
+    """(n,) largest number of containers."""
     capacity: IntArray
     """(S, R) quanta."""
     held: IntArray
-    """(n, S) containers now."""
+    """(n, S) current containers."""
     old: BoolArray
-    """(n,) whether it runs now: to change what it holds is an adjustment."""
+    """(n,) whether it is running: a change of its containers is an adjustment."""
 
     def first(self, n: int) -> Applications:
-        """The first n of them."""
+        """Select the first n applications."""
         return Applications(
             self.demand[:n], self.least[:n], self.most[:n], self.capacity, self.held[:n], self.old[:n]
         )
@@ -51,7 +51,7 @@ class Applications:
 
     @property
     def shares(self) -> FloatArray:
-        """(n, R) of all there is, of one container; 0 of what there is not."""
+        """(n, R) share of one container in the total; 0 where the total is 0."""
         return np.divide(self.demand, self.total, out=np.zeros(self.demand.shape), where=self.total > 0)
 
     @property
@@ -62,7 +62,7 @@ class Applications:
 
     @property
     def room(self) -> IntArray:
-        """(n, S) containers that each empty server holds, at most as many as the application may have."""
+        """(n, S) containers that each empty server holds, at most the application's largest number."""
         fit = np.repeat(self.most[:, None], len(self.capacity), axis=1)
         for r in range(len(self.total)):
             some = self.demand[:, r] > 0
@@ -70,28 +70,28 @@ class Applications:
         return fit
 
     def may_fit(self) -> bool:
-        """False only if the servers together cannot hold the least containers of all."""
+        """Whether the pooled servers hold the least containers of all; False proves that they do not fit."""
         wanted = (self.least[:, None] * self.demand).sum(axis=0)
         return bool((wanted <= self.total).all() and (self.room.sum(axis=1) >= self.least).all())
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class AllocationLimits:
     """Bounds on an allocation and on the search for it."""
 
     theta1: float
-    """Fairness loss at most theta1 x 2 m."""
+    """Bound on the fairness loss: theta1 x 2 m."""
     theta2: float
-    """At most this share of the applications that run is changed, rounded up."""
+    """Largest share of the running applications that may change, rounded up to whole applications."""
     gap: float
     nodes: int
     """See `Programme.maximise`."""
     in_turn: bool = False
-    """Whether containers go on the servers in turn without a search; those that find no room are left out."""
+    """Whether to fill servers in order, without a search; applications without room are left out."""
 
 
 def fair_containers(applications: Applications) -> IntArray:
-    """(n,) containers by progressive filling of all servers as one, shares compared exactly."""
+    """(n,) containers by progressive filling of the pooled servers, with exact comparison of shares."""
     filling = new_filling(applications.demand, applications.most, applications.total, 0)
     nothing = applications.capacity[:0]
     tree = new_server_tree(np.empty(0, dtype=np.int64), nothing, nothing, applications.total)
@@ -100,30 +100,30 @@ def fair_containers(applications: Applications) -> IntArray:
 
 
 def utilisation(applications: Applications, containers: IntArray) -> float:
-    """Sum over resource types of the used share, which Dorm maximises; containers are (n, S)."""
+    """Sum over resource types of the used share, Dorm's objective; containers are (n, S)."""
     return float((containers.sum(axis=1) @ applications.shares).sum())
 
 
 def fairness_loss(applications: Applications, containers: IntArray) -> float:
-    """Sum over applications of the distance between dominant share and fair share; containers are (n, S)."""
+    """Sum over applications of |dominant share - fair share|; containers are (n, S)."""
     away = np.abs(containers.sum(axis=1) - fair_containers(applications))
     return float((away * applications.dominant).sum())
 
 
 _FIRST_GAP = 0.25
-"""Part of the gap to which the first two searches go, so that both together may stay within it."""
+"""Part of the gap that the first two searches use, so that together they stay within it."""
 
 
-def allocate(applications: Applications, limits: Limits) -> tuple[Ending, IntArray | None]:
-    """How the search ended, and (n, S) containers if any were found.
+def allocate(applications: Applications, limits: AllocationLimits) -> tuple[SearchEnd, IntArray | None]:
+    """Result of the search, and (n, S) containers if any were found.
 
-    How many containers each gets is searched for with all servers taken as one, which also bounds what can
-    be used. Those whose number changes are put on the servers in turn, or, where few may be changed, by a
-    search for them alone. If what that uses is within the gap of the bound, it is as good as asked for; if
-    not, all are searched. With `in_turn` nothing is searched on servers, so fairness may suffer more than its
-    bound, and whoever does not find its least gets nothing.
+    First the numbers of containers are found with all servers pooled, which also bounds the objective. The
+    applications whose number changes are placed on the servers in order, or, if few may change, by a search
+    for them alone. If the result is within the gap of the bound, it is accepted; otherwise a search covers
+    all applications. With `in_turn` there is no search on servers: the fairness loss may exceed its bound,
+    and an application without room for its least gets nothing.
 
-    An answer that breaks a capacity when rounded to whole containers counts as none at the limit.
+    A solution that exceeds a capacity when rounded to whole containers counts as none at the limit.
 
     Raises
     ------
@@ -131,10 +131,10 @@ def allocate(applications: Applications, limits: Limits) -> tuple[Ending, IntArr
     """
     changes = tolerant_ceil(limits.theta2 * int(applications.old.sum()))
     search = _Search(applications, applications.room, fair_containers(applications), limits.theta1, changes)
-    everyone = np.ones(len(applications.old), dtype=np.bool_)
+    all_free = np.ones(len(applications.old), dtype=np.bool_)
     first = replace(limits, gap=_FIRST_GAP * limits.gap)
-    outline, total = search.pooled().run(first, everyone)
-    if outline.ending is Ending.INFEASIBLE:
+    outline, total = search.pooled().run(first, all_free)
+    if outline.ending is SearchEnd.INFEASIBLE:
         return outline.ending, None
     if outline.values is not None:
         counts = np.rint(outline.values[total]).astype(np.int64)[:, 0]
@@ -142,24 +142,24 @@ def allocate(applications: Applications, limits: Limits) -> tuple[Ending, IntArr
         enough = outline.bound / (1 + limits.gap)
         in_turn = place_in_turn(applications, counts, few)
         if search.allows(in_turn) and utilisation(applications, in_turn) >= enough:
-            return Ending.FOUND, in_turn
+            return SearchEnd.FOUND, in_turn
         if limits.in_turn:
             in_turn[in_turn.sum(axis=1) < applications.least] = 0
-            return Ending.FOUND, in_turn
+            return SearchEnd.FOUND, in_turn
         if changes < applications.old.sum():
             _, found = _whole(*search.run(first, few), applications)
             if found is not None and utilisation(applications, found) >= enough:
-                return Ending.FOUND, found
+                return SearchEnd.FOUND, found
     if limits.in_turn:
         return outline.ending, None
-    return _whole(*search.run(limits, everyone), applications)
+    return _whole(*search.run(limits, all_free), applications)
 
 
-def most_together(applications: Applications, limits: Limits) -> int:
-    """How many of the first applications can have their least containers at the same time.
+def most_together(applications: Applications, limits: AllocationLimits) -> int:
+    """Largest n for which the first n applications can have their least containers together.
 
-    By bisection, as fewer fit where more do. A search that ends at the limit of nodes counts as a no, and
-    with `in_turn` no search is made.
+    Bisection is valid because fewer applications fit where more do. A search that ends at the node limit
+    counts as a failure; with `in_turn` there is no search.
     """
     low, high = 0, len(applications.least)
     some = high
@@ -172,11 +172,11 @@ def most_together(applications: Applications, limits: Limits) -> int:
     return low
 
 
-def _least_fit(applications: Applications, limits: Limits) -> bool:
+def _least_fit(applications: Applications, limits: AllocationLimits) -> bool:
     if not applications.may_fit():
         return False
-    everyone = np.ones(len(applications.old), dtype=np.bool_)
-    in_turn = place_in_turn(applications, applications.least, everyone)
+    all_free = np.ones(len(applications.old), dtype=np.bool_)
+    in_turn = place_in_turn(applications, applications.least, all_free)
     if (in_turn.sum(axis=1) == applications.least).all() or limits.in_turn:
         return bool((in_turn.sum(axis=1) == applications.least).all())
     programme = Programme()
@@ -184,14 +184,14 @@ def _least_fit(applications: Applications, limits: Limits) -> bool:
     for i, least in enumerate(applications.least.tolist()):
         programme.row(least, x[i], np.ones(x.shape[1]), least)
     _fit(programme, x, applications)
-    return programme.maximise(gap=limits.gap, nodes=limits.nodes).ending is Ending.FOUND
+    return programme.maximise(gap=limits.gap, nodes=limits.nodes).ending is SearchEnd.FOUND
 
 
 def place_in_turn(applications: Applications, counts: IntArray, free: BoolArray) -> IntArray:
-    """(n, S) containers, of each at most ``counts`` and as many as find room, on the lowest servers.
+    """(n, S) containers, at most ``counts`` of each application, on the lowest servers with room.
 
-    Those that are not ``free`` stay; of the others the largest dominant shares come first, all with their
-    least before any with more.
+    Applications that are not ``free`` stay. The others go by falling dominant share: first the least of each,
+    then the rest.
     """
     placed = np.where(free[:, None], 0, applications.held)
     left = applications.capacity - np.einsum("nr,ns->sr", applications.demand, placed)
@@ -210,19 +210,19 @@ def place_in_turn(applications: Applications, counts: IntArray, free: BoolArray)
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """What is searched: allocations within two bounds."""
+    """Programme of Dorm: allocations within two bounds."""
 
     applications: Applications
     room: IntArray
-    """(n, S) most containers of each on each server."""
+    """(n, S) largest number of containers of each application on each server."""
     fair: IntArray
-    """(n,) containers."""
+    """(n,) containers of a fair allocation."""
     theta1: float
     changes: int
-    """Most old applications that are changed."""
+    """Largest number of running applications that change."""
 
     def allows(self, containers: IntArray) -> bool:
-        """Whether each has enough, and the loss of fairness is within its bound."""
+        """Whether each application has its least, and the fairness loss is within its bound."""
         if (containers.sum(axis=1) < self.applications.least).any():
             return False
         return self.theta1 >= 1 or fairness_loss(self.applications, containers) <= self._most_loss
@@ -232,7 +232,7 @@ class _Search:
         return self.theta1 * 2 * int((self.applications.total > 0).sum())
 
     def pooled(self) -> _Search:
-        """The same with one server that has all there is: whatever uses it best, no allocation uses more."""
+        """Relax to one server with the total capacity; its optimum bounds that of every allocation."""
         one = replace(
             self.applications,
             capacity=self.applications.total[None],
@@ -241,8 +241,8 @@ class _Search:
         room = np.minimum(self.applications.most, self.room.sum(axis=1))[:, None]
         return replace(self, applications=one, room=room)
 
-    def run(self, limits: Limits, free: BoolArray) -> tuple[Answer, IntArray]:
-        """The answer, and (n, S) variables of the containers; applications that are not ``free`` stay."""
+    def run(self, limits: AllocationLimits, free: BoolArray) -> tuple[Answer, IntArray]:
+        """Solution, and (n, S) variables of the containers; applications that are not ``free`` stay."""
         programme, applications = Programme(), self.applications
         gain = np.repeat(applications.shares.sum(axis=1)[:, None], self.room.shape[1], axis=1)
         least = np.where(free[:, None], 0, applications.held)
@@ -259,7 +259,7 @@ class _Search:
         return programme.maximise(gap=limits.gap, nodes=limits.nodes), x
 
     def _be_fair(self, programme: Programme, x: IntArray) -> None:
-        """Losses no less than the distance from the fair share on either side, and a bound on their sum."""
+        """Add loss variables, at least |share - fair share| each, and the bound on their sum."""
         dominant = self.applications.dominant
         fair = self.fair * dominant
         loss = programme.variables(np.full(len(x), np.inf), gain=np.zeros(len(x)), whole=False)
@@ -270,7 +270,7 @@ class _Search:
         programme.row(-np.inf, loss, np.ones(len(loss)), self._most_loss)
 
     def _keep(self, programme: Programme, x: IntArray, old: IntArray) -> None:
-        """At most so many of these hold anything else than now: only those whose switch is 1 may."""
+        """Limit the changed applications among ``old``: only those whose switch is 1 may differ from now."""
         switch = programme.variables(np.ones(len(old)), gain=np.zeros(len(old)), whole=True)
         for i, s in zip(old.tolist(), switch.tolist(), strict=True):
             held, room = self.applications.held[i], self.room[i]
@@ -287,7 +287,7 @@ class _Search:
 
 
 def _fit(programme: Programme, x: IntArray, applications: Applications) -> None:
-    """Capacities, in units of the largest common divisor of all demands: small numbers, small errors."""
+    """Add the capacities, divided by the greatest common divisor of demands, for small rounding errors."""
     for r in range(len(applications.total)):
         asked = applications.demand[:, r]
         some = asked > 0
@@ -297,11 +297,11 @@ def _fit(programme: Programme, x: IntArray, applications: Applications) -> None:
                 programme.row(-np.inf, x[some, j], asked[some] // unit, offered)
 
 
-def _whole(answer: Answer, x: IntArray, applications: Applications) -> tuple[Ending, IntArray | None]:
+def _whole(answer: Answer, x: IntArray, applications: Applications) -> tuple[SearchEnd, IntArray | None]:
     if answer.values is None:
         return answer.ending, None
     containers = np.rint(answer.values[x]).astype(np.int64)
     used = np.einsum("nr,ns->sr", applications.demand, containers)
     if (used > applications.capacity).any():
-        return Ending.LIMIT, None
+        return SearchEnd.LIMIT, None
     return answer.ending, containers

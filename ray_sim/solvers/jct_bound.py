@@ -1,7 +1,7 @@
 """Lower bounds on the mean JCT that any policy can reach on the same jobs and servers.
 
-Each bound is the optimum of an easier problem, so no feasible schedule can beat it. What the bounds
-mean, their proofs and their sources: docs/certificates.md.
+Each bound is the optimum of an easier problem, so no feasible schedule can beat it. Meaning, proofs and
+sources: docs/certificates.md.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from ray_sim.kernels.core.srpt_relaxation import serve_smallest_first
 from ray_sim.model.units import FloatArray, IntArray
 
 _ROUND_DOWN = 1.0 - 1e-9
-"""Taken off every bound. A run books progress and this module adds up times in floating point: relative
-errors of 1e-16 a step, some 1e-12 for a million jobs. A bound must not pass the truth by that."""
+"""Factor on every bound. A run books progress and this module sums times in floating point: relative errors
+of 1e-16 per step, about 1e-12 for a million jobs. Such an error must not lift a bound above the optimum."""
 
 _CLOCK_BITS = 62
-"""The squashed machine's clock stays below two to this power, in ticks."""
+"""The clock of the squashed machine stays below two to this power, in ticks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +26,15 @@ class JctBounds:
     """Lower bounds on the mean JCT, in the time unit of the releases; means over partitions by jobs."""
 
     b1: float
-    """Mean shortest run: nobody waits."""
+    """Mean shortest run, without any waiting."""
     b2: float
     """Mean flow time of shortest-remaining-time-first on one machine as fast as the whole partition."""
     b3: float
     """Mean of busy time plus half the shortest run on that machine."""
     other: float
-    """Mean of the bounds that were known already."""
+    """Mean of the bounds that are given."""
     bound: float
-    """Mean of each partition's best bound."""
+    """Mean over partitions of the largest bound."""
 
 
 def jct_bounds(
@@ -47,20 +47,20 @@ def jct_bounds(
     busy: FloatArray | None = None,
     other: FloatArray | None = None,
 ) -> JctBounds | None:
-    """Bounds on the mean of completion minus release over the given jobs; None if there are none.
+    """Compute bounds on the mean of completion minus release over the given jobs; None without jobs.
 
-    O(R J log J) time; a few arrays of J numbers.
+    Complexity: O(R J log J) time, a few arrays of length J.
 
     Parameters
     ----------
     release : (J,) earliest starts, non-decreasing
     shortest : (J,) least time a job runs under any allocation and placement, >= 0
     area : (J, R) least resource x time a job takes, >= 0
-    capacity : (P, R) what a partition offers of each resource, may be infinite
+    capacity : (P, R) capacity of each partition, may be infinite
     partition : (J,) in [0, P)
-    busy : (J,) a job's work over the largest rate at which it is ever done, at most ``shortest``, which
-        it is without it: a job cannot always be done at that rate from start to end
-    other : (P,) a lower bound on each partition's mean that is known already, >= 0; 0 without it
+    busy : (J,) a job's work over its largest rate, at most ``shortest``, which is the default: a job cannot
+        always run at that rate from start to end
+    other : (P,) a given lower bound on each partition's mean, >= 0; 0 by default
 
     Raises
     ------
@@ -87,11 +87,11 @@ def jct_bounds(
 def _bounds_of_pool(
     release: IntArray, shortest: FloatArray, busy: FloatArray, area: FloatArray, capacity: FloatArray
 ) -> tuple[float, float, float]:
-    """B1, B2 and B3, the latter with the best resource for each."""
+    """Compute B1, B2 and B3; B2 and B3 are the largest over resources."""
     b1, b2, b3 = float(shortest.mean()), 0.0, 0.0
     for r, amount in enumerate(capacity):
         if amount == 0 and area[:, r].any():
-            raise ValueError(f"jobs need resource {r}, of which their partition has none")
+            raise ValueError(f"jobs need resource {r}, but their partition has none")
         size = np.divide(area[:, r], amount, out=np.zeros(len(area)), where=area[:, r] > 0)
         squashed, averaged = _squashed_bounds(release, shortest, busy, size)
         b2, b3 = max(b2, squashed), max(b3, averaged)
@@ -101,11 +101,11 @@ def _bounds_of_pool(
 def _squashed_bounds(
     release: IntArray, shortest: FloatArray, busy: FloatArray, size: FloatArray
 ) -> tuple[float, float]:
-    """B2 and B3 on one machine on which the jobs take ``size`` time.
+    """B2 and B3 on one machine on which each job takes ``size`` time.
 
-    The machine runs in integer ticks, the finest power of two for which its clock fits, and sizes round
-    down: smaller sizes only lower both bounds, while rounded completion times could raise them. A job
-    below one tick is left off the machine; what remains of its bound is its shortest run.
+    The machine runs in integer ticks, the finest power of two for which its clock fits. Sizes are rounded
+    down: smaller sizes only lower both bounds, while rounded completion times could raise them. A job below
+    one tick is left off the machine; its bound is its shortest run.
     """
     n = len(release)
     bits = _tick_bits(release, size)
@@ -122,7 +122,7 @@ def _squashed_bounds(
 
 
 def _tick_bits(release: IntArray, size: FloatArray) -> int:
-    """Binary digits after the point of a time unit, so that no clock overflows."""
+    """Binary digits of a time unit after the point, so that no clock overflows."""
     _, exponent = np.frexp(float(release[-1] - release[0]) + float(size.sum()) + 1.0)
     if exponent > _CLOCK_BITS:
         raise ValueError("releases and sizes span 2**62 time units or more")
@@ -130,7 +130,7 @@ def _tick_bits(release: IntArray, size: FloatArray) -> int:
 
 
 def _serve(release: IntArray, key: IntArray, left: IntArray) -> tuple[IntArray, FloatArray]:
-    """Flow times and moments of `serve_smallest_first`."""
+    """Flow times and moments by `serve_smallest_first`."""
     n = len(release)
     heap, position = np.empty(n, np.int64), np.empty(n, np.int64)
     flow, moment = np.empty(n, np.int64), np.zeros(n)

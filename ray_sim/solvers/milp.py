@@ -1,4 +1,4 @@
-"""Mixed-integer programmes, built row by row and solved by HiGHS so that equal ones have equal answers."""
+"""Mixed-integer programmes, built row by row, with reproducible solutions by HiGHS."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from ray_sim.model.errors import RunFailedError
 from ray_sim.model.units import FloatArray, IntArray
 
 
-class Ending(Enum):
+class SearchEnd(Enum):
     """End of a search."""
 
     FOUND = auto()
-    """With an answer within the gap of the best."""
+    """A solution within the gap of the best."""
     LIMIT = auto()
-    """At a limit of nodes or time; the answer, if there is one, is the best found until then."""
+    """A limit of nodes or time; the solution, if any, is the best found so far."""
     INFEASIBLE = auto()
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Outcome of a search."""
+    """Result of a search."""
 
-    ending: Ending
+    ending: SearchEnd
     values: FloatArray | None
-    """(variables,); None where none was found."""
+    """(variables,) solution; None without one."""
     bound: float = np.inf
-    """No values have a larger sum."""
+    """Upper bound of the objective."""
 
 
 class Programme:
-    """Variables between two bounds, rows that bound their sums, and a sum to be maximised."""
+    """Variables with bounds, rows that bound linear sums of them, and an objective to maximise."""
 
     def __init__(self) -> None:
         self._lower: list[FloatArray | IntArray] = []
@@ -54,13 +54,13 @@ class Programme:
         whole: bool,
         lower: FloatArray | IntArray | None = None,
     ) -> IntArray:
-        """Numbers of new variables, in the shape of their upper bounds.
+        """Add variables and return their numbers, in the shape of their upper bounds.
 
         Parameters
         ----------
-        lower : of the same shape; 0 without it
-        gain : of the same shape, what a unit of each adds to the sum that is maximised
-        whole : whether they take whole values only
+        lower : of the same shape; 0 by default
+        gain : of the same shape, objective coefficients
+        whole : whether the variables are integers
         """
         numbers = self._size + np.arange(upper.size).reshape(upper.shape)
         self._size += upper.size
@@ -71,19 +71,19 @@ class Programme:
         return numbers
 
     def row(self, least: float, columns: IntArray, coefficients: FloatArray | IntArray, most: float) -> None:
-        """Bound the sum of some variables with coefficients, each at most once."""
+        """Add a row: bounds on a linear sum of variables, each at most once."""
         self._columns.append(columns)
         self._coefficients.append(coefficients.astype(np.float64))
         self._bounds.append((least, most))
 
     def maximise(self, *, gap: float, nodes: int, seconds: float | None = None) -> Answer:
-        """The best values, by one thread with a fixed seed, whatever else the machine does.
+        """Solve on one thread with a fixed seed; the result does not depend on the machine's load.
 
         Parameters
         ----------
-        gap : relative to the best, at which the search ends
-        nodes : of the search tree, at which it ends too
-        seconds : of wall-clock time, at which it ends too; never inside a simulated run
+        gap : relative gap to the optimum at which the search ends
+        nodes : node limit of the search tree
+        seconds : wall-clock limit; never inside a simulated run
 
         Raises
         ------
@@ -101,10 +101,10 @@ class Programme:
         options: dict[str, float] = {"mip_rel_gap": gap, "node_limit": nodes, "threads": 1, "random_seed": 0}
         if seconds is not None:
             options["time_limit"] = seconds
-        # HiGHS now and then cannot undo its presolve, and gives up what it has found.
+        # HiGHS occasionally fails to undo its presolve and drops its solution: solve again without presolve.
         for presolve in (True, False):
             with warnings.catch_warnings():
-                # threads and random_seed go to HiGHS as they are, of which SciPy warns.
+                # SciPy passes threads and random_seed on to HiGHS, with a warning.
                 warnings.simplefilter("ignore", RuntimeWarning)
                 result = milp(
                     -np.concatenate(self._gain),
@@ -118,22 +118,22 @@ class Programme:
             if answer is not None:
                 return answer
         raise RunFailedError(
-            f"the MILP solver HiGHS failed: {result.message}. It refuses to run on one thread where "
-            "something else has made it use several before; if that may be so, run the simulation in a "
-            "process of its own"
+            f"the MILP solver HiGHS failed: {result.message}. HiGHS refuses to run on one thread in a "
+            "process in which it has run on several before; if that may be the cause, run the simulation in "
+            "a process of its own"
         )
 
 
 _FOUND, _INFEASIBLE = 0, 2
-"""Status codes of `scipy.optimize.milp`; it has none of its own for the node limit of HiGHS."""
+"""Status codes of `scipy.optimize.milp`; it has no code of its own for the node limit of HiGHS."""
 
 
 def _answer(status: int, message: str, values: FloatArray | None, bound: float) -> Answer | None:
-    """None if the solver failed."""
+    """Convert the result of SciPy; None if the solver failed."""
     if status == _FOUND:
-        return Answer(Ending.FOUND, values, bound)
+        return Answer(SearchEnd.FOUND, values, bound)
     if status == _INFEASIBLE or "nfeasible" in message:
-        return Answer(Ending.INFEASIBLE, None)
+        return Answer(SearchEnd.INFEASIBLE, None)
     if "imit" in message:
-        return Answer(Ending.LIMIT, values, bound)
+        return Answer(SearchEnd.LIMIT, values, bound)
     return None

@@ -1,7 +1,7 @@
 """Upper bounds on the speed of elastic jobs, and lower bounds on the resources per sample.
 
-Both truths, in closed form; docs/certificates.md has the derivations. Nothing that slows a job down, such as
-a straggler or a restart, makes a limit invalid.
+Both progress rules, in closed form; docs/certificates.md has the derivations. Stragglers, restarts and other
+slowdowns do not invalidate a limit.
 """
 
 from __future__ import annotations
@@ -12,29 +12,29 @@ import numpy as np
 
 from ray_sim.model.job import Exchange, TrainingProfile
 from ray_sim.model.step_time import least_of_sum, pd_ors_sample_s, transfer_s
-from ray_sim.model.training_truth import Nic
+from ray_sim.model.training_progress import Nic
 from ray_sim.model.units import FloatArray, IntArray
 
 _MOST = 2.0**62
-"""Stands for a number that nothing bounds."""
+"""Value for a number without a bound."""
 
 _FORGIVEN = 1e-9
-"""Relative lack of room that a rounded quotient is forgiven, so that limits err on the safe side."""
+"""Relative tolerance of a rounded quotient, so that limits stay valid."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TrainingLimits:
     """Limits that no placement on a pool of servers exceeds."""
 
     samples_per_s: FloatArray
-    """(n,) largest training speed; 0 where a job can never train."""
+    """(n,) largest training speed; 0 if the job can never train."""
     need: FloatArray
-    """(n, R) least quanta x seconds that a sample takes."""
+    """(n, R) least quanta x seconds per sample."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
-    """Servers by kind, H of them."""
+class ServerPool:
+    """Servers of a pool by kind, H of them."""
 
     capacity: IntArray
     """(H, R) quanta."""
@@ -44,18 +44,18 @@ class Pool:
     """(H,) servers of each kind."""
 
 
-def pool_of(capacity: IntArray, speed: FloatArray) -> Pool:
-    """Servers, (S, R) and (S,), by kind."""
+def pool_of(capacity: IntArray, speed: FloatArray) -> ServerPool:
+    """Group servers, (S, R) and (S,), by kind."""
     rows = np.column_stack([capacity, speed])
     _, first, count = np.unique(rows, axis=0, return_index=True, return_counts=True)
-    return Pool(capacity[first], speed[first], count)
+    return ServerPool(capacity[first], speed[first], count)
 
 
-def pd_ors_limits(profile: TrainingProfile, jobs: IntArray, pool: Pool) -> Limits:
-    """Under the truth of PD-ORS.
+def pd_ors_limits(profile: TrainingProfile, jobs: IntArray, pool: ServerPool) -> TrainingLimits:
+    """Limits under truth=pd_ors.
 
-    At most F workers train, on one server at the internal rate, as many as fit there with their share of
-    parameter servers; on several at the external rate, as many as fit on all servers as one.
+    At most F workers train: on one server at the internal rate, as many as fit with their share of parameter
+    servers; on several servers at the external rate, as many as fit on the pooled servers.
     """
     gamma, most = profile.workers_per_ps[jobs], profile.batch[jobs]
     worker, ps = profile.worker_demand[jobs], profile.ps_demand[jobs]
@@ -74,11 +74,11 @@ def pd_ors_limits(profile: TrainingProfile, jobs: IntArray, pool: Pool) -> Limit
         workers = np.minimum(most, np.minimum(_most_tasks(worker, pool), _whole_room(together, _total(pool))))
         fastest = np.maximum(fastest, workers / sample_s)
         least_s = np.minimum(least_s, sample_s)
-    return Limits(fastest, np.where(fastest > 0, least_s, 0.0)[:, None] * together)
+    return TrainingLimits(fastest, np.where(fastest > 0, least_s, 0.0)[:, None] * together)
 
 
-def placement_limits(profile: TrainingProfile, jobs: IntArray, pool: Pool, nic: Nic) -> Limits:
-    """Under the placement truth, whatever the exchange."""
+def placement_limits(profile: TrainingProfile, jobs: IntArray, pool: ServerPool, nic: Nic) -> TrainingLimits:
+    """Limits under truth=placement, for every exchange."""
     batch, exchange = profile.batch[jobs], profile.exchange[jobs]
     worker, ps = profile.worker_demand[jobs], profile.ps_demand[jobs]
     most_workers, most_ps = _most_tasks(worker, pool), _most_tasks(ps, pool)
@@ -106,16 +106,16 @@ def placement_limits(profile: TrainingProfile, jobs: IntArray, pool: Pool, nic: 
     several = np.maximum(most_workers, 1.0)
     ps_s = np.where(apart, (training + rest + with_one) / several + per_worker, in_step + with_one) / batch
     need = worker_s[:, None] * worker + np.where(ring, 0.0, ps_s)[:, None] * ps
-    return Limits(speed, need)
+    return TrainingLimits(speed, need)
 
 
-def _total(pool: Pool) -> IntArray:
+def _total(pool: ServerPool) -> IntArray:
     total: IntArray = (pool.capacity * pool.count[:, None]).sum(axis=0)
     return total
 
 
 def _whole_room(demand: FloatArray | IntArray, capacity: IntArray) -> FloatArray:
-    """(n,) tasks of each demand that a server of this capacity, (R,), holds."""
+    """(n,) tasks of each demand that one server of this capacity, (R,), holds."""
     room = np.full(len(demand), _MOST)
     for r, amount in enumerate(capacity.tolist()):
         some = demand[:, r] > 0
@@ -124,8 +124,8 @@ def _whole_room(demand: FloatArray | IntArray, capacity: IntArray) -> FloatArray
     return whole
 
 
-def _most_tasks(demand: IntArray, pool: Pool) -> FloatArray:
-    """(n,) tasks of each demand that all servers hold together."""
+def _most_tasks(demand: IntArray, pool: ServerPool) -> FloatArray:
+    """(n,) tasks of each demand that all servers together hold."""
     tasks = np.zeros(len(demand))
     for capacity, count in zip(pool.capacity, pool.count.tolist(), strict=True):
         tasks += count * _whole_room(demand, capacity)

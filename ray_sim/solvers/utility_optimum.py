@@ -1,6 +1,6 @@
-"""The largest total utility that schedules in whole slots can earn, by a mixed-integer programme.
+"""Largest total utility of schedules in whole slots, by a mixed-integer programme.
 
-For small instances: it grows with jobs x slots x servers.
+For small instances: the programme has about jobs x slots x servers x 4 variables.
 """
 
 from __future__ import annotations
@@ -12,66 +12,66 @@ import numpy as np
 
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.units import FloatArray, IntArray
-from ray_sim.solvers.milp import Ending, Programme
+from ray_sim.solvers.milp import Programme, SearchEnd
 from ray_sim.solvers.planning.slot_job import SlotJob
 
 MOST_VARIABLES = 20_000
-"""Beyond it is refused: building the programme alone would take minutes, solving it has no end."""
+"""Largest number of variables: larger programmes take minutes to build and may never be solved."""
 
 _FORGIVEN = 1e-9
-"""Share of its samples that a job may lack, as every planner has it."""
+"""Share of its samples that a job may lack, as in all planners."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchLimits:
-    """When the search ends without a proof."""
+    """Limits at which the search ends without a proof."""
 
     nodes: int = 1_000_000
     seconds: float | None = None
-    """Of wall-clock time; never inside a run, whose results would depend on what else the machine does."""
+    """Wall-clock time; never inside a run, whose results would depend on the machine's load."""
 
 
 @dataclass(frozen=True, slots=True)
 class Optimum:
-    """The best schedules that were found."""
+    """Best schedules that were found."""
 
     utility: float
-    """Their total utility."""
+    """Total utility."""
     bound: float
-    """No schedules earn more."""
+    """Upper bound on the utility of any schedules."""
     proven: bool
-    """Whether the search ended by itself; else at a limit."""
+    """Whether the search ended without a limit."""
     completed: dict[int, int]
-    """Last slot of each job that completes, by the job's number."""
+    """Last slot of each completed job, by job number."""
     rows: IntArray
-    """(n, 5) rows of job number, slot, server, workers, parameter servers."""
+    """(n, 5) rows job number, slot, server, workers, parameter servers."""
 
     @property
     def gap(self) -> float | None:
-        """How much more there may be, relative to ``utility``; None if nothing is earned."""
+        """Relative excess of the bound over ``utility``; None if it is 0."""
         return self.bound / self.utility - 1.0 if self.utility > 0 else None
 
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """Variables of a job, of its slots a .. T-1."""
+    """Variables of one job for its slots a .. T-1."""
 
     completes: IntArray
-    """(slots,) x."""
+    """(slots,) x: whether the job completes in the slot."""
     inside: IntArray
-    """(slots, S) y: all its tasks stand on this server."""
+    """(slots, S) y: whether all its tasks are on this server."""
     between: IntArray
-    """(slots,) e: they may stand anywhere."""
+    """(slots,) e: whether its tasks may be on any servers."""
     workers_inside: IntArray
-    """(slots, S)."""
+    """(slots, S) workers at the internal rate."""
     workers_between: IntArray
-    """(slots, S)."""
+    """(slots, S) workers at the external rate."""
     ps: IntArray
-    """(slots, S)."""
+    """(slots, S) parameter servers."""
 
 
 def check_size(jobs: Sequence[SlotJob], servers: int) -> None:
-    """Refuse what is too large.
+    """Reject programmes that are too large.
 
     Raises
     ------
@@ -87,16 +87,16 @@ def check_size(jobs: Sequence[SlotJob], servers: int) -> None:
 
 
 def utility_optimum(jobs: Sequence[SlotJob], capacity: IntArray, limits: SearchLimits) -> Optimum:
-    """Schedule all jobs knowing all of them, for the largest sum of utilities.
+    """Schedule all jobs offline for the largest sum of utilities.
 
     Parameters
     ----------
-    jobs : of one horizon T; those that nothing lets complete by then earn nothing
+    jobs : jobs of one horizon T; those that cannot complete by then earn nothing
     capacity : (S, R) quanta, in every slot
 
     Raises
     ------
-    InvalidInputError : too large, or numbers that cannot be
+    InvalidInputError : too large, or invalid numbers
     RunFailedError : the solver failed
 
     Source: constraints (3) to (7) of Yu et al., Toward Efficient Online Scheduling for Distributed Machine
@@ -121,7 +121,7 @@ def utility_optimum(jobs: Sequence[SlotJob], capacity: IntArray, limits: SearchL
     )
     anything = float(sum(job.utility[0] for job in jobs))
     bound = min(anything, answer.bound)
-    return Optimum(earned, max(bound, earned), answer.ending is Ending.FOUND, completed, rows)
+    return Optimum(earned, max(bound, earned), answer.ending is SearchEnd.FOUND, completed, rows)
 
 
 def _check(jobs: Sequence[SlotJob], capacity: IntArray) -> None:
@@ -143,14 +143,14 @@ def _check(jobs: Sequence[SlotJob], capacity: IntArray) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Room:
-    """What each empty server holds of a job, (S,) each."""
+    """Tasks of a job that each empty server holds, (S,) each."""
 
     workers: FloatArray
     """Workers alone, at most F."""
     ps: FloatArray
     """Parameter servers alone, at most those of F workers."""
     together: FloatArray
-    """Workers with their parameter servers."""
+    """Workers together with their parameter servers."""
 
 
 def _room(job: SlotJob, capacity: IntArray) -> _Room:
@@ -166,7 +166,7 @@ def _room(job: SlotJob, capacity: IntArray) -> _Room:
 
 
 def _tasks(demand: IntArray, capacity: IntArray, most: int) -> FloatArray:
-    """(S,) tasks that each empty server holds, at most so many."""
+    """(S,) tasks that each empty server holds, at most ``most``."""
     some = demand > 0
     room: IntArray = (capacity[:, some] // demand[some]).min(axis=1, initial=most)
     return room.astype(np.float64)
@@ -190,13 +190,13 @@ def _columns(programme: Programme, job: SlotJob, room: _Room) -> _Columns:
 
 
 def _one_job(programme: Programme, job: SlotJob, own: _Columns, room: _Room) -> None:
-    """Complete at most once; train in one of two ways, until then; enough parameter servers; all the work."""
+    """Add the rows of a job: one completion, training before it, enough parameter servers, all the work."""
     slots, servers = own.inside.shape
     programme.row(-np.inf, own.completes, np.ones(slots), 1.0)
     for t in range(slots):
         _one_slot(programme, job, own, room, t)
-    # In shares of the job's samples, so that the solver's tolerance is one of shares too. The last row alone
-    # would do; the others make it easier to solve.
+    # Work is counted in shares of the job's samples, so that the solver's tolerance is a share too. The last
+    # row alone is enough; the others make the programme easier to solve.
     inside, between = (1.0 / (job.samples * theta) for theta in (job.theta_internal, job.theta_external))
     for end in range(job.shortest, slots + 1):
         work = np.concatenate([own.workers_inside[:end].ravel(), own.workers_between[:end].ravel()])
@@ -206,7 +206,7 @@ def _one_job(programme: Programme, job: SlotJob, own: _Columns, room: _Room) -> 
 
 
 def _one_slot(programme: Programme, job: SlotJob, own: _Columns, room: _Room, t: int) -> None:
-    """One server or several, not after completion; F; parameter servers for all; no tasks elsewhere."""
+    """Add the rows of a slot: one server or several, none after completion, at most F workers, enough PSs."""
     servers = len(room.ps)
     way, yet = np.append(own.inside[t], own.between[t]), own.completes[t:]
     programme.row(-np.inf, np.append(way, yet), np.append(np.ones(len(way)), -np.ones(len(yet))), 0.0)
@@ -227,7 +227,7 @@ def _one_slot(programme: Programme, job: SlotJob, own: _Columns, room: _Room, t:
 def _fit(
     programme: Programme, jobs: Sequence[SlotJob], columns: Sequence[_Columns], capacity: IntArray
 ) -> None:
-    """Capacities, in units of the largest common divisor of all demands: small numbers, small errors."""
+    """Add the capacities, divided by the greatest common divisor of demands, for small rounding errors."""
     slots = max((job.arrival + len(job.utility) for job in jobs), default=0)
     for r in range(capacity.shape[1]):
         asked = np.array([[job.worker_demand[r], job.ps_demand[r]] for job in jobs], dtype=np.int64)
@@ -253,7 +253,7 @@ def _fit(
 def _rows(
     jobs: Sequence[SlotJob], columns: Sequence[_Columns], values: FloatArray | None, capacity: IntArray
 ) -> IntArray:
-    """What jobs hold, in whole tasks; nothing in a slot in which they exceed a server when rounded."""
+    """Tasks of jobs as whole numbers; none in a slot in which rounding exceeds the capacity of a server."""
     rows: list[tuple[int, int, int, int, int]] = []
     used = np.zeros((max(job.arrival + len(job.utility) for job in jobs), *capacity.shape), dtype=np.int64)
     for job, own in zip(jobs, columns, strict=True):
@@ -269,7 +269,7 @@ def _rows(
 
 
 def _last_slot(job: SlotJob, rows: IntArray) -> int | None:
-    """The slot in which the last of a job's samples is trained; None if that never is."""
+    """Slot in which the last of a job's samples is trained; None if there is none."""
     own = rows[rows[:, 0] == job.number]
     left = job.samples * (1.0 - _FORGIVEN)
     for slot in np.unique(own[:, 1]).tolist():

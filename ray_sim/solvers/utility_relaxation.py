@@ -1,4 +1,4 @@
-"""The linear programme of U3: jobs that share all servers as one, in fractions of themselves."""
+"""Linear programme of U3: fractions of jobs on pooled servers."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import numpy as np
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
 
 _ROUND_UP = 1.0 + 1e-6
-"""On the optimum: rows may be violated by HiGHS's tolerance of 1e-7."""
+"""Factor on the optimum: rows may be violated by HiGHS's tolerance of 1e-7."""
 
 
 @dataclass(frozen=True, slots=True)
 class Relaxed:
-    """The programme's answer."""
+    """Solution of the programme."""
 
     optimum: float
     """Rounded up against the solver's tolerances."""
     prices: FloatArray
-    """(K, R) shadow prices of what is on offer, >= 0."""
+    """(K, R) shadow prices of the available capacity, >= 0."""
 
 
 class _Rows:
-    """Rows of a sparse matrix, many at a time."""
+    """Rows of a sparse matrix, added in blocks."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -33,30 +33,30 @@ class _Rows:
         self._value: list[FloatArray] = []
 
     def new(self, n: int) -> IntArray:
-        """Numbers of n new rows."""
+        """Add n rows and return their numbers."""
         numbers = self.count + np.arange(n)
         self.count += n
         return numbers
 
     def add(self, row: IntArray, column: IntArray, value: FloatArray | float, where: BoolArray) -> None:
-        """Entries, of the same shape, where they are wanted."""
+        """Add entries, arrays of equal shape, where ``where`` is true."""
         self._row.append(row[where])
         self._column.append(column[where])
         self._value.append(np.broadcast_to(value, row.shape)[where])
 
     def triplets(self) -> tuple[FloatArray, tuple[IntArray, IntArray]]:
-        """Values and their coordinates."""
+        """Return values and their coordinates."""
         return np.concatenate(self._value), (np.concatenate(self._row), np.concatenate(self._column))
 
 
 def relax(
     worth: FloatArray, first: IntArray, most: FloatArray, need: FloatArray, offer: FloatArray
 ) -> tuple[Relaxed | None, str | None]:
-    """Solve the programme, or say why not; for its data see `ray_sim.solvers.utility_bounds.Claims`.
+    """Solve the programme, or return the reason why not; its data are those of `BucketProblem`.
 
-    Of job i the share x_k completes in bucket k, z_k <= 1 in it or later, f_k is the work done in it, and
-    e_k >= 0 what is done ahead: e_k = e_(k-1) + f_k - x_k, z_k = x_k + z_(k+1), f_k <= most_k z_k; together
-    jobs take no more than is on offer.
+    For each job the share x_k completes in bucket k, z_k <= 1 in it or later, f_k is the work done in it, and
+    e_k >= 0 the work done ahead: e_k = e_(k-1) + f_k - x_k, z_k = x_k + z_(k+1), f_k <= most_k z_k. Together
+    jobs use at most the available capacity.
     """
     from scipy.optimize import linprog  # slow to import
     from scipy.sparse import coo_array
@@ -95,9 +95,9 @@ def relax(
     upper = np.ones(4 * cells.size)
     upper[x[~possible]] = 0.0
     with warnings.catch_warnings():
-        # threads and random_seed go to HiGHS as they are, of which SciPy warns.
+        # SciPy passes threads and random_seed on to HiGHS, with a warning.
         warnings.simplefilter("ignore")
-        result = linprog(  # type: ignore[call-overload]  # its types know neither sparse matrices nor these
+        result = linprog(  # type: ignore[call-overload]  # its types lack sparse matrices and these options
             -gain,
             A_ub=coo_array(limits.triplets(), shape=(limits.count, gain.size)).tocsr(),
             b_ub=most_of_all,

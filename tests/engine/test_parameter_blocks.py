@@ -23,7 +23,7 @@ from ray_sim.model.job import BlockProfile, Exchange, TrainingProfile
 from ray_sim.model.metrics import Trim
 from ray_sim.model.parameter_blocks import BlockRule, DealtLoads
 from ray_sim.model.streams import Streams
-from ray_sim.model.training_truth import Nic, placement_truth
+from ray_sim.model.training_progress import Nic, placement_progress
 from ray_sim.policies.registry import create_policy
 from ray_sim.policy_api import ElasticContext, ElasticView
 from ray_sim.reports.tables import summary_rows
@@ -69,7 +69,7 @@ def test_the_fullest_parameter_server_passes_its_share(
     nic: Nic, placement: Placement, one_way_s: float
 ) -> None:
     loads = DealtLoads(THREE_AND_ONE, BlockRule.TENSORFLOW, Streams(0))
-    truth = placement_truth(profile(), np.ones(2), nic, loads=loads)
+    truth = placement_progress(profile(), np.ones(2), nic, loads=loads)
     workers = sum(w for w, _ in placement)
     rate = truth.samples_per_s(ONE, rows(placement))
     assert rate == pytest.approx(100 / (10 / workers + 2 * one_way_s))
@@ -91,7 +91,7 @@ def test_the_fullest_parameter_server_passes_its_share(
 def test_a_request_takes_time_on_both_sides(nic: Nic, placement: Placement, one_way_s: float) -> None:
     blocks = BlockProfile(lists=((2, 3, 1),), of_job=np.array([0]))  # 3 and 3 parameters
     loads = DealtLoads(blocks, BlockRule.TENSORFLOW, Streams(0))
-    truth = placement_truth(profile(), np.ones(3), nic, loads=loads, request_s=0.25)
+    truth = placement_progress(profile(), np.ones(3), nic, loads=loads, request_s=0.25)
     workers = sum(w for w, _ in placement)
     rate = truth.samples_per_s(ONE, rows(placement))
     assert rate == pytest.approx(100 / (10 / workers + 2 * one_way_s))
@@ -99,7 +99,7 @@ def test_a_request_takes_time_on_both_sides(nic: Nic, placement: Placement, one_
 
 def test_equal_slices_are_one_request_to_each_parameter_server() -> None:
     # Apart, a worker passes two slices of 2 s with 0.25 s each, the parameter servers one.
-    truth = placement_truth(profile(), np.ones(3), request_s=0.25)
+    truth = placement_progress(profile(), np.ones(3), request_s=0.25)
     rate = truth.samples_per_s(ONE, rows([(1, 0), (0, 1), (0, 1)]))
     assert rate == pytest.approx(100 / (10 + 2 * (2 * 2 + 2 * 0.25)))
 
@@ -107,10 +107,12 @@ def test_equal_slices_are_one_request_to_each_parameter_server() -> None:
 def test_a_giant_block_in_turn_makes_more_parameter_servers_useless() -> None:
     """All on one of p: that one has p times the average, and transfers take as long as with one."""
     giant = BlockProfile(lists=((10**7,),), of_job=np.array([0]))
-    truth = placement_truth(profile(), np.ones(8), loads=DealtLoads(giant, BlockRule.TENSORFLOW, Streams(0)))
+    truth = placement_progress(
+        profile(), np.ones(8), loads=DealtLoads(giant, BlockRule.TENSORFLOW, Streams(0))
+    )
     one, four = rows([(4, 0), (0, 1)]), rows([(4, 0), (0, 1), (0, 1), (0, 1), (0, 1)])
     assert truth.samples_per_s(ONE, four) == truth.samples_per_s(ONE, one)
-    even = placement_truth(profile(), np.ones(8))
+    even = placement_progress(profile(), np.ones(8))
     assert even.samples_per_s(ONE, four)[0] > 2 * even.samples_per_s(ONE, one)[0]
 
 

@@ -53,7 +53,7 @@ INSTANTS = np.array([0, 1])
     ("method", "answer", "text"),
     [
         ("counts", leave, r"policy Tells failed: SystemExit: 3 \(.*test_policy_calls.py, line"),
-        ("warnings", fail, r"policy Tells failed: Odd \(whose text cannot be had\)"),
+        ("warnings", fail, r"policy Tells failed: Odd \(its text cannot be read\)"),
         ("counts", None, r"counts\(\) must return a mapping by name, found NoneType"),
         ("counts", {1: 2}, r"counts\(\) must return a mapping by name, every name a str, found int 1"),
         ("counts", {"a": 1.0}, r"counts\(\) must give a whole number below 2\^63 as 'a', found float 1.0"),
@@ -86,7 +86,7 @@ def test_numbers_of_numpy_are_taken_as_plain_ones() -> None:
 
 CLASSES: dict[str, Callable[[], type]] = {
     "must take view": lambda: type("P", (Tells,), {"decide": None}),
-    "what it declares cannot be read: RuntimeError: none": lambda: type("P", (Tells,), {"sees": Raises()}),
+    "its declarations cannot be read: RuntimeError: none": lambda: type("P", (Tells,), {"sees": Raises()}),
     "cannot be constructed: Odd": lambda: type("P", (Tells,), {"__new__": lambda _: fail()}),
     "makes a int, not a Policy": lambda: type("P", (Tells,), {"__new__": lambda _: 1}),
     "cannot be read: Odd": lambda: type("P", (Tells,), {"__getattribute__": lambda *_: fail()}),

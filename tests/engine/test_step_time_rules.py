@@ -22,8 +22,8 @@ from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import TrainingProfile
 from ray_sim.model.parameter_blocks import DealtLoads
 from ray_sim.model.parameters import Parameter, Value
-from ray_sim.model.training_truth import SpeedTruth, rows_of, tasks_of
-from ray_sim.model.truth import NOBODY, PlacementRows
+from ray_sim.model.progress_rule import NO_JOBS, PlacementRows
+from ray_sim.model.training_progress import SpeedProgress, rows_of, tasks_of
 from ray_sim.model.units import US_PER_S, FloatArray, IntArray
 from ray_sim.policies.registry import create_policy
 from tests.elastic_worlds import elastic_world
@@ -46,7 +46,7 @@ class LinearTruth:
         return np.multiply(self.per_worker, tasks_of(rows, WORKER), dtype=np.float64)
 
     def touched(self, servers: IntArray) -> IntArray:
-        return NOBODY
+        return NO_JOBS
 
 
 class LinearRule(StepTimeRule):
@@ -68,7 +68,7 @@ class LinearRule(StepTimeRule):
         straggling: FloatArray,
         loads: DealtLoads | None,
         values: Mapping[str, Value],
-    ) -> SpeedTruth:
+    ) -> SpeedProgress:
         per_worker = values["samples_per_worker_s"]
         assert isinstance(per_worker, float)
         return LinearTruth(speed, per_worker)

@@ -12,8 +12,8 @@ from ray_sim.engine.decision import Decision
 from ray_sim.engine.wake import Wake
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER, WorldArrays
 from ray_sim.model.job import TrainingProfile
-from ray_sim.model.training_truth import pd_ors_truth, placement_truth
-from ray_sim.model.truth import Truth
+from ray_sim.model.progress_rule import ProgressRule
+from ray_sim.model.training_progress import pd_ors_progress, placement_progress
 from ray_sim.model.units import US_PER_S, FloatArray
 from tests.scripted import EVENTS, at_times, scripted
 from tests.toys import PartialFacts
@@ -34,13 +34,13 @@ def with_two_roles(arrays: WorldArrays) -> WorldArrays:
     ("make", "packed_s", "split_s"),
     [
         # The first 30 s on one server: 30 x 100 / 6.6 = 454.545 samples, the other 545.455 apart at 100 / 21.
-        (placement_truth, 66.0, 30 + (1000 - 30 * 100 / 6.6) * 21 / 100),
+        (placement_progress, 66.0, 30 + (1000 - 30 * 100 / 6.6) * 21 / 100),
         # gamma = 2: theta = 0.116 s on one server, 0.26 s apart, two workers.
-        (pd_ors_truth, 58.0, 30 + (1000 - 30 * 2 / 0.116) * 0.26 / 2),
+        (pd_ors_progress, 58.0, 30 + (1000 - 30 * 2 / 0.116) * 0.26 / 2),
     ],
 )
 def test_a_job_is_rated_anew_when_its_placement_changes(
-    make: Callable[[TrainingProfile, FloatArray], Truth], packed_s: float, split_s: float
+    make: Callable[[TrainingProfile, FloatArray], ProgressRule], packed_s: float, split_s: float
 ) -> None:
     job = profile(workers_per_ps=2)
     both = together(job, job)

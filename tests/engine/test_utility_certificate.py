@@ -174,7 +174,7 @@ def test_it_is_among_the_metrics_and_in_the_tables() -> None:
 
 
 def test_utilities_that_grow_are_refused_by_name() -> None:
-    with pytest.raises(InvalidInputError, match=r"utility_decay_per_s: row 0 .* must not grow with time"):
+    with pytest.raises(InvalidInputError, match=r"utility_decay_per_s: row 0 .* must not increase with time"):
         utility_world([profile()], [2], utility=worth(1, decay=-1.0))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ray_sim.model.a_online import AOnlineTruth
+from ray_sim.model.a_online import ChunkTimes
 from ray_sim.model.job import ChunkProfile
 from ray_sim.model.units import US_PER_S
 
@@ -15,7 +15,7 @@ EDGE, CLOUD = np.array([False]), np.array([True])
 PLAIN_SPEED = np.array([1.0])
 
 
-def truth(grid_us: int, **columns: list[float]) -> AOnlineTruth:
+def truth(grid_us: int, **columns: list[float]) -> ChunkTimes:
     """J1 trains 20 x 58 mini-batches of 3.6 s and exchanges 575 MB at 100 Mbps; J2 30 x 58 without."""
     given = {
         "chunks": [2.0, 1.0],
@@ -30,7 +30,7 @@ def truth(grid_us: int, **columns: list[float]) -> AOnlineTruth:
         "ps_memory_gib": [0.0, 0.0],
         **columns,
     }
-    return AOnlineTruth(ChunkProfile(**{name: np.array(values) for name, values in given.items()}), grid_us)
+    return ChunkTimes(ChunkProfile(**{name: np.array(values) for name, values in given.items()}), grid_us)
 
 
 def test_a_minibatch_takes_its_training_and_the_exchange_of_gradients_and_parameters() -> None:

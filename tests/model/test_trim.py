@@ -91,11 +91,11 @@ def test_the_window_counts_from_the_first_submission_wherever_that_is(origin_s: 
 
 
 def test_a_trim_that_leaves_no_job_is_refused() -> None:
-    with pytest.raises(InvalidScenarioError, match="the 5 jobs come within 40 s, trim less"):
+    with pytest.raises(InvalidScenarioError, match="the 5 submissions span 40 s, trim less"):
         _fifo(_one_gpu(), Trim(30, 15))
     with pytest.raises(InvalidScenarioError, match="trim: no job"):  # a window, but nobody comes in it
         _fifo(_one_gpu(), Trim(21, 1))
-    with pytest.raises(InvalidScenarioError, match="the 0 jobs"):
+    with pytest.raises(InvalidScenarioError, match="the 0 submissions"):
         _fifo(edge_cases()["no job"], Trim(0, 0))
 
 

@@ -60,7 +60,7 @@ def test_without_slots_it_is_the_completion_time() -> None:
     [
         (
             worth(decay=-0.1),
-            "utility_decay_per_s: row 0 must be at least 0, is -0.1; a utility must not grow",
+            "utility_decay_per_s: row 0 must be at least 0, is -0.1; a utility must not increase",
         ),
         (worth(most=-1.0), "utility_max: row 0 must be at least 0, is -1"),
         (worth(due=np.nan), "utility_due_s: row 0"),

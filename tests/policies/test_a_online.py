@@ -17,7 +17,7 @@ from ray_sim.engine.world import World
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.result import DeadlineMisses, RunResult
 from ray_sim.model.units import IntArray
-from ray_sim.policies.a_online import AOnline, Cloud
+from ray_sim.policies.a_online import AOnline, CloudOffer
 from ray_sim.policies.registry import create_policy
 from tests.chunk_worlds import CLOUD, EDGE, ChunkJob, Server, chunk_world, runs_of
 from tests.worlds import DOWN, UP, column_of, events_of, fingerprint, replay, times_of
@@ -196,7 +196,7 @@ def test_jobs_of_one_chunk_on_one_worker_are_served_shortest_first() -> None:
 
 
 def test_exact_increments_of_first_come_first_served_are_refused() -> None:
-    with pytest.raises(InvalidScenarioError, match=r"exact_q: .* take queue=rate"):
+    with pytest.raises(InvalidScenarioError, match=r"exact_q: .* set queue=rate"):
         create_policy("a_online", {"exact_q": True, "queue": "fifo"})
 
 
@@ -349,13 +349,13 @@ class Adding(AOnline):
         self.total = 0.0
 
     def _greedy(
-        self, view: ChunkedView, job: int, new: NewChunks, cloud: Cloud | None
+        self, view: ChunkedView, job: int, new: NewChunks, cloud: CloudOffer | None
     ) -> tuple[IntArray, bool]:
         workers, in_cloud = super()._greedy(view, job, new, cloud)
         at_edge = workers != (-1 if cloud is None else cloud.worker)
         increments = view.increments(new).increment[: len(workers)][at_edge[: len(workers)]].sum()
         if cloud is not None:
-            increments += (~at_edge).sum() * (cloud.alone if in_cloud else cloud.mixed)
+            increments += (~at_edge).sum() * (cloud.cost_all_in_cloud if in_cloud else cloud.cost_mixed)
         self.total += increments / 1e6 / new.count
         return workers, in_cloud
 

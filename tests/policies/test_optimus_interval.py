@@ -9,7 +9,7 @@ from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.model.units import IntArray
 from ray_sim.policies.optimus.allocation_kernels import Claims
 from ray_sim.policies.optimus.baseline_allocations import drf_tasks, tetris_tasks
-from ray_sim.policies.optimus.interval import Choices, Interval, part_of, targets, tasks_of
+from ray_sim.policies.optimus.interval import Choices, IntervalJobs, part_of, targets, tasks_of
 
 NOTHING: IntArray = np.empty((0, 4), dtype=np.int64)
 
@@ -30,10 +30,10 @@ def claims_of(demand: list[list[list[int]]], steps: list[float], with_ps: bool =
     )
 
 
-def interval_of(claims: Claims, rows: IntArray = NOTHING, stays: list[int] | None = None) -> Interval:
+def interval_of(claims: Claims, rows: IntArray = NOTHING, stays: list[int] | None = None) -> IntervalJobs:
     n = len(claims.steps)
     staying = np.isin(np.arange(n), stays or [])
-    return Interval(claims, np.full(n, 2), rows, tasks_of(rows, n), staying)
+    return IntervalJobs(claims, np.full(n, 2), rows, tasks_of(rows, n), staying)
 
 
 def choose(allocation: str = "optimus", *, keep_places: bool = True) -> Choices:
@@ -48,7 +48,10 @@ def choose(allocation: str = "optimus", *, keep_places: bool = True) -> Choices:
 
 
 def found(
-    interval: Interval, capacity: list[int], choices: Choices | None = None, servers: IntArray | None = None
+    interval: IntervalJobs,
+    capacity: list[int],
+    choices: Choices | None = None,
+    servers: IntArray | None = None,
 ) -> list[list[int]]:
     at = np.arange(len(capacity)) if servers is None else servers
     target = targets(interval, at, np.array(capacity)[:, None], choices or choose())

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from ray_sim.model.units import IntArray, tolerant_ceil
 from ray_sim.solvers.dorm import (
+    AllocationLimits,
     Applications,
-    Limits,
     allocate,
     fair_containers,
     fairness_loss,
@@ -20,7 +20,7 @@ from ray_sim.solvers.dorm import (
     place_in_turn,
     utilisation,
 )
-from ray_sim.solvers.milp import Ending
+from ray_sim.solvers.milp import SearchEnd
 
 Amounts = list[list[int]]
 
@@ -40,8 +40,8 @@ def applications(
     )
 
 
-def limits(theta1: float, theta2: float = 1.0, nodes: int = 1000) -> Limits:
-    return Limits(theta1, theta2, gap=0.0, nodes=nodes)
+def limits(theta1: float, theta2: float = 1.0, nodes: int = 1000) -> AllocationLimits:
+    return AllocationLimits(theta1, theta2, gap=0.0, nodes=nodes)
 
 
 TWO_ON_ONE = applications([[4, 2], [1, 1]], (1, 12), [[12, 12]])
@@ -58,7 +58,7 @@ def test_the_bound_on_unfairness_costs_use(
     assert fair_containers(TWO_ON_ONE).tolist() == [2, 4]  # shares 8/12 and 4/12
     ending, found = allocate(TWO_ON_ONE, limits(theta1))
     assert found is not None
-    assert (ending, found[:, 0].tolist()) == (Ending.FOUND, containers)
+    assert (ending, found[:, 0].tolist()) == (SearchEnd.FOUND, containers)
     assert utilisation(TWO_ON_ONE, found) == pytest.approx(use)
     assert fairness_loss(TWO_ON_ONE, found) == pytest.approx(loss)
 
@@ -80,8 +80,8 @@ def test_the_bound_on_adjustments_costs_use() -> None:
 
 def test_bounds_that_cannot_be_met_together_are_infeasible() -> None:
     """The loss is 0.25 where the old one is frozen; 0.05 x 2 x 2 = 0.2 allowed."""
-    assert allocate(OLD_AND_NEW, limits(0.05, theta2=0.0)) == (Ending.INFEASIBLE, None)
-    assert allocate(OLD_AND_NEW, limits(0.05, theta2=0.01))[0] is Ending.FOUND  # rounded up: one change
+    assert allocate(OLD_AND_NEW, limits(0.05, theta2=0.0)) == (SearchEnd.INFEASIBLE, None)
+    assert allocate(OLD_AND_NEW, limits(0.05, theta2=0.01))[0] is SearchEnd.FOUND  # rounded up: one change
 
 
 def test_no_more_is_needed_than_fits() -> None:
@@ -94,7 +94,7 @@ def test_the_node_limit_ends_a_search_with_the_best_found_until_then() -> None:
     draw = np.random.default_rng(0)
     many = applications(draw.integers(1, 9, (30, 3)).tolist(), (1, 9), [[64] * 3] * 20)
     ending, found = allocate(many, limits(1.0, nodes=1))
-    assert ending is Ending.LIMIT
+    assert ending is SearchEnd.LIMIT
     assert found is not None
     assert (np.einsum("nr,ns->sr", many.demand, found) <= many.capacity).all()
     again = allocate(many, limits(1.0, nodes=1))[1]
@@ -107,8 +107,8 @@ def test_a_search_may_end_before_it_has_found_anything() -> None:
     sizes = [50, 58, 21, 25, 52, 57, 29, 32, 54, 36]
     tight = applications([[size] for size in sizes], (1, 1), [[105]] * 4)
     assert tight.may_fit()
-    assert allocate(tight, limits(1.0, nodes=1)) == (Ending.LIMIT, None)
-    assert allocate(tight, limits(1.0)) == (Ending.INFEASIBLE, None)
+    assert allocate(tight, limits(1.0, nodes=1)) == (SearchEnd.LIMIT, None)
+    assert allocate(tight, limits(1.0)) == (SearchEnd.INFEASIBLE, None)
 
 
 @st.composite
@@ -153,7 +153,7 @@ def test_no_allocation_within_the_bounds_uses_more(given: tuple[Applications, fl
     best = best_of_all(them, theta1, theta2)
     ending, found = allocate(them, limits(theta1, theta2))
     if best is None:
-        assert (ending, found) == (Ending.INFEASIBLE, None)
+        assert (ending, found) == (SearchEnd.INFEASIBLE, None)
     else:
         assert found is not None
         assert utilisation(them, found) == pytest.approx(best)
@@ -168,9 +168,9 @@ def test_the_use_found_is_within_the_gap_of_the_best(
     """However it was found: among few that may change, or among all."""
     them, theta1, theta2 = given
     best = best_of_all(them, theta1, theta2)
-    ending, found = allocate(them, Limits(theta1, theta2, gap=gap, nodes=1000))
+    ending, found = allocate(them, AllocationLimits(theta1, theta2, gap=gap, nodes=1000))
     if best is None:
-        assert (ending, found) == (Ending.INFEASIBLE, None)
+        assert (ending, found) == (SearchEnd.INFEASIBLE, None)
         return
     assert found is not None
     assert utilisation(them, found) * (1 + gap) >= best - 1e-6
@@ -206,19 +206,19 @@ def test_in_turn_whoever_gets_less_than_its_least_gets_nothing(
     given: tuple[Applications, float, float],
 ) -> None:
     them, theta1, theta2 = given
-    _, found = allocate(them, Limits(theta1, theta2, gap=0.0, nodes=1000, in_turn=True))
+    _, found = allocate(them, AllocationLimits(theta1, theta2, gap=0.0, nodes=1000, in_turn=True))
     if found is not None:
         total = found.sum(axis=1)
         assert ((total == 0) | (total >= them.least)).all()
         assert (total <= them.most).all()
         assert (found.T @ them.demand <= them.capacity).all()
-    n = most_together(them, Limits(1.0, 1.0, gap=0.0, nodes=1000, in_turn=True))
+    n = most_together(them, AllocationLimits(1.0, 1.0, gap=0.0, nodes=1000, in_turn=True))
     assert n <= most_together(them, limits(1.0))
 
 
 @pytest.mark.parametrize("theta1", [1.0, 0.1])
 def test_in_turn_on_one_server_is_the_best(theta1: float) -> None:
-    _, found = allocate(TWO_ON_ONE, Limits(theta1, 1.0, gap=0.0, nodes=1000, in_turn=True))
+    _, found = allocate(TWO_ON_ONE, AllocationLimits(theta1, 1.0, gap=0.0, nodes=1000, in_turn=True))
     assert found is not None
     assert utilisation(TWO_ON_ONE, found) == pytest.approx({1.0: 22 / 12, 0.1: 20 / 12}[theta1])
 
@@ -229,9 +229,9 @@ def test_room_in_all_is_no_room_on_a_server() -> None:
     With all servers taken as one, nobody has to.
     """
     given = applications([[4], [2], [2]], (1, 1), [[4], [4]], held=[[0, 0], [1, 0], [0, 1]])
-    assert allocate(given, Limits(1.0, 0.0, gap=0.01, nodes=100)) == (Ending.INFEASIBLE, None)
-    ending, found = allocate(given, Limits(1.0, 0.5, gap=0.01, nodes=100))
+    assert allocate(given, AllocationLimits(1.0, 0.0, gap=0.01, nodes=100)) == (SearchEnd.INFEASIBLE, None)
+    ending, found = allocate(given, AllocationLimits(1.0, 0.5, gap=0.01, nodes=100))
     assert found is not None
-    assert ending is Ending.FOUND
+    assert ending is SearchEnd.FOUND
     assert found.sum(axis=1).tolist() == [1, 1, 1]
     assert (found != given.held).any(axis=1)[1:].sum() == 1

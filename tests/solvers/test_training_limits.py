@@ -8,9 +8,15 @@ import pytest
 from ray_sim.kernels.elastic.step_time import Rows
 from ray_sim.model.job import Exchange, TrainingProfile
 from ray_sim.model.streams import Streams
-from ray_sim.model.training_truth import Nic, PdOrsTruth, PlacementTruth, pd_ors_truth, placement_truth
+from ray_sim.model.training_progress import (
+    Nic,
+    PdOrsProgress,
+    PlacementProgress,
+    pd_ors_progress,
+    placement_progress,
+)
 from ray_sim.model.units import FloatArray, IntArray
-from ray_sim.solvers.training_limits import Limits, pd_ors_limits, placement_limits, pool_of
+from ray_sim.solvers.training_limits import TrainingLimits, pd_ors_limits, placement_limits, pool_of
 from tests.training import ONE, profile, rows
 
 SPEEDS = [0.5, 1.0, 1.0, 2.0]
@@ -47,7 +53,11 @@ def _held(placements: Rows, n: int) -> FloatArray:
 
 
 def _assert_within(
-    truth: PdOrsTruth | PlacementTruth, limits: Limits, demand: IntArray, placements: Rows, n: int
+    truth: PdOrsProgress | PlacementProgress,
+    limits: TrainingLimits,
+    demand: IntArray,
+    placements: Rows,
+    n: int,
 ) -> None:
     speed = truth.samples_per_s(np.zeros(n, dtype=np.int64), placements)
     assert (speed <= limits.samples_per_s[0] * (1 + 1e-12)).all()
@@ -65,10 +75,10 @@ def test_no_placement_beats_the_limits(seed: int) -> None:
     placements = _placements(draw, 200)
     demand = np.concatenate([job.worker_demand, job.ps_demand])
     for nic in Nic:
-        truth = placement_truth(job, np.array(SPEEDS), nic)
+        truth = placement_progress(job, np.array(SPEEDS), nic)
         _assert_within(truth, placement_limits(job, ONE, pool, nic), demand, placements, 200)
     if exchange != Exchange.ALL_REDUCE:
-        truth_of_paper = pd_ors_truth(job, np.array(SPEEDS))
+        truth_of_paper = pd_ors_progress(job, np.array(SPEEDS))
         _assert_within(truth_of_paper, pd_ors_limits(job, ONE, pool), demand, placements, 200)
 
 
@@ -100,5 +110,5 @@ def test_a_few_workers_can_be_faster_under_placement_than_under_pd_ors() -> None
     job = profile(workers_per_ps=10)
     one = rows([(1, 1)])
     speed = np.ones(1)
-    assert placement_truth(job, speed).samples_per_s(ONE, one)[0] == pytest.approx(100 / (10 + 0.8))
-    assert pd_ors_truth(job, speed).samples_per_s(ONE, one)[0] == pytest.approx(1 / (0.1 + 10 * 0.8 / 100))
+    assert placement_progress(job, speed).samples_per_s(ONE, one)[0] == pytest.approx(100 / (10 + 0.8))
+    assert pd_ors_progress(job, speed).samples_per_s(ONE, one)[0] == pytest.approx(1 / (0.1 + 10 * 0.8 / 100))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ray_sim.model.streams import Streams
 from ray_sim.solvers.utility_bounds import (
     MOST_JOBS,
-    Claims,
+    BucketProblem,
     UtilityBounds,
     least_costs,
     price_bound,
@@ -25,10 +25,10 @@ SOLVER = 2e-6
 """U3 is rounded up by 1e-6."""
 
 
-def claims(worth: list[list[float]], first: list[int], need: list[float], offer: float) -> Claims:
+def claims(worth: list[list[float]], first: list[int], need: list[float], offer: float) -> BucketProblem:
     """Jobs that can do half of their work in a bucket, of one resource."""
     n, buckets = np.shape(worth)
-    return Claims(
+    return BucketProblem(
         worth=np.array(worth, dtype=np.float64),
         first=np.array(first),
         most=np.full((n, buckets), 0.5),
@@ -37,13 +37,13 @@ def claims(worth: list[list[float]], first: list[int], need: list[float], offer:
     )
 
 
-def random_claims(seed: int, jobs: int = 12, buckets: int = 10) -> Claims:
+def random_claims(seed: int, jobs: int = 12, buckets: int = 10) -> BucketProblem:
     """Jobs of some buckets each that crowd two resources, worth less and less."""
     draw = Streams(seed).generator("claims")
     begin, span = draw.integers(0, buckets, jobs), draw.integers(1, 5, jobs)
     first = begin + span - 1
     need = draw.uniform(0.0, 2.0, (jobs, 2)) * span[:, None]
-    return Claims(
+    return BucketProblem(
         worth=np.sort(draw.uniform(0, 10, (jobs, buckets)), axis=1)[:, ::-1].copy(),
         first=np.where(first < buckets, first, buckets),
         most=np.where(np.arange(buckets) >= begin[:, None], 1.0 / span[:, None], 0.0),

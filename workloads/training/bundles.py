@@ -9,7 +9,7 @@ import numpy as np
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.kernels.elastic.step_time import Rows
 from ray_sim.model.job import TrainingProfile
-from ray_sim.model.training_truth import placement_truth
+from ray_sim.model.training_progress import placement_progress
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
 
 
@@ -76,7 +76,7 @@ def bundle_rates(profile: TrainingProfile, bundles: JobBundles, capacity: IntArr
     capacity : (R,) quanta of one server
     """
     servers = np.maximum(1, fewest_servers(bundles, capacity))
-    truth = placement_truth(profile, np.ones(int(servers.max(initial=1))))
+    truth = placement_progress(profile, np.ones(int(servers.max(initial=1))))
     return truth.samples_per_s(np.arange(len(servers)), _even_rows(bundles, servers))
 
 

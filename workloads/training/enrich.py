@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from ray_sim.model.streams import Streams
-from ray_sim.model.training_truth import Form
+from ray_sim.model.training_progress import Form
 from ray_sim.model.units import MAX_TIME_S, BoolArray, FloatArray
 from workloads.checks import refuse_absurd
 from workloads.files import require_other_file, require_replaceable, sha256

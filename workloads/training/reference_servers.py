@@ -10,7 +10,7 @@ import polars as pl
 
 from ray_sim.model.job import Exchange, TrainingProfile
 from ray_sim.model.step_time import least_placement_sample_s, pd_ors_sample_s
-from ray_sim.model.training_truth import Form
+from ray_sim.model.training_progress import Form
 from ray_sim.model.units import BoolArray, FloatArray, IntArray, capacity_quanta
 from workloads.job_profiles import job_profiles, role_demand
 from workloads.training.bundles import JobBundles, bundle_rates, infeasible_bundles

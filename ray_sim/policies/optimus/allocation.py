@@ -16,16 +16,16 @@ Normalise = Literal["share", "amount"]
 
 
 def costs(demand: IntArray, pool: IntArray, quanta: IntArray, normalise: Normalise) -> FloatArray:
-    """(n, 2) what the gain of a task is divided by: its dominant resource, as a share or as an amount.
+    """(n, 2) divisors of the gains of a task: its dominant resource, as a share or as an amount.
 
-    The paper has the amount. Amounts of several resources do not compare (8 GB against 2 GPUs), shares do;
-    with one resource both put tasks in the same order.
+    The paper divides by the amount. Amounts of several resources do not compare (8 GB and 2 GPUs), shares do;
+    with one resource both order tasks equally.
 
     Parameters
     ----------
     demand : (n, 2, R) quanta of a worker and of a parameter server
-    pool : (R,) quanta of all servers together; a resource of which there is none dominates all others
-    quanta : (R,) in a unit of each resource
+    pool : (R,) quanta of all servers together; a resource with none of it dominates all others
+    quanta : (R,) quanta per unit of each resource
     """
     share = np.divide(demand, pool, out=np.where(demand > 0, np.inf, 0.0), where=pool > 0)
     if normalise == "share":
@@ -37,11 +37,11 @@ def costs(demand: IntArray, pool: IntArray, quanta: IntArray, normalise: Normali
 
 
 def marginal_gains(claims: Claims, pool: IntArray) -> IntArray:
-    """(n, 2) workers and parameter servers of each job; 0 and 0 where the pool does not hold the least.
+    """(n, 2) workers and parameter servers of each job; 0 and 0 where the pool does not hold one of each.
 
     Parameters
     ----------
-    pool : (R,) quanta to share out
+    pool : (R,) quanta to allocate
     """
     n = len(claims.steps)
     tasks = np.zeros((n, 2), dtype=np.int64)

@@ -1,7 +1,7 @@
-"""Other ways to share out tasks, to tell what Optimus's own is worth: those of DRF and Tetris.
+"""Allocations of DRF and Tetris, for comparison with that of Optimus.
 
-They give pairs of a worker and a parameter server, or single workers to jobs without parameter servers. What
-they would place is forgotten: Optimus places.
+They give pairs of a worker and a parameter server, or single workers to all-reduce jobs. Only the numbers
+are used: Optimus places the tasks.
 """
 
 from __future__ import annotations
@@ -19,38 +19,38 @@ from ray_sim.policy_api import PARAMETER_SERVER, WORKER
 
 
 def drf_tasks(claims: Claims, pool: IntArray, left: IntArray) -> IntArray:
-    """(n, 2) by progressive filling of the servers as one: pairs to the job with the smallest dominant share.
+    """(n, 2) tasks by progressive filling of the pool: pairs to the job with the smallest dominant share.
 
     Parameters
     ----------
     claims : of at least one job
-    pool : (R,) quanta of which shares are taken
-    left : (R,) quanta to share out
+    pool : (R,) quanta that shares refer to
+    left : (R,) quanta to allocate
     """
     filling = new_filling(_pair(claims), claims.most_workers, pool, bundles=0)
     filling.pool[:] = left
-    nobody, nothing = np.empty(0, dtype=np.int64), np.empty((0, len(pool)), dtype=np.int64)
-    fill(filling, new_loads(new_server_tree(nobody, nothing, nothing, pool)), pooled=True, stop=False)
+    no_servers, nothing = np.empty(0, dtype=np.int64), np.empty((0, len(pool)), dtype=np.int64)
+    fill(filling, new_loads(new_server_tree(no_servers, nothing, nothing, pool)), pooled=True, stop=False)
     return _tasks(claims, filling.got)
 
 
 def tetris_tasks(claims: Claims, asked: IntArray, capacity: IntArray, room: IntArray) -> IntArray:
-    """(n, 2) by packing: pairs where they fit best, to short jobs first; none gets more than it asks for.
+    """(n, 2) tasks by packing: pairs where they fit best, short jobs first, at most as many as asked for.
 
-    The time that a job has left is that which one pair would take, by its estimates.
+    The remaining time of a job is that of one pair, by its estimates.
 
     Parameters
     ----------
     claims : of at least one job
     asked : (n,) workers
-    capacity, room : (S, R) quanta of the servers, and of these to share out
+    capacity, room : (S, R) quanta of the servers, and the part of them to allocate
     """
     kind = np.hstack([capacity, room])
-    alike = np.lexsort(kind.T)  # equal servers side by side, in index order
-    capacity, room, kind = capacity[alike], room[alike], kind[alike]
+    grouped = np.lexsort(kind.T)  # equal servers next to each other, in index order
+    capacity, room, kind = capacity[grouped], room[grouped], kind[grouped]
     demand, most = _pair(claims), np.maximum(np.minimum(asked, claims.most_workers), 1)
     pair_s = claims.steps * claims.time.sum(axis=1)  # with one of each, every term is its coefficient
-    tree = new_server_tree(alike, capacity, room, demand.min(axis=0))
+    tree = new_server_tree(grouped, capacity, room, demand.min(axis=0))
     packing = new_packing(demand, most, pair_s, tree, bundle_bound(demand, most, capacity.sum(axis=0)))
     _, first, count = np.unique(kind, axis=0, return_index=True, return_counts=True)
     pack(packing, balance(packing, first, count))

@@ -1,4 +1,4 @@
-"""One scheduling interval: from what is estimated of the jobs of a partition to what each is to hold."""
+"""One scheduling interval: allocate and place the jobs of a partition by their estimates."""
 
 from __future__ import annotations
 
@@ -17,71 +17,71 @@ from ray_sim.policy_api import WORKER
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """Rules of allocation and placement, see `ray_sim.policies.optimus.parameters`."""
+    """Options of allocation and placement, see `ray_sim.policies.optimus.parameters`."""
 
     allocation: str
     normalise: Normalise
     quanta: IntArray
-    """(R,) in a unit of each resource."""
+    """(R,) quanta per unit of each resource."""
     placement: str
     shrink: bool
     keep_places: bool
 
 
-class Interval(NamedTuple):
-    """Jobs in the order of their arrival, (n,) each."""
+class IntervalJobs(NamedTuple):
+    """Jobs of one partition in the order of arrival, (n,) each."""
 
     claims: Claims
-    """Without costs, which depend on the servers."""
+    """Estimates and demands; costs are filled in later, since they depend on the servers."""
     asked: IntArray
-    """Workers that are asked for."""
+    """Workers that the jobs ask for."""
     rows: IntArray
-    """(m, 4) number of the job, server, role, count that are held now, sorted."""
+    """(m, 4) job number, server, role, count of current placements, sorted."""
     held: IntArray
-    """(n, 2) workers and parameter servers that are held now."""
+    """(n, 2) workers and parameter servers of current placements."""
     stays: BoolArray
-    """Running jobs that are not to be touched."""
+    """Running jobs whose placements must not change."""
 
 
 def tasks_of(rows: IntArray, jobs: int) -> IntArray:
-    """(n, 2) workers and parameter servers in rows of n jobs."""
+    """(n, 2) workers and parameter servers of n jobs, from rows."""
     tasks = np.zeros((jobs, 2), dtype=np.int64)
     np.add.at(tasks, (rows[:, 0], rows[:, 2]), rows[:, 3])
     return tasks
 
 
-def part_of(interval: Interval, jobs: IntArray) -> Interval:
-    """The same of some jobs, sorted, numbered anew."""
+def part_of(interval: IntervalJobs, jobs: IntArray) -> IntervalJobs:
+    """Select some jobs, sorted, and renumber them."""
     mine = interval.rows[np.isin(interval.rows[:, 0], jobs)]
     mine[:, 0] = np.searchsorted(jobs, mine[:, 0])
     claims = _claims_of(interval.claims, jobs)
-    return Interval(claims, interval.asked[jobs], mine, interval.held[jobs], interval.stays[jobs])
+    return IntervalJobs(claims, interval.asked[jobs], mine, interval.held[jobs], interval.stays[jobs])
 
 
 class Target(NamedTuple):
-    """Wanted placements of jobs."""
+    """Target placements of jobs."""
 
     rows: IntArray
-    """(m, 4) number of the job, server, role, count, in no order."""
+    """(m, 4) job number, server, role, count, in any order."""
     shrunk: int
-    """Jobs that get fewer tasks than their share, for want of room."""
+    """Number of jobs that get fewer tasks than allocated, for lack of room."""
     without_room: int
-    """Jobs that get none of their share."""
+    """Number of jobs that get no tasks although some were allocated."""
 
 
-def targets(interval: Interval, servers: IntArray, capacity: IntArray, choices: Choices) -> Target:
+def targets(interval: IntervalJobs, servers: IntArray, capacity: IntArray, choices: Choices) -> Target:
     """Allocate and place the jobs on these servers.
 
-    Jobs that stay keep what they hold; the rest of the servers is shared out among the others.
+    Jobs that stay keep their placements; the other jobs share the rest of the servers.
 
     Parameters
     ----------
-    servers : (S,) that may be used, sorted
+    servers : (S,) available servers, sorted
     capacity : (S, R) quanta of these servers
     """
     claims, pool = interval.claims, capacity.sum(axis=0)
     rows = interval.rows.copy()
-    # Tasks that demand nothing are still on a server that is gone.
+    # Placements without demand do not end when their server is lost.
     astray = rows[~np.isin(rows[:, 1], servers), 0]
     rows[:, 1] = np.searchsorted(servers, rows[:, 1])
     stays, same = interval.stays.copy(), np.ones(len(interval.stays), dtype=np.bool_)
@@ -108,7 +108,7 @@ def targets(interval: Interval, servers: IntArray, capacity: IntArray, choices: 
 def _allocated(
     claims: Claims, asked: IntArray, capacity: IntArray, room: IntArray, choices: Choices
 ) -> IntArray:
-    """(n, 2) workers and parameter servers for jobs that share the ``room`` on servers of this capacity."""
+    """(n, 2) workers and parameter servers of jobs that share ``room`` on servers of this capacity."""
     pool, left = capacity.sum(axis=0), room.sum(axis=0)
     if choices.allocation == "drf":
         return drf_tasks(claims, pool, left)

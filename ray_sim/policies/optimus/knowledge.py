@@ -13,35 +13,35 @@ from ray_sim.policies.optimus.allocation_kernels import TERMS
 from ray_sim.policies.optimus.speed_fit import Speeds, fitted_time, trial_pairs
 
 MEMORY = 16
-"""Pairs of workers and parameter servers of a job whose speeds are remembered; then the oldest goes."""
+"""Number of (workers, parameter servers) pairs of a job whose speeds are kept; the oldest is replaced."""
 
 TrialSpeed = Callable[[IntArray, IntArray, IntArray], FloatArray]
-"""Samples per second of jobs with so many workers and parameter servers, NaN where there is no room."""
+"""Samples per second of jobs with these numbers of workers and parameter servers, NaN without room."""
 
 
 class Knowledge(NamedTuple):
-    """Rows of active jobs, (n,) each."""
+    """Observations and fitted models of active jobs, (n,) each."""
 
     job: IntArray
     """Sorted."""
     time: FloatArray
-    """(n, TERMS) fitted coefficients of the time of a step."""
+    """(n, TERMS) fitted coefficients of the step time."""
     curve: FloatArray
     """(n, 3) fitted b0, b1, b2 of the loss."""
     epochs: IntArray
-    """Losses that the curve was fitted to."""
+    """Number of losses to which the curve was fitted."""
     seen: FloatArray
-    """(n, MEMORY, 3) workers, parameter servers and steps per second that were observed."""
+    """(n, MEMORY, 3) observed workers, parameter servers and steps per second."""
     seen_pairs: IntArray
-    """Observations ever made; number i is at i mod MEMORY."""
+    """Number of observations so far; number i is at i mod MEMORY."""
     was_slow: BoolArray
     """Whether a worker was slow at the last decision."""
     changed_us: IntArray
-    """When the job's placements were last changed."""
+    """Time of the last change of the job's placements."""
 
 
 def nothing_known(jobs: IntArray) -> Knowledge:
-    """Knowledge of new jobs: none."""
+    """Create empty knowledge of new jobs."""
     n = len(jobs)
     return Knowledge(
         job=jobs,
@@ -56,7 +56,7 @@ def nothing_known(jobs: IntArray) -> Knowledge:
 
 
 def carried_over(known: Knowledge, jobs: IntArray) -> tuple[Knowledge, BoolArray]:
-    """Knowledge of these jobs, sorted, and (n,) which of them are new."""
+    """Select the knowledge of these jobs, sorted, and mark new ones: (n,)."""
     _, old, new = np.intersect1d(known.job, jobs, assume_unique=True, return_indices=True)
     carried = nothing_known(jobs)
     for before, after in zip(known[1:], carried[1:], strict=True):
@@ -67,14 +67,14 @@ def carried_over(known: Knowledge, jobs: IntArray) -> tuple[Knowledge, BoolArray
 
 
 def note_speeds(known: Knowledge, at: IntArray, tasks: IntArray, steps_per_s: FloatArray) -> IntArray:
-    """Remember observed speeds; returns those of ``at`` of which something new was learned.
+    """Record observed speeds; returns those of ``at`` with new information.
 
-    A pair seen before has the speed that was seen last.
+    A pair that was seen before takes its latest speed.
 
     Parameters
     ----------
     at : (m,) rows of the jobs observed
-    tasks : (m, 2) their workers and parameter servers
+    tasks : (m, 2) workers and parameter servers
     steps_per_s : (m,) > 0
     """
     remembered = np.arange(MEMORY) < known.seen_pairs[at, None]
@@ -95,7 +95,7 @@ def fit_speeds(
     most_workers: IntArray,
     trial_speed: TrialSpeed,
 ) -> None:
-    """Fit the speeds of the jobs in rows ``at`` to trial runs, and to what was observed since instead.
+    """Fit the speeds of the jobs in rows ``at`` to trial runs, or to observations of the same pairs.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""When jobs will have converged, from their losses so far."""
+"""Prediction of convergence from the losses so far."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.policies.optimus.loss_kernels import fit_losses
 
 LEAST_POINTS = 5
-"""Fewer losses than this say nothing yet: a job is young."""
+"""Least number of losses for a fit; a job with fewer is young."""
 MOST_POINTS = 100
-"""Longer runs are sampled evenly down to so many losses."""
+"""Largest number of losses in a fit; longer runs are sampled evenly."""
 EPOCHS_UNKNOWN = 20.0
-"""Epochs that are left where the fit does not say; the value of the authors' scheduler."""
+"""Epochs left where there is no fit; the value of the authors' scheduler."""
 
 
 def fitted_curves(ptr: IntArray, losses: FloatArray) -> FloatArray:
-    """(n, 3) b0, b1, b2 >= 0 of each job, b0 = 0 where no curve that falls fits.
+    """(n, 3) b0, b1, b2 >= 0 of each job, b0 = 0 where no falling curve fits.
 
     Parameters
     ----------
@@ -37,9 +37,9 @@ def epochs_left(
 
     Parameters
     ----------
-    done : (n,) epochs that are over
+    done : (n,) completed epochs
     threshold, patience : (n,) as in `ray_sim.model.job.LossProfile`
-    most : no job is expected to take more epochs in all
+    most : bound on the total epochs of a job
     """
     fits = curves[:, 0] > 0
     b0, b1 = np.where(fits, curves[:, 0], 1.0), curves[:, 1]

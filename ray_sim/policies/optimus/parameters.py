@@ -11,7 +11,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         "allocation",
         "choice",
         "optimus",
-        "how tasks are shared out. optimus: by marginal gains; drf: by dominant shares, in pairs; tetris: by "
+        "allocation of tasks. optimus: by marginal gains; drf: by dominant shares, in pairs; tetris: by "
         "alignment and work left, in pairs",
         source="docs/models/optimus.md#allocation; Peng et al., section 4.1; drf and tetris are ablations",
         choices=("optimus", "drf", "tetris"),
@@ -20,7 +20,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         "remaining",
         "choice",
         "predicted",
-        "how long jobs still train. predicted: by the curve fitted to their losses; known: as they do",
+        "remaining work of jobs. predicted: by the curve fitted to their losses; known: the true value",
         source="docs/models/optimus.md#remaining-work; Peng et al., section 3.1",
         choices=("predicted", "known"),
     ),
@@ -28,7 +28,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         "normalise",
         "choice",
         "share",
-        "what the gain of a task is divided by. share: of its dominant resource; amount: of that resource, "
+        "divisor of the gain of a task. share: of its dominant resource; amount: of that resource, "
         "as in the paper",
         source="docs/models/optimus.md#allocation; amount as Peng et al., section 4.1",
         choices=("share", "amount"),
@@ -46,7 +46,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         "misfit",
         "choice",
         "shrink",
-        "what becomes of a job for whose tasks there is no room. shrink: it gets those that fit, at least "
+        "action when the tasks of a job do not fit. shrink: the job gets those that fit, at least "
         "one of each kind; wait: it gets none",
         source="docs/models/optimus.md#placement; shrink as the authors' scheduler",
         choices=("shrink", "wait"),
@@ -55,14 +55,14 @@ PARAMETERS: tuple[Parameter, ...] = (
         "keep_places",
         "bool",
         True,
-        "whether jobs whose numbers of tasks do not change stay where they are, but for fewer servers; else "
-        "all are placed anew, and whoever ends up elsewhere pays a restart",
+        "whether jobs with unchanged numbers of tasks stay where they are unless they fit on fewer servers; "
+        "else all jobs are placed anew, and a job that moves pays a restart",
     ),
     Parameter(
         "least_stay_s",
         "float",
         0.0,
-        "a job keeps what it holds for at least this long after a change, but for slow workers",
+        "least time between two changes of a job's placements, except to replace slow workers",
         unit="s",
         minimum=0.0,
     ),
@@ -70,7 +70,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         "young_factor",
         "float",
         0.95,
-        "what the gains of a job are multiplied by while it has too few losses to be fitted",
+        "factor on the gains of a job with too few losses to fit",
         source="docs/models/optimus.md#allocation; Peng et al., section 4.1",
         minimum=0.0,
         exclusive=True,
@@ -79,7 +79,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         "most_epochs",
         "float",
         100.0,
-        "no job is expected to take more epochs",
+        "bound on the expected total epochs of a job",
         source="docs/models/optimus.md#remaining-work; the authors' scheduler",
         minimum=1.0,
     ),
@@ -87,7 +87,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         "slow_above",
         "float",
         2.0,
-        "a worker that takes more than this many times as long as the others, at two decisions in a row, is "
+        "a worker that takes more than this many times as long as the others at two consecutive decisions is "
         "replaced, at the cost of a restart",
         source="docs/models/optimus.md#slow-workers; Peng et al.: slower than half of the median",
         minimum=1.0,
@@ -96,7 +96,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         "speed_error",
         "float",
         0.0,
-        "speeds are taken for this share higher, or lower, than estimated: either for half of the jobs",
+        "share by which estimated speeds are wrong: too high for half of the jobs, too low for the others",
         source="docs/models/optimus.md#our-choices; Peng et al., experiment with mistaken estimates",
         minimum=0.0,
         maximum=0.99,
@@ -105,7 +105,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         "convergence_error",
         "float",
         0.0,
-        "the same for what jobs have left to train",
+        "share by which estimates of the remaining work are wrong, as in speed_error",
         source="docs/models/optimus.md#our-choices; Peng et al., experiment with mistaken estimates",
         minimum=0.0,
         maximum=0.99,

@@ -21,17 +21,17 @@ from ray_sim.policies.optimus.placement_kernels import (
 from ray_sim.policy_api import WORKER, Rows
 
 _MOST = 2**60
-"""Quanta, more than any server has."""
+"""Quanta beyond the capacity of any server."""
 
 RULES = {"even": EVEN, "spread": SPREAD, "pack": PACK}
 """Placement rules by name."""
 
 
 def scarcest_resource(tasks: IntArray, quanta: IntArray, pool: IntArray) -> int:
-    """The resource of which the jobs together take the largest share, to order servers by what is free of it.
+    """Find the resource of which the jobs take the largest share; servers are ordered by its free amount.
 
-    The paper orders by CPU, of which its jobs take most. Where another resource runs out first, an order by
-    CPU has full servers ahead of those with room. Ties: the first resource.
+    The paper orders by CPU, the scarcest resource of its jobs. If another resource is scarcer, an order by
+    CPU puts full servers before those with room. Ties: the first resource.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def scarcest_resource(tasks: IntArray, quanta: IntArray, pool: IntArray) -> int:
 
 
 def _scarcest(taken: IntArray, pool: IntArray) -> IntArray:
-    """The resource (last axis) of which the largest share of the pool is taken."""
+    """Resource (last axis) of which the largest share of the pool is taken."""
     share = np.divide(taken, pool, out=np.zeros(taken.shape), where=pool > 0)
     scarcest: IntArray = share.argmax(axis=-1)
     return scarcest
@@ -58,21 +58,21 @@ def place(
     rule: str,
     shrink: bool,
 ) -> IntArray:
-    """(rows, 4) job, server, role, count, sorted; jobs without rows are to wait.
+    """(rows, 4) job, server, role, count, sorted; jobs without rows wait.
 
     Jobs are placed by their number of tasks, the smallest first, ties by their order. By the rule ``even``
-    task i of each role goes to server i mod k, of the k freest, for the least k with which all fit; where
-    there is none, parameter servers and workers go in turn to the first server with room. By ``spread`` and
-    ``pack`` they go in turn to the freest or to the fullest server with room. By the rule ``even`` a job
-    at home moves where its slowest task has fewer peers on other servers; else it stays there.
+    task i of each role goes to server i mod k of the k freest, for the least k with which all fit; if there
+    is no such k, parameter servers and workers alternate, each on the first server with room. By ``spread``
+    and ``pack`` they alternate on the freest or the fullest server with room. By the rule ``even`` a job at
+    home moves if its slowest task then has fewer peers on other servers; else it stays.
 
     Parameters
     ----------
-    tasks : (n, 2) workers and parameter servers of each job, 0 workers for those that are to wait
-    quanta : (n, 2, R) that one task of each role takes
-    home : (rows, 4) job, server, role, count, sorted, of jobs that are somewhere with just these tasks
-    capacity : (S, R) quanta of the servers that may be used
-    resource : by whose free quanta servers are ordered
+    tasks : (n, 2) workers and parameter servers of each job, 0 workers for jobs that wait
+    quanta : (n, 2, R) quanta that one task of each role takes
+    home : (rows, 4) job, server, role, count, sorted, of jobs that already hold exactly these tasks
+    capacity : (S, R) quanta of the available servers
+    resource : resource whose free quanta order the servers
     shrink : whether a job that does not fit gets fewer tasks, at least one of each role; else it waits
     """
     order = np.argsort(tasks.sum(axis=1), kind="stable")
@@ -96,9 +96,9 @@ def place(
 
 
 def place_alone(tasks: IntArray, quanta: IntArray, capacity: IntArray) -> IntArray:
-    """(rows, 4) job, server, role, count, sorted, of jobs of which each has all the servers to itself.
+    """(rows, 4) job, server, role, count, sorted, of jobs that each have all servers to themselves.
 
-    By the rule ``even``; servers are ordered by the resource of which the job takes the largest share. A job
+    The rule is ``even``; servers are ordered by the resource of which the job takes the largest share. A job
     without room for all of its tasks has no rows.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Optimus: allocates and places anew in every interval, by fitted models of loss and speed."""
+"""Optimus: allocation and placement in every interval, by fitted models of loss and speed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ray_sim.model.units import (
 )
 from ray_sim.policies.optimus.allocation import Normalise
 from ray_sim.policies.optimus.allocation_kernels import Claims, steps_per_s
-from ray_sim.policies.optimus.interval import Choices, Interval, part_of, targets, tasks_of
+from ray_sim.policies.optimus.interval import Choices, IntervalJobs, part_of, targets, tasks_of
 from ray_sim.policies.optimus.knowledge import (
     Knowledge,
     carried_over,
@@ -47,18 +47,18 @@ from ray_sim.policy_api import (
 )
 
 _MOST_WORKERS = 2**20
-"""Of a job whose workers do not wait for each other."""
+"""Bound on the workers of an asynchronous job."""
 
 _COUNTS = ("slow_workers_replaced", "shrunk_for_room", "without_room")
 _REPLACED, _SHRUNK, _WITHOUT_ROOM = range(3)
 
 
 class Optimus(ElasticPolicy):
-    """Lets all jobs together end soon, by their fitted losses and speeds.
+    """Minimise the sum of remaining times by fitted losses and speeds.
 
-    In every interval (slot) it fits each job's loss curve and speed to what was observed, gives workers and
-    parameter servers one by one to the job that gains most for what they take, and places them evenly over
-    few servers. Jobs that keep what they hold pay no restart. Slow workers are replaced.
+    In every interval (slot) it fits each job's loss curve and speed to the observations, gives workers and
+    parameter servers one by one to the job with the largest gain per resource, and places them evenly over
+    few servers. Jobs whose placements stay pay no restart. Slow workers are replaced.
 
     Source: Peng et al., Optimus, EuroSys 2018.
     """
@@ -105,7 +105,7 @@ class Optimus(ElasticPolicy):
         self._convergence_error = convergence_error
 
     def start(self, world: ElasticContext, streams: Streams) -> None:
-        """Nothing is known of any job."""
+        """Reset: no job is known."""
         self._world = world
         self._streams = streams
         self._trials = TrialRuns(world)
@@ -122,7 +122,7 @@ class Optimus(ElasticPolicy):
         )
 
     def decide(self, view: ElasticView) -> ElasticDecision:
-        """Learn from the interval that is over, then say what each job is to hold."""
+        """Fit to the observations of the last interval, then allocate and place."""
         jobs = np.union1d(view.waiting, view.running)
         rows = _numbered(view.placements.rows_of(jobs))
         held, useful = tasks_of(rows, len(jobs)), _useful_workers(view, jobs)
@@ -131,7 +131,7 @@ class Optimus(ElasticPolicy):
         known = self._known
         stays = (held[:, WORKER] > 0) & (view.now_us - known.changed_us < self._least_stay_us)
         asked = view.jobs.gang[jobs, WORKER]
-        interval = Interval(self._claims(view, jobs, useful), asked, rows, held, stays)
+        interval = IntervalJobs(self._claims(view, jobs, useful), asked, rows, held, stays)
         target = self._target(view, jobs, interval)
         replaced = slow & known.was_slow
         self._counts[_REPLACED] += replaced.sum()
@@ -144,7 +144,7 @@ class Optimus(ElasticPolicy):
         return ElasticDecision(changes=changes, estimates=beliefs, review_us=self._next_us(view, target))
 
     def _next_us(self, view: ElasticView, target: Rows) -> int:
-        """The next slot, while any job runs; else nothing changes until one comes, or a server does."""
+        """Time of the next slot while any job runs; otherwise the next arrival or server change is enough."""
         slot_us = self._world.slot_us
         assert slot_us is not None, "a slotted policy runs where there are slots"
         return (view.now_us // slot_us + 1) * slot_us if len(target.server) else NEVER_US
@@ -152,7 +152,7 @@ class Optimus(ElasticPolicy):
     def _learn(
         self, view: ElasticView, jobs: IntArray, held: IntArray, useful: IntArray, slow: BoolArray
     ) -> None:
-        """Fit the speeds of new jobs and of those seen at another speed, and curves with new losses."""
+        """Fit the speeds of new jobs and of jobs with a new speed, and the curves of jobs with new losses."""
         self._known, new = carried_over(self._known, jobs)
         batch = _floats(view.jobs.batch[jobs])
         steps_per_s = view.samples_per_s(jobs) / batch
@@ -169,7 +169,7 @@ class Optimus(ElasticPolicy):
                 self._known.epochs[:] = epochs
 
     def _claims(self, view: ElasticView, jobs: IntArray, useful: IntArray) -> Claims:
-        """Gains of each job; partitions fill in the costs."""
+        """Estimates and demands of each job; costs are filled in by partition."""
         young = self._predicts & (self._known.epochs < LEAST_POINTS)
         return Claims(
             steps=self._samples_left(view, jobs) / view.jobs.batch[jobs],
@@ -186,21 +186,21 @@ class Optimus(ElasticPolicy):
         return left * self._misjudged("convergence", self._convergence_error, jobs)
 
     def _predicted(self, view: ElasticView, jobs: IntArray) -> FloatArray:
-        """(n,) samples that jobs have left by their losses."""
+        """(n,) samples that jobs have left, by their losses."""
         threshold, patience = view.jobs.loss_threshold[jobs], view.jobs.loss_patience[jobs]
         done = _floats(self._known.epochs)
         left = epochs_left(self._known.curve, done, _floats(threshold), _floats(patience), self._most_epochs)
         return left * view.jobs.samples[jobs]
 
     def _misjudged(self, what: str, error: float, jobs: IntArray) -> FloatArray:
-        """1 + error or 1 - error for each job, drawn once and for all."""
+        """Factor 1 + error or 1 - error of each job, drawn once."""
         if error == 0:
             return np.ones(len(jobs))
         draws = [self._streams.generator(f"optimus-{what}", job).random() for job in jobs.tolist()]
         return np.where(np.array(draws) < 0.5, 1 - error, 1 + error)
 
-    def _target(self, view: ElasticView, jobs: IntArray, interval: Interval) -> Rows:
-        """Wanted placements of every job."""
+    def _target(self, view: ElasticView, jobs: IntArray, interval: IntervalJobs) -> Rows:
+        """Target placements of every job."""
         partition = view.jobs.partition[jobs]
         found = [np.empty((0, 4), dtype=np.int64)]
         for p in np.unique(partition).tolist():
@@ -218,7 +218,7 @@ class Optimus(ElasticPolicy):
         return Rows(ptr, *(np.ascontiguousarray(rows[:, column]) for column in (1, 2, 3)))
 
     def state(self) -> State:
-        """Knowledge of active jobs, and counts."""
+        """Return knowledge of active jobs, and counts."""
         known = {name: array.copy() for name, array in self._known._asdict().items()}
         return {**known, "counts": self._counts.copy()}
 
@@ -228,12 +228,12 @@ class Optimus(ElasticPolicy):
         self._counts = state["counts"].copy()
 
     def counts(self) -> dict[str, int]:
-        """Over all intervals: slow workers replaced, jobs with fewer tasks than their share, with none."""
+        """Return counts of replaced slow workers, and of jobs with fewer tasks than allocated or none."""
         return dict(zip(_COUNTS, self._counts.tolist(), strict=True))
 
 
 def _beliefs(view: ElasticView, jobs: IntArray, claims: Claims, tasks: IntArray) -> Estimates:
-    """Estimates of the jobs with these (n, 2) tasks; no speed for jobs without tasks."""
+    """Estimates for jobs with these (n, 2) tasks; no speed for jobs without tasks."""
     found = np.empty(len(jobs))
     steps_per_s(claims.time, tasks, found)
     batch = _floats(view.jobs.batch[jobs])
@@ -241,15 +241,15 @@ def _beliefs(view: ElasticView, jobs: IntArray, claims: Claims, tasks: IntArray)
 
 
 def _numbered(rows: Rows) -> IntArray:
-    """(rows, 4) number of the job, server, role, count."""
+    """(rows, 4) job number, server, role, count."""
     number = np.repeat(np.arange(len(rows.ptr) - 1), np.diff(rows.ptr))
     return np.stack([number, rows.server, rows.role, rows.tasks], axis=1)
 
 
 def _useful_workers(view: ElasticView, jobs: IntArray) -> IntArray:
-    """(n,) no more workers are of use than a step has samples, where they wait for each other.
+    """(n,) useful workers: at most the samples of a step, for jobs in step.
 
-    Workers that take nothing are as many as asked for.
+    Jobs whose workers demand nothing get at most the number that they ask for.
     """
     in_step = view.jobs.exchange[jobs] != Exchange.ASYNC
     useful = np.where(in_step, np.minimum(view.jobs.batch[jobs], _MOST_WORKERS), _MOST_WORKERS)

@@ -1,4 +1,4 @@
-"""Speeds of jobs by numbers of workers and parameter servers, fitted to those observed.
+"""Speeds of jobs as a function of workers and parameter servers, fitted to observations.
 
 Source: Peng et al., Optimus, EuroSys 2018, section 3.2.
 """
@@ -14,36 +14,36 @@ from ray_sim.model.job import Exchange
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.policies.optimus.allocation_kernels import TERMS
 
-# Terms of the time of a step at which the coefficients of each model stand, see `TERMS`.
+# Indices in `TERMS` of the coefficients of each model.
 _SYNC = np.array([0, 1, 2, 3, 4])
 _ASYNC = np.array([0, 5, 1, 6])
 
 _NOISE = 1e-9
-"""Terms of so small a share in the time of a step are rounding: a task that saves so little gains nothing."""
+"""Terms below this share of the step time are rounding errors: a task that saves so little has no gain."""
 
 
 @dataclass(frozen=True, slots=True)
 class Speeds:
-    """Speeds that a job was seen to have: (n,) each."""
+    """Observed speeds of one job: (n,) each."""
 
     workers: FloatArray
     ps: FloatArray
-    """0 for a job that has none."""
+    """0 for an all-reduce job."""
     steps_per_s: FloatArray
     """Steps of all workers together, > 0."""
 
 
 def fitted_time(exchange: int, batch: float, seen: Speeds) -> FloatArray:
-    """(7,) coefficients >= 0 of the time of a step in the terms of `TERMS`, for the least relative error.
+    """(7,) coefficients >= 0 of the step time in `TERMS`, with the least squared relative error.
 
-    Both models are linear in theta once inverted: 1 / f of jobs in step, w / f of others. The rows are
-    weighted by the speed. Columns that the pairs seen cannot tell apart (w and p where all have as many
-    workers as parameter servers) share nothing: some of them get all, the others 0.
+    Both models are linear in theta once inverted: 1 / f for jobs in step, w / f for others. The rows are
+    weighted by the speed. Columns that the observed pairs do not separate (w and p if all pairs have w = p)
+    share nothing: some of them get all, the others 0.
 
     Parameters
     ----------
-    exchange : `Exchange`; jobs that reduce among themselves have the terms of jobs in step without p
-    batch : M, samples of a step of jobs in step
+    exchange : `Exchange`; all-reduce jobs have the terms of jobs in step without p
+    batch : M, samples per step of a job in step
     """
     w, p, f = seen.workers, seen.ps, seen.steps_per_s
     alone = p == 0
@@ -66,14 +66,13 @@ def fitted_time(exchange: int, batch: float, seen: Speeds) -> FloatArray:
 
 
 def trial_pairs(exchange: int, most_workers: int) -> tuple[IntArray, IntArray]:
-    """Workers and parameter servers of the trial runs of a new job, at most ten.
+    """Workers and parameter servers of the trial runs of a new job, at most ten pairs.
 
-    Some have as many workers as parameter servers, some have not: else w and p, and 1 and w / p, would be
-    alike.
+    Some pairs have w = p and some do not; otherwise w and p, and 1 and w / p, could not be separated.
 
     Parameters
     ----------
-    most_workers : >= 1, more than so many are of no use
+    most_workers : largest useful number of workers, >= 1
     """
     if exchange == Exchange.ALL_REDUCE:
         pairs = _RING_TRIALS[_RING_TRIALS[:, 0] <= most_workers]
@@ -87,4 +86,4 @@ _TRIALS = np.array(
 )
 _RING_TRIALS = np.array([(w, 0) for w in (1, 2, 3, 4, 6, 8, 12, 16)], dtype=np.int64)
 MOST_TRIAL_TASKS = 16
-"""In no trial run are more servers of use."""
+"""Largest number of servers that a trial run can use."""

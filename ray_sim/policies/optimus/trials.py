@@ -1,4 +1,4 @@
-"""Trial runs of new jobs: how fast they train with some pairs of workers and parameter servers."""
+"""Trial runs of new jobs: training speed with some pairs of workers and parameter servers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ray_sim.policy_api import ElasticContext, Rows
 
 
 class TrialRuns:
-    """Runs on the empty servers of a job's partition, placed as the policy places: evenly, on few servers."""
+    """Runs on the empty servers of a job's partition, placed evenly on few servers as by the policy."""
 
     def __init__(self, world: ElasticContext) -> None:
         self._world = world
@@ -19,14 +19,14 @@ class TrialRuns:
         self._servers = {
             p: few_of_each_kind(capacity[partition == p]) for p in np.unique(partition).tolist() if p >= 0
         }
-        """(S, R) quanta of the servers of each partition, as many of a kind as one trial can use."""
+        """(S, R) quanta of the servers of each partition, at most as many per kind as one trial can use."""
 
     def samples_per_s(self, jobs: IntArray, workers: IntArray, ps: IntArray) -> FloatArray:
-        """(n,) speeds of trial runs with so many tasks, NaN where the partition has no room for them.
+        """(n,) speeds of trial runs with these numbers of tasks, NaN where the partition has no room.
 
         Parameters
         ----------
-        jobs : (n,), a job may come more than once
+        jobs : (n,), repeats allowed
         workers, ps : (n,), up to `MOST_TRIAL_TASKS` each
         """
         found = np.full(len(jobs), np.nan)
@@ -44,7 +44,7 @@ class TrialRuns:
 
 
 def few_of_each_kind(capacity: IntArray) -> IntArray:
-    """Rows of (S, R) capacities without those that are alike to `MOST_TRIAL_TASKS` before them."""
+    """Rows of (S, R) capacities, at most the first `MOST_TRIAL_TASKS` of equal ones."""
     _, kind = np.unique(capacity, axis=0, return_inverse=True)
     kind = kind.reshape(-1)
     order = np.argsort(kind, kind="stable")

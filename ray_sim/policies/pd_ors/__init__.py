@@ -1,1 +1,1 @@
-"""PD-ORS as a policy; the schedules come from `ray_sim.solvers.planning`."""
+"""PD-ORS as a policy; `ray_sim.solvers.planning` computes the schedules."""

@@ -10,8 +10,8 @@ PARAMETERS = (
         "quanta",
         "int",
         None,
-        "equal parts into which the work of a job is cut; with too few, long jobs are lost. none = 4 for "
-        "each slot of the horizon, and at least 40",
+        "equal parts into which the work of a job is cut; with too few, long jobs are lost. none = "
+        "max(40, 4 x slots of the horizon)",
         source="docs/models/pd_ors.md#schedule; Yu et al., algorithm 3, go sample by sample",
         minimum=1,
         maximum=1_000_000,
@@ -28,7 +28,7 @@ PARAMETERS = (
         "tries",
         "int",
         50,
-        "roundings of which the cheapest is taken",
+        "number of roundings; the cheapest is used",
         source="docs/models/pd_ors.md#cost-of-one-slot; Yu et al., algorithm 4: S",
         minimum=1,
         maximum=1_000_000,
@@ -37,8 +37,8 @@ PARAMETERS = (
         "gain",
         "choice",
         "one",
-        "what fractions are multiplied by before they are rounded. one: nothing; packing: less, so that they "
-        "likelier fit; covering: more, so that they are likelier enough",
+        "factor on fractions before rounding. one: 1; packing: below 1, so that they likelier fit; covering: "
+        "above 1, so that they are likelier enough",
         source="docs/models/pd_ors.md#cost-of-one-slot; Yu et al., (31) and (32)",
         choices=("one", "packing", "covering"),
     ),
@@ -46,7 +46,7 @@ PARAMETERS = (
         "delta",
         "float",
         0.5,
-        "chance of a failure that packing and covering allow for",
+        "allowed probability of failure of packing and covering",
         source="docs/models/pd_ors.md#cost-of-one-slot; Yu et al., (31) and (32)",
         minimum=0.0,
         exclusive=True,
@@ -56,7 +56,7 @@ PARAMETERS = (
         "constants",
         "choice",
         "trace",
-        "from what the ends of the prices come. trace: all jobs of the run, also those still to come; "
+        "source of the lowest and highest prices. trace: all jobs of the run, also later ones; "
         "declared: the ranges declared_utility, declared_demand and declared_work",
         source="docs/models/pd_ors.md#prices; Yu et al., (12)-(14)",
         choices=("trace", "declared"),
@@ -72,8 +72,8 @@ PARAMETERS = (
         "declared_demand",
         "floats",
         None,
-        "for each resource of the cluster the least that a worker and a parameter server take together, of "
-        "jobs that use it; 0 where none does",
+        "for each resource of the cluster the least total demand of a worker and a parameter server, over "
+        "jobs that use it; 0 if none does",
         "the resource's own",
         source="docs/models/pd_ors.md#prices",
         minimum=0.0,
@@ -82,8 +82,8 @@ PARAMETERS = (
         "declared_work",
         "floats",
         None,
-        "least and largest work of a job: slots of one worker at the external rate, times what a worker and "
-        "a parameter server take together, summed over resources",
+        "least and largest work of a job: slots of one worker at the external rate, times the total demand "
+        "of a worker and a parameter server, summed over resources",
         source="docs/models/pd_ors.md#prices",
         minimum=0.0,
     ),

@@ -1,4 +1,4 @@
-"""PD-ORS: admits a job if its best schedule is worth more than it costs at prices that rise with the load."""
+"""PD-ORS: admit a job if its best schedule has more utility than cost, at prices that rise with the load."""
 
 from __future__ import annotations
 
@@ -11,11 +11,17 @@ import numpy as np
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.units import FloatArray
 from ray_sim.policies.pd_ors.parameters import PARAMETERS
-from ray_sim.policies.shared.plan_at_arrival import Planned, Refusal, Stall, refusal
+from ray_sim.policies.shared.plan_at_arrival import Planned, PricedServers, Refusal, refusal
 from ray_sim.policy_api import WHOLE_TRACE, Parameter
 from ray_sim.solvers.planning.alone import ends_alone
-from ray_sim.solvers.planning.prices import Cluster, Constants, Ranges, declared_constants, traced_constants
-from ray_sim.solvers.planning.rounding_factor import Favour, Rounding
+from ray_sim.solvers.planning.prices import (
+    Constants,
+    MarketCapacity,
+    Ranges,
+    declared_constants,
+    traced_constants,
+)
+from ray_sim.solvers.planning.rounding_factor import Favour, TaskRounding
 from ray_sim.solvers.planning.schedule import Planning, Schedule, best_schedule
 from ray_sim.solvers.planning.slot_job import SlotJob
 
@@ -23,7 +29,7 @@ _FAVOUR: dict[str, Favour] = {"one": "neither", "packing": "packing", "covering"
 
 
 class PdOrs(Planned):
-    """Plans each job when it arrives, at prices of servers, resources and slots that rise with the load.
+    """Plan each job at arrival, at prices of servers, resources and slots that rise with the load.
 
     Source: Yu, Liu, Wu, Ji, Bentley, Toward Efficient Online Scheduling for Distributed Machine Learning
     Systems, 2021.
@@ -54,7 +60,7 @@ class PdOrs(Planned):
         record: bool = False,
     ) -> None:
         super().__init__(price_span, unfinished, replan, record, idle)
-        self._planning = Planning(quanta, Rounding(_FAVOUR[gain], delta, tries), round)
+        self._planning = Planning(quanta, TaskRounding(_FAVOUR[gain], delta, tries), round)
         self._declares = constants == "declared"
         if self._declares:
             self.sees = self.sees - {WHOLE_TRACE}  # type: ignore[misc]  # what it sees is a choice
@@ -64,21 +70,21 @@ class PdOrs(Planned):
             "declared_work": declared_work,
         }
 
-    def _open(self) -> list[Stall]:
-        """A market for each partition; none for one whose jobs cannot end or are worth nothing."""
+    def _open(self) -> list[PricedServers]:
+        """Open a market for each partition that has jobs with utility that can end."""
         self._of_partition: dict[int, int] = {}
-        stalls: list[Stall] = []
+        markets: list[PricedServers] = []
         for partition in np.unique(self._world.server_partition).tolist():
             servers = np.flatnonzero(self._world.server_partition == partition)
-            cluster = Cluster(self._world.cluster.capacity[servers], self._quanta_per_unit)
+            cluster = MarketCapacity(self._world.cluster.capacity[servers], self._quanta_per_unit)
             constants = self._constants(cluster, partition)
             if constants is not None:
-                self._of_partition[partition] = len(stalls)
-                stalls.append(self._stall(servers, cluster, constants))
-        return stalls
+                self._of_partition[partition] = len(markets)
+                markets.append(self._market(servers, cluster, constants))
+        return markets
 
-    def _constants(self, cluster: Cluster, partition: int) -> Constants | None:
-        """Ends of the prices of a partition."""
+    def _constants(self, cluster: MarketCapacity, partition: int) -> Constants | None:
+        """Compute the lowest and highest prices of a partition."""
         if cluster.units <= 0:
             return None
         if self._declares:
@@ -87,11 +93,11 @@ class PdOrs(Planned):
         return traced_constants(counted, cluster) if counted else None
 
     def _ranges(self) -> Ranges:
-        """What is declared of jobs.
+        """Read the declared ranges of jobs.
 
         Raises
         ------
-        InvalidScenarioError : a range is missing, or has not as many numbers as it must
+        InvalidScenarioError : a range is missing or has the wrong number of values
         """
         resources = self._world.cluster.resources
         lengths = {"declared_utility": 2, "declared_demand": len(resources), "declared_work": 2}
@@ -114,17 +120,17 @@ class PdOrs(Planned):
             work=(float(work[0]), float(work[1])),
         )
 
-    def _best_plan(self, job: SlotJob, stalls: Sequence[Stall]) -> Schedule | Refusal:
-        """By `best_schedule`, on the servers of the job's partition."""
+    def _best_plan(self, job: SlotJob, markets: Sequence[PricedServers]) -> Schedule | Refusal:
+        """Search by `best_schedule`, on the servers of the job's partition."""
         at = self._of_partition.get(self.partition_of(job.number))
         if at is None:
             return Refusal.INFEASIBLE
-        stall = stalls[at]
-        outcome = best_schedule(job, stall.market, self._planning, self._streams)
+        priced = markets[at]
+        outcome = best_schedule(job, priced.market, self._planning, self._streams)
         self._counted["unsolved_slots"] += outcome.unsolved
         if not isinstance(outcome, Schedule):
             return refusal(outcome)
-        return replace(outcome, plan=replace(outcome.plan, server=stall.servers[outcome.plan.server]))
+        return replace(outcome, plan=replace(outcome.plan, server=priced.servers[outcome.plan.server]))
 
 
 def _floats(numbers: Sequence[float] | None) -> FloatArray:

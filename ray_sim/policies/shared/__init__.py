@@ -1,1 +1,1 @@
-"""Base classes and helpers of several policies: plans at arrival, bundles, parameter servers."""
+"""Base classes and helpers that several policies use: plans at arrival, bundles, parameter servers."""

@@ -14,58 +14,58 @@ JOB, SLOT, SERVER, WORKERS, PS = range(5)
 
 
 @dataclass(frozen=True, slots=True)
-class Plans:
-    """Schedules of many jobs, as rows job, slot, server, workers, parameter servers; sorted."""
+class BookedPlans:
+    """Schedules of jobs, as sorted rows job, slot, server, workers, parameter servers."""
 
     rows: IntArray
     """(n, 5)."""
 
     @classmethod
-    def nothing(cls) -> Plans:
+    def nothing(cls) -> BookedPlans:
         """No schedules."""
         return cls(np.empty((0, 5), dtype=np.int64))
 
-    def having(self, job: int, plan: SlotPlan) -> Plans:
-        """These and the plan of one more job."""
+    def having(self, job: int, plan: SlotPlan) -> BookedPlans:
+        """Add the plan of one more job."""
         columns = [np.full(len(plan.slot), job), plan.slot, plan.server, plan.workers, plan.ps]
         rows = np.concatenate([self.rows, np.stack(columns, axis=1)])
-        return Plans(rows[np.lexsort(rows[:, SERVER::-1].T)])
+        return BookedPlans(rows[np.lexsort(rows[:, SERVER::-1].T)])
 
-    def kept(self, which: BoolArray) -> Plans:
-        """Some of the (n,) rows."""
-        return Plans(self.rows[which])
+    def kept(self, which: BoolArray) -> BookedPlans:
+        """Select rows by a mask, (n,)."""
+        return BookedPlans(self.rows[which])
 
     def of(self, job: int) -> SlotPlan:
-        """Plan of one job."""
+        """Select the plan of one job."""
         mine = self.rows[self.rows[:, JOB] == job]
         return SlotPlan(mine[:, SLOT], mine[:, SERVER], mine[:, WORKERS], mine[:, PS])
 
-    def at(self, slot: int) -> Plans:
-        """In one slot."""
+    def at(self, slot: int) -> BookedPlans:
+        """Select the rows of one slot."""
         return self.kept(self.rows[:, SLOT] == slot)
 
     def next_change(self, slot: int) -> int | None:
-        """The first slot after this one that is not like the one before it; None if all are empty from here.
+        """First later slot whose rows differ from those of the slot before it; None if no rows are left.
 
-        What was held before ``slot`` is not looked at.
+        Slots before ``slot`` are ignored.
         """
         now = self._tasks_at(slot)
         later = np.unique(self.rows[self.rows[:, SLOT] > slot, SLOT]).tolist()
         if len(now) == 0:
             return later[0] if later else None
-        alike = slot
+        last = slot
         for following in later:
-            if following > alike + 1 or not np.array_equal(self._tasks_at(following), now):
+            if following > last + 1 or not np.array_equal(self._tasks_at(following), now):
                 break
-            alike = following
-        return alike + 1
+            last = following
+        return last + 1
 
     def _tasks_at(self, slot: int) -> IntArray:
         tasks: IntArray = self.at(slot).rows[:, [JOB, SERVER, WORKERS, PS]]
         return tasks
 
     def placements(self, jobs: IntArray) -> Rows:
-        """Of ``jobs``, sorted, where these plans are of one slot; nothing for those without a plan."""
+        """Placements of ``jobs``, sorted, from rows of one slot; empty for jobs without rows."""
         mine = self.rows[np.isin(self.rows[:, JOB], jobs)]
         held = mine[:, [WORKERS, PS]] > 0
         roles = held.sum(axis=1)

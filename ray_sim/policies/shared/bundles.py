@@ -1,4 +1,4 @@
-"""Base of policies that allocate bundles: some workers and their parameter server at a time."""
+"""Allocation by bundles: some workers and their parameter server on one server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ray_sim.policy_api import (
 )
 
 NEVER_FITS = "bundle_never_fits"
-"""Why jobs are rejected of which no server, were it empty, holds a bundle."""
+"""Reject reason of a job whose bundle fits on no server, even an empty one."""
 
 _UNLIMITED = 2**40
 
@@ -31,7 +31,7 @@ CAP = Parameter(
     "cap",
     "choice",
     "batch",
-    "most workers of a job. batch: one per sample of its batch; asked: as many as it asks for",
+    "largest number of workers of a job. batch: one per sample of its batch; asked: as many as it asks for",
     source="docs/models/baselines.md#bundles; F, as Yu et al.",
     choices=("batch", "asked"),
 )
@@ -39,23 +39,23 @@ MOST_WORKERS = Parameter(
     "most_workers",
     "int",
     None,
-    "no job gets more workers than this; none = no such limit",
+    "bound on the workers of any job; none = no such bound",
     source="docs/models/baselines.md#drf; 16 in the simulator of DL2 (Peng et al.)",
     minimum=1,
 )
 
 
 def worker_limit(world: PolicyContext, cap: str, most_workers: int | None) -> IntArray | FloatArray:
-    """(J,) workers that each job may have, by the parameters `CAP` and `MOST_WORKERS`."""
+    """(J,) largest number of workers of each job, by the parameters `CAP` and `MOST_WORKERS`."""
     limit = world.jobs.batch if cap == "batch" else world.jobs.gang[:, WORKER]
     return limit if most_workers is None else np.minimum(limit, most_workers)
 
 
 class Bundles(NamedTuple):
-    """Bundle of each job: `workers_per_ps` workers and a parameter server.
+    """Bundle of each job: at most `workers_per_ps` workers and one parameter server.
 
-    It is made smaller until it holds no more workers than the job may have, and until an empty server of
-    its partition holds it. A job without parameter servers gets one worker at a time.
+    It is reduced until it has no more workers than the job may have, and until an empty server of the
+    partition holds it. For an all-reduce job it is one worker.
     """
 
     workers: IntArray
@@ -64,10 +64,10 @@ class Bundles(NamedTuple):
     demand: IntArray
     """(J, R) quanta."""
     most: IntArray
-    """(J,) bundles that a job may have, 0 where no server holds one."""
+    """(J,) largest number of bundles of a job, 0 where no server holds one."""
 
     def rows(self, jobs: IntArray, of_job: IntArray, server: IntArray, servers: int) -> Rows:
-        """Placements of ``jobs``, where bundle i goes to job ``jobs[of_job[i]]``, on ``server[i]``."""
+        """Placements of ``jobs``: bundle i belongs to job ``jobs[of_job[i]]`` and is on ``server[i]``."""
         placed, count = np.unique(of_job * servers + server, return_counts=True)
         owner, where = placed // max(servers, 1), placed % max(servers, 1)
         tasks = np.stack([self.workers[jobs[owner]] * count, self.ps[jobs[owner]] * count], axis=1)
@@ -82,11 +82,11 @@ class Bundles(NamedTuple):
 
 
 def bundles(world: PolicyContext, most_workers: IntArray | FloatArray) -> Bundles:
-    """The bundles of all jobs.
+    """Compute the bundles of all jobs.
 
     Parameters
     ----------
-    most_workers : (J,) that each job may have, >= 1
+    most_workers : (J,) largest number of workers of each job, >= 1
     """
     jobs = world.jobs
     limit = np.minimum(most_workers, MOST_TASKS).astype(np.int64)
@@ -106,7 +106,7 @@ def bundles(world: PolicyContext, most_workers: IntArray | FloatArray) -> Bundle
 
 
 def _beside(world: PolicyContext, worker: IntArray, ps: IntArray) -> IntArray:
-    """(J,) most workers that an empty server of a job's partition holds beside a parameter server.
+    """(J,) workers that an empty server of a job's partition holds together with one parameter server.
 
     ``worker`` and ``ps`` are (J, R) quanta.
     """
@@ -124,10 +124,10 @@ def _beside(world: PolicyContext, worker: IntArray, ps: IntArray) -> IntArray:
 
 
 def bundle_bound(demand: IntArray, most: IntArray, total: IntArray) -> int:
-    """No more bundles than this are given out.
+    """Upper bound on the number of bundles that are given out.
 
-    Each is a share of all there is, summed over resources; all shares together are at most one for each
-    resource.
+    The size of a bundle is its share of the total, summed over resources; all bundles together have a size of
+    at most one per resource.
     """
     offered = total > 0
     share = (demand[:, offered] / total[offered]).sum(axis=1)
@@ -143,11 +143,11 @@ Share = Callable[[IntArray, IntArray], tuple[IntArray, IntArray]]
 def reallocate(
     world: PolicyContext, bundles: Bundles, view: View, share: Share, review_us: int = NEVER_US
 ) -> Decision:
-    """Share all servers out among all jobs anew, partition by partition.
+    """Reallocate all servers to all jobs, partition by partition.
 
-    Which of alike servers is which is chosen so that jobs keep what they hold, see `keeping_places`.
-    Jobs are rejected that no server can ever hold a bundle of. While any job runs the policy is asked
-    again at ``review_us``; else nothing changes until one comes, or a server does.
+    Equivalent servers are matched so that jobs keep their placements, see `keeping_places`. Jobs whose bundle
+    fits on no server are rejected. The next review is at ``review_us`` while any job runs; otherwise the next
+    arrival or server change is enough.
     """
     jobs = np.union1d(view.waiting, view.running)
     fit = bundles.most[jobs] > 0

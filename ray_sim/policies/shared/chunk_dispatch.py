@@ -1,4 +1,4 @@
-"""Base class: send each chunk to a worker when its job arrives."""
+"""Base classes: send each chunk to a worker when its job arrives."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ Chunk = tuple[int, int, int, int]
 
 
 class ChunkPolicy(ChunkedPolicy):
-    """Sends jobs off in the slot in which they come, and so chunks that were lost with their server.
+    """Dispatch the chunks of a job in the slot of its arrival, and chunks that were lost with their server.
 
-    If no server is there that may have them they wait until one comes back. Jobs keep their parameter server
-    while they are active; others take an idle one, in job order, on the side of their workers: cloud or not.
+    Chunks wait if no available server may train them. An active job keeps its parameter server; an active job
+    without one takes an idle one, in job order, in the cloud if all its workers are there, else at an edge.
     """
 
     wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.ACTIVATION | Wake.SERVER_CHANGE
@@ -37,18 +37,18 @@ class ChunkPolicy(ChunkedPolicy):
     slotted: ClassVar[bool] = True
 
     overtake = True
-    """Whether chunks take the worker from those behind them in the queue."""
+    """Whether chunks preempt those behind them in the queue."""
 
     @abstractmethod
     def places(self, view: ChunkedView, jobs: IntArray, partition: int) -> list[Chunk]:
-        """Workers for chunks of jobs of one partition, in the order of dispatch; all or none of a job."""
+        """Choose workers for all chunks, or none, of each job of one partition, in dispatch order."""
 
     def pick_ps(self, view: ChunkedView) -> Pick:
-        """Which of the idle parameter servers on its side a job takes."""
+        """Choose among the idle parameter servers on the job's side."""
         return lowest
 
     def start(self, world: ChunkedContext, streams: Streams) -> None:
-        """Workers of clouds."""
+        """Find the workers in clouds and the servers with slots for parameter servers."""
         self._world = world
         slots = world.workers
         self._worker_partition = world.server_partition[slots.server]
@@ -57,10 +57,10 @@ class ChunkPolicy(ChunkedPolicy):
         self._cloud_server = slots.server[self._clouds]
         self._ps_servers = PsServers.of(world)
         self._unsent = NO_JOBS
-        """Jobs that have come and have chunks for which no server was there."""
+        """Jobs that have arrived and have chunks that no available server may train."""
 
     def decide(self, view: ChunkedView) -> ChunkedDecision:
-        """Send off the chunks of jobs that have come, and give parameter servers to active jobs."""
+        """Dispatch chunks of jobs that have arrived, and give parameter servers to active jobs."""
         chunks = self._chunks(view)
         dispatch = None
         if chunks:
@@ -70,7 +70,7 @@ class ChunkPolicy(ChunkedPolicy):
         return ChunkedDecision.of(given, dispatch=dispatch)
 
     def _chunks(self, view: ChunkedView) -> list[Chunk]:
-        """Chunks that can be sent off, with their workers, in the order of dispatch."""
+        """Chunks that can be dispatched now, with their workers, in dispatch order."""
         waiting = np.union1d(self._unsent, view.arrived) if len(self._unsent) else view.arrived
         if len(waiting) == 0:
             return []
@@ -82,30 +82,30 @@ class ChunkPolicy(ChunkedPolicy):
         return chunks
 
     def clouds_there(self, view: ChunkedView, partition: int) -> IntArray:
-        """The workers that stand for those of the partition's clouds that are there, whoever may use them."""
+        """Workers that stand for the available clouds of the partition, without a check of eligibility."""
         mine = self._worker_partition[self._clouds] == partition
         there: IntArray = self._clouds[mine & view.available[self._cloud_server]]
         return there
 
 
 class LeastLoaded(ChunkPolicy):
-    """Each chunk goes to the worker with the least work left; a cloud is for jobs without any other worker.
+    """Each chunk goes to the least loaded worker slot; only jobs that no slot may train go to the cloud.
 
-    The sites are asked once for all jobs of a slot. `dispatch=least_loaded` of a_online asks them job by job,
-    since it weighs each chunk's increment against the cloud's. A job takes the idle parameter server of the
-    lowest server.
+    The sites are queried once for all jobs of a slot. `dispatch=least_loaded` of a_online queries them per
+    job, since it compares each chunk's increment with the cloud's. A job takes an idle parameter server on
+    the server with the lowest index.
     """
 
     @abstractmethod
     def key(self, length_us: int) -> int:
-        """Key in a worker's queue of a chunk of this length there."""
+        """Return the key in a worker's queue of a chunk of this length."""
 
     def start(self, world: ChunkedContext, streams: Streams) -> None:
-        """Which partitions have worker slots."""
+        """Find the partitions with worker slots."""
         super().start(world, streams)
         slots = world.workers
         self._best_slot = np.full(int(world.server_partition.max()) + 1, -1)
-        """The best level of memory of each partition's slots, -1 where it has none."""
+        """Highest memory level of each partition's slots, -1 where it has no slots."""
         edge = ~slots.on_demand
         np.maximum.at(self._best_slot, self._worker_partition[edge], self._worker_offer[edge])
         _, self._of_each_speed, self._speed_of = np.unique(
@@ -113,7 +113,7 @@ class LeastLoaded(ChunkPolicy):
         )
 
     def places(self, view: ChunkedView, jobs: IntArray, partition: int) -> list[Chunk]:
-        """To the slots of the partition if it has any that may train the job."""
+        """Choose slots of the partition if any may train the job, else the cloud."""
         to_slots = self._world.eligible.workers_need[jobs] <= self._best_slot[partition]
         on_slots = self._to_slots(view, jobs[to_slots], partition)
         return on_slots + self._to_cloud(view, jobs[~to_slots], partition)
@@ -127,10 +127,10 @@ class LeastLoaded(ChunkPolicy):
         loads = view.least_loaded(*asked, needs)
         workers, first = np.unique(loads.worker, return_index=True)
         load = dict(zip(workers.tolist(), loads.work_left_us[first].tolist(), strict=True))
-        # Those that may train more than others are in several queues; their load there may be out of date.
+        # A worker with enough memory for several needs is in several queues; its load there may be stale.
         may_train = [workers[self._worker_offer[workers] >= need].tolist() for need in needs.tolist()]
         queues = [sorted((load[worker], worker) for worker in those) for those in may_train]
-        # Workers on servers of one speed take equally long.
+        # Workers on servers of equal speed take equal time.
         lengths_us = self._world.chunk_us(jobs[:, None], self._of_each_speed[None, :]).tolist()
         length_of = dict(zip(jobs.tolist(), lengths_us, strict=True))
         queue_of = dict(zip(jobs.tolist(), (queues[k] for k in kind.tolist()), strict=True))

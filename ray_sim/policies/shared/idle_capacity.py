@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ray_sim.model.units import IntArray
-from ray_sim.policies.shared.booked_plans import JOB, SERVER, WORKERS, Plans
+from ray_sim.policies.shared.booked_plans import JOB, SERVER, WORKERS, BookedPlans
 from ray_sim.policies.shared.bundles import Bundles
 from ray_sim.solvers.planning.market import SlotPlan
 from ray_sim.solvers.planning.slot_job import SlotJob
@@ -14,13 +14,13 @@ from ray_sim.solvers.planning.slot_job import SlotJob
 def enlarged(job: SlotJob, held: SlotPlan, slot: int, bundles: Bundles, free: IntArray) -> SlotPlan | None:
     """Enlarge the tasks of a job in a slot; None if it would train no faster.
 
-    The bundles go to the lowest servers with room: to the one server on which the job stands, or to all,
-    whichever trains more.
+    The bundles go to the lowest servers with room: to the one server that holds all tasks of the job, or to
+    all servers, whichever trains more.
 
     Parameters
     ----------
-    held : what is planned for the slot, maybe nothing
-    free : (S, R) quanta that nobody holds, 0 on servers that it may not use
+    held : planned tasks of the slot, possibly none
+    free : (S, R) free quanta, 0 on servers that the job may not use
     """
     workers = int(bundles.workers[job.number])
     if workers == 0:
@@ -48,13 +48,13 @@ def _with_bundles(held: SlotPlan, slot: int, count: IntArray, workers: int, ps: 
 
 
 def _speed(job: SlotJob, held: SlotPlan) -> float:
-    """Samples in a slot."""
+    """Samples trained in a slot."""
     theta = job.theta_internal if len(held.server) == 1 else job.theta_external
     return float(held.workers.sum()) / theta
 
 
-def left_free(capacity: IntArray, plans: Plans, demand: IntArray) -> IntArray:
-    """(S, R) quanta that plans of one slot leave; ``demand`` is (J, 2, R)."""
+def left_free(capacity: IntArray, plans: BookedPlans, demand: IntArray) -> IntArray:
+    """(S, R) quanta that plans of one slot leave free; ``demand`` is (J, 2, R)."""
     free = capacity.copy()
     rows = plans.rows
     np.subtract.at(free, rows[:, SERVER], (rows[:, WORKERS:, None] * demand[rows[:, JOB]]).sum(axis=1))

@@ -1,4 +1,4 @@
-"""The parameter that policies for elastic jobs share: how models go to parameter servers."""
+"""Parameter of policies for elastic jobs: the rule for parameter blocks."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ PARAMETER_BLOCKS = Parameter(
     "parameter_blocks",
     "choice",
     AS_WORLD,
-    "how the parameters of a model go to its parameter servers under truth=placement. world: as the world's "
-    "parameter_blocks says; the others as there",
+    "rule that assigns parameter blocks to parameter servers under truth=placement. world: the world's "
+    "parameter_blocks; other values as there",
     source="docs/training.md#parameter-blocks; Peng et al., EuroSys 2018, section 5.3",
     choices=(AS_WORLD, EVEN, *BlockRule),
 )

@@ -1,4 +1,4 @@
-"""Parameter servers for jobs in chunks: who is active keeps its own, the others get idle ones."""
+"""Parameter servers of chunked jobs: active jobs keep theirs, others get idle ones."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ray_sim.model.units import BoolArray, FloatArray, IntArray
 from ray_sim.policy_api import PARAMETER_SERVER, ChunkedContext, ChunkedView
 
 Pick = Callable[[IntArray], FloatArray]
-"""For each of some jobs a number in [0, 1): how far down the list of idle slots the one is that it takes."""
+"""Number in [0, 1) for each job: the position of its slot in the list of idle slots."""
 
 
 def lowest(jobs: IntArray) -> FloatArray:
-    """Every job takes the idle slot of the lowest server."""
+    """Choose the idle slot on the lowest server for every job."""
     return np.zeros(len(jobs))
 
 
@@ -31,22 +31,22 @@ class PsServers(NamedTuple):
 
     @classmethod
     def of(cls, world: ChunkedContext) -> PsServers:
-        """The slots of a world of chunked jobs."""
+        """Find the servers in a world of chunked jobs."""
         in_cloud = world.cluster.in_cloud
         server = np.flatnonzero(in_cloud | (world.cluster.ps_slots > 0))
         return cls(server, world.server_partition[server], in_cloud[server], world.eligible.ps_offer[server])
 
 
 class _Idle(NamedTuple):
-    """Idle slots of some servers, listed server by server."""
+    """Idle slots of some servers, in server order."""
 
     servers: IntArray
     """Sorted."""
     ends: IntArray
-    """End of each server's slots in the list."""
+    """Cumulative number of idle slots."""
 
     def take(self, server: int) -> None:
-        """One slot of a server is idle no more, if it is one of these."""
+        """Remove one idle slot of a server, if the server is in the list."""
         place = int(np.searchsorted(self.servers, server))
         if place < len(self.servers) and self.servers[place] == server:
             self.ends[place:] -= 1
@@ -55,10 +55,10 @@ class _Idle(NamedTuple):
 def parameter_servers(
     view: ChunkedView, servers: PsServers, ps_need: IntArray, pick: Pick
 ) -> dict[int, list[tuple[int, int, int]]]:
-    """New placements: none for jobs that are not active, an idle slot for active ones without, in job order.
+    """New placements: none for jobs that are no longer active, an idle slot for active jobs without one.
 
-    A job whose workers are all in the cloud takes one there, others one elsewhere; where the parameter
-    servers of that side are all too small for it, one of the other side. Who has one keeps it.
+    Jobs choose in job order. A job whose workers are all in the cloud takes a slot there, others one
+    elsewhere; if all parameter servers of that side are too small for it, it takes one of the other side.
 
     Parameters
     ----------

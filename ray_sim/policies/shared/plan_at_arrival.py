@@ -15,7 +15,7 @@ from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import Exchange, TrainingProfile, UtilityProfile
 from ray_sim.model.units import NEVER_US, QUANTA_PER_UNIT, US_PER_S, BoolArray, FloatArray, IntArray
 from ray_sim.model.utility import arrival_slot
-from ray_sim.policies.shared.booked_plans import JOB, SERVER, SLOT, Plans
+from ray_sim.policies.shared.booked_plans import JOB, SERVER, SLOT, BookedPlans
 from ray_sim.policies.shared.bundles import bundles
 from ray_sim.policies.shared.idle_capacity import enlarged, left_free
 from ray_sim.policy_api import (
@@ -31,24 +31,24 @@ from ray_sim.policy_api import (
     allocation_changes,
 )
 from ray_sim.solvers.planning.market import Market, SlotPlan
-from ray_sim.solvers.planning.prices import Cluster, Constants
+from ray_sim.solvers.planning.prices import Constants, MarketCapacity
 from ray_sim.solvers.planning.schedule import Infeasible, NotWorthIt, Obstacle, Schedule
 from ray_sim.solvers.planning.slot_job import SlotJob, slot_job
 
 
 class Refusal(StrEnum):
-    """Why a job is turned away."""
+    """Reason for the rejection of a job."""
 
     PRICE = "price"
-    """It is worth no more than what it would take costs."""
+    """Its best schedule costs at least its utility."""
     INFEASIBLE = "infeasible"
-    """It cannot be done by the horizon with what is left."""
+    """It cannot complete by the horizon with the free capacity."""
     SOLVER = "solver"
-    """None was found, but there may be a way to do it."""
+    """No schedule was found, but one may exist."""
 
 
 def refusal(outcome: Infeasible | NotWorthIt) -> Refusal:
-    """Refusal of a job for which no schedule was found."""
+    """Convert the outcome of a search without a schedule to a reason."""
     if isinstance(outcome, NotWorthIt):
         return Refusal.PRICE
     return Refusal.SOLVER if outcome.obstacle is Obstacle.GRID else Refusal.INFEASIBLE
@@ -58,40 +58,40 @@ UNFINISHED = Parameter(
     "unfinished",
     "choice",
     "leave",
-    "a job is not done when its plan is over, as where the truth is slower than the plan. leave: it gets no "
-    "more; extend: what is left is planned like a job that arrives, at each prices are then",
+    "action when a job is not done at the end of its plan, e.g. if it trains slower than planned. leave: "
+    "none; extend: plan the rest of the work like an arriving job, at the current prices",
     choices=("leave", "extend"),
 )
 REPLAN = Parameter(
     "replan",
     "choice",
     "none",
-    "servers go. none: plans stay, with what is left of them; failed: those that use these servers are given "
-    "back, and what is left is planned anew on others; nothing is planned on servers that are not there",
+    "action when servers are lost. none: plans stay, on the remaining servers; failed: plans on lost servers "
+    "are cancelled and the rest of the work is planned again; no plan uses lost servers",
     choices=("none", "failed"),
 )
 IDLE = Parameter(
     "idle",
     "choice",
     "leave",
-    "what no plan uses in a slot. leave: stays idle; give: admitted jobs get more workers and parameter "
-    "servers, in the order of jobs, if they train faster with them",
+    "use of capacity that no plan uses in a slot. leave: it stays idle; give: admitted jobs get more workers "
+    "and parameter servers, in job order, if they train faster with them",
     choices=("leave", "give"),
 )
 PRICE_SPAN = Parameter(
     "price_span",
     "float",
     None,
-    "most that ln(U / L) may be: L is raised to it, so that prices count before servers are nearly full. "
-    "none = the L of the constants",
+    "upper bound of ln(U / L): L is raised to meet it, so that prices rise before servers are nearly full. "
+    "none = the published L",
     minimum=1.0,
 )
 RECORD = Parameter(
     "record",
     "bool",
     False,
-    "whether the timeline has `primal`, the utility of all plans so far, and `dual`, all payoffs so far and "
-    "what all servers cost at their prices",
+    "whether the timeline has `primal`, the utility of all plans so far, and `dual`, all payoffs so far plus "
+    "the cost of all servers at their prices",
     source="docs/models/pd_ors.md#properties-to-check; the dual is never below the primal",
 )
 OPTIONS = (PRICE_SPAN, UNFINISHED, REPLAN, RECORD)
@@ -99,42 +99,42 @@ OPTIONS = (PRICE_SPAN, UNFINISHED, REPLAN, RECORD)
 
 
 PUBLISHED_SPAN = 31.0
-"""ln(U / L) is 22 to 31 where utilities decay as fast as the published ranges say (th2 in [0.01, 1])."""
+"""Upper end of ln(U / L), 22 to 31, for the published ranges of utility decay (th2 in [0.01, 1])."""
 
 NEXT_TO_NOTHING = 0.01
-"""Share of the most that a job can be worth, below which `admitted_below_1_percent` counts its plan."""
+"""Share of a job's largest utility below which `admitted_below_1_percent` counts its plan."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stall:
-    """Servers whose prices have ends of their own."""
+class PricedServers:
+    """Servers of one market, with their prices."""
 
     servers: IntArray
-    """Sorted; those of the market, by their numbers in the run."""
+    """Sorted server indices of the run; the market numbers them 0, 1, ..."""
     market: Market
 
     def part_of(self, plan: SlotPlan) -> SlotPlan:
-        """Rows of a plan for the run on these servers, numbered as the market numbers them."""
+        """Select the rows of a plan on these servers, renumbered for the market."""
         rows = np.isin(plan.server, self.servers)
         server = np.searchsorted(self.servers, plan.server[rows])
         return SlotPlan(plan.slot[rows], server, plan.workers[rows], plan.ps[rows])
 
-    def without(self, there: BoolArray, first: int) -> Stall:
-        """The same from slot ``first`` on with nothing left on servers of the run that are not there."""
+    def without(self, there: BoolArray, first: int) -> PricedServers:
+        """Copy the market with nothing free, from slot ``first`` on, on servers that are unavailable."""
         gone = np.flatnonzero(~there[self.servers])
         if len(gone) == 0:
             return self
         market = replace(self.market, load=self.market.load.copy(), price=self.market.price.copy())
         market.load[first:, gone] = market.cluster.capacity[gone]
         _reprice(market)
-        return Stall(self.servers, market)
+        return PricedServers(self.servers, market)
 
 
 class Planned(ElasticPolicy):
-    """Plans each job once, when it arrives, over all slots up to the horizon.
+    """Plan each job once, at arrival, over all slots up to the horizon.
 
-    A subclass opens markets and finds the best plan at their prices. Loads and prices stay as they were
-    sold, whatever becomes of the job, unless a plan is given back.
+    A subclass opens markets and finds the best plan at their prices. Loads and prices stay as sold, whatever
+    becomes of the job, unless a plan is taken back.
     """
 
     parameters: ClassVar[tuple[Parameter, ...]] = OPTIONS
@@ -154,14 +154,14 @@ class Planned(ElasticPolicy):
         if self._extends or self._replans:
             self.sees = self.sees | {"work_left"}  # type: ignore[misc]  # what it sees is a choice
         if self._gives:
-            self.wake_on = self.wake_on | Wake.COMPLETION  # type: ignore[misc]  # when is a choice too
+            self.wake_on = self.wake_on | Wake.COMPLETION  # type: ignore[misc]  # depends on a parameter
 
     def start(self, world: ElasticContext, streams: Streams) -> None:
         """Open the markets.
 
         Raises
         ------
-        InvalidScenarioError : there is no whole slot before the horizon
+        InvalidScenarioError : the horizon is shorter than a slot
         """
         assert world.slot_us is not None, "a slotted policy runs where there are slots"
         assert world.horizon_us is not None, "a bounded policy runs where there is a horizon"
@@ -178,35 +178,35 @@ class Planned(ElasticPolicy):
             [QUANTA_PER_UNIT[name] for name in world.cluster.resources], dtype=np.int64
         )
         self._training, self._utility = _profiles(world.jobs)
-        self._plans = Plans.nothing()
+        self._plans = BookedPlans.nothing()
         self._admitted = np.zeros(len(world.jobs.submit_us), dtype=np.bool_)
         self._counted: Counter[str] = Counter()
         self._bundles = bundles(world, world.jobs.batch)
         self._earned = np.zeros(2)
-        """By the schedules of all admitted jobs: their utility, and their payoff."""
+        """Total utility and total payoff of the schedules of all admitted jobs."""
         self._objectives = np.empty((0, 3))
-        """A row for each arrival if it is to be recorded: when, the primal and the dual objective."""
-        self._stalls = self._open()
+        """One row per arrival if `record` is set: time, primal and dual objective."""
+        self._markets = self._open()
 
     @abstractmethod
-    def _open(self) -> Sequence[Stall]:
-        """Markets on which nothing is sold; sets of servers that do not overlap."""
+    def _open(self) -> Sequence[PricedServers]:
+        """Open empty markets on sets of servers that do not overlap."""
 
-    def _stall(self, servers: IntArray, cluster: Cluster, constants: Constants) -> Stall:
-        """These servers with nothing sold."""
+    def _market(self, servers: IntArray, cluster: MarketCapacity, constants: Constants) -> PricedServers:
+        """Open an empty market on these servers."""
         if self._price_span is not None:
             constants = constants.within(self._price_span)
-        return Stall(servers, Market.empty(cluster, constants, self._slots))
+        return PricedServers(servers, Market.empty(cluster, constants, self._slots))
 
     @abstractmethod
-    def _best_plan(self, job: SlotJob, stalls: Sequence[Stall]) -> Schedule | Refusal:
-        """The schedule with the largest positive payoff at the prices of ``stalls``, on servers of the run.
+    def _best_plan(self, job: SlotJob, markets: Sequence[PricedServers]) -> Schedule | Refusal:
+        """Find the schedule, with servers of the run, that has the largest positive payoff at these prices.
 
-        It is carried out, and nothing is sold here.
+        The caller carries it out; this method sells nothing.
         """
 
     def decide(self, view: ElasticView) -> Decision:
-        """Plan what has to be planned, then let every job hold what is planned for this slot."""
+        """Plan arriving, failed and unfinished jobs, then place every job as planned for this slot."""
         slot = view.now_us // self._slot_us
         active = np.union1d(view.waiting, view.running)
         kept = np.isin(self._plans.rows[:, JOB], active) & (self._plans.rows[:, SLOT] >= slot)
@@ -228,34 +228,34 @@ class Planned(ElasticPolicy):
         )
 
     def _next_us(self, slot: int) -> int:
-        """The next slot in which a plan changes."""
+        """Time of the next slot in which a plan changes."""
         change = self._plans.next_change(slot)
         if change is None:
             return NEVER_US
         return (slot + 1 if self._gives else change) * self._slot_us
 
     def slot_job(self, job: int) -> SlotJob | None:
-        """A job of the run in slots; None if no slot begins between its arrival and the horizon."""
+        """Convert a job of the run to slots; None if no slot begins between its arrival and the horizon."""
         arrival = int(arrival_slot(self._world.jobs.submit_us[job : job + 1], self._slot_us)[0])
         if arrival >= self._slots:
             return None
         slot_s = self._slot_us / US_PER_S
         planned = slot_job(job, arrival, self._slots, slot_s, self._training, self._utility)
-        # Who has nothing to train is started and has ended: for that it is planned as if for one sample.
+        # A job without work has to start in order to end: plan it as if it had one sample.
         return planned if planned.samples > 0 else replace(planned, samples=1.0)
 
     def partition_of(self, job: int) -> int:
-        """Market of the servers that the job may use."""
+        """Index of the market of the servers that the job may use."""
         return int(self._world.jobs.partition[job])
 
     def _promising(self, partition: int) -> list[SlotJob]:
-        """Jobs of a partition that would be worth something if servers were without bounds."""
+        """Jobs of a partition that have utility if servers are unbounded."""
         mine = np.flatnonzero(self._world.jobs.partition == partition)
         jobs = [job for job in map(self.slot_job, mine.tolist()) if job is not None]
         return [job for job in jobs if job.can_end and job.most_worth > 0]
 
     def _admit(self, view: ElasticView, slot: int) -> dict[int, str]:
-        """Plan the jobs that have come; those turned away, and why."""
+        """Plan the jobs that have arrived; returns the reasons of those rejected."""
         refused = {}
         for job in np.setdiff1d(view.arrived, view.returned).tolist():
             planned = self.slot_job(job)
@@ -273,20 +273,20 @@ class Planned(ElasticPolicy):
         return refused
 
     def _note(self, now_us: int, outcome: Schedule | Refusal) -> None:
-        """The objectives after an arrival."""
+        """Record the objectives after an arrival."""
         self._earned += (0.0, 0.0) if isinstance(outcome, Refusal) else (outcome.utility, outcome.payoff)
-        costs = sum(stall.market.dual for stall in self._stalls)
+        costs = sum(priced.market.dual for priced in self._markets)
         row = (now_us, self._earned[0], self._earned[1] + costs)
         self._objectives = np.vstack([self._objectives, row])
 
     def _plan(self, job: SlotJob, view: ElasticView, slot: int) -> Schedule | Refusal:
-        """Carry out the best plan of a job from now on, or say why there is none."""
+        """Book the best plan of a job from now on, or return the reason why there is none."""
         if self._training.exchange[job.number] == Exchange.ALL_REDUCE:
-            return Refusal.INFEASIBLE  # there is no form of it without parameter servers
-        stalls = self._stalls
+            return Refusal.INFEASIBLE  # the model has no form for jobs without parameter servers
+        markets = self._markets
         if self._replans:
-            stalls = [stall.without(view.available, slot) for stall in stalls]
-        found = self._best_plan(job, stalls)
+            markets = [priced.without(view.available, slot) for priced in markets]
+        found = self._best_plan(job, markets)
         if isinstance(found, Refusal):
             return found
         self._plans = self._plans.having(job.number, found.plan)
@@ -294,15 +294,15 @@ class Planned(ElasticPolicy):
         return found
 
     def _sell(self, job: SlotJob, plan: SlotPlan) -> None:
-        for stall in self._stalls:
-            stall.market.sell(job, stall.part_of(plan))
+        for priced in self._markets:
+            priced.market.sell(job, priced.part_of(plan))
 
     def _take_back(self, job: SlotJob, plan: SlotPlan) -> None:
-        for stall in self._stalls:
-            stall.market.take_back(job, stall.part_of(plan))
+        for priced in self._markets:
+            priced.market.take_back(job, priced.part_of(plan))
 
     def _rest(self, job: int, view: ElasticView, slot: int) -> SlotJob | None:
-        """The rest of a job from now on; None at the horizon."""
+        """Work left of a job from now on, as a job; None at the horizon."""
         whole = self.slot_job(job)
         left = float(view.work_left(np.array([job]))[0])
         if whole is None or slot >= self._slots or left <= 0.0:
@@ -311,7 +311,7 @@ class Planned(ElasticPolicy):
         return replace(whole, arrival=slot, samples=left, utility=whole.utility[late:])
 
     def _plan_failed_anew(self, view: ElasticView, slot: int) -> None:
-        """Plans that use servers which are not there; those that find no other stay as they are."""
+        """Plan again where plans use unavailable servers; plans without a replacement stay."""
         lost = ~view.available[self._plans.rows[:, SERVER]]
         for job in np.unique(self._plans.rows[lost, JOB]).tolist():
             rest = self._rest(job, view, slot)
@@ -327,7 +327,7 @@ class Planned(ElasticPolicy):
                 self._counted["replanned"] += 1
 
     def _extend(self, view: ElasticView, slot: int, active: IntArray) -> None:
-        """Admitted jobs whose plan is over; those that find no other are given up."""
+        """Plan the rest of admitted jobs whose plan is over; jobs without a new plan are given up."""
         over = active[self._admitted[active] & ~np.isin(active, self._plans.rows[:, JOB])]
         for job in over.tolist():
             rest = self._rest(job, view, slot)
@@ -337,8 +337,8 @@ class Planned(ElasticPolicy):
             else:
                 self._counted["extended"] += 1
 
-    def _enlarged(self, view: ElasticView, active: IntArray, now: Plans, slot: int) -> Plans:
-        """This slot with what is idle given to admitted jobs, in their order."""
+    def _enlarged(self, view: ElasticView, active: IntArray, now: BookedPlans, slot: int) -> BookedPlans:
+        """Plans of this slot after idle capacity is given to admitted jobs, in job order."""
         there = self._world.cluster.capacity * view.available[:, None]
         demand = self._world.jobs.role_demand
         for number in active[self._admitted[active]].tolist():
@@ -352,16 +352,16 @@ class Planned(ElasticPolicy):
         return now
 
     def counts(self) -> dict[str, int]:
-        """Jobs admitted and refused, and what became of plans."""
+        """Return counts of admitted and refused jobs, and of changes of plans."""
         return dict(sorted(self._counted.items()))
 
     def figures(self) -> dict[str, float]:
-        """The largest ln(U / L) of any resource, if anything is for sale."""
-        return {PRICE_SPAN.name: self._widest} if self._stalls else {}
+        """Return the largest ln(U / L) of any resource, if there is a market."""
+        return {PRICE_SPAN.name: self._widest} if self._markets else {}
 
     def warnings(self) -> list[str]:
-        """That prices count for little, where they span more than those of the published ranges."""
-        if not self._stalls or self._widest <= PUBLISHED_SPAN:
+        """Warn if prices span more than in the published ranges."""
+        if not self._markets or self._widest <= PUBLISHED_SPAN:
             return []
         return [
             f"policy {self.name}: ln(U/L) is {self._widest:.1f}, above the 22 to {PUBLISHED_SPAN:g} of the "
@@ -372,17 +372,17 @@ class Planned(ElasticPolicy):
 
     @property
     def _widest(self) -> float:
-        return max(float(stall.market.constants.log_ratio.max()) for stall in self._stalls)
+        return max(float(priced.market.constants.log_ratio.max()) for priced in self._markets)
 
     def course(self) -> dict[str, tuple[IntArray, FloatArray]]:
-        """The objectives, if they are recorded."""
+        """Return the objectives, if they are recorded."""
         if not self._records:
             return {}
         now_us = self._objectives[:, 0].astype(np.int64)
         return {name: (now_us, self._objectives[:, i]) for i, name in enumerate(("primal", "dual"), 1)}
 
     def state(self) -> State:
-        """Plans and loads; prices follow from these."""
+        """Return plans and loads; prices follow from these."""
         counted = self.counts()
         return {
             "plans": self._plans.rows.copy(),
@@ -391,20 +391,20 @@ class Planned(ElasticPolicy):
             "objectives": self._objectives.copy(),
             "counts": np.array(list(counted.values()), dtype=np.int64),
             "count_names": np.frombuffer(" ".join(counted).encode(), dtype=np.uint8),
-            **{f"load.{i}": stall.market.load.copy() for i, stall in enumerate(self._stalls)},
+            **{f"load.{i}": priced.market.load.copy() for i, priced in enumerate(self._markets)},
         }
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
-        self._plans = Plans(state["plans"].copy())
+        self._plans = BookedPlans(state["plans"].copy())
         self._admitted[:] = state["admitted"]
         self._earned[:] = state["earned"]
         self._objectives = state["objectives"].copy()
         names = state["count_names"].tobytes().decode().split()
         self._counted = Counter(dict(zip(names, state["counts"].tolist(), strict=True)))
-        for i, stall in enumerate(self._stalls):
-            stall.market.load[:] = state[f"load.{i}"]
-            _reprice(stall.market)
+        for i, priced in enumerate(self._markets):
+            priced.market.load[:] = state[f"load.{i}"]
+            _reprice(priced.market)
 
 
 def _reprice(market: Market) -> None:
@@ -412,7 +412,7 @@ def _reprice(market: Market) -> None:
 
 
 def _profiles(jobs: JobColumns) -> tuple[TrainingProfile, UtilityProfile]:
-    """Training and utility of jobs in the form of the planners."""
+    """Training and utility columns as the profiles that planners take."""
     training = {name: getattr(jobs, name) for name in TrainingProfile.__slots__ if name != "model_names"}
     utility = {name: getattr(jobs, name) for name in UtilityProfile.__slots__}
     return TrainingProfile(**training, model_names=()), UtilityProfile(**utility)

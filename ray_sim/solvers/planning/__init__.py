@@ -1,1 +1,1 @@
-"""Planning ahead in priced slots, which PD-ORS and OASiS share (Zhou et al. 2021, Bao et al. 2018)."""
+"""Planning in priced slots, shared by PD-ORS and OASiS (Yu et al. 2021, Bao et al. 2018)."""

@@ -1,7 +1,7 @@
-"""Test whether a job can end by the horizon alone in an empty cluster.
+"""Test whether a job alone in an empty cluster can end by the horizon.
 
-All slots are alike then, so the job ends in time if the most samples that one slot can train do, slot after
-slot. That is a question about whole workers and parameter servers on servers of bounded size.
+All slots are equal then, so the job ends in time if the most samples that one slot can train, times the
+number of slots, are enough. This is a question about whole workers and parameter servers on finite servers.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from ray_sim.model.units import IntArray, tolerant_ceil
-from ray_sim.solvers.planning.prices import Cluster
+from ray_sim.solvers.planning.prices import MarketCapacity
 from ray_sim.solvers.planning.slot_job import SlotJob
 
 
-def ends_alone(job: SlotJob, cluster: Cluster) -> bool:
+def ends_alone(job: SlotJob, cluster: MarketCapacity) -> bool:
     """Whether some schedule of whole tasks ends before slot T on an empty cluster; exact.
 
-    Provided that tasks within a server train no slower than tasks on several.
+    Assumption: tasks on one server train no slower than tasks on several.
     """
     kinds, servers = np.unique(cluster.capacity, axis=0, return_counts=True)
     inside = _workers_needed(job, job.theta_internal)
@@ -27,19 +27,19 @@ def ends_alone(job: SlotJob, cluster: Cluster) -> bool:
 
 
 def _workers_needed(job: SlotJob, theta: float) -> int:
-    """The fewest workers in every slot that do all the work by the horizon, at theta slots per sample."""
+    """Fewest workers per slot that do all the work by the horizon, at theta slots per sample."""
     return tolerant_ceil(job.samples * theta / len(job.utility))
 
 
 def _together(job: SlotJob, kinds: IntArray, servers: list[int], workers: int) -> bool:
-    """Whether so many workers fit on empty servers with as many parameter servers as they need.
+    """Whether this number of workers and their parameter servers fit on empty servers.
 
-    O(workers^2 log servers) per kind at most, where neither of two simpler tests decides.
+    Complexity: at most O(workers^2 log servers) per kind, if neither of two simpler tests decides.
 
     Parameters
     ----------
     kinds : (K, R) quanta
-    servers : K numbers of servers of each kind
+    servers : number of servers of each of K kinds
     """
     ps = tolerant_ceil(workers / job.workers_per_ps)
     beside = [_ps_beside(job, capacity, workers, ps) for capacity in kinds]
@@ -55,7 +55,7 @@ def _together(job: SlotJob, kinds: IntArray, servers: list[int], workers: int) -
 
 
 def _ps_beside(job: SlotJob, capacity: IntArray, workers: int, ps: int) -> IntArray:
-    """(m + 1,) parameter servers, at most ``ps``, that fit on a server beside 0 .. m workers, its most."""
+    """(m + 1,) parameter servers, at most ``ps``, that fit beside 0 .. m workers on a server that holds m."""
     some = job.worker_demand > 0
     m = min([workers, *(capacity[some] // job.worker_demand[some]).tolist()])
     left = capacity - np.outer(np.arange(m + 1), job.worker_demand)
@@ -65,7 +65,7 @@ def _ps_beside(job: SlotJob, capacity: IntArray, workers: int, ps: int) -> IntAr
 
 
 def _side_by_side(one: IntArray, other: IntArray, workers: int) -> IntArray:
-    """The most parameter servers beside 0, 1, .. workers that stand on two sets of servers."""
+    """Most parameter servers on two sets of servers together with 0, 1, .. workers."""
     short, long = sorted((one, other), key=len)
     size = min(len(short) + len(long) - 1, workers + 1)
     most = np.zeros(size, dtype=np.int64)
@@ -76,7 +76,7 @@ def _side_by_side(one: IntArray, other: IntArray, workers: int) -> IntArray:
 
 
 def _times(of_one: IntArray, servers: int, workers: int) -> IntArray:
-    """The same of so many equal servers, by doubling."""
+    """Most parameter servers on a number of equal servers, by doubling."""
     most, power = np.zeros(1, dtype=np.int64), of_one
     while servers:
         if servers & 1:

@@ -1,6 +1,6 @@
-"""OASiS: the best schedule of one job where workers and parameter servers have servers of their own.
+"""OASiS: the best schedule of one job, with workers and parameter servers on separate servers.
 
-Tasks of a role are all alike, so the cheapest servers first is the best that can be done in a slot.
+Tasks of a role are identical, so the cheapest servers first are optimal in each slot.
 
 Source: Bao, Peng, Wu, Li, Online Job Scheduling in Distributed Machine Learning Clusters, INFOCOM 2018.
 """
@@ -17,7 +17,7 @@ from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.units import FloatArray, IntArray, tolerant_ceil, tolerant_ceils
 from ray_sim.solvers.planning.market import Market
-from ray_sim.solvers.planning.prices import UTILITY_FLOOR, Cluster, Constants, price_range
+from ray_sim.solvers.planning.prices import UTILITY_FLOOR, Constants, MarketCapacity, price_range
 from ray_sim.solvers.planning.schedule import (
     Infeasible,
     NotWorthIt,
@@ -26,13 +26,13 @@ from ray_sim.solvers.planning.schedule import (
     schedule_of,
     spread_work,
 )
-from ray_sim.solvers.planning.slot_costs import Quanta, Tasks
+from ray_sim.solvers.planning.slot_costs import SlotTasks, WorkParts
 from ray_sim.solvers.planning.slot_job import SlotJob
 from ray_sim.solvers.planning.trim_schedule import trim
 
 
 class Sides(NamedTuple):
-    """The servers of workers, then those of parameter servers."""
+    """Market of the servers for workers, and market of those for parameter servers."""
 
     workers: Market
     ps: Market
@@ -43,14 +43,14 @@ class _Offers:
     """Places for tasks of one role in one slot, the cheapest first."""
 
     server: IntArray
-    """(n,) of each place, at most as many as the job may have tasks."""
+    """(n,) server of each place, at most as many places as the job may have tasks."""
     price: FloatArray
-    """(n,) that never falls."""
+    """(n,) price of each place, non-decreasing."""
     of_server: FloatArray
-    """(S,) price of a task on each server."""
+    """(S,) price of one task on each server."""
 
     def cost(self, tasks: IntArray) -> FloatArray:
-        """Cost of these numbers of tasks, >= 1; inf where there is no room for them."""
+        """Cost of these numbers of tasks, >= 1; inf where they do not fit."""
         total = np.cumsum(self.price)
         places = len(total)
         if places == 0:
@@ -58,21 +58,21 @@ class _Offers:
         return np.where(tasks <= places, total[np.minimum(tasks, places) - 1], np.inf)
 
 
-def role_constants(jobs: Iterable[SlotJob], role: int, cluster: Cluster, slots: int) -> Constants:
-    """Ends of the prices on the servers of a role, from all jobs that can end.
+def role_constants(jobs: Iterable[SlotJob], role: int, cluster: MarketCapacity, slots: int) -> Constants:
+    """Lowest and highest prices on the servers of a role, from all jobs that can end.
 
     Parameters
     ----------
-    jobs : without those that cannot end on these servers, however empty they are, see `ends_alone`
+    jobs : only jobs that can end on these servers when empty, see `ends_alone`
 
     Raises
     ------
-    InvalidInputError : there is none, or none is worth anything
+    InvalidInputError : there are no jobs, or none has utility
     """
     counted = [job for job in map(apart, jobs) if job.can_end]
     best = max((job.most_worth for job in counted), default=0.0)
     if best <= 0.0:
-        raise InvalidInputError("prices: no job that can end before the horizon is worth anything then")
+        raise InvalidInputError("prices: no job that can end before the horizon has utility")
     floor = UTILITY_FLOOR * max(float(job.utility[0]) for job in counted)
     highest = np.zeros(cluster.capacity.shape[1])
     payments, works = [], []
@@ -84,18 +84,18 @@ def role_constants(jobs: Iterable[SlotJob], role: int, cluster: Cluster, slots: 
         if work > 0:
             payments.append(max(float(job.utility[-1]), floor) / work)
             works.append(work)
-    # Half of what `price_range` allows, as there are two sides.
+    # Half of what `price_range` allows, since there are two sides.
     payment = min(payments, default=best) * min(works, default=1.0) / 2.0
     return price_range(payment, highest, cluster, slots)
 
 
 def apart(job: SlotJob) -> SlotJob:
-    """The job as it trains on two sides: never within a server."""
+    """Convert a job to train on two sides: at the external rate only."""
     return replace(job, theta_internal=job.theta_external)
 
 
-def ends_alone(job: SlotJob, workers: Cluster, ps: Cluster) -> bool:
-    """Whether some schedule of whole tasks ends before slot T with both sides empty; exact."""
+def ends_alone(job: SlotJob, workers: MarketCapacity, ps: MarketCapacity) -> bool:
+    """Whether some schedule of whole tasks ends before slot T on two empty sides; exact."""
     needed = tolerant_ceil(job.samples * job.theta_external / len(job.utility))
     return (
         needed <= job.most_workers
@@ -105,22 +105,22 @@ def ends_alone(job: SlotJob, workers: Cluster, ps: Cluster) -> bool:
 
 
 def _places(demand: IntArray, capacity: IntArray, most: int) -> int:
-    """Tasks that fit on empty servers, up to ``most`` on each."""
+    """Number of tasks that fit on empty servers, up to ``most`` on each."""
     some = demand > 0
     return int(np.min(capacity[:, some] // demand[some], axis=1, initial=most).sum())
 
 
 def best_schedule(job: SlotJob, sides: Sides, quanta: int) -> Outcome:
-    """The schedule with the largest payoff, in so many equal parts of work; the earliest end of equals.
+    """Find the schedule with the largest payoff, in equal parts of work; the earliest end of equals.
 
-    It is trimmed of what it does not need. Servers count through, workers' first.
+    It is trimmed. Servers are numbered from 0, workers' servers first.
 
     Parameters
     ----------
-    quanta : as many as the job has chunk-epochs (E times N) make the search exact
+    quanta : number of parts; with the job's chunk-epochs (E times N) the search is exact
     """
     job = apart(job)
-    parts = Quanta.of(job, quanta)
+    parts = WorkParts.of(job, quanta)
     if not job.can_end:
         return Infeasible(Obstacle.HORIZON)
     if parts.most * len(job.utility) < parts.number:
@@ -143,7 +143,7 @@ def best_schedule(job: SlotJob, sides: Sides, quanta: int) -> Outcome:
 
 
 def _offers(side: Market, job: SlotJob, role: int, slot: int) -> _Offers:
-    """The places on one side; of equal prices those of the lowest server first."""
+    """Places on one side; of equal prices those of the lowest server first."""
     demand = job.demand[role]
     most = job.most_workers if role == WORKER else tolerant_ceil(job.most_workers / job.workers_per_ps)
     free = side.cluster.capacity - side.load[slot]
@@ -157,8 +157,8 @@ def _offers(side: Market, job: SlotJob, role: int, slot: int) -> _Offers:
     return _Offers(server, price[server], price)
 
 
-def _tasks(job: SlotJob, sides: Sides, slot: int, workers: int) -> Tasks:
-    """Resources that these workers and their parameter servers take in a slot."""
+def _tasks(job: SlotJob, sides: Sides, slot: int, workers: int) -> SlotTasks:
+    """Tasks of these workers and their parameter servers in a slot."""
     at = job.arrival + slot
     counts = (workers, tolerant_ceil(workers / job.workers_per_ps))
     held = np.zeros((sum(len(side.cluster.capacity) for side in sides), 2), dtype=np.int64)
@@ -172,4 +172,4 @@ def _tasks(job: SlotJob, sides: Sides, slot: int, workers: int) -> Tasks:
         price[first : first + servers, role] = offers.of_server
         first += servers
     some = np.flatnonzero(held.any(axis=1))
-    return Tasks(at, some, held[some], price[some])
+    return SlotTasks(at, some, held[some], price[some])

@@ -1,6 +1,6 @@
 """Price of a unit of a resource on a server in a slot, increasing in its use.
 
-A price rises from L, when nothing is taken, to U of its resource, when all is: L (U / L)^(load / capacity).
+A price rises from L at no load to U of its resource at full load: L (U / L)^(load / capacity).
 Units are the user's (GPU, core, GiB), loads and capacities integer quanta.
 """
 
@@ -17,15 +17,15 @@ from ray_sim.model.units import FloatArray, IntArray, tolerant_ceil
 from ray_sim.solvers.planning.slot_job import SlotJob
 
 UTILITY_FLOOR = 1e-300
-"""Least utility that counts, as a share of the largest: a sigmoid soon has no floating-point number."""
+"""Least utility that counts, as a share of the largest: a decaying sigmoid underflows."""
 
 SMALLEST_PRICE = float(np.finfo(np.float64).tiny)
-"""Smaller numbers lose digits."""
+"""Smaller numbers lose precision."""
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
-    """Servers as prices see them."""
+class MarketCapacity:
+    """Capacity of the servers of a market, and the units of its prices."""
 
     capacity: IntArray
     """(S, R) quanta."""
@@ -34,41 +34,41 @@ class Cluster:
 
     @property
     def units(self) -> float:
-        """All resources of all servers together."""
+        """Sum of all resources of all servers, in units."""
         return float((self.capacity / self.quanta_per_unit).sum())
 
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """Ends of the prices."""
+    """Lowest and highest prices."""
 
     lowest: float
     """L, > 0."""
     highest: FloatArray
-    """(R,) U, at least e L each."""
+    """(R,) U, each at least e L."""
 
     @property
     def log_ratio(self) -> FloatArray:
-        """(R,) ln(U / L), the same if both are scaled by a power of two."""
+        """(R,) ln(U / L), exactly equal if both are scaled by a power of two."""
         fraction, exponent = np.frexp(self.highest)
         low_fraction, low_exponent = np.frexp(self.lowest)
         ratio: FloatArray = np.log(fraction / low_fraction) + (exponent - low_exponent) * math.log(2.0)
         return ratio
 
     def within(self, span: float) -> Constants:
-        """The same with L raised until ln(U / L) is at most ``span``, which is >= 1, of every resource."""
+        """Raise L until ln(U / L) is at most ``span``, >= 1, for every resource."""
         lowest = max(self.lowest, float(self.highest.max()) * math.exp(-span))
         return Constants(lowest, np.maximum(self.highest, math.e * lowest))
 
     def prices(self, load: IntArray, capacity: IntArray) -> FloatArray:
-        """(..., R) price per unit; that of a server without the resource is U, as where all of it is taken.
+        """(..., R) price per unit; U on a server without the resource, as on a full one.
 
         Parameters
         ----------
         load, capacity : (..., R) quanta, of any shapes that broadcast
         """
         taken = np.divide(load, capacity, out=np.ones(np.broadcast(load, capacity).shape), where=capacity > 0)
-        # In two halves, as exp(ln(U / L)) may be too large a number where L is very small.
+        # Two factors of exp(ln(U / L) / 2), since exp(ln(U / L)) may overflow where L is very small.
         half = np.exp(0.5 * taken * self.log_ratio)
         prices: FloatArray = np.minimum(self.lowest * half * half, self.highest)
         return prices
@@ -76,36 +76,36 @@ class Constants:
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """What is known of jobs before they come, where the trace is not to be looked at.
+    """Declared ranges that hold every job, for prices without a look at the trace.
 
-    The work of a job is the worker-slots that it needs at the external rate, times what one worker and one
-    parameter server take, added up over resources in units.
+    The work of a job is the worker-slots that it needs at the external rate, times the total demand of one
+    worker and one parameter server, summed over resources in units.
     """
 
     utility: tuple[float, float]
-    """Least utility of a job that ends in the last slot; largest of any."""
+    """Least utility of a job that ends in the last slot; largest utility of any job."""
     least_demand: FloatArray
-    """(R,) units of a worker and a parameter server together, the least of jobs that use the resource; 0 if
-    none does."""
+    """(R,) least total units of a worker and a parameter server, over jobs that use the resource; 0 if none
+    does."""
     work: tuple[float, float]
-    """Least and largest."""
+    """Least and largest work."""
 
 
-def traced_constants(jobs: Iterable[SlotJob], cluster: Cluster) -> Constants:
-    """From the jobs themselves: those that can end count.
+def traced_constants(jobs: Iterable[SlotJob], cluster: MarketCapacity) -> Constants:
+    """Compute prices from the jobs that can end.
 
     Parameters
     ----------
-    jobs : without those that cannot end in this cluster, however empty it is, see `ends_alone`
+    jobs : only jobs that can end in this cluster when empty, see `ends_alone`
 
     Raises
     ------
-    InvalidInputError : there is none, or none is worth anything
+    InvalidInputError : there are no jobs, or none has utility
     """
     counted = [job for job in jobs if job.can_end]
     best = max((job.most_worth for job in counted), default=0.0)
     if best <= 0.0:
-        why = "no job is worth anything when it could end" if counted else "no job can end before the horizon"
+        why = "no job has utility when it could end" if counted else "no job can end before the horizon"
         raise InvalidInputError(f"prices: {why}; take a longer horizon, or declare the ranges of jobs")
     floor = UTILITY_FLOOR * max(float(job.utility[0]) for job in counted)
     highest = np.zeros(cluster.capacity.shape[1])
@@ -113,7 +113,7 @@ def traced_constants(jobs: Iterable[SlotJob], cluster: Cluster) -> Constants:
         demand = job_demand(job, cluster)
         worth = max(job.most_worth, floor)
         highest = np.maximum(highest, np.divide(worth, demand, out=np.zeros(len(demand)), where=demand > 0))
-    # Jobs that demand nothing pay nothing, and bound no price.
+    # Jobs without demand pay nothing and bound no price.
     paying = [(job, work) for job in counted if (work := job_work(job, cluster)) > 0]
     least_work = min((work for _, work in paying), default=1.0)
     payments = [max(float(job.utility[-1]), floor) * (least_work / work) for job, work in paying]
@@ -121,12 +121,12 @@ def traced_constants(jobs: Iterable[SlotJob], cluster: Cluster) -> Constants:
     return price_range(min(payments, default=best), highest, cluster, slots)
 
 
-def declared_constants(ranges: Ranges, cluster: Cluster, slots: int) -> Constants:
-    """From ranges that hold every job: L is no higher and U no lower than those of such jobs.
+def declared_constants(ranges: Ranges, cluster: MarketCapacity, slots: int) -> Constants:
+    """Compute prices from ranges that hold every job: L is at most, and U at least, that of such jobs.
 
     Raises
     ------
-    InvalidInputError : ranges that are none
+    InvalidInputError : a range is empty or not positive
     """
     (least, most), (least_work, most_work) = ranges.utility, ranges.work
     if not (0.0 <= least <= most and most > 0.0 and 0.0 < least_work <= most_work):
@@ -140,21 +140,21 @@ def declared_constants(ranges: Ranges, cluster: Cluster, slots: int) -> Constant
     return price_range(payment, highest, cluster, slots)
 
 
-def job_demand(job: SlotJob, cluster: Cluster) -> FloatArray:
-    """(R,) units of a worker and a parameter server together."""
+def job_demand(job: SlotJob, cluster: MarketCapacity) -> FloatArray:
+    """(R,) total units of a worker and a parameter server."""
     units: FloatArray = (job.worker_demand + job.ps_demand) / cluster.quanta_per_unit
     return units
 
 
-def job_work(job: SlotJob, cluster: Cluster) -> float:
-    """Worker-slots at the external rate, times the units of a worker and a parameter server."""
+def job_work(job: SlotJob, cluster: MarketCapacity) -> float:
+    """Worker-slots at the external rate, times the total units of a worker and a parameter server."""
     return tolerant_ceil(job.samples * job.theta_external) * float(job_demand(job, cluster).sum())
 
 
-def price_range(payment: float, highest: FloatArray, cluster: Cluster, slots: int) -> Constants:
-    """So low that all resources at L cost half of the least payment: the dual starts below half the optimum.
+def price_range(payment: float, highest: FloatArray, cluster: MarketCapacity, slots: int) -> Constants:
+    """Compute L: all resources at L cost half of the least payment, so the dual starts at half the optimum.
 
-    Every price can rise by e at least: by so much a sale pays for what it displaces.
+    U is at least e L, so that every price can rise by a factor e and a sale pays for what it displaces.
     """
     if cluster.units <= 0.0:
         raise InvalidInputError("prices: the cluster has no resources to sell")

@@ -1,6 +1,6 @@
-"""The factor that fractions are multiplied by before they are rounded.
+"""Factor on fractions before they are rounded.
 
-Source: Yu et al., (31) and (32), derived anew from Chernoff's bounds.
+Source: Yu et al., (31) and (32), derived again from Chernoff's bounds.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ Favour = Literal["neither", "packing", "covering"]
 
 
 @dataclass(frozen=True, slots=True)
-class Rounding:
-    """Rounding of fractional solutions to whole tasks."""
+class TaskRounding:
+    """Options for rounding fractional solutions to whole tasks."""
 
     favour: Favour = "neither"
-    """Whether a rounded point is likelier to fit, to be enough, or keeps its mean."""
+    """Goal of the factor: rounded points fit more often, suffice more often, or keep their mean."""
     delta: float = 0.5
-    """Chance of a failure that is allowed for, in (0, 1]; of no effect if neither is favoured."""
+    """Allowed probability of failure, in (0, 1]; unused if neither is favoured."""
     tries: int = 50
-    """>= 1."""
+    """Number of roundings per solution, >= 1."""
 
     def gains(self, rooms: Rooms, workers: FloatArray) -> FloatArray:
-        """(n, J) factors in n slots for points with (J,) workers, > 0 each."""
+        """(n, J) factors in n slots for points with (J,) workers, each > 0."""
         if self.favour == "packing":
             rows = rooms.free[0].size + 1
             of_slot = [packing_gain(rows, width, self.delta) for width in packing_widths(rooms).tolist()]
@@ -42,17 +42,17 @@ class Rounding:
 
 
 def packing_gain(rows: int, width: float, delta: float) -> float:
-    """At most 1: a row is broken with a chance of at most delta / (3 rows), where the factor is 0.5 or more.
+    """Factor <= 1; from 0.5 on, a row is violated with probability at most delta / (3 rows).
 
     The root of (1 - G)^2 / G = 3 A with A = ln(3 rows / delta) / width.
     """
     a = 1.5 * math.log(3 * rows / delta) / width
-    # 1 + a - sqrt(a^2 + 2 a), as the other root is its inverse; this way no digits are lost.
+    # 1 + a - sqrt(a^2 + 2 a), computed as the inverse of the other root, without cancellation.
     return 1.0 / (1.0 + a + math.sqrt(a * a + 2 * a))
 
 
 def covering_gain(workers: float, delta: float) -> float:
-    """Above 1: too few workers come with a chance of at most delta / 3.
+    """Factor > 1; workers are too few with probability at most delta / 3.
 
     The root of (G - 1)^2 / G = 2 B with B = ln(3 / delta) / workers.
     """
@@ -61,9 +61,9 @@ def covering_gain(workers: float, delta: float) -> float:
 
 
 def packing_widths(rooms: Rooms) -> FloatArray:
-    """(n,) tasks that the narrowest limit of a slot holds, of those that hold one.
+    """(n,) tasks that the tightest limit of a slot holds, over limits that hold at least one.
 
-    The limits are the job's own, and every resource of every server.
+    The limits are the job's own, and each resource of each server.
     """
     width = np.full(len(rooms.free), float(rooms.most_workers))
     for role in (WORKER, PARAMETER_SERVER):

@@ -1,6 +1,6 @@
-"""The best schedule of one job at given prices: which slots, how much work in each, on which servers.
+"""Best schedule of one job at given prices: slots, work in each slot, and servers.
 
-Source: Yu et al., algorithms 2 to 4, with work in quanta.
+Source: Yu et al., algorithms 2 to 4, with the work in equal parts.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from ray_sim.kernels.planning.slot_plan import extend
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.solvers.planning.market import Market, SlotPlan
-from ray_sim.solvers.planning.rounding_factor import Rounding
-from ray_sim.solvers.planning.slot_costs import Quanta, SlotCosts, Tasks
+from ray_sim.solvers.planning.rounding_factor import TaskRounding
+from ray_sim.solvers.planning.slot_costs import SlotCosts, SlotTasks, WorkParts
 from ray_sim.solvers.planning.slot_job import SlotJob
 from ray_sim.solvers.planning.trim_schedule import samples_trained, trim
 
 _BOUND_ERROR = 1e-9
-"""Relative: by so much rounding errors may raise a lower bound."""
+"""Relative amount by which rounding errors may raise a lower bound."""
 
 
 class Obstacle(Enum):
-    """Why a job has no schedule at any price."""
+    """Reason why a job has no schedule at any price."""
 
     HORIZON = "ends_too_late"
-    """It cannot end before the horizon even alone, with all its workers on one server."""
+    """The job cannot end before the horizon even alone, with all its workers on one server."""
     GRID = "quanta_too_coarse"
-    """It might, but not in whole quanta of work: there are too few of them."""
+    """The job might end, but its parts of work are too large for its slots."""
     ROOM = "no_room"
-    """Free capacity is too little, or no rounding was found."""
+    """Free capacity is too small, or no rounding was found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,23 +43,23 @@ class Infeasible:
 
     obstacle: Obstacle
     unsolved: int = 0
-    """Different slots that were not solved in fractions, so that the use of several servers was left out."""
+    """Number of different slots without a fractional solution, where only single servers were considered."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotWorthIt:
-    """Every schedule that was found costs at least what the job is worth."""
+    """Every schedule that was found costs at least the job's utility."""
 
     payoff: float
-    """At most 0: utility less cost of the best one, or an upper bound of it."""
+    """Utility minus cost of the best one, or an upper bound of it; at most 0."""
     at_once: bool
-    """Whether a bound told so, without a search: it may not be feasible either."""
+    """Whether a bound decided without a search; the job may be infeasible as well."""
     unsolved: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A schedule that is worth more than it costs."""
+    """Schedule with more utility than cost."""
 
     plan: SlotPlan
     end: int
@@ -67,7 +67,7 @@ class Schedule:
     cost: float
     utility: float
     samples: float
-    """That it trains, at least those of the job."""
+    """Samples that it trains, at least those of the job."""
     unsolved: int = 0
 
     @property
@@ -85,27 +85,27 @@ class Planning:
 
     quanta: int | None = None
     """Equal parts of a job's work; by default 4 for each slot of the horizon, and at least 40."""
-    rounding: Rounding = field(default_factory=Rounding)
+    rounding: TaskRounding = field(default_factory=TaskRounding)
     round: Literal["each", "last"] = "each"
-    """Whether every slot's fractions are rounded before slots are chosen, or those of chosen slots after."""
+    """Whether fractions are rounded in every slot before slots are chosen, or only in chosen slots."""
 
     def number_of(self, slots: int) -> int:
-        """Quanta for a horizon of so many slots."""
+        """Number of parts of the work for a horizon of this many slots."""
         return max(40, 4 * slots) if self.quanta is None else self.quanta
 
 
 def best_schedule(job: SlotJob, market: Market, planning: Planning, streams: Streams) -> Outcome:
-    """The schedule with the largest payoff among those searched; the earliest end of equals.
+    """Find the schedule with the largest payoff in the search space; the earliest end of equals.
 
-    The search is for the end with the largest utility less cost in whole quanta. Then what that schedule does
-    not need is dropped, and it is taken if it pays.
+    The search maximises utility minus cost over the last slot, in whole parts. The result is trimmed, and
+    returned if its payoff is positive.
     """
-    quanta = Quanta.of(job, planning.number_of(len(market.load)))
+    parts = WorkParts.of(job, planning.number_of(len(market.load)))
     if not job.can_end:
         return Infeasible(Obstacle.HORIZON)
-    if quanta.most * len(job.utility) < quanta.number:
+    if parts.most * len(job.utility) < parts.number:
         return Infeasible(Obstacle.GRID)
-    costs = SlotCosts.of(job, market, quanta, planning.rounding, streams)
+    costs = SlotCosts.of(job, market, parts, planning.rounding, streams)
     bounds = costs.bounds() * (1 - _BOUND_ERROR)
     if np.isinf(bounds[-1]):
         return Infeasible(Obstacle.ROOM, costs.slots.unsolved)
@@ -121,13 +121,13 @@ def best_schedule(job: SlotJob, market: Market, planning: Planning, streams: Str
     return schedule
 
 
-def _chosen_each(costs: SlotCosts, bound: float) -> list[Tasks] | None:
+def _chosen_each(costs: SlotCosts, bound: float) -> list[SlotTasks] | None:
     done = _search(costs, costs.rounded, bound)
     return None if done is None else [tasks for tasks in _tasks(costs, done).values() if tasks is not None]
 
 
-def _chosen_last(costs: SlotCosts, bound: float) -> list[Tasks] | None:
-    """Search with fractions, round the slots that were chosen; again without those that cannot be rounded."""
+def _chosen_last(costs: SlotCosts, bound: float) -> list[SlotTasks] | None:
+    """Search with fractions and round the chosen slots; repeat without slots that cannot be rounded."""
     barred: set[tuple[int, int]] = set()
 
     def row(slot: int) -> FloatArray:
@@ -144,27 +144,27 @@ def _chosen_last(costs: SlotCosts, bound: float) -> list[Tasks] | None:
     return None
 
 
-def _tasks(costs: SlotCosts, done: IntArray) -> dict[int, Tasks | None]:
+def _tasks(costs: SlotCosts, done: IntArray) -> dict[int, SlotTasks | None]:
     return {slot: costs.tasks(slot, int(done[slot])) for slot in np.flatnonzero(done).tolist()}
 
 
 def _search(costs: SlotCosts, row: Callable[[int], FloatArray], bound: float) -> IntArray | None:
-    return spread_work(costs.job.utility, costs.quanta.number, row, bound)
+    return spread_work(costs.job.utility, costs.parts.number, row, bound)
 
 
 def spread_work(
     utility: FloatArray, n: int, row: Callable[[int], FloatArray], bound: float
 ) -> IntArray | None:
-    """Quanta to do in each slot up to the best end; None where the work cannot be done.
+    """Parts of the work in each slot up to the best end; None if the work cannot be done.
 
-    One table serves all ends. The search stops at an end after which no schedule can be better, as none
-    costs less than ``bound`` and utilities fall.
+    One table serves all ends. The search stops when no later end can be better, since no schedule costs less
+    than ``bound`` and utilities do not increase.
 
     Parameters
     ----------
-    utility : of each slot as an end
-    n : quanta in all
-    row : from a slot to what 0, 1, .. quanta cost there
+    utility : utility of each slot as the end
+    n : number of parts of work
+    row : costs of 0, 1, .. parts in a given slot
     """
     least = np.full(n + 1, np.inf)
     least[0] = 0.0
@@ -188,8 +188,8 @@ def spread_work(
     return done
 
 
-def schedule_of(job: SlotJob, slots: list[Tasks], unsolved: int = 0) -> Schedule:
-    """Join what a job holds in its slots, in their order."""
+def schedule_of(job: SlotJob, slots: list[SlotTasks], unsolved: int = 0) -> Schedule:
+    """Join the tasks of a job in its slots, in slot order."""
     held = np.concatenate([tasks.held for tasks in slots])
     price = np.concatenate([tasks.price for tasks in slots])
     plan = SlotPlan(

@@ -12,30 +12,30 @@ from ray_sim.kernels.planning.slot_tasks import Tasks as Holding
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import BoolArray, FloatArray, IntArray, scaled_down, tolerant_ceils
 from ray_sim.solvers.planning.market import Market
-from ray_sim.solvers.planning.rounding_factor import Rounding
+from ray_sim.solvers.planning.rounding_factor import TaskRounding
 from ray_sim.solvers.planning.slot_job import SlotJob
 from ray_sim.solvers.planning.slots import Slots, solve_slots
 
 _SAME = 1e-12
-"""Relative difference below which two costs are equal."""
+"""Relative difference below which two costs count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
-class Quanta:
+class WorkParts:
     """Equal parts of the work of a job; j = 1 .. most of them are done in a slot."""
 
     number: int
     """K."""
     most: int
-    """Quanta that all workers do in a slot at the faster rate; at most K."""
+    """Most parts that all workers do in a slot at the faster rate, at most K."""
     internal: IntArray
-    """(most,) whole workers that j quanta take on one server."""
+    """(most,) whole workers for j parts on one server."""
     external: FloatArray
-    """(most,) workers, in fractions, that they take on several."""
+    """(most,) fractional workers for j parts on several servers."""
 
     @classmethod
-    def of(cls, job: SlotJob, number: int) -> Quanta:
-        """So many parts."""
+    def of(cls, job: SlotJob, number: int) -> WorkParts:
+        """Cut the work into this many parts."""
         samples = job.samples / number
         most = min(number, int(scaled_down(1.0, job.most_workers / (job.fastest * samples))))
         done: FloatArray = samples * np.arange(1, most + 1, dtype=np.float64)
@@ -43,8 +43,8 @@ class Quanta:
 
 
 @dataclass(frozen=True, slots=True)
-class Tasks:
-    """Tasks that a job holds in a slot."""
+class SlotTasks:
+    """Tasks of a job in one slot."""
 
     slot: int
     server: IntArray
@@ -52,61 +52,61 @@ class Tasks:
     held: IntArray
     """(n, 2) workers and parameter servers."""
     price: FloatArray
-    """(n, 2) of each."""
+    """(n, 2) price of one task of each role."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotCosts:
-    """Costs of the m slots from the job's arrival on, which count from there.
+    """Costs of the m slots from the job's arrival on, numbered from there.
 
-    Slots with equal loads are one state, and solved once; only random numbers differ between them.
+    Slots with equal loads are one state and are solved once; only their random numbers differ.
     """
 
     job: SlotJob
-    quanta: Quanta
+    parts: WorkParts
     tries: int
     state: IntArray
-    """(m,) of each slot."""
+    """(m,) state of each slot."""
     slots: Slots
     """The n states."""
     inside: FloatArray
-    """(n, most) least cost on one server, inf where none has room."""
+    """(n, most) least cost on one server, inf where it does not fit."""
     inside_server: IntArray
-    """(n, most) that server."""
+    """(n, most) server with that cost."""
     fractions: FloatArray
-    """(n, most) least cost in fractions."""
+    """(n, most) least fractional cost."""
     pays: IntArray
-    """(n, most) 1 where several servers may be cheaper than one: whole tasks cost no less than fractions."""
+    """(n, most) 1 where several servers may be cheaper: whole tasks cost at least as much as fractions."""
     any_pays: BoolArray
-    """(n,) whether it is so for any number of quanta."""
+    """(n,) whether several servers may be cheaper for any number of parts."""
     gain: FloatArray
-    """(n, most) what fractions are multiplied by."""
+    """(n, most) factor on fractions before rounding."""
     key: npt.NDArray[np.uint64]
-    """(m, most) of the random numbers that round them."""
+    """(m, most) keys of the random numbers for rounding."""
     spread: Spread
     holding: Holding
     best: Holding
 
     @classmethod
     def of(
-        cls, job: SlotJob, market: Market, quanta: Quanta, rounding: Rounding, streams: Streams
+        cls, job: SlotJob, market: Market, parts: WorkParts, rounding: TaskRounding, streams: Streams
     ) -> SlotCosts:
-        """Solve every state in fractions, and on one server."""
+        """Solve every state on one server and in fractions."""
         state, first = _states(market.load[job.arrival :])
         load, price = market.load[job.arrival + first], market.price[job.arrival + first]
         free = market.cluster.capacity - load
         slots = solve_slots(job, free, price, market.cluster.quanta_per_unit)
-        inside = np.empty((len(first), quanta.most))
-        inside_server = np.empty((len(first), quanta.most), dtype=np.int64)
-        price_internally(slots.rooms, quanta.internal, inside, inside_server)
-        fractions = slots.least_cost(quanta.external)
+        inside = np.empty((len(first), parts.most))
+        inside_server = np.empty((len(first), parts.most), dtype=np.int64)
+        price_internally(slots.rooms, parts.internal, inside, inside_server)
+        fractions = slots.least_cost(parts.external)
         pays = _is_cheaper(fractions, inside)
-        slot, done = np.meshgrid(np.arange(len(state)), np.arange(1, quanta.most + 1), indexing="ij")
+        slot, done = np.meshgrid(np.arange(len(state)), np.arange(1, parts.most + 1), indexing="ij")
         entities = (np.full(slot.size, job.number), (job.arrival + slot).ravel(), done.ravel())
         servers = free.shape[1]
         return cls(
             job=job,
-            quanta=quanta,
+            parts=parts,
             tries=rounding.tries,
             state=state,
             slots=slots,
@@ -115,24 +115,24 @@ class SlotCosts:
             fractions=fractions,
             pays=pays.astype(np.int64),
             any_pays=np.logical_or.reduce(pays, axis=1),
-            gain=rounding.gains(slots.rooms, quanta.external),
+            gain=rounding.gains(slots.rooms, parts.external),
             key=streams.states("rounding", *entities).reshape(slot.shape),
-            spread=Spread(np.zeros((servers, 2)), *_nobody(servers)),
+            spread=Spread(np.zeros((servers, 2)), *_no_servers(servers)),
             holding=_no_tasks(servers),
             best=_no_tasks(servers),
         )
 
     def bounds(self) -> FloatArray:
-        """(m,) no schedule that ends in or before a slot costs less; inf where none fits."""
+        """(m,) lower bound on the cost of a schedule that ends by each slot; inf where none fits."""
         return self.slots.bounds(self.state, self.job.samples * self.job.fastest)
 
     def in_fractions(self, slot: int) -> FloatArray:
-        """(most + 1,) the lesser of the cost on one server and that in fractions."""
+        """(most + 1,) minimum of the cost on one server and the fractional cost."""
         at = self.state[slot]
         return np.append(0.0, np.minimum(self.inside[at], self.fractions[at]))
 
     def rounded(self, slot: int) -> FloatArray:
-        """(most + 1,) the lesser of the cost on one server and that of rounded fractions."""
+        """(most + 1,) minimum of the cost on one server and the cost of rounded fractions."""
         at = self.state[slot]
         row = np.append(0.0, self.inside[at])
         if self.any_pays[at]:
@@ -140,8 +140,8 @@ class SlotCosts:
             np.copyto(row[1:], outside, where=_is_cheaper(outside, row[1:]))
         return row
 
-    def tasks(self, slot: int, done: int) -> Tasks | None:
-        """Tasks for ``done`` >= 1 quanta at the cost of `rounded`; None where that is inf."""
+    def tasks(self, slot: int, done: int) -> SlotTasks | None:
+        """Tasks for ``done`` >= 1 parts at the cost of `rounded`; None where it is inf."""
         at, j = self.state[slot], done - 1
         asked = self.pays[at].copy()
         asked[:j], asked[done:] = 0, 0
@@ -150,23 +150,23 @@ class SlotCosts:
             server = listed[self.best.held[listed].any(axis=1)]
             held = self.best.held[server]
         elif np.isfinite(self.inside[at, j]):
-            server, workers = self.inside_server[at, [j]], self.quanta.internal[[j]]
+            server, workers = self.inside_server[at, [j]], self.parts.internal[[j]]
             held = np.stack([workers, tolerant_ceils(workers / self.job.workers_per_ps)], axis=1)
         else:
             return None
         price = self.slots.rooms.offers.price[at, server]
-        return Tasks(self.job.arrival + slot, server, held, price)
+        return SlotTasks(self.job.arrival + slot, server, held, price)
 
     def _round(self, slot: int, asked: IntArray) -> FloatArray:
-        """(most,) cost of rounded fractions; inf where not asked, or where no rounding was found."""
+        """(most,) cost of rounded fractions; inf where not requested, or where no rounding was found."""
         cost, at = np.empty(len(asked)), self.state[slot]
-        # Products of random bits overflow, of which numpy warns where kernels are not compiled.
+        # Products of random bits overflow; numpy warns about it where kernels are not compiled.
         with np.errstate(over="ignore"):
             price_externally(
                 self.slots.rooms,
                 self.slots.paths,
                 at,
-                self.quanta.external,
+                self.parts.external,
                 asked,
                 self.gain[at],
                 self.key[slot],
@@ -180,22 +180,22 @@ class SlotCosts:
 
 
 def _is_cheaper(outside: FloatArray, inside: FloatArray) -> BoolArray:
-    """Than one server, by more than rounding errors."""
+    """Whether several servers cost less than one, by more than rounding errors."""
     cheaper: BoolArray = outside < inside * (1 - _SAME)
     return cheaper
 
 
 def _states(load: IntArray) -> tuple[IntArray, IntArray]:
-    """(m,) number of each slot among those with different loads, and (n,) the first slot of each."""
+    """(m,) state of each slot, by its load, and (n,) first slot of each state."""
     numbers: dict[bytes, int] = {}
     state = np.array([numbers.setdefault(of_slot.tobytes(), len(numbers)) for of_slot in load])
     return state, np.unique(state, return_index=True)[1]
 
 
-def _nobody(servers: int) -> tuple[IntArray, IntArray, IntArray]:
-    """Nobody listed: server, listed, size."""
+def _no_servers(servers: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Create an empty sparse list of servers: server, listed, size."""
     return np.empty(servers, np.int64), np.zeros(servers, np.int64), np.zeros(1, np.int64)
 
 
 def _no_tasks(servers: int) -> Holding:
-    return Holding(np.zeros((servers, 2), np.int64), *_nobody(servers), total=np.zeros(2, np.int64))
+    return Holding(np.zeros((servers, 2), np.int64), *_no_servers(servers), total=np.zeros(2, np.int64))

@@ -1,4 +1,4 @@
-"""A job as PD-ORS sees it: in slots."""
+"""A job in slots, as in PD-ORS."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class SlotJob:
     number: int
     """Index of the job in the run; keys its random streams."""
     arrival: int
-    """First slot that it may use, a; in [0, T)."""
+    """First slot of the job, a; in [0, T)."""
     samples: float
     """V, > 0."""
     theta_internal: float
-    """Slots that a worker takes for a sample if all tasks stand on one server, > 0."""
+    """Slots per sample of one worker if all tasks are on one server, > 0."""
     theta_external: float
-    """The same if they do not."""
+    """Slots per sample of one worker otherwise, > 0."""
     most_workers: int
     """F, >= 1."""
     workers_per_ps: float
@@ -35,7 +35,7 @@ class SlotJob:
     ps_demand: IntArray
     """(R,) quanta."""
     utility: FloatArray
-    """(T - a,) what the job is worth if d slots after a is the last one it uses; >= 0, never rises."""
+    """(T - a,) utility if the last slot used is a + d; >= 0, non-increasing."""
 
     @property
     def demand(self) -> IntArray:
@@ -44,33 +44,33 @@ class SlotJob:
 
     @property
     def fastest(self) -> float:
-        """Slots per sample of the faster way, which is within a server unless bandwidths are odd."""
+        """Slots per sample at the faster rate, the internal one unless the bandwidths are unusual."""
         return min(self.theta_internal, self.theta_external)
 
     @property
     def shortest(self) -> int:
-        """Slots that all its workers take, d_min; at least 1."""
+        """Slots that the job takes with all its workers, d_min; at least 1."""
         return max(1, tolerant_ceil(self.samples * self.fastest / self.most_workers))
 
     @property
     def can_end(self) -> bool:
-        """Whether it could end before slot T, alone on a server without bounds."""
+        """Whether the job can end before slot T alone on a server without capacity limits."""
         return self.shortest <= len(self.utility)
 
     @property
     def most_worth(self) -> float:
-        """Utility if all its workers train it from its arrival on; it must be one that `can_end`."""
+        """Utility if all workers train from the arrival on; requires `can_end`."""
         return float(self.utility[self.shortest - 1])
 
 
 def slot_job(
     number: int, arrival: int, slots: int, slot_s: float, training: TrainingProfile, utility: UtilityProfile
 ) -> SlotJob:
-    """A job of a workload.
+    """Convert a job of a workload to slots.
 
     Parameters
     ----------
-    arrival : the first slot that begins when the job is there, in [0, slots)
+    arrival : first slot that begins at or after the submission, in [0, slots)
     slots : T
     slot_s : length of a slot
     """

@@ -1,4 +1,4 @@
-"""Slots as one job sees them: prices of its tasks, rooms, and the cheapest ways through them in fractions."""
+"""Slots as seen by one job: task prices, room, and least fractional costs."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ from ray_sim.solvers.planning.slot_job import SlotJob
 from ray_sim.solvers.planning.task_directions import row_rooms, slot_moves
 
 _STEPS_PER_MOVE = 8
-"""A walk that needs more steps than this for each move on each server has gone astray."""
+"""Limit of steps per direction and server; a walk that needs more has failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """n different slots, solved in fractions for every number of workers up to all that the job may have."""
+    """Different slots, n of them, solved in fractions for every number of workers of the job."""
 
     rooms: Rooms
     paths: Paths
     ending: IntArray
-    """(n,) how each path ends."""
+    """(n,) end of each path."""
 
     @property
     def unsolved(self) -> int:
-        """How many are known only up to the end of their path; there is no such slot unless a walk fails."""
+        """Number of slots known only up to the end of their path; above 0 only if a walk fails."""
         return int((self.ending == UNSOLVED).sum())
 
     def least_cost(self, workers: FloatArray) -> FloatArray:
-        """(n, J) least cost in fractions of (J,) workers, which do not fall; inf for more than fit."""
+        """(n, J) least fractional cost of (J,) non-decreasing numbers of workers; inf where too many."""
         cost = np.empty((len(self.ending), len(workers)))
         price_paths(self.paths, workers, cost)
         return cost
 
     def bounds(self, order: IntArray, workers: float) -> FloatArray:
-        """(m,) least cost in fractions of so many workers in the first 1, 2, .. of m slots; inf if too many.
+        """(m,) least fractional cost of these workers in the first 1, 2, .. of m slots; inf where too many.
 
         Parameters
         ----------
-        order : (m,) numbers of slots here, any as often as one likes
+        order : (m,) slot numbers of this object, repeats allowed
         """
         steps = np.diff(self.paths.ptr)[order].sum()
         bound = np.empty(len(order))
@@ -61,9 +61,9 @@ class Slots:
 
 
 def solve_slots(job: SlotJob, free: IntArray, price: FloatArray, quanta_per_unit: IntArray) -> Slots:
-    """Walk through slots with (n, S, R) free quanta and prices per unit.
+    """Solve slots with (n, S, R) free quanta and prices per unit.
 
-    Nothing may be free beside what is sold, so ``free`` is >= 0; prices are > 0.
+    ``free`` is >= 0 and prices are > 0.
     """
     moves = slot_moves(job)
     rooms = slot_rooms(job, free, price, quanta_per_unit)
@@ -81,7 +81,7 @@ def solve_slots(job: SlotJob, free: IntArray, price: FloatArray, quanta_per_unit
 
 
 def slot_rooms(job: SlotJob, free: IntArray, price: FloatArray, quanta_per_unit: IntArray) -> Rooms:
-    """Slots with the prices of the job's tasks, and servers in the order of these."""
+    """Slots with the prices of the job's tasks, and servers ordered by them."""
     of_task = np.zeros((*free.shape[:2], 2))
     for role in (WORKER, PARAMETER_SERVER):
         for r, units in enumerate((job.demand[role] / quanta_per_unit).tolist()):
@@ -117,7 +117,7 @@ def _new_paths(slots: int, steps: int) -> Paths:
 
 
 def _longer(paths: Paths, limit: int) -> Paths:
-    """Twice the room, and ``limit`` more."""
+    """Copy with twice the room, plus ``limit``."""
     longer = _new_paths(len(paths.ptr) - 1, 2 * len(paths.reach) + limit)
     for part, into in zip(paths[:-1], longer[:-1], strict=True):
         into[: len(part)] = part

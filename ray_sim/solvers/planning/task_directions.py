@@ -1,4 +1,4 @@
-"""Directions of a job's tasks on a server, as fractions for `ray_sim.kernels.planning.parametric_slot_lp`."""
+"""Directions of a job's fractional tasks on a server, for `ray_sim.kernels.planning.parametric_slot_lp`."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.solvers.planning.slot_job import SlotJob
 
 Direction = tuple[int, int]
-"""Workers, parameter servers; a unit of the move is this over the sum of both, without signs."""
+"""Workers, parameter servers; a unit of the direction is this over the sum of both absolute values."""
 
 Pair = tuple[tuple[int, int], tuple[float, float]]
-"""Two moves, and how many units of each."""
+"""Two directions, and the number of units of each."""
 
 
 def slot_moves(job: SlotJob) -> TaskDirections:
     """Directions along the limits of a server, and the pairs of them that add a worker and its share of a PS.
 
-    A role that demands nothing is limited by what the job may have of it in all. Signs are those of whole
-    numbers: a move along a row takes exactly none of it.
+    A role without demand is limited by the largest number that the job may have. Signs are those of integers:
+    a direction along a row uses exactly none of it.
     """
     rows: list[Direction] = [(w, s) for w, s in job.demand.T.tolist() if w > 0 or s > 0]
     rows += [unit for unit, demand in zip(((1, 0), (0, 1)), job.demand, strict=True) if not demand.any()]
@@ -60,7 +60,7 @@ def _bits(taken: list[int]) -> int:
 
 
 def _pairs(steps: list[Direction], ps_per_worker: float) -> list[Pair]:
-    """A move towards workers and one towards parameter servers between which (1, 1 / gamma) lies."""
+    """Pairs of a direction towards workers and one towards PSs, with (1, 1 / gamma) between them."""
     towards_workers = [ADD_WORKER, *range(2, len(steps), 2)]
     towards_ps = [ADD_PS, *range(3, len(steps), 2)]
     found: list[Pair] = []

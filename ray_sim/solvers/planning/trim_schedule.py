@@ -1,4 +1,4 @@
-"""Taking from a schedule what it does not need: quanta and whole tasks are rounded towards more work."""
+"""Trim a schedule: remove tasks that are not needed, since quanta and tasks are rounded up."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ import numpy as np
 
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.model.units import IntArray, tolerant_ceil
-from ray_sim.solvers.planning.slot_costs import Tasks
+from ray_sim.solvers.planning.slot_costs import SlotTasks
 from ray_sim.solvers.planning.slot_job import SlotJob
 
 _TOLERANCE = 1e-9
-"""Relative: so few samples may lack, as in the tolerant ceil by which workers are counted."""
+"""Relative number of samples that may be missing, as in the tolerant ceil that counts workers."""
 
 
 def samples_trained(job: SlotJob, held: IntArray) -> float:
-    """In one slot, by (n, 2) tasks on n servers; all tasks on one server train at the internal rate."""
+    """Samples per slot of (n, 2) tasks on n servers; tasks on one server train at the internal rate."""
     on_one = np.count_nonzero(held.any(axis=1)) == 1
     return float(held[:, WORKER].sum()) / (job.theta_internal if on_one else job.theta_external)
 
 
-def trim(job: SlotJob, slots: Sequence[Tasks]) -> list[Tasks]:
-    """Drop workers while enough work is done, where they are dearest; then parameter servers.
+def trim(job: SlotJob, slots: Sequence[SlotTasks]) -> list[SlotTasks]:
+    """Remove workers while the work is still done, the most expensive first; then parameter servers.
 
-    Slots go by falling cost per worker, the last of equals first; within one the dearest worker goes, from
-    the lowest server. Slots without workers are left out.
+    Slots are visited by falling cost per worker, the last of equals first; in a slot the most expensive
+    worker is removed, on the lowest server of equals. Slots without workers are dropped.
 
     Raises
     ------
-    ValueError : not enough work is done to begin with
+    ValueError : the schedule does not do all the work
     """
     held = [each.held.copy() for each in slots]
     trained = [samples_trained(job, each) for each in held]
@@ -49,10 +49,10 @@ def trim(job: SlotJob, slots: Sequence[Tasks]) -> list[Tasks]:
             changed |= _drop_idle_ps(job, tasks, held[i])
             trained[i] = samples_trained(job, held[i])
     kept = [(tasks, rows, rows.any(axis=1)) for tasks, rows in zip(slots, held, strict=True) if rows.any()]
-    return [Tasks(t.slot, t.server[some], rows[some], t.price[some]) for t, rows, some in kept]
+    return [SlotTasks(t.slot, t.server[some], rows[some], t.price[some]) for t, rows, some in kept]
 
 
-def _dearest_first(slots: Sequence[Tasks], held: Sequence[IntArray]) -> list[int]:
+def _dearest_first(slots: Sequence[SlotTasks], held: Sequence[IntArray]) -> list[int]:
     workers = [int(rows[:, WORKER].sum()) for rows in held]
     per_worker = [
         float((tasks.price * rows).sum()) / max(n, 1)
@@ -62,7 +62,7 @@ def _dearest_first(slots: Sequence[Tasks], held: Sequence[IntArray]) -> list[int
     return sorted(busy, key=lambda i: (-per_worker[i], -slots[i].slot))
 
 
-def _without_a_worker(tasks: Tasks, held: IntArray) -> IntArray | None:
+def _without_a_worker(tasks: SlotTasks, held: IntArray) -> IntArray | None:
     some = np.flatnonzero(held[:, WORKER] > 0)
     if len(some) == 0:
         return None
@@ -71,8 +71,8 @@ def _without_a_worker(tasks: Tasks, held: IntArray) -> IntArray | None:
     return fewer
 
 
-def _drop_idle_ps(job: SlotJob, tasks: Tasks, held: IntArray) -> bool:
-    """Whether there were more than the workers need; the dearest went, from the lowest server."""
+def _drop_idle_ps(job: SlotJob, tasks: SlotTasks, held: IntArray) -> bool:
+    """Remove unneeded parameter servers, the most expensive first (ties: lowest server); whether any."""
     needed = tolerant_ceil(int(held[:, WORKER].sum()) / job.workers_per_ps)
     extra = int(held[:, PARAMETER_SERVER].sum()) - needed
     for _ in range(extra):

@@ -12,7 +12,7 @@ from itertools import product
 import numpy as np
 
 from ray_sim.model.units import FloatArray, IntArray, tolerant_ceil
-from ray_sim.solvers.planning.prices import Cluster
+from ray_sim.solvers.planning.prices import MarketCapacity
 from ray_sim.solvers.planning.slot_job import SlotJob
 
 Counts = tuple[int, int]
@@ -80,7 +80,7 @@ def best_payoff(job: SlotJob, free: IntArray, price: FloatArray, units: IntArray
     return float((job.utility - least_costs(job, free, price, units)).max())
 
 
-def optimum(jobs: Sequence[SlotJob], cluster: Cluster, slots: int) -> float:
+def optimum(jobs: Sequence[SlotJob], cluster: MarketCapacity, slots: int) -> float:
     """Largest utility of any set of jobs and schedules that fit together."""
     free = np.tile(cluster.capacity, (slots, 1, 1))
     schedules = [_schedules(job, free) for job in jobs]

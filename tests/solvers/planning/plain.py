@@ -12,7 +12,7 @@ from ray_sim.model.units import FloatArray, IntArray, tolerant_ceil
 from ray_sim.solvers.planning.market import Market
 from ray_sim.solvers.planning.rounding_factor import covering_gain, packing_gain
 from ray_sim.solvers.planning.schedule import Planning
-from ray_sim.solvers.planning.slot_costs import Tasks
+from ray_sim.solvers.planning.slot_costs import SlotTasks
 from ray_sim.solvers.planning.slot_job import SlotJob
 from ray_sim.solvers.planning.slots import solve_slots
 from tests.solvers.planning.test_slots import point_at
@@ -122,7 +122,7 @@ class PlainSlot:
 
 def plain_search(
     job: SlotJob, market: Market, planning: Planning, streams: Streams
-) -> tuple[float, list[Tasks]] | None:
+) -> tuple[float, list[SlotTasks]] | None:
     """Payoff in quanta of the best end, the earliest of equals, and its tasks; None where no work is done."""
     quanta = planning.number_of(len(market.load))
     samples = job.samples / quanta
@@ -149,7 +149,7 @@ def plain_search(
 
     slots = range(job.arrival, len(market.load))
     table = {(slot, done): configured(slot, done) for slot in slots for done in range(1, most + 1)}
-    best: tuple[float, list[Tasks]] | None = None
+    best: tuple[float, list[SlotTasks]] | None = None
     for end in slots:
         cost, choice = _cheapest(table, range(job.arrival, end + 1), quanta, most)
         payoff = float(job.utility[end - job.arrival]) - cost
@@ -165,7 +165,7 @@ def plain_search(
                 held = table[slot, done][1]
                 assert held is not None
                 server = np.flatnonzero(held.any(axis=1))
-                tasks.append(Tasks(slot, server, held[server], state.price[server]))
+                tasks.append(SlotTasks(slot, server, held[server], state.price[server]))
             best = payoff, tasks
     return best
 

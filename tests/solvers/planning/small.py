@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ray_sim.model.units import FloatArray, IntArray
-from ray_sim.solvers.planning.prices import Cluster
+from ray_sim.solvers.planning.prices import MarketCapacity
 from ray_sim.solvers.planning.slot_job import SlotJob
 
 
@@ -42,10 +42,10 @@ B_FREE, B_PRICE = np.array([[[10, 10], [8, 12]]]), np.array([[[1.0, 1.0], [2.0, 
 B_UNITS = ints(1, 1)
 
 
-def servers(*capacity: Sequence[int]) -> Cluster:
+def servers(*capacity: Sequence[int]) -> MarketCapacity:
     """One row each, in quanta that are units."""
     of_servers = np.array(capacity, dtype=np.int64)
-    return Cluster(of_servers, np.ones(of_servers.shape[1], dtype=np.int64))
+    return MarketCapacity(of_servers, np.ones(of_servers.shape[1], dtype=np.int64))
 
 
 def drawn_job(draw: np.random.Generator, number: int, slots: int, resources: int) -> SlotJob:

@@ -10,13 +10,13 @@ from ray_sim.model.units import IntArray, tolerant_ceil
 from ray_sim.solvers.planning import oasis
 from ray_sim.solvers.planning.alone import ends_alone
 from ray_sim.solvers.planning.oasis import apart
-from ray_sim.solvers.planning.prices import Cluster
+from ray_sim.solvers.planning.prices import MarketCapacity
 from ray_sim.solvers.planning.slot_job import SlotJob
 from tests.solvers.planning.exact import choices, is_enough
 from tests.solvers.planning.small import EXAMPLE_A, drawn_job, floats, ints, servers
 
 
-def ends_by_enumeration(job: SlotJob, cluster: Cluster) -> bool:
+def ends_by_enumeration(job: SlotJob, cluster: MarketCapacity) -> bool:
     """Whether any holding, the same in all slots, does the work."""
     slots = len(job.utility)
     return any(
@@ -25,7 +25,7 @@ def ends_by_enumeration(job: SlotJob, cluster: Cluster) -> bool:
     )
 
 
-def drawn(seed: int) -> tuple[SlotJob, Cluster]:
+def drawn(seed: int) -> tuple[SlotJob, MarketCapacity]:
     """Up to three servers, and as much work as servers without bounds could do or a little less."""
     draw = np.random.default_rng(seed)
     n_servers, resources = int(draw.integers(1, 4)), int(draw.integers(1, 3))

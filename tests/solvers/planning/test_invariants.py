@@ -15,7 +15,7 @@ from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray
 from ray_sim.solvers.planning.market import Market
 from ray_sim.solvers.planning.prices import Constants, traced_constants
-from ray_sim.solvers.planning.rounding_factor import Rounding
+from ray_sim.solvers.planning.rounding_factor import TaskRounding
 from ray_sim.solvers.planning.schedule import Outcome, Planning, Schedule, best_schedule
 from ray_sim.solvers.planning.slot_job import SlotJob
 from ray_sim.solvers.planning.slots import solve_slots
@@ -24,7 +24,7 @@ from tests.solvers.planning.exact import best_payoff, least_costs, optimum
 from tests.solvers.planning.small import drawn_job, ints, servers
 from tests.solvers.planning.test_schedule import drawn
 
-PLANNING = Planning(quanta=6, rounding=Rounding(tries=4))
+PLANNING = Planning(quanta=6, rounding=TaskRounding(tries=4))
 SLOTS = 2
 
 

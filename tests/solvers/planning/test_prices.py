@@ -13,8 +13,8 @@ from ray_sim.model.streams import Streams
 from ray_sim.solvers.planning.market import Market, SlotPlan
 from ray_sim.solvers.planning.prices import (
     SMALLEST_PRICE,
-    Cluster,
     Constants,
+    MarketCapacity,
     Ranges,
     declared_constants,
     job_demand,
@@ -68,9 +68,9 @@ def test_example_1_a_admits_two_jobs_and_keeps_its_dual_above_its_utility() -> N
     assert duals == pytest.approx([23.0, 43.5, 43.5])
 
 
-def _drawn(seed: int) -> tuple[list[SlotJob], Cluster]:
+def _drawn(seed: int) -> tuple[list[SlotJob], MarketCapacity]:
     draw = np.random.default_rng(seed)
-    cluster = Cluster(draw.integers(1, 9, (2, 3)), ints(1, 2, 4))
+    cluster = MarketCapacity(draw.integers(1, 9, (2, 3)), ints(1, 2, 4))
     return [drawn_job(draw, n, 4, 3) for n in range(6)], cluster
 
 
@@ -196,7 +196,7 @@ def test_a_server_without_a_resource_sells_it_at_the_highest_price() -> None:
     ("jobs", "text"),
     [
         ([replace(EXAMPLE_A, samples=1e6)], "no job can end before the horizon"),
-        ([replace(EXAMPLE_A, utility=floats(0, 0))], "no job is worth anything"),
+        ([replace(EXAMPLE_A, utility=floats(0, 0))], "no job has utility"),
     ],
 )
 def test_no_prices_without_a_job_that_counts(jobs: list[SlotJob], text: str) -> None:

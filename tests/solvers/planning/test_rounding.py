@@ -15,8 +15,8 @@ from ray_sim.kernels.planning.slot_tasks import Room, Spread, Tasks, draw
 from ray_sim.model.streams import Streams
 from ray_sim.solvers.planning.market import Market
 from ray_sim.solvers.planning.prices import Constants
-from ray_sim.solvers.planning.rounding_factor import Rounding, covering_gain, packing_gain, packing_widths
-from ray_sim.solvers.planning.slot_costs import Quanta, SlotCosts
+from ray_sim.solvers.planning.rounding_factor import TaskRounding, covering_gain, packing_gain, packing_widths
+from ray_sim.solvers.planning.slot_costs import SlotCosts, WorkParts
 from ray_sim.solvers.planning.slot_job import SlotJob
 from ray_sim.solvers.planning.slots import slot_rooms
 from tests.solvers.planning.plain import PlainSlot
@@ -53,9 +53,9 @@ def test_a_try_finds_it_with_a_chance_of_one_eighth_and_fifty_tries_find_it() ->
     # One try fails with 7/8: of 4,000 slots, 500 +- 21 succeed at once; fifty fail with 0.13 %.
     slots, found = 4000, Counter[float]()
     job = apart(EXAMPLE_B, 3.0, slots)
-    quanta = Quanta(1, 1, ints(99), floats(3.0))  # no way to have 99 workers on one server
+    quanta = WorkParts(1, 1, ints(99), floats(3.0))  # no way to have 99 workers on one server
     market = market_b(slots)
-    costs = SlotCosts.of(job, market, quanta, Rounding(tries=50), Streams(3))
+    costs = SlotCosts.of(job, market, quanta, TaskRounding(tries=50), Streams(3))
     found.update(float(costs.rounded(slot)[1]) for slot in range(200))
     assert found == {33.0: 200}
     tasks = costs.tasks(0, 1)
@@ -126,7 +126,7 @@ def test_a_worker_goes_before_a_parameter_server_comes_that_needs_its_room() -> 
     assert held.tolist() == [[2, 2], [2, 2]]
 
 
-def drawn_costs(seed: int, rounding: Rounding) -> tuple[SlotCosts, Market, Streams]:
+def drawn_costs(seed: int, rounding: TaskRounding) -> tuple[SlotCosts, Market, Streams]:
     rng = np.random.default_rng(seed)
     resources = int(rng.integers(1, 4))
     n = int(rng.integers(1, 6))
@@ -148,21 +148,21 @@ def drawn_costs(seed: int, rounding: Rounding) -> tuple[SlotCosts, Market, Strea
     market.load[:] = rng.integers(0, cluster.capacity + 1, (3, n, resources))
     market.price[:] = constants.prices(market.load, cluster.capacity)
     streams = Streams(seed)
-    return SlotCosts.of(job, market, Quanta.of(job, 8), rounding, streams), market, streams
+    return SlotCosts.of(job, market, WorkParts.of(job, 8), rounding, streams), market, streams
 
 
 @pytest.mark.parametrize("favour", ["neither", "packing", "covering"])
 @pytest.mark.parametrize("seed", range(60))
 def test_rounded_costs_are_those_of_the_plain_method(seed: int, favour: str) -> None:
     """Every slot and quantum by itself, without the streams of others, and with the same numbers."""
-    rounding = Rounding(favour, 0.5, tries=5)  # type: ignore[arg-type]  # pytest knows no literals
+    rounding = TaskRounding(favour, 0.5, tries=5)  # type: ignore[arg-type]  # pytest knows no literals
     costs, market, streams = drawn_costs(seed, rounding)
     job, n = costs.job, len(market.cluster.capacity)
     for slot in range(3):
         plain = PlainSlot(job, market.cluster.capacity - market.load[slot], market.price[slot], ints(1))
         found = costs.rounded(slot)
         fractions = costs.in_fractions(slot)
-        for done in range(1, costs.quanta.most + 1):
+        for done in range(1, costs.parts.most + 1):
             samples = done * job.samples / 8
             entities = [np.full(2 * n, each) for each in (job.number, slot, done)]
 
@@ -187,11 +187,11 @@ def test_rounded_costs_are_those_of_the_plain_method(seed: int, favour: str) -> 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_rounded_tasks_fit_and_are_enough(seed: int) -> None:
-    costs, market, _ = drawn_costs(seed, Rounding(tries=3))
+    costs, market, _ = drawn_costs(seed, TaskRounding(tries=3))
     job = costs.job
     for slot in range(3):
         free = market.cluster.capacity - market.load[slot]
-        for done in range(1, costs.quanta.most + 1):
+        for done in range(1, costs.parts.most + 1):
             tasks = costs.tasks(slot, done)
             if tasks is None:
                 continue
@@ -204,7 +204,7 @@ def test_rounded_tasks_fit_and_are_enough(seed: int) -> None:
 
 
 def test_a_slot_gets_the_same_numbers_wherever_it_is_priced() -> None:
-    costs, _, _ = drawn_costs(4, Rounding(tries=2))
+    costs, _, _ = drawn_costs(4, TaskRounding(tries=2))
     once = [costs.rounded(slot).tolist() for slot in range(3)]
     again = [costs.rounded(slot).tolist() for slot in (2, 1, 0)][::-1]
     assert once == again

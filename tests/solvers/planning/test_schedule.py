@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ray_sim.model.streams import Streams
 from ray_sim.solvers.planning.market import Market
 from ray_sim.solvers.planning.prices import Constants
-from ray_sim.solvers.planning.rounding_factor import Rounding
+from ray_sim.solvers.planning.rounding_factor import TaskRounding
 from ray_sim.solvers.planning.schedule import (
     Infeasible,
     NotWorthIt,
@@ -24,7 +24,7 @@ from ray_sim.solvers.planning.schedule import (
     Schedule,
     best_schedule,
 )
-from ray_sim.solvers.planning.slot_costs import Quanta, SlotCosts, Tasks
+from ray_sim.solvers.planning.slot_costs import SlotCosts, SlotTasks, WorkParts
 from ray_sim.solvers.planning.slot_job import SlotJob
 from ray_sim.solvers.planning.trim_schedule import samples_trained, trim
 from tests.proofs import instances
@@ -32,7 +32,7 @@ from tests.solvers.planning.exact import best_payoff, is_enough, least_costs
 from tests.solvers.planning.plain import plain_search
 from tests.solvers.planning.small import EXAMPLE_A, drawn_job, floats, ints, servers
 
-COARSE = Planning(quanta=6, rounding=Rounding(tries=4))
+COARSE = Planning(quanta=6, rounding=TaskRounding(tries=4))
 
 
 def drawn_market(draw: np.random.Generator, slots: int, n_servers: int, resources: int) -> Market:
@@ -123,8 +123,8 @@ def check_against_enumeration(seed: int) -> None:
     elif isinstance(outcome, Infeasible) and outcome.obstacle is Obstacle.HORIZON:
         assert payoff == -np.inf
     if job.can_end:
-        quanta = Quanta.of(job, 6)
-        bounds = SlotCosts.of(job, market, quanta, Rounding(), Streams(0)).bounds()
+        quanta = WorkParts.of(job, 6)
+        bounds = SlotCosts.of(job, market, quanta, TaskRounding(), Streams(0)).bounds()
         assert (bounds <= costs * (1 + 1e-9) + 1e-12).all()
         assert (np.diff(bounds[np.isfinite(bounds)]) <= 1e-12).all()
 
@@ -233,8 +233,8 @@ def test_trimming_drops_the_dearest_workers_first_and_parameter_servers_after_th
     # 100 samples: 2 workers on one server do it. Slot 0 costs 3 a worker, slot 1 1: slot 0 is not needed.
     one = ints(0)
     slots = [
-        Tasks(0, one, held((2, 2)), np.array([[2.0, 1.0]])),
-        Tasks(1, one, held((3, 3)), np.array([[0.5, 0.5]])),
+        SlotTasks(0, one, held((2, 2)), np.array([[2.0, 1.0]])),
+        SlotTasks(1, one, held((3, 3)), np.array([[0.5, 0.5]])),
     ]
     trimmed = trim(EXAMPLE_A, slots)
     assert [(tasks.slot, tasks.held.tolist()) for tasks in trimmed] == [(1, [[2, 2]])]
@@ -243,20 +243,20 @@ def test_trimming_drops_the_dearest_workers_first_and_parameter_servers_after_th
 def test_trimming_credits_the_rate_of_one_server_once_all_tasks_stand_on_it() -> None:
     # 4 workers on two servers do 100. Without the one on the second server and its parameter server, 3 on the
     # first do 150, and then 2 do 100.
-    slots = [Tasks(0, ints(0, 1), held((3, 3), (1, 1)), np.array([[1.0, 1.0], [2.0, 2.0]]))]
+    slots = [SlotTasks(0, ints(0, 1), held((3, 3), (1, 1)), np.array([[1.0, 1.0], [2.0, 2.0]]))]
     job = replace(EXAMPLE_A, samples=75.0)
     assert [tasks.held.tolist() for tasks in trim(job, slots)] == [[[2, 2]]]
 
 
 def test_trimming_leaves_the_earliest_of_equal_slots() -> None:
     one = ints(0)
-    slots = [Tasks(slot, one, held((2, 2)), np.array([[1.0, 1.0]])) for slot in (0, 1, 2)]
+    slots = [SlotTasks(slot, one, held((2, 2)), np.array([[1.0, 1.0]])) for slot in (0, 1, 2)]
     assert [tasks.slot for tasks in trim(EXAMPLE_A, slots)] == [0]
 
 
 def test_trimming_refuses_what_is_not_enough() -> None:
     with pytest.raises(ValueError, match="50 samples of 100"):
-        trim(EXAMPLE_A, [Tasks(0, ints(0), held((1, 1)), np.array([[1.0, 1.0]]))])
+        trim(EXAMPLE_A, [SlotTasks(0, ints(0), held((1, 1)), np.array([[1.0, 1.0]]))])
 
 
 @pytest.mark.parametrize("seed", range(100))

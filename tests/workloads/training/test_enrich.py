@@ -21,13 +21,13 @@ from scipy.stats import kstest
 from ray_sim.experiments.training_file import bundled_training_profiles, load_training_draws
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.kernels.elastic.step_time import Rows
-from ray_sim.model.a_online import AOnlineTruth
+from ray_sim.model.a_online import ChunkTimes
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from ray_sim.model.job import Exchange
 from ray_sim.model.parameter_blocks import parse_blocks
 from ray_sim.model.streams import Streams, text_entities
-from ray_sim.model.training_truth import Form, Nic, placement_truth
+from ray_sim.model.training_progress import Form, Nic, placement_progress
 from tests.proofs import instances
 from tests.training import rows
 from tests.worlds import cluster_of
@@ -133,7 +133,7 @@ def test_every_jobs_bundle_takes_its_traced_time_on_as_few_reference_servers_as_
     table = frame_to_table(frame, tuple(draws.reference_server))
     assert table.training is not None
     training = table.training
-    truth = placement_truth(training, np.ones(64))
+    truth = placement_progress(training, np.ones(64))
     quanta = {"gpu": 1000, "cpu": 1000, "memory_gib": 1024, "disk_gib": 1024}
     capacity = np.array([amount * quanta[name] for name, amount in draws.reference_server.items()])
     for job in range(len(table)):
@@ -369,7 +369,7 @@ def test_chunked_jobs_train_as_fast_as_a_whole_with_a_worker_for_each_chunk() ->
     assert table.chunk_profile is not None
     assert table.training is not None
     jobs, chunks = np.arange(500), frame["chunks"].to_numpy()
-    chunk_us = AOnlineTruth(table.chunk_profile, grid_us=1).chunk_us(jobs, np.ones(500), np.zeros(500, bool))
+    chunk_us = ChunkTimes(table.chunk_profile, grid_us=1).chunk_us(jobs, np.ones(500), np.zeros(500, bool))
     # All tasks on servers of their own, the parameter server last; each pair has the bandwidth to itself.
     ptr = np.append(0, np.cumsum(chunks + 1))
     last = np.zeros(ptr[-1], dtype=bool)
@@ -377,7 +377,7 @@ def test_chunked_jobs_train_as_fast_as_a_whole_with_a_worker_for_each_chunk() ->
     server = np.arange(ptr[-1]) - np.repeat(ptr[:-1], chunks + 1)
     role = np.where(last, PARAMETER_SERVER, WORKER)
     rows = Rows(ptr, server, role, np.ones(ptr[-1], dtype=np.int64))
-    truth = placement_truth(table.training, speed=np.ones(int(chunks.max()) + 1), nic=Nic.PER_LINK)
+    truth = placement_progress(table.training, speed=np.ones(int(chunks.max()) + 1), nic=Nic.PER_LINK)
     samples_per_s = truth.samples_per_s(jobs, rows)
     assert table.training.work / samples_per_s * 1e6 == pytest.approx(chunk_us, rel=1e-9, abs=1)
 

@@ -17,7 +17,7 @@ from ray_sim.engine.read_only import read_only
 from ray_sim.engine.world_arrays import build_world_arrays, classes
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER, WorldArrays
 from ray_sim.kernels.core.world_arrays import EXCEEDS_CAPACITY, FITS
-from ray_sim.model.a_online import AOnlineTruth
+from ray_sim.model.a_online import ChunkTimes
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidScenarioError, problems_text
 from ray_sim.model.job import CHUNK_MEMORY, ChunkProfile, JobTable
@@ -46,7 +46,7 @@ class ChunkFacts(FactDefaults):
     beyond_capacity: IntArray
     """(C,) verdict per job class, see `_beyond_capacity`."""
     row_bound: int
-    truth: AOnlineTruth
+    truth: ChunkTimes
     slots: WorkerSlots
     eligible: Eligibility
     speed: FloatArray
@@ -89,7 +89,7 @@ class ChunkFacts(FactDefaults):
         )
         profile = _complete_profile(table)
         grid_us = slot_us if whole and slot_us is not None else 1
-        truth = AOnlineTruth(profile, grid_us, speed_up)
+        truth = ChunkTimes(profile, grid_us, speed_up)
         preemption_us = -(-(microseconds(values["preemption_cost_s"]) or 0) // grid_us) * grid_us
         slowest = replace(truth, speed_up=min(speed_up, 1.0))  # bounds are for speed 1
         _check_amount(table, slowest, cluster, preemption_us)
@@ -234,7 +234,7 @@ def _complete_profile(table: JobTable) -> ChunkProfile:
     return profile
 
 
-def _check_amount(table: JobTable, truth: AOnlineTruth, cluster: Cluster, preemption_us: int) -> None:
+def _check_amount(table: JobTable, truth: ChunkTimes, cluster: Cluster, preemption_us: int) -> None:
     """Refuse what neither memory nor the clock could hold."""
     profile, workers = truth.profile, int(cluster.worker_slots.sum())
     if workers > MAX_CHUNKS:

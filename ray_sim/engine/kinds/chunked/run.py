@@ -30,8 +30,8 @@ from ray_sim.engine.world import World
 from ray_sim.kernels.chunked.chunk_ledger import rest
 from ray_sim.kernels.core.arrays import COMPLETED, LOSE, PARAMETER_SERVER, Ledger, Outages
 from ray_sim.kernels.core.record import add_event
+from ray_sim.model.progress_rule import RigidProgress
 from ray_sim.model.result import DeadlineMisses, UtilityCertificate
-from ray_sim.model.truth import RigidTruth
 from ray_sim.model.units import US_PER_S, BoolArray, IntArray, us_to_seconds
 
 
@@ -91,7 +91,7 @@ class ChunkedRun(RigidRun):
     """Chunked jobs of one run. What they hold by placement are parameter servers."""
 
     def __init__(self, core: RunCore, world: ChunkFacts) -> None:
-        super().__init__(core, RigidTruth(core.world.arrays.speed))
+        super().__init__(core, RigidProgress(core.world.arrays.speed))
         self._world = world
         self._ledger = ChunkLedger(world)
 

@@ -6,14 +6,14 @@ from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.world import World
 from ray_sim.kernels.elastic.step_time import Rows
 from ray_sim.model.errors import BlindPolicyError
-from ray_sim.model.training_truth import SpeedTruth, trial_speeds
+from ray_sim.model.training_progress import SpeedProgress, trial_speeds
 from ray_sim.model.units import FloatArray, IntArray
 
 
 class ElasticContext(PolicyContext):
     """Facts of a world of elastic jobs. Arrays are read-only."""
 
-    def __init__(self, world: World, sees: frozenset[str], policy: str, trial_truth: SpeedTruth) -> None:
+    def __init__(self, world: World, sees: frozenset[str], policy: str, trial_truth: SpeedProgress) -> None:
         super().__init__(world, sees, policy)
         self._trial_truth = trial_truth
         self._sees_speed = "training_speed" in sees

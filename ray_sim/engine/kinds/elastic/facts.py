@@ -19,7 +19,7 @@ from ray_sim.model.job import BlockProfile, Exchange, JobTable, LossProfile, Tra
 from ray_sim.model.parameter_blocks import AS_WORLD, EVEN, BlockRule, DealtLoads
 from ray_sim.model.parameters import Value, microseconds
 from ray_sim.model.streams import Streams
-from ray_sim.model.training_truth import SpeedTruth
+from ray_sim.model.training_progress import SpeedProgress
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class ElasticFacts(FactDefaults):
             )
         return DealtLoads(self.blocks, BlockRule(rule), streams)
 
-    def progress(self, straggling: FloatArray, loads: DealtLoads | None) -> SpeedTruth:
+    def progress(self, straggling: FloatArray, loads: DealtLoads | None) -> SpeedProgress:
         """The progress rule of a run, see `StepTimeRule.progress`."""
         return self.rule.progress(self.profile, self.speed, straggling, loads, self.values)
 

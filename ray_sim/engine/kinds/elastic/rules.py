@@ -13,9 +13,9 @@ from ray_sim.engine.kinds.base import KindParameter
 from ray_sim.model.job import TrainingProfile
 from ray_sim.model.parameter_blocks import EVEN, BlockRule, DealtLoads
 from ray_sim.model.parameters import Parameter, Value
-from ray_sim.model.training_truth import Nic, SpeedTruth, pd_ors_truth, placement_truth
+from ray_sim.model.training_progress import Nic, SpeedProgress, pd_ors_progress, placement_progress
 from ray_sim.model.units import FloatArray, IntArray
-from ray_sim.solvers.training_limits import Limits, Pool, pd_ors_limits, placement_limits
+from ray_sim.solvers.training_limits import ServerPool, TrainingLimits, pd_ors_limits, placement_limits
 
 
 class StepTimeRule(ABC):
@@ -40,7 +40,7 @@ class StepTimeRule(ABC):
         straggling: FloatArray,
         loads: DealtLoads | None,
         values: Mapping[str, Value],
-    ) -> SpeedTruth:
+    ) -> SpeedProgress:
         """The progress rule of a run.
 
         Parameters
@@ -56,8 +56,8 @@ class StepTimeRule(ABC):
         """
 
     def limits(
-        self, profile: TrainingProfile, jobs: IntArray, pool: Pool, values: Mapping[str, Value]
-    ) -> Limits | None:
+        self, profile: TrainingProfile, jobs: IntArray, pool: ServerPool, values: Mapping[str, Value]
+    ) -> TrainingLimits | None:
         """Bounds on speed and need of these jobs on a pool of servers; None where none are known."""
         return None
 
@@ -133,15 +133,15 @@ class PlacementRule(StepTimeRule):
         straggling: FloatArray,
         loads: DealtLoads | None,
         values: Mapping[str, Value],
-    ) -> SpeedTruth:
-        """See `PlacementTruth`."""
+    ) -> SpeedProgress:
+        """See `PlacementProgress`."""
         request_s = values["request_s"]
         assert isinstance(request_s, float)
-        return placement_truth(profile, speed, _nic(values), straggling, loads, request_s)
+        return placement_progress(profile, speed, _nic(values), straggling, loads, request_s)
 
     def limits(
-        self, profile: TrainingProfile, jobs: IntArray, pool: Pool, values: Mapping[str, Value]
-    ) -> Limits | None:
+        self, profile: TrainingProfile, jobs: IntArray, pool: ServerPool, values: Mapping[str, Value]
+    ) -> TrainingLimits | None:
         """See `placement_limits`."""
         return placement_limits(profile, jobs, pool, _nic(values))
 
@@ -166,12 +166,12 @@ class PdOrsRule(StepTimeRule):
         straggling: FloatArray,
         loads: DealtLoads | None,
         values: Mapping[str, Value],
-    ) -> SpeedTruth:
-        """See `PdOrsTruth`."""
-        return pd_ors_truth(profile, speed, straggling)
+    ) -> SpeedProgress:
+        """See `PdOrsProgress`."""
+        return pd_ors_progress(profile, speed, straggling)
 
     def limits(
-        self, profile: TrainingProfile, jobs: IntArray, pool: Pool, values: Mapping[str, Value]
-    ) -> Limits | None:
+        self, profile: TrainingProfile, jobs: IntArray, pool: ServerPool, values: Mapping[str, Value]
+    ) -> TrainingLimits | None:
         """See `pd_ors_limits`."""
         return pd_ors_limits(profile, jobs, pool)

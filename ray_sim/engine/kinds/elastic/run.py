@@ -31,7 +31,7 @@ from ray_sim.model.loss import loss
 from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.result import UtilityCertificate
 from ray_sim.model.streams import Streams
-from ray_sim.model.training_truth import rows_of, tasks_of
+from ray_sim.model.training_progress import rows_of, tasks_of
 from ray_sim.model.units import NEVER_US, US_PER_S, BoolArray, FloatArray, IntArray
 
 

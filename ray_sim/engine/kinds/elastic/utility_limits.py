@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ray_sim.certificates.utility import LONGEST_US, Hopes, UtilityLimits, certify_utility, with_optimum
+from ray_sim.certificates.utility import LONGEST_US, HopefulJobs, UtilityLimits, certify_utility, with_optimum
 from ray_sim.engine.kinds.elastic.facts import ElasticFacts
 from ray_sim.engine.kinds.elastic.slot_jobs import world_optimum
 from ray_sim.engine.world import World
@@ -48,13 +48,14 @@ def _utility_limits(world: World, counted: BoolArray | None) -> UtilityLimits | 
     fits &= arrays.job_part >= 0
     wanted = np.flatnonzero(fits if counted is None else fits & counted)
     parts = np.split(arrays.part_servers, arrays.part_ptr[1:-1])
-    hopes = [
-        _hopes(world, facts, wanted[arrays.job_part[wanted] == p], servers) for p, servers in enumerate(parts)
+    hopeful = [
+        _hopeful_jobs(world, facts, wanted[arrays.job_part[wanted] == p], servers)
+        for p, servers in enumerate(parts)
     ]
     pools = [
-        (hope, arrays.capacity[servers].sum(axis=0).astype(np.float64))
-        for hope, servers in zip(hopes, parts, strict=True)
-        if hope is not None
+        (jobs, arrays.capacity[servers].sum(axis=0).astype(np.float64))
+        for jobs, servers in zip(hopeful, parts, strict=True)
+        if jobs is not None
     ]
     if len(pools) < len(parts):
         return None
@@ -67,7 +68,7 @@ def _utility_limits(world: World, counted: BoolArray | None) -> UtilityLimits | 
     )
 
 
-def _hopes(world: World, facts: ElasticFacts, jobs: IntArray, servers: IntArray) -> Hopes | None:
+def _hopeful_jobs(world: World, facts: ElasticFacts, jobs: IntArray, servers: IntArray) -> HopefulJobs | None:
     """Work and speed limits of the given jobs on the given servers; None under a rule that has no limits."""
     profile = facts.profile
     pool = pool_of(world.arrays.capacity[servers], world.arrays.speed[servers])
@@ -81,4 +82,4 @@ def _hopes(world: World, facts: ElasticFacts, jobs: IntArray, servers: IntArray)
     submit = world.table.submit_us[jobs]
     soon = submit + shortest <= world.horizon_us
     need = (need * (work * (US_PER_S * _SURELY))[:, None])[soon]
-    return Hopes(jobs[soon], submit[soon], shortest[soon], need)
+    return HopefulJobs(jobs[soon], submit[soon], shortest[soon], need)

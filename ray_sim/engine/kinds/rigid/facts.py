@@ -14,7 +14,7 @@ from ray_sim.engine.world_arrays import build_world_arrays
 from ray_sim.kernels.core.arrays import WorldArrays
 from ray_sim.kernels.core.world_arrays import judge_capacity
 from ray_sim.model.cluster import Cluster
-from ray_sim.model.truth import RigidTruth, Truth
+from ray_sim.model.progress_rule import ProgressRule, RigidProgress
 from ray_sim.model.units import QUANTA_PER_UNIT, IntArray
 
 
@@ -27,13 +27,13 @@ class RigidFacts(FactDefaults):
     """(C,) verdict per job class: whether the empty servers hold its gang."""
     row_bound: int
     resources: Mapping[str, int]
-    truth: Truth
+    truth: ProgressRule
     """Progress rule."""
 
     @property
     def compiled(self) -> bool:
         """The compiled loop knows gangs at the speed of their slowest server."""
-        return isinstance(self.truth, RigidTruth) and not self.partial
+        return isinstance(self.truth, RigidProgress) and not self.partial
 
     @classmethod
     def of(cls, setting: Setting) -> RigidFacts:
@@ -45,7 +45,7 @@ class RigidFacts(FactDefaults):
         )
         verdict = np.empty(len(arrays.class_job), dtype=np.int64)
         judge_capacity(arrays, verdict)
-        rule = RigidTruth(arrays.speed)
+        rule = RigidProgress(arrays.speed)
         return cls(arrays, verdict, _row_bound(arrays), quanta_of(cluster), rule)
 
     def columns(self) -> KindColumns:

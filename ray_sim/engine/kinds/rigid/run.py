@@ -25,8 +25,8 @@ from ray_sim.kernels.core.job_transitions import commit_placements, evict, finis
 from ray_sim.kernels.core.outages import lose_server, regain_server
 from ray_sim.kernels.core.progress import set_rates
 from ray_sim.model.errors import InfeasibleDecisionError
+from ray_sim.model.progress_rule import ProgressRule
 from ray_sim.model.result import UtilityCertificate
-from ray_sim.model.truth import Truth
 from ray_sim.model.units import NEVER_US, BoolArray, IntArray, seconds_to_us
 
 
@@ -71,7 +71,7 @@ class RigidOutcome:
 class RigidRun:
     """Rigid jobs of one run; elastic jobs differ in what happens when they are placed."""
 
-    def __init__(self, core: RunCore, truth: Truth) -> None:
+    def __init__(self, core: RunCore, truth: ProgressRule) -> None:
         self._core = core
         self._truth = truth
         self._undisturbed = not truth.disturbing

@@ -11,36 +11,36 @@ from ray_sim.kernels.core.arrays import Pool
 from ray_sim.kernels.core.placement_rows import rigid_rates
 from ray_sim.model.units import FloatArray, IntArray
 
-NOBODY: IntArray = np.empty(0, dtype=np.int64)
+NO_JOBS: IntArray = np.empty(0, dtype=np.int64)
 
 
 class PlacementRows(Protocol):
-    """Placements as progress rules read them."""
+    """Placements in the form that progress rules read."""
 
     @property
     def pool(self) -> Pool:
-        """The linked rows themselves, for kernels."""
+        """Linked rows, for kernels."""
 
     def rows(self, jobs: IntArray) -> IntArray:
-        """(rows, 4) integers job, server, role, count, sorted, of the given jobs."""
+        """(rows, 4) integers job, server, role, count of the given jobs, sorted."""
 
 
-class Truth(Protocol):
-    """A pure function of placements and of one record per job."""
+class ProgressRule(Protocol):
+    """Rate of each job as a pure function of placements and of one record per job."""
 
     @property
     def disturbing(self) -> bool:
-        """Whether what one job holds can change the rate of others; else `touched` is never asked."""
+        """Whether placements of one job can change the rate of others; if not, `touched` is never called."""
 
     def rates(self, placements: PlacementRows, jobs: IntArray) -> FloatArray:
         """Work per microsecond of each of ``jobs``, all of which hold something, >= 0."""
 
     def touched(self, servers: IntArray) -> IntArray:
-        """Jobs, sorted, whose rate may change when placements on ``servers`` change; beside the changed."""
+        """Other jobs, sorted, whose rate may change when placements on ``servers`` change."""
 
 
 @dataclass(frozen=True, slots=True)
-class RigidTruth:
+class RigidProgress:
     """A gang runs at the speed of its slowest server while all its tasks are placed."""
 
     speed: FloatArray
@@ -48,11 +48,11 @@ class RigidTruth:
     disturbing: ClassVar[bool] = False
 
     def rates(self, placements: PlacementRows, jobs: IntArray) -> FloatArray:
-        """Speed factor of the slowest GPU type held: synchronous training waits for it."""
+        """Speed of the slowest server held; synchronous training waits for it."""
         rates = np.empty(len(jobs))
         rigid_rates(self.speed, placements.pool, jobs, rates)
         return rates
 
     def touched(self, servers: IntArray) -> IntArray:
-        """Nobody."""
-        return NOBODY
+        """No jobs."""
+        return NO_JOBS

@@ -1,8 +1,8 @@
-"""Training speed of a job on its workers and parameter servers: two progress rules.
+"""Progress rules of elastic jobs: training speed on given workers and parameter servers.
 
-`PlacementTruth` is the general form, for comparisons: training, and the bottleneck transfer of the actual
-placement. `PdOrsTruth` is the form of one paper, for its figures. Both give samples, of which a job has
-`TrainingProfile.work` to train.
+`PlacementProgress` is the general form, for comparisons: training time, and the bottleneck transfer of the
+actual placement. `PdOrsProgress` is the form of one paper, for its figures. Both give samples; a job has
+`TrainingProfile.work` of them to train.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from ray_sim.kernels.elastic.step_time import (
 from ray_sim.model.errors import InvalidInputError, problems_text
 from ray_sim.model.job import Exchange, TrainingProfile
 from ray_sim.model.parameter_blocks import DealtLoads, even_loads
+from ray_sim.model.progress_rule import NO_JOBS, PlacementRows, ProgressRule
 from ray_sim.model.step_time import transfer_s
-from ray_sim.model.truth import NOBODY, PlacementRows, Truth
 from ray_sim.model.units import US_PER_S, FloatArray, IntArray
 
 Form = Literal["placement", "pd_ors"]
-"""The truths of elastic jobs by their names."""
+"""Names of the progress rules of elastic jobs."""
 
 _ON_TIME = 1.0 + 1e-12
-"""Work that fills its slots ends with the last of them, and not one rounding error and so a slot later."""
+"""Factor on rates: work that exactly fills its slots must not end a rounding error, and so a slot, later."""
 
 
 class Nic(IntEnum):
@@ -48,34 +48,34 @@ class Nic(IntEnum):
     PER_LINK = PER_LINK
     """Each pair of a worker and a parameter server."""
     PER_TASK = PER_TASK
-    """Each worker and each parameter server: it serves its peers one after the other."""
+    """Each worker and each parameter server, which exchanges with its peers one after the other."""
     PER_SERVER = PER_SERVER
     """All tasks of the job on a server together."""
 
 
 @dataclass(frozen=True, slots=True)
-class PlacementTruth:
-    """A step takes its training, the bottleneck transfer of the placement there and back, and overheads.
+class PlacementProgress:
+    """A step takes its training time, the bottleneck transfer there and back, and overheads.
 
-    Make it by `placement_truth`; see docs/training.md for the formulas.
+    Construct it by `placement_progress`; docs/training.md has the formulas.
     """
 
     steps: Steps
     speed: FloatArray
-    """(S,) of each server; divides the training."""
+    """(S,) speed of each server; divides the training time."""
     nic: Nic
     loads: DealtLoads | None
-    """Load of parameter servers; equal slices without it."""
+    """Load of the parameter servers; None means equal slices."""
     request_s: float
-    """Seconds of each request for parameters, one way."""
+    """Seconds per request for parameters, one way."""
     disturbing: ClassVar[bool] = False
 
     def rates(self, placements: PlacementRows, jobs: IntArray) -> FloatArray:
-        """Samples per microsecond of each of ``jobs``; 0 without a worker, or without a server it needs."""
+        """Samples per microsecond of each of ``jobs``; 0 without a worker or a required parameter server."""
         return self.samples_per_s(jobs, rows_of(placements, jobs)) / US_PER_S
 
     def samples_per_s(self, jobs: IntArray, rows: Rows) -> FloatArray:
-        """(N,) samples per second of each of N jobs with these placements."""
+        """(N,) samples per second of N jobs with these placements."""
         ps = tasks_of(rows, PARAMETER_SERVER)
         loads = even_loads(ps) if self.loads is None else self.loads.of(jobs, ps)
         ps_loads = PsLoads(loads.skew, loads.most_requests * self.request_s, loads.requests * self.request_s)
@@ -84,15 +84,15 @@ class PlacementTruth:
         return rates
 
     def touched(self, servers: IntArray) -> IntArray:
-        """Nobody: the bandwidth of a job is its own."""
-        return NOBODY
+        """No jobs: the bandwidth of a job is its own."""
+        return NO_JOBS
 
 
 @dataclass(frozen=True, slots=True)
-class PdOrsTruth:
-    """Every worker takes `pd_ors_sample_s` for a sample; make it by `pd_ors_truth`.
+class PdOrsProgress:
+    """Each worker takes `pd_ors_sample_s` per sample; construct it by `pd_ors_progress`.
 
-    More workers than gamma for each parameter server, or than the batch has samples, train nothing.
+    A job with more than gamma workers per parameter server, or more workers than batch samples, has rate 0.
 
     Source: Yu et al., Toward Efficient Online Scheduling for Distributed Machine Learning Systems, 2021;
     docs/models/pd_ors.md#problem.
@@ -100,7 +100,7 @@ class PdOrsTruth:
 
     steps: Steps
     speed: FloatArray
-    """(S,) of each server; the slowest one held divides tau."""
+    """(S,) speed of each server; the slowest server held divides tau."""
     disturbing: ClassVar[bool] = False
 
     def rates(self, placements: PlacementRows, jobs: IntArray) -> FloatArray:
@@ -108,61 +108,60 @@ class PdOrsTruth:
         return self.samples_per_s(jobs, rows_of(placements, jobs)) * (_ON_TIME / US_PER_S)
 
     def samples_per_s(self, jobs: IntArray, rows: Rows) -> FloatArray:
-        """(N,) samples per second of each of N jobs with these placements."""
+        """(N,) samples per second of N jobs with these placements."""
         rates = np.empty(len(jobs))
         pd_ors_rates(self.steps, jobs, rows, self.speed, rates)
         return rates
 
     def touched(self, servers: IntArray) -> IntArray:
-        """Nobody: the bandwidth of a job is its own."""
-        return NOBODY
+        """No jobs: the bandwidth of a job is its own."""
+        return NO_JOBS
 
 
-def placement_truth(
+def placement_progress(
     profile: TrainingProfile,
     speed: FloatArray,
     nic: Nic = Nic.PER_TASK,
     straggling: FloatArray | None = None,
     loads: DealtLoads | None = None,
     request_s: float = 0.0,
-) -> PlacementTruth:
-    """The placement truth of these jobs on these servers.
+) -> PlacementProgress:
+    """Construct the general progress rule for these jobs on these servers.
 
     Parameters
     ----------
     speed : (S,), > 0
-    straggling : (J,) how many times as long the training of one worker takes, on the slowest server held;
-        >= 1, which all are without it
-    loads : what parameter servers bear; equal slices without it
-    request_s : seconds of each request for parameters, one way, >= 0
+    straggling : (J,) factor >= 1 on the training time of one worker, on the slowest server held; 1 without it
+    loads : load of the parameter servers; equal slices without it
+    request_s : seconds per request for parameters, one way, >= 0
 
     Raises
     ------
-    InvalidInputError : a number with which a step takes no time, or no number at all
+    InvalidInputError : a step would take no time, or a number is not finite
     """
-    return PlacementTruth(_steps(profile, speed, straggling), speed, nic, loads, request_s)
+    return PlacementProgress(_steps(profile, speed, straggling), speed, nic, loads, request_s)
 
 
-def pd_ors_truth(
+def pd_ors_progress(
     profile: TrainingProfile, speed: FloatArray, straggling: FloatArray | None = None
-) -> PdOrsTruth:
-    """The truth of PD-ORS for these jobs on these servers; see `placement_truth`.
+) -> PdOrsProgress:
+    """Construct the progress rule of PD-ORS for these jobs on these servers; see `placement_progress`.
 
     Raises
     ------
-    InvalidInputError : as `placement_truth`, and where a job has no parameter servers by its nature
+    InvalidInputError : as `placement_progress`, or a job is all-reduce
     """
     ring = np.flatnonzero(profile.exchange == Exchange.ALL_REDUCE)
     if len(ring):
         raise InvalidInputError(
-            f"exchange: {len(ring)} jobs, the first in row {ring[0]}, are all_reduce; the truth of PD-ORS "
-            "has no form for jobs without parameter servers, use the placement truth"
+            f"exchange: {len(ring)} jobs, the first in row {ring[0]}, are all_reduce; truth=pd_ors "
+            "has no form for jobs without parameter servers, use truth=placement"
         )
-    return PdOrsTruth(_steps(profile, speed, straggling), speed)
+    return PdOrsProgress(_steps(profile, speed, straggling), speed)
 
 
-class SpeedTruth(Truth, Protocol):
-    """Progress rule of jobs that train, a dataclass that also answers for placements no job holds."""
+class SpeedProgress(ProgressRule, Protocol):
+    """Progress rule of jobs that train: a dataclass that also rates placements no job holds."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -174,16 +173,16 @@ class SpeedTruth(Truth, Protocol):
         """(N,) samples per second of each of N jobs with these placements."""
 
 
-def trial_speeds(truth: SpeedTruth, jobs: IntArray, rows: Rows) -> FloatArray:
+def trial_speeds(progress: SpeedProgress, jobs: IntArray, rows: Rows) -> FloatArray:
     """(n,) samples per second of jobs with these placements on servers of speed 1.
 
     Parameters
     ----------
-    jobs : (n,), a job may come more than once
-    rows : what each holds, sorted by server; the numbers of servers only say which tasks stand together
+    jobs : (n,), repeats allowed
+    rows : placements, sorted by server; server numbers only say which tasks share a server
     """
-    alike = replace(truth, speed=np.ones(int(rows.server.max(initial=0)) + 1))
-    return alike.samples_per_s(jobs, rows)
+    unit_speed = replace(progress, speed=np.ones(int(rows.server.max(initial=0)) + 1))
+    return unit_speed.samples_per_s(jobs, rows)
 
 
 def rows_of(placements: PlacementRows, jobs: IntArray) -> Rows:
@@ -197,7 +196,7 @@ def rows_of(placements: PlacementRows, jobs: IntArray) -> Rows:
 
 
 def tasks_of(rows: Rows, role: int) -> IntArray:
-    """(N,) tasks of a role of each job."""
+    """(N,) tasks of one role of each job."""
     tasks = np.empty(len(rows.ptr) - 1, dtype=np.int64)
     count_tasks(rows, role, tasks)
     return tasks
@@ -207,7 +206,7 @@ def _steps(profile: TrainingProfile, speed: FloatArray, straggling: FloatArray |
     n = len(profile.samples)
     late = np.ones(n) if straggling is None else straggling
     if problems := [*_profile_problems(profile), *_number_problems("straggling", late, 1.0, "at least 1")]:
-        raise InvalidInputError(problems_text("how jobs train", problems))
+        raise InvalidInputError(problems_text("training profile", problems))
     if problems := list(_number_problems("speed", speed, 0.0, "above 0", exclusive=True)):
         raise InvalidInputError(problems_text("servers", problems))
     return Steps(

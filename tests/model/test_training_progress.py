@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.job import Exchange, TrainingProfile
 from ray_sim.model.step_time import least_placement_sample_s, pd_ors_sample_s
-from ray_sim.model.training_truth import Nic, pd_ors_truth, placement_truth, trial_speeds
+from ray_sim.model.training_progress import Nic, pd_ors_progress, placement_progress, trial_speeds
 from tests.optimus_speeds import AsyncSpeed, SyncSpeed
 from tests.proofs import instances
 from tests.training import ONE, Placement, profile, rows, together
@@ -34,12 +34,12 @@ def rate(
 ) -> float:
     """Samples per second of the job on these servers."""
     servers = np.array(speed) if speed else ALIKE
-    truth = placement_truth(job, servers, nic, np.array([straggling]))
+    truth = placement_progress(job, servers, nic, np.array([straggling]))
     return float(truth.samples_per_s(ONE, rows(placement))[0])
 
 
 def pd_ors_rate(job: TrainingProfile, placement: Placement, speed: Sequence[float] = ()) -> float:
-    truth = pd_ors_truth(job, np.array(speed) if speed else ALIKE)
+    truth = pd_ors_progress(job, np.array(speed) if speed else ALIKE)
     return float(truth.samples_per_s(ONE, rows(placement))[0])
 
 
@@ -52,14 +52,14 @@ def test_a_step_takes_training_and_twice_the_bottleneck_transfer() -> None:
 
 def test_on_trial_servers_have_speed_1_and_no_worker_is_slow() -> None:
     """As above, apart and together; on four servers each passes two slices of half the size."""
-    slow = placement_truth(profile(), np.full(2, 0.5), straggling=np.array([3.0]))
-    sound = placement_truth(profile(), np.full(2, 0.5))
+    slow = placement_progress(profile(), np.full(2, 0.5), straggling=np.array([3.0]))
+    sound = placement_progress(profile(), np.full(2, 0.5))
     jobs = np.array([0, 0, 0, 0])
     tried = rows([(1, 0), (1, 0), (0, 1)], [(1, 0), (0, 1)], [(1, 0), (1, 0), (0, 1), (0, 1)], [(2, 1)])
     expected = [100 / (5 + 16), 100 / (10 + 8), 100 / (5 + 8), 100 / (5 + 1.6)]
     np.testing.assert_allclose(trial_speeds(sound, jobs, tried), expected)
     assert trial_speeds(slow, jobs, tried)[1] == pytest.approx(100 / (30 + 8))
-    apart = trial_speeds(pd_ors_truth(profile(), ALIKE), ONE, rows([(1, 0), (0, 1)]))
+    apart = trial_speeds(pd_ors_progress(profile(), ALIKE), ONE, rows([(1, 0), (0, 1)]))
     assert apart == pytest.approx(pd_ors_rate(profile(), [(1, 0), (0, 1)]))
 
 
@@ -285,7 +285,7 @@ def test_even_placement_is_best_of_those_with_both_roles_on_every_server(
 def test_many_jobs_are_rated_each_by_its_own_holdings() -> None:
     one, two = profile(), profile(batch=50)
     both = together(one, two)
-    truth = placement_truth(both, ALIKE)
+    truth = placement_progress(both, ALIKE)
     rates = truth.samples_per_s(np.array([1, 0]), rows(PACKED, SPLIT))
     np.testing.assert_allclose(rates, [rate(two, PACKED), rate(one, SPLIT)])
 
@@ -303,21 +303,21 @@ def test_many_jobs_are_rated_each_by_its_own_holdings() -> None:
     ],
 )
 def test_numbers_that_make_no_speed_are_refused_by_name(column: str, value: float, wanted: str) -> None:
-    for truth in (placement_truth, pd_ors_truth):
+    for truth in (placement_progress, pd_ors_progress):
         with pytest.raises(InvalidInputError, match=wanted):
             truth(profile(**{column: value}), ALIKE)
 
 
 def test_servers_without_speed_and_workers_faster_than_whole_are_refused() -> None:
     with pytest.raises(InvalidInputError, match=r"servers: 1 problem\n  speed: row 1 must be above 0, is 0"):
-        placement_truth(profile(), np.array([1.0, 0.0]))
+        placement_progress(profile(), np.array([1.0, 0.0]))
     with pytest.raises(InvalidInputError, match=r"straggling: row 0 must be at least 1, is 0\.5"):
-        placement_truth(profile(), ALIKE, straggling=np.array([0.5]))
+        placement_progress(profile(), ALIKE, straggling=np.array([0.5]))
 
 
 def test_pd_ors_has_no_form_for_rings() -> None:
     with pytest.raises(InvalidInputError, match="all_reduce"):
-        pd_ors_truth(profile(exchange=Exchange.ALL_REDUCE), ALIKE)
+        pd_ors_progress(profile(exchange=Exchange.ALL_REDUCE), ALIKE)
 
 
 @pytest.mark.parametrize("exchange", list(Exchange))
