@@ -18,7 +18,7 @@ from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.units import BoolArray, FloatArray
 from ray_sim.solvers.planning.slot_job import slot_job
 from tests.proofs import instances
-from tests.workloads.training.test_enrich import JUNK, SMALL, of_yaml
+from tests.training_profiles import JUNK, SMALL, of_yaml
 from workloads.checks import check_frame
 from workloads.schema import with_all_columns
 from workloads.store import frame_to_table, read_frame, read_provenance, write_workload
