@@ -146,6 +146,7 @@ def test_convert_counts_what_is_outside_the_window(desk: Path, capsys: pytest.Ca
     )
 
 
+@pytest.mark.slow
 def test_info_warns_of_a_queue_that_cannot_drain_and_draws_for_any_terminal(
     desk: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -134,6 +134,7 @@ def test_a_process_that_dies_is_tried_again_and_the_reason_is_kept(tmp_path: Pat
     assert json.loads(json.dumps(report.to_dict()))["retried"][0]["lost_attempts"] == list(retried.lost)
 
 
+@pytest.mark.long
 def test_what_always_kills_its_process_fails_after_three_attempts_and_the_others_finish(
     tmp_path: Path,
 ) -> None:

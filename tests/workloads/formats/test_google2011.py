@@ -219,6 +219,7 @@ def test_a_row_has_a_status_where_its_last_event_is_an_end_as_a_naive_reading_fi
     assert cut_after_an_end > 20
 
 
+@pytest.mark.slow
 def test_runs_without_an_end_may_be_drawn_from_the_longer_ones(folder: Folder) -> None:
     ended = [
         line
@@ -309,6 +310,7 @@ def test_a_rule_for_tasks_does_not_fit_a_job(folder: Folder) -> None:
         folder.convert(rows=RowKind.JOB, run_time=RunTime.SUM)
 
 
+@pytest.mark.slow
 def test_buckets_and_parts_make_no_difference(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     events = sorted(

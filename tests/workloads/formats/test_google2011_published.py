@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from workloads.convert import convert
 from workloads.store import read_frame
 from workloads.trace_format import Censored, ConvertOptions, RowKind, RunTime
@@ -12,6 +14,7 @@ from workloads.trace_format import Censored, ConvertOptions, RowKind, RunTime
 Real = Callable[[str], Path]
 
 
+@pytest.mark.slow
 def test_the_published_part_has_the_jobs_tasks_and_events_that_were_counted(
     real: Real, tmp_path: Path
 ) -> None:
@@ -47,6 +50,7 @@ def test_the_published_part_has_the_jobs_tasks_and_events_that_were_counted(
     assert len(cluster.availability) == 21_443 + 8_957 - 12_477
 
 
+@pytest.mark.slow
 def test_each_closed_attempt_of_the_published_part_is_a_row(real: Real, tmp_path: Path) -> None:
     options = ConvertOptions(run_time=RunTime.ATTEMPTS)
     report = convert(
@@ -60,6 +64,7 @@ def test_each_closed_attempt_of_the_published_part_is_a_row(real: Real, tmp_path
     assert round(float(frame["duration_s"].to_numpy().max())) == 5_611
 
 
+@pytest.mark.slow
 def test_jobs_of_the_published_part_are_all_there(real: Real, tmp_path: Path) -> None:
     options = ConvertOptions(rows=RowKind.JOB, censored=Censored.CUT)
     report = convert(

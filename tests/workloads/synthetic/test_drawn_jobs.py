@@ -209,6 +209,7 @@ def test_workers_that_fit_no_reference_server_are_drawn_again(tmp_path: Path) ->
     assert again["worker_gpu"].max() == 4
 
 
+@pytest.mark.slow
 def test_how_many_draws_are_looked_at_together_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     request = within(5, 30, feasible_only=True)
     together, report = draw_jobs(PD_ORS, request, seed=2)
