@@ -52,7 +52,10 @@ def run(step: Step = lambda what: None, repetitions: int = 7) -> Findings:
         cpu_s = [_timed(replay)[0] for _ in range(repetitions + 1)][1:]  # the first one compiles
         rows.append(_speed(policy, world, cpu_s, PREEMPTING_BUDGET))
     step("a policy of 20 lines of Python")
-    own = [_timed(lambda: run_world(world, ShortestFirst(), loop="general"))[0] for _ in range(3)]
+    own = [
+        _timed(lambda: run_world(world, ShortestFirst(), loop="general"))[0]
+        for _ in range(min(repetitions, 3))
+    ]
     rows.append(_speed("own", world, own, OWN_BUDGET))
     return Findings(source, tuple(rows))
 

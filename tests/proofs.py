@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 
+import pytest
+
 PROOFS = "RAY_SIM_PROOFS"
 """Environment variable: `few` (`make test-quick`), `some` (default) or `all` (`make test-all`)."""
 
-PER_COMMIT = 300
+PER_COMMIT = 100
 QUICK_SHARE = 5
 """`few` tries a fifth of `some`,"""
 QUICK_LEAST = 5
@@ -26,3 +28,8 @@ def instances(whole: int, per_commit: int = PER_COMMIT) -> int:
         return whole
     tried = min(whole, per_commit)
     return tried if size == "some" else min(tried, max(QUICK_LEAST, tried // QUICK_SHARE))
+
+
+def seeds(count: int, quick: int = QUICK_LEAST) -> list[int | pytest.ParameterSet]:
+    """Seeds 0 to ``count - 1`` for `pytest.mark.parametrize`; those from ``quick`` on are slow tests."""
+    return [seed if seed < quick else pytest.param(seed, marks=pytest.mark.slow) for seed in range(count)]

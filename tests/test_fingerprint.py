@@ -11,6 +11,8 @@ from ray_sim.policies.registry import policy_infos
 from tests.fingerprint import GOLDEN, Case, Record, cases, differences, digest, record, runs
 
 BY_POLICY = {policy: list(group) for policy, group in groupby(cases(), key=lambda case: case.policy)}
+LONG = {"dorm"}
+"""Solves a mixed-integer programme at every decision."""
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +22,9 @@ def golden() -> dict[str, Record]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("policy", BY_POLICY)
+@pytest.mark.parametrize(
+    "policy", [pytest.param(policy, marks=[pytest.mark.long] * (policy in LONG)) for policy in BY_POLICY]
+)
 def test_runs_are_as_recorded_on_any_sites_in_any_loop_and_restored(
     policy: str, golden: dict[str, Record]
 ) -> None:

@@ -11,11 +11,14 @@ import yaml
 from ray_sim.experiments.content import Inputs
 from ray_sim.experiments.sweep_file import parse_sweep
 from tests.mutated_inputs import MAP, SWEEPS, Desk, totals_of
+from tests.proofs import instances
 from workloads.convert import convert
 from workloads.trace_format import ConvertOptions
 
 
-@pytest.mark.parametrize(("kind", "count"), [("maps", 150), ("sweeps", 60), ("commands", 15)])
+@pytest.mark.parametrize(
+    ("kind", "count"), [("maps", instances(150)), ("sweeps", instances(60)), ("commands", instances(15))]
+)
 def test_mutated_inputs_end_in_a_result_or_in_an_error_of_ours(kind: str, count: int, tmp_path: Path) -> None:
     totals, tracebacks = totals_of(kind, count, seed=7, folder=tmp_path)
     assert tracebacks == []

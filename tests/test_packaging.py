@@ -65,6 +65,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return site
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_the_packages_with_their_data_and_no_benchmarks(installed: Path) -> None:
     folders = {path.name for path in installed.iterdir() if not path.name.endswith(".dist-info")}
     assert folders == {"ray_sim", "workloads", "cluster_specs"}

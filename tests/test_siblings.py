@@ -48,6 +48,7 @@ def python(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_a_script_beside_namesakes_simulates_with_our_packages(desk: Path) -> None:
     jobs = "submit_s,duration_s,num_gpus\n0,10,1\n0,20,1\n"
     (desk / "jobs.csv").write_text(jobs)
@@ -112,6 +113,7 @@ def test_the_working_directory_comes_first_for_a_policy_and_last_after_it(desk: 
     assert sys.path.count(str(desk)) == 1
 
 
+@pytest.mark.slow
 def test_the_benchmarks_of_the_checkout_are_found_from_any_folder(desk: Path) -> None:
     (desk / "benchmarks" / "__init__.py").write_text(THEIRS)
     ended = python("-m", "ray_sim.cli", "bench", "--list", "--json")

@@ -69,6 +69,7 @@ def test_a_content_hash_is_of_the_content_wherever_it_is(bucket: tuple[Path, str
     assert frames[0].equals(frames[2])
 
 
+@pytest.mark.slow
 def test_commands_take_urls(
     bucket: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -90,6 +91,7 @@ def test_commands_take_urls(
     assert json.loads(capsys.readouterr().out)["servers"] == 2
 
 
+@pytest.mark.slow
 def test_a_sweep_file_may_be_an_object_itself(bucket: tuple[Path, str]) -> None:
     folder, query = bucket
     (near,) = read_sweep(folder / "sweep.yaml").configurations

@@ -78,10 +78,11 @@ def check_policy(
     create_policy(ref, params)
     subject = Subject(partial(create_policy, ref, params))
     clauses = CLAUSES | ACTOR_CLAUSES if actors else CLAUSES
-    return [_check(name, clause, subject) for name, clause in clauses.items()]
+    return [check_clause(name, clause, subject) for name, clause in clauses.items()]
 
 
-def _check(name: str, clause: Callable[[Subject], str], subject: Subject) -> CheckOutcome:
+def check_clause(name: str, clause: Callable[[Subject], str], subject: Subject) -> CheckOutcome:
+    """Run one clause against a policy; whatever fails in it is told by the outcome."""
     try:
         if subject.endless:
             raise NotCheckedError("its runs do not come to an end")

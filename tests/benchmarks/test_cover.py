@@ -15,6 +15,7 @@ SAMPLES = 4_000
 """Standard errors: 0.35 % of a share of 95 %, 0.66 % of 78 %; the table is rounded by up to 0.5 %."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [5, 20])
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS)
 def test_a_cell_measured_anew_is_that_of_the_table(distribution: str, seeds: int) -> None:
@@ -24,6 +25,7 @@ def test_a_cell_measured_anew_is_that_of_the_table(distribution: str, seeds: int
     assert abs(found - told) <= 0.5 + 3 * error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [5, 7, 10, 20, 40])
 def test_intervals_keep_their_promise_for_normal_differences_from_5_seeds_on(seeds: int) -> None:
     assert 0.93 <= cover_of_mean("normal", seeds, SAMPLES) <= 0.97

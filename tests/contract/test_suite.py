@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from ray_sim.contract.elastic_worlds import busy_elastic
 from ray_sim.contract.job_tables import ALWAYS_SEEN, column_names, undeclared
-from ray_sim.contract.suite import CLAUSES, Verdict, check_policy
+from ray_sim.contract.subject import Subject
+from ray_sim.contract.suite import CLAUSES, Verdict, check_clause, check_policy
 from ray_sim.engine.visible_columns import WHOLE_TRACE
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.policies.registry import create_policy, policy_classes
@@ -136,16 +138,21 @@ class Forgets(OneEach):
 '''
 
 
-SLOW = {"chunk_fifo", "chunk_spt", "a_online", "dorm"}
+def fault(ref: str, clause: str) -> str:
+    """Detail of one clause that a policy breaks."""
+    outcome = check_clause(clause, CLAUSES[clause], Subject(partial(create_policy, ref)))
+    assert outcome.failed
+    return outcome.detail
+
+
 LONG = {"dorm"}
 """Solves a mixed-integer programme at every decision."""
 
 
-def _marks(policy: str) -> list[pytest.MarkDecorator]:
-    return [pytest.mark.slow] * (policy in SLOW) + [pytest.mark.long] * (policy in LONG)
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=_marks(name)) for name in policy_classes()])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] * (name in LONG)) for name in policy_classes()]
+)
 def test_every_policy_holds_its_contract(name: str) -> None:
     assert [outcome.detail for outcome in check_policy(name) if outcome.failed] == []
 
@@ -162,11 +169,9 @@ def test_a_policy_for_chunks_of_ones_own_is_checked_on_chunks(
     assert len(outcomes) == len(CLAUSES)
     assert outcomes["blind to run times"].detail.startswith("run times that nothing has shown")
 
-    peeks = {outcome.name: outcome for outcome in check_policy("careless_chunks:Peeks")}
-    assert "`sees` lacks chunk_profile" in peeks["feasible"].detail
+    assert "`sees` lacks chunk_profile" in fault("careless_chunks:Peeks", "feasible")
     # A job keeps its server while another, which has overtaken it, needs one: both stand still.
-    hoards = {outcome.name: outcome for outcome in check_policy("careless_chunks:Hoards")}
-    assert "jobs were never finished" in hoards["feasible"].detail
+    assert "jobs were never finished" in fault("careless_chunks:Hoards", "feasible")
 
 
 @pytest.mark.slow
@@ -179,14 +184,8 @@ def test_a_policy_for_elastic_jobs_of_ones_own_is_checked_on_elastic_jobs(
     outcomes = {outcome.name: outcome for outcome in check_policy("careless_elastic:OneEach")}
     assert [outcome.detail for outcome in outcomes.values() if outcome.failed] == []
     assert outcomes["blind to run times"].detail.startswith("run times that nothing has shown")
-
-    def detail(policy: str, clause: str) -> str:
-        found = {outcome.name: outcome for outcome in check_policy(f"careless_elastic:{policy}")}
-        assert found[clause].failed
-        return found[clause].detail
-
-    assert "`sees` does not declare" in detail("Peeks", "feasible")
-    assert "jobs were never finished" in detail("Forgets", "feasible")
+    assert "`sees` does not declare" in fault("careless_elastic:Peeks", "feasible")
+    assert "jobs were never finished" in fault("careless_elastic:Forgets", "feasible")
 
 
 CHEATS = '''
@@ -340,25 +339,27 @@ def test_cheats_are_found_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     undeclared = found("ShortestUndeclared")
     assert list(undeclared) == ["blind to run times"]
     assert "other run times (work_us), which nothing has shown by then" in undeclared["blind to run times"]
-    assert "blind to run times" in found("StopsTheLongest")
-    assert "start changed" in found("WritesInStart")["leaves the world alone"]
-    moved = found("MovesTheOrigin")["leaves the world alone"]
+    assert fault("cheats:StopsTheLongest", "blind to run times")
+    assert "start changed" in fault("cheats:WritesInStart", "leaves the world alone")
+    moved = fault("cheats:MovesTheOrigin", "leaves the world alone")
     assert moved.startswith("start changed")
     for field in ("table.origin_us", "table.job_id", "cluster.server_names[0]", "restart_us"):
         assert f"world.{field}" in moved
     assert "world.there" in moved  # an equal array, which the policy can change later
-    end = found("WritesAtTheEnd")["leaves the world alone"]
+    end = fault("cheats:WritesAtTheEnd", "leaves the world alone")
     assert end == "counts, course, figures or warnings changed world.partition"
-    assert "read-only" in found("WritesUsed")["feasible"]
+    assert "read-only" in fault("cheats:WritesUsed", "feasible")
     for_ever = check_policy("cheats:AsksForEver")
     assert [each.name for each in for_ever if each.failed] == ["comes to an end"]
-    assert "not done after 100,000 decisions" in found("AsksForEver")["comes to an end"]
+    assert "not done after 100,000 decisions" in for_ever[1].detail
     assert {each.result for each in for_ever[2:]} == {Verdict.NOT_CHECKED}
-    assert "failed: GeneratorExit: no luck" in found("ClosesTheGenerator")["feasible"]
-    assert "Did you mean 'consolidate'?" in found("ServesByAnUnknownRule")["feasible"]
-    assert "push: job -5 is none of the" in found("PushesNobody")["feasible"]
-    assert "policy Nothing answers NoneType: decide must return a Decision" in found("Nothing")["feasible"]
-    assert "size, ptr or order do not fit" in found("Tangled")["feasible"]
+    assert "failed: GeneratorExit: no luck" in fault("cheats:ClosesTheGenerator", "feasible")
+    assert "Did you mean 'consolidate'?" in fault("cheats:ServesByAnUnknownRule", "feasible")
+    assert "push: job -5 is none of the" in fault("cheats:PushesNobody", "feasible")
+    assert "policy Nothing answers NoneType: decide must return a Decision" in fault(
+        "cheats:Nothing", "feasible"
+    )
+    assert "size, ptr or order do not fit" in fault("cheats:Tangled", "feasible")
     assert "TypeError" not in str(found("RejectsAll"))
     for policy, text in (
         ("NoView", r"decide must take view"),

@@ -153,7 +153,7 @@ def test_costs_of_preemption_new_keys_and_memory_are_the_same_on_actors(seed: in
     assert not result.jobs.equals(plain.jobs)
 
 
-@pytest.mark.parametrize("kind", ["SiteActor", "SchedulerActor"])
+@pytest.mark.parametrize("kind", ["SiteActor", pytest.param("SchedulerActor", marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("make", "new"), [pytest.param(failing_world, FIFO, marks=pytest.mark.long), (failing_chunks, CHUNK_SPT)]
 )

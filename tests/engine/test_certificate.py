@@ -17,6 +17,7 @@ from ray_sim.model.result import JctCertificate, Summary
 from ray_sim.model.streams import Streams
 from ray_sim.policies.registry import create_policy, policy_classes
 from ray_sim.reports.tables import RunRow, run_table
+from tests.proofs import instances
 
 POLICIES = [name for name, policy in policy_classes().items() if policy.schedules == GANGS]
 ROUNDED = 2e-9
@@ -93,7 +94,7 @@ def test_alike_jobs_that_all_fit_at_once_have_no_gap(policy: str) -> None:
 @pytest.mark.parametrize("policy", POLICIES)
 def test_no_policy_beats_its_bound(policy: str) -> None:
     # Two partitions or one, speeds that differ, restarts that cost, jobs that never fit, jobs of no length.
-    for seed in range(150):
+    for seed in range(instances(150)):
         summary = _summary(_random_world(seed), policy)
         if summary.completed == 0:
             assert summary.certificate is None

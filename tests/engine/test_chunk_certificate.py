@@ -259,6 +259,7 @@ def tiny_world(seed: int, fill: str, speed_up: float = 1.0) -> World:
     return chunk_world(jobs, [*servers, *cloud], slot_s=1, slot_fill=fill, speed_up=speed_up)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fill", ["whole", "fractional"])
 def test_no_policy_has_a_smaller_f_than_the_programme(fill: str) -> None:
     a_online, without = (

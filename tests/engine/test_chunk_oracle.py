@@ -161,7 +161,7 @@ def assert_alike(case: Case, result: RunResult, naive: Naive) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=instances(300, 100))
+@settings(max_examples=instances(300, 60))
 @given(case=cases(), slot_s=st.sampled_from([1.0, None]))
 def test_chunks_run_in_the_slots_in_which_a_naive_simulator_runs_them(
     case: Case, slot_s: float | None
@@ -182,7 +182,7 @@ def failing_cases(draw: st.DrawFn, *, whole_seconds: bool) -> tuple[Case, list[C
 
 
 @pytest.mark.slow
-@settings(max_examples=instances(400, 100))
+@settings(max_examples=instances(400, 60))
 @given(failing=st.one_of(
     st.tuples(failing_cases(whole_seconds=False), st.just(1.0)),
     st.tuples(failing_cases(whole_seconds=True), st.none()),

@@ -150,7 +150,8 @@ def assert_as_naive(case: Case) -> RunResult:
     return result
 
 
-@settings(max_examples=instances(300, 120), deadline=None)
+@pytest.mark.slow
+@settings(max_examples=instances(300, 60), deadline=None)
 @given(case=cases())
 def test_jobs_in_danger_lose_servers_and_pay_for_preemptions_as_in_the_naive_simulator(case: Case) -> None:
     assert_as_naive(case)

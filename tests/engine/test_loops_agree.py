@@ -32,8 +32,15 @@ def test_the_two_loops_agree_on_small_worlds_full_of_ties(world: World, policy: 
     assert fingerprint(compiled) == fingerprint(general)
 
 
+EVERY_COMMIT = {"consolidate", "pooled"}
+"""Whole servers and single GPUs; small worlds try the other placements in each commit."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("placement", RULE_NAMES)
+@pytest.mark.parametrize(
+    "placement",
+    [pytest.param(rule, marks=[pytest.mark.long] * (rule not in EVERY_COMMIT)) for rule in RULE_NAMES],
+)
 @pytest.mark.parametrize(
     ("policy", "params"),
     [

@@ -50,7 +50,7 @@ def converted(source: Path, folder: Path, reference: Reference) -> World:
     return build_world(load_workload(out, cluster.resources), cluster, partition=reference.partition)
 
 
-@pytest.mark.parametrize("loop", ["auto", "general"])
+@pytest.mark.parametrize("loop", ["auto", pytest.param("general", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("reference", "policy", "mean_jct_s"),
     [(POOL, "fifo", 89_174.71), (SIX_VCS, "fifo", 95_587.72), (SIX_VCS, "sjf", 66_243.79)],

@@ -114,6 +114,7 @@ def test_waking_on_arrivals_only_leaves_completions_for_the_next_arrival() -> No
     assert asked == [0, 5]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asks", ["review", "slot"])
 def test_a_policy_that_only_asks_again_is_stalled_after_ten_thousand_times(asks: str) -> None:
     asked = []

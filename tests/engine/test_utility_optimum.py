@@ -61,6 +61,7 @@ def test_it_leaves_the_rest_of_the_certificate_as_it_is() -> None:
     assert replace(asked, **nothing) == plain  # type: ignore[arg-type]  # None is what all four may be
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", SLOTTED)
 def test_no_policy_that_decides_on_slots_earns_more(policy: str) -> None:
     earning = 0

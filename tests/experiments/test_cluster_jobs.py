@@ -95,6 +95,7 @@ def _check_results(store: ResultStore) -> None:
         assert read_result(store.run_directory(entry.content_hash)).jobs.equals(alone.jobs)
 
 
+@pytest.mark.long
 def test_a_submitted_sweep_is_what_runs_alone_give_and_compiles_nothing(cluster: Cluster, desk: Path) -> None:
     for policy in ("fifo", "sjf"):  # compiles what is not yet compiled on this machine
         run_scenario(

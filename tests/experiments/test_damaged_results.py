@@ -25,6 +25,7 @@ from ray_sim.experiments.sweep_file import Entry
 from ray_sim.experiments.tracking import log_run
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.streams import Streams
+from tests.proofs import instances
 from tests.results_by_hand import three_jobs
 
 READ_BY_INFO = {
@@ -129,7 +130,7 @@ def _readers_of_a_run(run: Path, tmp_path: Path) -> dict[str, tuple[Callable[[],
 def test_no_changed_byte_of_a_run_is_believed(run: Path, tmp_path: Path, name: str) -> None:
     readers = _readers_of_a_run(run, tmp_path)
     sound = (run / name).read_bytes()
-    for index, damaged in enumerate(_damages(sound, name, flips=300)):
+    for index, damaged in enumerate(_damages(sound, name, flips=instances(300))):
         (run / name).write_bytes(damaged)
         assert _refused(lambda: check_result(run), str(run / name), f"run: not a result of ray-sim: {name}")
         if index % 150 == 0:  # these take tens of milliseconds
@@ -151,7 +152,7 @@ def test_no_changed_byte_of_a_sweep_is_believed(sweep: Path, name: str) -> None:
         partial(compare_results, [str(sweep)]),
         partial(write_report, sweep, sweep.with_name("report.html")),
     )
-    for index, damaged in enumerate(_damages(sound, name, flips=100)):
+    for index, damaged in enumerate(_damages(sound, name, flips=instances(100))):
         file.write_bytes(damaged)
         store = ResultStore(sweep)
         if file.parent == sweep:
@@ -184,6 +185,7 @@ def test_a_pipe_in_place_of_a_file_is_refused_and_not_waited_for(run: Path, name
         assert _refused(read, f"{run / name}: not a file")
 
 
+@pytest.mark.slow
 def test_results_that_were_swapped_are_named(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one, other = sorted((sweep / "runs").iterdir())
     one.rename(sweep / "aside")

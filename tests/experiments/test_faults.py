@@ -82,12 +82,13 @@ def _logged(directory: Path) -> list[str]:
     return sorted(run.info.run_name for run in runs if HASH_TAG in run.data.tags)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("send", "number", "code"),
     [
         (os.killpg, signal.SIGINT, 130),  # what a terminal does with Ctrl-C
         # What `kill` does; of a whole group it would end Ray's daemons too.
-        pytest.param(os.kill, signal.SIGTERM, 143, marks=pytest.mark.long),
+        (os.kill, signal.SIGTERM, 143),
     ],
 )
 def test_a_signal_keeps_and_logs_what_is_done_and_ends_ray(
@@ -224,6 +225,7 @@ def _answers(address: str) -> bool:
         return False
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("ray_cluster", "at_desk")
 def test_what_a_server_missed_is_logged_later_and_once(
     own_desk: Path, monkeypatch: pytest.MonkeyPatch

@@ -20,6 +20,7 @@ from ray_sim.experiments.snapshot_file import SnapshotFile
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.streams import Streams
 from tests.patience import until
+from tests.proofs import instances
 from workloads.store import write_workload
 from workloads.synthetic.synth import synth
 
@@ -151,7 +152,8 @@ def test_no_changed_byte_of_a_snapshot_is_believed(desk: Path) -> None:
     SnapshotFile(desk / "out", content(), every_s=0).save({"x": np.arange(3), "y": np.array([0.5])})
     file = SnapshotFile(desk / "out", content(), every_s=0, resume=True)
     sound = file.path.read_bytes()
-    for bit in Streams(0).generator("snapshot").choice(8 * len(sound), size=1000, replace=False):
+    bits = Streams(0).generator("snapshot").choice(8 * len(sound), size=instances(1000), replace=False)
+    for bit in bits:
         damaged = bytearray(sound)
         damaged[bit // 8] ^= 1 << bit % 8
         file.path.write_bytes(damaged)

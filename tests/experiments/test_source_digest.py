@@ -79,6 +79,7 @@ def _without_docstrings(source: bytes) -> str:
     return ast.dump(tree)
 
 
+@pytest.mark.slow
 def test_nothing_but_prose_is_left_out_of_the_digest() -> None:
     for _, path, source in covered_sources():
         assert _without_docstrings(without_prose(source)) == _without_docstrings(source), path

@@ -173,6 +173,7 @@ with ResultStore(Path(sys.argv[1])).writing("test"):
 """
 
 
+@pytest.mark.slow
 def test_a_sweep_in_another_process_holds_the_store_until_it_ends_even_by_kill(tmp_path: Path) -> None:
     store = tmp_path / "s"
     command = [sys.executable, "-c", HOLD, str(store)]

@@ -30,6 +30,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return desk
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", FILES, ids=str)
 def test_a_file_of_a_study_is_sound(file: Path, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir((desk / file).parent)

@@ -120,6 +120,7 @@ def _in_a_process(folder: Path) -> tuple[bool, dict[str, int], list[str]]:
 compiled_only = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="kernels are plain Python")
 
 
+@pytest.mark.slow
 @compiled_only
 def test_a_process_after_an_edit_computes_with_the_edited_code_and_loads_the_rest(tmp_path: Path) -> None:
     _start(tmp_path)

@@ -20,6 +20,7 @@ from ray_sim.model.units import IntArray
 from ray_sim.policies.a_online import AOnline, CloudOffer
 from ray_sim.policies.registry import create_policy
 from tests.chunk_worlds import CLOUD, EDGE, ChunkJob, Server, chunk_world, runs_of
+from tests.proofs import seeds
 from tests.worlds import DOWN, UP, column_of, events_of, fingerprint, replay, times_of
 
 CLOUD_SERVER = Server(kind=CLOUD)
@@ -302,7 +303,7 @@ def random_world(seed: int, scale: int = 1, cloud: bool = True) -> World:
     return chunk_world(jobs, servers, slot_s=1, deadline_factor=3)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5, quick=1))
 def test_scaling_all_durations_scales_all_completion_times(seed: int) -> None:
     one, three = (replay(random_world(seed, scale), "a_online") for scale in (1, 3))
     assert [3 * jct for jct in one.jobs["jct_s"]] == three.jobs["jct_s"].to_list()
@@ -322,7 +323,7 @@ def totals(world: World, result: RunResult) -> tuple[float, float]:
     return fractional, flows
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5, quick=1))
 @pytest.mark.parametrize("params", [{}, *OPTIONS], ids=str)
 def test_the_chunks_flow_times_bound_the_jobs_completion_times(seed: int, params: dict[str, object]) -> None:
     """F <= sum (1/D) sum flow <= sum JCT <= D_max sum (1/D) sum flow (2.4 c); the cloud never queues."""
@@ -360,7 +361,7 @@ class Adding(AOnline):
         return workers, in_cloud
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(3, quick=1))
 @pytest.mark.parametrize("preempt", [True, False])
 def test_exact_increments_add_up_to_f(seed: int, preempt: bool) -> None:
     """2.4 b, in whole runs with a cloud, as long as no job stands still for want of a parameter server."""
@@ -372,6 +373,7 @@ def test_exact_increments_add_up_to_f(seed: int, preempt: bool) -> None:
     assert policy.total == pytest.approx(totals(world, result)[0], abs=rounding)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sites", [2, 7])
 def test_any_number_of_sites_gives_the_same_bytes(sites: int) -> None:
     world = busy_chunks(seed=3)

@@ -277,14 +277,17 @@ def mean_jct(policy: str, facts: Mapping[str, object] | None = None, **params: o
     return float(np.mean([result.summary.jct_s.mean for result in runs]))
 
 
+@pytest.mark.slow
 def test_jobs_end_sooner_than_with_the_gangs_they_ask_for() -> None:
     assert mean_jct("optimus") < mean_jct("fifo")
 
 
+@pytest.mark.slow
 def test_restarts_cost_time() -> None:
     assert mean_jct("optimus") < mean_jct("optimus", {"restart_cost_s": 200})
 
 
+@pytest.mark.slow
 def test_even_placement_beats_its_alternatives() -> None:
     even = mean_jct("optimus")
     assert even < mean_jct("optimus", placement="spread")

@@ -73,6 +73,7 @@ def test_the_dual_of_example_1_a_after_each_arrival() -> None:
     assert (result.timeline["primal"][-1], result.timeline["dual"][-1]) == pytest.approx((0, 0.5))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("round_", ["each", "last"])
 @pytest.mark.parametrize("gain", ["one", "packing", "covering"])
 def test_whoever_is_admitted_earns_what_was_planned(round_: str, gain: str) -> None:

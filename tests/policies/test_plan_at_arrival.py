@@ -14,6 +14,7 @@ from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy
 from tests.policies.utility_worlds import SLOT_S, example_1_a, paper_world, pd_ors_job, utility_world, worth
+from tests.proofs import seeds
 from tests.worlds import DOWN, UP
 
 NONE_POOR = {"admitted_below_1_percent": 0}
@@ -114,7 +115,7 @@ def test_idle_servers_are_given_to_jobs_that_train_faster_with_them() -> None:
     assert given.summary.policy_counts["gifts"] == 2
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5, quick=1))
 def test_gifts_delay_nobody(seed: int) -> None:
     world = paper_world(20, 60, 20, seed)
     kept, given = run(world).jobs, run(world, idle="give").jobs
@@ -123,6 +124,7 @@ def test_gifts_delay_nobody(seed: int) -> None:
     assert both.max() <= 0  # type: ignore[operator]  # a number
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_whoever_oasis_admits_earns_what_was_planned(seed: int) -> None:
     result = run(paper_world(20, 60, 20, seed), "oasis", record=True)

@@ -31,7 +31,12 @@ DECLARED = {
 PARAMS: dict[str, Mapping[str, Any]] = {"pd_ors": DECLARED}
 """With the constants of the trace, a job that comes late changes the prices of all."""
 
-EVERY = pytest.mark.parametrize("name", policy_classes())
+SLOW = {"dorm"}
+"""Solves a mixed-integer programme at every decision."""
+
+EVERY = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in policy_classes()]
+)
 JOBS = 10
 
 

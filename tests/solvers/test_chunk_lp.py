@@ -13,6 +13,7 @@ from scipy.optimize import linprog
 
 from ray_sim.model.streams import Streams
 from ray_sim.solvers.chunk_lp import MERGED_STEPS, MOST_VARIABLES, Chunks, mean_flow_bound
+from tests.proofs import seeds
 
 EXACT = 1e-9
 """Relative; floating point and the simplex method's last digits."""
@@ -127,7 +128,7 @@ def test_chunks_of_no_length_cost_their_upload() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Unrecognized options")  # `threads` goes to HiGHS as it is
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_jobs_by_kinds_of_workers_are_as_good_as_every_chunk_on_every_worker(seed: int) -> None:
     draw = Streams(seed).generator("slots")
     slots = [int(n) for n in draw.integers(1, 3, int(draw.integers(1, 3)))]
@@ -156,14 +157,14 @@ def least_f(jobs: Sequence[Job]) -> float:
     return best(0, tuple(job.lengths[0] for job in owners)) + cost_of_length
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_on_one_worker_it_is_the_least_of_all_schedules(seed: int) -> None:
     # Slots are dealt out whole there, as in any transport of whole units.
     jobs = [job._replace(elsewhere=np.inf) for job in small_jobs(seed, 1)]
     assert bound(jobs) == pytest.approx(least_f(jobs) / len(jobs), rel=EXACT)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_merged_steps_bound_the_same_chunks_from_below(seed: int) -> None:
     jobs = small_jobs(seed, 2, most=5)
     whole = chunks_of(jobs, [2, 1], slot=10**6)

@@ -90,6 +90,7 @@ def test_no_more_is_needed_than_fits() -> None:
     assert not applications([[7]], (1, 2), [[4], [4]]).may_fit()  # on no server
 
 
+@pytest.mark.slow
 def test_the_node_limit_ends_a_search_with_the_best_found_until_then() -> None:
     draw = np.random.default_rng(0)
     many = applications(draw.integers(1, 9, (30, 3)).tolist(), (1, 9), [[64] * 3] * 20)

@@ -85,6 +85,7 @@ def time_between(lower: float, upper: float, size: float) -> float:
     return float((LOAD * square / (2 * (1 - LOAD * mean)) + size) / (1 - below))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("queue_order", ["first_start", "running_first"])
 def test_las_on_one_gpu_takes_as_long_as_queues_of_queues_do(queue_order: str) -> None:
     gap, service = exponential_us("gap las", 1 / LOAD, JOBS), exponential_us("service las", 1.0, JOBS)
@@ -98,6 +99,7 @@ def test_las_on_one_gpu_takes_as_long_as_queues_of_queues_do(queue_order: str) -
     assert_theory_holds(times, 1 / (1 - LOAD))
 
 
+@pytest.mark.slow
 def test_las_tends_to_least_attained_service_as_its_queues_become_finer() -> None:
     # The mean over jobs of size x <= 0.1 of the time without queues, limits x and x. In one queue up to 1
     # they wait for longer ones: 0.7 x 0.53 / 2 (1 - 0.44) + 0.05 = 0.38 instead of 0.05.

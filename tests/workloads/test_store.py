@@ -71,6 +71,7 @@ def test_the_order_of_the_rows_does_not_change_the_bytes(jobs: Jobs, tmp_path: P
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
+@pytest.mark.slow
 def test_the_number_of_threads_does_not_change_the_bytes(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; from workloads.synthetic.synth import synth;"

@@ -19,6 +19,7 @@ from ray_sim.solvers.planning.rounding_factor import TaskRounding, covering_gain
 from ray_sim.solvers.planning.slot_costs import SlotCosts, WorkParts
 from ray_sim.solvers.planning.slot_job import SlotJob
 from ray_sim.solvers.planning.slots import slot_rooms
+from tests.proofs import seeds
 from tests.solvers.planning.plain import PlainSlot
 from tests.solvers.planning.small import B_FREE, B_PRICE, B_UNITS, EXAMPLE_A, EXAMPLE_B, floats, ints, servers
 
@@ -49,6 +50,7 @@ def test_one_of_eight_roundings_of_example_1_b_is_feasible_and_costs_33() -> Non
     assert costs == [33.0]
 
 
+@pytest.mark.slow
 def test_a_try_finds_it_with_a_chance_of_one_eighth_and_fifty_tries_find_it() -> None:
     # One try fails with 7/8: of 4,000 slots, 500 +- 21 succeed at once; fifty fail with 0.13 %.
     slots, found = 4000, Counter[float]()
@@ -152,7 +154,7 @@ def drawn_costs(seed: int, rounding: TaskRounding) -> tuple[SlotCosts, Market, S
 
 
 @pytest.mark.parametrize("favour", ["neither", "packing", "covering"])
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(60))
 def test_rounded_costs_are_those_of_the_plain_method(seed: int, favour: str) -> None:
     """Every slot and quantum by itself, without the streams of others, and with the same numbers."""
     rounding = TaskRounding(favour, 0.5, tries=5)  # type: ignore[arg-type]  # pytest knows no literals
@@ -185,7 +187,7 @@ def test_rounded_costs_are_those_of_the_plain_method(seed: int, favour: str) -> 
                 assert held.sum() == tasks.held.sum()
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(40))
 def test_rounded_tasks_fit_and_are_enough(seed: int) -> None:
     costs, market, _ = drawn_costs(seed, TaskRounding(tries=3))
     job = costs.job

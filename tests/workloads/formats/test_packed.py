@@ -75,6 +75,7 @@ def test_a_trace_that_packs_as_traces_do_is_read(tmp_path: Path) -> None:
     assert convert("csv", [path], tmp_path / "w.parquet").kept == 20_000
 
 
+@pytest.mark.slow
 def test_a_line_of_the_longest_length_is_a_record_like_others(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     content = io.BytesIO()

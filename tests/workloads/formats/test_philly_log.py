@@ -295,11 +295,13 @@ def test_an_unknown_rule_lists_those_there_are() -> None:
         choose(RunTime, "--run-time", "total")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", list(RunTime))
 def test_every_oddity_that_was_put_in_is_counted_once(tmp_path: Path, rule: RunTime) -> None:
     check_against_truth(tmp_path, jobs=3_000, rate=0.03, rule=rule)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_log_as_long_as_the_real_one_is_counted_to_the_last_job(tmp_path: Path) -> None:
     check_against_truth(tmp_path, jobs=117_325, rate=0.02, rule=RunTime.SPAN)

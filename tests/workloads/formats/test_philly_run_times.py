@@ -171,6 +171,7 @@ def odd_log(seed: int, jobs: int) -> list[Any]:
     return [job() for _ in range(jobs)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", list(RunTime))
 def test_a_naive_reading_of_odd_logs_finds_the_same_rows_and_reasons(tmp_path: Path, rule: RunTime) -> None:
     for seed in range(6):

@@ -18,7 +18,7 @@ from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.units import BoolArray, FloatArray
 from ray_sim.solvers.planning.slot_job import slot_job
 from tests.proofs import instances
-from tests.workloads.training.test_enrich import JUNK, SMALL, of_yaml
+from tests.training_profiles import JUNK, SMALL, of_yaml
 from workloads.checks import check_frame
 from workloads.schema import with_all_columns
 from workloads.store import frame_to_table, read_frame, read_provenance, write_workload
@@ -209,6 +209,7 @@ def test_workers_that_fit_no_reference_server_are_drawn_again(tmp_path: Path) ->
     assert again["worker_gpu"].max() == 4
 
 
+@pytest.mark.slow
 def test_how_many_draws_are_looked_at_together_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     request = within(5, 30, feasible_only=True)
     together, report = draw_jobs(PD_ORS, request, seed=2)

@@ -1,0 +1,273 @@
+"""The command line: what it prints for people and machines, and how it takes a mistake."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from benchmarks import replay
+from benchmarks.runner import BENCHMARKS
+from ray_sim.cli import main
+from tests.command_line import RAY_SIM, WEEK, answer, complaint
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "convert",
+        "synth",
+        "enrich",
+        "info",
+        "policies",
+        "run",
+        "sweep",
+        "log",
+        "report",
+        "diff",
+        "compare",
+        "check-policy",
+        "bench",
+    ],
+)
+def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command, "--help"]) == 0
+    printed = capsys.readouterr().out
+    assert f"Example: ray-sim {command}" in " ".join(printed.split())
+    assert "--json" in printed
+
+
+def test_help_loads_nothing_heavy() -> None:
+    # The budget of 0.3 s is kept by importing none of these before a command runs.
+    heavy = ["polars", "numpy", "numba", "ray", "mlflow", "matplotlib", "pydantic"]
+    program = "import sys; from ray_sim.cli import main; main(['--help'])"
+    program += f"; print([name for name in {heavy} if name in sys.modules])"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout.splitlines()[-1] == "[]"
+
+
+def test_policies_lists_parameters_with_defaults(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["policies", "--json"]) == 0
+    listed = {policy["name"]: policy for policy in json.loads(capsys.readouterr().out)}
+    assert {"fifo", "sjf", "srtf", "las"} <= set(listed)
+    assert {"name", "section", "parameters"} <= set(listed["las"])
+    page = "docs/models/baselines.md#las-tiresias-2dlas"
+    assert listed["las"]["section"].startswith(page)
+    assert main(["policies", "las"]) == 0
+    told = capsys.readouterr().out
+    assert "limits_gpu_s" in told
+    assert page in told
+
+
+def test_a_run_becomes_a_report(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer(capsys, "run", *WEEK, "--policy", "las", "-p", "knob=2", "-o", "las")
+    told = answer(capsys, "report", "las", "-o", "report.html")
+    assert (told["report"], told["kind"], told["done"]) == ("report.html", "run", 1)
+    assert "las(knob=2) on small.yaml" in Path("report.html").read_text()
+    assert main(["report", "las", "-o", "again.html"]) == 0
+    assert "again.html" in capsys.readouterr().out
+    assert Path("again.html").read_bytes() == Path("report.html").read_bytes()
+
+
+def test_a_report_of_what_is_no_result_or_to_where_nothing_can_be_is_refused(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "small.yaml: not a result" in complaint(capsys, "report", "small.yaml", "-o", "r.html")
+    assert "does not exist" in complaint(capsys, "report", str(desk), "-o", "none/r.html")
+
+
+def test_diff_is_silent_on_equal_runs_and_fails_on_others(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for sites in ("1", "2"):
+        answer(capsys, "run", *WEEK, "--sites", sites, "-o", f"sites{sites}")
+    assert answer(capsys, "diff", "sites1", "sites2")["same"] is True
+    answer(capsys, "run", *WEEK, "--policy", "sjf", "-o", "sjf")
+    told = answer(capsys, "diff", "sites1", "sjf", code=1)
+    assert told["compared"] == 30
+    assert main(["diff", "sites1", "sjf"]) == 1
+    assert "first differences" in capsys.readouterr().out
+
+
+def test_diff_shows_a_microsecond(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("here.csv").write_text("job_id,start_s,finish_s\na,0,30000\n")
+    Path("there.csv").write_text("job_id,start_s,finish_s\na,0,30000.000001\n")
+    assert main(["diff", "here.csv", "there.csv"]) == 1
+    assert "30,000.000001" in capsys.readouterr().out
+
+
+def test_compare_takes_runs_and_says_what_is_wrong(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for policy in ("fifo", "sjf"):
+        answer(capsys, "run", *WEEK, "--policy", policy, "-o", policy)
+    told = answer(capsys, "compare", "fifo", "sjf", "--metric", "queue_s.mean", "--by", "size")
+    assert (told["metric"], told["runs"], told["lower_is_better"]) == ("queue_s.mean", 2, True)
+    assert "Did you mean 'sjf'" in complaint(capsys, "compare", "fifo", "sjf", "--baseline", "sjff")
+    assert "nothing to compare" in complaint(capsys, "compare", "fifo")
+    assert "holds neither a run" in complaint(capsys, "compare", "nowhere")
+
+
+def test_a_missing_workload_is_named(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "nowhere.parquet" in complaint(
+        capsys, "run", "--workload", "nowhere.parquet", "--cluster", "small.yaml"
+    )
+
+
+def test_a_misspelt_policy_gets_a_suggestion(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "Did you mean 'srtf'" in complaint(capsys, "run", *WEEK, "--policy", "srft")
+    assert "Did you mean 'srtf'" in complaint(capsys, "policies", "srft")
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        (["--policy", "las", "-p", "knob=much"], "knob: must be a number, got 'much'"),
+        (["-p", "knob"], "-p knob: expected key=value"),
+        (["-p", "knob=2"], "unknown parameter of policy fifo 'knob'"),
+        (["-w", "horizon_s=0"], "horizon_s: must be above 0"),
+        (["--partition", "vcs"], "partition"),
+        (["--seed", "x"], "--seed"),
+        (["--window", "5"], "--window"),
+        (["--window", "9", "5"], "workload.window: FROM must be below TO"),
+        (
+            ["--window", "1e9", "2e9"],
+            "week.parquet: window: no job is submitted from 1000000000 to",
+        ),
+        (["--unsuccessful", "drop"], "week.parquet: unsuccessful jobs cannot be dropped"),
+        (["--unsuccessful", "cut"], "workload.unsuccessful: must be 'keep' or 'drop'"),
+        (["--load-scale", "0"], "workload.load_scale: must be >= 1e-06"),
+        (["--resample", "weeks"], "workload.resample: must be 'days'"),
+        (["--warm-up", "-1"], "trim.warm_up_s: must be >= 0"),
+        (["--warm-up", "1e9"], "trim: no job is submitted between a warm-up of 1e+09 s"),
+        (["--colour", "red"], "--colour"),
+    ],
+)
+def test_a_wrong_option_is_exit_code_2_and_says_which(
+    desk: Path, capsys: pytest.CaptureFixture[str], options: list[str], part: str
+) -> None:
+    assert part in complaint(capsys, "run", *WEEK, *options)
+
+
+def test_no_cluster_is_a_missing_key(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "cluster: is missing" in complaint(capsys, "run", "--workload", "week.parquet")
+
+
+def test_output_is_refused_before_the_work(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("kept").mkdir()
+    Path("kept/thesis.tex").write_text("")
+    assert "is not a result of ray-sim" in complaint(capsys, "run", *WEEK, "-o", "kept")
+    assert "is a file" in complaint(capsys, "run", *WEEK, "-o", "small.yaml")
+    assert "cannot be written" in complaint(capsys, "run", *WEEK, "-o", "small.yaml/run")
+
+
+def test_a_sweep_file_that_is_missing_or_wrong_is_exit_code_2(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "nowhere.yaml" in complaint(capsys, "sweep", "nowhere.yaml")
+    Path("s.yaml").write_text("name: s\npolicies: [fofi]\n")
+    assert "3 problems" in complaint(capsys, "sweep", "s.yaml")
+    assert "not the results of a sweep" in complaint(capsys, "log", str(desk))
+
+
+@pytest.mark.slow
+def test_a_reader_that_goes_away_ends_the_command_quietly(desk: Path) -> None:
+    # The pipe is closed before the command writes its first word.
+    reading, writing = os.pipe()
+    os.close(reading)
+    ended = subprocess.run(
+        [*RAY_SIM, "policies"],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[2],
+    )
+    os.close(writing)
+    assert "Traceback" not in ended.stderr
+
+
+def _many(desk: Path) -> Path:
+    """A sweep of 1,002 configurations."""
+    content = "{name: many, workloads: [{synth: {profile: philly, jobs: 5}}], clusters: [pool-368], "
+    file = desk / "many.yaml"
+    file.write_text(content + "policies: [fifo, sjf, srtf], seeds: {count: 334}}")
+    return file
+
+
+def test_a_large_sweep_needs_a_yes_where_nobody_can_be_asked(
+    desk: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+    said = complaint(capsys, "sweep", str(_many(desk)), "-o", str(desk / "many"))
+    assert "many.yaml: 1,002 configurations, more than 1,000; shorten an axis, or say --yes" in said
+    assert not (desk / "many").exists()
+
+
+@pytest.mark.slow
+def test_a_large_sweep_asks_on_a_terminal(desk: Path) -> None:
+    """On a pseudo-terminal, as in a person's shell."""
+    ours, theirs = os.openpty()
+    command = [*RAY_SIM, "sweep", str(_many(desk)), "-o", str(desk / "many")]
+    repository = Path(__file__).parents[2]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=repository) as asking:
+        os.close(theirs)
+        shown = ""
+        while "Run them all? [y/N]" not in shown:
+            shown += os.read(ours, 1000).decode()
+        os.write(ours, b"n\n")
+        assert asking.wait() == 1
+    os.close(ours)
+    assert "1,002 configurations" in shown
+    assert not (desk / "many").exists()
+
+
+def test_bench_lists_its_benchmarks_with_how_long_they_take(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--list", "--json"]) == 0
+    listed = {each["name"]: each["rough_s"] for each in json.loads(capsys.readouterr().out)}
+    assert {"replay", "startup", "growth", "overhead", "crash"} <= set(listed)
+    assert min(listed.values()) > 0
+    assert main(["bench", "--list", "replay"]) == 0
+    assert "growth" not in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_bench_writes_figures_and_compares_them_with_those_of_before(
+    desk: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    once = partial(replay.run, repetitions=1)
+    monkeypatch.setitem(BENCHMARKS, "replay", dataclasses.replace(BENCHMARKS["replay"], run=once))
+    code = main(["bench", "replay", "-o", "before.json", "--json"])
+    told = json.loads(capsys.readouterr().out)
+    missed = [row for row in told["benchmarks"]["replay"]["rows"] if row["result"] == "FAILED"]
+    assert code == (1 if missed else 0)
+    assert json.loads(Path("before.json").read_text()) == told
+    first, second, *_ = told["benchmarks"]["replay"]["rows"]
+    first |= {"value": first["value"] * 100}  # jobs per second
+    second |= {"case": "another"}
+    told["machine"]["cores"] = 10_000
+    Path("before.json").write_text(json.dumps(told))
+    assert main(["bench", "replay", "--against", "before.json"]) == 1
+    printed = capsys.readouterr()
+    assert "before.json is of ANOTHER MACHINE" in printed.out
+    assert "cores: 10000 then" in printed.out
+    assert "  replay.fifo.jobs_per_cpu_s\n" in printed.out.partition("worse than")[2]
+    assert "replay.another.times_bare: only in before.json" in printed.out
+    assert "replay (1 of 1): takes about" in printed.err
+
+
+def test_bench_refuses_what_it_cannot_use_before_it_measures(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("odd.json").write_text('{"mean": 3}')
+    said = complaint(capsys, "bench", "phases", "--against", "odd.json")
+    assert "odd.json: 3 problems" in said
+    assert "expected what `ray-sim bench -o FILE` writes" in said
+    assert "none.json: cannot be read" in complaint(capsys, "bench", "phases", "--against", "none.json")
+    assert "folder none does not exist" in complaint(capsys, "bench", "phases", "-o", "none/b.json")
+    assert "Did you mean 'phases'" in complaint(capsys, "bench", "phase")
