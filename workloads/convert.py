@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError, Unknow
 from workloads.files import (
     replacing,
     require_file,
+    require_folder_of,
     require_other_file,
     require_replaceable,
 )
@@ -100,6 +102,7 @@ def convert(
         raise UnknownNameError("trace format", format_name, FORMATS)
     trace_format = FORMATS[format_name]
     options = options or ConvertOptions()
+    require_folder_of(out)
     rejects = rejects or out.with_name(f"{out.name}.rejects.parquet")
     _check_options(trace_format, options)
     if not sources:
@@ -164,7 +167,7 @@ def _check_paths(sources: Sequence[Path], files: Sequence[Path], out: Path, reje
         for source in files:
             require_other_file(source, path)
         require_replaceable(path, is_ours)
-    if out.resolve() == rejects.resolve():
+    if os.path.realpath(out) == os.path.realpath(rejects):
         raise InvalidInputError(f"{out}: named for both the workload and the rejects; choose another name")
 
 

@@ -39,10 +39,19 @@ def _require_local(path: Path) -> None:
     if not path.exists():
         raise InvalidWorkloadError(f"{path}: no such file; check the path")
     require_regular(path, InvalidWorkloadError)
+    _require_text(path, InvalidWorkloadError)
+
+
+def _require_text(path: Path, error: type[InvalidInputError]) -> None:
+    """Raise for a name of other bytes than UTF-8, which readers and writers of Parquet do not take."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise error(f"{path}: the name is no UTF-8 text; rename it") from None
 
 
 def require_folder_of(path: Path) -> None:
-    """Raise unless ``path`` can be a file: its folder exists, and it is no folder itself.
+    """Raise unless ``path`` can be a file: its folder exists, and it is no folder and no link to nothing.
 
     Raises
     ------
@@ -52,6 +61,11 @@ def require_folder_of(path: Path) -> None:
         raise InvalidInputError(f"{path}: the folder {path.parent} does not exist; create it first")
     if path.is_dir():
         raise InvalidInputError(f"{path}: is a folder; name a file")
+    _require_text(path, InvalidInputError)
+    if path.is_symlink() and not path.exists():
+        raise InvalidInputError(
+            f"{path}: is a symbolic link to nothing, which a file would replace; name a file"
+        )
     if path.exists() and not path.is_file():
         raise InvalidInputError(f"{path}: is a device or a pipe, which a file would replace; name a file")
 
@@ -106,7 +120,7 @@ def require_replaceable(path: Path, is_ours: Callable[[Path], bool]) -> None:
 
 def require_other_file(source: Source, out: Path) -> None:
     """Raise `InvalidInputError` if an input, by path, would be overwritten by an output."""
-    if not is_url(source) and Path(source).resolve() == out.resolve():
+    if not is_url(source) and os.path.realpath(source) == os.path.realpath(out):
         raise InvalidInputError(f"{out}: is a source, and would be overwritten; choose another name")
 
 

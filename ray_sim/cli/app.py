@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -71,7 +72,24 @@ def main(argv: list[str] | None = None) -> int:
     except RaySimError as error:
         sys.stderr.write(f"error: {shown(error, lines=True)}\n")
         return 2 if isinstance(error, InvalidInputError) else 1
+    except OSError as error:
+        problem = _path_problem(error)
+        if problem is None:
+            raise
+        sys.stderr.write(f"error: {shown(problem, lines=True)}\n")
+        return 2
     return int(code or 0)
+
+
+def _path_problem(error: OSError) -> str | None:
+    """Text on a path that the system refuses, e.g. too long or in a folder of others; None without a path."""
+    if error.filename is not None:
+        return f"{error.filename}: {error.strerror}; check the path"
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return "the working directory is gone; change to one that exists"
+    return None
 
 
 def _usage_error(error: Any) -> str:

@@ -19,26 +19,25 @@ def check_policy(
 ) -> None:
     """Run the contract that every policy keeps: feasible, deterministic, blind to what it must not see.
 
+    The policy runs in a process of its own, which it may crash; what it prints goes to standard error.
+
     Example: ray-sim check-policy mypolicy:ShortestFirst
     """
-    from contextlib import nullcontext
+    from ray_sim.cli.console import print_json, print_line, say
+    from ray_sim.contract.outcome import Verdict
+    from ray_sim.experiments.policy_check.parent import policy_check
 
-    from ray_sim.cli.console import print_json, print_table
-    from ray_sim.contract.suite import check_policy as check
-    from ray_sim.experiments.fanout import cluster
-    from ray_sim.experiments.scenario import key_values
-
-    with cluster("local") if actors else nullcontext():
-        outcomes = check(ref, key_values(params or [], "-p"), actors=actors)
+    outcomes = []
+    with policy_check(ref, params or [], actors=actors, announce=say) as check:
+        widths = max(map(len, check.names)), max(map(len, Verdict))
+        if not json_output:
+            print_line(("check", "result", "detail"), widths)
+        for outcome in check.outcomes():
+            outcomes.append(outcome)
+            if not json_output:
+                result = "FAILED" if outcome.failed else outcome.result
+                print_line((outcome.name, result, outcome.detail), widths)
     if json_output:
         print_json([outcome.to_dict() for outcome in outcomes])
-    else:
-        print_table(
-            ["check", "result", "detail"],
-            [
-                (each.name, each.result.value if not each.failed else "FAILED", each.detail)
-                for each in outcomes
-            ],
-        )
     if any(outcome.failed for outcome in outcomes):
         raise typer.Exit(1)

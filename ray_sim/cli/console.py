@@ -85,6 +85,19 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title:
     console.print(table)
 
 
+def print_line(cells: Sequence[str], widths: Sequence[int]) -> None:
+    """Write one line of a table whose later lines are still to come.
+
+    Parameters
+    ----------
+    widths : of the columns, without the last
+    """
+    *aligned, last = map(shown, cells)
+    line = "  ".join([*(f"{cell:<{width}}" for cell, width in zip(aligned, widths, strict=True)), last])
+    sys.stdout.write(_printable(f"{line}\n"))
+    sys.stdout.flush()
+
+
 def print_frame(frame: pl.DataFrame, columns: Mapping[str, str], title: str | None = None) -> None:
     """Columns of a frame under the given headings; those it lacks are left out."""
     shown = {name: heading for name, heading in columns.items() if name in frame.columns}

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 import polars as pl
 
 from ray_sim.contract.blindness import blind_to_columns, blind_to_run_times, blind_to_the_future
-from ray_sim.contract.elastic_worlds import (
-    busy_elastic,
-)
+from ray_sim.contract.elastic_worlds import busy_elastic
+from ray_sim.contract.outcome import CheckOutcome, Verdict
 from ray_sim.contract.reachable_values import Watch
 from ray_sim.contract.subject import BrokenError, NotCheckedError, Subject
 from ray_sim.engine.actors import run_on_actors
@@ -34,34 +31,6 @@ from ray_sim.model.result import RunResult, Summary
 from ray_sim.policies.registry import create_policy
 
 
-class Verdict(StrEnum):
-    """Whether a policy holds a clause."""
-
-    PASSED = "passed"
-    FAILED = "failed"
-    NOT_CHECKED = "not checked"
-    """The clause does not apply to it; the detail says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckOutcome:
-    """One clause of the contract and whether the policy holds it."""
-
-    name: str
-    result: Verdict
-    detail: str
-
-    @property
-    def failed(self) -> bool:
-        """Whether the policy breaks the clause."""
-        return self.result is Verdict.FAILED
-
-    def to_dict(self) -> dict[str, Any]:
-        """For --json; ``passed`` is null where the clause was not checked."""
-        passed = None if self.result is Verdict.NOT_CHECKED else not self.failed
-        return {"name": self.name, "result": self.result.value, "passed": passed, "detail": self.detail}
-
-
 def check_policy(
     ref: str, params: Mapping[str, object] | None = None, *, actors: bool = False
 ) -> list[CheckOutcome]:
@@ -75,10 +44,21 @@ def check_policy(
     ------
     InvalidInputError : the policy cannot be found or constructed
     """
+    return list(outcomes(ref, params, actors=actors))
+
+
+def outcomes(
+    ref: str, params: Mapping[str, object] | None = None, *, actors: bool = False
+) -> Iterator[CheckOutcome]:
+    """Construct a policy, then check one clause per step; as `check_policy`."""
     create_policy(ref, params)
     subject = Subject(partial(create_policy, ref, params))
-    clauses = CLAUSES | ACTOR_CLAUSES if actors else CLAUSES
-    return [check_clause(name, clause, subject) for name, clause in clauses.items()]
+    return (check_clause(name, clause, subject) for name, clause in clauses(actors=actors).items())
+
+
+def clauses(*, actors: bool = False) -> dict[str, Callable[[Subject], str]]:
+    """Clauses in the order of their check, by name."""
+    return CLAUSES | ACTOR_CLAUSES if actors else CLAUSES
 
 
 def check_clause(name: str, clause: Callable[[Subject], str], subject: Subject) -> CheckOutcome:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import io
 import json
 import os
@@ -173,6 +174,79 @@ def test_a_sweep_file_that_is_missing_or_wrong_is_exit_code_2(
     Path("s.yaml").write_text("name: s\npolicies: [fofi]\n")
     assert "3 problems" in complaint(capsys, "sweep", "s.yaml")
     assert "not the results of a sweep" in complaint(capsys, "log", str(desk))
+
+
+LONG = "x" * 300
+"""A name that no file system takes."""
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["info", LONG],
+        ["report", LONG, "-o", "report.html"],
+        ["compare", LONG],
+        ["run", *WEEK, "-o", LONG],
+        ["synth", "philly", "-n", "5", "-o", LONG],
+        ["convert", "csv", "small.yaml", "-o", LONG],
+    ],
+    ids=lambda argv: argv[0],
+)
+def test_a_name_that_the_system_refuses_is_named(
+    desk: Path, capsys: pytest.CaptureFixture[str], argv: list[str]
+) -> None:
+    said = complaint(capsys, *argv)
+    assert LONG in said
+    assert said.endswith(": File name too long; check the path\n")
+
+
+def test_a_folder_that_must_not_be_searched_is_named(
+    desk: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, **follow: bool) -> os.stat_result:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(Path, "stat", refuse)  # root, who may run the tests, is refused nothing
+    assert complaint(capsys, "info", "run") == "error: run: Permission denied; check the path\n"
+
+
+def test_a_working_directory_that_is_gone_is_named(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = desk / "gone"
+    folder.mkdir()
+    os.chdir(folder)
+    folder.rmdir()
+    said = complaint(
+        capsys, "run", "--workload", str(desk / "week.parquet"), "--cluster", str(desk / "small.yaml")
+    )
+    assert said == "error: the working directory is gone; change to one that exists\n"
+
+
+@pytest.mark.parametrize("out", ["", "nowhere", "loop", "\udcff.parquet"])
+def test_no_output_goes_to_a_name_that_is_none_or_leads_nowhere(
+    desk: Path, capsys: pytest.CaptureFixture[str], out: str
+) -> None:
+    Path("nowhere").symlink_to("unmounted/file")
+    Path("loop").symlink_to("loop")
+    Path("jobs.csv").write_text("submit_s,duration_s,num_gpus\n0,9000,8\n")
+    reason = {"": "is a folder", "\udcff.parquet": "the name is no UTF-8"}.get(
+        out, "is a symbolic link to nothing"
+    )
+    for argv in (
+        ["convert", "csv", "jobs.csv"],
+        ["synth", "philly", "-n", "5"],
+        ["synth", "--like", "week.parquet", "-n", "5"],
+        ["enrich", "week.parquet", "--profile", "pd_ors"],
+    ):
+        assert reason in complaint(capsys, *argv, "-o", out)
+    assert Path("nowhere").is_symlink()
+    assert Path("loop").is_symlink()
+
+
+def test_a_trace_whose_name_is_no_text_is_refused(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = "\udcff.csv"  # the byte 0xff
+    Path(name).write_text("submit_s,duration_s,num_gpus\n0,9000,8\n")
+    said = complaint(capsys, "convert", "csv", name, "-o", "jobs.parquet")
+    assert said == "error: \\udcff.csv: the name is no UTF-8 text; rename it\n"
 
 
 @pytest.mark.slow

@@ -10,8 +10,9 @@ import pytest
 
 from ray_sim.contract.elastic_worlds import busy_elastic
 from ray_sim.contract.job_tables import ALWAYS_SEEN, column_names, undeclared
+from ray_sim.contract.outcome import Verdict
 from ray_sim.contract.subject import Subject
-from ray_sim.contract.suite import CLAUSES, Verdict, check_clause, check_policy
+from ray_sim.contract.suite import CLAUSES, check_clause, check_policy
 from ray_sim.engine.visible_columns import WHOLE_TRACE
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.policies.registry import create_policy, policy_classes
