@@ -76,6 +76,7 @@ def test_the_wheel_holds_the_packages_with_their_data_and_no_benchmarks(installe
         assert found == wanted
 
 
+@pytest.mark.slow
 def test_an_installed_package_says_where_benchmarks_are(installed: Path, tmp_path: Path) -> None:
     (installed / "benchmarks").mkdir()
     (installed / "benchmarks" / "__init__.py").write_text("raise RuntimeError('of another package')")

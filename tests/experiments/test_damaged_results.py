@@ -142,6 +142,7 @@ def _outcomes(store: ResultStore) -> list[Outcome]:
     return store.outcomes(store.read_plan()[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["sweep.json", "failures.json", *(f"runs/{'a' * 16}/{name}" for name in sorted(READ_BY_INFO))]
 )

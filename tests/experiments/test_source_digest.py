@@ -59,6 +59,7 @@ def _reached(modules: dict[str, Path]) -> set[str]:
     return {modules[name].relative_to(parents[name.partition(".")[0]]).as_posix() for name in seen}
 
 
+@pytest.mark.slow
 def test_the_digest_covers_all_that_a_run_imports() -> None:
     covered = {f"{package}/{path}" for package, path, _ in covered_sources()}
     reached = _reached(_modules())

@@ -294,6 +294,7 @@ def test_even_placement_beats_its_alternatives() -> None:
     assert even < mean_jct("optimus", placement="pack")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "params",
     [

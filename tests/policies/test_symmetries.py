@@ -31,11 +31,11 @@ DECLARED = {
 PARAMS: dict[str, Mapping[str, Any]] = {"pd_ors": DECLARED}
 """With the constants of the trace, a job that comes late changes the prices of all."""
 
-SLOW = {"dorm"}
-"""Solves a mixed-integer programme at every decision."""
+QUICK = {"fifo", "las", "drf", "chunk_spt", "pd_ors"}
+"""One of each way in which policies speak with the engine."""
 
 EVERY = pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in policy_classes()]
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name not in QUICK)) for name in policy_classes()]
 )
 JOBS = 10
 

@@ -64,6 +64,7 @@ def test_the_same_numbers_give_the_same_picture() -> None:
     assert picture.startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_what_was_drawn_before_leaves_no_trace_in_the_next_picture() -> None:
     pictures = JctCdfPngs()
     first = pictures.draw(np.array([10.0, 40.0]), "one")

@@ -18,7 +18,7 @@ from ray_sim.solvers.utility_bounds import (
     price_bound,
     utility_bounds,
 )
-from tests.proofs import instances
+from tests.proofs import instances, seeds
 
 ROUNDED = 2e-9
 SOLVER = 2e-6
@@ -104,14 +104,14 @@ def test_a_bucket_without_end_is_never_full() -> None:
     assert of(utility_bounds(endless))[1:] == pytest.approx((5 + 2 + 2,) * 2, rel=SOLVER)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_at_its_own_prices_u2_is_no_larger_than_u3(seed: int) -> None:
     u1, u2, u3 = of(utility_bounds(random_claims(seed)))
     assert u2 <= u3 * (1 + SOLVER)
     assert u2 <= u1 * (1 + SOLVER)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_another_job_never_lowers_a_bound(seed: int) -> None:
     full = random_claims(seed)
     fewer = full.of(np.arange(1, 12))
@@ -122,7 +122,7 @@ def test_another_job_never_lowers_a_bound(seed: int) -> None:
     assert price_bound(full, prices) >= price_bound(fewer, prices)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_more_servers_never_lower_a_bound(seed: int) -> None:
     scarce = random_claims(seed)
     ample = replace(scarce, offer=scarce.offer * 1.5)
@@ -131,7 +131,7 @@ def test_more_servers_never_lower_a_bound(seed: int) -> None:
     assert endless == pytest.approx((endless[0],) * 3, rel=SOLVER)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", seeds(20))
 def test_merged_buckets_only_loosen(seed: int) -> None:
     fine = random_claims(seed)
     coarse = fine.merged(np.array([0, 3, 6, 9]))

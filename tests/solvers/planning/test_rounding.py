@@ -70,6 +70,7 @@ def test_a_try_finds_it_with_a_chance_of_one_eighth_and_fifty_tries_find_it() ->
     assert abs(once - 500) < 5 * math.sqrt(4000 / 8 * 7 / 8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gain", [0.7, 1.0, 1.5])
 def test_rounding_keeps_the_mean(gain: float) -> None:
     """Neither repaired nor trimmed: the mean of whole tasks is that of the fractions, times the gain."""

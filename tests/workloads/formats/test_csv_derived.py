@@ -133,6 +133,7 @@ def test_every_mistake_is_told_with_its_path(trace: Trace, mapping: str, told: s
     assert any(told in line for line in str(error.value).splitlines())
 
 
+@pytest.mark.slow
 def test_the_jobs_of_the_pcs_simulator_get_their_run_times_back(
     real: Callable[[str], Path], tmp_path: Path
 ) -> None:
@@ -152,6 +153,7 @@ def test_the_jobs_of_the_pcs_simulator_get_their_run_times_back(
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_jobs_of_both_published_forms_start_at_the_same_instant(
     real: Callable[[str], Path], tmp_path: Path
 ) -> None:

@@ -72,6 +72,7 @@ def test_lines_that_end_with_cr_alone_are_named(trace: Trace) -> None:
     assert converted(trace(TABLE.replace("\n", "\r\n")))[0].kept == 2
 
 
+@pytest.mark.slow
 def test_repeated_names_are_found_in_one_pass() -> None:
     compared = 0
 

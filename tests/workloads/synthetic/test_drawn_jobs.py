@@ -168,6 +168,7 @@ def test_more_jobs_are_the_same_jobs_and_others(feasible_only: bool) -> None:
     assert not many.equals(draw_jobs(PD_ORS, within(20, 50, feasible_only=feasible_only), seed=5)[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("slots", [1, 2, 20, 80])
 @pytest.mark.parametrize("seed", range(3))
 def test_who_is_feasible_is_who_pd_ors_thinks_can_end(slots: int, seed: int) -> None:
