@@ -153,6 +153,14 @@ class _ContentCache(caching.FunctionCache):  # type: ignore[misc]
         super().__init__(compiled.py_func)
         _note_use(_folder() / f"{self._impl.filename_base}.nbi")
 
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Stored code for these types; None where there is none, or its index names types that have moved."""
+        try:
+            return super().load_overload(sig, target_context)
+        except (ImportError, AttributeError):
+            (_folder() / f"{self._impl.filename_base}.nbi").unlink(missing_ok=True)
+            return None
+
 
 class _UnopenedCache(caching.NullCache):  # type: ignore[misc]
     """Opens the cache of a kernel at its first call: only then is every name that it uses bound."""
