@@ -121,7 +121,7 @@ def tasks_here(rows: Rows, row: int, end: int) -> tuple[int, int, int]:
 
 
 class Asking(NamedTuple):
-    """Loads of parameter servers, (n,) each; see `ray_sim.model.parameter_blocks.Loads`."""
+    """Loads of parameter servers, (n,) each; see `ray_sim.model.parameter_blocks.PsLoads`."""
 
     skew: F64
     """Parameters on the fullest parameter server / average."""
