@@ -19,7 +19,7 @@ from ray_sim.kernels.elastic.step_time import (
     PER_LINK,
     PER_SERVER,
     PER_TASK,
-    PsLoads,
+    PsCosts,
     Rows,
     Steps,
     copy_rows,
@@ -78,9 +78,9 @@ class PlacementProgress:
         """(N,) samples per second of N jobs with these placements."""
         ps = tasks_of(rows, PARAMETER_SERVER)
         loads = even_loads(ps) if self.loads is None else self.loads.of(jobs, ps)
-        ps_loads = PsLoads(loads.skew, loads.most_requests * self.request_s, loads.requests * self.request_s)
+        ps_costs = PsCosts(loads.skew, loads.most_requests * self.request_s, loads.requests * self.request_s)
         rates = np.empty(len(jobs))
-        placement_rates(self.steps, jobs, rows, int(self.nic), self.speed, ps_loads, rates)
+        placement_rates(self.steps, jobs, rows, int(self.nic), self.speed, ps_costs, rates)
         return rates
 
     def touched(self, servers: IntArray) -> IntArray:

@@ -120,8 +120,8 @@ def tasks_here(rows: Rows, row: int, end: int) -> tuple[int, int, int]:
     return workers, ps, row
 
 
-class PsLoads(NamedTuple):
-    """Loads of parameter servers, (n,) each; see `ray_sim.model.parameter_blocks.Loads`."""
+class PsCosts(NamedTuple):
+    """What loads of parameter servers cost a step, (n,) each; see `ray_sim.model.parameter_blocks.PsLoads`."""
 
     skew: F64
     """Parameters on the fullest parameter server / average."""
@@ -170,7 +170,7 @@ def one_way_s(
 
 
 @kernel
-def placement_rate(steps: Steps, job: int, rows: Rows, i: int, nic: int, speed: F64, loads: PsLoads) -> float:
+def placement_rate(steps: Steps, job: int, rows: Rows, i: int, nic: int, speed: F64, loads: PsCosts) -> float:
     """Return the samples per second of a job with its placement, 0 if it cannot train.
 
     SYNC and ALL_REDUCE: the batch is split evenly, and each step waits for the slowest worker. ASYNC: the
@@ -220,7 +220,7 @@ def placement_rate(steps: Steps, job: int, rows: Rows, i: int, nic: int, speed: 
 
 @kernel
 def placement_rates(
-    steps: Steps, jobs: I64, rows: Rows, nic: int, speed: F64, loads: PsLoads, rates: F64
+    steps: Steps, jobs: I64, rows: Rows, nic: int, speed: F64, loads: PsCosts, rates: F64
 ) -> None:
     """Set ``rates``, (n,), to the `placement_rate` of each of ``jobs``; ``loads`` is per job as well."""
     for i in range(len(jobs)):
