@@ -1,4 +1,4 @@
-"""Runs side by side: one row per run, and means over seeds per workload, cluster and policy."""
+"""Tables of runs: one row per run, and means over seeds per workload, cluster and policy."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import polars as pl
 from ray_sim.model.result import JctCertificate, Summary
 
 KEYS = ("workload", "cluster", "setting", "policy")
-"""Columns that name a row of the sweep table. `setting` holds partition and world parameters."""
+"""Key columns of the sweep table. `setting` contains partition and world parameters."""
 
 Place = tuple[str, str, str]
-"""Workload, cluster, setting: policies are compared within one of them."""
+"""Key of a place (workload, cluster, setting); policies are compared within a place."""
 
 SWEEP_HEADINGS = {
     "seeds": "seeds",
@@ -37,7 +37,7 @@ SWEEP_HEADINGS = {
     "policy_figures.price_span": "ln(U/L)",
     "policy_counts.admitted_below_1_percent": "earn < 1 %",
 }
-"""Columns of the sweep table that are shown beside its keys, with their headings; those there are."""
+"""Headings of the columns shown with the keys of the sweep table; absent columns are left out."""
 
 _LESS_IS_BETTER = ("jct_s.", "queue_s.", "makespan_s", "rejected", "unfinished")
 _MORE_IS_BETTER = ("utilisation.", "completed")
@@ -49,19 +49,19 @@ _OPTIMUM = tuple(f"utility_certificate.optimum{suffix}" for suffix in ("", "_bou
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A finished run under the labels a reader knows it by."""
+    """A finished run with its labels."""
 
     workload: str
     cluster: str
     setting: str
     policy: str
     seed: int | None
-    """Null where the run does not depend on a seed."""
+    """Seed; null if the run does not depend on one."""
     summary: Summary
 
 
 def run_table(rows: Iterable[RunRow]) -> pl.DataFrame:
-    """One line per run: the keys, the seed and every number of its summary under a dotted name."""
+    """One row per run: the keys, the seed and every number of its summary under a dotted name."""
     records = [
         {**{key: getattr(row, key) for key in KEYS}, "seed": row.seed, **_numbers(row.summary)}
         for row in rows
@@ -70,10 +70,10 @@ def run_table(rows: Iterable[RunRow]) -> pl.DataFrame:
 
 
 def sweep_table(rows: Iterable[RunRow]) -> pl.DataFrame:
-    """Means over seeds, one line per (workload, cluster, setting, policy) in order of appearance.
+    """Means over seeds, one row per (workload, cluster, setting, policy) in order of appearance.
 
-    What utility is compared with is over the mean utility: a run that earns next to nothing would drown all
-    others in a mean of ratios. ``seeds`` counts the runs behind a line: 1 for a run that depends on no seed.
+    Bounds of utility are divided by the mean utility, since a run with almost no utility would dominate a
+    mean of ratios. ``seeds`` is the number of runs of a row: 1 for a run that depends on no seed.
     """
     runs = run_table(rows)
     if runs.is_empty():
@@ -89,7 +89,7 @@ def sweep_table(rows: Iterable[RunRow]) -> pl.DataFrame:
 
 
 def first_warnings(rows: Iterable[RunRow]) -> dict[str, str]:
-    """By policy, the first that one of its runs warns of."""
+    """First warning of each policy's runs."""
     first: dict[str, str] = {}
     for row in rows:
         for text in row.summary.policy_warnings or ():
@@ -98,18 +98,18 @@ def first_warnings(rows: Iterable[RunRow]) -> dict[str, str]:
 
 
 def place_title(place: Place) -> str:
-    """``workload, cluster, setting`` without what is empty."""
+    """Title ``workload, cluster, setting`` without empty parts."""
     return ", ".join(label for label in place if label)
 
 
 def columns_in_use(frame: pl.DataFrame, prefix: str) -> dict[str, str]:
-    """Columns under a prefix (`used_`, `utilisation.`) that are not 0 everywhere, with their resources."""
+    """Columns with a prefix (`used_`, `utilisation.`) that are not 0 everywhere, and their resources."""
     columns = [column for column in frame.columns if column.startswith(prefix) and frame[column].sum()]
     return {column: column.removeprefix(prefix) for column in columns}
 
 
 def best_value(values: pl.Series) -> float | None:
-    """The best of a column of the sweep table; None where its rows are alike, or neither way is better."""
+    """Best value of a column of the sweep table; None if all rows are equal or no direction is better."""
     if values.n_unique() < 2 or not values.dtype.is_numeric():
         return None
     if values.name.startswith(_LESS_IS_BETTER):
@@ -122,7 +122,7 @@ def best_value(values: pl.Series) -> float | None:
 
 
 def summary_rows(summary: Summary) -> list[tuple[str, object]]:
-    """A run's outcome as labels and values."""
+    """Outcome of a run as labels and values."""
     rows: list[tuple[str, object]] = [("jobs", summary.jobs), ("completed", summary.completed)]
     if summary.trimmed_jobs is not None:
         rows.insert(0, ("simulated, not counted", summary.trimmed_jobs))
@@ -166,7 +166,7 @@ def _certificate_rows(certificate: JctCertificate) -> list[tuple[str, object]]:
 
 
 def _utility_rows(summary: Summary) -> list[tuple[str, object]]:
-    """What was earned, and how much could have been; nothing where there are no utilities."""
+    """Rows on utility and its bounds; empty for jobs without a utility."""
     rows: list[tuple[str, object]] = [] if summary.utility is None else [("utility", summary.utility)]
     found = summary.utility_certificate
     if found is None:
