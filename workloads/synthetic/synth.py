@@ -179,7 +179,7 @@ def synth_profile(profile: str, request: Request, seed: int) -> Drawn:
 def synth_file(like: Source, request: Request, seed: int) -> Drawn:
     """Draw a workload from the model that `fit` makes of another, given by path or URL.
 
-    What `synth` says of streams holds here too. Times have the source's own zero and resolution.
+    Streams are those of `synth`. Times have the source's own zero and resolution.
 
     Raises
     ------
