@@ -36,7 +36,7 @@ def convert(
     censored: Annotated[
         str,
         typer.Option(
-            metavar="RULE", help="Rule for runs that the trace shows no end of: drop, cut or resample."
+            metavar="RULE", help="Rule for runs whose end is not in the trace: drop, cut or resample."
         ),
     ] = "drop",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draws of --censored resample.")] = 0,

@@ -19,7 +19,7 @@ def run(
         ),
     ] = None,
     workload: Annotated[
-        str | None, typer.Option("--workload", help="Parquet workload, by path or URL.")
+        str | None, typer.Option("--workload", help="Parquet workload (see ray-sim convert), by path or URL.")
     ] = None,
     unsuccessful: Annotated[
         str | None,
@@ -47,10 +47,13 @@ def run(
     params: Params = None,
     world: Annotated[
         list[str] | None,
-        typer.Option("-w", metavar="KEY=VALUE", help="World parameter, e.g. slot_s=3600; repeatable."),
+        typer.Option(
+            "-w", metavar="KEY=VALUE", help="World parameter, e.g. slot_s=3600 (docs/engine.md); repeatable."
+        ),
     ] = None,
     partition: Annotated[
-        str | None, typer.Option(help="vc: jobs use only servers of their virtual cluster; none [none].")
+        str | None,
+        typer.Option(help="vc restricts jobs to the servers of their virtual cluster; none does not [none]."),
     ] = None,
     warm_up: Annotated[
         float | None, typer.Option(metavar="S", help="Leave jobs of the first S seconds out of the summary.")

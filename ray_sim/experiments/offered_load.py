@@ -25,7 +25,7 @@ MAX_PERIODS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Least unfinished work of a resource, in its unit x hours, whatever the policy (`fluid_backlog`).
+    """Least unfinished work of a resource under any policy, in its unit x hours (`fluid_backlog`).
 
     Valid for rigid jobs under every policy that rejects none, without overcommit.
     """

@@ -147,8 +147,8 @@ def summary_rows(summary: Summary) -> list[tuple[str, object]]:
     for label, error in (("speeds", summary.speed_error), ("work left", summary.convergence_error)):
         if error is not None:
             rows.append((f"relative error of expected {label}", error))
-    told = {**(summary.policy_counts or {}), **(summary.policy_figures or {})}
-    return rows + [(f"policy, {name.replace('_', ' ')}", number) for name, number in told.items()]
+    figures = {**(summary.policy_counts or {}), **(summary.policy_figures or {})}
+    return rows + [(f"policy, {name.replace('_', ' ')}", number) for name, number in figures.items()]
 
 
 def _certificate_rows(certificate: JctCertificate) -> list[tuple[str, object]]:
@@ -157,11 +157,11 @@ def _certificate_rows(certificate: JctCertificate) -> list[tuple[str, object]]:
         ("gap to that bound", certificate.gap),
     ]
     if certificate.speed_up is not None:
-        rows.append(("that bound is for speed 1, the run had", certificate.speed_up))
+        rows.append(("the bound assumes speed 1, the run had", certificate.speed_up))
     if certificate.only_b1 is not None and certificate.lp_s is None:
-        rows.append(("nobody waits in that bound", certificate.only_b1))
+        rows.append(("the bound ignores queueing", certificate.only_b1))
     if certificate.no_lp is not None:
-        rows.append(("without the linear programme of chunks", certificate.no_lp))
+        rows.append(("no bound by linear programme", certificate.no_lp))
     return rows
 
 
@@ -175,10 +175,10 @@ def _utility_rows(summary: Summary) -> list[tuple[str, object]]:
     if found.hopeless:
         rows.append(("jobs that could not complete, even alone", found.hopeless))
     if found.no_u3 is not None:
-        rows.append(("the linear programme is left out of it", found.no_u3))
+        rows.append(("no utility bound by linear programme", found.no_u3))
     if found.optimum is not None:
         best = "optimum" if found.optimum_proven else "best utility found"
-        rows += [(f"{best} in whole slots", found.optimum), ("that over utility", found.optimum_ratio)]
+        rows += [(f"{best} in whole slots", found.optimum), (f"{best} / utility", found.optimum_ratio)]
         if not found.optimum_proven:
             rows.append(("no schedule in whole slots earns more than", found.optimum_bound))
     return rows
@@ -193,8 +193,8 @@ def _numbers(summary: Summary) -> dict[str, float | None]:
     }
     core |= {name: flat.get(name) for name in ("certificate.bound_s", "certificate.gap", "makespan_s")}
     if summary.utility is not None:
-        asked = _OPTIMUM if _OPTIMUM[0] in flat else ()
-        core |= {name: flat.get(name) for name in (_UTILITY, *_BOUNDED, *asked)}
+        optimum = _OPTIMUM if _OPTIMUM[0] in flat else ()
+        core |= {name: flat.get(name) for name in (_UTILITY, *_BOUNDED, *optimum)}
     core |= {f"utilisation.{name}": value for name, value in summary.utilisation.items()}
     core |= {name: value for name, value in flat.items() if name.startswith(_OF_POLICY)}
     return core | {
