@@ -1,1 +1,1 @@
-"""What measures the budgets, by `runner`. Where it can, in ratios of things timed in one run."""
+"""Benchmarks of the budgets, run by `runner`; figures are ratios within one run where possible."""

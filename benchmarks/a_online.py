@@ -1,4 +1,4 @@
-"""A_online: a job's dispatch over many workers with long queues, and a week of jobs on a hundred servers."""
+"""Benchmark of A_online: dispatch of a job over many workers with long queues, and a week on 100 servers."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from workloads.synthetic.synth import synth
 from workloads.training.enrich import enrich
 
 WORKERS, QUEUED = 1_000, 100
-"""The size to which the budget refers."""
+"""Size to which the budget refers."""
 
 SIZES = ((100, 100), (1_000, 100), (10_000, 100), (1_000, 10), (1_000, 1_000))
-"""Workers, chunks queued on each: ten times the workers, ten times the queues."""
+"""Numbers of workers, and of chunks queued on each, each up to ten times those of the budget."""
 
 JOBS, SERVERS, WORKERS_PER_SERVER = 10_650, 100, 8
-"""As many jobs as in the Philly week."""
+"""Number of jobs, equal to that of the Philly week."""
 
 DISPATCH_BUDGET_S = 0.001
 WEEK_BUDGET_S = 10.0
@@ -46,7 +46,7 @@ def run(
     jobs: int = JOBS,
     repetitions: int = 21,
 ) -> Findings:
-    """Measure dispatches, medians after one that compiles, and one whole run."""
+    """Measure dispatches (medians after one that compiles) and one whole run."""
     rows: list[Measurement] = []
     for workers, queued in sizes:
         step(f"dispatch over {workers:,} workers with {queued:,} chunks each")
@@ -74,7 +74,7 @@ def run(
 
 
 def _dispatch(workers: int, queued: int, repetitions: int) -> float:
-    """Median CPU seconds of choosing workers for a job, of which no two are alike."""
+    """Median CPU seconds to choose the workers of a job; all jobs differ."""
     queues, draw = _queues(workers, queued), Streams(2).generator("bench-a-online")
     every, kinds = np.arange(workers), np.zeros(workers, dtype=np.int64)
     seconds = []
@@ -100,7 +100,7 @@ def _dispatch(workers: int, queued: int, repetitions: int) -> float:
 
 
 def _queues(workers: int, queued: int) -> ChunkQueues:
-    """Workers with as many chunks of unlike jobs each, which have been uploaded."""
+    """Workers with an equal number of uploaded chunks of different jobs each."""
     draw, n = Streams(1).generator("bench-a-online"), workers * queued
     length, job = draw.integers(2, 170, n) * _SLOT_US, np.arange(n)
     nothing = np.zeros(n, dtype=np.int64)
@@ -114,7 +114,7 @@ def _queues(workers: int, queued: int) -> ChunkQueues:
 
 
 def week(jobs: int) -> World:
-    """Synthetic Philly jobs in chunks, edge servers with a parameter server for each worker, and a cloud."""
+    """World of chunked synthetic Philly jobs, edge servers (one parameter server per worker), and a cloud."""
     frame, _ = enrich(synth("philly", jobs, seed=1)[0], load_training_draws("jsac_edge_cloud"), seed=1)
     gpus = np.full((SERVERS + 1, 1), 1000 * WORKERS_PER_SERVER, dtype=np.int64)
     servers = Cluster(

@@ -1,4 +1,4 @@
-"""Bare compiled loops: the least code that gives the start times of one rule in one pool of GPUs."""
+"""Bare compiled loop: minimal code for the start times of one rule in one pool of GPUs."""
 
 from __future__ import annotations
 

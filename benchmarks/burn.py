@@ -1,4 +1,4 @@
-"""A policy that costs a known amount of CPU time, and otherwise is FIFO."""
+"""FIFO with a known additional cost in CPU time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ray_sim.policies.fifo import Fifo
 
 
 class Burn(Fifo):
-    """FIFO after so many steps of a loop; says that it draws, so that every seed is a run."""
+    """FIFO that first runs `steps` steps of a loop; it declares random draws, so that every seed is a run."""
 
     name: ClassVar[str] = "burn"
     uses_seed: ClassVar[bool] = True
@@ -28,14 +28,14 @@ class Burn(Fifo):
         self._steps = steps
 
     def start(self, world: PolicyContext, streams: Streams) -> None:
-        """FIFO's, later."""
+        """Run the loop, then start FIFO."""
         spin(self._steps)
         super().start(world, streams)
 
 
 def _loop(steps: int) -> int:
     state = 1
-    for _ in range(steps):  # xorshift: each step needs the one before
+    for _ in range(steps):  # xorshift: each step depends on the previous one
         state ^= state << 13
         state ^= state >> 7
         state ^= state << 17
@@ -46,12 +46,12 @@ _compiled_loop = numba.njit(_loop, cache=True)
 
 
 def spin(steps: int) -> int:
-    """Run the loop; the result keeps a compiler from leaving it out."""
+    """Run the loop; it returns a result so that the compiler does not remove it."""
     return int(_compiled_loop(steps))
 
 
 def steps_per_cpu_s() -> int:
-    """How many steps this machine does in a second of CPU time, compiling apart."""
+    """Steps of the loop per second of CPU time on this machine, without compilation."""
     spin(1)
     steps = 100_000_000
     began = time.process_time()

@@ -1,4 +1,4 @@
-"""Measuring in a process of its own, where nothing is loaded and no memory is taken yet."""
+"""Measurement in a new process, so that loaded modules and used memory have no effect."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ _REPOSITORY = Path(__file__).parents[1]
 
 
 def environment() -> dict[str, str]:
-    """This process's, with our modules in reach from any folder and no tracking store of the user's."""
+    """Environment of this process plus the path of ray_sim's modules, without the user's tracking store."""
     kept = {key: value for key, value in os.environ.items() if key != "MLFLOW_TRACKING_URI"}
     path = os.pathsep.join(filter(None, [str(_REPOSITORY), os.environ.get("PYTHONPATH")]))
     return kept | {"PYTHONPATH": path}
 
 
 def python(*arguments: str, cwd: Path | None = None) -> tuple[float, str]:
-    """Wall seconds and standard output of a Python with these arguments.
+    """Run Python with these arguments; returns wall seconds and standard output.
 
     Raises
     ------
-    RunFailedError : it did not end with exit code 0
+    RunFailedError : the exit code is not 0
     """
     began = time.perf_counter()
     ended = subprocess.run(
-        [sys.executable, "-P", *arguments],  # a folder that is named like one of ours is not ours
+        [sys.executable, "-P", *arguments],  # -P: folders in cwd must not shadow our modules
         cwd=cwd,
         env=environment(),
         capture_output=True,
@@ -47,12 +47,12 @@ def python(*arguments: str, cwd: Path | None = None) -> tuple[float, str]:
 
 
 def call(module: str, *arguments: str) -> tuple[float, dict[str, float]]:
-    """Wall seconds of `module`, run as a programme, and the figures that it prints; see `python`."""
+    """Run `module` as a programme; returns wall seconds and the figures that it prints; see `python`."""
     wall_s, output = python("-m", module, *arguments)
     figures: dict[str, float] = json.loads(output)
     return wall_s, figures
 
 
 def answer(figures: Mapping[str, float]) -> None:
-    """Print what `call` reads."""
+    """Print the figures for `call`."""
     sys.stdout.write(json.dumps(figures))

@@ -1,4 +1,4 @@
-"""Two reports side by side: what got worse, what got better, and what cannot be compared."""
+"""Comparison of two reports: figures that are worse, better, or not comparable."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ Verdict = Literal["worse", "better", "same", "not judged"]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A figure beside its previous value."""
+    """A figure and its previous value."""
 
     previous: float
     ratio: float | None
-    """Now over previous; null where that is 0."""
+    """Current value divided by the previous one; null if that is 0."""
     verdict: Verdict
-    """``same`` within the tolerance; a figure of which neither way is better is ``not judged``."""
+    """``same`` within the tolerance; ``not judged`` if neither direction is better."""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A report against an earlier one."""
+    """Comparison of a report with an earlier one."""
 
     source: str
-    """What the earlier report is called."""
+    """Name of the earlier report."""
     machine: tuple[str, ...]
-    """In what the machines differ."""
+    """Differences of the machines."""
     versions: tuple[str, ...]
-    """In what the versions differ."""
+    """Differences of the versions."""
     changes: Mapping[str, Mapping[str, Change]]
-    """By benchmark and key."""
+    """Changes by benchmark and key."""
     left_out: tuple[str, ...]
-    """Figures that are in one of the two only, or not of the same thing; and why."""
+    """Figures that are in one report only, or of different inputs or units, with the reason."""
 
     @property
     def worse(self) -> tuple[str, ...]:
-        """Names of the figures that got worse by more than their tolerance."""
+        """Names of the figures that are worse by more than their tolerance."""
         return tuple(
             f"{benchmark}.{key}"
             for benchmark, changes in self.changes.items()
@@ -54,7 +54,7 @@ class Comparison:
 
 
 def compare(now: BenchReport, before: BenchReport, source: str) -> Comparison:
-    """Every figure of `now` beside that of `before`, a report called `source`."""
+    """Compare every figure of `now` with that of `before`, a report with the name `source`."""
     left_out = [
         *(f"{name}: not in {source}" for name in now.benchmarks if name not in before.benchmarks),
         *(f"{name}: in {source}, not run now" for name in before.benchmarks if name not in now.benchmarks),
@@ -83,7 +83,7 @@ def _differences(now: Mapping[str, object], before: Mapping[str, object]) -> tup
 
 
 def _compare(now: Findings, before: Findings, source: str) -> tuple[dict[str, Change], list[str]]:
-    """Changes by key, and what is left out of one benchmark."""
+    """Changes by key of one benchmark, and the figures left out."""
     for findings, when in ((before, f"in {source}"), (now, "now")):
         if reason := findings.skipped or findings.failed:
             return {}, [f": without figures {when}: {reason}"]
@@ -108,10 +108,10 @@ def _compare(now: Findings, before: Findings, source: str) -> tuple[dict[str, Ch
 
 
 def change(row: Measurement, previous: float) -> Change:
-    """What became of a figure.
+    """Compare a figure with its previous value.
 
-    It is worse when it is so by a factor above 1 + tolerance: a time that grew, or a speed that fell,
-    by it. The same the other way round is better.
+    It is worse if a time grew, or a speed fell, by a factor above 1 + tolerance, and better in the opposite
+    case.
     """
     verdict: Verdict = "same"
     low, high = sorted((row.value, previous))

@@ -1,4 +1,4 @@
-"""Converting a trace, beside a bare pass over the same file: speed and memory by format."""
+"""Benchmark of trace conversion: speed relative to a bare pass over the same file, and memory, by format."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ SIZES = (100_000, 1_000_000)
 """Rows."""
 
 SPEED_BUDGET = 0.5
-"""Least speed, over that of the bare pass."""
+"""Least speed relative to the bare pass."""
 
 ODDITY_RATE = 0.01
-"""Of each oddity of a job log."""
+"""Rate of each oddity of a job log."""
 
 _MEMORY_TOLERANCE = 0.1
 
 _EVENT_S = 0.001
-"""Between two events of a trace of tasks."""
+"""Microseconds between two events of a trace of tasks."""
 
 
 def _write_csv(rows: int, path: Path) -> None:
@@ -51,7 +51,7 @@ def _write_philly_log(rows: int, path: Path) -> None:
 
 
 def _write_task_events(rows: int, path: Path) -> None:
-    """Tasks that are submitted, start and finish; a third as many as rows."""
+    """Write submit, start and finish events of rows / 3 tasks."""
     tasks = pl.DataFrame({"task": range(rows // 3)})
     time_us = (600 + pl.col("place") * _EVENT_S) * 1_000_000
     events = pl.concat(
@@ -76,7 +76,7 @@ def _write_task_events(rows: int, path: Path) -> None:
 
 
 def _write_instance_events(rows: int, path: Path) -> None:
-    """Instances that are submitted, wait, start and finish; a fifth as many as rows."""
+    """Write the five events of each of rows / 5 instances: submission, waiting, start and finish."""
     steps = ((0, 0), (1, 1), (2, 2), (3, 100), (6, 10_000))
     events = sorted((task + later, task, event) for task in range(rows // 5) for event, later in steps)
     with path.open("w", encoding="utf-8") as stream:
@@ -117,13 +117,13 @@ def _parse_lines(path: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """A format, a writer of synthetic traces of it, and the least that a reader of them does."""
+    """A format, a writer of synthetic traces in it, and a minimal reader."""
 
     write: Callable[[int, Path], None]
     bare: Callable[[Path], None]
     file: str
     share: float = 1.0
-    """Of the sizes; a record of a log is as much work as ten rows of a table."""
+    """Divisor of the sizes: a record of a log takes as much work as ten rows of a table."""
 
 
 _FORMS = {
@@ -136,7 +136,7 @@ _FORMS = {
 
 
 def run(step: Step = lambda what: None, sizes: tuple[int, int] = SIZES, repetitions: int = 5) -> Findings:
-    """Convert synthetic traces of two sizes in every format that can be written, each in its own process."""
+    """Convert synthetic traces of two sizes in every format with a writer, each in its own process."""
     require_proc()
     rows: list[Measurement] = []
     with tempfile.TemporaryDirectory(prefix="ray_sim-conversion-") as folder:
@@ -170,16 +170,16 @@ def _rows(form: str, sizes: tuple[int, int], runs: list[dict[str, float]]) -> li
 
 
 def _child(name: str, source: str, repetitions: str) -> None:
-    """Wall seconds, speed over that of the bare pass, and peak memory of the process."""
+    """Print wall seconds, speed relative to the bare pass, and peak memory of the process."""
     path = Path(source)
     ours: list[float] = []
     bare: list[float] = []
-    for _ in range(int(repetitions)):  # in turn, so that what else the machine does falls on both
+    for _ in range(int(repetitions)):  # alternating, so that other load of the machine affects both
         began = time.perf_counter()
         convert(name, [path], path.with_suffix(".parquet"))
         ours.append(time.perf_counter() - began)
         if not bare:
-            peak = peak_mb()  # before the bare pass can have had its share in it
+            peak = peak_mb()  # before the bare pass adds to it
         began = time.perf_counter()
         _FORMS[name].bare(path)
         bare.append(time.perf_counter() - began)

@@ -17,14 +17,14 @@ from ray_sim.model.units import FloatArray
 from ray_sim.reports.cover import SEEDS
 from ray_sim.reports.statistics import (
     LEVEL,
-    Interval,
+    ConfidenceInterval,
     mean_interval,
     ratio_interval,
     sign_flip_p_value,
 )
 
 Draw = Callable[[np.random.Generator, tuple[int, int]], FloatArray]
-"""Draws differences of a shape."""
+"""Function that draws differences of a shape."""
 
 DISTRIBUTIONS: dict[str, Draw] = {
     "normal": lambda stream, shape: stream.normal(size=shape),
@@ -36,20 +36,20 @@ DISTRIBUTIONS: dict[str, Draw] = {
 """Differences of mean 0; the log-normal's logarithm has standard deviation 1."""
 
 SAMPLES = 20_000
-"""Per cell: the standard error of a share of 95 % is 0.15 %, of 80 % 0.28 %."""
+"""Samples per cell: the standard error of a share of 95 % is 0.15 %, of 80 % 0.28 %."""
 
 _RATIO = 1.2
 """True ratio of the means in samples of pairs."""
 
 
 def cover_of_mean(distribution: str, seeds: int, samples: int = SAMPLES) -> float:
-    """Share of intervals of a mean that hold it."""
+    """Share of intervals of a mean that hold the true mean."""
     drawn = DISTRIBUTIONS[distribution](_stream(distribution, seeds), (samples, seeds))
     return _share_with(0.0, map(mean_interval, drawn))
 
 
 def cover_of_ratio(seeds: int, samples: int = SAMPLES) -> float:
-    """Share of intervals of a ratio that hold it, among those that have bounds.
+    """Share of intervals of a ratio that hold the true ratio, among those that have bounds.
 
     The baseline is log-normal with a standard deviation of 0.5 in its logarithm, and each run's ratio to it
     varies by 10 %.
@@ -61,14 +61,14 @@ def cover_of_ratio(seeds: int, samples: int = SAMPLES) -> float:
 
 
 def cover_of_bootstrap_t(distribution: str, seeds: int, samples: int = 1_000, resamples: int = 999) -> float:
-    """Share of studentised bootstrap intervals that hold the mean: the other candidate."""
+    """Share of studentised bootstrap intervals that hold the true mean, for comparison."""
     stream = _stream(f"bootstrap-t {distribution}", seeds)
     drawn = DISTRIBUTIONS[distribution](stream, (samples, seeds))
     return _share_with(0.0, (_bootstrap_t(sample, stream, resamples) for sample in drawn))
 
 
 def false_alarms(distribution: str, seeds: int, samples: int = 2_000) -> float:
-    """Share of samples without a true difference that get a verdict at 5 %: by the test and the interval."""
+    """Share of samples without a true difference that get a verdict at 5 % from the test and the interval."""
     stream = _stream(f"test {distribution}", seeds)
     drawn = DISTRIBUTIONS[distribution](stream, (samples, seeds))
     return float(np.mean([_is_found(sample, stream) for sample in drawn]))
@@ -80,16 +80,20 @@ def _is_found(sample: FloatArray, stream: np.random.Generator) -> bool:
     return not interval.low <= 0 <= interval.high and sign_flip_p_value(sample, stream) <= LEVEL
 
 
-def _bootstrap_t(sample: FloatArray, stream: np.random.Generator, resamples: int) -> Interval:
+def _bootstrap_t(sample: FloatArray, stream: np.random.Generator, resamples: int) -> ConfidenceInterval:
     """Interval by the quantiles of resampled t statistics (Efron, 1981)."""
     drawn = sample[stream.integers(0, len(sample), (resamples, len(sample)))]
     with np.errstate(divide="ignore"):  # all values alike: an infinite statistic
         statistics = (drawn.mean(axis=1) - sample.mean()) / drawn.std(axis=1, ddof=1)
     low, high = np.quantile(statistics, [LEVEL / 2, 1 - LEVEL / 2], method="inverted_cdf")
-    return Interval(sample.mean() - high * sample.std(ddof=1), sample.mean() - low * sample.std(ddof=1))
+    return ConfidenceInterval(
+        sample.mean() - high * sample.std(ddof=1), sample.mean() - low * sample.std(ddof=1)
+    )
 
 
-def _share_with(value: float, intervals: Iterator[Interval] | Iterator[Interval | None]) -> float:
+def _share_with(
+    value: float, intervals: Iterator[ConfidenceInterval] | Iterator[ConfidenceInterval | None]
+) -> float:
     return float(np.mean([each.low <= value <= each.high for each in intervals if each]))
 
 

@@ -1,4 +1,4 @@
-"""A sweep killed at a random moment and resumed: nothing is lost and nothing is there twice."""
+"""Crash test: kill a sweep at a random moment and resume it; no result may be lost or duplicated."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ SWEEP: dict[str, object] = {
 """80 runs."""
 
 _LOOK_S = 0.02
-"""Between looks at what goes on."""
+"""Seconds between two checks of the progress."""
 
 _END_TIMEOUT_S = 60.0
-"""For processes that were killed to be gone."""
+"""Limit on the seconds until killed processes have ended."""
 
 
 def run(
@@ -46,11 +46,11 @@ def run(
     seed: int = 0,
     sweep: dict[str, object] | None = None,
 ) -> Findings:
-    """Leave one sweep alone, then kill and resume it at `kills` moments, each in a fresh store.
+    """Run one sweep without interruption, then kill and resume it at `kills` moments, each in a new store.
 
     Parameters
     ----------
-    seed : of the moments: when so many results are stored, uniform over all but the last
+    seed : draws the moments: numbers of stored results, uniform over all but the last
     sweep : content of the sweep file, by default `SWEEP`
     """
     require_proc()
@@ -76,8 +76,8 @@ def _trial(desk: Path, name: str, results: int, undisturbed: dict[str, Any]) -> 
     _, entries = store.read_plan()
     stored = sum(store.has(entry.content_hash) for entry in entries) - len(store.damaged(entries))
     circumstances = {
-        "in_store_at_kill": in_store,  # and in the time that its processes took to end
-        "processes_left_over": left_over,  # of the killed driver; they were ended by their ids
+        "in_store_at_kill": in_store,  # and until its processes had ended
+        "processes_left_over": left_over,  # descendants of the killed driver, ended by their ids
         "resumed": int(report["resumed"]),
     }
     wrong = {
@@ -112,7 +112,7 @@ def _finish(driver: subprocess.Popen[bytes]) -> dict[str, Any]:
 
 
 def _kill(driver: subprocess.Popen[bytes], store: ResultStore, results: int) -> int:
-    """Kill the driver once so many results are stored, then what it leaves; returns how many that were."""
+    """Kill the driver after `results` stored results, then its descendants; returns the number stored."""
     while _stored(store) < results and driver.poll() is None:
         time.sleep(_LOOK_S)
     processes = descendants(driver.pid)
@@ -120,7 +120,7 @@ def _kill(driver: subprocess.Popen[bytes], store: ResultStore, results: int) -> 
     driver.communicate()
     left_over = still_running(processes)
     for pid in left_over:
-        with suppress(ProcessLookupError):  # it has ended by itself
+        with suppress(ProcessLookupError):  # the process has ended by itself
             os.kill(pid, signal.SIGKILL)
     _wait_for_end(processes)
     return len(left_over)
@@ -139,7 +139,7 @@ def _wait_for_end(processes: dict[int, int]) -> None:
 
 
 def _in_mlflow(store: Path) -> tuple[Counter[str], int, int]:
-    """How often each content hash is there, how many parents, and how many runs are not finished."""
+    """Number of runs by content hash, number of parent runs, and number of unfinished runs."""
     from mlflow import MlflowClient
 
     client = MlflowClient(tracking_uri=f"sqlite:///{store / 'mlflow.db'}")

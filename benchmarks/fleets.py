@@ -1,4 +1,4 @@
-"""Sites in Ray actors beside the same sites in one process, and what that predicts for larger fleets."""
+"""Benchmark of sites in Ray actors against the same sites in one process, with a cost model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ray_sim.model.streams import Streams
 from ray_sim.policies.registry import create_policy
 
 BUDGET = 2.0
-"""Most time on actors, over that of as many sites in one process."""
+"""Largest time on actors, relative to the same number of sites in one process."""
 
 HOUR_S = 3600.0
 DAYS = 7.0
@@ -36,12 +36,12 @@ FITTED = ((1_000, 10_000, 1), (1_000, 10_000, 4), (8_000, 10_000, 2), (2_000, 20
 """Servers, jobs and sites of the runs to which the cost model is fitted."""
 
 CHECKED = (10_000, 100_000, 4)
-"""And of the run on which it is checked."""
+"""Servers, jobs and sites of the run on which the model is checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one run took on a fleet of actors."""
+    """Time and memory of one run on a fleet of actors."""
 
     wall_s: float
     instants: int
@@ -53,12 +53,12 @@ class Cost:
     """Private memory of the largest site."""
 
     def amounts(self, servers: int) -> list[float]:
-        """What the cost model prices: messages, servers looked at by a decision, chunks."""
+        """Terms of the cost model: messages, servers x decisions, chunks."""
         return [self.messages, servers * self.decisions, self.chunks]
 
 
 def run(step: Step = lambda what: None) -> Findings:
-    """Runs of several sizes on actors, and the largest in one process too."""
+    """Measure runs of several sizes on actors, and the largest also in one process."""
     require_proc()
     step("in one process")
     world = edge_world(*CHECKED[:2])
@@ -77,7 +77,7 @@ def run(step: Step = lambda what: None) -> Findings:
     price_s = solution / scale
     of_checked = np.array(checked.amounts(CHECKED[0]))
     predicted_s = float(of_checked @ price_s)
-    nodes = 100  # with a site each: so many more servers, jobs and messages, and as many decisions
+    nodes = 100  # one site per node: servers, jobs and messages grow by this factor, decisions do not
     grown_s = float(of_checked @ price_s) * nodes / CHECKED[2]
     case = f"{CHECKED[0]}-servers"
     return Findings(
@@ -101,7 +101,7 @@ def run(step: Step = lambda what: None) -> Findings:
 
 
 def edge_world(servers: int, n_jobs: int) -> World:
-    """Chunked jobs of a week on edge servers of four workers; ten jobs for each keep four fifths busy."""
+    """World of a week of chunked jobs on edge servers of four workers; 10 jobs per server: a load of 0.8."""
     draw = Streams(0).generator("benchmark-fleets")
     submit = np.sort(draw.uniform(0, DAYS * 24 * HOUR_S, n_jobs)).tolist()
     table = job_table([(at, 1, 1.0, "edge") for at in submit])
@@ -123,7 +123,7 @@ def edge_world(servers: int, n_jobs: int) -> World:
 
 
 def _timed(world: World, fleet: Fleet) -> tuple[float, int, int]:
-    """Wall seconds of the loop, instants at which something happened, and decisions."""
+    """Wall seconds of the loop, number of instants with events, and number of decisions."""
     loop = GeneralRun(world, create_policy("chunk_spt"), seed=0, fleet=fleet)
     began = time.perf_counter()
     while loop.decide_once():
@@ -137,7 +137,7 @@ def _timed(world: World, fleet: Fleet) -> tuple[float, int, int]:
 
 def _on_actors(world: World, sites: int) -> Cost:
     fleet = RayFleet(world, sites)
-    fleet.state()  # they have started and loaded what they need
+    fleet.state()  # the actors have started and loaded their modules
     wall_s, instants, decisions = _timed(world, fleet)
     site_mb = max(map(_private_mb, filter(_is_site, descendants(os.getpid()))))
     messages, bytes_ = fleet.traffic

@@ -1,4 +1,4 @@
-"""Growth: ten times the jobs on the same cluster at the same load, time and memory per policy."""
+"""Benchmark of growth: time and memory of each policy for ten times the jobs at the same load."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ POLICIES = ("fifo", "sjf", "srtf", "las")
 SIZES = (100_000, 1_000_000)
 
 LOAD_SCALE = 2.94
-"""Offered load 0.9 on the `philly` cluster."""
+"""Load scale that gives an offered load of 0.9 on the `philly` cluster."""
 
 TIME_BUDGET, MEMORY_BUDGET = 13.0, 11.0
-"""Most times the time and the memory for ten times the jobs."""
+"""Largest ratios of time and memory for ten times the jobs."""
 
 PEAK_BUDGET_MB = 1500.0
-"""For the larger size."""
+"""Largest peak memory at the larger size."""
 
 _MEMORY_TOLERANCE = 0.1
-"""Memory is less noisy than time."""
+"""Tolerance of memory figures, which vary less than times."""
 
 
 def run(
@@ -39,7 +39,7 @@ def run(
     sizes: tuple[int, int] = SIZES,
     policies: Sequence[str] = POLICIES,
 ) -> Findings:
-    """Measure policies at two sizes, the second ten times the first, each in a process of its own."""
+    """Measure policies at two sizes, the second ten times the first, each in a separate process."""
     require_proc()
     rows: list[Measurement] = []
     with tempfile.TemporaryDirectory(prefix="ray_sim-growth-") as folder:
@@ -79,7 +79,7 @@ def _rows(policy: str, sizes: tuple[int, int], runs: list[dict[str, float]]) -> 
 
 
 def _child(policy: str, workload: str) -> None:
-    """CPU seconds of the run and peak memory of the process."""
+    """Print CPU seconds of the run and peak memory of the process."""
     cluster = load_cluster("philly")
     table = load_workload(workload, cluster.resources)
     began = time.process_time()

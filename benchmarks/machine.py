@@ -1,4 +1,4 @@
-"""The machine that figures come from."""
+"""Description of the machine of a measurement."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _CPU_INFO = Path("/proc/cpuinfo")
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What a reader must know to make sense of a time, beside the versions of Python and packages."""
+    """Properties of a machine that affect times; reports list versions separately."""
 
     processor: str
-    """Name of the model."""
+    """Model name of the processor."""
     cores: int
-    """That this process may use."""
+    """Number of cores that this process may use."""
     memory_gib: float
     system: str
 
     @classmethod
     def here(cls) -> Self:
-        """The one that this process runs on."""
+        """The machine of this process."""
         return cls(
             processor=_processor(),
             cores=len(os.sched_getaffinity(0)),

@@ -1,4 +1,4 @@
-"""What a benchmark finds: figures with a key, a unit, a direction and perhaps a budget."""
+"""Results of a benchmark: figures with a key, a unit, a direction and an optional budget."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ Better = Literal["larger", "smaller", "neither"]
 Result = Literal["passed", "FAILED", "no budget"]
 
 Step = Callable[[str], None]
-"""Told what a benchmark does next."""
+"""Callback that gets the next step of a benchmark as text."""
 
 TOLERANCE = 0.25
-"""By how much a figure may get worse by default: timings on shared machines are noisy."""
+"""Default share by which a figure may become worse; timings on shared machines are noisy."""
 
 
 class SkippedError(RaySimError):
-    """A benchmark cannot be run here; the message says why."""
+    """A benchmark cannot run on this system; the message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One figure; its key is the same in every report."""
+    """One figure, with the same key in every report."""
 
     case: str
     metric: str
-    """What was measured, with its unit where it is not a count: ``cpu_s``."""
+    """Measured quantity, with its unit unless it is a count, e.g. ``cpu_s``."""
     value: float
-    """At least 0."""
+    """Value, at least 0."""
     unit: str
     better: Better
-    """Which way is better; ``neither`` for circumstances."""
+    """Better direction; ``neither`` for circumstances."""
     budget: float | None = None
-    """The least or the most that is wanted."""
+    """Budget: the least or largest acceptable value."""
     tolerance: float = TOLERANCE
-    """Share by which it may get worse until a comparison says so."""
+    """Share by which the figure may become worse before a comparison reports it."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.value) and self.value >= 0):
@@ -47,7 +47,7 @@ class Measurement:
 
     @property
     def key(self) -> str:
-        """Case and metric: what it is known by within its benchmark."""
+        """Key within the benchmark: case and metric."""
         return f"{self.case}.{self.metric}"
 
     @property
@@ -65,10 +65,10 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """The figures of one benchmark, or why there are none."""
+    """Figures of one benchmark, or the reason why there are none."""
 
     input: str
-    """What was measured on. Figures compare only with those of the same input."""
+    """Description of the input; only figures of the same input are compared."""
     rows: tuple[Measurement, ...] = ()
     skipped: str | None = None
     failed: str | None = None
@@ -79,7 +79,7 @@ class Findings:
 
     @property
     def ok(self) -> bool:
-        """Whether it did not fail and missed no budget."""
+        """Whether the benchmark ran and met all budgets."""
         return self.failed is None and all(row.result != "FAILED" for row in self.rows)
 
     def to_dict(self) -> dict[str, Any]:

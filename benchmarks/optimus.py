@@ -1,4 +1,4 @@
-"""Rounds of Optimus: shares for thousands of jobs on up to 16,000 servers, and the fits that they rest on."""
+"""Benchmark of Optimus: allocation rounds for thousands of jobs on up to 16,000 servers, and model fits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 SERVERS = (1000, 4000, 16_000)
 SERVERS_PER_JOB = 4
 ROUND_BUDGET_S, REFIT_BUDGET_S = 0.5, 2.0
-"""For the largest cluster; the paper takes five seconds there, with 4,000 jobs of 100,000 tasks."""
+"""Budgets on the largest cluster; the paper reports 5 s there, with 4,000 jobs of 100,000 tasks."""
 
 _SERVER = (10_000, 64 * 1024)
 _EPOCHS = 60
@@ -45,7 +45,7 @@ _CHOICES = Choices(
 
 
 def run(step: Step = lambda what: None, servers: tuple[int, ...] = SERVERS, repetitions: int = 5) -> Findings:
-    """Measure medians, after a first time that compiles; CPU seconds of one core."""
+    """Measure CPU seconds of one core, medians after a first execution that compiles."""
     rows: list[Measurement] = []
     for n_servers in servers:
         n_jobs = n_servers // SERVERS_PER_JOB
@@ -65,7 +65,7 @@ def run(step: Step = lambda what: None, servers: tuple[int, ...] = SERVERS, repe
 def _rounds(
     case: str, n_jobs: int, n_servers: int, repetitions: int, budget: float | None
 ) -> list[Measurement]:
-    """The first round, when nobody holds anything, and the next, when what is left has changed."""
+    """Measure the first round, with empty servers, and the next one, with less remaining work."""
     claims = _claims(n_jobs)
     nothing = np.empty((0, 4), dtype=np.int64)
     asked = np.ones(n_jobs, dtype=np.int64)
@@ -85,7 +85,7 @@ def _rounds(
 
 
 def _fits(case: str, n_jobs: int, repetitions: int, budget: float) -> list[Measurement]:
-    """Speeds of all jobs from ten trials each, and curves of all jobs from sixty losses each."""
+    """Measure the fits of all jobs: speeds from ten trials each, and loss curves from sixty losses each."""
     profile, curves = _training(n_jobs), _losses(n_jobs)
     known, jobs = nothing_known(np.arange(n_jobs)), np.arange(n_jobs)
     most = profile.batch.astype(np.int64)
@@ -109,7 +109,7 @@ def _fits(case: str, n_jobs: int, repetitions: int, budget: float) -> list[Measu
 
 
 def _decisions(case: str, n_jobs: int, n_servers: int) -> list[Measurement]:
-    """What the engine waits for at the first two slots of a run: observations, fits, shares, changes."""
+    """Measure whole decisions at the first two slots of a run: observations, fits, allocation, changes."""
     table = job_table([(0.0, 1, 600.0, "a")] * n_jobs)
     table = _elastic(table, n_jobs)
     servers = cluster([1] * n_servers, ["a"] * n_servers)
@@ -133,7 +133,7 @@ def _decisions(case: str, n_jobs: int, n_servers: int) -> list[Measurement]:
 
 
 def _median(work: Callable[[], _T], repetitions: int) -> tuple[float, _T]:
-    """CPU seconds, and what came of it."""
+    """Median CPU seconds of a function, and its result."""
     seconds = []
     for _ in range(repetitions + 1):
         began = time.process_time()

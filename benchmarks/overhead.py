@@ -1,4 +1,4 @@
-"""What a sweep costs beside its simulations: fan-out, store and MLflow, with Ray running already."""
+"""Benchmark of a sweep's overhead: fan-out, store and MLflow, while Ray runs already."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from ray_sim.experiments.sweep import run_sweep
 from ray_sim.model.errors import RunFailedError
 
 BUDGET = 1.10
-"""Most CPU time of the whole sweep, over that of its simulations."""
+"""Largest CPU time of the whole sweep, relative to that of its simulations."""
 
 BUSY_BUDGET = 0.90
-"""Least share of the cores' time that the sweep uses, of what other processes leave it."""
+"""Least share of the cores' time, without that of other processes, that the sweep uses."""
 
 _SHARE_TOLERANCE = 0.05
-"""Of figures that stay near 1."""
+"""Tolerance of figures near 1."""
 
 _ALONE = 5
-"""Runs simulated alone, to know what one costs."""
+"""Number of runs simulated alone, to measure the cost of one."""
 
 
 def run(step: Step = lambda what: None, runs: int = 200, run_cpu_s: float = 1.0) -> Findings:
@@ -44,7 +44,7 @@ def run(step: Step = lambda what: None, runs: int = 200, run_cpu_s: float = 1.0)
         steps = round(steps_per_cpu_s() * run_cpu_s)
         alone_cpu_s = _alone_cpu_s(steps)
         with cluster("local") as cores:
-            step("a sweep to warm up")  # then workers, imports, kernels and the MLflow store are there
+            step("a sweep to warm up")  # starts workers, compiles kernels, makes the MLflow store
             _sweep(desk, "warm-up", 4 * cores, steps=0)
             step(f"a sweep of {runs} runs")
             spent = _sweep(desk, "measured", runs, steps)
@@ -68,7 +68,7 @@ def run(step: Step = lambda what: None, runs: int = 200, run_cpu_s: float = 1.0)
 
 @contextmanager
 def _own_mlflow(desk: Path) -> Iterator[None]:
-    """Log to one store for both sweeps, whatever the user's environment says."""
+    """Log both sweeps to one store, independently of the user's environment."""
     before = os.environ.get("MLFLOW_TRACKING_URI")
     os.environ["MLFLOW_TRACKING_URI"] = f"sqlite:///{desk / 'mlflow.db'}"
     try:
@@ -90,7 +90,7 @@ def _content(name: str, seeds: int, steps: int) -> dict[str, object]:
 
 
 def _alone_cpu_s(steps: int) -> float:
-    """CPU seconds of one run, as a whole: drawing the jobs and simulating them."""
+    """CPU seconds of one whole run: drawing the jobs and simulating them."""
     content = {
         "workload": {"synth": {"profile": "philly", "jobs": 300}},
         "cluster": "edge-cloud",
@@ -108,19 +108,19 @@ def _alone_cpu_s(steps: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Spent:
-    """Seconds so far, or between two moments."""
+    """CPU seconds so far, or between two instants."""
 
     wall_s: float
     driver_cpu_s: float
     worker_cpu_s: float
     service_cpu_s: float
-    """Of Ray's own processes."""
+    """CPU seconds of Ray's own processes."""
     idle_s: float
-    """Of all cores: time that nobody used, other users of the machine included."""
+    """Idle seconds of all cores, unused by any process of the machine."""
 
     @classmethod
     def so_far(cls) -> Self:
-        """By this process, which is the driver, and by those below it."""
+        """CPU seconds of this process, which is the driver, and of its descendants."""
         children = descendants(os.getpid())
         workers = [pid for pid in children if command(pid).startswith("ray::")]
         return cls(

@@ -1,4 +1,4 @@
-"""A policy as a user writes one: the example of the README, timed as it stands."""
+"""Example of a user's policy: the README's, for the benchmark `replay`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planning jobs of PD-ORS one after the other, beside one cold linear programme per slot and quantum."""
+"""Benchmark of PD-ORS: planning of jobs against one cold linear programme per slot and quantum."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from ray_sim.solvers.planning.slot_job import SlotJob
 from ray_sim.solvers.planning.slots import solve_slots
 
 SPEED_UP = 50.0
-"""Least ratio of the time of linear programmes from nothing to ours, for whole jobs."""
+"""Least ratio of the time of cold linear programmes to that of the planner, for whole jobs."""
 
 AGREEMENT = 1e-9
-"""Largest relative difference between their values and ours."""
+"""Largest relative difference between their values and the planner's."""
 
 LARGE_S = 1.0
-"""Most CPU seconds of a job, on average, on the largest cluster."""
+"""Largest mean CPU seconds per job on the largest cluster."""
 
 _QUANTA_PER_UNIT = np.array([1000, 1000, 1024, 1024])
 _SERVER = np.array([8_000, 72_000, 192 * 1024, 500 * 1024])
-"""Milli-GPU, milli-CPU, MiB of memory and of disk."""
+"""Capacity of a server: milli-GPU, milli-CPU, MiB of memory and of disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What is planned."""
+    """Size of an instance."""
 
     servers: int = 100
     slots: int = 100
@@ -61,7 +61,7 @@ def run(
     programmes: int = 100,
     growth: Mapping[str, Sequence[int]] = GROWTH,
 ) -> Findings:
-    """CPU seconds of one core for every job of a run; what compiles, apart."""
+    """Measure CPU seconds of one core for every job of a run, without compilation."""
     _planned(size)  # compiles
     step(f"{size.jobs} jobs on {size.servers} servers in {size.slots} slots")
     done = _planned(size)
@@ -80,7 +80,7 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """A run, job by job."""
+    """Results of a run, job by job."""
 
     size: Size
     jobs: Sequence[SlotJob]
@@ -93,7 +93,7 @@ class _Done:
         return statistics.fmean(self.seconds)
 
     def measurements(self, case: str, budget: float | None = None) -> Iterable[Measurement]:
-        """How long jobs took, and how many were admitted."""
+        """Figures: time per job, and number of admitted jobs."""
         admitted = sum(isinstance(each, Schedule) for each in self.outcomes)
         yield Measurement(case, "admitted", admitted, "jobs", "neither")
         yield Measurement(case, "mean_cpu_s", self.mean_s, "s", "smaller", budget)
@@ -102,7 +102,7 @@ class _Done:
 
 
 def _planned(size: Size) -> _Done:
-    """Plan and sell, as an online run does."""
+    """Plan and book jobs, as an online run does."""
     jobs = _jobs(size)
     cluster = MarketCapacity(np.tile(_SERVER, (size.servers, 1)), _QUANTA_PER_UNIT)
     market = Market.empty(cluster, traced_constants(jobs, cluster), size.slots)
@@ -120,7 +120,7 @@ def _planned(size: Size) -> _Done:
 
 
 def _beside_programmes(case: str, done: _Done, programmes: int) -> Iterable[Measurement]:
-    """Programmes of slots as jobs found them; their mean time stands for all that the jobs would need."""
+    """Solve a sample of the jobs' slot programmes; their mean time estimates the time of all."""
     draw = Streams(0).generator("programmes")
     market = Market.empty(done.market.cluster, done.market.constants, done.size.slots)
     asked = [_programmes_of(job, done.size.quanta) for job in done.jobs]
@@ -150,18 +150,18 @@ def _beside_programmes(case: str, done: _Done, programmes: int) -> Iterable[Meas
 
 
 def _external(job: SlotJob, quanta: int) -> FloatArray:
-    """Workers for each number of quanta that the job may do in a slot on several servers."""
+    """Number of workers for each number of quanta that the job may train in a slot on several servers."""
     external = WorkParts.of(job, quanta).external
     return external[external <= job.most_workers]
 
 
 def _programmes_of(job: SlotJob, quanta: int) -> int:
-    """One for each slot and number of quanta."""
+    """Number of programmes of a job: one for each slot and number of quanta."""
     return len(job.utility) * len(_external(job, quanta))
 
 
 def _jobs(size: Size) -> list[SlotJob]:
-    """Drawn from the paper's ranges until they can end by the horizon; one of three before odd slots.
+    """Jobs drawn from the paper's ranges until they can end by the horizon; a third arrives before odd slots.
 
     Source: Yu et al., section V.
     """

@@ -1,4 +1,4 @@
-"""`ray-sim run` phase by phase, in the process that this module is started in."""
+"""`ray-sim run` phase by phase, in the process of this module."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from benchmarks.children import answer
 _T = TypeVar("_T")
 
 _AGAIN = 3
-"""Times that compiled work is done again, to tell it from loading the compiled code."""
+"""Repetitions of compiled work, to separate it from loading the compiled code."""
 
 
 class Clock:
@@ -26,13 +26,13 @@ class Clock:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Count the block's time as the phase."""
+        """Add the block's time to the phase."""
         began = time.perf_counter()
         yield
         self.seconds[name] = time.perf_counter() - began
 
     def settled(self, name: str, work: Callable[[], _T]) -> _T:
-        """Count the least time that the work takes as the phase, what the first took more as load."""
+        """Add the least time of the work to the phase, and the excess of its first execution to `load`."""
         times = []
         for _ in range(1 + _AGAIN):
             with self.phase(name):
@@ -44,26 +44,26 @@ class Clock:
 
 
 def main(workload: str, cluster_name: str, out: str) -> None:
-    """Simulate FIFO in one pool, by the steps of `ray-sim run` and in their order."""
+    """Simulate FIFO in one pool with the steps of `ray-sim run`, in their order."""
     began = time.perf_counter()
     clock = Clock()
     with clock.phase("imports"):
-        for module in ("ray_sim.cli", "ray_sim.cli.console"):  # the command's own
+        for module in ("ray_sim.cli", "ray_sim.cli.console"):  # the imports of the command
             import_module(module)
         from ray_sim.engine.build_world import build_world
         from ray_sim.engine.compiled import run_compiled
         from ray_sim.engine.policy_context import PolicyContext
         from ray_sim.engine.result import build_result, certify_completed
-        from ray_sim.experiments.content import Inputs
         from ray_sim.experiments.result_files import encode_result, write_files
         from ray_sim.experiments.run import read_base, realise
+        from ray_sim.experiments.run_identity import Inputs
         from ray_sim.experiments.scenario import parse_scenario
         from ray_sim.policies.registry import create_policy
     with clock.phase("identify"):
         options = {"workload": workload, "cluster": cluster_name, "params": {"placement": "pooled"}}
         scenario = parse_scenario(options, "phases")
         inputs = Inputs()
-        content = inputs.content(scenario)
+        identity = inputs.identify(scenario)
         cluster = inputs.cluster(scenario.cluster)
     with clock.phase("read"):
         frame = read_base(scenario.workload)
@@ -77,9 +77,9 @@ def main(workload: str, cluster_name: str, out: str) -> None:
     outcome = clock.settled("loop", lambda: run_compiled(world, order, None))
     clock.settled("certificate", lambda: certify_completed(world, outcome, None))
     result = clock.settled("frames", lambda: build_result(world, outcome))
-    clock.seconds["frames"] -= clock.seconds["certificate"]  # which making the result includes
+    clock.seconds["frames"] -= clock.seconds["certificate"]  # part of making the result
     with clock.phase("encode"):
-        files = encode_result(result, content.manifest())
+        files = encode_result(result, identity.manifest())
     with clock.phase("write"):
         write_files(Path(out), files)
     answer({**clock.seconds, "whole": time.perf_counter() - began})

@@ -1,4 +1,4 @@
-"""Where the time of `ray-sim run` goes, from the start of its process to the end."""
+"""Benchmark of the phases of `ray-sim run`, from the start of its process to the end."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from benchmarks.measurement import Findings, Measurement, Step
 from benchmarks.week import CLUSTER, philly_week
 
 _TOLERANCE = 0.5
-"""Some phases take a few milliseconds."""
+"""Tolerance; some phases take a few milliseconds only."""
 
 
 def run(step: Step = lambda what: None, repetitions: int = 5) -> Findings:
-    """Time the phases of a run in processes of its own; medians, after a first time that fills the caches."""
+    """Time the phases of a run in separate processes; medians after a first run that fills the caches."""
     with tempfile.TemporaryDirectory(prefix="ray_sim-phases-") as folder:
         workload, source = philly_week(Path(folder))
         runs = []

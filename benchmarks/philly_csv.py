@@ -1,4 +1,4 @@
-"""Writer of synthetic jobs in the raw form of philly-csv, with the traps of the published file."""
+"""Writer of synthetic jobs in the raw form of philly-csv, with the oddities of the published file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workloads.formats.philly.csv import HEADER, TIME_FORMAT, TIME_ZONE
 from workloads.synthetic.trace_profile import PHILLY
 
 REPEAT_EVERY = 500
-"""Every row whose number is a multiple of this is written twice; the published file repeats 65 rows."""
+"""Rows whose number is a multiple of this are written twice; the published file repeats 65 rows."""
 
 
 def philly_csv_text(frame: pl.DataFrame, seed: int = 0) -> str:

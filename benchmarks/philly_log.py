@@ -30,7 +30,7 @@ TWICE_FROM_S = 1_509_868_800
 
 
 class Oddity(StrEnum):
-    """What can be odd about a job; a job has at most one oddity."""
+    """Oddities of a job; a job has at most one."""
 
     NO_ATTEMPTS = "no attempts"
     STILL_RUNNING = "the last attempt has no end"
@@ -69,10 +69,10 @@ _BY_ATTEMPT = {
     Oddity.NO_END_INSIDE: "missing_end",
     Oddity.NO_START_INSIDE: "missing_start",
 }
-"""Reasons for which it rejects one attempt of the job where each attempt is a row."""
+"""Reasons for which the converter rejects one attempt of the job where each attempt is a row."""
 
 _WITHOUT_ATTEMPTS = (Oddity.NO_ATTEMPTS, Oddity.INVALID_TIME, Oddity.NO_VC, Oddity.NO_OBJECT)
-"""Oddities of which the converter sees no attempt."""
+"""Oddities that leave the converter no attempt."""
 
 _SEVERAL = (Oddity.NO_END_INSIDE, Oddity.NO_START_INSIDE, Oddity.MOVED, Oddity.RESIZED)
 """Oddities that a job with one attempt cannot have."""
@@ -83,7 +83,7 @@ _SINGLE = (Oddity.ENDS_EARLY, Oddity.BEYOND_LIST)
 
 @dataclass(slots=True)
 class LogTruth:
-    """What was put into a log, so that a converter can be held to it."""
+    """Contents of a log, for comparison with the converter's result."""
 
     records: int = 0
     oddities: Counter[Oddity] = field(default_factory=Counter)
@@ -123,7 +123,7 @@ def write_philly_log(path: Path, jobs: int, seed: int, rates: Mapping[Oddity, fl
 
 
 def machine_list_text() -> str:
-    """A machine list as it was published, spaces included."""
+    """A machine list in the published form, including spaces."""
     gpus = [(2, 12)] * SMALL_MACHINES + [(8, 24)] * LARGE_MACHINES
     rows = [f"m{i},{count}, {memory}GB" for i, (count, memory) in enumerate(gpus)]
     return "\n".join(["machineId, number of GPUs, single GPU mem", *rows, ""])
@@ -131,7 +131,7 @@ def machine_list_text() -> str:
 
 @dataclass(slots=True)
 class _Job:
-    """A job that is still as it should be."""
+    """A job without an oddity."""
 
     number: int
     submit_s: int
@@ -140,12 +140,12 @@ class _Job:
     gpus: int
     vc: str
     machine: int
-    """The first of those it runs on."""
+    """First machine of the job."""
     u: float
-    """Uniform in [0, 1), for how an oddity looks."""
+    """Uniform in [0, 1), selects the form of an oddity."""
 
     def move_to(self, submit_s: int) -> None:
-        """Submit it at another time; all else follows."""
+        """Change the submission; all other times shift with it."""
         later_s = submit_s - self.submit_s
         self.submit_s = submit_s
         self.pieces = [(start_s + later_s, end_s + later_s) for start_s, end_s in self.pieces]
@@ -170,7 +170,7 @@ def _records(jobs: int, seed: int, rates: Mapping[Oddity, float], truth: LogTrut
 
 
 def _count(job: _Job, oddity: Oddity | None, truth: LogTruth, zone: ZoneInfo) -> None:
-    """Note what the job with its oddity is to a converter."""
+    """Count the rows and rejects that the converter must report for the job with its oddity."""
     times_s = [time_s for piece in job.pieces for time_s in piece]
     attempts = len(job.pieces)
     copies = 2 if oddity == Oddity.REPEATED else 1
@@ -189,7 +189,7 @@ def _count(job: _Job, oddity: Oddity | None, truth: LogTruth, zone: ZoneInfo) ->
         truth.notes["attempts_without_end"] += oddity == Oddity.NO_END_INSIDE
         truth.notes["attempts_without_start"] += oddity == Oddity.NO_START_INSIDE
         truth.notes["jobs_that_changed_size"] += oddity == Oddity.RESIZED
-        full = oddity == Oddity.RESIZED and job.gpus % 8 == 0  # one GPU more is one machine more
+        full = oddity == Oddity.RESIZED and job.gpus % 8 == 0  # one more GPU needs one more machine
         truth.notes["jobs_that_moved"] += oddity == Oddity.MOVED or full
 
 
@@ -283,7 +283,7 @@ def _local(epoch_s: int, zone: ZoneInfo) -> str:
 
 
 def _with(oddity: Oddity | None, record: dict[str, object], job: _Job) -> object:
-    """The record with the oddity in it."""
+    """Add the oddity to the record."""
     attempts = record["attempts"]
     assert isinstance(attempts, list)
     missing = ("None", None, "")[int(3 * job.u)]

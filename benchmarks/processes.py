@@ -1,4 +1,4 @@
-"""Processes of this machine by their ids, and what they have used, from /proc."""
+"""Processes of this machine by id, and their CPU time and memory, from /proc."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def require_proc() -> None:
 
 
 def peak_mb() -> float:
-    """Most memory that this process has had resident, in 10^6 bytes.
+    """Peak resident memory of this process, in 10^6 bytes.
 
-    The `ru_maxrss` of getrusage is no substitute: a child starts with what its parent had.
+    The `ru_maxrss` of getrusage is no substitute: a child starts with its parent's value.
     """
     lines = (_PROC / "self" / "status").read_text().splitlines()
     kib = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
@@ -33,7 +33,7 @@ def peak_mb() -> float:
 
 
 def descendants(pid: int) -> dict[int, int]:
-    """All processes below this one: id to when it started, so that a reused id is not taken for it."""
+    """Descendants of this process: start time by id, which distinguishes a reused id."""
     stats = {int(path.name): _stat(int(path.name)) for path in _PROC.iterdir() if path.name.isdigit()}
     found: dict[int, int] = {}
     parents = {pid}
@@ -49,7 +49,7 @@ def descendants(pid: int) -> dict[int, int]:
 
 
 def still_running(processes: dict[int, int]) -> list[int]:
-    """Those of the processes that have not ended."""
+    """The given processes that have not ended."""
     stats = {pid: _stat(pid) for pid in processes}
     return [
         pid
@@ -59,13 +59,13 @@ def still_running(processes: dict[int, int]) -> list[int]:
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:
-    """CPU time the processes have used so far."""
+    """CPU seconds that the processes have used so far."""
     stats = [stat for pid in pids if (stat := _stat(pid))]
     return sum(int(stat[_USER]) + int(stat[_SYSTEM]) for stat in stats) / _TICKS_PER_S
 
 
 def command(pid: int) -> str:
-    """Command line of a process, which it may have set itself; empty once it has ended."""
+    """Command line of a process, which the process may have changed; empty after its end."""
     try:
         return (_PROC / str(pid) / "cmdline").read_text()
     except OSError:
@@ -73,7 +73,7 @@ def command(pid: int) -> str:
 
 
 def idle_seconds() -> float:
-    """Time that the cores which this process may use have had nothing to do, added up."""
+    """Total idle seconds of the cores that this process may use."""
     cores = {f"cpu{core}" for core in os.sched_getaffinity(0)}
     lines = map(str.split, (_PROC / "stat").read_text().splitlines())
     ticks = [int(line[column]) for line in lines if line[0] in cores for column in (_IDLE, _WAITING_FOR_DISK)]
@@ -81,7 +81,7 @@ def idle_seconds() -> float:
 
 
 def _stat(pid: int) -> list[str]:
-    """Fields after the name, which may hold anything; none for a process that has ended."""
+    """Fields after the name, which may contain any characters; none for a process that has ended."""
     try:
         return (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -1,4 +1,4 @@
-"""Rigid replay: jobs per CPU second in the engine, beside a bare compiled loop of the same rule."""
+"""Benchmark of rigid replay: jobs per CPU second, compared with a bare compiled loop of the same rule."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from workloads.store import load_workload
 _T = TypeVar("_T")
 
 QUEUE_BUDGET, PREEMPTING_BUDGET, OWN_BUDGET = 200_000, 50_000, 5_000
-"""Jobs per CPU second: of a queue in a fixed order, of policies that preempt, of a user's own in Python."""
+"""Least jobs per CPU second of fixed-order queues, preemptive policies, and a user's policy in Python."""
 
 BARE_BUDGET = 5.0
-"""Most times the CPU time of a bare loop of the same rule."""
+"""Largest CPU time relative to a bare loop of the same rule."""
 
 
 def run(step: Step = lambda what: None, repetitions: int = 7) -> Findings:
@@ -49,7 +49,7 @@ def run(step: Step = lambda what: None, repetitions: int = 7) -> Findings:
     for policy in ("srtf", "las"):
         step(policy)
         replay = _compiled(world, policy)
-        cpu_s = [_timed(replay)[0] for _ in range(repetitions + 1)][1:]  # the first one compiles
+        cpu_s = [_timed(replay)[0] for _ in range(repetitions + 1)][1:]  # the first repetition compiles
         rows.append(_speed(policy, world, cpu_s, PREEMPTING_BUDGET))
     step("a policy of 20 lines of Python")
     own = [
@@ -61,7 +61,7 @@ def run(step: Step = lambda what: None, repetitions: int = 7) -> Findings:
 
 
 def _queue(world: World, policy: str, key: IntArray, repetitions: int) -> list[Measurement]:
-    """Speed of a strict queue in the order of `key`, and how it compares with the bare loop.
+    """Speed of a strict queue in the order of `key`, absolute and relative to the bare loop.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def _queue(world: World, policy: str, key: IntArray, repetitions: int) -> list[M
     gpus = arrays.gang[:, 0] * arrays.demand[:, 0, 0]
     total = int(arrays.capacity[:, 0].sum())
     ours, bare = [], []
-    for _ in range(repetitions + 1):  # in turn, so that what else the machine does falls on both
+    for _ in range(repetitions + 1):  # alternating, so that other load of the machine affects both
         cpu_s, outcome = _timed(replay)
         bare_cpu_s, starts = _timed(
             lambda: pooled_starts(arrays.submit, world.table.work_us, gpus, total, key)
@@ -90,16 +90,16 @@ def _queue(world: World, policy: str, key: IntArray, repetitions: int) -> list[M
 
 
 def _compiled(world: World, name: str) -> Callable[[], Outcome]:
-    """The compiled loop under a policy on one pool of GPUs."""
+    """Run the compiled loop under a policy on one pool of GPUs."""
     policy: Policy = create_policy(name, {"placement": "pooled"})
     order = policy.order(PolicyContext(world, policy.sees, name))
     if order is None:
-        raise RunFailedError(f"{name} is not an order rule")
+        raise RunFailedError(f"{name} does not run in the compiled loop")
     return lambda: run_compiled(world, order, None)
 
 
 def _timed(work: Callable[[], _T]) -> tuple[float, _T]:
-    """CPU seconds of some work, and what it returns."""
+    """CPU seconds of a function, and its result."""
     began = time.process_time()
     result = work()
     return time.process_time() - began, result

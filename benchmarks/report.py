@@ -1,4 +1,4 @@
-"""The report of a call of `ray-sim bench`, and its file."""
+"""Report of a call of `ray-sim bench`, and its file."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from workloads.files import replacing
 
 @dataclass(frozen=True, slots=True)
 class BenchReport:
-    """Figures and their circumstances. It has no date: two of one machine differ in figures only."""
+    """Figures and their circumstances, without a date: reports of one machine differ in figures only."""
 
     machine: Machine
     versions: Mapping[str, str]
     benchmarks: Mapping[str, Findings]
     format: Literal[1] = 1
-    """Version of the file's meaning."""
+    """Format version of the file."""
 
     @property
     def ok(self) -> bool:
-        """Whether nothing failed and no budget was missed."""
+        """Whether all benchmarks ran and met their budgets."""
         return all(findings.ok for findings in self.benchmarks.values())
 
     def to_dict(self) -> dict[str, Any]:
@@ -49,14 +49,14 @@ def write_report(report: BenchReport, path: Path) -> None:
 
     Raises
     ------
-    InvalidInputError : it cannot be written there
+    InvalidInputError : the file cannot be written
     """
     with replacing(path, is_report) as temporary:
         temporary.write_text(json.dumps(report.to_dict(), indent=2, ensure_ascii=False) + "\n")
 
 
 def is_report(path: Path) -> bool:
-    """Whether a file is what `write_report` writes."""
+    """Whether a file has the form of `write_report`."""
     try:
         read_report(path)
     except InvalidInputError:
@@ -65,11 +65,11 @@ def is_report(path: Path) -> bool:
 
 
 def read_report(path: Path) -> BenchReport:
-    """Read what `write_report` wrote.
+    """Read a file of `write_report`.
 
     Raises
     ------
-    InvalidInputError : it cannot be read, or is something else; the message lists every problem
+    InvalidInputError : the file cannot be read, or has another form; the message lists every problem
     """
     advice = "expected what `ray-sim bench -o FILE` writes; make it anew"
     try:

@@ -1,4 +1,4 @@
-"""Sweeps of many short runs: how fast they go, what the driver needs, whether all results are there."""
+"""Benchmark of sweeps of many short runs: speed, memory of the driver, and completeness of the results."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from ray_sim.experiments.store import ResultStore
 from ray_sim.experiments.sweep import run_sweep
 
 SIZES = (1_000, 10_000)
-"""Runs of the sweeps."""
+"""Numbers of runs of the sweeps."""
 
 JOBS = 20
-"""Of each run: its simulation takes a fraction of a millisecond."""
+"""Jobs of each run; its simulation takes a fraction of a millisecond."""
 
 PEAK_BUDGET_MB = 1000.0
-"""For the driver of the larger sweep."""
+"""Largest peak memory of the driver of the larger sweep."""
 
 _MEMORY_TOLERANCE = 0.1
-"""Memory is less noisy than time."""
+"""Tolerance of memory figures, which vary less than times."""
 
 
 def run(step: Step = lambda what: None, sizes: Sequence[int] = SIZES) -> Findings:
-    """Sweep so many runs of a tiny workload each, logged as numbers, in processes of their own."""
+    """Sweep these numbers of runs of a tiny workload, logged as numbers, in separate processes."""
     require_proc()
     rows: list[Measurement] = []
     with tempfile.TemporaryDirectory(prefix="ray_sim-scale-") as folder:
@@ -78,7 +78,7 @@ def _child(desk: Path, runs: int) -> None:
     present = sum(store.has(entry.content_hash) for entry in entries)
     answer(
         {
-            "wall_s": wall_s,  # with the start and the end of Ray, and all of MLflow
+            "wall_s": wall_s,  # includes the start and end of Ray, and MLflow
             "fan_out_s": ends[-1] - ends[0],  # from the first result to the last
             "driver_cpu_s": cpu_s,
             "peak_mb": peak_mb(),

@@ -1,4 +1,4 @@
-"""Sharing servers among elastic jobs: one round of a policy, from its view to its decision."""
+"""Benchmark of sharing servers among elastic jobs: one round of a policy, from its view to its decision."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from ray_sim.policies.registry import create_policy
 POLICIES: dict[str, dict[str, object]] = {"drf": {"cap": "asked"}, "tetris": {}}
 JOBS = 4_000
 BUNDLES = (12, 13)
-"""Asked for by every other job, each a worker and a parameter server: 100,000 tasks in all."""
+"""Bundles (a worker and a parameter server) that jobs request in turn: 100,000 tasks in all."""
 
 SIZES = (1_000, 2_000, 4_000, 8_000, 16_000)
 
 BUDGET_S = 1.0
-"""Most CPU time of a round on the largest cluster."""
+"""Largest CPU time of a round on the largest cluster."""
 
 _RESOURCES = ("gpu", "cpu", "memory_gib")
 _SERVER = (8_000, 72_000, 192 * 1024)
-"""Milli-GPU, milli-CPU, MiB."""
+"""Capacity of a server: milli-GPU, milli-CPU, MiB."""
 
 
 def run(
     step: Step = lambda what: None, sizes: Sequence[int] = SIZES, jobs: int = JOBS, repetitions: int = 3
 ) -> Findings:
-    """Measure a round of every policy on clusters of several sizes; the first, which compiles, apart."""
+    """Measure a round of every policy on clusters of several sizes, after a first round that compiles."""
     rows: list[Measurement] = []
     for name, params in POLICIES.items():
         seconds = {}
@@ -54,7 +54,7 @@ def run(
 
 
 def _round(world: World, name: str, params: dict[str, object], repetitions: int) -> tuple[float, int]:
-    """Median CPU seconds of the first decision, and the tasks that it places."""
+    """Median CPU seconds of the first decision, and the number of tasks that it places."""
     policy = create_policy(name, params)
     simulation = Simulation(world, policy)
     policy.start(simulation.world, simulation.streams)
@@ -71,7 +71,7 @@ def _round(world: World, name: str, params: dict[str, object], repetitions: int)
 
 
 def _world(jobs: int, servers: int) -> World:
-    """Jobs that come at once and demand unlike amounts; servers that are alike."""
+    """World of jobs that arrive at once with different demands, on identical servers."""
     cluster = Cluster(
         name="alike",
         server_names=tuple(f"s{i}" for i in range(servers)),

@@ -1,4 +1,4 @@
-"""The slot problem of PD-ORS in fractions as a plain linear programme: what the fast way is held against."""
+"""Linear relaxation of the slot problem of PD-ORS for HiGHS, the reference of the fast planner."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ray_sim.kernels.planning.slot_tasks import Rooms
 
 @dataclass(frozen=True, slots=True)
 class SlotLp:
-    """2 S variables: workers, then parameter servers, of each server.
+    """Linear programme with 2 S variables: the workers, then the parameter servers, of each server.
 
     Rows: every resource of every server; workers at least, and at most; gamma times the parameter servers at
     least the workers.
@@ -23,11 +23,11 @@ class SlotLp:
     slot: int
     matrix: csr_array
     unit: float
-    """Cost of a worker with its parameter servers where it is cheapest: HiGHS has absolute tolerances."""
+    """Least cost of a worker with its parameter servers; scales the costs for HiGHS's absolute tolerances."""
 
     @classmethod
     def of(cls, rooms: Rooms, slot: int) -> SlotLp:
-        """Of one slot, for every number of workers."""
+        """Programme of one slot, for every number of workers."""
         servers = rooms.free.shape[1]
         ones = np.ones((1, servers))
         worker, ps = (np.kron(np.eye(servers), demand[:, None]) for demand in rooms.demand)
@@ -44,12 +44,12 @@ class SlotLp:
         return cls(rooms, slot, csr_array(matrix), unit)
 
     def cost(self, workers: float) -> float:
-        """Least cost of so many workers, inf where they do not fit: HiGHS, from nothing."""
+        """Least cost of a number of workers by a cold start of HiGHS; inf if they do not fit."""
         limit = np.concatenate([self.rooms.free[self.slot].ravel(), [-workers, self.rooms.most_workers, 0.0]])
         prices = self.rooms.offers.price[self.slot].T.ravel() / self.unit
         result = linprog(
             prices,
-            A_ub=self.matrix,  # type: ignore[call-overload]  # its types know dense matrices only
+            A_ub=self.matrix,  # type: ignore[call-overload]  # its types cover dense matrices only
             b_ub=limit,
             method="highs",
         )

@@ -1,4 +1,4 @@
-"""Whole commands, as a user waits for them: imports and files included, compiled code in its cache."""
+"""Benchmark of whole commands: wall time including imports and files, with compiled code in the cache."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from benchmarks.measurement import Findings, Measurement, Step
 from benchmarks.week import CLUSTER, philly_week
 
 HELP_BUDGET_S, RUN_BUDGET_S = 0.3, 2.0
-"""Most wall time."""
+"""Largest wall seconds by command."""
 
 
 def run(step: Step = lambda what: None, repetitions: int = 5) -> Findings:
-    """Time commands in processes of their own; the median, after a first time that fills the caches."""
+    """Time commands in separate processes; medians after a first run that fills the caches."""
     with tempfile.TemporaryDirectory(prefix="ray_sim-startup-") as folder:
         desk = Path(folder)
         workload, source = philly_week(desk)

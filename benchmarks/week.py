@@ -1,4 +1,4 @@
-"""The week of real jobs that speeds are measured on."""
+"""The week of Philly jobs for speed benchmarks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workloads.store import write_workload
 from workloads.synthetic.synth import synth
 
 JOBS = 10_650
-"""Jobs of the Philly week; the synthetic stand-in has as many."""
+"""Number of jobs of the Philly week, and of its synthetic substitute."""
 
 CLUSTER = "pool-368"
 
@@ -18,10 +18,10 @@ _TRACE = Path("reference") / "replay" / "philly_week_pool.csv"
 
 
 def philly_week(folder: Path) -> tuple[Path, str]:
-    """A workload file in the folder, and what it is.
+    """Write the week's workload file into the folder; returns its path and description.
 
-    It is the reference week where the shared data is (RAY_SIM_SHARED, by default ``../shared``), else
-    a synthetic week of as many jobs: figures of the two must not be compared.
+    The source is the reference week in the shared data (RAY_SIM_SHARED, by default ``../shared``), else a
+    synthetic week with the same number of jobs. Figures of the two must not be compared.
     """
     trace = Path(os.environ.get("RAY_SIM_SHARED", "../shared")) / _TRACE
     workload = folder / "week.parquet"

@@ -1,4 +1,4 @@
-"""One run on a Ray cluster: what `ray submit` and `ray job submit` are given.
+"""Entry script for one run on a Ray cluster, for `ray submit` and `ray job submit`.
 
     ray submit jobs/cluster.yaml jobs/run.py --workload philly.parquet --cluster philly --policy las
     ray job submit --working-dir . -- python jobs/run.py scenario.yaml -o /shared/runs/las

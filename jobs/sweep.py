@@ -1,9 +1,9 @@
-"""A sweep on a Ray cluster: what `ray submit` and `ray job submit` are given.
+"""Entry script for a sweep on a Ray cluster, for `ray submit` and `ray job submit`.
 
     ray submit jobs/cluster.yaml jobs/sweep.py jobs/demo.yaml
     ray job submit --working-dir . -- python jobs/sweep.py jobs/demo.yaml -o /shared/results/demo
 
-Takes the options of `ray-sim sweep`, and joins the cluster it is on unless told otherwise. See
+Takes the options of `ray-sim sweep`, and joins the cluster it runs on, unless --address names another. See
 docs/cluster.md.
 """
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ray_sim.experiments.content import Inputs
+from ray_sim.experiments.run_identity import Inputs
 from ray_sim.experiments.sweep_file import parse_sweep
 from tests.mutated_inputs import MAP, SWEEPS, Desk, totals_of
 from tests.proofs import instances

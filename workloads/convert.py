@@ -51,7 +51,7 @@ class ConversionReport:
     warnings: tuple[str, ...]
     notes: dict[str, JsonValue]
     cluster: Cluster | None = None
-    """The trace's machines, if they were asked for."""
+    """The trace's machines, if requested."""
 
     def to_dict(self) -> dict[str, JsonValue]:
         """Plain values, for JSON."""
@@ -87,10 +87,10 @@ def convert(
 
     Parameters
     ----------
-    window : keep only the jobs whose submit_s, as ``out`` has it without a window, is in it
+    window : keep only the jobs whose submit_s, as in ``out`` without a window, is in it
     rejects : file of the rejected rows, by default ``out`` with ``.rejects.parquet`` appended; without
-        any, an old file of that name is removed
-    progress : takes how many megabytes of the files are read, of how many, and what is being done
+        rejected rows, an old file of that name is removed
+    progress : called with the megabytes read, their total, and the name of the current step
 
     Raises
     ------

@@ -135,7 +135,7 @@ def _trap(event: yaml.Event, depth: int) -> str | None:
 
 
 def _bad_number(value: str) -> str | None:
-    """Why a plain scalar is refused: it is too long, or YAML 1.1 reads another number than people do."""
+    """Reason to refuse a plain scalar: it is too long, or YAML 1.1 reads it as an unexpected number."""
     if _WHOLE.fullmatch(value) and len(value) > _MOST_DIGITS:
         return f"a number of {sum(map(str.isdigit, value)):,} digits; at most {_MOST_DIGITS:,} are read"
     for base, form in _BASES.items():

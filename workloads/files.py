@@ -134,7 +134,7 @@ def signed(lines: bytes, opening: bytes = b"# ", closing: bytes = b"") -> bytes:
 
 
 def is_signed(path: Path, opening: bytes = b"# ", closing: bytes = b"") -> bool:
-    """Whether every byte of a file is as `signed` made it, with comments of this form."""
+    """Whether a file is unchanged since `signed` made it, with comments of this form."""
     try:
         content = path.read_bytes()
     except OSError:

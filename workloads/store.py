@@ -219,9 +219,9 @@ def load_workload(path: Source, resources: Sequence[str] = ("gpu",)) -> JobTable
 def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> JobTable:
     """Jobs with the columns of `SCHEMA`, assumed sound and in any order, as a `JobTable`.
 
-    Times count from the first submission. A job is a gang of ``num_tasks`` alike tasks; where that
-    is null, n >= 1 whole GPUs are n tasks of one GPU, and any other job is one task. A resource
-    that the workload does not have demands nothing.
+    Times count from the first submission. A job is a gang of ``num_tasks`` identical tasks; where that
+    is null, n >= 1 whole GPUs are n tasks of one GPU, and any other job is one task. The demand for a
+    resource without a column is 0.
     """
     ordered = frame.sort(SORT_KEY, maintain_order=True)
     tasks = _gang_sizes(ordered)

@@ -107,7 +107,7 @@ class Parsed:
     seed: int | None = None
     """Seed of the draws; None where nothing was drawn."""
     cluster: Cluster | None = None
-    """The trace's machines, if they were asked for."""
+    """The trace's machines, if requested."""
     advice: str = ""
     """Advice to the user where every row is rejected; empty for none."""
 

@@ -1,6 +1,6 @@
-"""The command line, `ray-sim`: one module for each command, named like it.
+"""The command line, `ray-sim`: one module for each command, with the command's name.
 
-What is heavy is imported inside the commands, so that --help is quick.
+Commands import heavy packages inside their functions, so that --help is fast.
 """
 
 from __future__ import annotations

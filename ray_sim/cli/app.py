@@ -1,4 +1,4 @@
-"""All commands together, and what becomes of their errors."""
+"""The `ray-sim` application: its commands, and the handling of their errors."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ COMMANDS = (
     check_policy,
     bench,
 )
-"""In the order of --help, which is that of their use."""
+"""Commands in the order of --help, which is the order of a study."""
 
 for command in COMMANDS:
     app.command()(command)
@@ -93,7 +93,7 @@ def _path_problem(error: OSError) -> str | None:
 
 
 def _usage_error(error: Any) -> str:
-    """Text for a wrong command line; what Typer raises has `show`, the base class that it exports has not."""
+    """Text of a usage error. Typer's exception has `show`, but the base class that Typer exports has not."""
     text = io.StringIO()
     error.show(text)
     return text.getvalue()

@@ -1,4 +1,4 @@
-"""`ray-sim bench`: the budgets, measured."""
+"""`ray-sim bench`: benchmarks and their budgets."""
 
 from __future__ import annotations
 
@@ -21,21 +21,23 @@ if TYPE_CHECKING:
 def bench(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME", help="Benchmarks, e.g. replay; all without one."),
+        typer.Argument(metavar="NAME", help="Benchmarks to run, e.g. replay [all]."),
     ] = None,
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="File for the figures, as JSON.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Write the figures to this JSON file.")
+    ] = None,
     against: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Figures of before, to compare with.")
+        Path | None, typer.Option(metavar="FILE", help="Compare with the figures of an earlier -o FILE.")
     ] = None,
     listing: Annotated[
-        bool, typer.Option("--list", help="Only list the benchmarks and how long they take.")
+        bool, typer.Option("--list", help="List the benchmarks and their durations; run none.")
     ] = False,
     json_output: Json = False,
 ) -> None:
-    """Measure the budgets: speeds, and ratios of things timed in one run.
+    """Run benchmarks of speed and memory, and compare the figures with their budgets.
 
-    Exit code 1 if a benchmark fails or misses a budget, or if a figure is worse than in FILE by more than
-    its tolerance.
+    The exit code is 1 if a benchmark fails or misses a budget, or if a figure is worse than in FILE by more
+    than its tolerance.
 
     Example: ray-sim bench replay --against before.json
     """
@@ -55,7 +57,7 @@ def bench(
         else:
             print_table(columns, rows)
         return
-    before = read_report(against) if against else None  # both before the work, not after it
+    before = read_report(against) if against else None  # check both before the work
     if out:
         require_replaceable(out, is_report)
     report = run_benchmarks(chosen, progress=_say)
@@ -74,7 +76,7 @@ def _import_benchmarks() -> None:
     from ray_sim.model.errors import RunFailedError
     from ray_sim.siblings import ROOT, import_sibling
 
-    # Where packages are installed a folder benchmarks may be that of another package.
+    # Beside installed packages, a folder `benchmarks` may belong to another package.
     if not ((ROOT / "pyproject.toml").is_file() and (ROOT / "benchmarks").is_dir()):
         raise RunFailedError(
             "benchmarks come with a checkout of the project, not with an installed package: clone its "
@@ -134,7 +136,7 @@ def _changed(change: Change | None) -> tuple[object, ...]:
 
 
 def _print_comparison(comparison: Comparison) -> None:
-    """What a reader must know of the comparison beside the columns of the tables."""
+    """Print the remarks on a comparison that the tables do not show."""
     if comparison.machine:
         sys.stdout.write(f"\n{comparison.source} is of ANOTHER MACHINE; seconds and speeds do not compare:\n")
         sys.stdout.writelines(f"  {line}\n" for line in comparison.machine)

@@ -1,4 +1,4 @@
-"""`ray-sim check-policy`: the contract that every policy keeps."""
+"""`ray-sim check-policy`: run the contract suite on a policy."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from ray_sim.cli.options import Json, Params
 
 
 def check_policy(
-    ref: Annotated[str, typer.Argument(metavar="MODULE:CLASS", help="A policy of your own, or a name.")],
+    ref: Annotated[
+        str, typer.Argument(metavar="MODULE:CLASS", help="Your own policy, or the name of a policy.")
+    ],
     params: Params = None,
     actors: Annotated[
-        bool, typer.Option("--actors", help="Also with its sites in Ray actors, on a Ray of its own.")
+        bool, typer.Option("--actors", help="Also run the sites in Ray actors; starts Ray and ends it.")
     ] = False,
     json_output: Json = False,
 ) -> None:
-    """Run the contract that every policy keeps: feasible, deterministic, blind to what it must not see.
+    """Test a policy: feasible decisions, the same results again, no use of hidden columns, restorable.
 
     The policy runs in a process of its own, which it may crash; what it prints goes to standard error.
 

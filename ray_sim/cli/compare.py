@@ -15,22 +15,28 @@ def compare(
         list[Path], typer.Argument(metavar="RUN_OR_SWEEP...", help="Directories of sweeps or of runs.")
     ],
     metric: Annotated[
-        str, typer.Option(help="A number of summary.json, e.g. jct_s.p99, makespan_s, utilisation.gpu.")
+        str,
+        typer.Option(help="Number of summary.json to compare, e.g. jct_s.p99, makespan_s, utilisation.gpu."),
     ] = "jct_s.mean",
     baseline: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What to compare with [the best mean].")
+        str | None,
+        typer.Option(metavar="NAME", help="Policy to compare the others with [that with the best mean]."),
     ] = None,
     by: Annotated[
         list[str] | None,
-        typer.Option(metavar="CLASS", help="Also by class of job: size, vc, load or duration; repeatable."),
+        typer.Option(
+            metavar="CLASS", help="Also compare by class of job: size, vc, load or duration; repeatable."
+        ),
     ] = None,
     settings: Annotated[
         bool,
-        typer.Option("--settings", help="Compare the settings of each policy: world, partition, trim."),
+        typer.Option(
+            "--settings", help="Compare the settings (world, partition, trim) of each policy instead."
+        ),
     ] = False,
     json_output: Json = False,
 ) -> None:
-    """Compare policies over the same seeds: how large the difference is, and whether it is real.
+    """Compare policies over the same seeds: size and significance of the differences.
 
     Example: ray-sim compare results/study --baseline fifo --by size
     """

@@ -21,30 +21,30 @@ if TYPE_CHECKING:
     from ray_sim.experiments.sweep import SweepReport
 
 LINE_INTERVAL_S = 10.0
-"""Between progress lines where there is no terminal to draw a bar on."""
+"""Seconds between two progress lines where no terminal shows a bar."""
 
 _WIDEST = 10_000
-"""Characters that no line of a table exceeds."""
+"""Largest width of a table in characters."""
 
 
 class Report(Protocol):
-    """Takes how far the work is; `note` is a word on how it goes."""
+    """Callback for progress; `note` is a remark that follows the numbers."""
 
     def __call__(self, done: int, total: int, note: str = "") -> None: ...
 
 
 def print_json(content: object) -> None:
-    """One JSON document on standard output."""
+    """Print one JSON document on standard output."""
     sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=False, default=str) + "\n")
 
 
 def say(text: str) -> None:
-    """A message on standard error, without control characters that a trace or a name may hold."""
+    """Print a message on standard error; control characters from traces and names are escaped."""
     sys.stderr.write(shown(text, lines=True) + "\n")
 
 
 def print_rows(rows: Iterable[tuple[str, object]]) -> None:
-    """Labels and values, aligned."""
+    """Print labels and values, aligned."""
     listed = [(shown(label), shown(number(value))) for label, value in rows]
     width = max((len(label) for label, _ in listed), default=0)
     for label, value in listed:
@@ -52,7 +52,7 @@ def print_rows(rows: Iterable[tuple[str, object]]) -> None:
 
 
 def _printable(text: str) -> str:
-    """The text as the terminal's encoding can show it, bars by ASCII if need be."""
+    """The text in characters of the terminal's encoding; bars become ASCII if necessary."""
     encoding = sys.stdout.encoding or "utf-8"
     try:
         text.encode(encoding)
@@ -62,9 +62,9 @@ def _printable(text: str) -> str:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> None:
-    """A table; numbers stand to the right.
+    """Print a table with numbers aligned to the right.
 
-    It is as wide as it must be: a narrow terminal breaks its lines, which reads better than broken cells.
+    Cells are never wrapped; a narrow terminal wraps whole lines, which is easier to read.
     """
     from rich.console import Console
     from rich.measure import Measurement
@@ -99,13 +99,13 @@ def print_line(cells: Sequence[str], widths: Sequence[int]) -> None:
 
 
 def print_frame(frame: pl.DataFrame, columns: Mapping[str, str], title: str | None = None) -> None:
-    """Columns of a frame under the given headings; those it lacks are left out."""
+    """Print columns of a frame under the given headings; columns that the frame lacks are left out."""
     shown = {name: heading for name, heading in columns.items() if name in frame.columns}
     print_table(list(shown.values()), frame.select(list(shown)).iter_rows(), title)
 
 
 def print_sweep(report: SweepReport) -> None:
-    """A sweep's table of means over seeds, and what did not go well."""
+    """Print a sweep's table of means over seeds, its counts, and its failures."""
     from ray_sim.reports.tables import KEYS, SWEEP_HEADINGS
 
     headings = {
@@ -154,7 +154,7 @@ def print_sweep(report: SweepReport) -> None:
 
 
 def _print_stale(report: SweepReport) -> None:
-    """Results that are not of this code, these versions or this sweep."""
+    """Print the results of other code, other versions or dropped configurations."""
     if report.other_code:
         say(f"{report.other_code:,} results are of other code and run again")
     if report.other_versions:
@@ -173,21 +173,21 @@ def _varies(table: pl.DataFrame, column: str) -> bool:
 
 
 def exact(value: object) -> str:
-    """A cell with all its digits, for what is compared."""
+    """Text of a cell with all digits, for exact comparisons."""
     return f"{value:,.15g}" if isinstance(value, float) else number(value)
 
 
 def announcer(*, quiet: bool = False) -> Callable[[str], None]:
-    """Writes a line on standard error before a wait of seconds; writes nothing if `quiet`."""
+    """Callback that writes a line on standard error before a wait of seconds; silent if `quiet`."""
     return lambda text: None if quiet else say(text)
 
 
 class Pace:
-    """Rate of work since the first report of its step, and the time that the step still takes at that rate.
+    """Rate of work since the first report of a step, and the remaining time of the step at that rate.
 
     Parameters
     ----------
-    clock : seconds that only rise
+    clock : monotonic seconds
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -196,9 +196,9 @@ class Pace:
         self._last = 0
 
     def text(self, done: int, total: int) -> str:
-        """``85/s, 0:01:44 left``; nothing before a second report of something done."""
+        """Text such as ``85/s, 0:01:44 left``; empty before the second report with progress."""
         now = self._clock()
-        if self._began is None or done < self._last:  # the work has come to its next step
+        if self._began is None or done < self._last:  # a new step begins
             self._began = now, done
         self._last = done
         began_s, at_first = self._began
@@ -251,7 +251,7 @@ def _bar(label: str) -> Iterator[Report]:
 
 @contextmanager
 def _lines(label: str) -> Iterator[Report]:
-    """The last report as a line every `LINE_INTERVAL_S`, also while no other comes."""
+    """Print the last report every `LINE_INTERVAL_S` seconds, also without a new report."""
     pace = Pace()
     line = ""
     ended = threading.Event()

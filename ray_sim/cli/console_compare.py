@@ -11,12 +11,12 @@ from ray_sim.model.text import shown
 from ray_sim.reports.breakdown import Breakdown, ClassRatio, JobComparison
 from ray_sim.reports.compare import PolicyComparison
 from ray_sim.reports.cover import Cover
-from ray_sim.reports.statistics import Interval
+from ray_sim.reports.statistics import ConfidenceInterval
 from ray_sim.reports.text import number
 
 
 def print_comparison(report: ComparisonReport) -> None:
-    """A comparison's groups, each with its tables, and what it leaves out."""
+    """Print the groups of a comparison with their tables, and the notes on what it leaves out."""
     sign = "lower" if report.lower_is_better else "higher"
     sys.stdout.write(f"{report.metric} ({sign} is better), 95 % intervals, p after Holm\n")
     for group in report.groups:
@@ -96,7 +96,7 @@ def _print_breakdown(breakdown: Breakdown, baseline: str) -> None:
 
 
 def _ahead(each: ClassRatio, policy: str, baseline: str) -> str:
-    """Whose mean JCT is lower, as far as the interval says."""
+    """Policy with the lower mean JCT, if the interval excludes 1."""
     if each.interval is None or each.interval.low <= 1 <= each.interval.high:
         return "-"
     return policy if each.interval.high < 1 else baseline
@@ -125,5 +125,5 @@ def _signed(value: float | None) -> str:
     return ("+" if value is not None and value > 0 else "") + number(value)
 
 
-def _bracketed(interval: Interval | None) -> str:
+def _bracketed(interval: ConfidenceInterval | None) -> str:
     return f" [{number(interval.low)}, {number(interval.high)}]" if interval else ""

@@ -1,4 +1,4 @@
-"""`ray-sim convert`: a trace becomes a workload."""
+"""`ray-sim convert`: convert a trace to a workload."""
 
 from __future__ import annotations
 
@@ -12,32 +12,43 @@ from ray_sim.cli.options import Json, Out
 
 
 def convert(
-    format_name: Annotated[str, typer.Argument(metavar="FORMAT", help="Trace format, e.g. philly-csv, csv.")],
+    format_name: Annotated[
+        str,
+        typer.Argument(
+            metavar="FORMAT", help="Trace format, such as philly, google-2019, or csv for any table."
+        ),
+    ],
     sources: Annotated[list[str], typer.Argument(metavar="SRC...", help="The trace's files.")],
     out: Out,
     mapping: Annotated[
-        str | None, typer.Option("--map", help="YAML that maps the trace's columns to the schema's.")
+        str | None, typer.Option("--map", help="YAML file that maps the trace's columns to workload columns.")
     ] = None,
     rebase: Annotated[
         bool, typer.Option("--rebase", help="Count submit_s from the first kept submission.")
     ] = False,
     run_time: Annotated[
         str | None,
-        typer.Option(metavar="RULE", help="Of a job started more than once: span, sum or attempts."),
+        typer.Option(metavar="RULE", help="Run time of a job started more than once: span, sum or attempts."),
     ] = None,
     rows: Annotated[
-        str, typer.Option(metavar="KIND", help="Of jobs that are many tasks: a row per task, or per job.")
+        str, typer.Option(metavar="KIND", help="Rows for jobs with many tasks: task or job.")
     ] = "task",
     censored: Annotated[
-        str, typer.Option(metavar="RULE", help="Runs without an end in the trace: drop, cut or resample.")
+        str,
+        typer.Option(
+            metavar="RULE", help="Rule for runs whose end is not in the trace: drop, cut or resample."
+        ),
     ] = "drop",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of what --censored resample draws.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draws of --censored resample.")] = 0,
     cluster_out: Annotated[
-        Path | None, typer.Option("--cluster-out", help="YAML for the trace's machines, where it has some.")
+        Path | None,
+        typer.Option("--cluster-out", help="Write the trace's machines, if any, to this YAML file."),
     ] = None,
     window: Annotated[
         tuple[float, float] | None,
-        typer.Option(metavar="FROM TO", help="Keep the jobs submitted in [FROM, TO) seconds."),
+        typer.Option(
+            metavar="FROM TO", help="Keep only jobs submitted from second FROM to before second TO."
+        ),
     ] = None,
     rejects: Annotated[
         Path | None, typer.Option("--rejects", help="File for the rejected rows [OUT.rejects.parquet].")

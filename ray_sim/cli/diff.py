@@ -1,4 +1,4 @@
-"""`ray-sim diff`: two runs, job by job."""
+"""`ray-sim diff`: compare two runs job by job."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 def diff(
     here: Annotated[Path, typer.Argument(metavar="RUN", help="A run's directory.")],
     other: Annotated[Path, typer.Argument(help="Another run, or a Parquet or CSV table with job_id.")],
-    start: Annotated[str, typer.Option(help="Column of the start in OTHER, in seconds.")] = "start_s",
-    finish: Annotated[str, typer.Option(help="Column of the finish in OTHER, in seconds.")] = "finish_s",
+    start: Annotated[str, typer.Option(help="Column of OTHER with the start in seconds.")] = "start_s",
+    finish: Annotated[str, typer.Option(help="Column of OTHER with the finish in seconds.")] = "finish_s",
     json_output: Json = False,
 ) -> None:
-    """Compare when each job started and finished, exactly; exit code 1 if any job differs.
+    """Compare start and finish of every job to the microsecond; the exit code is 1 if any job differs.
 
     Example: ray-sim diff runs/fifo-1a2b other.csv --start fifo_start_s --finish fifo_finish_s
     """

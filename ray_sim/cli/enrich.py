@@ -1,4 +1,4 @@
-"""`ray-sim enrich`: how the jobs of a workload train, drawn from a profile."""
+"""`ray-sim enrich`: draw the training columns of a workload from a profile."""
 
 from __future__ import annotations
 
@@ -23,21 +23,29 @@ def _list_profiles(asked: bool) -> None:
 def enrich(
     source: Annotated[str, typer.Argument(metavar="IN", help="Parquet workload, by path or URL.")],
     out: Out,
-    profile: Annotated[str, typer.Option("--profile", help="Bundled profile, or a YAML file by path.")],
+    profile: Annotated[
+        str, typer.Option("--profile", help="Bundled training profile (see --list), or a YAML file by path.")
+    ],
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
     feasible_only: Annotated[
-        bool, typer.Option("--feasible-only", help="Leave out infeasible jobs, which are counted anyway.")
+        bool, typer.Option("--feasible-only", help="Leave out infeasible jobs; they are counted.")
     ] = False,
     cluster: Annotated[
         str | None,
-        typer.Option("--cluster", help="What must hold a bundle [reference servers]."),
+        typer.Option(
+            "--cluster",
+            help="Cluster that must hold each job's bundle [the profile's reference servers].",
+        ),
     ] = None,
     horizon: Annotated[
-        float | None, typer.Option(metavar="S", help="Time by which a job must be able to end.")
+        float | None,
+        typer.Option(
+            metavar="S", help="Seconds after the first submission by which a job must be able to end."
+        ),
     ] = None,
     truth: Annotated[
         Literal["placement", "pd_ors"] | None,
-        typer.Option(help="By which that is judged, as in -w truth [placement]."),
+        typer.Option(help="Model of the training speed for --horizon, as in -w truth [placement]."),
     ] = None,
     list_profiles: Annotated[
         bool,
@@ -45,7 +53,7 @@ def enrich(
     ] = False,
     json_output: Json = False,
 ) -> None:
-    """Draw how the jobs of a workload train, consistent with their GPUs and run times.
+    """Add training columns (workers, samples, speeds, ...) to a workload, consistent with GPUs and run times.
 
     Example: ray-sim enrich philly.parquet -o training.parquet --profile pd_ors --seed 1
     """

@@ -1,4 +1,4 @@
-"""`ray-sim failures`."""
+"""`ray-sim failures`: draw random failures of servers."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ def failures(
     cluster: Annotated[str, typer.Argument(help="Bundled cluster, or its YAML or CSV file.")],
     out: Out,
     mtbf_s: Annotated[
-        float, typer.Option("--mtbf-s", help="Mean time from a server's repair to its next failure.")
+        float, typer.Option("--mtbf-s", help="Mean seconds from a server's repair to its next failure.")
     ],
-    repair_s: Annotated[float, typer.Option("--repair-s", help="Mean time to repair.")],
-    until_s: Annotated[float, typer.Option("--until-s", help="No failures from then on.")],
-    from_s: Annotated[float, typer.Option("--from-s", help="No failures before.")] = 0.0,
+    repair_s: Annotated[float, typer.Option("--repair-s", help="Mean seconds of a repair.")],
+    until_s: Annotated[float, typer.Option("--until-s", help="No failure at or after this second.")],
+    from_s: Annotated[float, typer.Option("--from-s", help="No failure before this second.")] = 0.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
     json_output: Json = False,
 ) -> None:
     """Draw random failures of a cluster's servers, for -w availability=FILE.
 
-    Times are exponential, in the workload's own seconds.
+    Times between failures and of repairs are exponential, in seconds of the workload's time.
 
     Example: ray-sim failures pool-368 --mtbf-s 1e6 --repair-s 14400 --until-s 2.5e6 -o failures.csv
     """

@@ -1,4 +1,4 @@
-"""`ray-sim info`: what is in a workload, a cluster or a run."""
+"""`ray-sim info`: describe a workload, a cluster or a run."""
 
 from __future__ import annotations
 
@@ -18,25 +18,28 @@ if TYPE_CHECKING:
 
 
 def info(
-    source: Annotated[str, typer.Argument(metavar="FILE", help="A workload, a cluster or a run directory.")],
+    source: Annotated[str, typer.Argument(metavar="FILE", help="Workload, cluster, or directory of a run.")],
     cluster: Annotated[
-        str | None, typer.Option("--cluster", "-c", help="Cluster whose load by the workload to show.")
+        str | None,
+        typer.Option("--cluster", "-c", help="Also show the load of the workload on this cluster."),
     ] = None,
     optimum: Annotated[
         bool,
         typer.Option(
-            "--optimum", help="The most utility that few jobs of a workload can earn on the cluster, exactly."
+            "--optimum", help="Show the largest utility possible on the cluster, exactly; for few jobs only."
         ),
     ] = False,
     world: Annotated[
         list[str] | None,
-        typer.Option("-w", metavar="KEY=VALUE", help="Fact of the world for --optimum; repeatable."),
+        typer.Option(
+            "-w", metavar="KEY=VALUE", help="World parameter for --optimum, e.g. slot_s=3600; repeatable."
+        ),
     ] = None,
     time_limit_s: Annotated[
-        float, typer.Option(min=0, help="Seconds after which the search for the optimum ends.")
+        float, typer.Option(min=0, help="Limit on the search for the optimum, in seconds.")
     ] = 600.0,
     node_limit: Annotated[
-        int, typer.Option(min=1, help="Nodes of its search tree after which it ends.")
+        int, typer.Option(min=1, help="Limit on the search for the optimum, in nodes of its tree.")
     ] = 1_000_000,
     blocks: Annotated[
         int | None,
@@ -44,12 +47,12 @@ def info(
             metavar="P",
             min=1,
             max=1000,
-            help="Deal out the blocks of a workload's models to P parameter servers, by each rule.",
+            help="Show how each rule assigns the blocks of the workload's models to P parameter servers.",
         ),
     ] = None,
     json_output: Json = False,
 ) -> None:
-    """Show what is in a workload, a cluster or a run, and whether it is valid.
+    """Check and describe a workload, a cluster or a run.
 
     Example: ray-sim info philly.parquet --cluster philly
     """
@@ -94,7 +97,7 @@ def _optimum(
 def _facts_of(
     source: str, cluster: str | None, blocks: int | None
 ) -> tuple[WorkloadInfo | ClusterSummary | StoredRun, list[str]]:
-    """What to show, and what to warn of."""
+    """Facts to show, and warnings."""
     from workloads.sources import name_of
 
     if name_of(source).suffix == ".parquet":

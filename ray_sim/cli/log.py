@@ -1,4 +1,4 @@
-"""`ray-sim log`: stored results into MLflow."""
+"""`ray-sim log`: log stored results to MLflow."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from ray_sim.cli.options import Json
 
 
 def log(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Results of a run or of a sweep.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Result directory of a run or a sweep.")],
     json_output: Json = False,
 ) -> None:
-    """Log stored results to MLflow; what is logged already stays as it is.
+    """Log stored results to MLflow; results that are logged already are not logged again.
 
     Example: ray-sim log results/demo
     """

@@ -1,4 +1,4 @@
-"""`ray-sim policies`: the schedulers and their parameters."""
+"""`ray-sim policies`: list the schedulers and their parameters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ray_sim.cli.options import Json
 
 
 def policies(
-    name: Annotated[str | None, typer.Argument(help="One policy, with its parameters.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Policy whose parameters to show.")] = None,
     json_output: Json = False,
 ) -> None:
     """List the policies, or the parameters of one.
@@ -28,7 +28,7 @@ def policies(
         print_json([each.to_dict() for each in infos.values()] if name is None else infos[name].to_dict())
     elif name is None:
         print_table(
-            ["policy", "jobs", "decides", "needs", "defined in"],
+            ["policy", "jobs", "rule", "required options", "definition"],
             [
                 (each.name, ", ".join(each.jobs), each.summary, each.needs, each.section)
                 for each in infos.values()
@@ -38,10 +38,10 @@ def policies(
         chosen = infos[name]
         print_rows(
             [
-                ("defined in", chosen.section or "not stated"),
+                ("definition", chosen.section or "not stated"),
                 ("jobs", ", ".join(chosen.jobs)),
-                ("needs", chosen.needs or "nothing: any world of rigid jobs"),
-                ("sees", ", ".join(chosen.sees) or "arrivals and demands only"),
+                ("required options", chosen.needs or "none"),
+                ("sees", ", ".join(["arrivals", "demands", *chosen.sees])),
             ]
         )
         print_table(

@@ -1,4 +1,4 @@
-"""`ray-sim report`: results as one HTML page."""
+"""`ray-sim report`: write results as one HTML page."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ray_sim.cli.options import Json, Out
 
 
 def report(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Results of a run or of a sweep.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Result directory of a run or a sweep.")],
     out: Out,
     json_output: Json = False,
 ) -> None:
-    """Write a report with tables and pictures: one HTML file that needs nothing else.
+    """Write a report with tables and pictures as one self-contained HTML file.
 
     Example: ray-sim report results/demo -o report.html
     """

@@ -1,4 +1,4 @@
-"""`ray-sim run`: one simulation."""
+"""`ray-sim run`: run one simulation."""
 
 from __future__ import annotations
 
@@ -15,57 +15,65 @@ def run(
     scenario_file: Annotated[
         str | None,
         typer.Argument(
-            metavar="[SCENARIO.yaml]", help="A scenario file, by path or URL; options go before what it says."
+            metavar="[SCENARIO.yaml]", help="Scenario file, by path or URL; options override its entries."
         ),
     ] = None,
     workload: Annotated[
-        str | None, typer.Option("--workload", help="Parquet workload, by path or URL.")
+        str | None, typer.Option("--workload", help="Parquet workload (see ray-sim convert), by path or URL.")
     ] = None,
     unsuccessful: Annotated[
-        str | None, typer.Option(metavar="RULE", help="Jobs that failed or were killed: keep or drop.")
+        str | None,
+        typer.Option(
+            metavar="RULE", help="Rule for jobs that failed or were killed in the trace: keep or drop."
+        ),
     ] = None,
     window: Annotated[
         tuple[float, float] | None,
-        typer.Option(metavar="FROM TO", help="Only jobs submitted in [FROM, TO) seconds."),
+        typer.Option(metavar="FROM TO", help="Only jobs submitted from second FROM to before second TO."),
     ] = None,
     resample: Annotated[
-        str | None, typer.Option(metavar="days", help="Draw whole days of the workload with the seed.")
+        str | None, typer.Option(metavar="days", help="days: draw whole days of the workload with the seed.")
     ] = None,
-    load_scale: Annotated[
-        float | None, typer.Option(help="Factor on the load: submissions come so many times as fast.")
-    ] = None,
+    load_scale: Annotated[float | None, typer.Option(help="Factor on the arrival rate.")] = None,
     enrich: Annotated[
-        str | None, typer.Option(metavar="PROFILE", help="Draw how jobs train from a training profile.")
+        str | None, typer.Option(metavar="PROFILE", help="Draw training columns from this training profile.")
     ] = None,
     cluster: Annotated[
         str | None, typer.Option("--cluster", help="Bundled cluster, or a YAML or CSV file by path or URL.")
     ] = None,
-    policy: Annotated[str | None, typer.Option("--policy", help="Name, or module:Class of your own.")] = None,
+    policy: Annotated[
+        str | None, typer.Option("--policy", help="Name of a policy, or module:Class of your own [fifo].")
+    ] = None,
     params: Params = None,
     world: Annotated[
-        list[str] | None, typer.Option("-w", metavar="KEY=VALUE", help="Fact of the world; repeatable.")
+        list[str] | None,
+        typer.Option(
+            "-w", metavar="KEY=VALUE", help="World parameter, e.g. slot_s=3600 (docs/engine.md); repeatable."
+        ),
     ] = None,
     partition: Annotated[
-        str | None, typer.Option(help="vc confines jobs to their vc's servers, or none.")
+        str | None,
+        typer.Option(help="vc restricts jobs to the servers of their virtual cluster; none does not [none]."),
     ] = None,
     warm_up: Annotated[
-        float | None, typer.Option(metavar="S", help="Seconds of submissions at the start not to count.")
+        float | None, typer.Option(metavar="S", help="Leave jobs of the first S seconds out of the summary.")
     ] = None,
     cool_down: Annotated[
-        float | None, typer.Option(metavar="S", help="Seconds of submissions at the end not to count.")
+        float | None, typer.Option(metavar="S", help="Leave jobs of the last S seconds out of the summary.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of workload and policy.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of the workload and the policy.")] = None,
     fleet: Annotated[
-        str | None, typer.Option(help="Where servers are simulated: local, or actors on Ray [local].")
+        str | None,
+        typer.Option(help="Simulate servers in this process (local) or in Ray actors (actors) [local]."),
     ] = None,
     sites: Annotated[
-        int | None, typer.Option(min=1, help="Groups of servers simulated apart, an actor each.")
+        int | None, typer.Option(min=1, help="Number of server groups, each simulated separately [1].")
     ] = None,
     address: Annotated[
-        str, typer.Option(help="Of the Ray for actors: local starts one; auto or ray://HOST:PORT join.")
+        str, typer.Option(help="Ray for --fleet actors: local starts one; auto or ray://HOST:PORT join one.")
     ] = "local",
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the last snapshot of a run that was stopped.")
+        bool, typer.Option("--resume", help="Continue a stopped run from its last snapshot.")
     ] = False,
     snapshot_s: Annotated[
         float, typer.Option(min=0, help="Seconds between two snapshots of a long run.")
@@ -75,19 +83,19 @@ def run(
     ] = None,
     json_output: Json = False,
 ) -> None:
-    """Simulate one scenario, given as a file, by options, or as a file with other values by options.
+    """Simulate one scenario, given by a file, by options, or by a file whose entries options override.
 
     Example: ray-sim run --workload philly.parquet --cluster philly --policy las -p placement=consolidate
     """
     from contextlib import nullcontext
 
     from ray_sim.cli.console import announcer, print_json, print_rows, progress, say
-    from ray_sim.experiments.content import SHORT, Inputs
     from ray_sim.experiments.fanout import check_address
     from ray_sim.experiments.fanout import cluster as ray_cluster
     from ray_sim.experiments.rehearsal import Rehearsal
     from ray_sim.experiments.result_files import prepare_target, write_files
     from ray_sim.experiments.run import run_scenario
+    from ray_sim.experiments.run_identity import SHORT, Inputs
     from ray_sim.experiments.scenario import key_values, parse_scenario, read_scenario
     from ray_sim.experiments.snapshot_file import SnapshotFile
     from ray_sim.interruption import interruptible
@@ -120,10 +128,10 @@ def run(
     else:
         scenario = read_scenario(scenario_file, given)
     inputs = Inputs()
-    content = inputs.content(scenario)
+    identity = inputs.identify(scenario)
     name = scenario.policy.rpartition(":")[2]
-    directory = out or Path("runs") / f"{name}-{content.content_hash[:SHORT]}"
-    prepare_target(directory)  # before the work, not after it
+    directory = out or Path("runs") / f"{name}-{identity.content_hash[:SHORT]}"
+    prepare_target(directory)  # check before the work
     check_address(address)
     Rehearsal(inputs).set_up(scenario)
     announce = announcer(quiet=json_output)
@@ -133,7 +141,7 @@ def run(
     with interruptible() as interruption, progress(name, quiet=json_output) as report:
         snapshot = SnapshotFile(
             directory,
-            content,
+            identity,
             every_s=snapshot_s,
             resume=resume,
             stopping=interruption.asked,
@@ -151,7 +159,7 @@ def run(
         say(f"warning: {warning}")
     if json_output:
         summary = finished.result.summary.to_dict()
-        print_json({"directory": str(directory), "hash": content.content_hash, "summary": summary})
+        print_json({"directory": str(directory), "hash": identity.content_hash, "summary": summary})
     else:
         print_rows([("result", directory), *finished.rows()])
 

@@ -1,4 +1,4 @@
-"""`ray-sim sweep`: many simulations on Ray."""
+"""`ray-sim sweep`: run many simulations on Ray."""
 
 from __future__ import annotations
 
@@ -12,28 +12,31 @@ from ray_sim.cli.options import Json
 from ray_sim.model.errors import InvalidInputError
 
 ASK_ABOVE = 1_000
-"""Configurations of a sweep that nobody is asked about; more may be a slip in an axis."""
+"""Largest number of configurations without a confirmation; more may be an error in an axis."""
 
 
 def sweep(
-    file: Annotated[str, typer.Argument(metavar="FILE.yaml", help="The sweep, by path or URL.")],
+    file: Annotated[str, typer.Argument(metavar="FILE.yaml", help="Sweep file, by path or URL.")],
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Directory for the results [results/NAME].")
     ] = None,
     address: Annotated[
-        str, typer.Option(help="local starts Ray; auto or ray://HOST:PORT join one that runs.")
+        str, typer.Option(help="local starts Ray; auto or ray://HOST:PORT join a running one.")
     ] = "local",
     resume: Annotated[
-        bool, typer.Option("--resume", help="Run only what has no result of this code yet.")
+        bool, typer.Option("--resume", help="Run only configurations without a result of this code.")
     ] = False,
     prune: Annotated[
-        bool, typer.Option("--prune", help="Remove results of what FILE no longer has, in MLflow too.")
+        bool,
+        typer.Option(
+            "--prune", help="Remove results of configurations that FILE no longer has, also in MLflow."
+        ),
     ] = False,
     max_in_flight: Annotated[
-        int | None, typer.Option(min=1, help="Configurations handed to Ray at a time [cores + 1].")
+        int | None, typer.Option(min=1, help="Configurations submitted to Ray at a time [cores + 1].")
     ] = None,
     yes: Annotated[
-        bool, typer.Option("--yes", help=f"Do not ask above {ASK_ABOVE:,} configurations.")
+        bool, typer.Option("--yes", help=f"Run more than {ASK_ABOVE:,} configurations without a question.")
     ] = False,
     json_output: Json = False,
 ) -> None:

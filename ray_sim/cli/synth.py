@@ -1,4 +1,4 @@
-"""`ray-sim synth`: a synthetic workload."""
+"""`ray-sim synth`: draw a synthetic workload."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ def synth(
     ] = None,
     like: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Instead: a workload to fit the jobs to; tells how well they fit."),
+        typer.Option(
+            metavar="FILE", help="Fit the jobs to this workload instead, and print the distance from it."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
     load_scale: Annotated[float, typer.Option(help="Factor on the arrival rate, 1e-6 to 1e6.")] = 1.0,
@@ -31,26 +33,25 @@ def synth(
         str | None,
         typer.Option(
             metavar="KIND",
-            help="poisson, alternating, diurnal, or resampled (with --like); the default is diurnal, or "
-            "poisson for a workload of less than a day. Of a training profile: alternating, the default, or "
-            "poisson.",
+            help="Arrival process: poisson, alternating, diurnal, or resampled (with --like) [diurnal; "
+            "poisson if the workload spans less than a day]. Training profile: alternating or poisson.",
         ),
     ] = None,
     slot_s: Annotated[
         float | None,
         typer.Option(
-            "--slot-s", help="Slot in seconds, of alternating arrivals and of --feasible-only; 3600."
+            "--slot-s", help="Slot in seconds of alternating arrivals and of --feasible-only [3600]."
         ),
     ] = None,
     horizon: Annotated[
         float | None,
-        typer.Option(metavar="S", help="Of a training profile: time within which all jobs come."),
+        typer.Option(metavar="S", help="Training profile only: seconds within which all jobs are submitted."),
     ] = None,
     feasible_only: Annotated[
         bool,
         typer.Option(
             "--feasible-only",
-            help="Of a training profile: draw jobs again that could not end by the horizon even alone.",
+            help="Training profile only: draw jobs again that could not end by the horizon, even alone.",
         ),
     ] = False,
     json_output: Json = False,

@@ -1,4 +1,4 @@
-"""When servers are there: a CSV of changes, read for a cluster, or drawn at random for it."""
+"""Availability of a cluster's servers over time: a CSV of changes, read from a file or drawn at random."""
 
 from __future__ import annotations
 
@@ -27,46 +27,46 @@ from workloads.sources import Source
 COLUMNS = ("time_s", "server", "event")
 
 EVENTS = {"add": True, "repair": True, "remove": False, "fail": False}
-"""Events of availability files: whether the server is there afterwards."""
+"""Events of an availability file, and whether the server is available after each."""
 
 MAX_FAILURES = 1_000_000
-"""The most failures drawn for a cluster, about; more make a file that nothing reads."""
+"""Approximate limit on the failures drawn for a cluster; a larger file could not be read back."""
 
 MAX_PROBLEMS = 20
-"""Problems of one file that are printed; the rest is counted."""
+"""Number of problems of one file that an error prints; it counts the rest."""
 
 AVAILABILITY = Parameter(
     "availability",
     "text",
     None,
-    "CSV file of when servers come and go: time_s, server, event (add, remove, fail or repair)",
+    "CSV file of the changes of servers: time_s, server, event (add, remove, fail or repair)",
 )
 
 WORLD = (*WORLD_PARAMETERS, AVAILABILITY)
-"""The world parameters of a scenario: the engine's, and what is read from a file first."""
+"""World parameters of a scenario: the engine's, and `availability`, which is read from a file first."""
 
 
 _Value = TypeVar("_Value")
 
 
 def split_world(world: Mapping[str, _Value]) -> tuple[dict[str, _Value], str | None]:
-    """The engine's parameters, and the path of the availability table, if any."""
+    """Split world parameters into the engine's and the path of the availability table, if any."""
     rest = {name: value for name, value in world.items() if name != AVAILABILITY.name}
     path = world.get(AVAILABILITY.name)
     return rest, None if path is None else str(path)
 
 
 def with_availability(cluster: Cluster, path: Source | None) -> Cluster:
-    """The cluster, whose servers come and go as the file says, if one is given."""
+    """The cluster with the availability of the file, or unchanged where no file is given."""
     return cluster if path is None else replace(cluster, availability=read_availability(path, cluster))
 
 
 def read_availability(path: Source, cluster: Cluster) -> Availability:
-    """Changes of servers from a CSV file, by path or URL, with the columns time_s, server and event.
+    """Read changes of servers from a CSV file, by path or URL, with the columns time_s, server and event.
 
-    Lines that begin with # are comments. Lines may be in any order; of one instant they happen in the
-    order written. The events of a server alternate: what is there fails or is removed, what is not is
-    repaired or added.
+    Lines that begin with # are comments. Lines may be in any order; changes at one instant apply in the
+    order written. The events of a server alternate: an available server fails or is removed, an absent
+    one is repaired or added.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def read_availability(path: Source, cluster: Cluster) -> Availability:
 
 
 def _rows(path: Source, cluster: Cluster, problems: list[str]) -> Iterator[tuple[int, int, int, bool]]:
-    """Line, microseconds, server and whether it is there after; what is wrong goes to `problems`."""
+    """Yield (line, microseconds, server, available afterwards); problems go to `problems`."""
     index = {name: i for i, name in enumerate(cluster.server_names)}
     reader = csv.reader(io.StringIO(read_text(path, InvalidClusterError), newline=""), strict=True)
     try:
@@ -135,11 +135,11 @@ def _some(names: Mapping[str, int]) -> str:
 def write_failures(
     path: Path, cluster: Cluster, failures: Availability, words: tuple[str, str] = ("repair", "fail")
 ) -> None:
-    """Write changes as a CSV file that `read_availability` reads; whole or not at all.
+    """Write changes as a CSV file for `read_availability`; the file appears whole or not at all.
 
     Parameters
     ----------
-    words : of `EVENTS`, for a server that comes and one that goes
+    words : two of `EVENTS`: the event of a server that comes, and of one that goes
     """
     lines = [",".join(COLUMNS)]
     for time_us, server, up in zip(failures.time_us.tolist(), failures.server, failures.up, strict=True):
@@ -156,9 +156,9 @@ def _quoted(name: str) -> str:
 def draw_failures(
     cluster: Cluster, mtbf_s: float, repair_s: float, from_s: float, until_s: float, seed: int
 ) -> Availability:
-    """Failures at random: each server runs for an exponential time, then is repaired for another.
+    """Draw random failures: exponential times between failures and of repairs, for each server.
 
-    Failures come from ``from_s`` until before ``until_s``; the repair of the last one may come later.
+    Failures occur from ``from_s`` until before ``until_s``; the last repair may end later.
     A server's draws depend on the seed and its own index only.
 
     Parameters

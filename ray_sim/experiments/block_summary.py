@@ -1,4 +1,4 @@
-"""Parameter blocks of a workload's models under each rule, for `ray-sim info --blocks`."""
+"""Assignment of parameter blocks to parameter servers by each rule, for `ray-sim info --blocks`."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from ray_sim.model.parameter_blocks import BlockRule, assign, parse_blocks
 from ray_sim.model.streams import Streams
 
 MXNET_SEED = 0
-"""The seed whose random servers are shown."""
+"""Seed of the random parameter servers that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
-class DealtModel:
-    """The blocks of a model on parameter servers, by one rule."""
+class AssignedModel:
+    """Blocks of a model on parameter servers, assigned by one rule."""
 
     skew: float
-    """Parameters on the fullest server over the average."""
+    """Parameters on the fullest server divided by the average."""
     size_difference: float
-    """Parameters of the fullest server beyond those of the emptiest."""
+    """Parameters of the fullest server minus those of the emptiest."""
     requests: int
-    """Of one worker in one step."""
+    """Requests of one worker in one step."""
     request_difference: int
-    """Requests on the busiest server beyond those on the idlest."""
+    """Requests on the busiest server minus those on the idlest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +34,16 @@ class ModelBlocks:
     """A model of the workload."""
 
     model: str | None
-    """Its family; null where the workload does not say."""
+    """Family of the model; null where the workload names none."""
     jobs: int
     blocks: int
     parameters: int
-    rules: dict[str, DealtModel]
+    rules: dict[str, AssignedModel]
 
 
 @dataclass(frozen=True, slots=True)
 class BlockSummary:
-    """The models of a workload on so many parameter servers."""
+    """Models of a workload on a given number of parameter servers."""
 
     servers: int
     models: list[ModelBlocks]
@@ -65,11 +65,11 @@ class BlockSummary:
 
 
 def describe_blocks(frame: pl.DataFrame, name: str, servers: int) -> BlockSummary:
-    """Deal out the blocks of each model of jobs with the columns of `SCHEMA`, assumed sound.
+    """Assign the blocks of each model to parameter servers by every rule; `frame` is a sound workload.
 
     Raises
     ------
-    InvalidInputError : no job says of which blocks its model is
+    InvalidInputError : no job has parameter blocks
     """
     known = frame.filter(pl.col("blocks").is_not_null())
     if known.is_empty():
@@ -88,7 +88,7 @@ def _model(model: str | None, text: str, jobs: int, servers: int) -> ModelBlocks
     rules = {}
     for rule in BlockRule:
         dealt = assign(rule, blocks, servers, Streams(MXNET_SEED))
-        rules[rule.value] = DealtModel(
+        rules[rule.value] = AssignedModel(
             dealt.skew, dealt.size_difference, dealt.total_requests, dealt.request_difference
         )
     return ModelBlocks(model, jobs, len(blocks), sum(blocks), rules)

@@ -1,4 +1,4 @@
-"""Cluster descriptions: a YAML file, a CSV list of servers, or the name of a bundled one."""
+"""Reader of cluster descriptions: a YAML file, a CSV list of servers, or the name of a bundled one."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from workloads.documents import dotted_problems, parse_yaml, read_text
 from workloads.sources import Source, beside, check_url, is_url, name_of
 
 MAX_SERVERS = 1_000_000
-"""The largest cluster; more is a slip of the keyboard."""
+"""Largest number of servers; a larger one is taken for a typing error."""
 
 MAX_AMOUNT = 1e9
-"""The most of a resource on one server. `MAX_SERVERS` of them still fit in int64 quanta."""
+"""Largest amount of a resource on one server. `MAX_SERVERS` of them still fit in int64 quanta."""
 
 MAX_SLOTS = 2**20
-"""The most workers or parameter servers on one server."""
+"""Largest number of workers or parameter servers on one server."""
 
 MAX_PROBLEMS = 100
-"""Problems of one file that are printed; the rest is counted."""
+"""Number of problems of one file that an error prints; it counts the rest."""
 
 FIELD_OF_RESOURCE = {
     "gpu": "gpus",
@@ -62,7 +62,7 @@ class _GpuType(_Entry):
 
 
 class _Servers(_Entry):
-    """`count` servers alike."""
+    """`count` identical servers."""
 
     name: Label
     count: Annotated[int, Field(ge=1, le=MAX_SERVERS)] = 1
@@ -86,13 +86,13 @@ class _Servers(_Entry):
 
 
 class _CsvServers(_Servers):
-    """A line of a CSV list: it has no table of GPU types, so it states the speed itself."""
+    """A line of a CSV list. It states the speed itself, since a CSV list has no table of GPU types."""
 
     speed: Speed = 1.0
 
 
 class _ClusterFile(_Entry):
-    """A YAML file. Its servers are checked one by one, so that each problem is found."""
+    """A YAML file. The loader checks its servers one by one, so that it finds every problem."""
 
     name: Label
     gpu_types: dict[Label, _GpuType] = Field(default_factory=dict)
@@ -102,10 +102,10 @@ class _ClusterFile(_Entry):
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Servers alike, and where they were read."""
+    """Identical servers, and the place in the file that describes them."""
 
     where: str
-    """``servers[2].`` or ``line 5, ``: what stands before a key in messages."""
+    """Prefix of a key in messages: ``servers[2].`` or ``line 5, ``."""
     servers: _Servers
     speed: float
 
@@ -132,7 +132,7 @@ def load_cluster(ref: Source) -> Cluster:
 
 
 def bundled_clusters() -> dict[str, Path]:
-    """The bundled descriptions by name."""
+    """Paths of the bundled descriptions by name."""
     folder = Path(next(iter(cluster_specs.__path__)))
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
@@ -203,7 +203,7 @@ def _load_csv(path: Source) -> Cluster:
 
 
 def _csv_rows(text: str, path: Source, problems: list[str]) -> Iterator[tuple[str, dict[str, str]]]:
-    """Each line's place and its filled cells by column; lines of the wrong length go to `problems`."""
+    """Yield each line's place and filled cells by column; lines of the wrong length go to `problems`."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         header = [cell.strip() for cell in next(reader)]
@@ -234,7 +234,7 @@ def _check_header(header: Sequence[str], path: Source) -> None:
 
 
 def _build(name: str, groups: Sequence[_Group], problems: list[str], path: Source) -> Cluster:
-    """The cluster of these groups; raises with all `problems` and those the groups have together."""
+    """Build the cluster of these groups; the error lists `problems` and those found across groups."""
     resources = _declared_resources(groups)
     problems = [*problems, *_gaps(groups, resources), *_slot_problems(groups), *_name_problems(groups)]
     _raise_if_any(problems, path)
@@ -264,7 +264,7 @@ def _build(name: str, groups: Sequence[_Group], problems: list[str], path: Sourc
 
 
 def _slots(declared: Sequence[int | None], milli_gpus: IntArray) -> IntArray | None:
-    """What each server declares, or one per whole GPU; None where none declares any."""
+    """Slots that each server declares, or one per whole GPU; None where no server declares any."""
     if all(slots is None for slots in declared):
         return None
     given = np.array([-1 if slots is None else slots for slots in declared], dtype=np.int64)
@@ -277,7 +277,7 @@ def _declared(group: _Group, resource: str) -> float | None:
 
 
 def _declared_resources(groups: Sequence[_Group]) -> tuple[str, ...]:
-    """GPUs, and what any server declares."""
+    """GPUs, and every resource that some server declares."""
     return tuple(
         resource
         for resource in FIELD_OF_RESOURCE
@@ -286,7 +286,7 @@ def _declared_resources(groups: Sequence[_Group]) -> tuple[str, ...]:
 
 
 def _gaps(groups: Sequence[_Group], resources: Iterable[str]) -> Iterator[str]:
-    """A resource that some servers declare and others do not: nobody knows how much those have."""
+    """Yield a problem for each resource that some servers declare and others do not."""
     for group in groups:
         for resource in resources:
             if _declared(group, resource) is None:
@@ -298,7 +298,7 @@ def _slot_problems(groups: Sequence[_Group]) -> Iterator[str]:
     for group in groups:
         for field in ("workers", "ps"):
             if group.servers.kind == ServerKind.CLOUD and getattr(group.servers, field) is not None:
-                yield f"{group.where}{field}: a cloud offers as many as are asked for; leave it out"
+                yield f"{group.where}{field}: a cloud offers an unlimited number; leave it out"
 
 
 def _name_problems(groups: Sequence[_Group]) -> Iterator[str]:

@@ -12,37 +12,37 @@ from ray_sim.model.cluster import UNLIMITED_MIB, Cluster
 from ray_sim.model.units import QUANTA_PER_UNIT, FloatArray, IntArray
 
 UNLABELLED = "(none)"
-"""Stands for the servers without a label where others have one."""
+"""Label of the servers without one, where other servers have one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSummary:
-    """Totals of a cluster. A mapping by label is empty where no server has such a label."""
+    """Totals of a cluster. A mapping by label is empty if no server has such a label."""
 
     name: str
     servers: int
     coming_and_going: int
-    """Servers that are not there all the time."""
+    """Number of servers whose availability changes."""
     there_at_first: int
-    """Servers that are there before all changes."""
+    """Number of servers available before the first change."""
     capacity: dict[str, float]
     """Total of each resource, in its unit."""
     servers_by_gpus: dict[str, int]
-    """Servers by their number of GPUs, the largest first."""
+    """Number of servers by GPUs per server, the largest first."""
     servers_by_kind: dict[str, int]
     gpus_by_type: dict[str, float]
     gpus_by_vc: dict[str, float]
     slowest_speed: float
     fastest_speed: float
     workers: int | None
-    """Slots for workers of chunked jobs; null where no server declares any."""
+    """Worker slots for chunked jobs; null if no server declares any."""
     ps: int | None
     servers_by_worker_memory_gib: dict[str, int]
-    """Servers by the memory that each of their workers has for chunks, the largest first."""
+    """Number of servers by memory of each worker for chunks, the largest first."""
     servers_by_ps_memory_gib: dict[str, int]
 
     def rows(self) -> list[tuple[str, str]]:
-        """Label and value of each line of a table for people."""
+        """Label and value of each line of the printed table."""
         totals = [(f"total {resource}", _number(total)) for resource, total in self.capacity.items()]
         parts = [
             ("servers by GPUs", _listing(self.servers_by_gpus)),

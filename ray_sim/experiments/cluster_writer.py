@@ -1,4 +1,4 @@
-"""A cluster as files that `load_cluster` reads: YAML, and a CSV table of when servers come and go."""
+"""Writer of a cluster as files for `load_cluster`: YAML, and a CSV table of its availability."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from workloads.files import is_signed, replacing, require_replaceable, signed
 
 
 def check_cluster_path(path: Path) -> None:
-    """Raise unless a cluster can be written there, with the table of when its servers come and go.
+    """Raise unless a cluster and its availability table can be written at the path.
 
     Raises
     ------
@@ -28,7 +28,7 @@ def check_cluster_path(path: Path) -> None:
 
 
 def write_cluster(cluster: Cluster, path: Path) -> None:
-    """Write servers one by one; beside it `availability_path`, if they come and go.
+    """Write one entry per server, and the table `availability_path` beside the file if servers come and go.
 
     GPU types have a speed of 1. Each file appears whole or not at all.
 
@@ -50,7 +50,7 @@ def write_cluster(cluster: Cluster, path: Path) -> None:
 
 
 def availability_path(path: Path) -> Path:
-    """``C.availability.csv`` for ``C.yaml``."""
+    """Path of the availability table: ``C.availability.csv`` for ``C.yaml``."""
     return path.with_name(f"{path.stem}.availability.csv")
 
 

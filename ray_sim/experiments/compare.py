@@ -1,4 +1,4 @@
-"""Stored results compared: policies on the same jobs and cluster, in one group per place."""
+"""Comparison of stored results: policies on the same jobs and cluster, in one group per place."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ METRIC = "jct_s.mean"
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The comparison of one workload, cluster and setting."""
+    """Comparison of the policies of one workload, cluster and setting."""
 
     workload: str
     cluster: str
@@ -41,28 +41,28 @@ class Group:
     comparison: GroupComparison
     breakdowns: tuple[Breakdown, ...]
     jobs: JobComparison | None
-    """Where there are two runs in all."""
+    """Job-by-job comparison; present where the group has two runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComparisonReport:
-    """Everything `ray-sim compare` has to say."""
+    """Result of `ray-sim compare`."""
 
     sources: tuple[str, ...]
     metric: str
     compared: str
-    """`policies`, or `settings`."""
+    """Compared dimension: `policies` or `settings`."""
     lower_is_better: bool
     runs: int
-    """Finished runs that were found."""
+    """Number of finished runs found."""
     groups: tuple[Group, ...]
     missing: tuple[Missing, ...]
     notes: tuple[str, ...]
-    """What was left out."""
+    """One line for each thing left out."""
     differing_versions: tuple[str, ...]
-    """Packages and source of which the runs have several versions, a line for each."""
+    """One line for each package, or source, of which the runs have several versions."""
     cover: Cover | None
-    """Where intervals over the fewest seeds of a comparison fall short of 95 %."""
+    """Measured cover of the intervals with the fewest seeds, where it is below 95 %."""
 
     def to_dict(self) -> dict[str, object]:
         """Plain nested dict for JSON."""
@@ -85,10 +85,10 @@ def compare_results(
     sources : directories of sweeps or of single runs
     metric : a key of `Summary.flat`
     baseline : a policy; by default the best of each group
-    by : names of `By`, what to break completion times down by, whatever the metric
-    settings : compare the settings of each policy instead; in the report, settings and policies have then
-        changed places
-    progress : gets the runs that were read, and those whose jobs were read to break them down
+    by : names of `By`, classes of jobs to break completion times down by, for any metric
+    settings : compare the settings of each policy instead; settings and policies then swap places in the
+        report
+    progress : called with the number of runs read, and of those whose jobs were read for the breakdown
 
     Raises
     ------
@@ -134,13 +134,13 @@ def _cover(groups: Iterable[Group]) -> Cover | None:
 
 
 def _turned(run: FoundRun) -> FoundRun:
-    """The run with its setting in the place of its policy, and the other way round."""
+    """The run with setting and policy swapped."""
     entry = replace(run.entry, policy=run.entry.setting or "defaults", setting=run.entry.policy)
     return replace(run, entry=entry, policy=run.setting, setting=run.policy)
 
 
 def _counter(progress: Progress, total: int, step: str) -> Callable[[], None]:
-    """Counts one more at each call, and reports it."""
+    """Callback that counts its calls and reports the count."""
     numbers = itertools.count(1)
     return lambda: progress(next(numbers), total, step)
 
@@ -159,7 +159,7 @@ def _compare_places(
     compared: str,
     read: Callable[[], None],
 ) -> tuple[list[Group], list[str]]:
-    """A group per place with something to compare, by its labels, and a note on all that is left out."""
+    """One group per place with at least two policies, and a note on everything left out."""
     places: dict[tuple[str, str, str], list[FoundRun]] = {}
     for run in runs:
         places.setdefault(run.place, []).append(run)
@@ -186,7 +186,7 @@ def _compare_places(
 
 
 def _labelled(runs: list[FoundRun]) -> tuple[tuple[str, str, str], list[FoundRun]]:
-    """The runs of a place and its labels, the first ones where it is known by several."""
+    """The runs of a place, and its labels; the first labels where the place has several."""
     entries = [run.entry for run in runs]
     labels = (
         min(entry.workload for entry in entries),
@@ -197,8 +197,8 @@ def _labelled(runs: list[FoundRun]) -> tuple[tuple[str, str, str], list[FoundRun
 
 
 def _values(runs: Iterable[FoundRun], metric: str) -> pl.DataFrame:
-    """The runs that have the metric, as `compare_policies` takes them."""
-    # A reason that no job has is not in the summary, and counts 0.
+    """The runs that have the metric, in the form of `compare_policies`."""
+    # The summary omits a reason that no job has; it counts as 0.
     absent = 0.0 if metric.startswith("reasons.") else None
     rows = [
         (run.entry.policy, run.entry.seed, run.summary.flat().get(metric, absent), run.summary.completed)
@@ -217,7 +217,7 @@ def _group(
     *,
     by_job: bool,
 ) -> Group:
-    """A group with what the jobs of its runs say, as far as it is asked for."""
+    """A group with the requested comparisons of its runs' jobs."""
 
     def jobs_of(policy: str) -> pl.DataFrame:
         own = [run for run in runs if run.entry.policy == policy]
@@ -236,7 +236,7 @@ def _group(
 
 
 def _jobs(runs: Iterable[FoundRun], read: Callable[[], None], *, with_load: bool) -> pl.DataFrame:
-    """The counted jobs of a policy's runs in order of seed, with `seed` and, if asked for, `in_system`."""
+    """The counted jobs of a policy's runs in order of seed, with `seed` and, on request, `in_system`."""
     frames = []
     for run in sorted(runs, key=lambda run: run.entry.seed or 0):
         jobs = read_table(run.directory, "jobs").select(JOB_COLUMNS)

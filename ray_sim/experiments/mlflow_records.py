@@ -1,4 +1,4 @@
-"""Parameters and metrics of a run as MLflow takes them."""
+"""Parameters and metrics of a run in MLflow's form."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from mlflow.entities import Metric, Param
 
 MAX_TIMELINE_POINTS = 100
-"""Most points of a run, all series together; the whole timeline is an artifact."""
+"""Largest number of points of a run over all series; the whole timeline is an artifact."""
 
 
 def run_params(manifest: Mapping[str, object], entry: Entry | None) -> list[Param]:
-    """Parameters of a run from its manifest; an entry gives the workload the label it has in tables."""
+    """Parameters of a run from its manifest; the workload's label comes from the entry, if given."""
     from mlflow.entities import Param
 
     inputs = manifest["inputs"]
@@ -39,7 +39,7 @@ def run_params(manifest: Mapping[str, object], entry: Entry | None) -> list[Para
 
 
 def final_metrics(flat: Mapping[str, float], timestamp_ms: int = 0) -> list[Metric]:
-    """Numbers of a summary, by name, as of one instant; MLflow shows the latest."""
+    """Metrics of a summary at one instant; MLflow shows the latest value of each."""
     from mlflow.entities import Metric
 
     return [Metric(key, value, timestamp=timestamp_ms, step=0) for key, value in flat.items()]
@@ -50,7 +50,7 @@ def timeline_metrics(timeline: pl.DataFrame) -> list[Metric]:
     from mlflow.entities import Metric
 
     series = [column for column in timeline.columns if column != "time_s"]
-    # What was told at an instant is believed until something else is told.
+    # A policy's estimate holds until it reports another.
     points = thin_timeline(
         timeline.with_columns(pl.all().forward_fill()), MAX_TIMELINE_POINTS // max(1, len(series))
     )
@@ -68,7 +68,7 @@ def timeline_metrics(timeline: pl.DataFrame) -> list[Metric]:
 
 
 def thin_timeline(timeline: pl.DataFrame, points: int) -> pl.DataFrame:
-    """At most so many rows, evenly spaced in time, each with the values that hold at its `time_s`."""
+    """At most `points` rows, evenly spaced in time, each with the values that hold at its `time_s`."""
     if timeline.height <= points:
         return timeline
     times = np.linspace(timeline["time_s"][0], timeline["time_s"][-1], points)

@@ -1,6 +1,6 @@
-"""A new MLflow database in milliseconds: a copy of a migrated, empty one kept in the user's cache.
+"""New MLflow databases as copies of a migrated, empty template in the user's cache.
 
-MLflow makes a new SQLite store by running every migration of its history, which takes seconds.
+A copy takes milliseconds. MLflow itself runs every migration of its history, which takes seconds.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from importlib.metadata import version
 from pathlib import Path
 
 Migrate = Callable[[Path], None]
-"""Makes a new store of MLflow's at a path."""
+"""Function that makes a new MLflow store at a path."""
 
 
 def new_database(database: Path, revision: str | None, migrate: Migrate) -> None:
-    """Put a migrated, empty store at `database`, whole, unless a file is there.
+    """Put a migrated, empty store at `database`, whole, unless a file exists there.
 
     Parameters
     ----------
-    revision : of the schema that this MLflow wants; a template of another one is made anew
+    revision : schema revision of this MLflow; a template of another revision is replaced
     """
     if database.exists():
         return
@@ -40,7 +40,7 @@ def new_database(database: Path, revision: str | None, migrate: Migrate) -> None
 
 
 def template_path() -> Path:
-    """Where the template of this version of MLflow is kept."""
+    """Path of the template of this version of MLflow."""
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return root / "ray_sim" / f"mlflow-{version('mlflow')}.db"
 
@@ -68,14 +68,14 @@ def _is_sound(template: Path, revision: str | None) -> bool:
 def _make(fresh: Path, migrated: Path, migrate: Migrate) -> None:
     migrate(migrated)
     with closing(sqlite3.connect(migrated)) as connection:
-        # The default experiment holds a path; MLflow makes one where there is none.
+        # The default experiment contains a path; MLflow makes a new one if it is absent.
         connection.execute("DELETE FROM experiments")
         connection.commit()
         connection.execute("VACUUM INTO ?", (str(fresh),))
 
 
 def _keep(fresh: Path, template: Path) -> None:
-    with suppress(OSError):  # without a place to keep it, the next store takes its seconds too
+    with suppress(OSError):  # if the template cannot be kept, the next store also takes seconds
         template.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=template.parent, prefix=f".{template.name}.") as folder:
             (Path(shutil.copyfile(fresh, Path(folder) / "new.db"))).replace(template)

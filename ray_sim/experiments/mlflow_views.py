@@ -1,4 +1,4 @@
-"""A sweep as MLflow's pages show it: configurations with means over their seeds, and a page of charts."""
+"""Views of a sweep in MLflow: configurations with means over their seeds, and a page of charts."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ray_sim.reports.statistics import mean_interval
 from ray_sim.reports.tables import KEYS, SWEEP_HEADINGS, RunRow, run_table, sweep_table
 
 CONFIGURATION_TAG = "ray_sim.configuration"
-"""Tag of the runs that the prepared page shows: those at the top of an experiment that have numbers."""
+"""Tag of the runs that the prepared page shows: the top-level runs of an experiment with metrics."""
 
 VIEW_TAG = "mlflow.sharedViewState.ray_sim"
-"""Tag of the experiment: the state of its prepared page, as MLflow's Share button writes it."""
+"""Tag of the experiment with the state of its prepared page, in the form of MLflow's Share button."""
 
 CHARTS = (
     "utility",
@@ -33,37 +33,37 @@ CHARTS = (
     "makespan_s",
     "utilisation.cpu",
 )
-"""Metrics of which the prepared page has a chart, the most asked for first; utility where there is one."""
+"""Metrics that the prepared page charts, in order of priority; utility only where jobs have one."""
 
 MAX_CHARTS = 5
 _MAX_BARS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Configuration:
-    """The runs of one workload, cluster, setting and policy, which differ in their seeds."""
+class SeedGroup:
+    """Runs of one workload, cluster, setting and policy that differ in their seeds only."""
 
     label: str
-    """Tells it from others of the sweep."""
+    """Unique label within the sweep."""
     name: str
-    """The policy with its parameters, and of the rest what varies in the sweep."""
+    """Name in MLflow: the policy with its parameters, and the parts that vary in the sweep."""
     entries: tuple[Entry, ...]
 
     def state(self, done: Collection[str]) -> tuple[str, str]:
-        """MLflow's status of the configuration, and a digest of the runs that are done, by their hashes."""
+        """MLflow's status of the configuration, and a digest of the hashes of its finished runs."""
         members = sorted(entry.content_hash for entry in self.entries if entry.content_hash in done)
         status = "FINISHED" if len(members) == len(self.entries) else "FAILED"
         return status, hashlib.sha256("\n".join(members).encode()).hexdigest()
 
 
-def configurations(entries: Sequence[Entry]) -> list[Configuration]:
-    """The configurations of a sweep, in its order."""
+def configurations(entries: Sequence[Entry]) -> list[SeedGroup]:
+    """Group the entries of a sweep into configurations, in the sweep's order."""
     groups: dict[tuple[str, ...], list[Entry]] = {}
     for entry in entries:
         groups.setdefault(tuple(getattr(entry, key) for key in KEYS), []).append(entry)
     varies = [len(set(values)) > 1 for values in zip(*groups, strict=True)]
     return [
-        Configuration(
+        SeedGroup(
             label=configuration_label(members[0]),
             name=", ".join(
                 [keys[-1], *(key for key, shown in zip(keys[:-1], varies, strict=False) if shown and key)]
@@ -75,23 +75,23 @@ def configurations(entries: Sequence[Entry]) -> list[Configuration]:
 
 
 def configuration_label(run: Entry | RunRow) -> str:
-    """`Configuration.label` of the configuration that a run belongs to."""
+    """`SeedGroup.label` of the configuration that a run belongs to."""
     return ", ".join(filter(None, (getattr(run, key) for key in KEYS)))
 
 
 def configuration_metrics(rows: Sequence[RunRow]) -> dict[str, float]:
-    """Means over the runs of one configuration, as in `sweep_table`, with 95 % intervals.
+    """Means over the runs of one configuration, as in `sweep_table`, and their 95 % intervals.
 
     Returns
     -------
-    by name of the metric; the ends of its interval under ``<metric>.ci95_low`` and ``<metric>.ci95_high``,
-    from two runs on
+    values by metric; from two runs on, the ends of an interval are ``<metric>.ci95_low`` and
+    ``<metric>.ci95_high``
     """
     (means,) = sweep_table(rows).drop(KEYS).to_dicts()
     found = {name: float(value) for name, value in means.items() if value is not None}
     runs = run_table(rows)
     for name in SWEEP_HEADINGS:
-        # What utility is compared with is a ratio of means, and no mean of ratios.
+        # Bounds of utility are compared by a ratio of means, not by a mean of ratios.
         if name in found and name in runs.columns and not name.startswith("utility_certificate."):
             interval = mean_interval(_floats(runs[name].drop_nulls()))
             if interval is not None:
@@ -100,7 +100,7 @@ def configuration_metrics(rows: Sequence[RunRow]) -> dict[str, float]:
 
 
 def charts_path(experiment_id: str) -> str:
-    """The prepared page, to be put behind ``http://HOST:PORT/``."""
+    """Path of the prepared page, to append to ``http://HOST:PORT/``."""
     key = VIEW_TAG.rpartition(".")[2]
     return (
         f"#/experiments/{experiment_id}/runs?viewStateShareKey={key}"
@@ -109,10 +109,10 @@ def charts_path(experiment_id: str) -> str:
 
 
 def view_state(metrics: Collection[str]) -> str:
-    """Value of `VIEW_TAG`: bar charts of the first `MAX_CHARTS` of `CHARTS` that are among the metrics.
+    """Value of `VIEW_TAG`: bar charts of the first `MAX_CHARTS` of `CHARTS` that the runs have.
 
-    Runs come best first by the first chart. MLflow adds a chart for every other metric to the section "Model
-    metrics", which is there and folded.
+    The first chart sorts the runs, best first. MLflow adds a chart for every other metric to the folded
+    section "Model metrics".
     """
     charted = [name for name in CHARTS if name in metrics][:MAX_CHARTS]
     first = charted[0] if charted else CHARTS[0]

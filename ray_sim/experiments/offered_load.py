@@ -1,4 +1,4 @@
-"""The load that a workload is on a cluster: per resource, per vc, over time; and what it cannot finish."""
+"""Offered load of a workload on a cluster per resource, vc and period, and the least unfinished work."""
 
 from __future__ import annotations
 
@@ -18,57 +18,57 @@ DAY_US = 86_400 * US_PER_S
 HOUR_US = 3_600 * US_PER_S
 
 _NOTHING = 1e-12
-"""Share of all servers that rounding may leave of none."""
+"""Tolerance: a smaller share of all servers counts as no server."""
 
 MAX_PERIODS = 1_000
-"""Most periods; days of a longer workload are joined."""
+"""Largest number of periods; days of a longer workload are merged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Least unfinished work of a resource, in its unit x hours, whatever the policy (`fluid_backlog`).
+    """Least unfinished work of a resource under any policy, in its unit x hours (`fluid_backlog`).
 
-    True of rigid jobs under every policy that refuses none and is promised no more than there is.
+    Valid for rigid jobs under every policy that rejects none, without overcommit.
     """
 
     at_last_submission_h: float
     drain_h: float | None
-    """Hours that the servers take for that at least; null if those that are there then never do it."""
+    """Least hours in which the servers finish it; null if the servers available then never do."""
     most_h: float
     most_at_s: float
-    """Since the first submission."""
+    """Instant, since the first submission."""
     by_period_h: list[float]
-    """At the end of each period; of the last one, at the last submission."""
+    """Value at the end of each period; the last period ends at the last submission."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceLoad:
-    """What the jobs that fit ask of one resource, and what the servers offer of it.
+    """Demand of the jobs that fit for one resource, and the capacity of the servers.
 
-    Servers of speed v do the work of v traced seconds in a second, and none while they are not there. A load
-    is work over what they can do in the time: of the whole span, of a period, of an hour. It is null where
-    that is nothing.
+    A server of speed v does the work of v traced seconds in a second, and none while it is unavailable. A
+    load is the work divided by what the servers can do in the time: the whole span, a period, or an hour. It
+    is null if they can do nothing in that time.
     """
 
     capacity: float
-    """Of all servers, times speed, in the resource's unit."""
+    """Capacity of all servers times speed, in the resource's unit."""
     mean_capacity: float
-    """Of those that are there, on average over the span; without a span at the first submission."""
+    """Available capacity, averaged over the span; without a span, that at the first submission."""
     work_h: float
     """Demand x traced run time, in the unit x hours."""
     offered_load: float | None
-    """Over the span."""
+    """Load over the whole span."""
     by_period: list[float | None]
-    """By period of submission."""
+    """Load by period of submission."""
     peak_hour_load: float | None
     peak_hour_s: float
-    """When the hour begins that brings the most work, since the first submission."""
+    """Start of the hour with the most submitted work, since the first submission."""
     backlog: Backlog | None
-    """Null where jobs train in chunks or with changing numbers of workers, of which it is not true."""
+    """Null where jobs train in chunks or with other numbers of workers, for which the bound does not hold."""
 
     @property
     def overloaded(self) -> bool:
-        """Whether more is asked for than there is, or never done by the servers that are left."""
+        """Whether the load is above 1, or the servers that remain never finish the work."""
         if self.backlog is None:
             return False
         return (self.offered_load or 0.0) > 1 or self.backlog.drain_h is None
@@ -76,17 +76,17 @@ class ResourceLoad:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLoad:
-    """The jobs of a partition on its servers."""
+    """Load of the jobs of a partition on its servers."""
 
     servers: int
     jobs: int
     never_fit: int
-    """Jobs that the empty partition cannot hold; a replay refuses them, and they are no load."""
+    """Jobs that the empty partition cannot hold; a replay rejects them, and they add no load."""
     resources: dict[str, ResourceLoad]
 
     @property
     def worst(self) -> tuple[str, ResourceLoad] | None:
-        """The resource with the highest offered load; None where none has one."""
+        """The resource with the highest offered load; None if none has a load."""
         loads = [(name, load) for name, load in self.resources.items() if load.offered_load is not None]
         return max(loads, key=lambda pair: pair[1].offered_load or 0.0, default=None)
 
@@ -99,23 +99,23 @@ class PartitionLoad:
 
 @dataclass(frozen=True, slots=True)
 class ClusterLoad:
-    """A workload on a cluster."""
+    """Offered load of a workload on a cluster."""
 
     cluster: str
     period_s: int
-    """Length of a period: a day, or some where the span has very many."""
+    """Length of a period: a day, or several days for a long span."""
     whole: PartitionLoad
-    """Every job may use every server."""
+    """Load if every job may use every server."""
     vcs: dict[str, PartitionLoad] | None
-    """Every job keeps to the servers of its vc; null unless all servers bear one, and some jobs."""
+    """Load by vc with jobs confined to their vc; null unless all servers and some jobs have a vc."""
     outside_vcs: int
-    """Jobs without a vc, or of one without servers; 0 where `vcs` is null."""
+    """Jobs without a vc, or whose vc has no servers; 0 where `vcs` is null."""
     whole_jobs: bool
-    """Whether the workload says nothing of how jobs train in chunks or with other numbers of workers."""
+    """Whether jobs are rigid: the workload has no columns for chunks or for other numbers of workers."""
 
 
 def offered_load(table: JobTable, cluster: Cluster) -> ClusterLoad:
-    """The load of rigid jobs on a cluster, whose servers may come and go.
+    """Compute the load of rigid jobs on a cluster, whose servers may come and go.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ def offered_load(table: JobTable, cluster: Cluster) -> ClusterLoad:
 
 
 def never_fits(world: World) -> BoolArray:
-    """(J,) jobs that the empty servers of their partition cannot hold, however they are placed."""
+    """(J,) whether the empty servers of the job's partition cannot hold it under any placement."""
     never: BoolArray = (world.beyond_capacity != FITS)[world.arrays.job_class]
     return never
 
@@ -165,16 +165,16 @@ def _partition_load(world: World, part: int, period_us: int, rigid: bool) -> Par
 
 @dataclass(frozen=True, slots=True)
 class _Offer:
-    """What the servers of a partition do in a microsecond, in quanta of one resource."""
+    """Work of a partition's servers per microsecond, in quanta of one resource."""
 
     most: float
-    """All of them together."""
+    """Rate of all servers."""
     pool: PoolRate
-    """Those that are there."""
+    """Rate of the available servers over time."""
 
     @classmethod
     def of(cls, world: World, servers: IntArray, rate: FloatArray) -> _Offer:
-        """Of these servers, given the rate of every server."""
+        """Rates of these servers, given the rate of every server."""
         outages = world.outages
         here = np.isin(outages.server, servers)
         changed = outages.server[here]
@@ -182,14 +182,14 @@ class _Offer:
         first = rate[servers[world.there[servers]]].sum()
         rates = first + np.concatenate([[0.0], np.cumsum(steps)])
         since = np.concatenate([[0], outages.time[here]]).astype(np.int64)
-        # Sums of speeds such as 0.7 leave a little where nothing is left.
+        # Sums of speeds such as 0.7 leave a rounding error instead of 0.
         most = float(rate[servers].sum())
         return cls(most, PoolRate(since, np.where(rates > _NOTHING * most, rates, 0.0)))
 
 
 @dataclass(frozen=True, slots=True)
 class _Arrivals:
-    """When the jobs of a partition come, in a workload of which this is a part."""
+    """Arrival times of a partition's jobs within the span of the whole workload."""
 
     submit_us: IntArray
     span_us: int
@@ -202,7 +202,7 @@ class _Arrivals:
         return np.bincount(of_period, weights=work, minlength=periods).astype(np.float64)
 
     def peak_hour(self, work: FloatArray) -> tuple[int, float]:
-        """The first hour with the most work, and that work; hour 0 without jobs."""
+        """Index of the first hour with the most work, and that work; hour 0 without jobs."""
         hours, at = np.unique(self.submit_us // HOUR_US, return_inverse=True)
         if not len(hours):
             return 0, 0.0
@@ -210,7 +210,7 @@ class _Arrivals:
         return int(hours[by_hour.argmax()]), float(by_hour.max())
 
     def period_ends(self) -> IntArray:
-        """The last one is the last submission."""
+        """End of each period; the last is the last submission."""
         ends = np.arange(1, self.span_us // self.period_us + 2, dtype=np.int64) * self.period_us
         return np.minimum(ends, self.span_us)
 
@@ -218,7 +218,7 @@ class _Arrivals:
 def _resource_load(
     arrivals: _Arrivals, work: FloatArray, offer: _Offer, quanta: int, rigid: bool
 ) -> ResourceLoad:
-    """Work in quanta x microseconds; a resource of which there is none has no work either."""
+    """Load of one resource. Work is in quanta x microseconds; a resource with capacity 0 has no work."""
     hours, span_us = 1 / (quanta * HOUR_US), arrivals.span_us
     able = offer.pool.by(np.array([max(span_us, 1)]))[0]
     hour, peak_work = arrivals.peak_hour(work)

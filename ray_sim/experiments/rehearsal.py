@@ -1,7 +1,6 @@
-"""Scenarios set up with a few of their jobs, so that what the engine refuses is refused before anything runs.
+"""Set-up of scenarios with a few of their jobs, so that errors appear before any run starts.
 
-Nothing is repeated here of what the engine asks of a policy, a kind of job and a world: the engine is set up,
-as for a run, and not let run.
+The rehearsal sets up the engine as for a run and does not start it, so it repeats no rule of the engine.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from ray_sim.engine.general import GeneralRun
 from ray_sim.engine.sites.fleet import LocalFleet
 from ray_sim.engine.world import World
 from ray_sim.experiments.availability_file import split_world
-from ray_sim.experiments.content import Inputs
+from ray_sim.experiments.run_identity import Inputs
 from ray_sim.experiments.scenario import Scenario, SynthSpec, WorkloadSpec
 from ray_sim.policies.registry import create_policy
 from workloads.store import frame_to_table, read_some
@@ -23,14 +22,14 @@ from workloads.synthetic.synth import Request, draw, profile_model
 from workloads.training.enrich import enrich
 
 _JOBS = 8
-"""Jobs that are drawn."""
+"""Number of jobs that are drawn."""
 
 _ANY_PROFILE = "philly"
-"""Synthetic jobs have the same columns, whatever they are like."""
+"""Profile of the synthetic jobs; all profiles give the same columns."""
 
 
 class Rehearsal:
-    """Sets scenarios up, and keeps the jobs that several of them share."""
+    """Set-up of scenarios with a cache of the jobs that several of them share."""
 
     def __init__(self, inputs: Inputs) -> None:
         self._inputs = inputs
@@ -41,7 +40,7 @@ class Rehearsal:
 
         Raises
         ------
-        InvalidInputError : such a world cannot be, whatever the policy
+        InvalidInputError : the world is invalid under every policy
         """
         cluster = self._inputs.servers(scenario.cluster, scenario.world)
         if scenario.workload not in self._jobs:
@@ -51,11 +50,11 @@ class Rehearsal:
         return build_world(table, cluster, partition=scenario.partition, params=params)
 
     def set_up(self, scenario: Scenario, world: World | None = None) -> None:
-        """Raise what the engine or the policy would refuse at the start of the run.
+        """Raise the error that the engine or the policy would raise at the start of the run.
 
         Parameters
         ----------
-        world : of the scenario, if it is at hand
+        world : the scenario's world, if it is set up already
 
         Raises
         ------
@@ -78,7 +77,7 @@ class Rehearsal:
 
     def _drawn(self, spec: SynthSpec, seed: int) -> pl.DataFrame:
         jobs = min(spec.jobs, _JOBS)
-        if spec.training is None:  # when they come, and like whom they are, changes no column
+        if spec.training is None:  # arrivals and the imitated workload change no column
             return draw(profile_model(_ANY_PROFILE), Request(jobs=jobs), seed)
         request = spec.model_copy(update={"jobs": jobs, "feasible_only": False}).request
         assert isinstance(request, HorizonRequest), "jobs of a training profile are drawn within a horizon"

@@ -1,4 +1,4 @@
-"""Report files of stored results: a run's or a sweep's directory as one HTML page."""
+"""Report file of stored results: the directory of a run or a sweep as one HTML page."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import polars as pl
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ray_sim.experiments.content import SHORT
 from ray_sim.experiments.result_files import MANIFEST, read_manifest, read_result
+from ray_sim.experiments.run_identity import SHORT
 from ray_sim.experiments.scenario import Value, WorkloadSpec, setting_label
 from ray_sim.experiments.store import PLAN, ResultStore
 from ray_sim.experiments.sweep_file import Entry, PolicySpec
@@ -20,16 +20,16 @@ from ray_sim.reports.sweep_report import CONFIGURATIONS_SCHEMA, sweep_page
 from workloads.files import is_signed, replacing, require_replaceable, signed
 
 _COMMENT = b"<!-- ", b" -->"
-"""Around the signature of a report."""
+"""Text around the signature of a report."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportFile:
-    """A written report, and how many of its configurations are done; a run's report has one."""
+    """A written report and the number of finished configurations; a run's report has one."""
 
     report: Path
     kind: str
-    """``run`` or ``sweep``."""
+    """Kind of the source: ``run`` or ``sweep``."""
     configurations: int
     done: int
     failed: int
@@ -41,7 +41,7 @@ class ReportFile:
 
 
 def _is_report(path: Path) -> bool:
-    """Whether a file is a report as we wrote it."""
+    """Whether a file is a report that ray-sim wrote and that is unchanged."""
     return is_signed(path, *_COMMENT)
 
 
@@ -50,14 +50,14 @@ def write_report(source: Path, out: Path) -> ReportFile:
 
     Parameters
     ----------
-    source : where there is a manifest.json or a sweep.json
+    source : directory with a manifest.json or a sweep.json
     out : HTML file, which appears whole or not at all
 
     Raises
     ------
     InvalidInputError : the directory is neither, a file of it is damaged, or `out` cannot be written
     """
-    require_replaceable(out, _is_report)  # before the work, not after it
+    require_replaceable(out, _is_report)  # check before the work
     is_run = (source / MANIFEST).is_file()
     if is_run:
         page, counts = _run_page(source), {"done": 1}
@@ -84,7 +84,7 @@ class _Inputs(BaseModel):
 
 
 class _Manifest(BaseModel):
-    """What a report says about where a run comes from."""
+    """Fields of a manifest that a report shows."""
 
     model_config = ConfigDict(strict=True)
 
@@ -140,7 +140,7 @@ def _sweep_page(directory: Path) -> tuple[Page, dict[str, int]]:
     store = ResultStore(directory)
     name, entries = store.read_plan()
     errors = {outcome.entry.content_hash: outcome.error for outcome in store.outcomes(entries)}
-    # Fixed here, as a sweep may be at work and finish more runs meanwhile.
+    # Fixed here, since a running sweep may finish more runs meanwhile.
     done = [entry for entry in entries if errors.get(entry.content_hash, "missing") is None]
     configurations = pl.DataFrame([_line(entry, errors) for entry in entries], schema=CONFIGURATIONS_SCHEMA)
     page = sweep_page(name, store.rows(done), store.jct_curves(done), configurations)

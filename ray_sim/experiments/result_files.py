@@ -1,4 +1,4 @@
-"""The files of a run: written whole or not at all, the same bytes for the same run, checked when read."""
+"""Result files of a run: written atomically, the same bytes for the same run, checked when read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from workloads.realisation import Tally
 from workloads.sources import require_regular
 
 RESULT_FORMAT = 6
-"""Version of the files' meaning; part of every content hash."""
+"""Format version of the files; part of every content hash."""
 
 MANIFEST = "manifest.json"
 TIMING = "timing.json"
@@ -36,20 +36,20 @@ _SUMMARY_ADAPTER = TypeAdapter(Summary)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FRAMES = ("jobs", "events", "timeline")
 _UNPACKED = {"runtime_resources", "working_dir_files"}
-"""Folders in which Ray unpacks the working directory of a job, and which it clears."""
+"""Folders in which Ray unpacks the working directory of a job, and which Ray later deletes."""
 _CHECKED = (*(f"{name}.parquet" for name in _FRAMES), SUMMARY)
 _OURS = {*_CHECKED, TIMING, MANIFEST}
 
 
 class StoreFullError(RunFailedError):
-    """There is no room for a result: no other result will fit either."""
+    """The disk or quota is full, so that no further result fits."""
 
 
 _MEND = "run the scenario again, or the sweep with --resume"
 
 
 class ChangedFileError(InvalidInputError):
-    """A file is not as it was written."""
+    """A file has changed since it was written."""
 
     def __init__(self, path: Path, mend: str = _MEND) -> None:
         super().__init__(f"{path}: changed since it was written (its SHA-256 differs); {mend}")
@@ -60,12 +60,12 @@ def encode_result(
 ) -> dict[str, bytes]:
     """Every file of the run by name.
 
-    The tables and summary.json depend on the run alone, manifest.json also on paths and versions, and
+    The tables and summary.json depend on the run only; manifest.json also depends on paths and versions, and
     timing.json on the machine.
 
     Parameters
     ----------
-    manifest : what made the run; the loop, the format and the SHA-256 of the files are added
+    manifest : origin of the run; the loop, the format and the SHA-256 of the files are added
     wall_s : wall-clock seconds by phase, for timing.json only
     """
     frames: dict[str, pl.DataFrame] = {name: getattr(result, name) for name in _FRAMES}
@@ -101,8 +101,8 @@ def replace_files(directory: Path, files: Mapping[str, bytes]) -> None:
 
     Raises
     ------
-    StoreFullError : the disk or the quota is full; what was there before still is
-    InvalidInputError : the directory holds anything else, or cannot be written for another reason
+    StoreFullError : the disk or the quota is full; the older result is unchanged
+    InvalidInputError : the directory holds another file, or cannot be written for another reason
     """
     fresh = _sibling(directory, ".tmp")
     try:
@@ -119,7 +119,7 @@ def replace_files(directory: Path, files: Mapping[str, bytes]) -> None:
 def _swap(fresh: Path, directory: Path) -> None:
     while True:
         try:
-            fresh.replace(directory)  # a directory replaces an empty one only
+            fresh.replace(directory)  # a rename of a directory replaces an empty one only
             return
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
@@ -128,7 +128,7 @@ def _swap(fresh: Path, directory: Path) -> None:
 
 
 def require_result_files(directory: Path) -> None:
-    """Raise `InvalidInputError` if the directory holds anything beside a result's own files."""
+    """Raise `InvalidInputError` if the directory holds a file that is not part of a result."""
     for path in sorted(directory.glob("*")):
         if path.name not in _OURS or not path.is_file():
             raise InvalidInputError(
@@ -138,7 +138,7 @@ def require_result_files(directory: Path) -> None:
 
 
 def remove_directory(directory: Path) -> None:
-    """Remove a result's directory at once; raises `InvalidInputError` if it holds anything else."""
+    """Remove a result's directory atomically; raises `InvalidInputError` if it holds another file."""
     require_result_files(directory)
     old = _sibling(directory, ".old")
     with suppress(FileNotFoundError):  # another process was quicker
@@ -151,14 +151,14 @@ def _sibling(directory: Path, suffix: str) -> Path:
 
 
 def remove_leftovers(parent: Path) -> None:
-    """Clear what a killed `replace_files` left among the directories of `parent`."""
+    """Remove the temporary directories that a killed `replace_files` left in `parent`."""
     for leftover in parent.glob(".*"):
         if leftover.suffix in (".tmp", ".old") and len(leftover.stem.rpartition(".")[2]) == _UUID_DIGITS:
             shutil.rmtree(leftover, ignore_errors=True)
 
 
 def prepare_target(directory: Path) -> None:
-    """Make the way to a result's directory, and refuse one that must not be replaced.
+    """Create the parents of a result's directory, and refuse a directory that must not be replaced.
 
     Raises
     ------
@@ -168,7 +168,7 @@ def prepare_target(directory: Path) -> None:
     if directory.is_symlink():
         raise InvalidInputError(f"{directory}: is a symbolic link; name the directory itself for -o")
     if directory.exists() and not directory.is_dir():
-        raise InvalidInputError(f"{directory}: is a file; -o wants a directory for the result")
+        raise InvalidInputError(f"{directory}: is a file; -o must name a directory for the result")
     if directory.is_dir() and any(directory.iterdir()):
         try:
             read_manifest(directory)
@@ -193,7 +193,7 @@ def prepare_target(directory: Path) -> None:
 
 
 def refuse_fleeting(directory: Path) -> None:
-    """Raise `InvalidInputError` for a place in the working directory that Ray unpacks for a job."""
+    """Raise `InvalidInputError` for a path in the working directory that Ray unpacks for a job."""
     if set(directory.absolute().parts) >= _UNPACKED:
         raise InvalidInputError(
             f"{directory}: would go with the working directory of this job; name a directory that stays, "
@@ -202,18 +202,18 @@ def refuse_fleeting(directory: Path) -> None:
 
 
 def unwritable(path: Path, error: OSError) -> RaySimError:
-    """What to raise where the system refuses to write."""
+    """Error to raise if the system cannot write the path."""
     if error.errno in _FULL:
         return StoreFullError(f"{path}: cannot be written: {error.strerror}; make room or choose another -o")
     return InvalidInputError(f"{path}: cannot be written: {error.strerror}; choose another -o")
 
 
 def read_manifest(directory: Path) -> dict[str, object]:
-    """manifest.json, checked against its own SHA-256.
+    """Read manifest.json and check it against its own SHA-256.
 
     Raises
     ------
-    InvalidInputError : there is none, it is of another format, or it was changed since it was written
+    InvalidInputError : the file is missing, has another format, or has changed since it was written
     """
 
     def check_format(content: Mapping[str, object]) -> None:
@@ -229,7 +229,7 @@ def read_manifest(directory: Path) -> dict[str, object]:
 
 
 def read_result(directory: Path) -> RunResult:
-    """The run back from its files, after checking each against the manifest's SHA-256."""
+    """Read a run from its files, after checking each against the manifest's SHA-256."""
     manifest = read_manifest(directory)
     frames = {name: _read_frame(directory, name, manifest["files"]) for name in _FRAMES}
     summary = _checked_content(directory, SUMMARY, manifest["files"])
@@ -245,12 +245,12 @@ def read_result(directory: Path) -> RunResult:
 
 
 def read_table(directory: Path, name: str) -> pl.DataFrame:
-    """One table alone, ``jobs``, ``events`` or ``timeline``, after checking its SHA-256."""
+    """Read one table (``jobs``, ``events`` or ``timeline``), after checking its SHA-256."""
     return _read_frame(directory, name, read_manifest(directory)["files"])
 
 
 def check_result(directory: Path) -> None:
-    """Raise `InvalidInputError` unless every file of the result is as it was written."""
+    """Raise `InvalidInputError` if a file of the result has changed since it was written."""
     manifest = read_manifest(directory)
     for name in _CHECKED:
         _checked_content(directory, name, manifest["files"])
@@ -261,7 +261,7 @@ def check_result(directory: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """What a result directory says about its run, without the per-job tables."""
+    """Manifest and summary of a result directory, without the per-job tables."""
 
     manifest: Mapping[str, object]
     summary: Summary
@@ -271,7 +271,7 @@ class StoredRun:
         return {"manifest": dict(self.manifest), "summary": self.summary.to_dict()}
 
     def rows(self) -> list[tuple[str, object]]:
-        """Label and value of each line of a table for people."""
+        """Label and value of each line of the printed table."""
         shown = (
             "policy",
             "parameters",
@@ -295,13 +295,13 @@ class StoredRun:
 
 
 def read_summary(directory: Path) -> Summary:
-    """summary.json alone, after checking it against the manifest's SHA-256."""
+    """Read summary.json, after checking it against the manifest's SHA-256."""
     content = _checked_content(directory, SUMMARY, read_manifest(directory)["files"])
     return summary_from_json(content, str(directory / SUMMARY))
 
 
 def summary_from_json(content: bytes, source: str) -> Summary:
-    """Summary from the bytes of summary.json; `source` names them in errors."""
+    """Parse the bytes of summary.json; `source` names them in errors."""
     try:
         return _SUMMARY_ADAPTER.validate_json(content)
     except ValidationError as error:
@@ -309,13 +309,13 @@ def summary_from_json(content: bytes, source: str) -> Summary:
 
 
 def json_bytes(content: object) -> bytes:
-    """Readable JSON with sorted keys and a final newline; nan and infinity are refused."""
+    """Encode as readable JSON with sorted keys and a final newline; nan and infinity are refused."""
     text = json.dumps(content, indent=2, sort_keys=True, allow_nan=False, ensure_ascii=False)
     return f"{text}\n".encode()
 
 
 def sealed_json(content: Mapping[str, object]) -> bytes:
-    """`json_bytes` of the content with one more key: the SHA-256 of its `json_bytes` without that key."""
+    """Encode the content with one more key: the SHA-256 of its `json_bytes` without that key."""
     body = {key: value for key, value in content.items() if key != _SEAL}
     return json_bytes({**body, _SEAL: hashlib.sha256(json_bytes(body)).hexdigest()})
 
@@ -325,12 +325,12 @@ def read_sealed_json(
     complaint: str,
     check_format: Callable[[Mapping[str, object]], None] = lambda content: None,
 ) -> dict[str, object]:
-    """Content of a file that `sealed_json` made, without a changed byte.
+    """Read a file that `sealed_json` made, and check that no byte has changed.
 
     Parameters
     ----------
-    complaint : starts the error where there is no such file
-    check_format : raises for a format that this version does not read, which may have another seal
+    complaint : beginning of the error if the file is missing
+    check_format : raises for a format that this version does not read, since its seal may differ
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""One simulation: from Python with objects or names, or from a scenario."""
+"""Run one simulation: from Python with objects or names, or from a scenario."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ray_sim.engine.run import run_world
 from ray_sim.engine.snapshots import Keeper
 from ray_sim.experiments.availability_file import split_world, with_availability
 from ray_sim.experiments.cluster_file import load_cluster
-from ray_sim.experiments.content import Content, Inputs
 from ray_sim.experiments.result_files import encode_result
+from ray_sim.experiments.run_identity import Inputs, RunIdentity
 from ray_sim.experiments.scenario import Partition, Scenario, SynthSpec, Value, WorkloadSpec
 from ray_sim.experiments.source_digest import imported_sha256
 from ray_sim.experiments.training_file import load_training_draws
@@ -54,7 +54,7 @@ class _Options(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """The jobs of a run, and what became of the others that the workload has."""
+    """Jobs of a run, and the counts of the jobs that the realisation left out."""
 
     table: JobTable
     tally: Tally
@@ -62,31 +62,31 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """A result with what made it and the wall-clock seconds it took."""
+    """A result with the identity of its run and its wall-clock seconds."""
 
-    content: Content
+    identity: RunIdentity
     tally: Tally
     result: RunResult
     wall_s: Mapping[str, float]
 
     def files(self) -> dict[str, bytes]:
         """The run's files by name, see `encode_result`."""
-        manifest = {**self.content.manifest(), "jobs": asdict(self.tally)}
+        manifest = {**self.identity.manifest(), "jobs": asdict(self.tally)}
         return encode_result(self.result, manifest, self.wall_s)
 
     def rows(self) -> list[tuple[str, object]]:
-        """Label and value of each line of a table for people."""
+        """Label and value of each line of the printed table."""
         return [*self.tally.rows(), *summary_rows(self.result.summary)]
 
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """What a workload starts from, before any seed."""
+    """Source of a workload before a seed is applied."""
 
     frame: pl.DataFrame | None
     """Null where all jobs are drawn."""
     draws: TrainingDraws | None
-    """Null where nothing is said of how the jobs train, or by the frame itself."""
+    """Training profile to draw from; None where none is given."""
 
 
 def simulate(
@@ -116,8 +116,8 @@ def simulate(
 
     Raises
     ------
-    InvalidInputError : an input is not what it must be
-    RunFailedError : the policy took a decision that the world forbids
+    InvalidInputError : an input is invalid
+    RunFailedError : the policy made a decision that the world forbids
     """
     engine_world, availability = split_world(world or {})
     servers = cluster if isinstance(cluster, Cluster) else load_cluster(str(cluster))
@@ -137,17 +137,17 @@ def run_scenario(
     progress: JobsProgress | None = None,
     keeper: Keeper | None = None,
 ) -> FinishedRun:
-    """Identify, read, draw and simulate a scenario; one with a fleet of actors needs a running Ray."""
+    """Identify, read, draw and simulate a scenario; a fleet of actors needs a running Ray."""
     began = time.perf_counter()
     inputs = inputs or Inputs()
-    content = inputs.content(scenario)
+    identity = inputs.identify(scenario)
     cluster = inputs.servers(scenario.cluster, scenario.world)
     jobs = realise(scenario.workload, scenario.seed, read_base(scenario.workload), cluster.resources)
-    return carry_out(content, jobs, cluster, progress, keeper, read_s=time.perf_counter() - began)
+    return carry_out(identity, jobs, cluster, progress, keeper, read_s=time.perf_counter() - began)
 
 
 def read_base(spec: WorkloadSpec) -> Base:
-    """The files that a workload starts from, before any seed."""
+    """Read the files of a workload, before a seed is applied."""
     return Base(
         frame=None if spec.file is None else read_frame(spec.file),
         draws=None if spec.training_profile is None else load_training_draws(spec.training_profile),
@@ -155,7 +155,7 @@ def read_base(spec: WorkloadSpec) -> Base:
 
 
 def realise(spec: WorkloadSpec, seed: int, base: Base, resources: tuple[str, ...]) -> Replayed:
-    """The jobs of one seed: of a file or synthetic, realised as the workload says.
+    """Realise the jobs of one seed, from a file or synthetic, as the workload specifies.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def realise(spec: WorkloadSpec, seed: int, base: Base, resources: tuple[str, ...
 
     Raises
     ------
-    InvalidWorkloadError : nothing is left of the workload, or it cannot be realised so
+    InvalidWorkloadError : no job is left, or the workload cannot be realised as specified
     """
     try:
         jobs = base.frame if spec.synth is None else _drawn(spec.synth, seed, base)
@@ -178,7 +178,7 @@ def realise(spec: WorkloadSpec, seed: int, base: Base, resources: tuple[str, ...
 
 
 def _drawn(spec: SynthSpec, seed: int, base: Base) -> pl.DataFrame:
-    """Synthetic jobs of one seed."""
+    """Draw the synthetic jobs of one seed."""
     request = spec.request
     if isinstance(request, HorizonRequest):
         assert base.draws is not None, "whole jobs are drawn from a training profile"
@@ -189,11 +189,11 @@ def _drawn(spec: SynthSpec, seed: int, base: Base) -> pl.DataFrame:
     return draw(profile_model(spec.profile), request, seed)
 
 
-def _identified_policy(content: Content) -> Policy:
-    """The policy of an identified scenario; in a worker, its files may not be those that were identified."""
-    scenario = content.scenario
+def _identified_policy(identity: RunIdentity) -> Policy:
+    """Create the policy of an identified scenario, and check that its files have not changed."""
+    scenario = identity.scenario
     policy = create_policy(scenario.policy, scenario.params)
-    if imported_sha256(type(policy)) != content.facts["policy_source_sha256"]:
+    if imported_sha256(type(policy)) != identity.facts["policy_source_sha256"]:
         raise InvalidScenarioError(
             f"policy '{scenario.policy}': its files on this machine are not those that the run was planned "
             "with; run it again, and do not edit them while it runs"
@@ -202,19 +202,19 @@ def _identified_policy(content: Content) -> Policy:
 
 
 def carry_out(
-    content: Content,
+    identity: RunIdentity,
     jobs: Replayed,
     cluster: Cluster,
     progress: JobsProgress | None = None,
     keeper: Keeper | None = None,
     read_s: float = 0.0,
 ) -> FinishedRun:
-    """Simulate an identified scenario on jobs and servers at hand."""
-    scenario = content.scenario
+    """Simulate an identified scenario on given jobs and servers."""
+    scenario = identity.scenario
     began = time.perf_counter()
     engine_world, _ = split_world(scenario.world)
     world = build_world(jobs.table, cluster, partition=scenario.partition, params=engine_world)
-    new_policy = partial(_identified_policy, content)
+    new_policy = partial(_identified_policy, identity)
     options: _Options = {
         "seed": scenario.seed,
         "sites": scenario.sites,
@@ -227,4 +227,4 @@ def carry_out(
     else:
         result = run_world(world, new_policy(), **options)
     wall_s = {"read": read_s, "simulate": time.perf_counter() - began}
-    return FinishedRun(content, jobs.tally, result, wall_s)
+    return FinishedRun(identity, jobs.tally, result, wall_s)

@@ -1,4 +1,4 @@
-"""Scenario of a run: workload, cluster, policy and world parameters, before any file is read."""
+"""Scenario of a run: workload, cluster, policy and world parameters. This module reads no input files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from workloads.training.enrich import Feasibility
 
 Scalar = bool | int | float | str | None
 Value = Scalar | list[Scalar]
-"""A parameter as YAML or the command line gives it; its owner parses and checks it."""
+"""Parameter value from YAML or the command line; the policy or the world parses and checks it."""
 
 Partition = Literal["none", "vc"]
 FleetKind = Literal["local", "actors"]
@@ -54,10 +54,7 @@ def _pair(given: object) -> object:
 
 
 def check_profile(name: str) -> None:
-    """Raise UnknownNameError unless workloads are drawn from a profile of this name.
-
-    That is one with the statistics of a trace, or one that says how jobs train.
-    """
+    """Raise UnknownNameError unless a workload profile or a training profile has this name."""
     if name not in PROFILES and not names_training_profile(name):
         known = [*PROFILES, *bundled_training_profiles()]
         raise UnknownNameError("workload or training profile", name, known)
@@ -78,27 +75,27 @@ def _rising(window: tuple[float, float]) -> tuple[float, float]:
 
 
 class Spec(BaseModel):
-    """A piece of a scenario: frozen, no unknown keys, no silent conversions."""
+    """Base class of the parts of a scenario: frozen, without unknown keys and silent conversions."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class SynthSpec(Spec):
-    """A workload drawn with the run's seed: from a profile, or like the jobs of a file."""
+    """A workload drawn with the run's seed: from a profile, or fitted to the jobs of a file."""
 
     profile: Annotated[str, AfterValidator(_profile)] | None = None
-    """Published statistics, or a training profile, bundled or a YAML file by path or URL."""
+    """Name of published statistics, or a training profile: bundled, or a YAML file by path or URL."""
     like: str | None = None
-    """A Parquet workload."""
+    """Parquet workload that the jobs imitate."""
     jobs: Annotated[int, Field(ge=1)]
     load_scale: LoadScale = 1.0
     arrivals: Annotated[ArrivalKind, Field(strict=False)] | None = None
     slot_s: Annotated[float, Field(gt=0, le=MAX_TIME_S, allow_inf_nan=False)] | None = None
-    """Of alternating arrivals; of a training profile also those by which a job is feasible."""
+    """Slot in seconds of alternating arrivals; for a training profile, also of the feasibility test."""
     horizon_s: Annotated[float, Field(gt=0, le=MAX_TIME_S, allow_inf_nan=False)] | None = None
-    """Within which the jobs of a training profile come."""
+    """Time in seconds within which the jobs of a training profile are submitted."""
     feasible_only: bool = False
-    """Of a training profile: whether jobs that cannot end by the horizon are drawn again."""
+    """Whether jobs of a training profile that cannot end by the horizon are drawn again."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -117,13 +114,13 @@ class SynthSpec(Spec):
 
     @property
     def training(self) -> str | None:
-        """The training profile that whole jobs are drawn from, if they are."""
+        """Training profile from which whole jobs are drawn; None for other draws."""
         drawn_whole = self.profile is not None and names_training_profile(self.profile)
         return self.profile if drawn_whole else None
 
     @property
     def request(self) -> Request | HorizonRequest:
-        """What is asked of the draw: of a training profile, jobs within a horizon."""
+        """Options of the draw; for a training profile, jobs within a horizon."""
         return request_of(
             whole=self.training is not None,
             jobs=self.jobs,
@@ -136,7 +133,7 @@ class SynthSpec(Spec):
 
     @property
     def label(self) -> str:
-        """Name for tables, e.g. ``synth:philly:5000x1.2:poisson``; another draw has another."""
+        """Name for tables, e.g. ``synth:philly:5000x1.2:poisson``; unique for each draw."""
         source = self.profile or f"like-{(self.like or '').removesuffix('.parquet')}"
         scale = "" if self.load_scale == 1 else f"x{self.load_scale}"
         horizon = "" if self.horizon_s is None else f"within-{_seconds_text(self.horizon_s)}"
@@ -151,7 +148,7 @@ def _seconds_text(seconds: float) -> str:
 
 
 class EnrichSpec(Spec):
-    """How jobs train, drawn with the run's seed; see docs/training.md."""
+    """Enrichment: training columns drawn with the run's seed; see docs/training.md."""
 
     profile: str
     """Bundled training profile, or a YAML file by path or URL."""
@@ -159,17 +156,17 @@ class EnrichSpec(Spec):
     horizon_s: Annotated[float, Field(gt=0, le=MAX_TIME_S, allow_inf_nan=False)] | None = None
     """Jobs that cannot end so long after the first submission count as infeasible."""
     truth: Form | None = None
-    """By which that is judged; None is placement."""
+    """Truth that decides when a job can end; None means placement."""
 
     @model_validator(mode="after")
     def _judged(self) -> Self:
         if self.truth is not None and self.horizon_s is None:
-            raise ValueError("`truth`: only with `horizon_s`; it judges when jobs can end")
+            raise ValueError("`truth`: only with `horizon_s`; it computes when jobs can end")
         return self
 
     @property
     def feasibility(self) -> Feasibility:
-        """As the enrichment has it: the same jobs on any cluster."""
+        """Feasibility rule of the enrichment; it names no cluster, so every cluster gets the same jobs."""
         return Feasibility(horizon_s=self.horizon_s, truth=self.truth, only=self.feasible_only)
 
     @property
@@ -185,7 +182,7 @@ def _profile_alone(given: object) -> object:
 
 
 class WorkloadSpec(Spec):
-    """A Parquet workload or a synthetic one, and which realisation of it is replayed."""
+    """A Parquet or synthetic workload, and the realisation of it that is replayed."""
 
     path: str | None = None
     synth: SynthSpec | None = None
@@ -215,19 +212,19 @@ class WorkloadSpec(Spec):
 
     @property
     def file(self) -> str | None:
-        """The file that the workload is read from or fitted to; None where no file plays a part."""
+        """The file that the workload is read from or fitted to; None without a file."""
         return self.path if self.synth is None else self.synth.like
 
     @property
     def training_profile(self) -> str | None:
-        """The profile that draws how the jobs train; None where none does."""
+        """Training profile that the jobs are drawn from; None without one."""
         if self.enrich is not None:
             return self.enrich.profile
         return None if self.synth is None else self.synth.training
 
     @property
     def realisation(self) -> Realisation:
-        """What is made of the jobs of the file or of the draw."""
+        """Changes to the jobs of the file or the draw before they are replayed."""
         return Realisation(
             unsuccessful=self.unsuccessful,
             window=None if self.window is None else Window(*self.window),
@@ -237,12 +234,12 @@ class WorkloadSpec(Spec):
 
     @property
     def uses_seed(self) -> bool:
-        """Whether another seed gives another workload."""
+        """Whether the workload depends on the seed."""
         return self.synth is not None or self.resample is not None or self.enrich is not None
 
     @property
     def label(self) -> str:
-        """Name for tables, e.g. ``traces/philly/days/x1.2``; another workload has another."""
+        """Name for tables, e.g. ``traces/philly/days/x1.2``; unique for each workload."""
         name = self.synth.label if self.synth else (self.path or "").removesuffix(".parquet")
         parts = [
             "" if self.unsuccessful == "keep" else f"{self.unsuccessful}-unsuccessful",
@@ -262,27 +259,27 @@ Workload = Annotated[WorkloadSpec, BeforeValidator(_path_alone)]
 
 
 class TrimSpec(Spec):
-    """Which jobs the summary counts, see `Trim`. All are simulated."""
+    """Warm-up and cool-down whose jobs the summary leaves out, see `Trim`; all jobs are simulated."""
 
     warm_up_s: Seconds = 0.0
     cool_down_s: Seconds = 0.0
 
     @property
     def trim(self) -> Trim:
-        """As the model has it."""
+        """The trim as a record of the model."""
         return Trim(self.warm_up_s, self.cool_down_s)
 
 
 class Scenario(Spec):
-    """One configuration of the simulator. Paths count from the working directory."""
+    """One configuration of the simulator. Paths are relative to the working directory."""
 
     workload: Workload
     cluster: str
     policy: str = "fifo"
     params: dict[str, Value] = Field(default_factory=dict)
-    """Choices of the scheduler."""
+    """Parameters of the policy, as `-p`."""
     world: dict[str, Value] = Field(default_factory=dict)
-    """Facts of the world, as `-w`; see docs/engine.md."""
+    """Parameters of the world, as `-w`; see docs/engine.md."""
     partition: Partition = "none"
     trim: TrimSpec | None = None
     """Null counts every job."""
@@ -290,11 +287,11 @@ class Scenario(Spec):
     sites: Annotated[int, Field(ge=1)] = 1
     """Groups of servers simulated apart; any number gives the same result."""
     fleet: FleetKind = "local"
-    """Where they live: in this process, or in Ray actors; either gives the same result."""
+    """Place of the sites: this process, or Ray actors; both give the same result."""
 
 
 def parse_scenario(content: object, source: str) -> Scenario:
-    """Scenario from a parsed document; the error lists every problem under `source`."""
+    """Parse the content of a scenario file; the error lists every problem under `source`."""
     try:
         return Scenario.model_validate(content)
     except ValidationError as error:
@@ -310,11 +307,11 @@ def parse_scenario(content: object, source: str) -> Scenario:
 
 
 def read_scenario(path: Source, overrides: Mapping[str, object] | None = None) -> Scenario:
-    """Scenario from a YAML file.
+    """Read a scenario from a YAML file.
 
     Parameters
     ----------
-    overrides : entries that go before those of the file, see `overridden`
+    overrides : entries that replace those of the file, see `overridden`
     """
     content = read_document(path)
     if not overrides:
@@ -324,10 +321,10 @@ def read_scenario(path: Source, overrides: Mapping[str, object] | None = None) -
 
 
 def overridden(content: Mapping[str, object], overrides: Mapping[str, object]) -> dict[str, object]:
-    """A scenario's content with other entries in place of its own.
+    """Replace entries of a scenario's content.
 
-    Entries of mappings are replaced one by one: another `slot_s` leaves the rest of `world` as it is. Another
-    policy goes without the parameters of the old one, and another path without its `synth`.
+    Entries of mappings are replaced one by one: another `slot_s` keeps the rest of `world`. Another policy
+    drops the parameters of the old one, and another path drops `synth`.
     """
     merged = {**content, **overrides}
     for key in ("workload", "params", "world", "trim"):
@@ -347,12 +344,12 @@ def overridden(content: Mapping[str, object], overrides: Mapping[str, object]) -
 
 
 def read_document(path: Source) -> object:
-    """What a scenario or sweep file in YAML says, unchecked."""
+    """Content of a scenario or sweep file in YAML, unchecked."""
     return parse_yaml(read_text(path, InvalidScenarioError), str(path), InvalidScenarioError)
 
 
 def key_values(pairs: Iterable[str], option: str) -> dict[str, Value]:
-    """``["a=1", "b=x"]`` of a repeated command line option as a mapping of texts."""
+    """Parse a repeated command line option, ``["a=1", "b=x"]``, to a mapping of texts."""
     values: dict[str, Value] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -365,7 +362,7 @@ def key_values(pairs: Iterable[str], option: str) -> dict[str, Value]:
 
 
 def setting_label(values: Mapping[str, Value]) -> str:
-    """``a=1, b=x`` in the order given, for tables."""
+    """Label of a setting for tables: ``a=1, b=x`` in the given order."""
     return ", ".join(f"{key}={_plain(value)}" for key, value in values.items())
 
 

@@ -1,4 +1,4 @@
-"""Before a sweep: how many seeds `ray-sim compare` will need to tell its policies apart."""
+"""Number of seeds that `ray-sim compare` needs for a verdict, checked before a sweep."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ray_sim.reports.statistics import pairs_needed
 
 
 def seeds_warning(entries: Iterable[Entry]) -> str | None:
-    """One line where the seeds of a sweep are too few for any verdict; None where they suffice.
+    """One line of warning if the seeds of a sweep are too few for any verdict, else None.
 
     Only places (workload, cluster, setting) with two policies count, one of which depends on its seed.
     """

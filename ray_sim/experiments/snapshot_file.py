@@ -1,4 +1,4 @@
-"""The snapshot of a run in a file, from which `ray-sim run --resume` goes on."""
+"""Snapshot file of a run, from which `ray-sim run --resume` continues."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from ray_sim.engine.placements import State
-from ray_sim.experiments.content import Content, versions
+from ray_sim.experiments.run_identity import RunIdentity, versions
 from ray_sim.model.errors import InvalidInputError
 from workloads.files import replacing
 from workloads.sources import require_regular
@@ -23,7 +23,7 @@ _UNREADABLE = (
     ValueError,
     EOFError,
     KeyError,
-    RuntimeError,  # a member that is said to be encrypted, or packed in a way that Python does not know
+    RuntimeError,  # a member with an encryption flag, or with a compression that Python does not support
     struct.error,
     zipfile.BadZipFile,
     zlib.error,
@@ -35,16 +35,16 @@ _SEAL = "sha256"
 
 
 class SnapshotFile:
-    """Keeps the last snapshot of a run beside the directory of its result.
+    """The last snapshot of a run, in a file beside the directory of its result.
 
-    The file holds arrays only, and the hashes of its run: a snapshot of another scenario, or of another
-    version of an input, is refused; one of other code is left aside, and the run starts anew.
+    The file holds arrays and the hashes of its run. A snapshot of another scenario, or of another version of
+    an input, is refused; a snapshot of other code is ignored, and the run starts from the beginning.
     """
 
     def __init__(
         self,
         directory: Path,
-        content: Content,
+        identity: RunIdentity,
         *,
         every_s: float,
         resume: bool = False,
@@ -52,7 +52,7 @@ class SnapshotFile:
         say: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.path = directory.with_name(f"{directory.name}.snapshot.npz")
-        self._content = content
+        self._identity = identity
         self._say = say
         self._resume = resume
         self._every_s = every_s
@@ -60,7 +60,7 @@ class SnapshotFile:
         self._saved_at = time.monotonic()
 
     def load(self) -> State | None:
-        """The snapshot to go on from; None where there is none, or none is asked for.
+        """Load the snapshot to continue from; None if there is none or `resume` is off.
 
         Raises
         ------
@@ -69,7 +69,7 @@ class SnapshotFile:
         if not self._resume or not self.path.exists():
             return None
         require_regular(self.path, InvalidInputError)
-        advice = "leave out --resume to start anew"
+        advice = "leave out --resume to start from the beginning"
         try:
             with np.load(self.path, allow_pickle=False) as arrays:
                 state = {name: arrays[name] for name in arrays.files}
@@ -81,24 +81,24 @@ class SnapshotFile:
         content_hash, scenario_hash, made_with = (
             str(state.pop(key, "")) for key in (_CONTENT, _SCENARIO, _VERSIONS)
         )
-        if scenario_hash != self._content.scenario_hash:
+        if scenario_hash != self._identity.scenario_hash:
             raise InvalidInputError(f"{self.path}: is of another scenario or input; {advice}")
-        if content_hash != self._content.content_hash:
-            self._say(f"{self.path}: is of other code; the run starts anew")
+        if content_hash != self._identity.content_hash:
+            self._say(f"{self.path}: is of other code; the run starts from the beginning")
             return None
         if made_with != _versions_text():
             self._say(f"{self.path}: is of other versions: {made_with}; now {_versions_text()}")
         return state
 
     def due(self) -> bool:
-        """Once in a while, and when the run is to stop."""
+        """Whether to save a snapshot: every `every_s` seconds, and when the run must stop."""
         return self._stopping() or time.monotonic() - self._saved_at >= self._every_s
 
     def save(self, state: State) -> None:
-        """Keep a snapshot instead of the one before; the file is whole at any moment."""
+        """Replace the snapshot atomically."""
         about = {
-            _CONTENT: self._content.content_hash,
-            _SCENARIO: self._content.scenario_hash,
+            _CONTENT: self._identity.content_hash,
+            _SCENARIO: self._identity.scenario_hash,
             _VERSIONS: _versions_text(),
         }
         arrays = {**state, **{key: np.array(text) for key, text in about.items()}}
@@ -107,11 +107,11 @@ class SnapshotFile:
         self._saved_at = time.monotonic()
 
     def stopping(self) -> bool:
-        """Whether the run is to stop."""
+        """Whether the run must stop."""
         return self._stopping()
 
     def remove(self) -> None:
-        """The run has ended, or starts anew."""
+        """Remove the file, because the run has ended or starts from the beginning."""
         self.path.unlink(missing_ok=True)
 
 
@@ -120,7 +120,7 @@ def _versions_text() -> str:
 
 
 def _sha256(arrays: State) -> str:
-    """Of names, types, shapes and values: a zip file's own checksums miss an array that is gone."""
+    """SHA-256 of names, types, shapes and values; a zip file's own checksums miss a removed array."""
     digest = hashlib.sha256()
     for name, array in sorted(arrays.items()):
         digest.update(f"{name} {array.dtype} {array.shape}\n".encode())

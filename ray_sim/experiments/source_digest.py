@@ -1,4 +1,4 @@
-"""Digests of the source that can change a result: ours, and that of a user's policy."""
+"""Digests of the source code that can change a result: ray_sim's, and that of a user's policy."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ WITHOUT_EFFECT = {
         "trace_format.py",
     ),
 }
-"""Modules that no simulation imports: they read traces, start runs, or show, compare and log results."""
+"""Modules that cannot change a result: they read traces, start runs, or show, compare and log results."""
 
 _LONG = rb'"""(?:[^"\\]++|\\.|"(?!""))*+"""'
 _TOKENS = re.compile(
-    # Each begins with one of four characters, to which the search can skip.
+    # Each alternative begins with one of four characters, so the search skips all others.
     rb"\n[ \t]*" + _LONG + rb"[ \t]*(?=\n)"  # a docstring
     rb"|\n[ \t]*(?:#[^\n]*)?(?=\n)"  # an empty line, or a comment alone in its line
     rb"|#[^\n]*"
@@ -62,12 +62,12 @@ _TOKENS = re.compile(
 
 @cache
 def code_sha256() -> str:
-    """SHA-256 of our source as far as it can change a result, without docstrings and comments."""
+    """SHA-256 of ray_sim's modules that can change a result, without docstrings and comments."""
     return _sha256((f"{name}/{path}", without_prose(source)) for name, path, source in covered_sources())
 
 
 def covered_sources() -> Iterator[tuple[str, str, bytes]]:
-    """Package, path in it, and content of every module that can change a result, in order."""
+    """Yield package, path in it, and content of every module that can change a result, in order."""
     for name, folder in OUR_PACKAGES.items():
         left_out = {path for pattern in WITHOUT_EFFECT[name] for path in folder.glob(pattern)}
         for path in sorted(folder.rglob("*.py")):
@@ -92,19 +92,19 @@ def _kept(token: re.Match[bytes]) -> bytes:
 
 
 def policy_sha256(policy: type) -> str | None:
-    """SHA-256 of a user's policy: its module, and what it imports from its own folder, through others too.
+    """SHA-256 of a user's policy: its module, and all that it imports from its folder, directly or not.
 
-    None for a policy of ours, which `code_sha256` covers.
+    None for a policy of ray_sim, which `code_sha256` covers.
 
     Raises
     ------
-    InvalidInputError : the files are no longer those that this process imported, so it would run other code
+    InvalidInputError : the files have changed since this process imported them, so it would run other code
     """
     imported = imported_sha256(policy)
     if _policy_sha256(policy) != imported:
         raise InvalidInputError(
             f"policy {policy.__module__}:{policy.__qualname__}: its files have changed since this process "
-            "imported them, and it would run what they were; start the process anew (in a notebook: restart "
+            "imported them, and it would run the old code; restart the process (in a notebook: restart "
             "the kernel)"
         )
     return imported
@@ -112,7 +112,7 @@ def policy_sha256(policy: type) -> str | None:
 
 @cache
 def imported_sha256(policy: type) -> str | None:
-    """The digest when this process first asked for it, which is right after the import."""
+    """The digest at its first computation in this process, right after the import."""
     return _policy_sha256(policy)
 
 
@@ -130,7 +130,7 @@ def _policy_sha256(policy: type) -> str | None:
 
 
 def _own_sources(name: str, path: Path) -> Mapping[str, bytes]:
-    """Source by module name, of a module and all that it imports from the folder it was imported from."""
+    """Source by module name: a module and all modules that it imports from its own folder."""
     depth = name.count(".") + (path.name == "__init__.py")
     folder = path.parents[depth]
     package = name.partition(".")[0] if folder in _INSTALLED else None
@@ -145,13 +145,13 @@ def _own_sources(name: str, path: Path) -> Mapping[str, bytes]:
         if found is None:
             continue
         sources[module] = found.read_bytes()
-        waiting.append(_parent(module))  # a package runs before its modules
+        waiting.append(_parent(module))  # importing a module first runs its package
         waiting += _imported(sources[module], module if found.name == "__init__.py" else _parent(module))
     return sources
 
 
 _INSTALLED = {Path(sysconfig.get_path(key)) for key in ("stdlib", "purelib", "platlib")}
-"""Folders in which the neighbours of a package belong to others."""
+"""Folders of installed packages, in which neighbouring modules belong to other projects."""
 
 
 def _parent(module: str) -> str:
@@ -164,10 +164,10 @@ def _source_of(folder: Path, module: str) -> Path | None:
 
 
 def _imported(source: bytes, package: str) -> Iterator[str]:
-    """Every name that may be a module, of the import statements of a module in `package`."""
+    """Names in the import statements of a module of `package` that may be modules."""
     try:
         tree = ast.parse(source)
-    except SyntaxError:  # of another Python; it cannot have been imported
+    except SyntaxError:  # syntax of another Python version; it cannot have been imported
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -181,7 +181,7 @@ def _imported(source: bytes, package: str) -> Iterator[str]:
 
 
 def _sha256(sources: Iterable[tuple[str, bytes]]) -> str:
-    """Of names and contents, whatever their order."""
+    """SHA-256 of names and contents, independent of their order."""
     digest = hashlib.sha256()
     for name, content in sorted(sources):
         digest.update(f"{name} {len(content)}\n".encode())

@@ -1,4 +1,4 @@
-"""Results in the store of a sweep that are not of its configurations: of other code, or dropped."""
+"""Stale results in the store of a sweep: results of other code, and of dropped configurations."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from ray_sim.experiments.content import versions
 from ray_sim.experiments.result_files import read_manifest
+from ray_sim.experiments.run_identity import versions
 from ray_sim.experiments.store import ResultStore
 from ray_sim.experiments.stored_runs import stored_entry
 from ray_sim.experiments.sweep_file import Entry
@@ -29,15 +29,15 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class StaleRuns:
-    """Results that the sweep's configurations do not have."""
+    """Results in the store that belong to none of the sweep's configurations."""
 
     other_code: Mapping[str, Sequence[Path]]
-    """By scenario hash of the sweep's configurations, results of the same scenario by other code."""
+    """Results of other code for the same scenario, by scenario hash of the sweep's configurations."""
     dropped: tuple[Dropped, ...]
 
 
 def find_stale(store: ResultStore, entries: Iterable[Entry]) -> StaleRuns:
-    """Look through the store's results for those that are not of these entries."""
+    """Find the store's results that belong to none of these entries."""
     planned = list(entries)
     scenarios = {entry.scenario_hash for entry in planned}
     other_code = defaultdict[str, list[Path]](list)
@@ -58,7 +58,7 @@ def find_stale(store: ResultStore, entries: Iterable[Entry]) -> StaleRuns:
 
 
 def other_versions(store: ResultStore, entries: Sequence[Entry]) -> list[str]:
-    """A line per package of which results of these entries have another version than there is now."""
+    """One line per package whose version in results of these entries differs from today's."""
     now = versions()
     counts = Counter[tuple[str, str]]()
     for entry in entries:

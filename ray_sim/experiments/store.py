@@ -1,4 +1,4 @@
-"""The results of a sweep on disk: one directory per content hash, what was planned, what failed."""
+"""Store of a sweep's results on disk: one directory per content hash, the plan, and the failures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from ray_sim.experiments.content import SHORT
 from ray_sim.experiments.result_files import (
     MANIFEST,
     ChangedFileError,
@@ -28,6 +27,7 @@ from ray_sim.experiments.result_files import (
     sealed_json,
     unwritable,
 )
+from ray_sim.experiments.run_identity import SHORT
 from ray_sim.experiments.sweep_file import Detail, Entry
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.units import FloatArray
@@ -35,10 +35,10 @@ from ray_sim.reports.plots import completed_jct_s
 from ray_sim.reports.tables import Place, RunRow
 
 PLAN = "sweep.json"
-"""Plan of the sweep; a directory without it is no store."""
+"""File with the plan of the sweep; a directory without it is not a store."""
 
 STORE_FORMAT = 2
-"""Version of the layout, in sweep.json; a store of another one is neither read nor written."""
+"""Version of the layout, in sweep.json; a store of another version is neither read nor written."""
 
 _FAILURES = "failures.json"
 _RUNS = "runs"
@@ -46,17 +46,17 @@ _LOCK = ".lock"
 
 
 Stamp = tuple[int, int]
-"""Inode and time of a result's last file: another one means that the result was written anew."""
+"""Inode and time of a result's last file; they change when the result is written again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """How one configuration ended: its result is in the store, or there is an error."""
+class ConfigurationOutcome:
+    """End of one configuration: its result is in the store, or there is an error."""
 
     entry: Entry
     error: str | None = None
     lost: tuple[str, ...] = ()
-    """Why earlier attempts ended without a word from the run itself, e.g. its process was killed."""
+    """Reasons why the process of earlier attempts died, e.g. because it was killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class _Plan:
 
 
 def fault_of(directory: Path) -> str | None:
-    """Why the result in a directory is not as it was written; None where it is, or where there is none."""
+    """Damage of the result in a directory; None if the result is sound or absent."""
     try:
         if not directory.exists():
             return None
@@ -83,8 +83,8 @@ def fault_of(directory: Path) -> str | None:
 class ResultStore:
     """A directory with ``runs/<hash>/`` for every finished run, ``sweep.json`` and ``failures.json``.
 
-    A run's directory appears whole or not at all, so a sweep killed at any moment leaves a store
-    from which the next one goes on.
+    A run's directory appears whole or not at all, so a sweep can resume from the store after a kill at any
+    moment.
     """
 
     def __init__(self, root: Path) -> None:
@@ -92,21 +92,21 @@ class ResultStore:
         self._token = ""
 
     def run_directory(self, content_hash: str) -> Path:
-        """Where the run's files are, or will be."""
+        """Directory of the run's files."""
         return self.root / _RUNS / content_hash[:SHORT]
 
     def has(self, content_hash: str) -> bool:
-        """Whether the run is there.
+        """Whether the store has the run.
 
         Raises
         ------
-        InvalidInputError : its directory is, and holds no sound manifest
+        InvalidInputError : the run's directory has no sound manifest
         """
         directory = self.run_directory(content_hash)
         return directory.exists() and read_manifest(directory)["content_hash"] == content_hash
 
     def stamp(self, content_hash: str) -> Stamp | None:
-        """Tells a result from an earlier or later one under the same hash; None where there is none."""
+        """Stamp that distinguishes results written under the same hash; None without a result."""
         try:
             status = (self.run_directory(content_hash) / MANIFEST).stat()
         except OSError:
@@ -114,22 +114,22 @@ class ResultStore:
         return status.st_ino, status.st_mtime_ns
 
     def put(self, content_hash: str, files: Mapping[str, bytes]) -> None:
-        """Keep a run's files, instead of older ones under the same hash."""
+        """Store a run's files; they replace older ones under the same hash."""
         replace_files(self.run_directory(content_hash), files)
 
-    def damaged(self, entries: Iterable[Entry]) -> list[Outcome]:
-        """The entries whose files are not as they were written, with what is wrong."""
+    def damaged(self, entries: Iterable[Entry]) -> list[ConfigurationOutcome]:
+        """The entries with damaged files, and the damage of each."""
         problems = [(entry, fault_of(self.run_directory(entry.content_hash))) for entry in entries]
-        return [Outcome(entry, problem) for entry, problem in problems if problem is not None]
+        return [ConfigurationOutcome(entry, problem) for entry, problem in problems if problem is not None]
 
     def unplanned(self, entries: Iterable[Entry]) -> list[Path]:
-        """The directories of results of none of these entries, in order."""
+        """Sorted directories of results that belong to none of these entries."""
         planned = {self.run_directory(entry.content_hash) for entry in entries}
         there = (self.root / _RUNS).glob("[0-9a-f]" * SHORT)
         return sorted(path for path in there if path.is_dir() and path not in planned)
 
     def in_reach(self) -> bool:
-        """Whether this process, perhaps on another host, sees the store that a sweep holds."""
+        """Whether this process, perhaps on another host, can access the store that a sweep holds."""
         try:
             return self._token != "" and (self.root / _LOCK).read_text() == self._token
         except OSError:
@@ -137,11 +137,11 @@ class ResultStore:
 
     @contextmanager
     def writing(self, name: str) -> Iterator[None]:
-        """Hold the store for one sweep, and clear what a killed one left half written.
+        """Lock the store for one sweep, and remove partial results of a killed sweep.
 
         Raises
         ------
-        InvalidInputError : it is in use, it is not the store of a sweep of this name, or unwritable
+        InvalidInputError : the store is in use, belongs to a sweep of another name, or cannot be written
         """
         refuse_fleeting(self.root)
         self._check_owner(name)
@@ -152,7 +152,7 @@ class ResultStore:
             raise unwritable(self.root, error) from error
         with lock:
             try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kernel lets go even after kill -9
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # kill -9 also releases the lock
             except OSError as error:
                 raise InvalidInputError(
                     f"{self.root}: another sweep is writing here; wait for it or choose another -o"
@@ -169,23 +169,23 @@ class ResultStore:
         if not self.root.exists() or not any(self.root.iterdir()):
             return
         if (self.root / _LOCK).exists() and not (self.root / PLAN).exists():
-            return  # ours, of a sweep that was killed before it could write its plan
+            return  # the lock file of a sweep that was killed before it wrote its plan
         owner, _ = self.read_plan()
         if owner != name:
             raise InvalidInputError(f"{self.root}: holds the results of sweep '{owner}'; choose another -o")
 
     def write_plan(self, name: str, entries: Iterable[Entry], detail: Detail = "full") -> None:
-        """Note what the sweep consists of and what MLflow is given of it, before it runs."""
+        """Write the sweep's configurations and the detail that MLflow gets, before the sweep runs."""
         plan = {"name": name, "log": detail, "entries": [asdict(entry) for entry in entries]}
         self._write(PLAN, {"format": STORE_FORMAT, **plan})
 
     def read_plan(self) -> tuple[str, list[Entry]]:
-        """The sweep's name and its runs in order."""
+        """Read the sweep's name and its runs in order."""
         plan = self._read_plan()
         return plan.name, plan.entries
 
     def read_detail(self) -> Detail:
-        """What MLflow is given of each run."""
+        """Read the detail of each run that MLflow gets."""
         return self._read_plan().log
 
     def _read_plan(self) -> _Plan:
@@ -197,16 +197,16 @@ class ResultStore:
                 f"{self.root / PLAN}: damaged; delete it and go on with --resume"
             ) from error
 
-    def write_failures(self, failures: Iterable[Outcome]) -> None:
-        """Note what failed in the last sweep."""
+    def write_failures(self, failures: Iterable[ConfigurationOutcome]) -> None:
+        """Write the failures of the last sweep."""
         errors = {failure.entry.content_hash: failure.error for failure in failures}
         self._write(_FAILURES, {"format": STORE_FORMAT, "errors": errors})
 
-    def outcomes(self, entries: Iterable[Entry]) -> list[Outcome]:
-        """How each entry ended, without those that have not."""
+    def outcomes(self, entries: Iterable[Entry]) -> list[ConfigurationOutcome]:
+        """Outcomes of the entries that have ended."""
         errors = self._read_failures()
         return [
-            Outcome(entry, None if finished else errors[entry.content_hash])
+            ConfigurationOutcome(entry, None if finished else errors[entry.content_hash])
             for entry in entries
             if (finished := self.has(entry.content_hash)) or entry.content_hash in errors
         ]
@@ -238,9 +238,9 @@ class ResultStore:
         ]
 
     def jct_curves(self, entries: Iterable[Entry]) -> Iterator[tuple[Place, dict[str, FloatArray]]]:
-        """JCTs of the finished runs by policy, all its seeds together, for one place after another.
+        """Yield, place by place, the JCTs of the finished runs by policy, all seeds together.
 
-        Ascending, in seconds. One place at a time, as all JCTs of a sweep need not fit into memory.
+        JCTs are in seconds, ascending. Memory holds one place at a time.
         """
         done = [entry for entry in entries if self.has(entry.content_hash)]
         for place, group in groupby(done, key=lambda entry: (entry.workload, entry.cluster, entry.setting)):
@@ -251,7 +251,7 @@ class ResultStore:
             yield place, {policy: np.sort(np.concatenate(jct_s)) for policy, jct_s in parts.items()}
 
     def _read(self, name: str, complaint: str) -> dict[str, object]:
-        """A file of the store, checked against its own SHA-256."""
+        """Read a file of the store and check it against its own SHA-256."""
         try:
             return read_sealed_json(self.root / name, complaint, self._check_format)
         except ChangedFileError as error:

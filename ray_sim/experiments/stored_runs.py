@@ -1,4 +1,4 @@
-"""Finished runs found in directories, under labels that mean one thing each."""
+"""Search for finished runs in directories, and unambiguous labels for them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ray_sim.model.result import Summary
 from workloads.progress import Progress, silent
 
 _DIGITS = 8
-"""Digits of a SHA-256 that tell apart inputs of one name."""
+"""Digits of a SHA-256 in the labels of different inputs with the same name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,44 +32,44 @@ class Missing:
 
     entry: Entry
     error: str | None
-    """Null where it has not run."""
+    """Error of the run; None if it has not run."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundRun:
-    """A finished run: what it is of, under which labels, and where it was found."""
+    """A finished run: its inputs, labels and directory."""
 
     source: str
     directory: Path
     entry: Entry
     workload: str
-    """Its content, whatever its name; so are the next two."""
+    """Digest of the workload's content; the next two fields are also independent of names."""
     cluster: str
     setting: str
     policy: str
-    """Name and parameters, whatever their order."""
+    """Name and parameters of the policy, in any order."""
     trim: Trim | None
-    """Which of its jobs the summary counts; null for all."""
+    """Trim of the jobs that the summary counts; None counts all."""
     made_with: Mapping[str, str]
-    """Versions of packages, and the start of the digest of our own source."""
+    """Versions of packages, and the first digits of the digest of ray_sim's source."""
     summary: Summary
 
     @property
     def place(self) -> tuple[str, str, str]:
-        """Runs of one place can be compared."""
+        """Key of the place; runs with the same key can be compared."""
         return self.workload, self.cluster, self.setting
 
 
 def find_runs(sources: Iterable[str], progress: Progress = silent) -> tuple[list[FoundRun], list[Missing]]:
-    """All finished runs of sweeps and single runs, and the configurations without a result.
+    """Find all finished runs of sweeps and single runs, and the configurations without a result.
 
-    A run counts once however often it is found, and the order of the sources does not matter. Where a
-    name stands for several things the label says which: a workload or cluster gets its digest, and a
-    policy with several results for the same jobs, because its code has changed, its source.
+    A run that is found several times counts once, and the order of the sources does not matter. Where a
+    name is ambiguous, the label gets a suffix: the digest of a workload or cluster, and the directory of a
+    policy that has several results for the same jobs because its code has changed.
 
     Parameters
     ----------
-    progress : gets the runs of each sweep that were read, and the sources
+    progress : called with the number of runs read of each sweep, and of sources
 
     Raises
     ------
@@ -115,13 +115,13 @@ def _read_sweep(source: str, store: ResultStore, progress: Progress) -> tuple[li
 
 
 def stored_entry(directory: Path) -> Entry:
-    """A run's hashes, under the labels that a sweep would give it; raises as `find_runs`."""
+    """Entry of a stored run: its hashes, and the labels that a sweep would give it; raises as `find_runs`."""
     return _described(directory).entry
 
 
 @dataclass(frozen=True, slots=True)
 class _Described:
-    """What a manifest says."""
+    """Fields of a manifest that identify a run."""
 
     entry: Entry
     scenario: Scenario
@@ -155,12 +155,12 @@ def _described(directory: Path) -> _Described:
 
 
 def _found(source: str, directory: Path, entry: Entry | None = None) -> FoundRun:
-    """A stored run; without an entry its labels are those that a sweep would give it."""
+    """Read a stored run; without an entry it has the labels that a sweep would give it."""
     described = _described(directory)
     scenario, inputs = described.scenario, described.inputs
     trim = scenario.trim
     drawn = scenario.workload.model_dump(exclude={"path"}, exclude_none=True)
-    world, _ = split_world(resolve("the world", WORLD, scenario.world))  # the cluster's hash has the table
+    world, _ = split_world(resolve("the world", WORLD, scenario.world))  # the cluster's hash covers the table
     return FoundRun(
         source=source,
         directory=directory,
@@ -176,7 +176,7 @@ def _found(source: str, directory: Path, entry: Entry | None = None) -> FoundRun
 
 
 def _digest(inputs: Mapping[str, object]) -> str:
-    """Of the files that the jobs come from."""
+    """Digest of the files that the jobs come from."""
     workload, training = str(inputs.get("workload_sha256", "")), inputs.get("training_sha256")
     return workload if training is None else hashlib.sha256(f"{workload} {training}".encode()).hexdigest()
 
@@ -205,7 +205,7 @@ def _told_apart(runs: Sequence[FoundRun]) -> list[FoundRun]:
 
 
 def differing_versions(runs: Iterable[FoundRun]) -> list[str]:
-    """A line per package, or source, of which the runs have more than one version."""
+    """One line per package, or source, of which the runs have more than one version."""
     counts = defaultdict[str, Counter[str]](Counter)
     for run in runs:
         for name, version in run.made_with.items():

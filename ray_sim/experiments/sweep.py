@@ -1,4 +1,4 @@
-"""A sweep from its file to results that are stored, compared and logged."""
+"""Sweeps: run every configuration of a file, store, compare and log the results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import polars as pl
 from ray_sim.experiments.fanout import check_address, fan_out
 from ray_sim.experiments.result_files import remove_directory, require_result_files
 from ray_sim.experiments.stale_runs import Dropped, find_stale, other_versions
-from ray_sim.experiments.store import Outcome, ResultStore, fault_of
+from ray_sim.experiments.store import ConfigurationOutcome, ResultStore, fault_of
 from ray_sim.experiments.sweep_file import Entry, Sweep, read_sweep
 from ray_sim.experiments.tracking import Logged, log_sweep
 from ray_sim.model.errors import RaySimError, RunFailedError
@@ -31,31 +31,31 @@ SweepProgress = Callable[[int, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class SweepReport:
-    """How a sweep ended."""
+    """Result of a sweep."""
 
     name: str
     directory: Path
     configurations: int
     resumed: int
-    """Results that were in the store already."""
+    """Number of results that the store already had."""
     damaged: tuple[str, ...]
-    """What was wrong with results that were in the store, and were run again."""
+    """Damage of stored results, whose configurations ran again."""
     other_code: int
-    """Configurations with a result of other code in the store, which were run again."""
+    """Number of configurations with a stored result of other code, which ran again."""
     other_versions: tuple[str, ...]
-    """Packages of which resumed results have other versions than there are now, a line for each."""
+    """One line for each package whose version in resumed results differs from today's."""
     dropped: tuple[Dropped, ...]
     """Results in the store of configurations that the sweep no longer has."""
     pruned: bool
-    """Whether these were removed."""
+    """Whether the dropped results were removed."""
     repeated: int
-    """Combinations of the file that are the same run as an earlier one."""
+    """Number of combinations that are the same run as an earlier one."""
     missing: int
-    """Configurations without an outcome, because the sweep was stopped."""
+    """Number of configurations without an outcome, because the sweep stopped."""
     stopped: str | None
-    """Why it was stopped before its end."""
-    failures: tuple[Outcome, ...]
-    retried: tuple[Outcome, ...]
+    """Reason why the sweep stopped before its end."""
+    failures: tuple[ConfigurationOutcome, ...]
+    retried: tuple[ConfigurationOutcome, ...]
     """Configurations that took more than one attempt."""
     table: pl.DataFrame
     """Means over seeds, see `sweep_table`."""
@@ -63,11 +63,11 @@ class SweepReport:
     """The first warning of each policy."""
     logged: Logged | None
     tracking_error: str | None
-    """Why the results, which are kept, could not be logged."""
+    """Error that prevented logging; the results are kept."""
 
     @property
     def ok(self) -> bool:
-        """Whether all is done and logged."""
+        """Whether every configuration is done and logged."""
         return not (self.failures or self.missing or self.stopped or self.tracking_error)
 
     def to_dict(self) -> dict[str, Any]:
@@ -112,21 +112,21 @@ def run_sweep(
 ) -> SweepReport:
     """Run every configuration of a sweep, or with `resume` those without a sound result of this code.
 
-    A configuration that fails is reported and never takes others with it. Ctrl-C, `stop` and a full
-    disk keep what is done.
+    A configuration that fails is reported, and the others continue. After Ctrl-C, `stop` or a full disk, the
+    finished results remain.
 
     Parameters
     ----------
-    sweep : the file, or what `read_sweep` makes of it
-    directory : for the results, and for MLflow's data unless MLFLOW_TRACKING_URI says otherwise;
+    sweep : the file, or the result of `read_sweep`
+    directory : for the results, and for MLflow's data unless MLFLOW_TRACKING_URI names a server;
         by default ``results/<name of the sweep>``
     prune : remove results of configurations that the sweep no longer has, in MLflow too
     address, max_in_flight, stop, announce : see `fan_out`
 
     Raises
     ------
-    InvalidInputError : the file has problems, the store is taken, or there is no Ray at the address
-    StoreFullError : there is no room even for the list of configurations
+    InvalidInputError : the file has problems, the store is in use, or no Ray runs at the address
+    StoreFullError : the disk has no room for the list of configurations
     """
     check_address(address)
     if not isinstance(sweep, Sweep):
@@ -141,13 +141,13 @@ def run_sweep(
         faults = [fault_of(path) for path in chain(*stale.other_code.values())] if resume else []
         unsound = {outcome.entry.content_hash for outcome in damaged}
         sound = [entry for entry in entries if resume and entry.content_hash not in unsound]
-        outcomes = [Outcome(entry) for entry in sound if store.has(entry.content_hash)]
+        outcomes = [ConfigurationOutcome(entry) for entry in sound if store.has(entry.content_hash)]
         resumed = {outcome.entry.content_hash for outcome in outcomes}
         versions = other_versions(store, [outcome.entry for outcome in outcomes])
         todo = [each for each in sweep.configurations if each.entry.content_hash not in resumed]
         replaced = [store.run_directory(each.entry.content_hash) for each in todo]
         for path in (*replaced, *dropped, *chain(*stale.other_code.values())):
-            require_result_files(path)  # before anything is changed
+            require_result_files(path)  # check before changing anything
         for path in (*map(store.run_directory, unsound), *dropped):
             remove_directory(path)
         store.write_plan(sweep.name, entries, sweep.log)
@@ -159,7 +159,7 @@ def run_sweep(
             )
         done = {outcome.entry.content_hash for outcome in outcomes if outcome.error is None}
         finished = [entry for entry in entries if entry.content_hash in done]
-        for entry in finished:  # not before: until then the older result is all there is
+        for entry in finished:  # only now: until here the older result is the only one
             for path in stale.other_code.get(entry.scenario_hash, ()):
                 remove_directory(path)
     missing = len(entries) - len(outcomes)
@@ -187,14 +187,14 @@ def run_sweep(
 
 
 def _gather(
-    running: Iterable[Outcome],
-    outcomes: list[Outcome],
+    running: Iterable[ConfigurationOutcome],
+    outcomes: list[ConfigurationOutcome],
     store: ResultStore,
     log: _Log,
     progress: Callable[[int, int], None],
 ) -> str | None:
-    """Take the outcomes as they come; says why they stopped coming before the end."""
-    failures: list[Outcome] = []
+    """Collect the outcomes; returns the reason if they stop before the end."""
+    failures: list[ConfigurationOutcome] = []
     noted = 0
     try:
         progress(len(outcomes), 0)
@@ -203,13 +203,13 @@ def _gather(
             log.put(outcome)
             if outcome.error is not None:
                 failures.append(outcome)
-            if len(failures) >= max(1, 2 * noted):  # seldom enough for thousands, though each writes them all
+            if len(failures) >= max(1, 2 * noted):  # few writes, since each contains all failures
                 store.write_failures(failures)
                 noted = len(failures)
             progress(len(outcomes), len(failures))
     except KeyboardInterrupt:
         return INTERRUPTED
-    except RunFailedError as error:  # no room for results, or no Ray to make them
+    except RunFailedError as error:  # the disk is full, or Ray is lost
         return str(error)
     finally:
         store.write_failures(failures)
@@ -217,25 +217,25 @@ def _gather(
 
 
 class _Log:
-    """MLflow kept up with beside the runs: its calls wait on a database, not on a core."""
+    """Thread that logs to MLflow while runs continue; its calls wait for a database, not for a core."""
 
     def __init__(
         self,
         sweep: Sweep,
         store: ResultStore,
         entries: Sequence[Entry],
-        outcomes: Iterable[Outcome],
+        outcomes: Iterable[ConfigurationOutcome],
         prune: bool,
     ) -> None:
-        self._queue: SimpleQueue[Outcome | None] = SimpleQueue()
+        self._queue: SimpleQueue[ConfigurationOutcome | None] = SimpleQueue()
         for outcome in outcomes:
             self._queue.put(outcome)
         self._arguments = (sweep.name, store, entries, iter(self._queue.get, None), sweep.log, prune)
         self.logged: Logged | None = None
         self.error: str | None = None
 
-    def put(self, outcome: Outcome) -> None:
-        """Log this one, after those before it."""
+    def put(self, outcome: ConfigurationOutcome) -> None:
+        """Queue an outcome for logging, in order."""
         self._queue.put(outcome)
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""A sweep file: every combination of its axes, and every problem in it, before anything runs."""
+"""Reader of sweep files: expands all combinations of the axes, and reports every problem before any run."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Annotated, Generic, Literal, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
 
 from ray_sim.experiments.availability_file import WORLD
-from ray_sim.experiments.content import Content, Inputs
 from ray_sim.experiments.rehearsal import Rehearsal
+from ray_sim.experiments.run_identity import Inputs, RunIdentity
 from ray_sim.experiments.scenario import (
     FleetKind,
     Partition,
@@ -37,10 +37,10 @@ from workloads.sources import Source
 from workloads.synthetic.drawn_jobs import check_whole
 
 MAX_CONFIGURATIONS = 100_000
-"""More than this is taken for a slip in an axis."""
+"""Largest number of configurations; a larger one is taken for an error in an axis."""
 
 Detail = Literal["full", "numbers"]
-"""Detail of each run in MLflow: ``numbers`` are parameters and metrics alone."""
+"""Detail of each run in MLflow: ``full``, or ``numbers`` for parameters and metrics only."""
 
 _Parsed = TypeVar("_Parsed")
 
@@ -69,7 +69,7 @@ def _each_once(seeds: list[int]) -> list[int]:
 
 
 class SweepFile(Spec):
-    """The shape of a sweep file. Its entries are expanded first and then checked one by one."""
+    """Structure of a sweep file. The reader first expands its entries, then checks them one by one."""
 
     name: Annotated[str, AfterValidator(_directory_name)]
     workloads: Annotated[list[object], Field(min_length=1)]
@@ -104,28 +104,28 @@ class PolicySpec(Spec):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One run of a sweep: where its result is found, and the labels its tables show."""
+    """One run of a sweep: the hash of its result, and the labels in tables."""
 
     content_hash: str
     workload: str
     cluster: str
     setting: str
-    """Partition, world parameters and trim where they are not the defaults."""
+    """Partition, world parameters and trim that differ from the defaults."""
     policy: str
     seed: int | None
-    """Null where any seed gives the same result."""
+    """Seed; None if every seed gives the same result."""
     scenario_hash: str
-    """The same for results of other code; see `Content`."""
+    """Hash that results of other code share; see `RunIdentity`."""
 
     @property
     def label(self) -> str:
-        """``week, pool-368, restart_cost_s=30, las(knob=2), seed 1``."""
+        """Label of the run, e.g. ``week, pool-368, restart_cost_s=30, las(knob=2), seed 1``."""
         seed = "" if self.seed is None else f"seed {self.seed}"
         return ", ".join(filter(None, [self.workload, self.cluster, self.setting, self.policy, seed]))
 
     @classmethod
     def of(cls, scenario: Scenario, content_hash: str, seed: int | None, scenario_hash: str) -> Entry:
-        """The labels of a scenario, which has these hashes."""
+        """Entry of a scenario with these hashes."""
         partitioned: dict[str, Value] = (
             {} if scenario.partition == "none" else {"partition": scenario.partition}
         )
@@ -143,37 +143,37 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """An entry with all that is needed to run it."""
+    """An entry with everything needed to run it."""
 
     entry: Entry
-    content: Content
+    identity: RunIdentity
 
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
     """A checked sweep.
 
-    Order: workloads, clusters, world, partition, trim, policies, seeds; the last runs fastest, and inside
-    an entry the key written last. A configuration that needs no seed comes once.
+    Order: workloads, clusters, world, partition, trim, policies, seeds; the last varies fastest, and inside
+    an entry the key written last. A configuration that does not depend on a seed appears once.
     """
 
     name: str
     configurations: tuple[Configuration, ...]
     repeated: int
-    """Combinations left out because an earlier one is the same run under another label."""
+    """Number of combinations left out because an earlier one is the same run under another label."""
     inputs: Inputs
-    """The files it names."""
+    """Files and policies that the sweep names."""
     log: Detail
-    """What MLflow is given of each run."""
+    """Detail of each run that MLflow gets."""
 
 
 def read_sweep(path: Source, inputs: Inputs | None = None) -> Sweep:
-    """Sweep from a YAML file, by path or URL; the error lists every problem of the file."""
+    """Read a sweep from a YAML file, by path or URL; the error lists every problem of the file."""
     return parse_sweep(read_document(path), str(path), inputs or Inputs())
 
 
 def parse_sweep(content: object, source: str, inputs: Inputs) -> Sweep:
-    """Sweep from a parsed document; `source` names it in the error."""
+    """Parse the content of a sweep file; `source` names it in the error."""
     problems: list[str] = []
     shape = _collect(problems, "", lambda: SweepFile.model_validate(content))
     raw = content if isinstance(content, dict) else {}
@@ -207,7 +207,7 @@ def parse_sweep(content: object, source: str, inputs: Inputs) -> Sweep:
 
 @dataclass(frozen=True, slots=True)
 class _Placed(Generic[_Parsed]):
-    """One choice of an axis, and the dotted path of the entry that it comes from."""
+    """One value of an axis, and the dotted path of its entry."""
 
     place: str
     value: _Parsed
@@ -250,16 +250,16 @@ def _combine(axes: _Axes, shape: SweepFile, inputs: Inputs) -> Iterator[Configur
                 sites=shape.sites,
                 fleet=shape.fleet,
             )
-            content = inputs.content(scenario)
+            identity = inputs.identify(scenario)
             yield Configuration(
-                Entry.of(scenario, content.content_hash, content.seed, content.scenario_hash), content
+                Entry.of(scenario, identity.content_hash, identity.seed, identity.scenario_hash), identity
             )
-            if content.seed_free:
+            if identity.seed_free:
                 break
 
 
 def _rehearse(axes: _Axes, shape: SweepFile, inputs: Inputs, problems: list[str]) -> None:
-    """Set up every policy in every world with every workload: each problem once, with what it is about."""
+    """Set up every policy in every world with every workload; report each problem once, with its entries."""
     rehearsal, several = Rehearsal(inputs), len(axes.worlds) > 1
     for workload, cluster, world, partition in itertools.product(
         axes.workloads, axes.clusters, axes.worlds, shape.partition
@@ -287,7 +287,7 @@ def _entries(
 ) -> list[_Placed[_Parsed]]:
     given = raw.get(key)
     if not isinstance(given, list):
-        return []  # the shape says so
+        return []  # checked by `SweepFile`
     return [
         parsed
         for index, entry in enumerate(given)
@@ -298,14 +298,14 @@ def _entries(
 def _alternatives(
     given: object, place: str, parse: Callable[[object], _Parsed | None], problems: list[str]
 ) -> list[_Placed[_Parsed]]:
-    """An entry's axes expanded, each combination parsed."""
+    """Expand the axes of an entry and parse each combination."""
     found = _collect(problems, "", lambda: variants(given, place))
     parsed = [_collect(problems, place, partial(parse, variant)) for variant in found or []]
     return [_Placed(place, one) for one in parsed if one is not None]
 
 
 def variants(given: object, place: str) -> list[object]:
-    """Every choice of one value per list inside `given`; the list written last varies fastest.
+    """All combinations of one value per list inside `given`; the list written last varies fastest.
 
     Raises
     ------
@@ -324,7 +324,7 @@ def variants(given: object, place: str) -> list[object]:
 
 
 def _collect(problems: list[str], place: str, parse: Callable[[], _Parsed | None]) -> _Parsed | None:
-    """What `parse` returns, or its problems with their place and None."""
+    """Result of `parse`; on errors None, and the problems are added with their place."""
     try:
         return parse()
     except ValidationError as error:
@@ -358,21 +358,21 @@ def _workload(entry: object, inputs: Inputs) -> WorkloadSpec:
 
 def _cluster(entry: object, inputs: Inputs) -> str | None:
     if not isinstance(entry, str):
-        return None  # the shape says so
+        return None  # checked by `SweepFile`
     inputs.cluster(entry)
     return entry
 
 
 def _world(entry: object) -> dict[str, Value] | None:
     if not isinstance(entry, dict):
-        return None  # the shape says so
+        return None  # checked by `SweepFile`
     resolve("the world", WORLD, entry)
     return entry
 
 
 def _trim(entry: object) -> TrimSpec | None:
     if not isinstance(entry, dict):
-        return None  # the shape says so
+        return None  # checked by `SweepFile`
     return TrimSpec.model_validate(entry)
 
 

@@ -1,4 +1,4 @@
-"""Stored results in MLflow: a run per sweep, a run per configuration, its seeds beneath it, nothing twice."""
+"""Logging of stored results to MLflow: one run per sweep, configuration and seed, without duplicates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ray_sim.experiments.mlflow_template import new_database
 from ray_sim.experiments.mlflow_views import (
     CONFIGURATION_TAG,
     VIEW_TAG,
-    Configuration,
+    SeedGroup,
     charts_path,
     configuration_label,
     configuration_metrics,
@@ -26,7 +26,7 @@ from ray_sim.experiments.mlflow_views import (
     view_state,
 )
 from ray_sim.experiments.result_files import check_result, read_manifest, read_summary, read_table
-from ray_sim.experiments.store import Outcome, ResultStore
+from ray_sim.experiments.store import ConfigurationOutcome, ResultStore
 from ray_sim.experiments.sweep_file import Detail, Entry
 from ray_sim.model.errors import RunFailedError
 from ray_sim.reports.plots import JctCdfPngs, completed_jct_s, jct_cdf_png
@@ -40,7 +40,7 @@ HASH_TAG = "ray_sim.hash"
 SCENARIO_TAG = "ray_sim.scenario_hash"
 SWEEP_TAG = "ray_sim.sweep"
 SWEEP_RUN_TAG = "ray_sim.sweep_run"
-"""Tag of a sweep's runs: the id of the run that bears `SWEEP_TAG`."""
+"""Tag of a sweep's runs: the id of the run that has `SWEEP_TAG`."""
 _ERROR_TAG = "ray_sim.error"
 _LOST_TAG = "ray_sim.lost_attempts"
 _DIRECTORY_TAG = "ray_sim.directory"
@@ -48,36 +48,36 @@ _MEMBERS_TAG = "ray_sim.members"
 _PARENT_TAG = "mlflow.parentRunId"
 
 _PATIENCE = {
-    # Read when MLflow is first imported, which is why a tracker does so before all else.
+    # MLflow reads this when it is first imported, so a tracker sets it first.
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_LOGGING_LEVEL": "WARNING",
-    # Read with every request: a server that does not answer is given up after some 10 s, not 4 min.
+    # MLflow reads these with every request: it gives up a silent server after some 10 s, not 4 min.
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
 }
-"""Settings of MLflow's, unless the user has made others."""
+"""Default settings of MLflow; the user's own settings override them."""
 
 _MAX_TEXT = 4000
-"""Characters of an error in a tag."""
+"""Largest number of characters of an error in a tag."""
 
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """What was logged, and where."""
+    """Counts and place of the logged runs."""
 
     tracking_uri: str
     experiment: str
     created: int
     present: int
-    """Runs that were there from an earlier call."""
+    """Number of runs that an earlier call logged."""
     dropped: int = 0
-    """Runs that the sweep no longer has; `prune` removes them."""
+    """Number of runs that the sweep no longer has; `prune` removes them."""
     damaged: tuple[str, ...] = ()
-    """What is wrong with results that could not be logged."""
+    """Problems of results that could not be logged."""
     charts: str = ""
     """Address of the prepared page of charts."""
     serve: str | None = None
-    """Command that makes the address answer; null where the runs are on a server."""
+    """Command that starts a server at that address; None if the runs are on a server already."""
 
     def to_dict(self) -> dict[str, object]:
         """Plain dict for JSON."""
@@ -88,24 +88,24 @@ def log_sweep(
     name: str,
     store: ResultStore,
     entries: Sequence[Entry],
-    outcomes: Iterable[Outcome],
+    outcomes: Iterable[ConfigurationOutcome],
     detail: Detail = "full",
     prune: bool = False,
     damaged: Collection[str] = (),
 ) -> Logged:
-    """Log the outcomes of a sweep as they come: a run for the sweep, one per configuration and one per seed.
+    """Log the outcomes of a sweep as they arrive: a run for the sweep, for each configuration and each seed.
 
-    The configurations stand at the top of the experiment with means and intervals, their seeds beneath them.
-    A configuration that is a single run is that run.
+    Configurations are top-level runs with means and intervals, and their seeds are child runs. A
+    configuration with a single run is that run itself.
 
-    A run of other code goes when the same configuration is logged again.
+    Logging a configuration again removes its run of other code.
 
     Parameters
     ----------
-    entries : the whole sweep; those with a result among the outcomes make the table, pictures and means
+    entries : the whole sweep; the table, pictures and means cover those with a result among the outcomes
     detail : ``numbers`` leaves out timelines, files and pictures, which take most of the time
-    prune : remove the runs that are none of the entries
-    damaged : content hashes of results that cannot be read; means that were over them stay as they are
+    prune : remove the runs that belong to no entry
+    damaged : content hashes of results that cannot be read; logged means over them stay unchanged
 
     Raises
     ------
@@ -137,7 +137,7 @@ def log_sweep(
 
 
 def log_store(directory: Path) -> Logged:
-    """Log what the store of a sweep has, apart from damaged results; see `log_sweep`."""
+    """Log the stored results of a sweep, except damaged ones; see `log_sweep`."""
     store = ResultStore(directory)
     name, entries = store.read_plan()
     with store.writing(name):
@@ -188,7 +188,7 @@ class _Tracker:
         self._present = 0
 
     def _look_up(self) -> None:
-        """Find what the experiment has, a page at a time: the numbers of all its runs may be many."""
+        """Read the runs of the experiment page by page, to bound memory."""
         token = None
         while True:
             page = self._client.search_runs([self._experiment_id], max_results=1000, page_token=token)
@@ -205,7 +205,7 @@ class _Tracker:
                 return
 
     def _note(self, info: RunInfo, tags: Mapping[str, str]) -> None:
-        """Remember a run by its hash, its sweep and its scenario, where it has them."""
+        """Index a run by its hash, its sweep and its scenario, if it has them."""
         # In experiments of earlier versions the run of the sweep is the parent.
         content_hash, sweep_run = tags[HASH_TAG], tags.get(SWEEP_RUN_TAG, tags.get(_PARENT_TAG))
         self._by_hash[content_hash] = info
@@ -215,7 +215,7 @@ class _Tracker:
                 self._of_scenario.setdefault((sweep_run, tags[SCENARIO_TAG]), set()).add(content_hash)
 
     def logged(self) -> Logged:
-        """The account so far."""
+        """Counts so far."""
         on_server = self._uri.startswith(("http://", "https://"))
         server = self._uri.rstrip("/") if on_server else "http://127.0.0.1:5000"
         return Logged(
@@ -229,7 +229,7 @@ class _Tracker:
         )
 
     def drop(self, sweep_run: str, entries: Sequence[Entry], *, prune: bool) -> None:
-        """Count the sweep's runs of other scenarios than the entries', and remove them if asked to."""
+        """Count the sweep's runs of scenarios that no entry has, and remove them with `prune`."""
         planned = {entry.content_hash for entry in entries}
         for entry in entries:
             planned |= self._of_scenario.get((sweep_run, entry.scenario_hash), set())
@@ -243,7 +243,7 @@ class _Tracker:
                 self._client.delete_run(info.run_id)
 
     def sweep_run(self, name: str) -> tuple[str, bool]:
-        """MLflow run id of the sweep of this name, and whether it is new or was left unfinished."""
+        """MLflow run id of the sweep of this name, and whether the run is new or unfinished."""
         known = self._by_sweep.get(name)
         if known is None:
             tags = {SWEEP_TAG: name}
@@ -251,9 +251,14 @@ class _Tracker:
         return str(known.run_id), known.status != "FINISHED"
 
     def log_outcome(
-        self, outcome: Outcome, store: ResultStore, group: Configuration, sweep_run: str, detail: Detail
+        self,
+        outcome: ConfigurationOutcome,
+        store: ResultStore,
+        group: SeedGroup,
+        sweep_run: str,
+        detail: Detail,
     ) -> None:
-        """Log how a configuration ended with one seed, unless that is logged already."""
+        """Log the outcome of a configuration with one seed, unless it is logged already."""
         entry = outcome.entry
         tags = {SWEEP_RUN_TAG: sweep_run, SCENARIO_TAG: entry.scenario_hash}
         if len(group.entries) > 1:
@@ -267,7 +272,7 @@ class _Tracker:
             name = group.name if len(group.entries) == 1 else None
             self.log_run(store.run_directory(entry.content_hash), entry, tags, detail, name)
 
-    def _configuration(self, group: Configuration, sweep_run: str) -> str:
+    def _configuration(self, group: SeedGroup, sweep_run: str) -> str:
         """MLflow run id of a configuration of several seeds."""
         known = self._by_configuration.get(group.label)
         if known is None:
@@ -277,11 +282,11 @@ class _Tracker:
         return str(known.run_id)
 
     def stale_configurations(
-        self, groups: Iterable[Configuration], done: Collection[str], damaged: Collection[str]
-    ) -> list[Configuration]:
-        """Those of several seeds whose run has no means yet, or means over other seeds than the done ones.
+        self, groups: Iterable[SeedGroup], done: Collection[str], damaged: Collection[str]
+    ) -> list[SeedGroup]:
+        """Configurations of several seeds whose run has no means, or not those over the finished seeds.
 
-        Means over a result that is damaged now were right when it was logged: they are not stale.
+        Means over a result that is damaged now were correct when it was logged, so they are not stale.
         """
         found = []
         for group in groups:
@@ -295,30 +300,31 @@ class _Tracker:
         return found
 
     def end_configuration(
-        self, group: Configuration, done: Collection[str], rows: Iterable[RunRow], store: ResultStore
+        self, group: SeedGroup, done: Collection[str], rows: Iterable[RunRow], store: ResultStore
     ) -> None:
-        """Give the run of a configuration the means over its finished seeds, which are among the rows."""
+        """Log the means over a configuration's finished seeds, which are among the rows, to its run."""
         run_id, (status, members) = self._by_configuration[group.label].run_id, group.state(done)
         first = next((entry for entry in group.entries if entry.content_hash in done), None)
         if first is not None:
             manifest = read_manifest(store.run_directory(first.content_hash))
             params = [each for each in run_params(manifest, first) if each.key not in ("seed", "hash")]
             means = configuration_metrics([row for row in rows if configuration_label(row) == group.label])
-            # Earlier metrics cannot be removed: an interval that one seed no longer has is not a number.
+            # Metrics cannot be removed, so an interval that no longer exists (one seed) becomes NaN.
             earlier = self._client.get_run(run_id).data.metrics
             means |= dict.fromkeys(earlier.keys() - means.keys(), math.nan)
-            # Means over other seeds are told from earlier ones by their time alone.
+            # Only the time distinguishes new means from earlier ones.
             metrics = final_metrics(means, round(time.time() * 1000))
             self._client.log_batch(run_id, metrics=metrics, params=params)
         self._client.set_terminated(run_id, status)
-        self._client.set_tag(run_id, _MEMBERS_TAG, members)  # last: without it all is done again
+        # Last: if this tag is missing, the next call logs everything again.
+        self._client.set_tag(run_id, _MEMBERS_TAG, members)
 
     def has_view(self) -> bool:
         """Whether the experiment has its prepared page."""
         return VIEW_TAG in self._client.get_experiment(self._experiment_id).tags
 
     def log_view(self, metrics: Collection[str]) -> None:
-        """Give the experiment its prepared page, for runs with these metrics."""
+        """Log the prepared page of the experiment, for runs with these metrics."""
         self._client.set_experiment_tag(self._experiment_id, VIEW_TAG, view_state(metrics))
 
     def log_run(
@@ -333,9 +339,9 @@ class _Tracker:
 
         Parameters
         ----------
-        entry : gives the workload the label it has in the sweep's tables
-        tags : by default those of a configuration by itself
-        name : of the run; by default the policy and its seed
+        entry : source of the workload's label in the sweep's tables
+        tags : tags of the run; by default those of a configuration with a single run
+        name : name of the run; by default the policy and its seed
         """
         manifest = read_manifest(directory)
         name = name or _run_name(manifest)
@@ -361,11 +367,11 @@ class _Tracker:
             self._client.set_terminated(run_id, "FAILED")
 
     def log_table(self, sweep_run: str, rows: Sequence[RunRow]) -> None:
-        """Give the run of the sweep the table of means over seeds."""
+        """Log the table of means over seeds to the run of the sweep."""
         self._client.log_text(sweep_run, sweep_table(rows).write_csv(), "comparison.csv")
 
     def log_curves(self, sweep_run: str, store: ResultStore, entries: Sequence[Entry]) -> None:
-        """Give the run of the sweep a picture per place, with a curve per policy."""
+        """Log a picture per place, with a curve per policy, to the run of the sweep."""
         for index, (place, curves) in enumerate(store.jct_curves(entries)):
             self._log_bytes(sweep_run, f"jct_cdf_{index}.png", jct_cdf_png(curves, place_title(place)))
 
@@ -374,14 +380,14 @@ class _Tracker:
         self._client.set_terminated(sweep_run, "FINISHED" if whole else "FAILED")
 
     def _begin(self, content_hash: str, name: str, status: str, tags: Mapping[str, str]) -> str | None:
-        """Open a run; None where one with this hash has ended with this status before."""
+        """Open a run; None if a run with this hash has already ended with this status."""
         self._remove_other_code(content_hash, tags)
         known = self._by_hash.get(content_hash)
         if known is not None and known.status == status:
             self._present += 1
             self._move(known.run_id, tags)
             return None
-        if known is not None:  # cut off while it was logged, or it failed then and is finished now
+        if known is not None:  # logging was interrupted, or the run failed then and is finished now
             self._client.delete_run(known.run_id)
         hashed = {HASH_TAG: content_hash, **tags}
         run = self._client.create_run(self._experiment_id, tags=hashed, run_name=name)
@@ -389,7 +395,7 @@ class _Tracker:
         return str(run.info.run_id)
 
     def _move(self, run_id: str, tags: Mapping[str, str]) -> None:
-        """Give a run that is there its place in the sweep, which may have got more seeds."""
+        """Move an existing run to its place in the sweep, which may have more seeds now."""
         for key in (SWEEP_RUN_TAG, SCENARIO_TAG, _PARENT_TAG, CONFIGURATION_TAG):
             present, wanted = self._tags.get(run_id, {}).get(key), tags.get(key)
             if wanted is not None and wanted != present:
@@ -398,7 +404,7 @@ class _Tracker:
                 self._client.delete_tag(run_id, key)
 
     def _remove_other_code(self, content_hash: str, tags: Mapping[str, str]) -> None:
-        """Remove the sweep's runs of the same scenario by other code: they are not current any more."""
+        """Remove the sweep's runs of the same scenario by other code."""
         sweep_run = tags.get(SWEEP_RUN_TAG, "")
         for other in self._of_scenario.get((sweep_run, tags.get(SCENARIO_TAG, "")), set()) - {content_hash}:
             if (info := self._of_sweep[sweep_run].pop(other, None)) is not None:
@@ -411,7 +417,7 @@ class _Tracker:
 
     @contextmanager
     def errors_named(self) -> Iterator[None]:
-        """MLflow's and its database's errors as one of ours."""
+        """Convert errors of MLflow and its database to `RunFailedError`."""
         from mlflow.exceptions import MlflowException
         from sqlalchemy.exc import SQLAlchemyError
 
@@ -425,13 +431,13 @@ class _Tracker:
 
 
 def _sqlite_file(uri: str) -> Path | None:
-    """The file of a plain SQLite URI."""
+    """Path of the database file of a plain SQLite URI."""
     path = uri.removeprefix("sqlite:///")
     return Path(path) if path not in (uri, "", ":memory:") and "?" not in path else None
 
 
 def schema_revision() -> str | None:
-    """The schema that this version of MLflow wants."""
+    """Schema revision of this version of MLflow."""
     from alembic.script import ScriptDirectory
     from mlflow.store import db_migrations
 
@@ -439,7 +445,7 @@ def schema_revision() -> str | None:
 
 
 def migrate(database: Path) -> None:
-    """Make a new store as MLflow does, by all its migrations."""
+    """Make a new store by all of MLflow's migrations."""
     from mlflow import MlflowClient
 
     MlflowClient(tracking_uri=f"sqlite:///{database}").search_experiments(max_results=1)

@@ -1,4 +1,4 @@
-"""Training profiles: a YAML file, or the name of a bundled one."""
+"""Reader of training profiles: a YAML file, or the name of a bundled one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Family(_Entry):
 
 
 class _ProfileFile(_Entry):
-    """A YAML file. Its draws are checked one by one, so that each problem is found."""
+    """A YAML file. The reader checks its draws one by one, so that it finds every problem."""
 
     name: Label
     title: str = ""
@@ -52,7 +52,7 @@ class _ProfileFile(_Entry):
 def load_training_draws(ref: Source) -> TrainingDraws:
     """Read a training profile from a YAML file or the bundled ones.
 
-    With `base`, it is that profile with other draws: those of its columns, in all families.
+    A file with `base` is the base profile, whose draws the file's `columns` replace in all families.
 
     Parameters
     ----------
@@ -96,12 +96,12 @@ def load_training_draws(ref: Source) -> TrainingDraws:
 
 
 def names_training_profile(ref: Source) -> bool:
-    """Whether this is a bundled training profile or a file that may be one; nothing is read."""
+    """Whether this names a bundled training profile, or a file that may be one; reads no file."""
     return _is_file(ref) or str(ref) in bundled_training_profiles()
 
 
 def bundled_training_profiles() -> dict[str, Path]:
-    """The bundled profiles by name."""
+    """Paths of the bundled profiles by name."""
     folder = Path(next(iter(workloads.__path__))) / "training" / "profiles"
     return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
 
@@ -120,7 +120,7 @@ def _is_file(ref: Source) -> bool:
 
 
 def _base(head: _ProfileFile, path: Source) -> TrainingDraws:
-    """The bundled profile that another one changes."""
+    """The bundled profile that another profile changes."""
     bundled = bundled_training_profiles()
     problems = ["families: a profile with a base has the families of the base"] if head.families else []
     if head.base not in bundled:
@@ -144,7 +144,7 @@ def _families(head: _ProfileFile, common: dict[str, Draw], own: list[dict[str, D
 
 
 def _joint_problems(families: tuple[Family, ...], reference_server: Mapping[str, float]) -> list[str]:
-    """What is wrong with draws that are sound by themselves."""
+    """Problems of combinations of draws that are valid by themselves."""
     problems: list[str] = []
     first = set(families[0].columns)
     names = [family.name for family in families]

@@ -1,4 +1,4 @@
-"""Figures of `ray-sim info --optimum`: the exact optimum of utility and the certificate of it."""
+"""Figures of `ray-sim info --optimum`: the exact optimum of utility, and its certificate."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workloads.sources import Source
 from workloads.store import frame_to_table, read_frame
 
 _FACTS = ("slot_s", "horizon_s", "overcommit", "truth")
-"""World parameters that the optimum knows."""
+"""World parameters that affect the optimum."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +30,13 @@ class OptimumInfo:
     slots: int
     optimum: Optimum
     completed: dict[str, int]
-    """Last slot by job."""
+    """Last slot of each job."""
     certificate: UtilityCertificate
-    """Of a run that earns the optimum."""
+    """Utility certificate of a run that earns the optimum."""
 
     @property
     def warnings(self) -> list[str]:
-        """What keeps it from being exact."""
+        """Reasons why the optimum is not exact."""
         if self.optimum.proven:
             return []
         return ["the search ended at its limit: utility is the best found, no schedule earns more than bound"]
@@ -59,7 +59,7 @@ class OptimumInfo:
         }
 
     def rows(self) -> list[tuple[str, object]]:
-        """What is shown of them."""
+        """Label and value of each line of the printed table."""
         found, certificate = self.optimum, self.certificate
         u3 = "left out" if certificate.u3 is None else certificate.u3
         return [
@@ -71,7 +71,7 @@ class OptimumInfo:
             ("jobs that complete in the optimum", len(self.completed)),
             ("optimal utility" if found.proven else "best utility found", found.utility),
             ("no schedule earns more than", found.bound),
-            ("gap to that", found.gap),
+            ("gap to that bound", found.gap),
             ("certificate: each as early as alone, U1", certificate.u1),
             ("certificate: at prices, U2", certificate.u2),
             ("certificate: linear programme, U3", u3),
@@ -82,15 +82,15 @@ class OptimumInfo:
 def describe_optimum(
     path: Source, cluster: Cluster, facts: Mapping[str, object], limits: SearchLimits
 ) -> OptimumInfo:
-    """The most that schedules in whole slots earn on a workload and a cluster, under the truth of PD-ORS.
+    """Compute the largest utility that schedules in whole slots earn under the truth of PD-ORS.
 
     Parameters
     ----------
-    facts : world parameters, of which slot_s and horizon_s are needed
+    facts : world parameters; slot_s and horizon_s are required
 
     Raises
     ------
-    InvalidInputError : the instance is too large, or not one of PD-ORS
+    InvalidInputError : the instance is too large, or its jobs lack the columns of PD-ORS
     """
     world = _world(path, cluster, facts)
     found = world_optimum(world, limits)
@@ -111,7 +111,7 @@ def describe_optimum(
 def _world(path: Source, cluster: Cluster, facts: Mapping[str, object]) -> World:
     if unknown := sorted(set(facts) - set(_FACTS)):
         raise InvalidScenarioError(
-            f"exact optimum: {', '.join(unknown)} plays no part in it; it knows {', '.join(_FACTS)}"
+            f"exact optimum: {', '.join(unknown)} has no effect; allowed: {', '.join(_FACTS)}"
         )
     table = frame_to_table(read_frame(path), cluster.resources)
     return build_world(table, cluster, params={"truth": "pd_ors", **facts})

@@ -1,4 +1,4 @@
-"""Figures of `ray-sim info` about a workload, alone or on a cluster."""
+"""Figures of `ray-sim info` for a workload, alone or on a cluster."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from workloads.sources import Source
 from workloads.store import frame_to_table, read_frame, read_provenance
 
 BAR_WIDTH = 40
-"""Characters of the longest bar, and of a line over time at most."""
+"""Largest width of a bar, and of a line over time, in characters."""
 
 VCS_NAMED = 8
-"""Overloaded vcs named in a warning; the rest is counted."""
+"""Number of overloaded vcs that a warning names; it counts the rest."""
 
 UNBOUNDED = "not bounded, as jobs may train in chunks or with other numbers of workers"
 
 Rows = list[tuple[str, object]]
-"""Label and value of each line of a table for people."""
+"""Label and value of each line of a printed table."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadInfo:
-    """A workload; the load that it is on a cluster, and its models on parameter servers, if asked for."""
+    """A workload; on request its load on a cluster, and its models on parameter servers."""
 
     description: WorkloadDescription
     load: ClusterLoad | None
@@ -35,7 +35,7 @@ class WorkloadInfo:
 
     @property
     def warnings(self) -> list[str]:
-        """What makes a replay of all jobs on this cluster doubtful."""
+        """Reasons to doubt a replay of all jobs on this cluster."""
         return [] if self.load is None else list(_warnings(self.load))
 
     def to_dict(self) -> dict[str, object]:
@@ -45,7 +45,7 @@ class WorkloadInfo:
         return {**self.description.to_dict(), "load": load, "blocks": blocks, "warnings": self.warnings}
 
     def rows(self) -> Rows:
-        """What is shown of them."""
+        """Label and value of each line of the printed table."""
         load = [] if self.load is None else _load_rows(self.load)
         blocks = [] if self.blocks is None else self.blocks.rows()
         return [*self.description.rows(), *_histogram(self.description.duration_bins), *load, *blocks]
@@ -122,7 +122,7 @@ def _load_text(load: float | None, form: str = ".3g") -> str:
 
 
 def _presence_rows(load: ResourceLoad) -> Rows:
-    """What is there of a resource, if that is not all of it all the time."""
+    """Rows about the available part of a resource, if servers come and go."""
     if load.mean_capacity >= load.capacity * (1 - 1e-9):
         return []
     share = load.mean_capacity / load.capacity

@@ -79,7 +79,8 @@ class Las(Policy):
             "knob",
             "float",
             0.0,
-            "a job returns to the top queue after waiting this many times its executed time; 0 = never",
+            "promotion (PROMOTEKNOB in the paper): a job returns to the top queue after it has waited this "
+            "many times its executed time; 0 = never",
             source="docs/models/baselines.md#las-tiresias-2dlas; off in the simulator of Gu et al.",
             minimum=0.0,
         ),

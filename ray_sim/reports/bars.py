@@ -1,4 +1,4 @@
-"""Numbers as bars of characters, for a terminal."""
+"""Bars of characters for a terminal."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _LINE = "▁▂▃▄▅▆▇█"
 _BAR = "▏▎▍▌▋▊▉█"
 
 ASCII = str.maketrans(dict(zip(_LINE + _BAR[:-1], "__.-=+*#" + "   ####", strict=True)))
-"""Stands in for these characters where a terminal has none of them."""
+"""ASCII replacements of the bar characters."""
 
 
 def sparkline(values: Sequence[float], width: int) -> str:
-    """Numbers >= 0 as a line of bars, the highest full; neighbours share one, by their mean, if need be."""
+    """Numbers >= 0 as a line of bars, the highest full; a bar shows the mean of several if necessary."""
     n = len(values)
     places = min(n, width)
     ends = [place * n // places for place in range(places + 1)]
@@ -24,7 +24,7 @@ def sparkline(values: Sequence[float], width: int) -> str:
 
 
 def bar(share: float, width: int) -> str:
-    """A bar of a share in [0, 1] of the width, to an eighth of a character; never empty above 0."""
+    """Bar for a share in [0, 1] of the width, to an eighth of a character; not empty for a share above 0."""
     eighths = round(share * width * len(_BAR)) or int(share > 0)
     whole, part = divmod(eighths, len(_BAR))
     return _BAR[-1] * whole + (_BAR[part - 1] if part else "")

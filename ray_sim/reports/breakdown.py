@@ -11,17 +11,17 @@ import polars as pl
 from ray_sim.model.result import JobStatus
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.reports.compare import paired_rows
-from ray_sim.reports.statistics import Interval, ratio_interval, ratio_of_means
+from ray_sim.reports.statistics import ConfidenceInterval, ratio_interval, ratio_of_means
 
 JOB_COLUMNS = ("job_id", "vc", "num_gpus", "duration_s", "submit_s", "jct_s", "status")
 """Columns read from jobs.parquet."""
 
 _MOST_CHANGED = 5
-"""Jobs shown at either end."""
+"""Number of jobs shown with the largest changes, in each direction."""
 
 
 class By(StrEnum):
-    """What jobs are told apart by."""
+    """Classifications of jobs."""
 
     SIZE = "size"
     VC = "vc"
@@ -30,36 +30,36 @@ class By(StrEnum):
 
     @property
     def heading(self) -> str:
-        """Of a column of class labels."""
+        """Heading of the column of class labels."""
         return {"size": "GPUs", "vc": "vc", "load": "jobs in system", "duration": "run time s"}[self]
 
 
 @dataclass(frozen=True, slots=True)
 class ClassRatio:
-    """One class of jobs under a policy and under the baseline, over all pairs of runs."""
+    """Ratio for one class of jobs, policy over baseline, over all pairs of runs."""
 
     label: str
     jobs: int
-    """Completed under both, all pairs together."""
+    """Number of jobs completed under both, over all pairs."""
     pairs: int
-    """Pairs of runs with a job of the class."""
+    """Number of pairs of runs with a job of the class."""
     mean_jct_s: float
     baseline_mean_jct_s: float
     ratio: float | None
-    """Mean JCT over the baseline's; null where that is 0."""
-    interval: Interval | None
-    """Of the ratio, over the pairs; null for a single one, see `ratio_interval`."""
+    """Mean JCT divided by the baseline's; null if that is 0."""
+    interval: ConfidenceInterval | None
+    """Interval of the ratio over the pairs; null for a single pair, see `ratio_interval`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Breakdown:
-    """A policy against the baseline, class by class."""
+    """Comparison of a policy with the baseline by class of job."""
 
     by: By
     policy: str
     classes: tuple[ClassRatio, ...]
     left_out: int
-    """Jobs that completed under one of the two only."""
+    """Number of jobs that completed under one of the two only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +73,14 @@ class JobChange:
 
 @dataclass(frozen=True, slots=True)
 class JobComparison:
-    """Two runs of the same jobs, job by job. Jobs of one run depend on each other: no interval."""
+    """Two runs of the same jobs, job by job, without an interval, since jobs of one run are dependent."""
 
     policy: str
     jobs: int
-    """Completed under both."""
+    """Number of jobs completed under both."""
     left_out: int
     faster: int
-    """Jobs with a shorter JCT than under the baseline."""
+    """Number of jobs with a shorter JCT than under the baseline."""
     slower: int
     same: int
     mean_difference_s: float | None
@@ -90,11 +90,11 @@ class JobComparison:
 
 
 def jobs_in_system(submit_s: FloatArray, timeline: pl.DataFrame) -> IntArray:
-    """Jobs waiting or running that each job found when it came, without those of the same instant.
+    """Number of jobs waiting or running when each job arrived, without those of the same instant.
 
     Parameters
     ----------
-    submit_s : shape (J,), in the timeline's time
+    submit_s : shape (J,), seconds in the timeline's time
     timeline : as in `RunResult`
     """
     present = (timeline["waiting"] + timeline["running"]).to_numpy().astype(np.int64)
@@ -103,7 +103,7 @@ def jobs_in_system(submit_s: FloatArray, timeline: pl.DataFrame) -> IntArray:
 
 
 def classify(by: By, baseline: pl.DataFrame) -> pl.DataFrame:
-    """The baseline's jobs with ``class``, an index from 0, and its ``label``.
+    """Add ``class``, an index from 0, and its ``label`` to the baseline's jobs.
 
     Sizes are 1, 2-4, 5-8 and more GPUs, a fraction counting up. Load is in thirds and run time in
     quarters of all jobs; jobs at a limit are in the lower class.
@@ -137,8 +137,8 @@ def break_down(by: By, policy: str, jobs: pl.DataFrame, classes: pl.DataFrame) -
 
     Parameters
     ----------
-    jobs : the policy's, columns seed, job_id, jct_s, status, in order of seed
-    classes : the baseline's, from `classify`, with the same columns
+    jobs : jobs of the policy, columns seed, job_id, jct_s, status, in order of seed
+    classes : jobs of the baseline, from `classify`, with the same columns
     """
     both, left_out = _completed_in_both(jobs, classes)
     seeds, pair = np.unique(both["seed"].fill_null(-1).to_numpy(), return_inverse=True)
@@ -164,7 +164,7 @@ def break_down(by: By, policy: str, jobs: pl.DataFrame, classes: pl.DataFrame) -
 
 
 def compare_jobs(policy: str, jobs: pl.DataFrame, baseline: pl.DataFrame) -> JobComparison:
-    """Two runs job by job; columns as for `break_down`."""
+    """Compare two runs job by job; columns as for `break_down`."""
     both, left_out = _completed_in_both(jobs, baseline)
     both = both.with_columns(difference=pl.col("jct_s") - pl.col("jct_s_baseline")).sort(
         "difference", "job_id"
@@ -186,7 +186,7 @@ def compare_jobs(policy: str, jobs: pl.DataFrame, baseline: pl.DataFrame) -> Job
 
 
 def _completed_in_both(jobs: pl.DataFrame, baseline: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    """Jobs that completed under both policies, and the number of those that did under one only."""
+    """Jobs completed under both policies, and the number completed under one only."""
     pairs = paired_rows(jobs, baseline, ["seed", "job_id"])
     here, there = (pl.col(column) == JobStatus.COMPLETED for column in ("status", "status_baseline"))
     return pairs.filter(here & there), pairs.filter(here ^ there).height

@@ -1,4 +1,4 @@
-"""Policies against a baseline over the same seeds: how large the difference is, and whether it is real."""
+"""Comparison of policies with a baseline over the same seeds: size and significance of the differences."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray
 from ray_sim.reports.statistics import (
     LEVEL,
-    Interval,
+    ConfidenceInterval,
     cohens_d_z,
     holm,
     mean_interval,
@@ -29,38 +29,38 @@ from ray_sim.reports.statistics import (
 _HIGHER_IS_BETTER = ("utilisation.", "jain_index", "completed")
 
 _STREAMS = Streams(seed=0)
-"""Every test draws the same sign flips, so that another policy beside it changes no p-value."""
+"""Seed of the sign flips: the same for every test, so that adding a policy changes no p-value."""
 
 
 class Verdict(StrEnum):
-    """What the test says at 5 % after Holm's correction, and the interval of the difference with it."""
+    """Result of the test at 5 % after Holm's correction together with the interval of the difference."""
 
     BETTER = "better"
     WORSE = "worse"
     NOT_DISTINGUISHABLE = "not distinguishable"
     TOO_FEW_SEEDS = "too few seeds"
-    """Even with all differences of one sign the test could not reach 5 %."""
+    """The test cannot reach 5 %, even with all differences of one sign."""
     NOT_TESTED = "not tested"
     """Fewer than two pairs."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyComparison:
-    """A policy against the baseline, in the metric's unit. Null where the pairs are too few."""
+    """Comparison of a policy with the baseline, in the metric's unit. Null if the pairs are too few."""
 
     policy: str
     runs: int
-    """Of the policy, with a partner or without."""
+    """Number of runs of the policy, paired or not."""
     pairs: int
-    """Seeds that both have; 1 where neither depends on one."""
+    """Number of seeds that both have; 1 if neither depends on a seed."""
     mean: float | None
     baseline_mean: float | None
     difference: float | None
     """Mean of policy minus baseline over the pairs."""
-    interval: Interval | None
+    interval: ConfidenceInterval | None
     relative_percent: float | None
-    """The difference of the means in percent of the baseline's."""
-    relative_interval: Interval | None
+    """Difference of the means in percent of the baseline's mean."""
+    relative_interval: ConfidenceInterval | None
     effect_size: float | None
     """Cohen's d_z: mean difference in standard deviations of the differences."""
     superiority: float | None
@@ -69,36 +69,36 @@ class PolicyComparison:
     p_holm: float | None
     verdict: Verdict
     seeds_needed: int | None
-    """The fewest with which the test can reach 5 %, where the seeds are too few."""
+    """Least number of seeds with which the test can reach 5 %; None if there are enough."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupComparison:
-    """The policies of one workload, cluster and setting, best first."""
+    """Comparison of the policies of one workload, cluster and setting, best first."""
 
     metric: str
     baseline: str
     baseline_mean: float
-    """Over all seeds of the baseline."""
+    """Mean over all seeds of the baseline."""
     baseline_runs: int
     policies: tuple[PolicyComparison, ...]
     notes: tuple[str, ...]
-    """What a reader must know before believing the numbers."""
+    """Remarks that limit the meaning of the numbers."""
 
 
 def lower_is_better(metric: str) -> bool:
-    """Whether less of a metric, a key of `Summary.flat`, is better."""
+    """Whether a lower value of a metric, a key of `Summary.flat`, is better."""
     return metric != "utility" and not metric.startswith(_HIGHER_IS_BETTER)
 
 
 def compare_policies(runs: pl.DataFrame, metric: str, baseline: str | None = None) -> GroupComparison:
-    """Compare every policy of a group with the baseline, over the seeds that both have.
+    """Compare every policy of a group with the baseline over common seeds.
 
     Parameters
     ----------
-    runs : columns policy, seed (null where any seed gives this run), value (of the metric, not
-        null), completed (jobs); one row per run, two policies at least
-    baseline : a policy's label; by default the policy with the best mean over the seeds that all have
+    runs : columns policy, seed (null if the run depends on no seed), value (of the metric, not
+        null), completed (jobs); one row per run, at least two policies
+    baseline : label of a policy; by default the policy with the best mean over the seeds of all policies
 
     Raises
     ------
@@ -128,11 +128,11 @@ def compare_policies(runs: pl.DataFrame, metric: str, baseline: str | None = Non
 
 
 def find_baseline(name: str, policies: Iterable[str]) -> str:
-    """The policy of this label, or the only one of this name before its parameters.
+    """Find the policy with this label, or the only one with this name before its parameters.
 
     Raises
     ------
-    UnknownNameError : there is none, or the bare name fits several
+    UnknownNameError : no policy matches, or the bare name matches several
     """
     labels = list(policies)
     bare = [label.partition("(")[0] for label in labels]
@@ -144,13 +144,13 @@ def find_baseline(name: str, policies: Iterable[str]) -> str:
 
 
 def paired_rows(rows: pl.DataFrame, baseline: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """A policy's rows beside the baseline's of the same keys, which include ``seed``.
+    """Join a policy's rows with the baseline's of the same keys, which include ``seed``.
 
-    Where one of the two depends on no seed, its only run stands for every seed of the other.
+    If one of the two depends on no seed, its only run is paired with every seed of the other.
 
     Returns
     -------
-    in the order of `rows`, then of `baseline`, whose columns end in ``_baseline``
+    rows in the order of `rows`, then of `baseline`; columns of the baseline end in ``_baseline``
     """
     if rows["seed"].count() and baseline["seed"].count():
         return rows.join(baseline, on=list(keys), suffix="_baseline", maintain_order="left_right")
@@ -163,7 +163,7 @@ def paired_rows(rows: pl.DataFrame, baseline: pl.DataFrame, keys: Sequence[str])
 
 
 def _best(by_policy: Mapping[str, pl.DataFrame], sign: float) -> str:
-    """The policy with the best mean over the seeds that all have, or over its own if there are none."""
+    """The policy with the best mean over the common seeds, or over its own seeds if none are common."""
     seeded = [set(frame["seed"]) for frame in by_policy.values() if frame["seed"].count()]
     common = list(set.intersection(*seeded)) if seeded else []
 
@@ -189,7 +189,7 @@ def _compare(policy: str, runs: int, pairs: pl.DataFrame, sign: float) -> Policy
         difference=float(np.mean(difference)) if some else None,
         interval=mean_interval(difference),
         relative_percent=None if ratio is None else _percent(ratio),
-        relative_interval=ratios and Interval(_percent(ratios.low), _percent(ratios.high)),
+        relative_interval=ratios and ConfidenceInterval(_percent(ratios.low), _percent(ratios.high)),
         effect_size=cohens_d_z(difference),
         superiority=superiority(sign * difference) if some else None,
         p_value=sign_flip_p_value(difference, _STREAMS.generator("sign-flip")) if several else None,
@@ -210,7 +210,7 @@ def _with_verdicts(compared: Sequence[PolicyComparison], sign: float) -> list[Po
         p_holm = float(next(adjusted))
         if p_holm <= LEVEL and not _may_be_nothing(each):
             verdict = Verdict.BETTER if sign * each.difference < 0 else Verdict.WORSE
-        elif each.pairs < needed and not _is_alike(each):
+        elif each.pairs < needed and not _is_equal(each):
             return replace(each, p_holm=p_holm, verdict=Verdict.TOO_FEW_SEEDS, seeds_needed=needed)
         else:
             verdict = Verdict.NOT_DISTINGUISHABLE
@@ -224,9 +224,9 @@ def _may_be_nothing(each: PolicyComparison) -> bool:
     return each.interval is not None and each.interval.low <= 0 <= each.interval.high
 
 
-def _is_alike(each: PolicyComparison) -> bool:
-    """Whether the policies give the same in every pair, which more seeds would hardly change."""
-    return each.interval == Interval(0.0, 0.0)
+def _is_equal(each: PolicyComparison) -> bool:
+    """Whether the values are equal in every pair; more seeds would hardly change that."""
+    return each.interval == ConfidenceInterval(0.0, 0.0)
 
 
 def _pair_notes(compared: Sequence[PolicyComparison]) -> Iterator[str]:

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 
 PROMISED = 93
-"""Per cent of intervals that hold the true value: below this `ray-sim compare` says so."""
+"""Percentage of intervals that hold the true value below which `ray-sim compare` prints a remark."""
 
 SEEDS = (2, 3, 5, 7, 10, 20, 40, 100, 200)
 
@@ -17,19 +17,19 @@ MEASURED = {
     "log-normal": (90, 84, 83, 83, 84, 87, 89, 92, 93),
     "Pareto, tail index 2.5": (87, 80, 78, 79, 80, 83, 85, 89, 90),
 }
-"""Per cent of intervals that hold the true mean, by distribution of the differences and number of `SEEDS`.
+"""Percentage of intervals that hold the true mean, by distribution of the differences and number of `SEEDS`.
 
-Made by ``python -m benchmarks.cover``.
+Source: ``python -m benchmarks.cover``.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """Distributions of differences for which intervals hold the true value too seldom."""
+    """Distributions of differences for which intervals hold the true value too rarely."""
 
     seeds: int
     percent: dict[str, int]
-    """Of intervals that hold the true value, by distribution, the best first; all below `PROMISED`."""
+    """Percentage of intervals that hold the true value by distribution, highest first; below `PROMISED`."""
 
 
 def shortfall(seeds: int) -> Cover | None:
@@ -37,7 +37,7 @@ def shortfall(seeds: int) -> Cover | None:
 
     Parameters
     ----------
-    seeds : at least 2; between two numbers of `SEEDS` the smaller one counts
+    seeds : at least 2; rounded down to a number of `SEEDS`
     """
     column = bisect_right(SEEDS, seeds) - 1
     short = {name: row[column] for name, row in MEASURED.items() if row[column] < PROMISED}

@@ -1,4 +1,4 @@
-"""Per-job differences between a run and another run, or another simulator's table."""
+"""Per-job differences between a run and another run or another simulator's table."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.units import US_PER_S
 
 FIRST_FEW = 10
-"""Differing jobs, and jobs without a partner, that a report shows."""
+"""Number of differing jobs, and of jobs without a partner, that a report shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobDifference:
-    """One job whose start or finish differs; null where a side never started or finished it."""
+    """One job whose start or finish differs; null if a side never started or finished it."""
 
     job_id: str
     start_s: float | None
@@ -28,22 +28,22 @@ class JobDifference:
 
 @dataclass(frozen=True, slots=True)
 class JobDiff:
-    """How far two schedules of the same jobs agree, exactly, in microseconds."""
+    """Differences of two schedules of the same jobs, to the microsecond."""
 
     compared: int
-    """Jobs in both."""
+    """Number of jobs in both."""
     differing: int
-    """Of these, jobs whose start or finish is not the same microsecond."""
+    """Number of these jobs whose start or finish differs by at least a microsecond."""
     only_here: int
     only_there: int
     first_differences: tuple[JobDifference, ...]
-    """In the run's job order."""
+    """First differing jobs, in the run's job order."""
     first_only_here: tuple[str, ...]
     first_only_there: tuple[str, ...]
 
     @property
     def same(self) -> bool:
-        """Whether every job is in both, at the same times."""
+        """Whether both have the same jobs with the same times."""
         return not (self.differing or self.only_here or self.only_there)
 
     def to_dict(self) -> dict[str, Any]:
@@ -59,7 +59,7 @@ def diff_jobs(
     Parameters
     ----------
     run_jobs : columns job_id, start_s, finish_s, as in jobs.parquet
-    other : column job_id, and the two named ones in seconds of the workload's time
+    other : column job_id, and the two named columns in seconds of the workload's time
 
     Raises
     ------
@@ -86,7 +86,7 @@ def diff_jobs(
 
 
 def read_job_times(path: Path) -> pl.DataFrame:
-    """A table with job_id from a Parquet file or a CSV with a header line.
+    """Read a table with job_id from a Parquet file or a CSV with a header line.
 
     CSV values stay text, so that an id such as ``007`` keeps its zeros.
     """

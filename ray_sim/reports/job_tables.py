@@ -1,4 +1,4 @@
-"""The jobs of a run in tables: the slowest, and completion times by size and by virtual cluster."""
+"""Tables of a run's jobs: the slowest jobs, and completion times by size and by virtual cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ray_sim.model.result import JobStatus
 
 
 def slowest_jobs(jobs: pl.DataFrame, count: int) -> pl.DataFrame:
-    """The completed jobs of jobs.parquet with the longest JCT; of equals the earlier first."""
+    """The completed jobs of jobs.parquet with the longest JCT; ties by job order."""
     done = jobs.filter(pl.col("status") == JobStatus.COMPLETED)
     return done.sort("jct_s", descending=True, maintain_order=True).head(count)
 
@@ -20,14 +20,14 @@ def jct_by_size(jobs: pl.DataFrame) -> pl.DataFrame:
     of queue_s, over completed jobs.
     """
     gpus = pl.col("num_gpus")
-    # Rounded, as the logarithm of a power of two may come out a last digit above its exponent.
+    # Rounded, since the computed logarithm of a power of two may exceed its exponent in the last digit.
     exponent = gpus.clip(lower_bound=1).log(2).round(9).ceil()
     upper = pl.when(gpus > 0).then(2.0**exponent).otherwise(0.0)
     return _jct_by(jobs, upper.alias("gpus")).sort("gpus")
 
 
 def jct_by_vc(jobs: pl.DataFrame) -> pl.DataFrame:
-    """JCT by virtual cluster as in `jct_by_size`, the one with the most jobs first; empty without vcs."""
+    """JCT by virtual cluster, columns as in `jct_by_size`, most jobs first; empty without vcs."""
     if jobs["vc"].null_count() == len(jobs):
         return _jct_by(jobs.clear(), pl.col("vc"))
     return _jct_by(jobs, pl.col("vc")).sort("jobs", descending=True, maintain_order=True)

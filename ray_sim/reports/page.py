@@ -1,4 +1,4 @@
-"""A report as one HTML file: sections of facts, tables and pictures, with everything inside it."""
+"""HTML report in one self-contained file: sections of facts, tables and pictures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import polars as pl
 from ray_sim.reports.text import number
 
 Facts = Sequence[tuple[str, object]]
-"""Labels and values."""
+"""Labels and values of a section."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table; `note` stands below it."""
+    """A table; `note` appears below it."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -33,7 +33,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An SVG element of ours, which goes into the page as it is, and what it shows."""
+    """An SVG element, inserted without escaping, and its description."""
 
     svg: str
     caption: str
@@ -41,7 +41,7 @@ class Picture:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of the page under a heading; folded away if `folded`."""
+    """A part of the page under a heading; collapsed if `folded`."""
 
     heading: str
     facts: tuple[tuple[str, str], ...] = ()
@@ -60,7 +60,7 @@ class Page:
 
 
 def fact_texts(facts: Iterable[tuple[str, object]]) -> tuple[tuple[str, str], ...]:
-    """Facts as the page shows them."""
+    """Facts as texts of the page."""
     return tuple((label, number(value)) for label, value in facts)
 
 
@@ -70,11 +70,11 @@ def frame_table(
     best: Callable[[pl.Series], float | None] = lambda _: None,
     note: str = "",
 ) -> Table:
-    """Columns of a frame under the given headings; those it lacks are left out.
+    """Table of a frame's columns under the given headings; columns that the frame lacks are left out.
 
     Parameters
     ----------
-    best : the value of a column that is marked, if any
+    best : value of a column to mark, if any
     """
     shown = [name for name in headings if name in frame.columns]
     columns = [_cells(frame[name], best(frame[name])) for name in shown]
@@ -84,7 +84,7 @@ def frame_table(
 
 
 def render(page: Page) -> bytes:
-    """The page as HTML; its texts are escaped."""
+    """Render the page as HTML; texts are escaped."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(

@@ -1,7 +1,7 @@
-"""Pictures of runs, drawn without a display; the same bytes for the same numbers.
+"""Pictures of runs, drawn without a display; the same numbers give the same bytes.
 
-A PNG stands alone on white. An SVG goes into an HTML page: its text and axes take the colour of the
-text around them, so that it is readable on a light and on a dark page.
+A PNG has a white background. An SVG is part of an HTML page: its text and axes have the colour of the
+surrounding text, so that it is readable on a light and on a dark page.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MAX_STEPS = 400
-"""Steps drawn per CDF; finer ones are below a pixel."""
+"""Number of steps drawn per CDF; finer steps are below a pixel."""
 
 _MAX_POINTS = 1000
-"""Points drawn per line over time."""
+"""Largest number of points drawn per line over time."""
 
 _PNG_IN = (6.4, 4.0)
 _SVG_IN = (4.8, 3.0)
-"""Width and height without legend. The narrow one has readable text on a phone too."""
+"""Width and height without legend. Text of the narrow size is also readable on a phone."""
 
 _LEFT_IN, _RIGHT_IN, _BOTTOM_IN, _TITLE_IN, _TOP_IN = 0.7, 0.19, 0.52, 0.32, 0.1
 _LINE_IN, _HANDLE_IN, _CHARACTER_IN = 0.18, 0.55, 0.075
-"""Height of a line of small text, and what a legend entry and each of its characters take in width."""
+"""Height of a line of small text, and widths of a legend entry and of each of its characters."""
 
 _TICKS_S = {
     "1 s": 1,
@@ -58,11 +58,11 @@ def completed_jct_s(jobs: pl.DataFrame) -> FloatArray:
 
 
 def jct_cdf_png(curves: Mapping[str, FloatArray], title: str) -> bytes:
-    """Share of completed jobs by JCT as a PNG, 640 pixels wide, 400 high and the legend's lines.
+    """Share of completed jobs by JCT as a PNG, 640 pixels wide, 400 plus the legend's lines high.
 
     Parameters
     ----------
-    curves : name to shape (J,) JCTs in seconds, ascending; an empty one gets no curve
+    curves : JCTs by name, shape (J,), in seconds, ascending; an empty array has no curve
     """
     picture = io.BytesIO()
     _jct_cdf(curves, title, _PNG_IN).savefig(picture, format="png", metadata={"Software": None})
@@ -70,17 +70,17 @@ def jct_cdf_png(curves: Mapping[str, FloatArray], title: str) -> bytes:
 
 
 class JctCdfPngs:
-    """Pictures as of `jct_cdf_png`, of one curve each, for the many runs of a sweep.
+    """Pictures like those of `jct_cdf_png` with one curve each, for the many runs of a sweep.
 
-    Axes and ticks take most of the time that a picture takes. Here they are drawn once for all runs
-    whose times lie between the same ticks.
+    Axes and ticks take most of the time of a picture. This class draws them once for all runs whose times
+    lie between the same ticks.
     """
 
     def __init__(self) -> None:
         self._frames: dict[tuple[float, float], _Frame] = {}
 
     def draw(self, jct_s: FloatArray, title: str) -> bytes:
-        """The PNG of a run; `jct_s` has shape (J,), in seconds, ascending."""
+        """Draw the PNG of a run; `jct_s` has shape (J,), in seconds, ascending."""
         limits = _ticks_around(jct_s)
         if limits not in self._frames:
             self._frames[limits] = _Frame(limits)
@@ -88,7 +88,7 @@ class JctCdfPngs:
 
 
 class _Frame:
-    """Empty axes on a canvas, to which a curve and a title are added."""
+    """Canvas with empty axes, for a curve and a title."""
 
     def __init__(self, limits_s: tuple[float, float]) -> None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -97,7 +97,7 @@ class _Frame:
         (self._curve,) = self._axes.step(limits_s, (0, 0), where="post", linewidth=1.5, animated=True)
         _jct_axes(self._axes, limits_s)
         self._axes.title.set_animated(True)
-        self._canvas = cast("Any", FigureCanvasAgg(figure))  # what copies pixels is not typed
+        self._canvas = cast("Any", FigureCanvasAgg(figure))  # the methods that copy pixels are not typed
         self._canvas.draw()
         self._empty = self._canvas.copy_from_bbox(figure.bbox)
 
@@ -118,17 +118,17 @@ class _Frame:
 
 
 def jct_cdf_svg(curves: Mapping[str, FloatArray], name: str) -> str:
-    """The same as an SVG element; `name` is unique among the pictures of its page."""
+    """Share of completed jobs by JCT as an SVG element; `name` is unique among the pictures of its page."""
     return _svg(_jct_cdf(curves, "", _SVG_IN), name)
 
 
 def steps_svg(timeline: pl.DataFrame, columns: Mapping[str, str], ylabel: str, name: str) -> str:
-    """Lines over time, level between the rows, as an SVG element.
+    """Step lines over time as an SVG element.
 
     Parameters
     ----------
     timeline : as in `RunResult`
-    columns : columns to draw, with what the legend calls them
+    columns : columns to draw, and their names in the legend
     """
     time_s = timeline["time_s"].to_numpy()
     span_s = float(time_s[-1] - time_s[0]) if len(time_s) else 0.0
@@ -147,7 +147,7 @@ def steps_svg(timeline: pl.DataFrame, columns: Mapping[str, str], ylabel: str, n
 
 
 def bars_svg(values: Mapping[str, float | None], xlabel: str, name: str) -> str:
-    """One bar per name with its value at the end, as an SVG element; none for a value that is null."""
+    """One bar per name with its value at the end, as an SVG element; a null value has no bar."""
     from matplotlib.figure import Figure
 
     width = _SVG_IN[0]
@@ -176,7 +176,7 @@ def bars_svg(values: Mapping[str, float | None], xlabel: str, name: str) -> str:
             fontsize="small",
         )
     axes.set_xlim(0, 1.2 * max(lengths, default=0.0) or 1.0)
-    axes.set_ylim(slot_in * max(1, len(lengths)), 0)  # the first on top
+    axes.set_ylim(slot_in * max(1, len(lengths)), 0)  # the first name on top
     axes.yaxis.set_visible(False)
     axes.spines[["left", "right", "top"]].set_visible(False)
     axes.locator_params(axis="x", nbins=5)
@@ -185,9 +185,9 @@ def bars_svg(values: Mapping[str, float | None], xlabel: str, name: str) -> str:
 
 
 def thin_steps(time_s: FloatArray, values: FloatArray, points: int) -> np.ndarray:
-    """Indices of at most so many points of a step line that look like all of them.
+    """Indices of at most `points` points of a step line that preserve its shape.
 
-    Of each stretch of time, the first highest point and the last one, whose value goes on.
+    Each interval of time keeps its first highest point, and its last point, whose value continues.
     """
     if len(values) <= points:
         return np.arange(len(values))
@@ -209,9 +209,9 @@ def _jct_cdf(curves: Mapping[str, FloatArray], title: str, size_in: tuple[float,
                 label=_wrapped([_literal(name)], size_in[0])[0],
                 linewidth=1.5,
                 color=_colour(index),
-                linestyle=("-", "--", ":", "-.")[index // 10 % 4],  # when the colours come again
+                linestyle=("-", "--", ":", "-.")[index // 10 % 4],  # when the colours repeat
             )
-    axes.set_xscale("log")  # before the limits are asked for
+    axes.set_xscale("log")  # before reading the limits
     _jct_axes(axes, axes.get_xlim())
     _legend(figure, axes)
     return figure
@@ -228,20 +228,20 @@ def _jct_axes(axes: Axes, limits_s: tuple[float, float]) -> None:
 
 
 def _ticks_around(jct_s: FloatArray) -> tuple[float, float]:
-    """The ticks next below and above all values, which are drawn at 1 s if they are less."""
+    """The nearest ticks below and above all values; values below 1 s count as 1 s."""
     low, high = (max(1.0, jct_s[0]), max(1.0, jct_s[-1])) if len(jct_s) else (1.0, 1.0)
     ticks = list(_TICKS_S.values())
     return max(tick for tick in ticks if tick <= low), min((t for t in ticks if t > high), default=high)
 
 
 def _cdf_points(jct_s: FloatArray) -> tuple[FloatArray, FloatArray]:
-    # Drawn at evenly spaced ranks: 400 steps look like a million and cost nothing.
+    # Drawn at evenly spaced ranks: 400 steps look like a million.
     ranks = np.unique(np.linspace(1, len(jct_s), min(len(jct_s), _MAX_STEPS)).round().astype(np.int64))
     return np.maximum(jct_s[ranks - 1], 1.0), ranks / len(jct_s)
 
 
 def _axes(size_in: tuple[float, float], title: str, labels: Sequence[str]) -> tuple[Figure, Axes]:
-    """A figure with room below for a legend of these labels."""
+    """Axes of a figure with room below for a legend of these labels."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -251,7 +251,7 @@ def _axes(size_in: tuple[float, float], title: str, labels: Sequence[str]) -> tu
     height += legend_in
     figure = Figure(figsize=(width, height), dpi=100)
     FigureCanvasAgg(figure)
-    # A fixed frame and no minor ticks: a tenth of a second less than an automatic layout per picture.
+    # A fixed frame without minor ticks saves 0.1 s per picture compared with an automatic layout.
     bottom, top = _BOTTOM_IN + legend_in, _TITLE_IN if title else _TOP_IN
     rect = (
         _LEFT_IN / width,
@@ -287,7 +287,7 @@ def _wrapped(labels: Sequence[str], width_in: float) -> list[str]:
 
 
 def _literal(text: str) -> str:
-    """Text as it is: a dollar starts no formula, an underscore in front hides nothing from a legend."""
+    """Escape text: a dollar must not start a formula, a leading underscore must not hide a legend entry."""
     return text.replace("$", r"\$").replace("_", " _", 1 if text.startswith("_") else 0)
 
 
@@ -296,7 +296,7 @@ def _colour(index: int) -> str:
 
 
 def _svg(figure: Figure, name: str) -> str:
-    """The figure as an element for a page that holds others: no ids but those that are referred to."""
+    """The figure as an element of a page with other figures; it keeps only ids that it refers to."""
     import matplotlib as mpl
 
     written = io.StringIO()

@@ -1,4 +1,4 @@
-"""The report of one run: what ran, how it went, over time and by kind of job."""
+"""Report of one run: inputs, outcome, lines over time and tables by kind of job."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ray_sim.reports.plots import completed_jct_s, jct_cdf_svg, steps_svg
 from ray_sim.reports.tables import columns_in_use, summary_rows
 
 SLOWEST = 10
-"""Jobs in the table of the slowest."""
+"""Number of jobs in the table of the slowest."""
 
 MOST_VCS = 25
-"""Virtual clusters in the table, those with the most jobs."""
+"""Number of virtual clusters in the table; those with the most jobs are shown."""
 
 _JCT = {
     "jobs": "jobs",
@@ -38,12 +38,12 @@ _SLOWEST = {
 
 
 def run_page(title: str, subtitle: str, facts: Facts, provenance: Facts, result: RunResult) -> Page:
-    """The report of a run.
+    """Build the report of a run.
 
     Parameters
     ----------
-    facts : what was chosen: parameters, world, seed
-    provenance : hashes and versions, folded away
+    facts : parameters, world and seed
+    provenance : hashes and versions, in a collapsed section
     """
     return Page(
         title,

@@ -1,4 +1,4 @@
-"""Is a paired difference real, and how large: intervals, a test and effect sizes of plain arrays."""
+"""Statistics of paired differences: intervals, a significance test and effect sizes of plain arrays."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 from ray_sim.model.units import FloatArray
 
 LEVEL = 0.05
-"""Error rate of the test; intervals hold the rest, 95 %."""
+"""Error rate of the test; intervals have level 95 %."""
 
 PERMUTATIONS = 9_999
-"""Sign flips drawn at random; where all of them are no more (13 pairs), all are taken instead."""
+"""Number of random sign flips; up to 13 pairs have fewer flips in all, and the test counts every one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class ConfidenceInterval:
     """A 95 % confidence interval."""
 
     low: float
@@ -25,11 +25,11 @@ class Interval:
 
 
 def paired_difference(sample: FloatArray, baseline: FloatArray) -> FloatArray:
-    """Sample minus baseline, pair by pair.
+    """Differences sample minus baseline, pair by pair.
 
     Parameters
     ----------
-    sample, baseline : shape (N,), in the same unit; entries at one index belong together
+    sample, baseline : shape (N,), in the same unit, paired by index
 
     Raises
     ------
@@ -41,10 +41,10 @@ def paired_difference(sample: FloatArray, baseline: FloatArray) -> FloatArray:
     return difference
 
 
-def mean_interval(sample: FloatArray) -> Interval | None:
+def mean_interval(sample: FloatArray) -> ConfidenceInterval | None:
     """95 % interval of a mean; None for fewer than two values.
 
-    Exact for normal values of any number; docs/compare.md has its cover for others.
+    Exact for normal values of any number; docs/compare.md has its cover for other distributions.
 
     Parameters
     ----------
@@ -55,17 +55,17 @@ def mean_interval(sample: FloatArray) -> Interval | None:
     if len(sample) < 2:
         return None
     centre, half = float(np.mean(sample)), math.sqrt(_squared_half_width(sample, sample))
-    return Interval(centre - half, centre + half)
+    return ConfidenceInterval(centre - half, centre + half)
 
 
 def ratio_of_means(sample: FloatArray, baseline: FloatArray) -> float | None:
-    """Mean of the sample over mean of the baseline; None without values and where that mean is 0."""
+    """Mean of the sample divided by the mean of the baseline; None without values, or if that mean is 0."""
     if not len(baseline) or not np.mean(baseline):
         return None
     return float(np.mean(sample) / np.mean(baseline))
 
 
-def ratio_interval(sample: FloatArray, baseline: FloatArray) -> Interval | None:
+def ratio_interval(sample: FloatArray, baseline: FloatArray) -> ConfidenceInterval | None:
     """95 % interval of the ratio of the means of paired samples.
 
     It holds the ratios r for which `mean_interval` of ``sample - r * baseline`` holds 0, so it holds 1 if and
@@ -77,8 +77,8 @@ def ratio_interval(sample: FloatArray, baseline: FloatArray) -> Interval | None:
 
     Returns
     -------
-    None for fewer than two pairs, and where the baseline's mean cannot be told from 0: such ratios have no
-    bounds
+    None for fewer than two pairs, and if the baseline's mean does not differ significantly from 0, since
+    the ratio then has no bounds
 
     Source: Fieller, Some problems in interval estimation, J. R. Stat. Soc. B 1954.
     """
@@ -93,11 +93,11 @@ def ratio_interval(sample: FloatArray, baseline: FloatArray) -> Interval | None:
         return None
     linear, constant = _squared_half_width(baseline, rest), _squared_half_width(rest, rest)
     root = math.sqrt(linear**2 + quadratic * constant)
-    return Interval(ratio + (-linear - root) / quadratic, ratio + (-linear + root) / quadratic)
+    return ConfidenceInterval(ratio + (-linear - root) / quadratic, ratio + (-linear + root) / quadratic)
 
 
 def _squared_half_width(one: FloatArray, other: FloatArray) -> float:
-    """Covariance of two means in squares of the t quantile; of a sample with itself (half width)^2."""
+    """Covariance of two means times the squared t quantile; for a sample with itself, (half width)^2."""
     from scipy.special import stdtrit
 
     pairs = len(one)
@@ -108,7 +108,7 @@ def _squared_half_width(one: FloatArray, other: FloatArray) -> float:
 def sign_flip_p_value(difference: FloatArray, generator: np.random.Generator) -> float:
     """Two-sided p-value of "the differences are symmetric about 0", by flipping their signs.
 
-    Exact up to 13 pairs; beyond that `PERMUTATIONS` flips are drawn, and the least value is 0.0002.
+    Exact up to 13 pairs; beyond that `PERMUTATIONS` random flips are drawn, and the least value is 0.0002.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def sign_flip_p_value(difference: FloatArray, generator: np.random.Generator) ->
 
 
 def holm(p_values: FloatArray) -> FloatArray:
-    """P-values adjusted for being several, so that any below 5 % is wrong in 5 % of cases at most.
+    """P-values adjusted for multiple tests, so that any false rejection at 5 % has probability at most 5 %.
 
     Parameters
     ----------
@@ -151,16 +151,16 @@ def holm(p_values: FloatArray) -> FloatArray:
 
 
 def pairs_needed(comparisons: int) -> int:
-    """The fewest pairs with which the sign-flip test can reach 5 % after Holm.
+    """Least number of pairs with which the sign-flip test can reach 5 % after Holm.
 
-    All N differences of one sign give the least p-value there is, 2 / 2^N, and Holm multiplies it by the
-    number of comparisons, >= 1.
+    N differences of one sign give the least possible p-value, 2 / 2^N, and Holm multiplies it by the number
+    of comparisons, >= 1.
     """
     return math.ceil(1 + math.log2(comparisons / LEVEL))
 
 
 def cohens_d_z(difference: FloatArray) -> float | None:
-    """Mean difference in standard deviations of the differences; None where these do not vary.
+    """Mean difference in standard deviations of the differences; None if these do not vary.
 
     Source: Cohen, Statistical Power Analysis for the Behavioral Sciences, 1988, section 2.3.5.
     """

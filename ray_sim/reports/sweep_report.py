@@ -1,4 +1,4 @@
-"""The report of a sweep: policies side by side for each workload, cluster and setting."""
+"""Report of a sweep: policies side by side for each workload, cluster and setting."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ray_sim.reports.tables import (
 )
 
 Curves = Iterable[tuple[Place, Mapping[str, FloatArray]]]
-"""For each place, JCTs by policy, all seeds together, ascending, in seconds."""
+"""JCTs by place and policy, all seeds together, ascending, in seconds."""
 
 CONFIGURATIONS_SCHEMA = {
     **{key: pl.String() for key in KEYS},
@@ -34,18 +34,18 @@ CONFIGURATIONS_SCHEMA = {
 }
 """Columns of the table of a sweep's configurations; `state` is done, failed or missing.
 
-`directory` counts from the sweep's results; `error` is null unless failed.
+`directory` is relative to the sweep's results; `error` is null unless failed.
 """
 
 _CONFIGURATION = {**{key: key for key in KEYS}, "seed": "seed", "state": "state"}
 
 
 def sweep_page(name: str, rows: Sequence[RunRow], curves: Curves, configurations: pl.DataFrame) -> Page:
-    """The report of a sweep.
+    """Build the report of a sweep.
 
     Parameters
     ----------
-    rows : its finished runs
+    rows : finished runs of the sweep
     configurations : one line per configuration, columns as in `CONFIGURATIONS_SCHEMA`
     """
     states = dict(configurations.group_by("state").len().iter_rows())

@@ -1,4 +1,4 @@
-"""Runs side by side: one row per run, and means over seeds per workload, cluster and policy."""
+"""Tables of runs: one row per run, and means over seeds per workload, cluster and policy."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import polars as pl
 from ray_sim.model.result import JctCertificate, Summary
 
 KEYS = ("workload", "cluster", "setting", "policy")
-"""Columns that name a row of the sweep table. `setting` holds partition and world parameters."""
+"""Key columns of the sweep table. `setting` contains partition and world parameters."""
 
 Place = tuple[str, str, str]
-"""Workload, cluster, setting: policies are compared within one of them."""
+"""Key of a place (workload, cluster, setting); policies are compared within a place."""
 
 SWEEP_HEADINGS = {
     "seeds": "seeds",
@@ -37,7 +37,7 @@ SWEEP_HEADINGS = {
     "policy_figures.price_span": "ln(U/L)",
     "policy_counts.admitted_below_1_percent": "earn < 1 %",
 }
-"""Columns of the sweep table that are shown beside its keys, with their headings; those there are."""
+"""Headings of the columns shown with the keys of the sweep table; absent columns are left out."""
 
 _LESS_IS_BETTER = ("jct_s.", "queue_s.", "makespan_s", "rejected", "unfinished")
 _MORE_IS_BETTER = ("utilisation.", "completed")
@@ -49,19 +49,19 @@ _OPTIMUM = tuple(f"utility_certificate.optimum{suffix}" for suffix in ("", "_bou
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A finished run under the labels a reader knows it by."""
+    """A finished run with its labels."""
 
     workload: str
     cluster: str
     setting: str
     policy: str
     seed: int | None
-    """Null where the run does not depend on a seed."""
+    """Seed; null if the run does not depend on one."""
     summary: Summary
 
 
 def run_table(rows: Iterable[RunRow]) -> pl.DataFrame:
-    """One line per run: the keys, the seed and every number of its summary under a dotted name."""
+    """One row per run: the keys, the seed and every number of its summary under a dotted name."""
     records = [
         {**{key: getattr(row, key) for key in KEYS}, "seed": row.seed, **_numbers(row.summary)}
         for row in rows
@@ -70,10 +70,10 @@ def run_table(rows: Iterable[RunRow]) -> pl.DataFrame:
 
 
 def sweep_table(rows: Iterable[RunRow]) -> pl.DataFrame:
-    """Means over seeds, one line per (workload, cluster, setting, policy) in order of appearance.
+    """Means over seeds, one row per (workload, cluster, setting, policy) in order of appearance.
 
-    What utility is compared with is over the mean utility: a run that earns next to nothing would drown all
-    others in a mean of ratios. ``seeds`` counts the runs behind a line: 1 for a run that depends on no seed.
+    Bounds of utility are divided by the mean utility, since a run with almost no utility would dominate a
+    mean of ratios. ``seeds`` is the number of runs of a row: 1 for a run that depends on no seed.
     """
     runs = run_table(rows)
     if runs.is_empty():
@@ -89,7 +89,7 @@ def sweep_table(rows: Iterable[RunRow]) -> pl.DataFrame:
 
 
 def first_warnings(rows: Iterable[RunRow]) -> dict[str, str]:
-    """By policy, the first that one of its runs warns of."""
+    """First warning of each policy's runs."""
     first: dict[str, str] = {}
     for row in rows:
         for text in row.summary.policy_warnings or ():
@@ -98,18 +98,18 @@ def first_warnings(rows: Iterable[RunRow]) -> dict[str, str]:
 
 
 def place_title(place: Place) -> str:
-    """``workload, cluster, setting`` without what is empty."""
+    """Title ``workload, cluster, setting`` without empty parts."""
     return ", ".join(label for label in place if label)
 
 
 def columns_in_use(frame: pl.DataFrame, prefix: str) -> dict[str, str]:
-    """Columns under a prefix (`used_`, `utilisation.`) that are not 0 everywhere, with their resources."""
+    """Columns with a prefix (`used_`, `utilisation.`) that are not 0 everywhere, and their resources."""
     columns = [column for column in frame.columns if column.startswith(prefix) and frame[column].sum()]
     return {column: column.removeprefix(prefix) for column in columns}
 
 
 def best_value(values: pl.Series) -> float | None:
-    """The best of a column of the sweep table; None where its rows are alike, or neither way is better."""
+    """Best value of a column of the sweep table; None if all rows are equal or no direction is better."""
     if values.n_unique() < 2 or not values.dtype.is_numeric():
         return None
     if values.name.startswith(_LESS_IS_BETTER):
@@ -122,7 +122,7 @@ def best_value(values: pl.Series) -> float | None:
 
 
 def summary_rows(summary: Summary) -> list[tuple[str, object]]:
-    """A run's outcome as labels and values."""
+    """Outcome of a run as labels and values."""
     rows: list[tuple[str, object]] = [("jobs", summary.jobs), ("completed", summary.completed)]
     if summary.trimmed_jobs is not None:
         rows.insert(0, ("simulated, not counted", summary.trimmed_jobs))
@@ -147,8 +147,8 @@ def summary_rows(summary: Summary) -> list[tuple[str, object]]:
     for label, error in (("speeds", summary.speed_error), ("work left", summary.convergence_error)):
         if error is not None:
             rows.append((f"relative error of expected {label}", error))
-    told = {**(summary.policy_counts or {}), **(summary.policy_figures or {})}
-    return rows + [(f"policy, {name.replace('_', ' ')}", number) for name, number in told.items()]
+    figures = {**(summary.policy_counts or {}), **(summary.policy_figures or {})}
+    return rows + [(f"policy, {name.replace('_', ' ')}", number) for name, number in figures.items()]
 
 
 def _certificate_rows(certificate: JctCertificate) -> list[tuple[str, object]]:
@@ -157,16 +157,16 @@ def _certificate_rows(certificate: JctCertificate) -> list[tuple[str, object]]:
         ("gap to that bound", certificate.gap),
     ]
     if certificate.speed_up is not None:
-        rows.append(("that bound is for speed 1, the run had", certificate.speed_up))
+        rows.append(("the bound assumes speed 1, the run had", certificate.speed_up))
     if certificate.only_b1 is not None and certificate.lp_s is None:
-        rows.append(("nobody waits in that bound", certificate.only_b1))
+        rows.append(("the bound ignores queueing", certificate.only_b1))
     if certificate.no_lp is not None:
-        rows.append(("without the linear programme of chunks", certificate.no_lp))
+        rows.append(("no bound by linear programme", certificate.no_lp))
     return rows
 
 
 def _utility_rows(summary: Summary) -> list[tuple[str, object]]:
-    """What was earned, and how much could have been; nothing where there are no utilities."""
+    """Rows on utility and its bounds; empty for jobs without a utility."""
     rows: list[tuple[str, object]] = [] if summary.utility is None else [("utility", summary.utility)]
     found = summary.utility_certificate
     if found is None:
@@ -175,10 +175,10 @@ def _utility_rows(summary: Summary) -> list[tuple[str, object]]:
     if found.hopeless:
         rows.append(("jobs that could not complete, even alone", found.hopeless))
     if found.no_u3 is not None:
-        rows.append(("the linear programme is left out of it", found.no_u3))
+        rows.append(("no utility bound by linear programme", found.no_u3))
     if found.optimum is not None:
         best = "optimum" if found.optimum_proven else "best utility found"
-        rows += [(f"{best} in whole slots", found.optimum), ("that over utility", found.optimum_ratio)]
+        rows += [(f"{best} in whole slots", found.optimum), (f"{best} / utility", found.optimum_ratio)]
         if not found.optimum_proven:
             rows.append(("no schedule in whole slots earns more than", found.optimum_bound))
     return rows
@@ -193,8 +193,8 @@ def _numbers(summary: Summary) -> dict[str, float | None]:
     }
     core |= {name: flat.get(name) for name in ("certificate.bound_s", "certificate.gap", "makespan_s")}
     if summary.utility is not None:
-        asked = _OPTIMUM if _OPTIMUM[0] in flat else ()
-        core |= {name: flat.get(name) for name in (_UTILITY, *_BOUNDED, *asked)}
+        optimum = _OPTIMUM if _OPTIMUM[0] in flat else ()
+        core |= {name: flat.get(name) for name in (_UTILITY, *_BOUNDED, *optimum)}
     core |= {f"utilisation.{name}": value for name, value in summary.utilisation.items()}
     core |= {name: value for name, value in flat.items() if name.startswith(_OF_POLICY)}
     return core | {

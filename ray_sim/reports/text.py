@@ -1,10 +1,10 @@
-"""Numbers as people read them."""
+"""Readable text of numbers."""
 
 from __future__ import annotations
 
 
 def number(value: object) -> str:
-    """Readable text of a cell: thousands apart, four digits that matter, a dash for nothing."""
+    """Readable text of a cell: thousands separators, four significant digits, a dash for None."""
     if value is None:
         return "-"
     if isinstance(value, float):

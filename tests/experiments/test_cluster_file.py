@@ -96,8 +96,8 @@ def test_workers_and_parameter_servers_have_no_limit_of_memory_unless_their_serv
 
 def test_a_cloud_does_not_count_its_slots(tmp_path: Path) -> None:
     assert problems(tmp_path, "name: c\nservers: [{name: c, gpus: 8, kind: cloud, workers: 4, ps: 0}]") == [
-        "servers[0].workers: a cloud offers as many as are asked for; leave it out",
-        "servers[0].ps: a cloud offers as many as are asked for; leave it out",
+        "servers[0].workers: a cloud offers an unlimited number; leave it out",
+        "servers[0].ps: a cloud offers an unlimited number; leave it out",
     ]
 
 

@@ -20,7 +20,7 @@ from ray_sim.experiments.result_files import (
     read_summary,
     write_files,
 )
-from ray_sim.experiments.store import Outcome, ResultStore
+from ray_sim.experiments.store import ConfigurationOutcome, ResultStore
 from ray_sim.experiments.sweep_file import Entry
 from ray_sim.experiments.tracking import log_run
 from ray_sim.model.errors import InvalidInputError
@@ -84,7 +84,7 @@ def sweep(tmp_path: Path) -> Path:
         store.write_plan("demo", entries)
         for entry, last_jct_s in zip(entries[:2], (40.0, 30.0), strict=True):
             store.put(entry.content_hash, _files(entry.content_hash[0], entry.policy, last_jct_s))
-        store.write_failures([Outcome(entries[2], "ZeroDivisionError: no luck")])
+        store.write_failures([ConfigurationOutcome(entries[2], "ZeroDivisionError: no luck")])
     return tmp_path / "sweep"
 
 
@@ -138,7 +138,7 @@ def test_no_changed_byte_of_a_run_is_believed(run: Path, tmp_path: Path, name: s
                 assert _refused(read, str(run / name), name) == (name in names)
 
 
-def _outcomes(store: ResultStore) -> list[Outcome]:
+def _outcomes(store: ResultStore) -> list[ConfigurationOutcome]:
     return store.outcomes(store.read_plan()[1])
 
 

@@ -21,7 +21,7 @@ from ray_sim.experiments.mlflow_template import new_database
 from ray_sim.experiments.mlflow_views import CONFIGURATION_TAG, VIEW_TAG, configurations, view_state
 from ray_sim.experiments.result_files import read_summary
 from ray_sim.experiments.run import run_scenario
-from ray_sim.experiments.store import Outcome, ResultStore
+from ray_sim.experiments.store import ConfigurationOutcome, ResultStore
 from ray_sim.experiments.sweep_file import Configuration, Entry, read_sweep
 from ray_sim.experiments.tracking import (
     HASH_TAG,
@@ -57,7 +57,7 @@ def finished(desk: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Resu
     with store.writing("study"):
         store.write_plan("study", entries, "numbers")
         for each in runs:
-            store.put(each.entry.content_hash, run_scenario(each.content.scenario).files())
+            store.put(each.entry.content_hash, run_scenario(each.identity.scenario).files())
     return store, entries
 
 
@@ -196,8 +196,8 @@ def test_logging_that_was_cut_off_goes_on_and_doubles_nothing(
 ) -> None:
     store, entries = finished
 
-    def cut_off() -> Iterator[Outcome]:
-        yield from map(Outcome, entries[:logged])
+    def cut_off() -> Iterator[ConfigurationOutcome]:
+        yield from map(ConfigurationOutcome, entries[:logged])
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -228,10 +228,10 @@ def test_a_sweep_that_gets_more_seeds_has_other_means_and_its_single_runs_beneat
 ) -> None:
     store, entries = finished
     first = [entries[0], entries[3]]
-    log_sweep("study", store, first, map(Outcome, first), "numbers")
+    log_sweep("study", store, first, map(ConfigurationOutcome, first), "numbers")
     assert _tree(client) == {"": ["fifo", LAS, "study"]}  # single runs are configurations by themselves
     two = [*entries[:2], *entries[3:5]]
-    log_sweep("study", store, two, map(Outcome, two), "numbers")
+    log_sweep("study", store, two, map(ConfigurationOutcome, two), "numbers")
     means = [
         run.data.metrics["jct_s.mean"]
         for run in _runs(client)
@@ -253,9 +253,11 @@ def test_what_a_sweep_drops_goes_with_its_configuration(
     store, entries = finished
     log_store(store.root)
     fifo = entries[:3]
-    assert log_sweep("study", store, fifo, map(Outcome, fifo), "numbers").dropped == 3
+    assert log_sweep("study", store, fifo, map(ConfigurationOutcome, fifo), "numbers").dropped == 3
     assert _tree(client) == WHOLE
-    assert log_sweep("study", store, fifo, map(Outcome, fifo), "numbers", prune=True).dropped == 3
+    assert (
+        log_sweep("study", store, fifo, map(ConfigurationOutcome, fifo), "numbers", prune=True).dropped == 3
+    )
     assert _tree(client) == {"": ["fifo", "study"], "fifo": WHOLE["fifo"]}
 
 
@@ -263,7 +265,7 @@ def test_a_configuration_with_a_failed_seed_has_the_means_of_the_others(
     finished: tuple[ResultStore, list[Entry]], client: MlflowClient
 ) -> None:
     store, entries = finished
-    outcomes = [Outcome(entries[0], "no luck"), *map(Outcome, entries[1:])]
+    outcomes = [ConfigurationOutcome(entries[0], "no luck"), *map(ConfigurationOutcome, entries[1:])]
     log_sweep("study", store, entries, outcomes, "numbers")
     found = {
         run.info.run_name: (run.info.status, run.data.metrics["seeds"])
@@ -291,10 +293,10 @@ def test_a_configuration_that_is_left_with_one_seed_has_no_interval_any_more(
     finished: tuple[ResultStore, list[Entry]], client: MlflowClient
 ) -> None:
     store, entries = finished
-    log_sweep("study", store, entries, map(Outcome, entries), "numbers")
+    log_sweep("study", store, entries, map(ConfigurationOutcome, entries), "numbers")
     fifo = entries[0]
     assert fifo.policy == "fifo"
-    log_sweep("study", store, entries, [Outcome(fifo)], "numbers")
+    log_sweep("study", store, entries, [ConfigurationOutcome(fifo)], "numbers")
     (run,) = (run for run in _runs(client) if run.info.run_name == "fifo")
     alone = _mean_jct_s(store, fifo)
     assert (run.data.metrics["seeds"], run.data.metrics["jct_s.mean"]) == (1, alone)

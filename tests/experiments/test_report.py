@@ -8,7 +8,7 @@ import pytest
 
 from ray_sim.experiments.report import write_report
 from ray_sim.experiments.result_files import encode_result, write_files
-from ray_sim.experiments.store import Outcome, ResultStore
+from ray_sim.experiments.store import ConfigurationOutcome, ResultStore
 from ray_sim.experiments.sweep_file import Entry
 from ray_sim.model.errors import InvalidInputError
 from tests.results_by_hand import three_jobs
@@ -52,7 +52,7 @@ def sweep(tmp_path: Path) -> Path:
         for entry in entries[:2]:
             files = encode_result(three_jobs(), _manifest(entry.content_hash, entry.policy))
             store.put(entry.content_hash, files)
-        store.write_failures([Outcome(entries[2], "ZeroDivisionError: no luck")])
+        store.write_failures([ConfigurationOutcome(entries[2], "ZeroDivisionError: no luck")])
     return tmp_path / "sweep"
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from ray_sim.cli import main
 from ray_sim.experiments import snapshot_file
-from ray_sim.experiments.content import Content
+from ray_sim.experiments.run_identity import RunIdentity
 from ray_sim.experiments.scenario import Scenario
 from ray_sim.experiments.snapshot_file import SnapshotFile
 from ray_sim.model.errors import InvalidInputError
@@ -119,13 +119,13 @@ def test_a_run_that_was_stopped_or_killed_goes_on_with_the_same_bytes(
     assert decisions < json.loads(Path("whole/timing.json").read_text())["decisions"]
 
 
-def content(**facts: object) -> Content:
+def identity(**facts: object) -> RunIdentity:
     scenario = Scenario.model_validate({"workload": "week.parquet", "cluster": "toy"})
-    return Content(scenario, facts, seed_free=True)
+    return RunIdentity(scenario, facts, seed_free=True)
 
 
 def test_a_snapshot_of_another_scenario_is_refused_and_one_of_other_code_left_aside(desk: Path) -> None:
-    mine, edited = content(seed=1, code_sha256="a"), content(seed=1, code_sha256="b")
+    mine, edited = identity(seed=1, code_sha256="a"), identity(seed=1, code_sha256="b")
     said: list[str] = []
     SnapshotFile(desk / "out", mine, every_s=0).save({"x": np.arange(3)})
     own = SnapshotFile(desk / "out", mine, every_s=0, resume=True, say=said.append).load()
@@ -134,23 +134,23 @@ def test_a_snapshot_of_another_scenario_is_refused_and_one_of_other_code_left_as
     assert said == []
     assert SnapshotFile(desk / "out", mine, every_s=0).load() is None
     assert SnapshotFile(desk / "out", edited, every_s=0, resume=True, say=said.append).load() is None
-    assert "is of other code; the run starts anew" in said[0]
+    assert "is of other code; the run starts from the beginning" in said[0]
     with pytest.raises(InvalidInputError, match=r"out\.snapshot\.npz: is of another scenario"):
-        SnapshotFile(desk / "out", content(seed=2, code_sha256="a"), every_s=0, resume=True).load()
+        SnapshotFile(desk / "out", identity(seed=2, code_sha256="a"), every_s=0, resume=True).load()
 
 
 def test_a_snapshot_of_other_versions_is_used_and_said(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     with monkeypatch.context() as then:
         then.setattr(snapshot_file, "versions", lambda: {"numpy": "2.0"})
-        SnapshotFile(desk / "out", content(), every_s=0).save({"x": np.arange(3)})
-    assert SnapshotFile(desk / "out", content(), every_s=0, resume=True, say=said.append).load() is not None
+        SnapshotFile(desk / "out", identity(), every_s=0).save({"x": np.arange(3)})
+    assert SnapshotFile(desk / "out", identity(), every_s=0, resume=True, say=said.append).load() is not None
     assert "is of other versions: numpy 2.0; now numba " in said[0]
 
 
 def test_no_changed_byte_of_a_snapshot_is_believed(desk: Path) -> None:
-    SnapshotFile(desk / "out", content(), every_s=0).save({"x": np.arange(3), "y": np.array([0.5])})
-    file = SnapshotFile(desk / "out", content(), every_s=0, resume=True)
+    SnapshotFile(desk / "out", identity(), every_s=0).save({"x": np.arange(3), "y": np.array([0.5])})
+    file = SnapshotFile(desk / "out", identity(), every_s=0, resume=True)
     sound = file.path.read_bytes()
     bits = Streams(0).generator("snapshot").choice(8 * len(sound), size=instances(1000), replace=False)
     for bit in bits:

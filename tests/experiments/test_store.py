@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ray_sim.experiments.result_files import StoreFullError, encode_result, remove_directory
-from ray_sim.experiments.store import STORE_FORMAT, Outcome, ResultStore
+from ray_sim.experiments.store import STORE_FORMAT, ConfigurationOutcome, ResultStore
 from ray_sim.experiments.sweep_file import Entry
 from ray_sim.model.errors import InvalidInputError
 from tests.results_by_hand import three_jobs
@@ -58,10 +58,10 @@ def test_the_plan_and_the_outcomes_come_back(tmp_path: Path) -> None:
     store = ResultStore(tmp_path)
     store.write_plan("test", [ENTRY, OTHER])
     _put(store)
-    store.write_failures([Outcome(OTHER, "no luck")])
+    store.write_failures([ConfigurationOutcome(OTHER, "no luck")])
     name, entries = store.read_plan()
     assert (name, entries) == ("test", [ENTRY, OTHER])
-    assert store.outcomes(entries) == [Outcome(ENTRY), Outcome(OTHER, "no luck")]
+    assert store.outcomes(entries) == [ConfigurationOutcome(ENTRY), ConfigurationOutcome(OTHER, "no luck")]
 
 
 def test_only_one_sweep_writes_at_a_time(tmp_path: Path) -> None:

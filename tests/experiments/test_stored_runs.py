@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ray_sim.experiments.result_files import encode_result, write_files
-from ray_sim.experiments.store import Outcome, ResultStore
+from ray_sim.experiments.store import ConfigurationOutcome, ResultStore
 from ray_sim.experiments.stored_runs import differing_versions, find_runs
 from ray_sim.experiments.sweep_file import Entry
 from ray_sim.model.errors import InvalidInputError
@@ -111,7 +111,7 @@ def test_failed_and_missing_configurations_are_told_unless_another_source_has_th
     (tmp_path / "sweep" / "runs").mkdir(parents=True)
     store.write_plan("study", entries)
     store.put(entries[0].content_hash, encode_result(three_jobs(), abouts[0]))
-    store.write_failures([Outcome(entries[1], "no luck")])
+    store.write_failures([ConfigurationOutcome(entries[1], "no luck")])
     runs, missing = find_runs([str(tmp_path / "sweep"), _run(tmp_path / "third", abouts[3])])
     assert [run.entry.seed for run in runs] == [0, 3]
     assert [(each.entry.seed, each.error) for each in missing] == [(1, "no luck"), (2, None)]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ray_sim.experiments.content import Inputs
+from ray_sim.experiments.run_identity import Inputs
 from ray_sim.experiments.sweep_file import MAX_CONFIGURATIONS, Sweep, parse_sweep, read_sweep, variants
 from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.model.errors import InvalidScenarioError
@@ -261,7 +261,7 @@ def test_a_trim_that_is_none_is_a_problem(at_desk: Path, trim: object) -> None:
 
 def test_the_fleet_is_of_all_runs_and_part_of_no_result(at_desk: Path) -> None:
     here, there = _sweep(), _sweep(fleet="actors", sites=2)
-    scenario = there.configurations[0].content.scenario
+    scenario = there.configurations[0].identity.scenario
     assert (scenario.fleet, scenario.sites) == ("actors", 2)
     assert [each.entry for each in here.configurations] == [each.entry for each in there.configurations]
     assert any("fleet" in problem for problem in _problems(fleet="cloud"))

@@ -10,7 +10,7 @@ from mlflow import MlflowClient
 
 from ray_sim.experiments.mlflow_records import MAX_TIMELINE_POINTS
 from ray_sim.experiments.result_files import read_result
-from ray_sim.experiments.store import Outcome, ResultStore
+from ray_sim.experiments.store import ConfigurationOutcome, ResultStore
 from ray_sim.experiments.sweep import run_sweep
 from ray_sim.experiments.tracking import (
     HASH_TAG,
@@ -59,7 +59,7 @@ def test_what_failed_first_and_finished_later_is_logged_as_finished(tmp_path: Pa
     run_sweep(sweep, tmp_path / "store")
     store = ResultStore(tmp_path / "store")
     name, entries = store.read_plan()
-    failed = [Outcome(entries[0], "no luck"), Outcome(entries[1])]
+    failed = [ConfigurationOutcome(entries[0], "no luck"), ConfigurationOutcome(entries[1])]
     log_sweep(name, store, entries, failed)
     assert sorted(run.info.status for run in children("second-try")) == ["FAILED", "FINISHED"]
     log_store(tmp_path / "store")

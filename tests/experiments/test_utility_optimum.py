@@ -154,7 +154,7 @@ def test_a_run_that_cannot_have_it_ends_with_a_message(capsys: pytest.CaptureFix
         ({"slot_s": 10.0}, "give slots and an end"),
         ({"horizon_s": 10.0}, "give slots and an end"),
         ({**SLOTS, "truth": "placement"}, "under truth=pd_ors only"),
-        ({**SLOTS, "restart_cost_s": 1.0}, "restart_cost_s plays no part"),
+        ({**SLOTS, "restart_cost_s": 1.0}, "restart_cost_s has no effect"),
         ({"slot_s": 0.001, "horizon_s": 20.0}, "take fewer jobs, servers or slots"),
     ],
 )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ray_sim.reports.statistics import (
-    Interval,
+    ConfidenceInterval,
     cohens_d_z,
     holm,
     mean_interval,
@@ -93,8 +93,10 @@ def test_one_pair_has_no_interval() -> None:
 
 
 def test_pairs_that_are_all_alike_are_an_interval_without_width() -> None:
-    assert mean_interval(np.full(5, 3.0)) == Interval(3.0, 3.0)
-    assert ratio_interval(np.array([15.0, 18.0, 21.0]), np.array([10.0, 12.0, 14.0])) == Interval(1.5, 1.5)
+    assert mean_interval(np.full(5, 3.0)) == ConfidenceInterval(3.0, 3.0)
+    assert ratio_interval(np.array([15.0, 18.0, 21.0]), np.array([10.0, 12.0, 14.0])) == ConfidenceInterval(
+        1.5, 1.5
+    )
 
 
 def test_a_ratio_to_nothing_has_no_interval() -> None:

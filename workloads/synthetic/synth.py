@@ -100,7 +100,7 @@ class Fit:
         return [*rows, ("columns left out", ", ".join(self.left_out))] if self.left_out else rows
 
 
-class Findings(Protocol):
+class DrawFindings(Protocol):
     """Results of a draw that are reported beside its options."""
 
     def to_dict(self) -> Mapping[str, JsonValue]:
@@ -119,7 +119,7 @@ class Drawn:
     frame: pl.DataFrame
     """Columns of `SCHEMA`."""
     provenance: Provenance
-    found: Findings | None = None
+    found: DrawFindings | None = None
     """None where there is nothing to report."""
 
     def to_dict(self) -> dict[str, JsonValue]:
@@ -179,7 +179,7 @@ def synth_profile(profile: str, request: Request, seed: int) -> Drawn:
 def synth_file(like: Source, request: Request, seed: int) -> Drawn:
     """Draw a workload from the model that `fit` makes of another, given by path or URL.
 
-    What `synth` says of streams holds here too. Times have the source's own zero and resolution.
+    Streams are those of `synth`. Times have the source's own zero and resolution.
 
     Raises
     ------

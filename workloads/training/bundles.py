@@ -105,7 +105,7 @@ def infeasible_bundles(bundles: JobBundles, capacity: IntArray, *, endless: bool
     Parameters
     ----------
     capacity : (S, R) quanta of the empty servers
-    endless : whether there are as many of them as one likes
+    endless : whether the number of servers is unlimited
     """
     n = len(bundles.workers)
     kinds, count = np.unique(capacity, axis=0, return_counts=True)

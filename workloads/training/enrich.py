@@ -52,7 +52,7 @@ class EnrichReport:
     outside_range: dict[str, int]
     """Values derived from the row that leave the profile's range, by column and side; they are kept."""
     infeasible: dict[str, int]
-    """Jobs whose bundle never fits, by reason; dropped where that was asked for."""
+    """Jobs whose bundle never fits, by reason; dropped on request."""
 
     def to_dict(self) -> dict[str, object]:
         """Plain nested values, for JSON."""
@@ -126,7 +126,7 @@ def enrich(
     ------
     InvalidWorkloadError : there are no jobs, a column to fill has values already, a job would train absurdly
         much, or no job is left
-    InvalidInputError : the profile has nothing by which to judge what is feasible as asked
+    InvalidInputError : the profile lacks the data for the requested test of feasibility
     """
     if frame.is_empty():
         raise InvalidWorkloadError(

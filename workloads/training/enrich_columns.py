@@ -40,9 +40,9 @@ def _family_columns(frame: pl.DataFrame, family: Family, uniform: Mapping[str, F
 def _workers(frame: pl.DataFrame, draw: Draw, uniform: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Number of workers and GPUs of each, (J,) each, whose product is the row's GPUs.
 
-    The tasks of a gang that the trace tells apart are the workers. Else n whole GPUs are shared out among
-    workers with as many each as the draw says, of those numbers that divide n, or one each if none does; and
-    any other job is one worker.
+    If the trace has the tasks of a gang, they are the workers. Otherwise n whole GPUs are divided among
+    workers with equal numbers, drawn from the divisors of n, or one each if no divisor is in the range. Any
+    other job is one worker.
     """
     gpus, tasks = frame["num_gpus"].to_numpy(), frame["num_tasks"].fill_null(0).to_numpy()
     workers = np.where(tasks > 0, tasks, 1).astype(np.float64)

@@ -38,8 +38,8 @@ def columns_by_family(
 
     Parameters
     ----------
-    purpose : of the random streams, which are keyed by column too
-    entity : (J,) each, what names a job for its draws
+    purpose : key of the random streams, together with the column
+    entity : (J,) each, key of a job's draws
     """
     weights = [family.weight for family in draws.families]
     of_job, _ = choose(weights, streams.uniforms(f"{purpose}-model", *entity))

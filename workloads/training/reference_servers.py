@@ -56,12 +56,12 @@ def infeasible_on_reference(frame: pl.DataFrame, draws: TrainingDraws) -> dict[s
 def shortest_s(frame: pl.DataFrame, truth: Form, speed: float = 1.0) -> FloatArray:
     """(J,) least seconds that each job takes alone, with as many workers as its batch has samples at most.
 
-    By ``pd_ors`` that is V theta^i / F in the terms of the paper, on one server. By ``placement``, and where
-    jobs are all_reduce, which have no such form, see `least_placement_sample_s`.
+    With the truth ``pd_ors`` this is V theta^i / F in the symbols of the paper, on one server. For
+    ``placement``, and for all_reduce jobs, which have no such form, see `least_placement_sample_s`.
 
     Parameters
     ----------
-    speed : of the fastest server, > 0; divides the training
+    speed : speed of the fastest server, > 0; divides the training time
     """
     training = _training(frame, ())
     training = replace(training, sample_s=training.sample_s / speed)

@@ -1,4 +1,4 @@
-"""Joining a Ray cluster, or starting one for as long as it is needed."""
+"""Connection to Ray: join a cluster, or start one and end it after use."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ from ray_sim.model.errors import InvalidInputError, RunFailedError
 _ONE_THREAD = {
     f"{library}_THREADS": "1" for library in ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "NUMBA_NUM", "POLARS_MAX")
 }
-"""A run is one task on one core; more threads than cores only get in each other's way."""
+"""Environment of a worker: one thread, since a run is one task on one core."""
 
 _CLIENT_PORT = 10001
-"""Port on which Ray listens for clients, if the address has none."""
+"""Default port on which Ray listens for clients."""
 
 _KNOCK_S = 5.0
-"""For a machine to accept a connection."""
+"""Limit on the seconds that a machine takes to accept a connection."""
 
 _READY_S = 180.0
-"""For the first worker to fetch the code, start and import it."""
+"""Limit on the seconds that the first worker takes to fetch the code, start and import it."""
 
 _CLIENT_SERVER_GONE = "Starting Ray client server failed"
-"""Ray's message where its process for a client ended before it listened, e.g. its port was taken."""
+"""Ray's message if its process for a client ended before it listened, e.g. because its port was taken."""
 
 _ESSENTIAL = {"raylet", "gcs_server"}
-"""Processes of Ray, by Ray's names, without which it runs no task."""
+"""Processes that Ray needs to run any task, by Ray's names."""
 
 _VERSIONS = re.compile(
     r"started with:\s+Ray: (?P<ray>\S+)\s+Python: (?P<python>\S+)"
     r".*started with:\s+Ray: (?P<own_ray>\S+)\s+Python: (?P<own_python>\S+)",
     re.DOTALL,
 )
-"""In what Ray says where the versions of cluster and driver differ."""
+"""Pattern of Ray's message about different versions of cluster and driver."""
 
 
 def check_address(address: str) -> None:
@@ -58,24 +58,24 @@ def check_address(address: str) -> None:
 
 
 def _server(address: str) -> tuple[str, int] | None:
-    """Host and port of ``ray://HOST:PORT`` or ``HOST:PORT``; None where they are not to be seen."""
+    """Host and port of ``ray://HOST:PORT`` or ``HOST:PORT``; None where the text has none."""
     try:
         parts = urlsplit(address if "//" in address else f"//{address}")
         port = parts.port or _CLIENT_PORT
-    except ValueError:  # the port is no number, or too large
+    except ValueError:  # the port is not a number, or too large
         return None
     return (parts.hostname, port) if parts.hostname else None
 
 
 class RayLostError(RunFailedError):
-    """The Ray that this process started has died: it runs nothing any more."""
+    """The Ray that this process started has died and runs no more tasks."""
 
 
 @contextmanager
 def cluster(address: str, announce: Callable[[str], None] = lambda text: None) -> Iterator[int]:
-    """Join or start Ray, and shut down only what was started here. Yields the number of cores.
+    """Join or start Ray, yield the number of cores, and shut down only a Ray that was started here.
 
-    Ray's messages on stdout are sent to stderr, because stdout is for results.
+    Ray's messages on stdout go to stderr, because stdout is for results.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def cluster(address: str, announce: Callable[[str], None] = lambda text: None) -
 
     Raises
     ------
-    InvalidInputError : no cluster at the address, or none that this process can use
+    InvalidInputError : no cluster at the address, or one that this process cannot use
     RunFailedError : Ray did not start on this machine
     """
     announce("starting Ray" if address == "local" else f"joining Ray at {address}")
@@ -94,7 +94,7 @@ def cluster(address: str, announce: Callable[[str], None] = lambda text: None) -
 def dead_process() -> str | None:
     """Name of an essential process of the Ray started here that has ended; None while all run.
 
-    Ray ends the driver without a message some 30 s after its raylet has died, so a driver must ask before.
+    Ray ends the driver without a message some 30 s after its raylet has died, so a driver must check earlier.
     """
     from ray._private import worker  # Ray has no public name for the processes that it has started
 
@@ -106,7 +106,7 @@ def dead_process() -> str | None:
 @contextmanager
 def _connected(address: str) -> Iterator[int]:
     if address == "local" and "ray" not in sys.modules:  # Ray reads these when it is imported
-        # A private token: nobody else on this machine can hand our workers code, and Ray leaves
+        # A private token: no other user of this machine can send code to our workers, and Ray leaves
         # no token file in the home directory, which would change how later `ray start`s behave.
         os.environ.setdefault("RAY_AUTH_MODE", "token")
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
@@ -127,7 +127,7 @@ def _connected(address: str) -> Iterator[int]:
         on_sigterm(signal.SIGTERM, None)
         raise KeyboardInterrupt from ended
     finally:
-        # Ray takes SIGTERM for itself; whoever handled it before still does.
+        # Ray replaces the handler of SIGTERM; restore the previous one.
         if callable(on_sigterm) and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, on_sigterm)
     try:
@@ -141,7 +141,7 @@ def _connected(address: str) -> Iterator[int]:
 def _start() -> None:
     import ray
 
-    # Workers here find the modules that this process finds, a user's own policies included.
+    # Local workers find the modules that this process finds, including a user's own policies.
     modules = {"PYTHONPATH": os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)}
     try:
         # Ray replaces 127.0.0.1 by the machine's outward address, but not another loopback address.
@@ -166,18 +166,18 @@ def _join(address: str) -> None:
     server = _server(os.environ.get("RAY_ADDRESS", "") if address == "auto" else address)
     if server is not None:
         _knock(*server)
-    # The environment of the job that this process may be is kept, apart from the number of threads.
+    # If this process is a job, its environment is kept, apart from the number of threads.
     os.environ.setdefault("RAY_OVERRIDE_JOB_RUNTIME_ENV", "1")
     join = partial(
         ray.init,
         address=address,
-        # The workers run the very code of this process, whatever is installed there.
+        # The workers run the code of this process, even if another version is installed there.
         runtime_env={"env_vars": _ONE_THREAD, "py_modules": [str(path) for path in _own_code()]},
         logging_level=logging.ERROR,
         log_to_driver=False,
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what they say is in the error too
+        warnings.simplefilter("ignore")  # the error contains their messages
         try:
             join()
         except (ConnectionError, RuntimeError) as error:
@@ -192,7 +192,7 @@ def _own_code() -> list[Path]:
 
 
 def _knock(host: str, port: int) -> None:
-    """Raise `ConnectionError` if nobody listens; Ray would try for minutes, and not say why."""
+    """Raise `ConnectionError` if no process listens; Ray would retry for minutes without a reason."""
     try:
         socket.create_connection((host, port), timeout=_KNOCK_S).close()
     except OSError as error:
@@ -200,7 +200,7 @@ def _knock(host: str, port: int) -> None:
 
 
 def _check_workers(address: str) -> None:
-    """Raise `InvalidInputError` unless a worker can run what it will be given."""
+    """Raise `InvalidInputError` unless a worker can import the code and packages of a run."""
     import ray
     from ray.exceptions import RayError
 
@@ -215,7 +215,7 @@ def _check_workers(address: str) -> None:
 
 
 def refusal(error: Exception) -> str:
-    """Why a cluster cannot be joined and what to do, in one line, from what Ray says of it."""
+    """One line for a Ray error: the reason why a cluster cannot be joined, and the remedy."""
     versions = _VERSIONS.search(str(error))
     if versions is None:
         return (
@@ -225,13 +225,13 @@ def refusal(error: Exception) -> str:
     there = f"Ray {versions['ray']} on Python {versions['python']}"
     here = f"Ray {versions['own_ray']} on Python {versions['own_python']}"
     return (
-        f"the cluster runs {there}, this process {here}; they must be alike: use an environment with "
+        f"the cluster runs {there}, this process {here}; they must be equal: use an environment with "
         "the cluster's versions here, or start the cluster from one with these"
     )
 
 
 def cores() -> int:
-    """Cores of all machines that are in the cluster now."""
+    """Current number of cores of the cluster."""
     import ray
 
     resources = ray.cluster_resources()  # type: ignore[no-untyped-call]  # Ray ships it untyped

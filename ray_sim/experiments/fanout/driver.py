@@ -1,4 +1,4 @@
-"""The driver of a fan-out: tasks of about a second, attempts counted, outcomes as they come."""
+"""Driver of a fan-out: submits tasks of about a second, counts attempts and yields outcomes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ray_sim.experiments.content import Inputs
 from ray_sim.experiments.fanout.connection import RayLostError, cluster, cores, dead_process
 from ray_sim.experiments.fanout.shared import Shared
 from ray_sim.experiments.fanout.tasks import TASK_S, Answer, Done, Failed, in_a_line, root_cause, run_items
 from ray_sim.experiments.result_files import StoreFullError
-from ray_sim.experiments.store import Outcome, ResultStore, Stamp
+from ray_sim.experiments.run_identity import Inputs
+from ray_sim.experiments.store import ConfigurationOutcome, ResultStore, Stamp
 from ray_sim.experiments.sweep_file import Configuration
 from ray_sim.kernels.compile import COMPILING, compiled_before
 from ray_sim.model.errors import InvalidInputError
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from ray import ObjectRef
 
 MAX_ATTEMPTS = 3
-"""Times a configuration is tried whose process dies: killed, out of memory, its machine lost."""
+"""Attempts at a configuration whose process dies: killed, out of memory, or its machine lost."""
 
 MAX_ITEMS = 256
-"""Configurations in a task, however short they are."""
+"""Largest number of configurations in a task."""
 
 _POLL_S = 0.5
-"""Between looks at whether to stop."""
+"""Seconds between two checks of `stop`."""
 
 _COUNT_CORES_S = 5.0
-"""Between counts of the cores: machines join and leave a cluster."""
+"""Seconds between two counts of the cores; machines join and leave a cluster."""
 
 
 def fan_out(
@@ -43,19 +43,19 @@ def fan_out(
     max_in_flight: int | None = None,
     stop: Callable[[], bool] = lambda: False,
     announce: Callable[[str], None] = lambda text: None,
-) -> Generator[Outcome, None, None]:
-    """Run configurations on Ray, and yield each as it ends.
+) -> Generator[ConfigurationOutcome, None, None]:
+    """Run configurations on Ray, and yield each outcome when it is known.
 
-    Those on the same jobs come together, otherwise in the order given. Short ones share a task.
-    Workers write results into the store where they see it, else the driver does. Closing the
-    iterator early leaves what has ended in the store.
+    Configurations on the same jobs run one after the other, otherwise in the order given. Short ones share
+    a task. Workers write results into the store if they can access it, else the driver writes them. Closing
+    the iterator early leaves the finished results in the store.
 
     Parameters
     ----------
     address : ``local`` starts Ray here and ends it afterwards, ``auto`` and ``ray://host:port`` join one
-    max_in_flight : configurations handed to Ray at a time; by default as many as keep each core busy for
-        about a second, and one core's worth in reserve
-    stop : asked twice a second; once it says so, nothing more is started
+    max_in_flight : configurations submitted to Ray at a time; by default about a second of work per core,
+        and the work of one more core in reserve
+    stop : called twice a second; once it returns True, no further task starts
     announce : receives one line of text before each wait of seconds
 
     Raises
@@ -65,7 +65,7 @@ def fan_out(
     StoreFullError : there is no room for a result
     """
     if not configurations:
-        return  # Ray takes seconds to start
+        return  # starting Ray takes seconds
     if not compiled_before():
         announce(COMPILING)
     with cluster(address, announce) as count:
@@ -76,7 +76,7 @@ def fan_out(
 class _Task:
     configurations: list[Configuration]
     stamps: list[Stamp | None]
-    """Of the results that the store had of them before."""
+    """Stamps of the results that the store already had."""
 
 
 class _FanOut:
@@ -90,7 +90,7 @@ class _FanOut:
     ) -> None:
         import ray
 
-        # Attempts are counted here, with their reasons.
+        # This driver counts attempts, with their reasons.
         self._run = ray.remote(num_cpus=1, max_retries=0, scheduling_strategy="SPREAD")(run_items)
         self._store = store
         self._shared = Shared(configurations, inputs)
@@ -98,21 +98,21 @@ class _FanOut:
         self._pending: dict[ObjectRef[Done], _Task] = {}
         self._lost: defaultdict[str, list[str]] = defaultdict(list)
         self._alone: set[str] = set()
-        """Hashes of what runs in a task of its own, since a task with it was lost."""
+        """Hashes of configurations that run in separate tasks, since a task with them was lost."""
         self._max_in_flight = max_in_flight
         self._cores = count
         self._counted_at = time.monotonic()
         self._mean_s = math.inf
-        """Of late, wall seconds that a configuration takes."""
+        """Recent wall seconds per configuration."""
 
-    def outcomes(self, stop: Callable[[], bool]) -> Iterator[Outcome]:
+    def outcomes(self, stop: Callable[[], bool]) -> Iterator[ConfigurationOutcome]:
         import ray
 
         died = None
         while (self._todo or self._pending) and not stop():
             self._hand_out()
             ended, _ = ray.wait(list(self._pending), num_returns=1, timeout=_POLL_S)
-            # Before an outcome is read: with Ray its tasks fail, but that is not the configuration's fault.
+            # Check before reading an outcome: if Ray dies, its tasks fail without a fault of their own.
             if (died := dead_process()) is not None:
                 break
             for task in ended:
@@ -136,7 +136,7 @@ class _FanOut:
             self._pending[self._run.remote(items, self._store, *objects)] = task
 
     def _fair_size(self) -> int:
-        """Configurations for one task: about a second's work, less when few are left to share."""
+        """Number of configurations for one task: about a second of work, less when few are left to share."""
         tasks = self._cores + 1
         in_time = TASK_S / self._mean_s if self._mean_s > 0 else MAX_ITEMS
         share = (self._max_in_flight or MAX_ITEMS * tasks) // tasks
@@ -148,7 +148,7 @@ class _FanOut:
             taken.append(self._todo.popleft())
         return _Task(taken, [self._store.stamp(_hash(each)) for each in taken])
 
-    def _ended(self, reference: ObjectRef[Done]) -> Iterator[Outcome]:
+    def _ended(self, reference: ObjectRef[Done]) -> Iterator[ConfigurationOutcome]:
         import ray
         from ray.exceptions import (
             NodeDiedError,
@@ -172,10 +172,10 @@ class _FanOut:
             for configuration, answer in zip(task.configurations, done.answers, strict=False):
                 yield self._outcome(configuration, self._keep(configuration, answer))
 
-    def _after_loss(self, task: _Task, reason: str) -> Iterator[Outcome]:
-        """Keep what the lost task had stored, and try the rest again, each in a task of its own.
+    def _after_loss(self, task: _Task, reason: str) -> Iterator[ConfigurationOutcome]:
+        """Keep the results that the lost task had stored, and retry the rest in separate tasks.
 
-        The first without a result was running, so the attempt counts as one of its.
+        The first configuration without a result was running, so the attempt counts as its own.
         """
         stored = self._stored(task)
         yield from map(self._outcome, stored)
@@ -190,20 +190,20 @@ class _FanOut:
         reasons = self._lost[_hash(rest[0])]
         reasons.append(reason)
         if len(reasons) < MAX_ATTEMPTS:
-            self._todo.append(rest[0])  # behind the others: it may be what kills the workers
+            self._todo.append(rest[0])  # last in the queue: it may be the one that kills the workers
         else:
             error = f"its process died in each of {MAX_ATTEMPTS} attempts; the last time: {reason}"
             yield self._outcome(rest[0], error)
 
     def _stored(self, task: _Task) -> list[Configuration]:
-        """Those of an unfinished task whose results its worker has stored."""
+        """Configurations of an unfinished task whose results its worker has stored."""
         before = zip(task.configurations, task.stamps, strict=True)
         new = [each for each, stamp in before if self._store.stamp(_hash(each)) not in (None, stamp)]
         damaged = {found.entry.content_hash for found in self._store.damaged(each.entry for each in new)}
         return [each for each in new if _hash(each) not in damaged]
 
     def _keep(self, configuration: Configuration, answer: Answer) -> str | None:
-        """Error of a configuration; None once its result is in the store."""
+        """Store the result of a configuration; returns its error, or None once the result is stored."""
         if isinstance(answer, Failed):
             if answer.store_full:
                 raise StoreFullError(answer.text)
@@ -215,9 +215,9 @@ class _FanOut:
             return str(error)
         return None
 
-    def _outcome(self, configuration: Configuration, error: str | None = None) -> Outcome:
+    def _outcome(self, configuration: Configuration, error: str | None = None) -> ConfigurationOutcome:
         self._shared.release(configuration)
-        return Outcome(configuration.entry, error, tuple(self._lost[_hash(configuration)]))
+        return ConfigurationOutcome(configuration.entry, error, tuple(self._lost[_hash(configuration)]))
 
 
 def _hash(configuration: Configuration) -> str:

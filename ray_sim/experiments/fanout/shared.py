@@ -1,4 +1,4 @@
-"""Inputs of several configurations in Ray's object store: workloads, drawn jobs, clusters."""
+"""Inputs that configurations share in Ray's object store: workloads, drawn jobs, clusters."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from ray_sim.experiments.availability_file import split_world
-from ray_sim.experiments.content import Inputs
 from ray_sim.experiments.fanout.tasks import Drawn, Item, draw
 from ray_sim.experiments.run import Base, read_base
+from ray_sim.experiments.run_identity import Inputs
 from ray_sim.experiments.sweep_file import Configuration
 from ray_sim.model.cluster import Cluster
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from ray import ObjectRef
 
 Reference: TypeAlias = "ObjectRef[Drawn] | ObjectRef[Base] | ObjectRef[Cluster]"
-"""References that a task gets beside its items."""
+"""References to shared objects that a task receives with its items."""
 
 
 class Shared:
-    """Each object once, and no longer than a configuration needs it."""
+    """Shared objects, each stored once and released after the last configuration that needs it."""
 
     def __init__(self, configurations: Iterable[Configuration], inputs: Inputs) -> None:
         import ray
@@ -34,14 +34,14 @@ class Shared:
         self._servers: dict[str, ObjectRef[Cluster]] = {}
 
     def in_order(self, configurations: Sequence[Configuration]) -> list[Configuration]:
-        """Those on the same jobs together, so that few drawn workloads are needed at a time."""
+        """Sort configurations by their jobs, so that few drawn workloads are in memory at a time."""
         first: dict[str, int] = {}
         places = [first.setdefault(self._keys(each)[1], index) for index, each in enumerate(configurations)]
         order = sorted(range(len(configurations)), key=places.__getitem__)
         return [configurations[index] for index in order]
 
     def task(self, configurations: Sequence[Configuration]) -> tuple[list[Item], list[Reference]]:
-        """Configurations to run in one task, and the objects they need."""
+        """Items to run in one task, and the objects they need."""
         objects: dict[Reference, int] = {}
         here = Counter(self._keys(each)[1] for each in configurations)
         items = []
@@ -51,15 +51,15 @@ class Shared:
                 self._jobs_of(each, only_here=here[key] == self._uses[key]), len(objects)
             )
             servers = objects.setdefault(self._servers_of(each), len(objects))
-            items.append(Item(each.content, key, jobs, servers))
+            items.append(Item(each.identity, key, jobs, servers))
         return items, list(objects)
 
     def renew(self, configuration: Configuration) -> None:
-        """Draw the jobs anew for another attempt: they may be lost with the machine they were on."""
+        """Draw the jobs again for another attempt, since they may be lost with the machine that held them."""
         self._jobs.pop(self._keys(configuration)[1], None)
 
     def release(self, configuration: Configuration) -> None:
-        """Let go of what no later configuration needs."""
+        """Release the objects that no later configuration needs."""
         for key in self._keys(configuration):
             self._uses[key] -= 1
             if not self._uses[key]:
@@ -67,10 +67,10 @@ class Shared:
                     refs.pop(key, None)
 
     def _jobs_of(self, configuration: Configuration, only_here: bool) -> Reference:
-        """Jobs drawn for all tasks; or the frame, where one task alone needs them and draws them itself."""
+        """Jobs drawn for all tasks; or the frame, if a single task needs the jobs and draws them itself."""
         import ray
 
-        scenario = configuration.content.scenario
+        scenario = configuration.identity.scenario
         frame, jobs, _ = self._keys(configuration)
         if frame not in self._frames:
             self._frames[frame] = ray.put(read_base(scenario.workload))
@@ -86,15 +86,15 @@ class Shared:
     def _servers_of(self, configuration: Configuration) -> Reference:
         import ray
 
-        scenario = configuration.content.scenario
+        scenario = configuration.identity.scenario
         key = self._keys(configuration)[2]
         if key not in self._servers:
             self._servers[key] = ray.put(self._inputs.servers(scenario.cluster, scenario.world))
         return self._servers[key]
 
     def _keys(self, configuration: Configuration) -> tuple[str, str, str]:
-        """What the frame, the jobs and the cluster of a configuration are known by."""
-        scenario = configuration.content.scenario
+        """Keys of the frame, the jobs and the cluster of a configuration."""
+        scenario = configuration.identity.scenario
         workload = scenario.workload
         seed = scenario.seed if workload.uses_seed else "any"
         resources = ",".join(self._inputs.cluster(scenario.cluster).resources)

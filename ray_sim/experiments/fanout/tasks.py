@@ -1,4 +1,4 @@
-"""Ray task: run configurations and report their results."""
+"""Ray tasks: run configurations and report their results."""
 
 from __future__ import annotations
 
@@ -9,64 +9,64 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ray_sim.experiments.content import Content
 from ray_sim.experiments.result_files import StoreFullError
 from ray_sim.experiments.run import Base, Replayed, carry_out, realise
+from ray_sim.experiments.run_identity import RunIdentity
 from ray_sim.experiments.scenario import WorkloadSpec
 from ray_sim.experiments.store import ResultStore
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import RaySimError
 
 TASK_S = 1.0
-"""Wanted seconds of a task: dispatch costs milliseconds, and at the end cores wait for the last one."""
+"""Target seconds of a task: dispatch costs milliseconds, and at the end cores wait for the last task."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Why a configuration has no result."""
+    """Error of a configuration without a result."""
 
     text: str
     store_full: bool = False
 
 
 Answer = Failed | dict[str, bytes] | None
-"""Answer for a configuration: an error, its files where the worker cannot reach the store, None if stored."""
+"""Outcome of a configuration: an error; its files if the worker cannot access the store; None if stored."""
 
 Drawn = Replayed | Failed
-"""The jobs of a configuration, or why there are none."""
+"""Jobs of a configuration, or the error that prevents them."""
 
 Object: TypeAlias = Drawn | Base | Cluster
-"""Inputs that items share: jobs, a source to draw jobs from, a cluster."""
+"""Shared input of items: jobs, a source to draw jobs from, or a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A configuration in a task. Its jobs and servers stand beside it, as several share them."""
+    """A configuration in a task, with the indices of its jobs and servers, which several items share."""
 
-    content: Content
+    identity: RunIdentity
     jobs_key: str
-    """Items with the same one run on the same jobs."""
+    """Key of the jobs; items with the same key run on the same jobs."""
     jobs: int
-    """Index of the jobs, or of what to draw them from, among the task's objects."""
+    """Index of the jobs, or of their source, among the task's objects."""
     servers: int
     """Index of the cluster among the task's objects."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """How far a task came."""
+    """Results of a task, which may end before its last item."""
 
     answers: list[Answer]
-    """Of as many items as there was time for, at least one, in their order."""
+    """Outcomes of the first items, at least one, in order; limited by time."""
     wall_s: float
 
 
 def ready() -> None:
-    """Does nothing: who can call it has imported all that runs need."""
+    """Empty task; a worker that executes it has imported everything that runs need."""
 
 
 def run_items(items: Sequence[Item], store: ResultStore, *objects: Object) -> Done:
-    """Run configurations one after the other, until all are done or twice `TASK_S` have passed."""
+    """Run configurations one after the other, until all are done or 2 x `TASK_S` seconds have passed."""
     began = time.perf_counter()
     answers: list[Answer] = []
     drawn: Drawn | None = None
@@ -75,61 +75,61 @@ def run_items(items: Sequence[Item], store: ResultStore, *objects: Object) -> Do
         cluster = objects[item.servers]
         assert isinstance(cluster, Cluster)
         if drawn is None or item.jobs_key != key:
-            drawn, key = _jobs(item.content, objects[item.jobs], cluster), item.jobs_key
-        answers.append(_run(item.content, drawn, cluster, store))
+            drawn, key = _jobs(item.identity, objects[item.jobs], cluster), item.jobs_key
+        answers.append(_run(item.identity, drawn, cluster, store))
         if time.perf_counter() - began > 2 * TASK_S:
             break
     return Done(answers, time.perf_counter() - began)
 
 
 def draw(spec: WorkloadSpec, seed: int, base: Base, resources: tuple[str, ...]) -> Drawn:
-    """The jobs of one seed, see `realise`."""
+    """Draw the jobs of one seed, see `realise`."""
     with _failures() as failed:
         return realise(spec, seed, base, resources)
     return failed[0]
 
 
-def _jobs(content: Content, given: Object, cluster: Cluster) -> Drawn:
+def _jobs(identity: RunIdentity, given: Object, cluster: Cluster) -> Drawn:
     if isinstance(given, Replayed | Failed):
         return given
     assert not isinstance(given, Cluster)
-    return draw(content.scenario.workload, content.scenario.seed, given, cluster.resources)
+    return draw(identity.scenario.workload, identity.scenario.seed, given, cluster.resources)
 
 
-def _run(content: Content, jobs: Drawn, cluster: Cluster, store: ResultStore) -> Answer:
+def _run(identity: RunIdentity, jobs: Drawn, cluster: Cluster, store: ResultStore) -> Answer:
     if isinstance(jobs, Failed):
         return jobs
     with _failures() as failed:
-        files = carry_out(content, jobs, cluster).files()
+        files = carry_out(identity, jobs, cluster).files()
         if not store.in_reach():
             return files
-        store.put(content.content_hash, files)
+        store.put(identity.content_hash, files)
         return None
     return failed[0]
 
 
 @contextmanager
 def _failures() -> Iterator[list[Failed]]:
-    """Turn whatever goes wrong in one configuration into a text, so that the others go on."""
+    """Convert any exception of one configuration into a text, so that the others continue."""
     failed: list[Failed] = []
     try:
         yield failed
     except RaySimError as error:
         failed.append(Failed(str(error), store_full=isinstance(error, StoreFullError)))
-    except (Exception, SystemExit) as error:  # a bug, perhaps in a user's own policy: say where
+    except (Exception, SystemExit) as error:  # a bug, perhaps in a user's own policy: name its place
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{place.filename}, line {place.lineno}, in {place.name}"
         failed.append(Failed(f"{type(error).__name__}: {error} ({where})"))
 
 
 def root_cause(error: Exception) -> Exception:
-    """What is behind an error of Ray's: of a task whose input died, for one, what befell the input."""
+    """Underlying exception of a Ray error, e.g. the failure of the input that a task waited for."""
     cause = getattr(error, "cause", None)
     return cause if isinstance(cause, Exception) else error
 
 
 def in_a_line(error: BaseException) -> str:
-    """The line of an error's text that says what is wrong; the text may be a whole traceback, or empty."""
+    """The line of an error's text with the reason; the text may be a whole traceback, or empty."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if any(line.startswith("Traceback") for line in lines):
         return lines[-1]

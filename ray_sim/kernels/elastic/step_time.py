@@ -121,7 +121,7 @@ def tasks_here(rows: Rows, row: int, end: int) -> tuple[int, int, int]:
 
 
 class PsCosts(NamedTuple):
-    """What loads of parameter servers cost a step, (n,) each; see `ray_sim.model.parameter_blocks.PsLoads`."""
+    """Costs of parameter servers in a step, (n,) each; see `ray_sim.model.parameter_blocks.PsLoads`."""
 
     skew: F64
     """Parameters on the fullest parameter server / average."""

@@ -46,9 +46,9 @@ def is_iso(text: str) -> bool:
 
 
 def form_problem(form: str, zone: str | None) -> str | None:
-    """Why a form of dates cannot be used, or None.
+    """Reason why a form of dates cannot be used, or None.
 
-    A form that reads no date out of the text that it writes reads none out of a table either.
+    A form that cannot read the text that it writes cannot read a table either.
     """
     if "%f" in form:
         return (
@@ -106,7 +106,7 @@ def _of_form(text: pl.Expr, form: str) -> dict[str, pl.Expr]:
 def _without_zone_name(text: pl.Expr, rest: str) -> pl.Expr:
     """The texts without the name of a zone; null where there is none.
 
-    chrono's %Z takes all up to the next blank, be it a fraction of a second or an offset from UTC.
+    chrono's %Z takes everything up to the next blank, including a fraction of a second or an offset from UTC.
 
     Parameters
     ----------

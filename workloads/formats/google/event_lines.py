@@ -47,7 +47,7 @@ class EventField:
         return some if self.required else f"(?:{some})?"
 
     def reason(self, text: pl.Expr, value: pl.Expr) -> pl.Expr:
-        """Why a line is rejected for its stripped ``text``, read as ``value``."""
+        """Reject reason of a line for its stripped ``text``, read as ``value``; null if it is sound."""
         if self.maximum is None:
             return pl.lit(None, pl.String())
         null = None if self.required else "unknown"

@@ -23,7 +23,7 @@ def in_order(events: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
         events = events.sort("time", "place")
     ordered = events.sort(*keys, maintain_order=True)
     first = ~pl.all_horizontal(pl.col(key) == pl.col(key).shift(1) for key in keys).fill_null(value=False)
-    # Events at time 0 record the initial state: the task had been submitted, whatever its first event.
+    # Events at time 0 record the initial state: the task was submitted before, also without a SUBMIT event.
     before = first & (pl.col("time") == 0) & (pl.col("event") > max(STATUS))
     numbered = ordered.with_columns(
         first=first, lifecycle=first.cum_sum(), event=pl.when(before).then(SUBMIT).otherwise("event")

@@ -2,7 +2,7 @@
 
 J. Wilkes, C. Reiss: clusterdata-2011-2, https://github.com/google/cluster-data (CC-BY 4.0). C. Reiss,
 J. Wilkes, J. Hellerstein, Google cluster-usage traces: format and schema, version 2. The page
-docs/traces/google-2011.md says what is odd about the trace and which rule answers to it.
+docs/traces/google-2011.md lists the oddities of the trace and the rule for each.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Google's cluster trace of 2019: JSON lines, or CSV with a header, plain or gzip; cells of a month each.
 
 J. Wilkes: clusterdata-2019 (version 3), https://github.com/google/cluster-data (CC-BY 4.0); M. Tirmazi
-et al., Borg: the Next Generation, EuroSys 2020. The page docs/traces/google-2019.md says what is odd about
-the trace and which rule answers to it.
+et al., Borg: the Next Generation, EuroSys 2020. The page docs/traces/google-2019.md lists the oddities of
+the trace and the rule for each.
 """
 
 from __future__ import annotations

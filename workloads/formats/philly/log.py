@@ -1,8 +1,8 @@
 """Conversion of Microsoft's Philly trace: the JSON ``cluster_job_log`` and the machine list.
 
 Jeon et al., Analysis of Large-Scale Multi-Tenant GPU Clusters for DNN Training Workloads, ATC 2019;
-https://github.com/msr-fiddle/philly-traces (CC-BY 4.0). The page docs/traces/philly.md says what is odd
-about the log and which rule answers to it.
+https://github.com/msr-fiddle/philly-traces (CC-BY 4.0). The page docs/traces/philly.md lists the
+oddities of the log and the rule for each.
 """
 
 from __future__ import annotations

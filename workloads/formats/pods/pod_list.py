@@ -2,7 +2,7 @@
 
 The form of cluster-trace-gpu-v2023, https://github.com/alibaba/clusterdata: Q. Weng et al., Beware of
 Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent, USENIX ATC 2023. The page
-docs/traces/gpu-pods.md says what is odd about it and which rule answers to it.
+docs/traces/gpu-pods.md lists its oddities and the rule for each.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _text(name: str) -> str:
 
 
 def _reasons() -> list[pl.Expr]:
-    """Why a row is rejected, first reason first."""
+    """Reject reasons of a row, in order of priority."""
     started, ended = pl.col("scheduled_time"), pl.col("deletion_time")
     gpus, share = pl.col("num_gpu"), pl.col("gpu_milli")
     # Only a pod with one GPU can have a share; several GPUs are whole.

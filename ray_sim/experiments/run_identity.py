@@ -1,4 +1,4 @@
-"""Identity of a run: inputs by content, resolved parameters, source and versions; and its hash."""
+"""Identity of a run: hashes of its inputs, resolved parameters, source and versions, and their hash."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from workloads.synthetic.horizon_request import HorizonRequest
 from workloads.training.profile import TrainingDraws
 
 SHORT = 16
-"""Characters of a content hash that name a directory: 64 bits, enough for any store."""
+"""Number of characters of a content hash in a directory's name: 64 bits, enough for any store."""
 
 
 _INPUT_DIGESTS = ("workload_sha256", "training_sha256", "cluster_sha256")
@@ -37,14 +37,14 @@ _CODE = ("code_sha256", "policy_source_sha256", "ray_sim", "result_format")
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
-    """A scenario with its inputs identified, ready to be run, found again or refused as done."""
+class RunIdentity:
+    """A scenario and the facts that determine its result."""
 
     scenario: Scenario
     facts: Mapping[str, object]
-    """Everything that determines the result, and nothing else: no path, no number of sites."""
+    """Facts that determine the result; paths and the number of sites do not."""
     seed_free: bool
-    """Whether any seed gives this result."""
+    """Whether every seed gives this result."""
 
     @property
     def content_hash(self) -> str:
@@ -53,16 +53,16 @@ class Content:
 
     @property
     def scenario_hash(self) -> str:
-        """The same of the facts that are not about code: results of other code have it in common."""
+        """SHA-256 of the facts that are not about code; results of other code share it."""
         return _sha256_json({key: fact for key, fact in self.facts.items() if key not in _CODE})
 
     @property
     def seed(self) -> int | None:
-        """The seed, null where it plays no part."""
+        """The seed; None where it has no effect."""
         return None if self.seed_free else self.scenario.seed
 
     def manifest(self) -> dict[str, object]:
-        """What manifest.json says about where the run comes from."""
+        """Entries of manifest.json about the origin of the run."""
         scenario = self.scenario
         return {
             "content_hash": self.content_hash,
@@ -94,7 +94,7 @@ class _PolicyFacts:
 
 
 class Inputs:
-    """The files and policies that scenarios name, each looked up, read and hashed once."""
+    """Files and policies that scenarios name; each is read and hashed once."""
 
     def __init__(self) -> None:
         self._clusters: dict[str, Cluster] = {}
@@ -105,19 +105,19 @@ class Inputs:
         self._policies: dict[str, _PolicyFacts] = {}
 
     def cluster(self, ref: str) -> Cluster:
-        """The cluster behind a name or a path."""
+        """The cluster of a name or a path."""
         if ref not in self._clusters:
             self._clusters[ref] = load_cluster(ref)
         return self._clusters[ref]
 
     def training_draws(self, ref: str) -> TrainingDraws:
-        """The training profile behind a name or a path."""
+        """The training profile of a name or a path."""
         if ref not in self._training_draws:
             self._training_draws[ref] = load_training_draws(ref)
         return self._training_draws[ref]
 
     def servers(self, ref: str, world: Mapping[str, Value]) -> Cluster:
-        """The cluster behind a name or a path, whose servers come and go as the world says."""
+        """The cluster of a name or a path, with the availability that the world names."""
         _, availability = split_world(world)
         key = ref, availability
         if key not in self._servers:
@@ -132,15 +132,15 @@ class Inputs:
         return self._workload_digests[path]
 
     def cluster_sha256(self, ref: str, world: Mapping[str, Value]) -> str:
-        """SHA-256 of what the servers offer and when, whatever files or names they come from."""
+        """SHA-256 of the servers, their capacities and availability; file names do not enter."""
         _, availability = split_world(world)
         key = ref, availability
         if key not in self._cluster_digests:
             self._cluster_digests[key] = _cluster_sha256(self.servers(ref, world))
         return self._cluster_digests[key]
 
-    def content(self, scenario: Scenario) -> Content:
-        """Identify a scenario; raises what its policy, cluster or workload file raise."""
+    def identify(self, scenario: Scenario) -> RunIdentity:
+        """Identify a scenario; errors of its policy, cluster and workload file pass through."""
         policy = self._policy(scenario)
         world, _ = split_world(resolve("the world", WORLD, scenario.world))
         seed_free = not (scenario.workload.uses_seed or policy.uses_seed or uses_seed(world))
@@ -149,7 +149,7 @@ class Inputs:
             exclude={"path": True, "enrich": True, "synth": {"like", "feasible_only"}}, exclude_none=True
         )
         request = None if spec.synth is None else spec.synth.request
-        if isinstance(request, HorizonRequest):  # the profile is known by its content, below
+        if isinstance(request, HorizonRequest):  # training_sha256 below identifies the profile
             workload["synth"] = request.options()
         if spec.file is not None:
             workload["workload_sha256"] = self.workload_sha256(spec.file)
@@ -172,7 +172,7 @@ class Inputs:
             "result_format": RESULT_FORMAT,
             "workload_schema": SCHEMA_VERSION,
         }
-        return Content(scenario, facts, seed_free)
+        return RunIdentity(scenario, facts, seed_free)
 
     def _policy(self, scenario: Scenario) -> _PolicyFacts:
         key = json.dumps([scenario.policy, scenario.params])
@@ -213,7 +213,7 @@ def _listed(column: IntArray | None) -> list[int] | None:
 
 @cache
 def versions() -> dict[str, str]:
-    """Versions that a reader needs to get the same bytes again; HiGHS is scipy's own."""
+    """Versions needed to reproduce the same bytes; scipy includes HiGHS."""
     packages = {name: version(name) for name in ("numpy", "numba", "polars", "scipy")}
     return {"python": platform.python_version(), "ray_sim": __version__, **packages}
 
