@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
-from ray_sim.kernels.elastic.step_time import Rows
+from ray_sim.kernels.core.job_rows import Rows
 from ray_sim.model.job import Exchange, TrainingProfile
 
 Placement = Sequence[tuple[int, int]]

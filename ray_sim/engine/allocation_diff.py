@@ -6,7 +6,7 @@ import numpy as np
 
 from ray_sim.engine.placements import VisiblePlacements
 from ray_sim.kernels.core.arrays import Changes
-from ray_sim.kernels.elastic.step_time import Rows, find_differing
+from ray_sim.kernels.core.job_rows import Rows, find_differing
 from ray_sim.model.units import BoolArray, IntArray
 
 

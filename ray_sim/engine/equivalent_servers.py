@@ -8,8 +8,8 @@ import numpy as np
 
 from ray_sim.engine.placements import VisiblePlacements
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
+from ray_sim.kernels.core.job_rows import Rows, find_differing
 from ray_sim.kernels.core.server_matching import match, weigh_pairs
-from ray_sim.kernels.elastic.step_time import Rows, find_differing
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.units import BoolArray, IntArray
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from ray_sim.engine.read_only import read_only
 from ray_sim.kernels.core.arrays import Changes, Pool, WorldArrays, new_pool
+from ray_sim.kernels.core.job_rows import Rows
 from ray_sim.kernels.core.placement_rows import change_placements
-from ray_sim.kernels.elastic.step_time import Rows
-from ray_sim.model.training_progress import rows_of
+from ray_sim.model.job_rows import rows_of
 from ray_sim.model.units import IntArray
 
 State = dict[str, np.ndarray]

@@ -15,21 +15,19 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER
+from ray_sim.kernels.core.job_rows import Rows
 from ray_sim.kernels.elastic.step_time import (
     PER_LINK,
     PER_SERVER,
     PER_TASK,
     PsCosts,
-    Rows,
     Steps,
-    copy_rows,
-    count_rows,
-    count_tasks,
     pd_ors_rates,
     placement_rates,
 )
 from ray_sim.model.errors import InvalidInputError, problems_text
 from ray_sim.model.job import Exchange, TrainingProfile
+from ray_sim.model.job_rows import rows_of, tasks_of
 from ray_sim.model.parameter_blocks import DealtLoads, even_loads
 from ray_sim.model.progress_rule import NO_JOBS, PlacementRows, ProgressRule
 from ray_sim.model.step_time import transfer_s
@@ -183,23 +181,6 @@ def trial_speeds(progress: SpeedProgress, jobs: IntArray, rows: Rows) -> FloatAr
     """
     unit_speed = replace(progress, speed=np.ones(int(rows.server.max(initial=0)) + 1))
     return unit_speed.samples_per_s(jobs, rows)
-
-
-def rows_of(placements: PlacementRows, jobs: IntArray) -> Rows:
-    """Placements of jobs as rows, in the order of ``jobs``."""
-    pool = placements.pool
-    ptr = np.empty(len(jobs) + 1, dtype=np.int64)
-    count_rows(pool, jobs, ptr)
-    rows = Rows(ptr, *(np.empty(int(ptr[-1]), dtype=np.int64) for _ in range(3)))
-    copy_rows(pool, jobs, rows)
-    return rows
-
-
-def tasks_of(rows: Rows, role: int) -> IntArray:
-    """(N,) tasks of one role of each job."""
-    tasks = np.empty(len(rows.ptr) - 1, dtype=np.int64)
-    count_tasks(rows, role, tasks)
-    return tasks
 
 
 def _steps(profile: TrainingProfile, speed: FloatArray, straggling: FloatArray | None) -> Steps:

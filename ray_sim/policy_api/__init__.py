@@ -41,9 +41,9 @@ from ray_sim.engine.visible_columns import WHOLE_TRACE, JobColumns
 from ray_sim.engine.wake import Wake
 from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.core.arrays import ALL_REDUCE, PARAMETER_SERVER, WORKER
+from ray_sim.kernels.core.job_rows import Rows
 from ray_sim.kernels.core.placement import RULE_NAMES
 from ray_sim.kernels.core.replay_state import Order
-from ray_sim.kernels.elastic.step_time import Rows
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
 from ray_sim.policy_api.priority import PLACEMENT, PriorityPolicy, backfill

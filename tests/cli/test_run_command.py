@@ -57,7 +57,9 @@ def test_run_says_what_a_chunked_world_needs(desk: Path, capsys: pytest.CaptureF
     chunked = ["-w", "truth=a_online", "-w", "slot_s=60"]
     told = complaint(capsys, "run", *WEEK, "--policy", "chunk_spt", *chunked)
     assert "minibatch_s: is missing" in told
-    assert "dispatches chunks of jobs" in complaint(capsys, "run", *WEEK, "--policy", "chunk_fifo")
+    assert "is for chunked jobs, but truth=rigid has rigid jobs" in complaint(
+        capsys, "run", *WEEK, "--policy", "chunk_fifo"
+    )
 
 
 def test_run_names_its_directory_by_policy_and_hash(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from ray_sim.engine.allocation_diff import towards
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.run import run_world
 from ray_sim.engine.view import View
-from ray_sim.kernels.elastic.step_time import Rows
+from ray_sim.kernels.core.job_rows import Rows
 from tests.elastic_worlds import elastic_world
 from tests.scripted import scripted
 from tests.training import profile, rows

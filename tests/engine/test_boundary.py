@@ -16,7 +16,7 @@ from ray_sim.engine.contract import Policy
 from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.world import World
-from ray_sim.kernels.elastic.step_time import Rows
+from ray_sim.kernels.core.job_rows import Rows
 from ray_sim.model.errors import RaySimError
 from ray_sim.policies.registry import create_policy
 from tests.worlds import fingerprint

@@ -15,7 +15,7 @@ from ray_sim.engine.equivalent_servers import keeping_places, kinds_of_servers
 from ray_sim.engine.placements import VisiblePlacements
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.view import View
-from ray_sim.kernels.elastic.step_time import Rows
+from ray_sim.kernels.core.job_rows import Rows
 from ray_sim.model.units import IntArray
 from tests.elastic_worlds import elastic_world
 from tests.proofs import instances

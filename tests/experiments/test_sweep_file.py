@@ -282,10 +282,10 @@ def test_a_policy_that_does_not_go_with_the_jobs_or_the_world_is_refused_with_it
     # Plain jobs: policies for elastic jobs and for chunks cannot run; a policy of slots wants their length.
     assert _problems(policies=["fifo", "optimus", {"name": "chunk_fifo"}]) == [
         "sweep.yaml: 2 problems",
-        "  policies[1] with workloads[0]: policy optimus decides how many workers and parameter servers jobs "
-        "get, but the jobs of this world are not elastic: set -w truth=placement (or pd_ors)",
-        "  policies[2] with workloads[0]: policy chunk_fifo dispatches chunks of jobs, but the jobs of this "
-        "world are whole: set -w truth=a_online, or choose a policy for whole jobs",
+        "  policies[1] with workloads[0]: policy optimus is for elastic jobs, but truth=rigid has rigid "
+        "jobs: set -w truth=placement or pd_ors, or choose a policy for rigid jobs",
+        "  policies[2] with workloads[0]: policy chunk_fifo is for chunked jobs, but truth=rigid has rigid "
+        "jobs: set -w truth=a_online, or choose a policy for rigid jobs",
     ]
     elastic = {"path": "week.parquet", "enrich": "pd_ors"}
     trained = {"truth": "placement", "horizon_s": 72000}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ray_sim.kernels.elastic.step_time import Rows
+from ray_sim.kernels.core.job_rows import Rows
 from ray_sim.model.job import Exchange, TrainingProfile
 from ray_sim.model.streams import Streams
 from ray_sim.model.training_progress import (

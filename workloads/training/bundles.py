@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
-from ray_sim.kernels.elastic.step_time import Rows
+from ray_sim.kernels.core.job_rows import Rows
 from ray_sim.model.job import TrainingProfile
 from ray_sim.model.training_progress import placement_progress
 from ray_sim.model.units import BoolArray, FloatArray, IntArray

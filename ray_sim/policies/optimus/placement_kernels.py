@@ -10,8 +10,8 @@ from typing import NamedTuple
 from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.core.arrays import I64, PARAMETER_SERVER, WORKER
 from ray_sim.kernels.core.heap import push, rekey, remove
+from ray_sim.kernels.core.job_rows import Rows, tasks_here
 from ray_sim.kernels.core.queue_dispatch import copy_matrix
-from ray_sim.kernels.elastic.step_time import Rows, tasks_here
 
 EVEN, SPREAD, PACK = range(3)
 

@@ -16,7 +16,7 @@ from scipy.stats import kstest
 
 from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
-from ray_sim.kernels.elastic.step_time import Rows
+from ray_sim.kernels.core.job_rows import Rows
 from ray_sim.model.a_online import ChunkTimes
 from ray_sim.model.job import Exchange
 from ray_sim.model.parameter_blocks import parse_blocks

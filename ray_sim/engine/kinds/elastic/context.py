@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.world import World
-from ray_sim.kernels.elastic.step_time import Rows
+from ray_sim.kernels.core.job_rows import Rows
 from ray_sim.model.errors import BlindPolicyError
 from ray_sim.model.training_progress import SpeedProgress, trial_speeds
 from ray_sim.model.units import FloatArray, IntArray

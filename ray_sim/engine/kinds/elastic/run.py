@@ -27,11 +27,11 @@ from ray_sim.kernels.core.progress import work_left_of
 from ray_sim.kernels.elastic.step_time import cross_mb_per_sample
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import Exchange, LossProfile
+from ray_sim.model.job_rows import rows_of, tasks_of
 from ray_sim.model.loss import loss
 from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.result import UtilityCertificate
 from ray_sim.model.streams import Streams
-from ray_sim.model.training_progress import rows_of, tasks_of
 from ray_sim.model.units import NEVER_US, US_PER_S, BoolArray, FloatArray, IntArray
 
 
