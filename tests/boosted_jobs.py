@@ -17,7 +17,8 @@ import polars as pl
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import NO_JOBS, Decision
 from ray_sim.engine.job_queue import JobQueue
-from ray_sim.engine.kinds.base import JobKind, KindParameter, Setting
+from ray_sim.engine.kinds.base import JobKind, KindParameter
+from ray_sim.engine.kinds.facts import Setting
 from ray_sim.engine.kinds.rigid.facts import RigidFacts
 from ray_sim.engine.kinds.rigid.run import RigidOutcome, RigidRun
 from ray_sim.engine.placements import State

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from ray_sim.engine.build_world import build_world
+from ray_sim.engine.kinds.base import JobKind
 from ray_sim.engine.world import World
 from ray_sim.model.job import JobTable
 from ray_sim.model.units import IntArray
@@ -61,6 +62,7 @@ def of_progress(names: list[str]) -> list[str]:
 
 def with_jobs(world: World, table: JobTable) -> World:
     """The same world with other jobs."""
+    assert isinstance(world.kind, JobKind)
     params, kinds = world.params, (world.kind,)
     return build_world(table, world.cluster, partition=world.partition, params=params, kinds=kinds)
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ray_sim.engine.kinds.base import JobKind, Setting
+from ray_sim.engine.kinds.base import JobKind
+from ray_sim.engine.kinds.facts import Setting
 from ray_sim.engine.kinds.registry import JOB_KINDS
 from ray_sim.engine.limits import check_jobs, check_servers
 from ray_sim.engine.world import World

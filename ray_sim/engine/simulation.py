@@ -17,6 +17,7 @@ import numpy as np
 
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
+from ray_sim.engine.kinds.base import JobKind
 from ray_sim.engine.kinds.registry import refuse_policy
 from ray_sim.engine.placements import State, VisiblePlacements, part
 from ray_sim.engine.policy_calls import mapping_of, name_of, named_failures, telling_of
@@ -54,8 +55,10 @@ class Simulation:
         self._name = name_of(policy)
         self.streams = Streams(seed)
         self._core = core = RunCore(world, LocalFleet(world) if fleet is None else fleet)
-        refuse_policy(world.kind, policy, self._name)
-        self._kind = world.kind.start(core, policy, self.streams)
+        kind = world.kind
+        assert isinstance(kind, JobKind), "worlds are made by build_world"
+        refuse_policy(kind, policy, self._name)
+        self._kind = kind.start(core, policy, self.streams)
         self.world = self._kind.context(policy.sees, self._name)
         if (policy.slotted or Wake.SLOT in policy.wake_on) and world.slot_us is None:
             raise InvalidScenarioError(

@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import polars as pl
 
+from ray_sim.engine.kinds.facts import KindFacts, Setting
 from ray_sim.engine.placements import Stateful
-from ray_sim.engine.sites.part import EMPTY_PART, PartFacts
 from ray_sim.engine.wake import Wake
-from ray_sim.kernels.core.arrays import Outages, WorldArrays
-from ray_sim.model.cluster import Cluster
-from ray_sim.model.job import JobTable
+from ray_sim.kernels.core.arrays import Outages
 from ray_sim.model.parameters import Parameter, Value
-from ray_sim.model.units import BoolArray, FloatArray, IntArray
+from ray_sim.model.units import BoolArray, IntArray
 
 if TYPE_CHECKING:
     from ray_sim.certificates.jct import JctLimits
@@ -30,7 +27,6 @@ if TYPE_CHECKING:
     from ray_sim.engine.run_core import RunCore
     from ray_sim.engine.view import View
     from ray_sim.engine.world import World
-    from ray_sim.engine.world_arrays import Partition
     from ray_sim.model.result import UtilityCertificate
     from ray_sim.model.streams import Streams
 
@@ -41,128 +37,6 @@ class KindParameter(NamedTuple):
     parameter: Parameter
     elsewhere: str
     """Why it has no effect under other kinds, e.g. ``is about chunks``."""
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """Inputs from which a kind makes its facts."""
-
-    table: JobTable
-    cluster: Cluster
-    """Capacities are overcommitted already."""
-    partition: Partition
-    values: Mapping[str, Value]
-    """Values of all world parameters."""
-    slot_us: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class KindColumns:
-    """Columns of jobs that a kind shows to policies; arrays are read-only."""
-
-    always: Mapping[str, object]
-    """Attributes of `JobColumns` that every policy sees."""
-    declared: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
-    """Attributes by the name that a policy declares in `sees`."""
-    absent: Mapping[str, str] = field(default_factory=dict)
-    """Why jobs of this kind lack an attribute that others have, e.g. ``which chunked jobs have not``."""
-
-
-class KindFacts(Protocol):
-    """Facts of one world that its kind of job owns; frozen. `FactDefaults` has most of the answers."""
-
-    @property
-    def arrays(self) -> WorldArrays:
-        """Servers and jobs for the kernels."""
-
-    @property
-    def beyond_capacity(self) -> IntArray:
-        """(C,) verdict per job class, see `ray_sim.kernels.core.world_arrays`."""
-
-    @property
-    def row_bound(self) -> int:
-        """Most rows of placements that exist at a time."""
-
-    @property
-    def resources(self) -> Mapping[str, int]:
-        """Quanta in a unit of each resource, in the order of the arrays' axis."""
-
-    @property
-    def partial(self) -> bool:
-        """Whether a job may hold any tasks; else its whole gang or nothing."""
-
-    @property
-    def compiled(self) -> bool:
-        """Whether the compiled loop runs such a world."""
-
-    @property
-    def grid_us(self) -> int:
-        """Servers change at multiples of this; 1 where there is no grid."""
-
-    @property
-    def events_per_instant(self) -> int:
-        """Most events of jobs at an instant, beside placements and servers."""
-
-    @property
-    def counted_servers(self) -> BoolArray | slice:
-        """(S,) servers whose capacity counts as offered."""
-
-    @property
-    def event_names(self) -> tuple[str, ...]:
-        """Names of events that only this kind has; their codes follow those of `EVENT_NAMES`."""
-
-    @property
-    def part(self) -> PartFacts:
-        """What sites keep beside placements."""
-
-    def work(self, table: JobTable) -> IntArray | FloatArray:
-        """(J,) work of each job: microseconds at speed 1, or samples."""
-
-    def columns(self) -> KindColumns:
-        """Columns of jobs that policies may read."""
-
-
-class FactDefaults:
-    """Answers of `KindFacts` that hold for most kinds."""
-
-    @property
-    def partial(self) -> bool:
-        """A job holds its whole gang or nothing."""
-        return False
-
-    @property
-    def compiled(self) -> bool:
-        """The general loop only."""
-        return False
-
-    @property
-    def grid_us(self) -> int:
-        """No grid."""
-        return 1
-
-    @property
-    def events_per_instant(self) -> int:
-        """No events but those of placements and servers."""
-        return 0
-
-    @property
-    def counted_servers(self) -> BoolArray | slice:
-        """All servers."""
-        return slice(None)
-
-    @property
-    def event_names(self) -> tuple[str, ...]:
-        """No events of its own."""
-        return ()
-
-    @property
-    def part(self) -> PartFacts:
-        """Placements only."""
-        return EMPTY_PART
-
-    def work(self, table: JobTable) -> IntArray | FloatArray:
-        """(J,) microseconds at speed 1."""
-        return table.work_us
 
 
 class JobKind(ABC):

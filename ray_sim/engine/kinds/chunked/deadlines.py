@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import JobTable
 from ray_sim.model.result import DeadlineMisses
 from ray_sim.model.units import NEVER_US, US_PER_S, BoolArray, FloatArray, IntArray, seconds_to_us
-
-if TYPE_CHECKING:
-    from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 
 
 def deadlines_us(table: JobTable, chunks: ChunkFacts, factor: float | None) -> IntArray | None:

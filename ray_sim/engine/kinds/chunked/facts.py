@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ray_sim.engine.kinds.base import FactDefaults, KindColumns, Setting
-from ray_sim.engine.kinds.chunked.deadlines import deadlines_us
 from ray_sim.engine.kinds.chunked.eligibility import Eligibility, best_offer
 from ray_sim.engine.kinds.chunked.site_part import ChunkPartFacts
 from ray_sim.engine.kinds.chunked.worker_slots import WorkerSlots
+from ray_sim.engine.kinds.facts import FactDefaults, KindColumns, Setting
 from ray_sim.engine.read_only import read_only
 from ray_sim.engine.world_arrays import build_world_arrays, classes
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER, WorldArrays
@@ -61,7 +60,7 @@ class ChunkFacts(FactDefaults):
     """(J + 1,) prefix sums of the numbers of chunks."""
     cloud_serves: BoolArray
     """(J,) whether parameter servers in a cloud may serve it, without which zeta is 0."""
-    due_us: IntArray | None
+    due_us: IntArray | None = None
     """(J,) deadlines from the first submission on, None where jobs have none."""
     partial: ClassVar[bool] = True
 
@@ -73,8 +72,7 @@ class ChunkFacts(FactDefaults):
 
         Raises
         ------
-        InvalidScenarioError : the workload does not say how its jobs train, no slot length is given, or the
-            jobs have deadlines of their own and a factor as well
+        InvalidScenarioError : the workload does not say how its jobs train, or no slot length is given
         """
         table, cluster, values = setting.table, setting.cluster, setting.values
         whole, slot_us, speed_up = values["slot_fill"] == "whole", setting.slot_us, values["speed_up"]
@@ -96,7 +94,7 @@ class ChunkFacts(FactDefaults):
         slots, eligible = WorkerSlots.of_cluster(cluster), Eligibility.by_memory(cluster, profile)
         ps = np.where(cluster.in_cloud, len(table), cluster.ps_slots)
         arrays = _arrays_of_slots(gangs, slots, ps, eligible)
-        facts = cls(
+        return cls(
             arrays=arrays,
             beyond_capacity=_beyond_capacity(arrays, slots, ps, eligible),
             row_bound=len(table) + 1,
@@ -110,11 +108,7 @@ class ChunkFacts(FactDefaults):
             first_chunk=np.concatenate([[0], np.cumsum(profile.chunks)]).astype(np.int64),
             cloud_serves=best_offer(gangs, cluster.in_cloud, eligible.ps_offer)[gangs.job_part]
             >= eligible.ps_need,
-            due_us=None,
         )
-        factor = values["deadline_factor"]
-        assert factor is None or isinstance(factor, float)
-        return replace(facts, due_us=deadlines_us(table, facts.at_speed_one, factor))
 
     @classmethod
     def in_world(cls, world: World) -> ChunkFacts:

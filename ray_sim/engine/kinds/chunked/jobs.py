@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.kinds.base import JobKind, KindParameter, Setting
+from ray_sim.engine.kinds.base import JobKind, KindParameter
+from ray_sim.engine.kinds.chunked.deadlines import deadlines_us
 from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 from ray_sim.engine.kinds.chunked.policy import CHUNKED
 from ray_sim.engine.kinds.chunked.run import ChunkedRun
+from ray_sim.engine.kinds.facts import Setting
 from ray_sim.engine.run_core import RunCore
 from ray_sim.model.parameters import MAX_FACTOR, Parameter
 from ray_sim.model.streams import Streams
@@ -87,8 +90,10 @@ class ChunkedJobs(JobKind):
     )
 
     def facts(self, setting: Setting) -> ChunkFacts:
-        """Make the facts of a world, see `ChunkFacts`."""
-        return ChunkFacts.of(setting)
+        """Make the facts of a world with the deadlines of its jobs, see `ChunkFacts`."""
+        facts, factor = ChunkFacts.of(setting), setting.values["deadline_factor"]
+        assert factor is None or isinstance(factor, float)
+        return replace(facts, due_us=deadlines_us(setting.table, facts.at_speed_one, factor))
 
     def start(self, core: RunCore, policy: Policy, streams: Streams) -> ChunkedRun:
         """Start a run."""

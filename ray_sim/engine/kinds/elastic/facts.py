@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ray_sim.engine.kinds.base import FactDefaults, KindColumns, Setting
+from ray_sim.engine.kinds.facts import FactDefaults, KindColumns, Setting
 from ray_sim.engine.kinds.rigid.facts import gang_columns, quanta_of
 from ray_sim.engine.read_only import read_only
 from ray_sim.engine.world_arrays import build_world_arrays

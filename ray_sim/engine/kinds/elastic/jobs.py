@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from ray_sim.engine.contract import GANGS, Policy
-from ray_sim.engine.kinds.base import JobKind, KindParameter, Setting
+from ray_sim.engine.kinds.base import JobKind, KindParameter
 from ray_sim.engine.kinds.elastic.facts import ElasticFacts
 from ray_sim.engine.kinds.elastic.policy import ELASTIC, ElasticPolicy
 from ray_sim.engine.kinds.elastic.rules import StepTimeRule
 from ray_sim.engine.kinds.elastic.run import ElasticRun
 from ray_sim.engine.kinds.elastic.slot_jobs import check_optimum
+from ray_sim.engine.kinds.facts import Setting
 from ray_sim.engine.run_core import RunCore
 from ray_sim.model.parameter_blocks import AS_WORLD, BlockRule
 from ray_sim.model.parameters import MAX_FACTOR, Parameter, Value

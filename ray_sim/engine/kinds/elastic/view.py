@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
@@ -14,9 +14,6 @@ from ray_sim.kernels.core.progress import work_left_of
 from ray_sim.model.errors import BlindPolicyError
 from ray_sim.model.units import US_PER_S, FloatArray, IntArray
 
-if TYPE_CHECKING:
-    from ray_sim.engine.kinds.elastic.run import ElasticRun
-
 
 @dataclass(frozen=True, slots=True)
 class Losses:
@@ -26,11 +23,24 @@ class Losses:
     value: FloatArray
 
 
+class TrainingJobs(Protocol):
+    """Source of the observations of elastic jobs."""
+
+    straggling: FloatArray
+    """(J,) step time of the slowest worker relative to the others."""
+
+    def share_left(self, jobs: IntArray, left: FloatArray) -> FloatArray:
+        """(n,) share of the work of each job of which ``left`` samples are left; 0 of no work."""
+
+    def losses(self, jobs: IntArray, first: IntArray, left: FloatArray) -> Losses:
+        """Losses at the ends of epochs ``first``, ``first`` + 1, ... that the jobs have trained."""
+
+
 @dataclass(frozen=True, slots=True)
 class ElasticView(View):
     """View of a policy in a world of elastic jobs, whose work is samples."""
 
-    _observed: ElasticRun
+    _observed: TrainingJobs
 
     def time_left_us(self, jobs: IntArray) -> FloatArray:
         """Microseconds of run time that each job has left: of `duration_s` the share whose samples are left.

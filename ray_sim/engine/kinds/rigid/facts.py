@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ray_sim.engine.kinds.base import FactDefaults, KindColumns, Setting
+from ray_sim.engine.kinds.facts import FactDefaults, KindColumns, Setting
 from ray_sim.engine.limits import check_clock
 from ray_sim.engine.read_only import read_only
 from ray_sim.engine.world_arrays import build_world_arrays

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ray_sim.engine.contract import GANGS, Policy
-from ray_sim.engine.kinds.base import JobKind, Setting
+from ray_sim.engine.kinds.base import JobKind
+from ray_sim.engine.kinds.facts import Setting
 from ray_sim.engine.kinds.rigid.facts import RigidFacts
 from ray_sim.engine.kinds.rigid.run import RigidRun
 from ray_sim.engine.run_core import RunCore
