@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from functools import cache
 from pathlib import Path
 
@@ -22,6 +23,16 @@ settings.load_profile("repeatable")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that start Ray come first: where tests run side by side, they take longest."""
     items.sort(key=lambda item: item.get_closest_marker("ray") is None)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files all of whose tests start Ray where none is asked for: importing them takes seconds."""
+    if "not ray" not in config.getvalue("markexpr") or collection_path.suffix != ".py":
+        return None
+    return True if _ALL_RAY.search(collection_path.read_text()) else None
+
+
+_ALL_RAY = re.compile(r"^pytestmark = \[?pytest\.mark\.ray\b", re.MULTILINE)
 
 
 class _RayApart(LoadScopeScheduling):  # type: ignore[misc]  # xdist ships it untyped

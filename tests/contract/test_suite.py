@@ -19,12 +19,11 @@ from ray_sim.policies.registry import create_policy, policy_classes
 
 CARELESS = '''
 import numpy as np
-from ray_sim import Decision, Dispatch, Policy, Wake
+from ray_sim import ChunkedDecision, ChunkedPolicy, Dispatch, Wake
 
-class InTurn(Policy):
+class InTurn(ChunkedPolicy):
     """Chunks of each job to the workers there of its partition in turn; servers to whoever is active."""
 
-    chunked = True
     wake_on = Wake.ARRIVAL | Wake.COMPLETION | Wake.ACTIVATION | Wake.SERVER_CHANGE
 
     def start(self, world, streams):
@@ -32,7 +31,7 @@ class InTurn(Policy):
 
     def decide(self, view):
         rows = []
-        for job, u in view.undispatched(np.union1d(view.waiting, view.running)).tolist():
+        for job, u in np.transpose(view.undispatched(np.union1d(view.waiting, view.running))).tolist():
             workers = self.world.workers
             mine = np.flatnonzero(self.world.server_partition[workers.server] == view.jobs.partition[job])
             edge = mine[~workers.on_demand[mine]]
@@ -41,7 +40,7 @@ class InTurn(Policy):
             if len(mine):
                 rows.append((job, u, mine[(job + u) % len(mine)], self.key(job)))
         columns = np.array(rows, dtype=np.int64).reshape(-1, 4).T
-        return Decision.of(self.servers(view), dispatch=Dispatch(*columns))
+        return ChunkedDecision.of(self.servers(view), dispatch=Dispatch(*columns))
 
     def servers(self, view):
         idle = view.free[:, 1].copy()

@@ -91,7 +91,7 @@ class WritesNonsense(InOrder):
     """Into every pipe that it finds."""
 
     def breaks(self, view):
-        for fd in range(3, 20):
+        for fd in range(3, 1024):
             try:
                 os.write(fd, b"[1, 2]\\n")
             except OSError:
@@ -169,6 +169,7 @@ def test_a_crash_is_a_failed_check_with_signal_and_line(desk: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_an_end_of_the_interpreter_is_a_failed_check(desk: Path) -> None:
     text = "the policy ended the interpreter with exit code 3, as os._exit does; raise an exception instead"
     assert _broken_off(_checked("broken:Leaves"), "comes to an end") == text
@@ -184,6 +185,7 @@ def test_an_exit_by_exception_fails_each_check_by_itself(desk: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_a_spoilt_pipe_of_results_is_a_failed_check(desk: Path) -> None:
     nonsense = _broken_off(_checked("broken:WritesNonsense"), "comes to an end")
     assert nonsense.startswith("the policy wrote to the pipe of the results")
@@ -207,6 +209,7 @@ def test_a_decision_that_never_comes_is_reported_with_its_line(desk: Path, polic
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_what_a_policy_prints_is_no_part_of_the_results(
     desk: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -217,6 +220,7 @@ def test_what_a_policy_prints_is_no_part_of_the_results(
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_the_child_finds_what_the_suite_finds_here(capfd: pytest.CaptureFixture[str]) -> None:
     here = check_policy("sjf", {"backfill": "true"})
     assert main(["check-policy", "sjf", "-p", "backfill=true", "--json"]) == 0
@@ -232,6 +236,7 @@ def test_the_child_finds_what_the_suite_finds_here(capfd: pytest.CaptureFixture[
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_mistakes_on_the_way_to_the_policy_have_the_words_and_code_of_before(
     desk: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -282,6 +287,7 @@ def _blocked(policy: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("policy", ["Blocks", "BlocksInC"])
 def test_ctrl_c_shows_what_is_done_and_leaves_no_process(desk: Path, policy: str) -> None:
     with _blocked(policy) as (command, child):
@@ -295,6 +301,7 @@ def test_ctrl_c_shows_what_is_done_and_leaves_no_process(desk: Path, policy: str
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_the_child_dies_with_its_parent(desk: Path, number: signal.Signals) -> None:
     with _blocked("BlocksInC") as (command, child):
