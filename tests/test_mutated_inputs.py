@@ -16,6 +16,7 @@ from workloads.convert import convert
 from workloads.trace_format import ConvertOptions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "count"), [("maps", instances(150)), ("sweeps", instances(60)), ("commands", instances(15))]
 )

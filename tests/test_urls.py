@@ -52,6 +52,7 @@ def _no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
 
 
+@pytest.mark.slow
 def test_a_content_hash_is_of_the_content_wherever_it_is(bucket: tuple[Path, str]) -> None:
     folder, query = bucket
     places = (f"{folder}/{{}}", f"file://{folder}/{{}}", f"s3://bucket/{{}}?{query}")
@@ -130,6 +131,7 @@ def test_what_is_wrong_with_a_url_is_said_in_a_line(bucket: tuple[Path, str], ur
     assert "hidden" not in str(refused.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [

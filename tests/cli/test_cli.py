@@ -67,6 +67,7 @@ def test_policies_lists_parameters_with_defaults(capsys: pytest.CaptureFixture[s
     assert page in told
 
 
+@pytest.mark.slow
 def test_a_run_becomes_a_report(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answer(capsys, "run", *WEEK, "--policy", "las", "-p", "knob=2", "-o", "las")
     told = answer(capsys, "report", "las", "-o", "report.html")
@@ -84,6 +85,7 @@ def test_a_report_of_what_is_no_result_or_to_where_nothing_can_be_is_refused(
     assert "does not exist" in complaint(capsys, "report", str(desk), "-o", "none/r.html")
 
 
+@pytest.mark.slow
 def test_diff_is_silent_on_equal_runs_and_fails_on_others(
     desk: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -274,6 +276,7 @@ def _many(desk: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_a_large_sweep_needs_a_yes_where_nobody_can_be_asked(
     desk: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,7 @@ bandwidth_mbps,upload_edge_s,upload_cloud_s
 EDGE = "name: edge\nservers:\n  - {name: edge, gpus: 4, kind: edge, workers: 1, ps: 2}\n"
 
 
+@pytest.mark.slow
 def test_run_simulates_jobs_in_chunks(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # One worker, slots of an hour, uploads of one. J1: chunks of 20 x 58 x 10 = 11,600 s = 4 slots, from
     # slot 1 on. J2: 3480 s = 1 slot, dispatched at 5 s, uploaded within slot 1: it takes slot 2, and J1's
@@ -37,6 +38,7 @@ def test_run_simulates_jobs_in_chunks(desk: Path, capsys: pytest.CaptureFixture[
     assert main(["info", "out"]) == 0
 
 
+@pytest.mark.slow
 def test_run_and_info_warn_where_prices_span_too_much(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     server = "gpus: 8, cpus: 72, memory_gib: 192, disk_gib: 500"
     Path("servers.yaml").write_text(f"name: ten\nservers:\n  - {{name: s, count: 10, {server}}}\n")
@@ -75,6 +77,7 @@ def test_run_names_its_directory_by_policy_and_hash(desk: Path, capsys: pytest.C
     }
 
 
+@pytest.mark.slow
 def test_a_scenario_file_and_options_say_the_same(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("s.yaml").write_text(
         "workload: week.parquet\ncluster: small.yaml\npolicy: las\n"
@@ -89,6 +92,7 @@ def test_a_scenario_file_and_options_say_the_same(desk: Path, capsys: pytest.Cap
     )
 
 
+@pytest.mark.slow
 def test_a_realisation_and_a_trim_can_be_given_by_options(
     desk: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -31,6 +31,7 @@ def test_synth_and_info_agree_on_the_number_of_jobs(desk: Path, capsys: pytest.C
 ENRICH = ["enrich", "week.parquet", "-o", "training.parquet", "--seed", "3"]
 
 
+@pytest.mark.slow
 def test_enrich_draws_how_jobs_train_and_says_so(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = answer(capsys, *ENRICH, "--profile", "pd_ors")
     assert (told["read"], told["kept"], told["infeasible"]) == (30, 30, {})
@@ -66,6 +67,7 @@ def test_enrich_lists_its_profiles_and_names_a_wrong_one(
     assert "columns.sample_s: must be a number from" in complaint(capsys, *ENRICH, "--profile", "own.yaml")
 
 
+@pytest.mark.slow
 def test_synth_fits_a_workload_and_says_how_well(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     like = ["synth", "--like", "week.parquet", "-n", "60", "-o", "like.parquet"]
     told = answer(capsys, *like, "--arrivals", "poisson", "--load-scale", "2")
@@ -82,6 +84,7 @@ def test_synth_fits_a_workload_and_says_how_well(desk: Path, capsys: pytest.Capt
 DRAW = ["synth", "pd_ors", "-n", "50", "--seed", "1", "-o", "drawn.parquet"]
 
 
+@pytest.mark.slow
 def test_synth_draws_whole_jobs_within_a_horizon(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     within = [*DRAW, "--horizon", "72000"]
     told = answer(capsys, *within, "--feasible-only")

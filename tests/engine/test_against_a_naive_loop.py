@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import cast
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -143,6 +144,7 @@ LAS = st.builds(
 KEYED = st.builds(Rule, st.sampled_from(["fifo", "sjf", "srtf"]), st.booleans())
 
 
+@pytest.mark.slow
 @settings(max_examples=instances(250, 100))
 @given(
     jobs=WHOLE_JOBS,

@@ -250,6 +250,7 @@ def test_both_loops_agree_however_servers_come_and_go(world: World, policy: Poli
     assert fingerprint(parts) == fingerprint(general)
 
 
+@pytest.mark.slow
 @settings(max_examples=instances(100))
 @given(world=failing_worlds(), policy=policies())
 def test_jobs_take_as_long_as_their_work_what_they_lost_and_their_pauses(

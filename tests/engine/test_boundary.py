@@ -111,6 +111,7 @@ class Vandal(Policy):
         return self.inner.decide(view)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WORLDS)
 def test_a_policy_that_writes_to_all_it_can_reach_changes_nothing(name: str) -> None:
     world = WORLDS[name]()

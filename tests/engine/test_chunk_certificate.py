@@ -134,6 +134,7 @@ def test_every_chunked_run_has_the_programme_in_its_summary() -> None:
     assert not any("speed" in label or "programme" in label for label in rows)
 
 
+@pytest.mark.slow
 def test_too_many_jobs_leave_the_programme_out_and_the_summary_says_so() -> None:
     # On 201 jobs of a chunk of 1,000 slots each, 300 steps of time are too many.
     summary = replay(chunk_world([ChunkJob(0, 1, 1000)] * 201, slot_s=1), "chunk_fifo").summary
@@ -202,6 +203,7 @@ def assert_above_bound(world: World, policy: str | Script) -> None:
     assert found.no_lp is None
 
 
+@pytest.mark.slow
 def test_no_small_instance_has_a_better_schedule_than_the_bound() -> None:
     tight, tried = 0, instances(300, 60)
     for seed in range(tried):

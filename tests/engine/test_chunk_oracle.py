@@ -238,6 +238,7 @@ def test_any_number_of_sites_gives_the_same_bytes(case: Case, slot_s: float | No
         assert fingerprint(replay(world, Script(case.script), sites=sites)) == one
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["chunk_fifo", "chunk_spt"])
 @settings(max_examples=instances(60))
 @given(case=cases())

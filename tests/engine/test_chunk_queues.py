@@ -71,6 +71,7 @@ def steps(draw: st.DrawFn) -> list[Step]:
     ]
 
 
+@pytest.mark.slow
 @settings(max_examples=instances(100))
 @given(script=steps())
 def test_queues_go_on_alike_from_their_state_and_lose_no_work(script: list[Step]) -> None:

@@ -456,6 +456,7 @@ class Standing(LocalFleet):
         return 0
 
 
+@pytest.mark.slow
 def test_an_instant_that_never_ends_is_an_error_that_names_the_running_jobs() -> None:
     world = world_of([Job(0, 1, 3), Job(0, 1, 3)], [1])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -95,6 +96,7 @@ def test_time_in_the_system_is_waiting_and_running(world: World, policy: PolicyC
     assert (done["finish_s"] >= done["start_s"]).all()
 
 
+@pytest.mark.slow
 @few
 @given(world=worlds(), policy=policies())
 def test_the_same_run_leaves_the_same_bytes(world: World, policy: PolicyChoice) -> None:
@@ -104,6 +106,7 @@ def test_the_same_run_leaves_the_same_bytes(world: World, policy: PolicyChoice) 
 SERVERS = [4.0, 2.0, 8.0]
 
 
+@pytest.mark.slow
 @few
 @given(jobs=job_lists(min_size=1), policy=policies(), restart_s=st.sampled_from([0, 2]))
 def test_a_job_that_comes_when_all_have_ended_changes_nothing_for_them(
@@ -117,6 +120,7 @@ def test_a_job_that_comes_when_all_have_ended_changes_nothing_for_them(
     assert after.jobs[:-1].equals(before.jobs)
 
 
+@pytest.mark.slow
 @few
 @given(jobs=job_lists(min_size=1), policy=policies(), shift_s=st.integers(1, 10_000))
 def test_shifting_every_arrival_shifts_the_schedule(

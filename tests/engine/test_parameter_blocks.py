@@ -176,6 +176,7 @@ def uneven(training: Sequence[TrainingProfile], rule: str, blocks: BlockProfile 
 JOBS = [profile(num_workers=2, num_ps=2, gradient_mb=20 + 5 * i) for i in range(8)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["optimus", "drf", "tetris", "dorm"])
 def test_the_rule_of_a_policy_comes_before_that_of_the_world(policy: str) -> None:
     params: dict[str, object] = {"remaining": "known"} if policy == "optimus" else {}

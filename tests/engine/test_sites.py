@@ -138,6 +138,7 @@ def other_worlds(draw: st.DrawFn) -> Case:
     return world_with(WorkersTruth, jobs, gpus, elastic=True, params=params), Turns
 
 
+@pytest.mark.slow
 @few
 @given(case=other_worlds())
 def test_any_number_of_sites_gives_the_same_run(case: Case) -> None:
@@ -147,6 +148,7 @@ def test_any_number_of_sites_gives_the_same_run(case: Case) -> None:
         assert fingerprint(run_with(world, new(), LocalFleet(world, sites))) == one
 
 
+@pytest.mark.slow
 @few
 @given(case=other_worlds(), stop=st.integers(0, 25), sites=st.integers(1, 3))
 def test_a_run_stopped_anywhere_goes_on_alike_from_its_state(case: Case, stop: int, sites: int) -> None:
@@ -156,6 +158,7 @@ def test_a_run_stopped_anywhere_goes_on_alike_from_its_state(case: Case, stop: i
     assert fingerprint(run_in_two(world, new, sites, stop)) == whole
 
 
+@pytest.mark.slow
 @settings(max_examples=instances(20))
 @given(case=other_worlds(), sites=st.integers(1, 3))
 def test_sites_that_travel_as_bytes_between_any_two_requests_change_nothing(case: Case, sites: int) -> None:

@@ -49,6 +49,7 @@ def test_a_policy_that_wakes_on_slots_is_asked_at_each_while_anyone_is_there() -
     assert asked == [0, 10, 20, 50]
 
 
+@pytest.mark.slow
 def test_slots_are_products_not_sums() -> None:
     # 0.1 s slots: the thousandth begins at exactly 100 s.
     asked: list[float] = []

@@ -65,6 +65,7 @@ def test_other_columns_are_refused(tmp_path: Path) -> None:
         read_availability(path, CLUSTER)
 
 
+@pytest.mark.slow
 def test_drawn_failures_have_the_means_asked_for_and_come_back_from_their_file(tmp_path: Path) -> None:
     # 2,000 servers for 1,000 h: failures come once in 100 + 10 h per server, so about 18,000 of them.
     cluster = cluster_of([1.0] * 2000)

@@ -78,6 +78,7 @@ EVENTS = """0,,7,0,5,0,u,2,9,0.4,0.1,0,0
 """
 
 
+@pytest.mark.slow
 def test_a_trace_is_converted_described_and_replayed_on_its_own_machines(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

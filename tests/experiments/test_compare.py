@@ -115,6 +115,7 @@ def test_two_runs_are_compared_job_by_job_and_n_is_1(
     assert "job by job" in printed
 
 
+@pytest.mark.slow
 def test_too_few_seeds_and_the_cover_of_their_intervals_are_said(
     two_runs: tuple[str, str], at_desk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -183,6 +184,7 @@ def test_a_place_without_the_baseline_is_left_out_and_said(
     assert len(compare_results([*two_runs, *slow]).groups) == 2
 
 
+@pytest.mark.slow
 def test_settings_of_a_policy_are_compared_as_policies_of_a_setting_are(
     at_desk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -126,6 +126,7 @@ def _readers_of_a_run(run: Path, tmp_path: Path) -> dict[str, tuple[Callable[[],
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(READ_BY_INFO))
 def test_no_changed_byte_of_a_run_is_believed(run: Path, tmp_path: Path, name: str) -> None:
     readers = _readers_of_a_run(run, tmp_path)

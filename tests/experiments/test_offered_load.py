@@ -71,6 +71,7 @@ def test_jobs_that_never_fit_are_counted_and_are_no_load() -> None:
     assert found.overload is None
 
 
+@pytest.mark.slow
 @settings(max_examples=instances(100))
 @given(world=worlds())
 def test_what_never_fits_is_what_the_engine_refuses_under_pooled_placement(world: World) -> None:

@@ -35,6 +35,7 @@ def refused(capsys: pytest.CaptureFixture[str], *command: str) -> str:
     return capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["notes.md", "plots/cdf.png", "jobs.parquet.bak", ".hidden"])
 def test_a_run_never_takes_a_users_file_with_it(
     here: Path, capsys: pytest.CaptureFixture[str], name: str
@@ -62,6 +63,7 @@ OUTPUTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_a_file_that_is_not_ours_is_refused_and_ours_is_replaced(
     here: Path, capsys: pytest.CaptureFixture[str], name: str
@@ -106,6 +108,7 @@ def test_a_signature_is_of_every_byte_before_it(tmp_path: Path) -> None:
     assert not is_signed(tmp_path / "none")
 
 
+@pytest.mark.slow
 def test_a_result_that_was_changed_is_not_replaced(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(RUN) == 0
     assert main(RUN) == 0  # ours, as we wrote it
@@ -139,6 +142,7 @@ def _convert(*options: str) -> list[str]:
     return ["convert", "csv", "t.csv", "--map", "m.yaml", "-o", "w.parquet", *options]
 
 
+@pytest.mark.slow
 def test_convert_overwrites_neither_other_files_nor_its_own_rejects_unseen(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -56,6 +56,7 @@ def sweep(tmp_path: Path) -> Path:
     return tmp_path / "sweep"
 
 
+@pytest.mark.slow
 def test_a_run_is_reported_with_what_made_it(run: Path, tmp_path: Path) -> None:
     written = write_report(run, tmp_path / "report.html")
     assert (written.kind, written.done) == ("run", 1)
@@ -80,6 +81,7 @@ def test_a_sweep_is_reported_with_what_failed_and_what_is_missing(sweep: Path, t
     assert f"runs/{'ab' * 8}" in html
 
 
+@pytest.mark.slow
 def test_a_report_depends_on_the_results_and_not_on_where_they_are(sweep: Path, tmp_path: Path) -> None:
     write_report(sweep, tmp_path / "here.html")
     moved = sweep.rename(tmp_path / "elsewhere")
@@ -103,6 +105,7 @@ def test_an_output_that_cannot_be_is_refused_before_the_results_are_read(tmp_pat
         write_report(tmp_path / "nowhere", tmp_path)
 
 
+@pytest.mark.slow
 def test_a_failure_leaves_an_older_report_alone(run: Path, tmp_path: Path) -> None:
     write_report(run, tmp_path / "report.html")
     older = (tmp_path / "report.html").read_bytes()

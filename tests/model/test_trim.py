@@ -122,6 +122,7 @@ def test_a_trimmed_summary_is_that_of_the_rows_of_its_jobs(
     assert result.summary.preemptions == rows["preemptions"].sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_both_loops_and_any_sites_trim_alike(policy: str) -> None:
     world, trim = busy_world(partition="vc"), Trim(100, 200)
@@ -130,6 +131,7 @@ def test_both_loops_and_any_sites_trim_alike(policy: str) -> None:
     assert run_world(world, create_policy(policy), trim=trim, sites=3).summary == fast
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_the_certificate_of_a_trimmed_run_bounds_the_jobs_that_count(policy: str) -> None:
     for seed in range(20):

@@ -325,6 +325,7 @@ def totals(world: World, result: RunResult) -> tuple[float, float]:
     return fractional, flows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(5, quick=1))
 @pytest.mark.parametrize("params", [{}, *OPTIONS], ids=str)
 def test_the_chunks_flow_times_bound_the_jobs_completion_times(seed: int, params: dict[str, object]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from ray_sim.engine.run import run_world
 from ray_sim.model.job import TrainingProfile
@@ -81,6 +82,7 @@ def test_whoever_may_not_fit_at_the_node_limit_waits() -> None:
     assert result.summary.policy_counts == NOTHING | {"left_out": 1}
 
 
+@pytest.mark.slow
 def test_at_the_node_limit_without_an_answer_nothing_changes() -> None:
     """All five fit, but one node does not tell how within so small a loss of fairness."""
     params: dict[str, object] = {"theta1": 0.01, "theta2": 1, "gap": 0, "node_limit": 1}

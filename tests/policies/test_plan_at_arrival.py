@@ -115,6 +115,7 @@ def test_idle_servers_are_given_to_jobs_that_train_faster_with_them() -> None:
     assert given.summary.policy_counts["gifts"] == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(5, quick=1))
 def test_gifts_delay_nobody(seed: int) -> None:
     world = paper_world(20, 60, 20, seed)

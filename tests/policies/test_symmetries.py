@@ -61,6 +61,7 @@ def in_us(frame: pl.DataFrame, times: list[str], less_s: int) -> pl.DataFrame:
     return frame.with_columns((pl.col(times) * US_PER_S).round() - less_s * US_PER_S)
 
 
+@pytest.mark.slow
 @EVERY
 def test_a_job_that_comes_when_all_others_have_ended_changes_nothing_for_them(name: str) -> None:
     subject, world = small(name)
@@ -76,6 +77,7 @@ def test_a_job_that_comes_when_all_others_have_ended_changes_nothing_for_them(na
     assert beside.jobs[:-1].equals(alone.jobs)
 
 
+@pytest.mark.slow
 @EVERY
 def test_a_trace_that_begins_later_is_scheduled_as_much_later(name: str) -> None:
     subject, world = small(name)
@@ -87,6 +89,7 @@ def test_a_trace_that_begins_later_is_scheduled_as_much_later(name: str) -> None
     assert in_us(there.events, ["time_s"], 12_345).equals(in_us(here.events, ["time_s"], 0))
 
 
+@pytest.mark.slow
 @EVERY
 def test_servers_by_other_names_hold_the_same_jobs_at_the_same_times(name: str) -> None:
     subject, world = small(name)

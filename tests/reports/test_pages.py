@@ -78,6 +78,7 @@ def test_every_reference_inside_a_page_has_one_target(page: Page) -> None:
     assert {f"#{each}" for each in ids} >= {value for name, value in elements.attributes if "href" in name}
 
 
+@pytest.mark.slow
 def test_the_same_results_give_the_same_bytes() -> None:
     assert render(_run()) == render(_run())
     assert render(_sweep("fifo", "sjf")) == render(_sweep("fifo", "sjf"))
@@ -92,6 +93,7 @@ def test_names_and_errors_are_shown_as_they_are() -> None:
     assert html.count(b"_mine:Own") == 5
 
 
+@pytest.mark.slow
 def test_the_run_page_repeats_the_summary_and_the_jobs() -> None:
     # JCT of a is 10, of b 40, c is rejected: mean 25.
     page = _run()
@@ -103,6 +105,7 @@ def test_the_run_page_repeats_the_summary_and_the_jobs() -> None:
     assert [row[0] for row in _texts(slowest)] == ["b", "a"]
 
 
+@pytest.mark.slow
 def test_virtual_clusters_appear_where_there_are_any() -> None:
     heading = "Completion times by virtual cluster"
     assert heading not in [section.heading for section in _run().sections]
@@ -112,6 +115,7 @@ def test_virtual_clusters_appear_where_there_are_any() -> None:
     assert [row[:3] for row in _texts(table)] == [["y", "2", "1"], ["x", "1", "1"]]
 
 
+@pytest.mark.slow
 def test_the_sweep_page_shows_what_failed_and_where_the_rest_is() -> None:
     page = _sweep("fifo", "sjf")
     assert page.subtitle == "3 configurations: 2 done, 1 failed"
@@ -127,6 +131,7 @@ def test_the_sweep_page_shows_what_failed_and_where_the_rest_is() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_pages_begin_with_what_policies_warn_of_and_show_their_figures() -> None:
     result = three_jobs()
     told = replace(
@@ -146,6 +151,7 @@ def test_pages_begin_with_what_policies_warn_of_and_show_their_figures() -> None
     assert [row[table.columns.index("ln(U/L)")] for row in _texts(table)] == ["72.8", "-"]
 
 
+@pytest.mark.slow
 def test_the_best_of_a_column_is_marked_where_policies_differ() -> None:
     table = _section(_sweep("fifo", "sjf"), "week, edge").tables[0]
     fifo, sjf = ({table.columns[i] for i, cell in enumerate(row) if cell.best} for row in table.rows)

@@ -57,6 +57,7 @@ def test_only_completed_jobs_enter_the_cdf() -> None:
     np.testing.assert_array_equal(completed_jct_s(three_jobs().jobs), [10.0, 40.0])
 
 
+@pytest.mark.slow
 def test_the_same_numbers_give_the_same_picture() -> None:
     curves = {"fifo": np.array([10.0, 40.0]), "none completed": np.array([])}
     picture = jct_cdf_png(curves, "JCT")
@@ -74,6 +75,7 @@ def test_what_was_drawn_before_leaves_no_trace_in_the_next_picture() -> None:
     assert JctCdfPngs().draw(np.array([10.0, 40.0]), "one") == first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jct_s", [[], [0.0], [1.0, 2e9], [1e-6, 5.0]])
 def test_any_completion_times_can_be_drawn(jct_s: list[float]) -> None:
     assert JctCdfPngs().draw(np.array(jct_s), "JCT").startswith(b"\x89PNG")

@@ -157,6 +157,7 @@ def least_f(jobs: Sequence[Job]) -> float:
     return best(0, tuple(job.lengths[0] for job in owners)) + cost_of_length
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(60, quick=2))
 def test_on_one_worker_it_is_the_least_of_all_schedules(seed: int) -> None:
     # Slots are dealt out whole there, as in any transport of whole units.

@@ -103,6 +103,7 @@ def test_the_node_limit_ends_a_search_with_the_best_found_until_then() -> None:
     assert found.tolist() == again.tolist()
 
 
+@pytest.mark.slow
 def test_a_search_may_end_before_it_has_found_anything() -> None:
     """Of 414 on four servers of 105 each, which no packing holds; one node does not tell."""
     sizes = [50, 58, 21, 25, 52, 57, 29, 32, 54, 36]

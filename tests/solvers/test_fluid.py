@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -55,6 +56,7 @@ def test_it_is_lindleys_recursion(jobs: list[tuple[int, int]], rate: float) -> N
     assert fluid_backlog(np.cumsum(gaps), work.astype(float), constant(rate)).tolist() == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=instances(100))
 @given(world=worlds(), policy=policies())
 def test_no_policy_ever_has_less_unfinished_work(world: World, policy: PolicyChoice) -> None:
@@ -62,6 +64,7 @@ def test_no_policy_ever_has_less_unfinished_work(world: World, policy: PolicyCho
         assert left + slack >= bound
 
 
+@pytest.mark.slow
 @settings(max_examples=instances(60))
 @given(data=st.data(), policy=policies())
 def test_nor_where_servers_come_and_go(data: st.DataObject, policy: PolicyChoice) -> None:
@@ -92,6 +95,7 @@ def test_servers_that_come_and_go_do_less() -> None:
 GANGS = st.builds(Job, WHOLE_S, st.just(4.0), WHOLE_S)
 
 
+@pytest.mark.slow
 @settings(max_examples=instances(60))
 @given(
     jobs=st.lists(GANGS, min_size=1, max_size=14),

@@ -122,6 +122,7 @@ def test_another_job_never_lowers_a_bound(seed: int) -> None:
     assert price_bound(full, prices) >= price_bound(fewer, prices)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(20))
 def test_more_servers_never_lower_a_bound(seed: int) -> None:
     scarce = random_claims(seed)
@@ -131,6 +132,7 @@ def test_more_servers_never_lower_a_bound(seed: int) -> None:
     assert endless == pytest.approx((endless[0],) * 3, rel=SOLVER)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(20))
 def test_merged_buckets_only_loosen(seed: int) -> None:
     fine = random_claims(seed)

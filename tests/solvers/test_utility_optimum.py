@@ -107,6 +107,7 @@ def _agrees_with_enumeration(seeds: range) -> None:
         assert found.utility == pytest.approx(earned), seed
 
 
+@pytest.mark.slow
 def test_it_is_what_trying_everything_finds() -> None:
     _agrees_with_enumeration(range(instances(700, 100)))
 

@@ -50,6 +50,7 @@ def test_random_bytes(content: bytes, name: str, tmp_path_factory: pytest.TempPa
     counts_or_error(name, content, tmp_path_factory.mktemp("fuzz"))
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=instances(150))
 @given(tail=st.binary(max_size=200), name=st.sampled_from(sorted(GOOD)))
 def test_random_bytes_after_a_good_file(

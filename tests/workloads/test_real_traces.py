@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
+import pytest
 
 from workloads.convert import convert
 from workloads.store import load_workload, read_frame
@@ -13,6 +14,7 @@ from workloads.store import load_workload, read_frame
 Real = Callable[[str], Path]
 
 
+@pytest.mark.slow
 def test_the_published_philly_csv_keeps_every_job_and_rejects_the_empty_row(
     real: Real, tmp_path: Path
 ) -> None:
@@ -30,6 +32,7 @@ def test_the_published_philly_csv_keeps_every_job_and_rejects_the_empty_row(
     assert frame["submit_s"][-1] == 9_408_690 + 3600
 
 
+@pytest.mark.slow
 def test_the_jobs_of_the_reference_week_bear_the_same_names(real: Real, tmp_path: Path) -> None:
     convert("philly-csv", [real("data/philly/sia_philly.csv.gz")], tmp_path / "all.parquet")
     convert("csv", [real("reference/replay/philly_week_pool.csv")], tmp_path / "week.parquet")

@@ -58,6 +58,7 @@ def _in(window: Window) -> list[str]:
         return []
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=instances(25))
 @given(seed=st.integers(0, 2**32))
 def test_a_resample_is_a_sound_workload_of_whole_days_of_the_original(seed: int) -> None:
@@ -87,6 +88,7 @@ def test_the_order_of_the_rows_does_not_change_the_draw() -> None:
     assert resample_days(shuffled, 3).equals(resample_days(SYNTHETIC, 3))
 
 
+@pytest.mark.slow
 def test_every_day_is_drawn_alike(jobs: Jobs) -> None:
     # 4 days of one job each, 400 resamples: 1,600 draws, 400 of each day, standard deviation
     # sqrt(1600 x 1/4 x 3/4) = 17.3.
@@ -169,6 +171,7 @@ def test_a_window_has_a_beginning_and_a_later_end(ends: tuple[float, float]) -> 
         Window(*ends)
 
 
+@pytest.mark.slow
 @given(st.floats(1e-3, 1e3))
 def test_scaling_the_load_divides_every_time_since_the_first_submission(factor: float) -> None:
     before, after = frame_to_table(SYNTHETIC), frame_to_table(scale_load(SYNTHETIC, factor))
@@ -253,6 +256,7 @@ def test_without_any_rule_a_workload_stays_as_it_is() -> None:
     assert tally == Tally(2_000, 0, 0, 2_000, 0)
 
 
+@pytest.mark.slow
 @given(
     seed=st.integers(0, 2**32),
     first_day=st.integers(0, DAYS - 1),

@@ -16,6 +16,7 @@ from workloads.schema import SORT_KEY
 from workloads.synthetic.synth import synth
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["philly-csv", "csv"])
 def test_a_trace_larger_than_memory_gives_the_same_bytes(
     form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

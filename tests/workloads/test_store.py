@@ -52,6 +52,7 @@ def workload_frames(draw: st.DrawFn) -> pl.DataFrame:
     return with_all_columns(frame.with_columns(pl.col("memory_gib_per_task").cast(pl.Float64)))
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(frame=workload_frames())
 def test_what_is_written_is_read_back_in_canonical_order(

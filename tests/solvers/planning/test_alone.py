@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
 from ray_sim.model.units import IntArray, tolerant_ceil
 from ray_sim.solvers.planning import oasis
@@ -35,6 +36,7 @@ def drawn(seed: int) -> tuple[SlotJob, MarketCapacity]:
     return replace(job, samples=most * float(draw.uniform(0.2, 1.0))), cluster
 
 
+@pytest.mark.slow
 def test_a_job_ends_alone_exactly_if_some_enumerated_holding_does_its_work() -> None:
     ended = 0
     for seed in range(300):

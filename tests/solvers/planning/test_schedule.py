@@ -78,6 +78,7 @@ def check_against_the_plain_method(seed: int) -> None:
         assert list(zip(plan.slot, plan.server, plan.workers, plan.ps, strict=True)) == rows
 
 
+@pytest.mark.slow
 @settings(max_examples=instances(3000, 150), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_shortcuts_change_nothing(seed: int) -> None:

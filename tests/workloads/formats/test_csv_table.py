@@ -46,6 +46,7 @@ def test_columns_of_the_schemas_names_need_no_map_and_the_rest_is_named(trace: T
     assert (row["priority"], row["memory_gib_per_task"], row["vc"], row["attempts"]) == (-3, 1.5, None, None)
 
 
+@pytest.mark.slow
 def test_the_work_on_a_header_grows_with_its_columns(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
     columns = 10**5
     visits = 0

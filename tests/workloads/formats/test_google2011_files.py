@@ -55,6 +55,7 @@ def test_the_folder_for_temporary_files_may_have_any_name(
     assert [*odd.iterdir()] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
@@ -109,6 +110,7 @@ def test_a_line_of_ten_megabytes_is_one_reject(folder: Folder) -> None:
     assert pl.read_parquet(str(report.rejects))["text"].str.len_chars().item() == 500
 
 
+@pytest.mark.slow
 def test_a_file_is_of_the_table_that_its_folder_its_name_or_its_columns_say(
     folder: Folder, tmp_path: Path
 ) -> None:

@@ -108,6 +108,7 @@ def test_numbers_may_be_texts_numbers_or_floats(trace: Trace) -> None:
     assert read_frame(report.out)["duration_s"].to_list() == [10, 10, 10]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("time", [AFTER_END, str(AFTER_END), 9.223372036854775807e18, "9.223372036854776E18"])
 def test_what_happens_after_the_end_has_not_happened(trace: Trace, time: object) -> None:
     lines = [instance(t, e) for t, e in FINISHED] + [instance(t, e, job=8) for t, e in FINISHED[:4]]
@@ -177,6 +178,7 @@ def test_machines_come_go_and_keep_their_largest_capacity(trace: Trace, tmp_path
 GOOD = [instance(t, e) for t, e in FINISHED]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "reason"),
     [

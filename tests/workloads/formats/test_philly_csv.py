@@ -64,6 +64,7 @@ def test_equal_rows_are_different_jobs_and_counted(trace: Trace) -> None:
     assert [job[0] for job in jobs] == ["0", "1", "2"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("row", "reason"),
     [

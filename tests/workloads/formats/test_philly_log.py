@@ -100,6 +100,7 @@ def test_a_missing_time_has_many_forms(trace: Trace, missing: str | None) -> Non
     assert converted(trace, SOUND, no_key).rejected == {"missing_end": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("record", "reason"),
     [

@@ -111,6 +111,7 @@ def test_the_run_time_is_what_the_bundle_takes_on_the_fewest_reference_servers(t
     assert frame["samples"].n_unique() > 40
 
 
+@pytest.mark.slow
 def test_an_enrichment_of_a_drawn_jobs_gpus_and_run_time_finds_its_samples() -> None:
     frame, _ = draw_jobs(PD_ORS, within(20, 40), seed=5)
     for row in frame.iter_slices(1):
@@ -137,6 +138,7 @@ def shares(submit_s: FloatArray, boundaries: list[float]) -> FloatArray:
     return np.histogram(submit_s, bins=np.array(boundaries) * HOUR_S)[0] / len(submit_s)
 
 
+@pytest.mark.slow
 def test_alternating_slots_of_a_horizon_take_one_and_two_thirds() -> None:
     submit_s = draw_jobs(PD_ORS, within(20, 20_000), seed=1)[0]["submit_s"].to_numpy()
     assert submit_s[0] == 0

@@ -130,6 +130,7 @@ def test_a_jobs_draws_do_not_depend_on_the_other_jobs(profile: str) -> None:
     assert cut_before.equals(cut_after)
 
 
+@pytest.mark.slow
 @given(
     ids=st.lists(st.text(max_size=6), min_size=2, max_size=8, unique=True),
     gone=st.integers(0, 7),
@@ -176,6 +177,7 @@ def test_a_job_that_is_resampled_twice_draws_twice() -> None:
     assert frame["sample_s"].n_unique() == 40
 
 
+@pytest.mark.slow
 def test_how_many_rows_are_filled_together_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     frame, draws = philly(250), load_training_draws("optimus_nine_models")
     together, _ = enrich(frame, draws, seed=1)
@@ -336,6 +338,7 @@ def test_chunked_jobs_train_as_fast_as_a_whole_with_a_worker_for_each_chunk() ->
     assert table.training.work / samples_per_s * 1e6 == pytest.approx(chunk_us, rel=1e-9, abs=1)
 
 
+@pytest.mark.slow
 def test_the_file_says_what_was_drawn_from_what(tmp_path: Path) -> None:
     made = Provenance(
         converter="synth", converter_version="1", counts=Counts(read=50, kept=50), notes={"epoch_utc": "2017"}

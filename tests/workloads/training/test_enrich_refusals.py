@@ -27,6 +27,7 @@ def test_a_workload_without_jobs_cannot_be_enriched() -> None:
             enrich(philly(1).clear(), load_training_draws(profile), seed=1)
 
 
+@pytest.mark.slow
 @given(
     column=st.sampled_from([*yaml.safe_load(SMALL)["columns"], "chunks", "utility_max", "loss_b0", "x"]),
     value=JUNK,
