@@ -49,8 +49,8 @@ class Outcome:
     loop_reason: str | None = None
     decision_seconds: Sequence[float] = ()
     policy_counts: Mapping[str, int] | None = None
-    course: Mapping[str, tuple[IntArray, FloatArray]] = field(default_factory=dict)
-    """See `Policy.course`."""
+    timeline_columns: Mapping[str, tuple[IntArray, FloatArray]] = field(default_factory=dict)
+    """See `Policy.timeline_columns`."""
     policy_figures: Mapping[str, float] = field(default_factory=dict)
     policy_warnings: Sequence[str] = ()
 
@@ -251,6 +251,9 @@ def _timeline(world: World, outcome: Outcome) -> pl.DataFrame:
             "running": record.line_running[:n].astype(np.int64),
             **used,
             **outcome.kind.timeline(record.line_time[:n]),
-            **{name: _last_at(record.line_time[:n], *points) for name, points in outcome.course.items()},
+            **{
+                name: _last_at(record.line_time[:n], *points)
+                for name, points in outcome.timeline_columns.items()
+            },
         }
     )

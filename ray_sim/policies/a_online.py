@@ -283,7 +283,7 @@ class AOnline(ChunkPolicy):
         in_danger = {} if self._urgency is None else {"in_danger": int(self._urgency.found.sum())}
         return {**dict(zip(_DISPATCHED, self._jobs_sent.tolist(), strict=True)), **in_danger}
 
-    def course(self) -> dict[str, tuple[IntArray, FloatArray]]:
+    def timeline_columns(self) -> dict[str, tuple[IntArray, FloatArray]]:
         """Beta, a dual variable of the paper: the sum of (work left) / (D p) over a worker's chunks.
 
         Values are means over workers, at the decisions in slots, before dispatch.

@@ -374,7 +374,7 @@ class Planned(ElasticPolicy):
     def _widest(self) -> float:
         return max(float(priced.market.constants.log_ratio.max()) for priced in self._markets)
 
-    def course(self) -> dict[str, tuple[IntArray, FloatArray]]:
+    def timeline_columns(self) -> dict[str, tuple[IntArray, FloatArray]]:
         """Return the objectives, if they are recorded."""
         if not self._records:
             return {}
