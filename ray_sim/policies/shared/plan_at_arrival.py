@@ -51,7 +51,7 @@ def refusal(outcome: Infeasible | NotWorthIt) -> Refusal:
     """Convert the outcome of a search without a schedule to a reason."""
     if isinstance(outcome, NotWorthIt):
         return Refusal.PRICE
-    return Refusal.SOLVER if outcome.obstacle is Obstacle.GRID else Refusal.INFEASIBLE
+    return Refusal.SOLVER if outcome.obstacle is Obstacle.COARSE_PARTS else Refusal.INFEASIBLE
 
 
 UNFINISHED = Parameter(
