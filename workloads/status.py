@@ -1,4 +1,8 @@
-"""Meaning of the status words of several traces: passed, failed or killed."""
+"""Meaning of the status words of several traces: passed, failed or killed.
+
+Used by `--unsuccessful drop`. A word that moves to another meaning changes results; docs/workloads.md lists
+them all.
+"""
 
 from __future__ import annotations
 
@@ -52,18 +56,18 @@ UNDECIDED = (
     *("terminated", "completing", "configuring", "pending", "requeued", "resizing", "revoked", "running"),
     *("signaling", "special_exit", "stage_out", "stopped", "suspended"),
 )
-"""Words that do not say how a job ended: Slurm's states before the end, and `terminated`, which means success
-in one trace and the opposite in another."""
+"""Words that do not say how a job ended: Slurm's states before the end, and `terminated`, which is success in
+Alibaba's GPU trace of 2020 and a killed job in other systems."""
 
 SHORTEST = 4
-"""Fewest letters of a truncated word that are interpreted."""
+"""Fewest letters of a truncated word that count."""
 
 
 def endings(status: pl.Expr) -> pl.Expr:
     """The `Ending` of each status, ignoring case; null for a null or an unknown word.
 
-    Slurm names who cancelled a job, ``CANCELLED by 1000``, and cuts words to a column's width,
-    ``OUT_OF_ME+``. A word that is cut counts where all words that begin so mean the same.
+    Slurm adds the user who cancelled a job, ``CANCELLED by 1000``, and truncates words to a column's width,
+    ``OUT_OF_ME+``. A truncated word counts if all words with these first letters mean the same.
     """
     word = status.str.strip_chars().str.to_lowercase().str.replace("^(cancell?ed) by .*$", "${1}")
     return word.replace_strict(_MEANINGS, default=None, return_dtype=pl.String())
@@ -76,8 +80,8 @@ def _meanings() -> Iterator[tuple[str, Ending]]:
     for whole, ending in known.items():
         for letters in range(SHORTEST, len(whole) + 1):
             begin = whole[:letters]
-            alike = {known.get(word) for word in (*known, *UNDECIDED) if word.startswith(begin)}
-            if alike == {ending}:
+            meanings = {known.get(word) for word in (*known, *UNDECIDED) if word.startswith(begin)}
+            if meanings == {ending}:
                 yield f"{begin}+", ending
 
 

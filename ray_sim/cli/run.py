@@ -1,4 +1,7 @@
-"""`ray-sim run`: run one simulation."""
+"""The command `ray-sim run`: simulate one scenario and write its result.
+
+Listed in `COMMANDS` of `ray_sim/cli/app.py`. Option names and exit codes are part of the interface.
+"""
 
 from __future__ import annotations
 
@@ -56,10 +59,12 @@ def run(
         typer.Option(help="vc restricts jobs to the servers of their virtual cluster; none does not [none]."),
     ] = None,
     warm_up: Annotated[
-        float | None, typer.Option(metavar="S", help="Leave jobs of the first S seconds out of the summary.")
+        float | None,
+        typer.Option(metavar="S", help="Leave jobs submitted in the first S seconds out of the summary."),
     ] = None,
     cool_down: Annotated[
-        float | None, typer.Option(metavar="S", help="Leave jobs of the last S seconds out of the summary.")
+        float | None,
+        typer.Option(metavar="S", help="Leave jobs submitted in the last S seconds out of the summary."),
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the workload and the policy.")] = None,
     fleet: Annotated[
@@ -102,7 +107,7 @@ def run(
     from ray_sim.kernels.compile import COMPILING, compiled_before
     from ray_sim.model.errors import RunStoppedError
 
-    realised = {
+    workload_options = {
         "path": workload,
         "unsuccessful": unsuccessful,
         "window": window,
@@ -111,7 +116,7 @@ def run(
         "enrich": enrich,
     }
     options = {
-        "workload": _given(realised) or None,
+        "workload": _given(workload_options) or None,
         "cluster": cluster,
         "policy": policy,
         "params": key_values(params, "-p") if params else None,
@@ -131,7 +136,7 @@ def run(
     identity = inputs.identify(scenario)
     name = scenario.policy.rpartition(":")[2]
     directory = out or Path("runs") / f"{name}-{identity.content_hash[:SHORT]}"
-    prepare_target(directory)  # check before the work
+    prepare_target(directory)  # refuse an unusable result directory before simulating
     check_address(address)
     Rehearsal(inputs).set_up(scenario)
     announce = announcer(quiet=json_output)

@@ -19,6 +19,7 @@ from ray_sim.engine.compiled import why_general
 from ray_sim.engine.contract import GANGS, Policy
 from ray_sim.engine.general import GeneralRun
 from ray_sim.engine.kinds.registry import declarable
+from ray_sim.engine.policy_calls import timeline_method
 from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.sites.fleet import LocalFleet
@@ -174,9 +175,9 @@ def _leaves_alone(world: World, policy: Policy) -> None:
         check(f"at {view.now_us} us decide")
         simulation.apply(decision)
     before = simulation.state_of_world()
-    for tell in (policy.counts, policy.course, policy.figures, policy.warnings):
-        tell()
-    check("counts, course, figures or warnings")
+    for method in ("counts", "figures", "warnings", timeline_method(policy)):
+        getattr(policy, method)()
+    check("counts, figures, warnings or timeline columns")
 
 
 _MOST_NAMED = 10

@@ -1,4 +1,8 @@
-"""Changes between current placements and wanted ones."""
+"""Changes from current placements to target placements.
+
+Policies import `changes_to_target` from `ray_sim.policy_api` as `allocation_changes`. A running job that
+is in the changes restarts, so a job that holds its target must stay out of them.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +14,17 @@ from ray_sim.kernels.core.job_rows import Rows, find_differing
 from ray_sim.model.units import BoolArray, IntArray
 
 
-def towards(
+def changes_to_target(
     placements: VisiblePlacements, jobs: IntArray, target: Rows, again: BoolArray | None = None
 ) -> Changes | None:
-    """Changes of the jobs that hold something else than their target; None if there are none.
-
-    Jobs that keep what they hold pay no restart.
+    """Changes of the jobs whose placements differ from their target; None if there are none.
 
     Parameters
     ----------
     jobs : (n,) sorted, waiting or running
     target : rows of each, in (server, role) order; no rows suspend a job
-    again : (n,) jobs that are placed anew, at the cost of a restart, even where nothing differs: their
-        slow workers are replaced
+    again : (n,) mask of jobs that restart even if their placements equal the target, so that slow workers are
+        replaced; without effect on jobs that hold nothing
     """
     differing = np.empty(len(jobs), dtype=np.bool_)
     now = placements.rows_of(jobs)
@@ -32,14 +34,14 @@ def towards(
     if not differing.any():
         return None
     counts = np.diff(target.ptr)[differing]
-    kept = np.repeat(differing, np.diff(target.ptr))
-    n = len(counts)
+    changed_rows = np.repeat(differing, np.diff(target.ptr))
+    n_changed = len(counts)
     return Changes(
         job=jobs[differing],
         ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        server=target.server[kept],
-        role=target.role[kept],
-        tasks=target.tasks[kept],
-        order=np.arange(n),
-        size=np.array([n]),
+        server=target.server[changed_rows],
+        role=target.role[changed_rows],
+        tasks=target.tasks[changed_rows],
+        order=np.arange(n_changed),
+        size=np.array([n_changed]),
     )

@@ -118,8 +118,8 @@ class Policy(ABC, Generic[ContextT, ViewT]):
         """Sentences that a user should read before trusting the result; none by default."""
         return ()
 
-    def course(self) -> Mapping[str, tuple[IntArray, FloatArray]]:
-        """Numbers over time for the timeline, by column: instants that rise, and values; none by default."""
+    def timeline_columns(self) -> Mapping[str, tuple[IntArray, FloatArray]]:
+        """Columns for the timeline, by name: instants in ascending order, and values; none by default."""
         return {}
 
     def order(self, world: PolicyContext) -> Order | None:

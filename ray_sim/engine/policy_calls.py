@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ class Telling:
     """A policy's report on a finished run."""
 
     counts: dict[str, int]
-    course: dict[str, tuple[IntArray, FloatArray]]
+    timeline_columns: dict[str, tuple[IntArray, FloatArray]]
     figures: dict[str, float]
     warnings: tuple[str, ...]
 
@@ -62,16 +63,33 @@ def telling_of(policy: Policy) -> Telling:
     with named_failures(policy):
         return Telling(
             counts=_by_name(policy, "counts", "a whole number below 2^63", _whole),
-            course=_by_name(
+            timeline_columns=_by_name(
                 policy,
-                "course",
+                timeline_method(policy),
                 "a pair of arrays of one length: whole instants that rise, and numbers; under a name that "
                 "the timeline has not yet",
-                _course,
+                _column,
             ),
             figures=_by_name(policy, "figures", "a finite number", _finite),
             warnings=_warnings(policy),
         )
+
+
+def timeline_method(policy: Policy) -> str:
+    """Name of the policy's method that returns columns for the timeline.
+
+    It is ``timeline_columns``, or its old name ``course``, with a warning, if the policy overrides only that.
+    """
+    overridden = type(policy).timeline_columns is not Policy.timeline_columns
+    if overridden or not callable(getattr(policy, "course", None)):
+        return "timeline_columns"
+    warnings.warn(
+        f"policy {name_of(policy)}: `course` is now `timeline_columns`; the old name goes with the next "
+        "version",
+        DeprecationWarning,
+        stacklevel=2,
+    )
+    return "course"
 
 
 def mapping_of(policy: Policy, method: str) -> dict[str, Any]:
@@ -113,7 +131,7 @@ def _finite(_: str, value: object) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _course(name: str, value: object) -> tuple[IntArray, FloatArray] | None:
+def _column(name: str, value: object) -> tuple[IntArray, FloatArray] | None:
     taken = name in _TIMELINE or name.startswith("used_")
     if taken or not isinstance(value, (tuple, list)) or len(value) != 2:
         return None

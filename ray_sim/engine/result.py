@@ -1,4 +1,8 @@
-"""Build tables and summary from the arrays of a finished run."""
+"""Build tables and summary from the arrays of a finished run.
+
+Called at the end of both loops. Columns and reasons are part of the result format, see
+`ray_sim/experiments/result_files.py`.
+"""
 
 from __future__ import annotations
 
@@ -37,20 +41,22 @@ from ray_sim.model.utility import delay_s, utility
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """End of a run in either loop: ledger, record, last instant, reasons of refused jobs."""
+    """State of a run at its end, from either loop."""
 
     ledger: Ledger
     record: Recorder
     now_us: int
+    """Last instant of the run."""
     reasons: dict[int, str]
-    """Reason by job, of rejected and evicted jobs other than `never_fits`."""
+    """Reason by job, where it is another than the status implies, see `_status`."""
     loop: str
+    """`compiled` or `general`."""
     kind: KindOutcome
     loop_reason: str | None = None
     decision_seconds: Sequence[float] = ()
     policy_counts: Mapping[str, int] | None = None
-    course: Mapping[str, tuple[IntArray, FloatArray]] = field(default_factory=dict)
-    """See `Policy.course`."""
+    timeline_columns: Mapping[str, tuple[IntArray, FloatArray]] = field(default_factory=dict)
+    """See `Policy.timeline_columns`."""
     policy_figures: Mapping[str, float] = field(default_factory=dict)
     policy_warnings: Sequence[str] = ()
 
@@ -74,7 +80,7 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
     )
     return RunResult(
         jobs=jobs,
-        events=_events(world, outcome.record),  # the largest, when nothing else needs room any more
+        events=_events(world, outcome.record),  # last, as this frame is the largest
         timeline=timeline,
         summary=summary,
         loop=outcome.loop,
@@ -84,7 +90,7 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
 
 
 def certify_completed(world: World, outcome: Outcome, counted: BoolArray | None) -> JctCertificate | None:
-    """Certificate of the completed jobs that are counted; None without any, or without bounds."""
+    """Certificate of the counted jobs that completed; None if none did, or if their kind states no limits."""
     ledger = outcome.ledger
     completed = ledger.status == COMPLETED
     done = np.flatnonzero(completed if counted is None else completed & counted)
@@ -93,7 +99,7 @@ def certify_completed(world: World, outcome: Outcome, counted: BoolArray | None)
 
 
 def _offered(world: World) -> dict[str, float]:
-    """Total of each resource; of servers that count as offered."""
+    """Total of each resource in its unit, over servers that count as offered."""
     totals = world.arrays.capacity[world.facts.counted_servers].sum(axis=0).tolist()
     return {
         name: total / quanta
@@ -102,7 +108,7 @@ def _offered(world: World) -> dict[str, float]:
 
 
 def _absent(world: World) -> pl.DataFrame | None:
-    """Amounts that servers which are not there would offer, from each time on."""
+    """Resources of unavailable servers, from each time on; None if servers are always available."""
     outages = world.outages
     if len(outages.time) == 0 and world.there.all():
         return None
@@ -160,7 +166,7 @@ def _utility(world: World, end_us: IntArray, completed: BoolArray) -> pl.Series:
 
 
 def _jct_or_horizon_s(world: World, jobs: pl.DataFrame, counted: BoolArray | None) -> Distribution | None:
-    """Over the counted jobs, see `Summary`."""
+    """JCTs of the counted jobs, the horizon for those that did not complete; None without a horizon."""
     if not world.bounded:
         return None
     completed = jobs["status"] == JobStatus.COMPLETED
@@ -170,7 +176,7 @@ def _jct_or_horizon_s(world: World, jobs: pl.DataFrame, counted: BoolArray | Non
 
 
 def _or_zeros(counts: np.ndarray, n: int) -> IntArray:
-    """Counts of every job; the ledger has none where nothing can be counted."""
+    """Counts of every job; zeros where the ledger has no such counts, as in a world without outages."""
     return counts.astype(np.int64) if len(counts) else np.zeros(n, dtype=np.int64)
 
 
@@ -179,6 +185,7 @@ def _seconds_or_null(us: IntArray, valid: np.ndarray) -> pl.Series:
 
 
 def _status(world: World, outcome: Outcome) -> tuple[pl.Series, pl.Series]:
+    """Status and reason of each job. The reason follows from the status unless `Outcome.reasons` has it."""
     codes = {COMPLETED: JobStatus.COMPLETED, REJECTED: JobStatus.REJECTED, EVICTED: JobStatus.EVICTED}
     names = [str(codes.get(code, JobStatus.UNFINISHED)) for code in range(6)]
     status = pl.Series(names).gather(outcome.ledger.status.astype(np.uint32))
@@ -207,7 +214,7 @@ def _one_of(names: Sequence[str], codes: np.ndarray) -> pl.Series:
 
 
 def _job_ids(world: World, jobs: np.ndarray) -> pl.Series:
-    """Names of jobs; -1, which only servers have, is null."""
+    """Ids of jobs; -1, in events of servers, is null."""
     if len(world.outages.time) == 0:
         return world.table.job_id.gather(jobs.astype(np.uint32))
     return pl.concat([world.table.job_id, pl.Series([None], dtype=pl.String)]).gather(
@@ -233,7 +240,7 @@ def _events(world: World, record: Recorder) -> pl.DataFrame:
 
 
 def _last_at(time_us: IntArray, known_us: IntArray, value: FloatArray) -> pl.Series:
-    """The last value known at each of these instants, null before the first."""
+    """The last value known at each of these instants; null before the first value."""
     at = np.searchsorted(known_us, time_us, side="right") - 1
     return pl.Series(np.append(value, np.nan)[at]).fill_nan(None)
 
@@ -251,6 +258,9 @@ def _timeline(world: World, outcome: Outcome) -> pl.DataFrame:
             "running": record.line_running[:n].astype(np.int64),
             **used,
             **outcome.kind.timeline(record.line_time[:n]),
-            **{name: _last_at(record.line_time[:n], *points) for name, points in outcome.course.items()},
+            **{
+                name: _last_at(record.line_time[:n], *points)
+                for name, points in outcome.timeline_columns.items()
+            },
         }
     )

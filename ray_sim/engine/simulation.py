@@ -268,7 +268,7 @@ class Simulation:
             loop_reason,
             decision_seconds,
             telling.counts,
-            telling.course,
+            telling.timeline_columns,
             telling.figures,
             telling.warnings,
         )

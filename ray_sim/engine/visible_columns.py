@@ -1,4 +1,8 @@
-"""Job columns and observations that a policy may read, granted by name."""
+"""Job columns and observations that a policy may read, granted by name.
+
+Policies get `JobColumns` as `view.jobs` and `world.jobs`. Names in `sees` are part of the interface of
+policies.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +21,10 @@ WHOLE_TRACE = "whole_trace"
 """In `sees`: the policy uses columns of jobs that have not come yet, which no scheduler in service has."""
 
 COLUMNS = frozenset({"duration_s", "num_gpus", "vc", "user", "priority", "utility"})
-"""Columns of every kind of job that a policy may declare in `sees`; a kind adds its own. Arrival, gang and
-demand are always seen."""
+"""Columns of every kind of job that a policy may declare in `sees`; a kind adds its own.
+
+`submit_us`, `tasks`, `demand` and `partition` are always granted.
+"""
 
 
 _UTILITY = tuple(field.name for field in fields(UtilityProfile))
@@ -27,8 +33,9 @@ _UTILITY = tuple(field.name for field in fields(UtilityProfile))
 class JobColumns:
     """The columns of all jobs that a policy's `sees` grants; reading another raises.
 
-    Attributes are arrays over jobs, in the order of the job index. A policy is to look only at
-    jobs that have arrived.
+    Attributes are read-only arrays over jobs, in the order of the job index, beside `vc_names` (a tuple) and
+    `user` (a polars Series). A column that the workload lacks may be None. A policy is to look only at jobs
+    that have arrived.
     """
 
     def __init__(self, world: World, sees: frozenset[str], policy: str) -> None:

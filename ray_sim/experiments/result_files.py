@@ -1,4 +1,8 @@
-"""Result files of a run: written atomically, the same bytes for the same run, checked when read."""
+"""Result directory of a run: written as a whole, and checked against SHA-256 checksums when read.
+
+Used by `ray-sim run` and the store of a sweep; commands that show results read them here. A change of the
+files or of their meaning needs a new `RESULT_FORMAT`.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
 
 import numpy as np
@@ -25,12 +30,17 @@ from workloads.realisation import Tally
 from workloads.sources import require_regular
 
 RESULT_FORMAT = 6
-"""Format version of the files; part of every content hash."""
+"""Format version of the files; part of every content hash.
+
+Raise it when older results can no longer be read, or a number in them has another meaning.
+"""
 
 MANIFEST = "manifest.json"
 TIMING = "timing.json"
 SUMMARY = "summary.json"
-_SEAL = "sha256"
+_CHECKSUM = "sha256"
+_REPLACED = ".replaced"
+"""Suffix of a complete older result while a new one takes its name."""
 _UUID_DIGITS = 32
 _SUMMARY_ADAPTER = TypeAdapter(Summary)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -45,14 +55,14 @@ class StoreFullError(RunFailedError):
     """The disk or quota is full, so that no further result fits."""
 
 
-_MEND = "run the scenario again, or the sweep with --resume"
+_REMEDY = "run the scenario again, or the sweep with --resume"
 
 
 class ChangedFileError(InvalidInputError):
     """A file has changed since it was written."""
 
-    def __init__(self, path: Path, mend: str = _MEND) -> None:
-        super().__init__(f"{path}: changed since it was written (its SHA-256 differs); {mend}")
+    def __init__(self, path: Path, remedy: str = _REMEDY) -> None:
+        super().__init__(f"{path}: changed since it was written (its SHA-256 differs); {remedy}")
 
 
 def encode_result(
@@ -78,26 +88,30 @@ def encode_result(
         "loop_reason": result.loop_reason,
         "files": {name: hashlib.sha256(content).hexdigest() for name, content in sorted(files.items())},
     }
-    files[TIMING] = sealed_json({"content_hash": manifest["content_hash"], **_timing(result, wall_s or {})})
-    files[MANIFEST] = sealed_json(complete)
+    files[TIMING] = checksummed_json(
+        {"content_hash": manifest["content_hash"], **_timing(result, wall_s or {})}
+    )
+    files[MANIFEST] = checksummed_json(complete)
     return files
 
 
 def write_files(directory: Path, files: Mapping[str, bytes]) -> None:
-    """Write the files of `encode_result` as a directory that appears whole or not at all.
-
-    An older result is replaced.
+    """Write the files of `encode_result` as a directory; an older result is replaced.
 
     Raises
     ------
-    InvalidInputError : the directory holds something that is not a result, or cannot be written
+    InvalidInputError : `prepare_target` refuses the directory, or it cannot be written
+    StoreFullError : the disk or the quota is full
     """
     prepare_target(directory)
     replace_files(directory, files)
 
 
 def replace_files(directory: Path, files: Mapping[str, bytes]) -> None:
-    """Put files in place as a directory, instead of an older result.
+    """Write files as a directory, in place of an older result.
+
+    A kill at any moment leaves the older or the new result complete. If it is not under its name,
+    `prepare_target` and `remove_leftovers` rename it.
 
     Raises
     ------
@@ -117,14 +131,34 @@ def replace_files(directory: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _swap(fresh: Path, directory: Path) -> None:
-    while True:
-        try:
-            fresh.replace(directory)  # a rename of a directory replaces an empty one only
-            return
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                raise
-        remove_directory(directory)
+    """Rename `fresh` to `directory`; an older result keeps its files, under another name, until then."""
+    replaced: list[Path] = []
+    try:
+        while not _renamed(fresh, directory):
+            require_result_files(directory)
+            with suppress(FileNotFoundError):  # another process has moved the directory
+                replaced.append(directory.replace(_sibling(directory, _REPLACED)))
+    finally:
+        for older in replaced:
+            _settle(older, directory)
+
+
+def _renamed(fresh: Path, directory: Path) -> bool:
+    """Rename a directory; False if the new name holds files, since a rename replaces an empty one only."""
+    try:
+        fresh.replace(directory)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+        return False
+    return True
+
+
+def _settle(replaced: Path, directory: Path) -> None:
+    """Give an older result its name back if no other result has it, else remove the older one."""
+    with suppress(OSError):  # another process has done it
+        if not _renamed(replaced, directory):
+            remove_directory(replaced)
 
 
 def require_result_files(directory: Path) -> None:
@@ -141,7 +175,7 @@ def remove_directory(directory: Path) -> None:
     """Remove a result's directory atomically; raises `InvalidInputError` if it holds another file."""
     require_result_files(directory)
     old = _sibling(directory, ".old")
-    with suppress(FileNotFoundError):  # another process was quicker
+    with suppress(FileNotFoundError):  # another process has removed the directory
         directory.replace(old)
     shutil.rmtree(old, ignore_errors=True)
 
@@ -151,20 +185,35 @@ def _sibling(directory: Path, suffix: str) -> Path:
 
 
 def remove_leftovers(parent: Path) -> None:
-    """Remove the temporary directories that a killed `replace_files` left in `parent`."""
-    for leftover in parent.glob(".*"):
-        if leftover.suffix in (".tmp", ".old") and len(leftover.stem.rpartition(".")[2]) == _UUID_DIGITS:
+    """Remove the temporary directories that a killed process left in `parent`.
+
+    An older result that a killed process moved aside and did not replace gets its name back.
+    """
+    for leftover in sorted(parent.glob(".*")):
+        name, _, token = leftover.stem.rpartition(".")
+        if len(token) != _UUID_DIGITS:
+            continue
+        if leftover.suffix == _REPLACED:
+            _settle(leftover, parent / name.removeprefix("."))
+        elif leftover.suffix in (".tmp", ".old"):
             shutil.rmtree(leftover, ignore_errors=True)
 
 
 def prepare_target(directory: Path) -> None:
     """Create the parents of a result's directory, and refuse a directory that must not be replaced.
 
+    An older result that a killed process moved aside gets its name back.
+
     Raises
     ------
-    InvalidInputError : it is a file, a directory that holds no result, or its parent cannot be made
+    InvalidInputError : it is a file, a symbolic link, in the folder that Ray unpacks for a job, a directory
+        that holds no result, a changed result or another file beside a result, or its parent cannot be
+        written
+    StoreFullError : the disk or the quota is full
     """
-    refuse_fleeting(directory)
+    refuse_ray_job_directory(directory)
+    for replaced in directory.parent.glob(f".{escape(directory.name)}.{'?' * _UUID_DIGITS}{_REPLACED}"):
+        _settle(replaced, directory)
     if directory.is_symlink():
         raise InvalidInputError(f"{directory}: is a symbolic link; name the directory itself for -o")
     if directory.exists() and not directory.is_dir():
@@ -192,11 +241,11 @@ def prepare_target(directory: Path) -> None:
         raise unwritable(directory, error) from error
 
 
-def refuse_fleeting(directory: Path) -> None:
+def refuse_ray_job_directory(directory: Path) -> None:
     """Raise `InvalidInputError` for a path in the working directory that Ray unpacks for a job."""
     if set(directory.absolute().parts) >= _UNPACKED:
         raise InvalidInputError(
-            f"{directory}: would go with the working directory of this job; name a directory that stays, "
+            f"{directory}: is deleted with the working directory of this job; name a directory that stays, "
             "best on a disk that all machines share: -o /shared/results"
         )
 
@@ -225,7 +274,7 @@ def read_manifest(directory: Path) -> dict[str, object]:
                 f"{RESULT_FORMAT}; run the scenario again"
             )
 
-    return read_sealed_json(directory / MANIFEST, f"{directory}: not a result of ray-sim", check_format)
+    return read_checked_json(directory / MANIFEST, f"{directory}: not a result of ray-sim", check_format)
 
 
 def read_result(directory: Path) -> RunResult:
@@ -254,9 +303,9 @@ def check_result(directory: Path) -> None:
     manifest = read_manifest(directory)
     for name in _CHECKED:
         _checked_content(directory, name, manifest["files"])
-    timing = read_sealed_json(directory / TIMING, f"{directory / TIMING}: damaged")
+    timing = read_checked_json(directory / TIMING, f"{directory / TIMING}: damaged")
     if timing.get("content_hash") != manifest["content_hash"]:
-        raise InvalidInputError(f"{directory / TIMING}: of another run; {_MEND}")
+        raise InvalidInputError(f"{directory / TIMING}: of another run; {_REMEDY}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +335,7 @@ class StoredRun:
         try:
             tally = TypeAdapter(Tally).validate_python(self.manifest["jobs"])
         except ValidationError as error:
-            raise InvalidInputError(f"{MANIFEST}: jobs: damaged; {_MEND}") from error
+            raise InvalidInputError(f"{MANIFEST}: jobs: damaged; {_REMEDY}") from error
         return [
             *((name, self.manifest[name]) for name in shown if self.manifest[name] not in (None, {})),
             *tally.rows(),
@@ -314,23 +363,23 @@ def json_bytes(content: object) -> bytes:
     return f"{text}\n".encode()
 
 
-def sealed_json(content: Mapping[str, object]) -> bytes:
+def checksummed_json(content: Mapping[str, object]) -> bytes:
     """Encode the content with one more key: the SHA-256 of its `json_bytes` without that key."""
-    body = {key: value for key, value in content.items() if key != _SEAL}
-    return json_bytes({**body, _SEAL: hashlib.sha256(json_bytes(body)).hexdigest()})
+    body = {key: value for key, value in content.items() if key != _CHECKSUM}
+    return json_bytes({**body, _CHECKSUM: hashlib.sha256(json_bytes(body)).hexdigest()})
 
 
-def read_sealed_json(
+def read_checked_json(
     path: Path,
     complaint: str,
     check_format: Callable[[Mapping[str, object]], None] = lambda content: None,
 ) -> dict[str, object]:
-    """Read a file that `sealed_json` made, and check that no byte has changed.
+    """Read a file that `checksummed_json` made, and check that no byte has changed.
 
     Parameters
     ----------
     complaint : beginning of the error if the file is missing
-    check_format : raises for a format that this version does not read, since its seal may differ
+    check_format : raises for a format that this version does not read, as its checksum may differ
 
     Raises
     ------
@@ -344,15 +393,15 @@ def read_sealed_json(
     try:
         content: object = json.loads(raw)
     except (ValueError, RecursionError) as error:
-        raise InvalidInputError(f"{complaint}: {path.name} is not JSON; {_MEND}") from error
+        raise InvalidInputError(f"{complaint}: {path.name} is not JSON; {_REMEDY}") from error
     if not isinstance(content, dict):
-        raise InvalidInputError(f"{complaint}: {path.name} is not a JSON object; {_MEND}")
+        raise InvalidInputError(f"{complaint}: {path.name} is not a JSON object; {_REMEDY}")
     check_format(content)
     try:
-        whole = sealed_json(content) == raw
+        unchanged = checksummed_json(content) == raw
     except (ValueError, RecursionError):  # a lone surrogate, nan
-        whole = False
-    if not whole:
+        unchanged = False
+    if not unchanged:
         raise ChangedFileError(path)
     return content
 
@@ -366,7 +415,7 @@ def _checked_content(directory: Path, name: str, digests: object) -> bytes:
     try:
         content = (directory / name).read_bytes()
     except OSError as error:
-        raise InvalidInputError(f"{directory / name}: cannot be read: {error.strerror}; {_MEND}") from error
+        raise InvalidInputError(f"{directory / name}: cannot be read: {error.strerror}; {_REMEDY}") from error
     written = digests.get(name) if isinstance(digests, dict) else None
     if hashlib.sha256(content).hexdigest() != written:
         raise ChangedFileError(directory / name)
@@ -375,6 +424,7 @@ def _checked_content(directory: Path, name: str, digests: object) -> bytes:
 
 def _parquet(frame: pl.DataFrame) -> bytes:
     buffer = io.BytesIO()
+    # Files hold strings: an Enum saves memory in the process, and its categories depend on the kind of job.
     frame.with_columns(pl.col(pl.Enum).cast(pl.String)).write_parquet(buffer)
     return buffer.getvalue()
 

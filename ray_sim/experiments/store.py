@@ -17,14 +17,14 @@ from ray_sim.experiments.result_files import (
     MANIFEST,
     ChangedFileError,
     check_result,
+    checksummed_json,
+    read_checked_json,
     read_manifest,
-    read_sealed_json,
     read_summary,
     read_table,
-    refuse_fleeting,
+    refuse_ray_job_directory,
     remove_leftovers,
     replace_files,
-    sealed_json,
     unwritable,
 )
 from ray_sim.experiments.run_identity import SHORT
@@ -143,7 +143,7 @@ class ResultStore:
         ------
         InvalidInputError : the store is in use, belongs to a sweep of another name, or cannot be written
         """
-        refuse_fleeting(self.root)
+        refuse_ray_job_directory(self.root)
         self._check_owner(name)
         try:
             self.root.mkdir(parents=True, exist_ok=True)
@@ -253,7 +253,7 @@ class ResultStore:
     def _read(self, name: str, complaint: str) -> dict[str, object]:
         """Read a file of the store and check it against its own SHA-256."""
         try:
-            return read_sealed_json(self.root / name, complaint, self._check_format)
+            return read_checked_json(self.root / name, complaint, self._check_format)
         except ChangedFileError as error:
             raise ChangedFileError(self.root / name, "delete it and go on with --resume") from error
 
@@ -268,7 +268,7 @@ class ResultStore:
     def _write(self, name: str, content: Mapping[str, object]) -> None:
         temporary = self.root / f".{name}.tmp"
         try:
-            temporary.write_bytes(sealed_json(content))
+            temporary.write_bytes(checksummed_json(content))
             temporary.replace(self.root / name)
         except OSError as error:
             temporary.unlink(missing_ok=True)

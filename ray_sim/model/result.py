@@ -257,7 +257,7 @@ class RunResult:
     `timeline` has a row per instant at which something changed: `time_s`, `waiting`, `running` and
     `used_<resource>` in the resource's unit; for elastic jobs also `speed_error` and `convergence_error` as
     in `Summary`, over the estimates of this instant, null where there are none. A policy may add columns, see
-    `Policy.course`.
+    `Policy.timeline_columns`.
     """
 
     jobs: pl.DataFrame

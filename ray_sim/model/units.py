@@ -2,7 +2,8 @@
 
 Simulated time is int64 microseconds. Resources are int64 quanta: milli-GPU, milli-CPU, MiB, or
 millionths of a trace's largest machine where the trace has only relative sizes (``_norm``).
-Demands round up and capacities round down once, at load, so integers decide what fits.
+Demands round up and capacities round down once, at load, so integers decide what fits. Every layer uses this
+module; a change of a rounding or of a constant changes results.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ NEVER_US = 2**62
 """Time after every event."""
 
 MAX_TIME_S = 2**36
-"""Longest time of any input (about 2,200 years); more is a mistake or a broken trace."""
+"""Longest time of any input (about 2,200 years); a longer one is refused."""
 
 MAX_RUN_US = 2**61
 """Latest instant of a run (about 73,000 years); adding the longest time stays below `NEVER_US`."""
@@ -36,9 +37,10 @@ QUANTA_PER_UNIT: dict[str, int] = {
     "memory_norm": 1_000_000,
     "disk_norm": 1_000_000,
 }
-"""Quanta in one unit of each resource a cluster may offer."""
+"""Quanta in one unit of each resource that a cluster may offer."""
 
 _TOLERANCE = 1e-9
+"""Relative distance to an integer, absolute below 1, within which a number counts as that integer."""
 
 
 def tolerant_ceil(x: float) -> int:

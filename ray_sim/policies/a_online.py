@@ -1,7 +1,13 @@
 """A_online: send each chunk where it adds least to the average flow time; workers serve the fastest first.
 
 Wang, Zhou, Jiao, Zhang, Li, Li: Preemptive Scheduling for Distributed ML Jobs in Edge-Cloud Networks, IEEE
-JSAC 40(8), 2022.
+JSAC 40(8), 2022. Symbols, as in docs/models/a_online.md#problem and #increment: D is the number of chunks of
+a job, p the length of one chunk on a worker, Q the increment (what a chunk adds to the sum F of flow times),
+and zeta says whether a job trains in the cloud only, without communication. The increment has four terms:
+upload, waiting, own training and delay of others. C1 to C8 number our choices (#our-choices).
+
+The engine calls `start`, `decide`, `counts` and `timeline_columns`; `ChunkPolicy` calls `places` and
+`pick_ps`. Sort orders, ties and the entities that key the draws decide results.
 """
 
 from __future__ import annotations
@@ -34,11 +40,11 @@ _DISPATCHED = ("to_edge", "to_cloud", "mixed")
 
 
 class CloudOffer(NamedTuple):
-    """Best offer of a cloud's workers to a job."""
+    """Fastest available cloud worker that may train a job, and the increments of a chunk there."""
 
     worker: int
     zeta: bool
-    """Whether a job with all chunks there trains without communication."""
+    """Whether the job trains without communication if all its chunks go to the cloud."""
     cost_all_in_cloud: int
     """D Q of a chunk if all chunks of the job go there, in microseconds."""
     cost_mixed: int
@@ -139,20 +145,20 @@ class AOnline(ChunkPolicy):
         """Rows used of (decision time in microseconds, mean beta of the workers)."""
 
     def start(self, world: ChunkedContext, streams: Streams) -> None:
-        """Choose one worker of each speed, and the slots for random dispatch."""
+        """Find one worker of each speed, and the workers at edges for random dispatch."""
         super().start(world, streams)
         self._streams = streams
-        slots = world.workers
+        workers = world.workers
         speeds, kind = np.unique(world.cluster.speed, return_inverse=True)
-        self._kinds, self._of_kind = np.unique(kind[slots.server], return_index=True)
+        self._kinds, self._of_kind = np.unique(kind[workers.server], return_index=True)
         self._n_kinds = len(speeds)
-        self._slot_workers = np.flatnonzero(~slots.on_demand)
-        self._slot_server = slots.server[self._slot_workers]
+        self._edge_workers = np.flatnonzero(~workers.on_demand)
+        self._edge_server = workers.server[self._edge_workers]
         if self._urgency is not None:
             self._urgency.start(world)
 
     def decide(self, view: ChunkedView) -> ChunkedDecision:
-        """Find jobs in danger, dispatch, assign parameter servers, and record beta."""
+        """Record beta, find jobs in danger, dispatch chunks and assign parameter servers."""
         if view.at_slot and self._by_rate:
             self._note_beta(view)
         keys = None if self._urgency is None else self._urgency.look(view)
@@ -180,13 +186,13 @@ class AOnline(ChunkPolicy):
 
     def places(self, view: ChunkedView, jobs: IntArray, partition: int) -> list[Chunk]:
         """Run A_greedy for one job after another."""
-        there = self.clouds_there(view, partition)
+        cloud_workers = self.clouds_there(view, partition)
         chunks: list[Chunk] = []
-        sent = np.empty((0, 5), dtype=np.int64)
+        sent = np.empty((0, 5), dtype=np.int64)  # columns as in `NewChunks.sent`
         for job in jobs.tolist():
             units = view.undispatched(np.array([job])).unit
-            new = self._question(view, job, units, partition, sent)
-            workers, in_cloud = self._greedy(view, job, new, self._cloud(view.now_us, job, there))
+            new = self._new_chunks(view, job, units, partition, sent)
+            workers, in_cloud = self._greedy(view, job, new, self._cloud(view.now_us, job, cloud_workers))
             if len(workers) == 0:
                 continue
             length = self._world.chunk_us(np.array([job]), workers, in_cloud)
@@ -201,7 +207,7 @@ class AOnline(ChunkPolicy):
     def _greedy(
         self, view: ChunkedView, job: int, new: NewChunks, cloud: CloudOffer | None
     ) -> tuple[IntArray, bool]:
-        """(workers, zeta): the worker of each chunk, empty if the chunks have to wait.
+        """Worker of each chunk, empty if the chunks have to wait, and zeta.
 
         The first chunk decides zeta while zeta is open (C1), that is, while no chunk of the job is on a
         worker or done. It is open again after chunks in the cloud were lost, since they all train at once.
@@ -221,7 +227,7 @@ class AOnline(ChunkPolicy):
         at_edge = np.logical_and.accumulate(edge.increment <= cloud.cost_mixed)
         return np.where(at_edge, edge.worker, cloud.worker), False
 
-    def _question(
+    def _new_chunks(
         self, view: ChunkedView, job: int, units: IntArray, partition: int, sent: IntArray
     ) -> NewChunks:
         of = np.array([job])
@@ -250,24 +256,25 @@ class AOnline(ChunkPolicy):
 
     def _drawn(self, view: ChunkedView, job: int, units: IntArray, partition: int) -> IntArray:
         """Edge worker of each chunk, by a draw keyed by job and chunk; empty if no worker is available."""
-        mine = self._worker_partition[self._slot_workers] == partition
-        mine &= self._worker_offer[self._slot_workers] >= self._world.eligible.workers_need[job]
-        there = self._slot_workers[mine & view.available[self._slot_server]]
+        mine = self._worker_partition[self._edge_workers] == partition
+        mine &= self._worker_offer[self._edge_workers] >= self._world.eligible.workers_need[job]
+        edge_workers = self._edge_workers[mine & view.available[self._edge_server]]
         draws = self._streams.uniforms("dispatch", np.full(len(units), job), units)
-        return there[(draws * len(there)).astype(np.int64)] if len(there) else _NOTHING
+        return edge_workers[(draws * len(edge_workers)).astype(np.int64)] if len(edge_workers) else _NOTHING
 
-    def _cloud(self, now_us: int, job: int, there: IntArray) -> CloudOffer | None:
-        """Offer of the fastest available cloud that may train the job, ties to the lowest; None without."""
+    def _cloud(self, now_us: int, job: int, cloud_workers: IntArray) -> CloudOffer | None:
+        """Fastest of the cloud workers that may train the job, ties to the lowest; None if none may."""
         of, to_cloud, zeta = np.array([job]), np.array([True]), self._world.cloud_serves(np.array([job]))
-        there = there[self._worker_offer[there] >= self._world.eligible.workers_need[job]]
-        if len(there) == 0:
+        need = self._world.eligible.workers_need[job]
+        cloud_workers = cloud_workers[self._worker_offer[cloud_workers] >= need]
+        if len(cloud_workers) == 0:
             return None
         upload_us = int(self._world.ready_us(now_us, of, to_cloud)[0]) - now_us
-        length_us = self._world.chunk_us(of, there, zeta)
+        length_us = self._world.chunk_us(of, cloud_workers, zeta)
         best = int(np.argmin(length_us))
-        mixed_us = self._world.chunk_us(of, there[best : best + 1])
+        mixed_us = self._world.chunk_us(of, cloud_workers[best : best + 1])
         return CloudOffer(
-            int(there[best]),
+            int(cloud_workers[best]),
             bool(zeta[0]),
             upload_us + int(length_us[best]),
             upload_us + int(mixed_us[0]),
@@ -283,7 +290,7 @@ class AOnline(ChunkPolicy):
         in_danger = {} if self._urgency is None else {"in_danger": int(self._urgency.found.sum())}
         return {**dict(zip(_DISPATCHED, self._jobs_sent.tolist(), strict=True)), **in_danger}
 
-    def course(self) -> dict[str, tuple[IntArray, FloatArray]]:
+    def timeline_columns(self) -> dict[str, tuple[IntArray, FloatArray]]:
         """Beta, a dual variable of the paper: the sum of (work left) / (D p) over a worker's chunks.
 
         Values are means over workers, at the decisions in slots, before dispatch.

@@ -1,4 +1,7 @@
-"""Shortest chunk first."""
+"""Shortest chunk first, each chunk on the least loaded worker.
+
+Listed in `BUILT_IN` of `ray_sim/policies/registry.py`; `LeastLoaded` calls `key`.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,8 @@ class ChunkSpt(LeastLoaded):
             "preempt",
             "bool",
             True,
-            "whether a shorter chunk preempts a longer one, which continues later; else it waits for its end",
+            "true: a shorter chunk preempts a longer one, which continues later; false: it waits for the end "
+            "of the chunk that runs",
         ),
     )
 
@@ -27,5 +31,5 @@ class ChunkSpt(LeastLoaded):
         self.overtake = preempt
 
     def key(self, length_us: int) -> int:
-        """Return the chunk's whole length on its worker, in microseconds."""
+        """Return the chunk's whole length on its worker, in microseconds; the smallest key is first."""
         return length_us

@@ -1,4 +1,8 @@
-"""Dominant resource fairness."""
+"""Dominant resource fairness (DRF).
+
+Listed in `BUILT_IN` of `ray_sim/policies/registry.py`. The order in which bundles are given and their ties
+decide results; a bundle is a number of workers and their parameter server on one server.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ from ray_sim.policy_api import Decision, ElasticContext, ElasticPolicy, ElasticV
 class Drf(ElasticPolicy):
     """Give bundles one by one to the job with the smallest dominant share, from empty servers.
 
-    A bundle goes to the least loaded server that holds it. Each partition is filled separately.
+    A bundle goes to the least loaded server on which it fits. Each partition is filled separately.
 
     Source: Ghodsi et al., Dominant Resource Fairness, NSDI 2011.
     """
@@ -91,7 +95,7 @@ class Drf(ElasticPolicy):
         self._bundles = bundles(world, worker_limit(world, self._cap, self._most_workers))
 
     def decide(self, view: ElasticView) -> Decision:
-        """Share all servers among all jobs, from empty."""
+        """Share all servers among all jobs, from empty; within a slot, ask to be called at its end."""
         if view.now_us % self._slot_us:
             return Decision(review_us=(view.now_us // self._slot_us + 1) * self._slot_us)
         return reallocate(self._world, self._bundles, view, self._share)
@@ -101,7 +105,7 @@ class Drf(ElasticPolicy):
         return {"unplaced_bundles": self._unplaced} if self._pooled else {}
 
     def _share(self, jobs: IntArray, servers: IntArray) -> tuple[IntArray, IntArray]:
-        """Fill these empty servers with bundles of these jobs."""
+        """Job and server of each bundle that is placed, from these servers empty; `reallocate` calls it."""
         demand, most = self._bundles.demand[jobs], self._bundles.most[jobs]
         capacity = self._world.cluster.capacity[servers]
         total = capacity.sum(axis=0)

@@ -20,7 +20,7 @@ state and loops       State, kernel
 
 from __future__ import annotations
 
-from ray_sim.engine.allocation_diff import towards as allocation_changes
+from ray_sim.engine.allocation_diff import changes_to_target as allocation_changes
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import NO_JOBS, Decision
 from ray_sim.engine.equivalent_servers import keeping_places

@@ -347,7 +347,7 @@ def test_cheats_are_found_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert f"world.{field}" in moved
     assert "world.there" in moved  # an equal array, which the policy can change later
     end = fault("cheats:WritesAtTheEnd", "leaves the world alone")
-    assert end == "counts, course, figures or warnings changed world.partition"
+    assert end == "counts, figures, warnings or timeline columns changed world.partition"
     assert "read-only" in fault("cheats:WritesUsed", "feasible")
     for_ever = check_policy("cheats:AsksForEver")
     assert [each.name for each in for_ever if each.failed] == ["comes to an end"]

@@ -96,7 +96,7 @@ class Vandal(Policy):
         self.inner = inner
         for name in ("wake_on", "sees", "slotted", "schedules", "bounded", "uses_seed", "name"):
             setattr(self, name, getattr(inner, name))
-        for name in ("course", "counts", "figures", "warnings"):
+        for name in ("timeline_columns", "counts", "figures", "warnings"):
             setattr(self, name, getattr(inner, name))
         self.refused: set[str] = set()
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from polars.testing import assert_frame_equal
 
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
@@ -64,10 +65,10 @@ INSTANTS = np.array([0, 1])
         ("warnings", "abc", r"warnings\(\) must return a list of sentences, found str 'abc'"),
         ("warnings", [None], r"each a str, found NoneType"),
         ("warnings", ["\ud800"], r"each a str, found str"),
-        ("course", {"a": 1}, r"course\(\) must give a pair of arrays of one length"),
-        ("course", {"a": (INSTANTS, np.zeros(3))}, "of one length"),
-        ("course", {"a": (INSTANTS[::-1], np.zeros(2))}, "instants that rise"),
-        ("course", {"waiting": (INSTANTS, np.zeros(2))}, "that the timeline has not yet"),
+        ("timeline_columns", {"a": 1}, r"timeline_columns\(\) must give a pair of arrays of one length"),
+        ("timeline_columns", {"a": (INSTANTS, np.zeros(3))}, "of one length"),
+        ("timeline_columns", {"a": (INSTANTS[::-1], np.zeros(2))}, "instants that rise"),
+        ("timeline_columns", {"waiting": (INSTANTS, np.zeros(2))}, "that the timeline has not yet"),
     ],
 )
 def test_what_a_policy_tells_at_the_end_is_checked_and_named(method: str, answer: object, text: str) -> None:
@@ -82,6 +83,16 @@ def test_numbers_of_numpy_are_taken_as_plain_ones() -> None:
     assert type(counted["a"]) is int
     measured = run_world(world, telling("figures", {"a": np.float32(0.5), "b": 2})).summary.policy_figures
     assert measured == {"a": 0.5, "b": 2.0}
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_old_name_of_timeline_columns_works_with_a_warning() -> None:
+    world = world_of([Job(0, 1, 5)], [1])
+    columns = {"depth": (INSTANTS * 5_000_000, np.array([2.0, 1.0]))}
+    with pytest.warns(DeprecationWarning, match="^policy Tells: `course` is now `timeline_columns`; the old"):
+        result = run_world(world, telling("course", columns))
+    assert_frame_equal(result.timeline, run_world(world, telling("timeline_columns", columns)).timeline)
+    assert result.timeline.select("time_s", "depth").rows() == [(0.0, 2.0), (5.0, 1.0)]
 
 
 CLASSES: dict[str, Callable[[], type]] = {

@@ -147,7 +147,9 @@ def test_a_job_brings_policies_of_its_own_within_limits_and_loses_nothing_with_i
     ended = _submit(cluster, project, "bash", "all.sh")
     assert ended.returncode == 1
     assert "Traceback" not in ended.stdout
-    assert "job: would go with the working directory of this job; name a directory that stays" in ended.stdout
+    assert (
+        "job: is deleted with the working directory of this job; name a directory that stays" in ended.stdout
+    )
     assert "Connection refused" in ended.stdout
     assert "the results are kept, log them later with `ray-sim log`" in ended.stdout
     assert "none.parquet: no such file" in ended.stdout

@@ -1,15 +1,28 @@
-"""What a run leaves on disk: the same bytes for the same run, whole or not at all, checked when read."""
+"""Result files of a run: the same tables for the same run, written as a whole, checked when read."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
 from polars.testing import assert_frame_equal
 
-from ray_sim.experiments.result_files import encode_result, read_manifest, read_result, write_files
+from ray_sim.experiments.result_files import (
+    check_result,
+    encode_result,
+    prepare_target,
+    read_manifest,
+    read_result,
+    remove_leftovers,
+    replace_files,
+    write_files,
+)
 from ray_sim.model.errors import InvalidInputError
 from tests.results_by_hand import three_jobs
 
@@ -84,3 +97,57 @@ def test_a_result_of_another_format_is_refused(tmp_path: Path) -> None:
     manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 99}))
     with pytest.raises(InvalidInputError, match=r"result format 99"):
         read_manifest(tmp_path / "run")
+
+
+class KilledError(BaseException):
+    """Stands for `kill -9`: after it no change of a file succeeds."""
+
+
+def _killed_after(changes: int, patch: pytest.MonkeyPatch) -> Callable[[], bool]:
+    """Let this many changes of files succeed, and no more; returns whether another was tried."""
+    tried = 0
+
+    def counted(change: Callable[..., object]) -> Callable[..., object]:
+        def change_or_die(*args: object, **options: object) -> object:
+            nonlocal tried
+            tried += 1
+            if tried > changes:
+                raise KilledError
+            return change(*args, **options)
+
+        return change_or_die
+
+    for name in ("mkdir", "replace", "rmdir", "unlink", "write_bytes"):
+        patch.setattr(Path, name, counted(getattr(Path, name)))
+
+    def rmtree(path: Path, ignore_errors: bool) -> None:
+        for file in sorted(path.glob("*")):
+            file.unlink()
+        if path.exists():
+            path.rmdir()
+
+    patch.setattr(shutil, "rmtree", rmtree)
+    return lambda: tried > changes
+
+
+@pytest.mark.parametrize("mend", [lambda run: remove_leftovers(run.parent), prepare_target])
+def test_a_kill_at_any_moment_leaves_the_old_or_the_new_result(
+    tmp_path: Path, mend: Callable[[Path], None]
+) -> None:
+    # 1 new directory, 6 files, 1 refused rename, 1 rename of the old result, 1 of the new one: 10 changes.
+    # Then 1 refused rename, 1 rename and 7 removals of the old result.
+    old, new = (encode_result(three_jobs(last_jct_s=jct_s), MANIFEST) for jct_s in (40.0, 30.0))
+    means = []
+    for changes in count():
+        run = tmp_path / str(changes) / "run"
+        write_files(run, old)
+        with pytest.MonkeyPatch.context() as patch:
+            killed = _killed_after(changes, patch)
+            with suppress(KilledError):
+                replace_files(run, new)
+        mend(run)
+        check_result(run)
+        means.append(read_result(run).summary.jct_s.mean)
+        if not killed():
+            break
+    assert means == [25.0] * 10 + [20.0] * 10  # (10 + 40) / 2 of the old result, (10 + 30) / 2 of the new one

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 
 from ray_sim.cli.console import print_sweep
 from ray_sim.experiments.compare import compare_results
-from ray_sim.experiments.result_files import read_manifest, read_result, sealed_json
+from ray_sim.experiments.result_files import checksummed_json, read_manifest, read_result
 from ray_sim.experiments.store import ResultStore
 from ray_sim.experiments.sweep import run_sweep
 from ray_sim.experiments.tracking import (
@@ -88,7 +88,7 @@ def test_results_of_other_versions_are_kept_and_said(
     directory = store.run_directory(store.read_plan()[1][0].content_hash)
     content = read_manifest(directory)
     older = {**TypeAdapter(dict[str, str]).validate_python(content["versions"]), "scipy": "1.14.0"}
-    (directory / "manifest.json").write_bytes(sealed_json({**content, "versions": older}))
+    (directory / "manifest.json").write_bytes(checksummed_json({**content, "versions": older}))
     report = run_sweep(sweep, tmp_path / "store", resume=True)
     assert (report.resumed, report.ok) == (2, True)
     assert report.other_versions == (f"scipy 1.14.0 in 1 of 2, {version('scipy')} now",)

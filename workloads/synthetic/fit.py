@@ -1,4 +1,8 @@
-"""Fit a job model to a workload, and measure how close jobs drawn from the model are to it."""
+"""Fit a job model to a workload, and measure how close jobs drawn from the model are to it.
+
+Used by `ray-sim synth --like`. A demand is a combination of values of `KIND_COLUMNS`; a size is a number of
+GPUs. A change of the fit draws other jobs from the same seed: raise `VERSION` of `synth.py`.
+"""
 
 from __future__ import annotations
 
@@ -12,28 +16,32 @@ from workloads.synthetic.arrivals import fit_days, fit_diurnal
 from workloads.synthetic.job_model import Factor, JobModel, RunTimes
 
 KIND_COLUMNS: tuple[str, ...] = (*DEMAND_COLUMNS, "vc")
-"""Columns of a job's demand and its vc; they are drawn together from one job of the source."""
+"""Columns of a job's demand, and its vc; a drawn job takes all of them from one job of the source."""
 
 DRAWN = frozenset((*KIND_COLUMNS, "job_id", "trace_order", "submit_s", "duration_s"))
 """Columns of a workload drawn from a fitted model; the others are null."""
 
 MIN_CLASS_JOBS = 100
-"""Jobs that a size needs for run times of its own; a rarer size shares those of the next smaller size."""
+"""Fewest jobs of a size with run times of its own.
+
+A rarer size shares those of the next smaller common size, or of the smallest common one if it is below all of
+them. If no size is common, all jobs share one class.
+"""
 
 _ALMOST_ZERO_S = 1e-7
 """Replaces a run time of 0, which has no logarithm; rounding to microseconds gives 0 again."""
 
 
 def fit(source: pl.DataFrame) -> JobModel:
-    """The distributions of a workload.
+    """Fit the distributions of a workload.
 
-    Sizes are the source's, drawn whole: demand per task, tasks and vc of one of its jobs. A run time is
-    drawn given the number of GPUs, from the source's run times of that size class, log-linear between
-    neighbours, and so not a copy of one of them. The rate is the source's mean.
+    Demands are those of the source's jobs: demand per task, tasks and vc of one job. A run time is drawn
+    given the size, from the source's run times of that size class, log-linear between neighbours, and so not
+    a copy of one of them. The rate is the source's mean.
 
     Parameters
     ----------
-    source : columns of `SCHEMA`, assumed sound, in any order
+    source : columns of `SCHEMA`, with valid values; rows in any order
 
     Raises
     ------
@@ -64,9 +72,9 @@ def left_out(source: pl.DataFrame) -> list[str]:
 
 
 def goodness_of_fit(source: pl.DataFrame, sample: pl.DataFrame, load_scale: float = 1.0) -> dict[str, float]:
-    """Kolmogorov-Smirnov distances between a workload and jobs that are to be like it, in [0, 1].
+    """Kolmogorov-Smirnov distances between a workload and jobs drawn from its model, in [0, 1].
 
-    By column: the sizes, the run times, and ``inter_arrival_s``, the gaps between submissions, those of the
+    By column: the demands, the run times, and ``inter_arrival_s``, the gaps between submissions, those of the
     sample times ``load_scale``. Rows without a value do not count; columns without any are left out.
     """
     from scipy.stats import ks_2samp
@@ -100,6 +108,7 @@ def _gaps_s(frame: pl.DataFrame) -> FloatArray:
 
 
 def _run_times(num_gpus: FloatArray, duration_s: FloatArray) -> tuple[RunTimes, ...]:
+    """Run times by size class, see `MIN_CLASS_JOBS`."""
     sizes, counts = np.unique(num_gpus, return_counts=True)
     common = sizes[counts >= MIN_CLASS_JOBS]
     starts = common if len(common) else sizes[:1]

@@ -1,4 +1,8 @@
-"""Options of a draw of whole jobs, and the check of options against the kind of draw."""
+"""Options of jobs drawn from a training profile, and the check of options against the kind of draw.
+
+Used by `ray-sim synth` and by scenario and sweep files. The names of options appear in provenance and error
+messages.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +22,23 @@ class HorizonRequest:
 
     Raises
     ------
-    InvalidInputError : a number out of range, or arrivals that such jobs cannot have
+    InvalidInputError : a number out of range, or arrivals other than alternating and poisson
     """
 
     jobs: int
     """Number of jobs, 1 to `MAX_JOBS`."""
     horizon_s: float
-    """Seconds from the first submission, >= `slot_s`; only the T whole slots in it count."""
+    """Seconds from the first submission, >= `slot_s`; feasible jobs end within its whole slots."""
     arrivals: ArrivalKind = ArrivalKind.ALTERNATING
-    """Alternating, or poisson, which makes every instant equally likely."""
+    """Alternating, or poisson: every instant of the horizon is equally likely."""
     slot_s: float = SLOT_S
-    """Slot length in seconds, >= 1e-6, of alternating arrivals and of the test whether jobs end in time."""
+    """Slot length in seconds, >= 1e-6, of alternating arrivals and of the test of feasibility."""
     feasible_only: bool = False
-    """Whether an infeasible job is drawn again until it is feasible."""
+    """Whether an infeasible job is drawn again until it is feasible.
+
+    A job is infeasible if its workers and parameter servers do not fit on the profile's reference servers, or
+    if it cannot end by the horizon, even alone.
+    """
 
     def __post_init__(self) -> None:
         check_jobs(self.jobs)
@@ -80,11 +88,11 @@ def request_of(
 
     Parameters
     ----------
-    whole : whether whole jobs are drawn, from a training profile
+    whole : whether all columns of jobs are drawn from a training profile
 
     Raises
     ------
-    InvalidInputError : an option is out of range, is missing, or makes no sense here
+    InvalidInputError : an option is out of range or missing, or belongs to the other kind of draw
     """
     if not whole:
         for name, given in (("horizon", horizon_s is not None), ("feasible_only", feasible_only)):

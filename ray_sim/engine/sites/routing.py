@@ -1,4 +1,8 @@
-"""Split commands by site, and join the reports of sites."""
+"""Split commands by site, and join the events that sites report.
+
+Used by fleets, local and of actors. The order in which events are joined must not depend on the number of
+sites: results are equal for every number.
+"""
 
 from __future__ import annotations
 
@@ -17,19 +21,22 @@ from ray_sim.model.units import BoolArray, IntArray
 
 
 class Routing:
-    """Sites with a run of consecutive servers each, and which jobs concern them."""
+    """Sites, each with consecutive servers, and the jobs that each site holds."""
 
     def __init__(self, world: World, sites: int) -> None:
         servers, jobs = len(world.cluster), len(world.table)
         check_sites(sites, servers)
         self.bounds: IntArray = np.array([i * servers // sites for i in range(sites + 1)])
-        """Site i has the servers bounds[i] .. bounds[i + 1]."""
-        # One site concerns all jobs.
+        """Site i has the servers bounds[i] to bounds[i + 1] - 1."""
+        # A single site gets all commands, so nothing is noted of it.
         self._holds: BoolArray = np.zeros((sites if sites > 1 else 0, jobs), dtype=np.bool_)
         self._part = world.facts.part.routing(len(self._holds), jobs)
 
     def split(self, commands: Commands) -> list[tuple[int, Commands]]:
-        """Commands for each site concerned, in server order."""
+        """Commands for each site that they concern, in the order of sites.
+
+        Call it once per commands, as it notes which jobs each site then holds.
+        """
         if len(self.bounds) == 2:
             return [(0, commands)]
         shares = [(i, self._share(i, commands)) for i in range(len(self.bounds) - 1)]
@@ -61,7 +68,7 @@ class Routing:
         return Outages(outages.time[here], outages.server[here], outages.up[here])
 
     def _changes_on(self, i: int, changes: Changes) -> Changes | None:
-        """The part of the changes that concerns a site: jobs it holds or is to hold."""
+        """Changes of jobs that a site holds or will hold, with its own rows; notes the jobs it will hold."""
         n = int(changes.size[0])
         row_change = np.repeat(np.arange(n), np.diff(changes.ptr[: n + 1]))
         rows = slice(0, int(changes.ptr[n]))
@@ -84,7 +91,10 @@ class Routing:
         )
 
     def join(self, events: Sequence[IntArray]) -> IntArray:
-        """Merge the sites' events of one instant, by (job, unit); events of one unit stay in their order."""
+        """Merge the sites' events of one instant, by (job, unit); events of one unit keep their order.
+
+        Rows have the columns of `EVENT_COLUMNS`.
+        """
         if not events:
             return NO_EVENTS
         joined = np.concatenate(events)

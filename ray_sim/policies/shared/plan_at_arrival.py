@@ -51,7 +51,7 @@ def refusal(outcome: Infeasible | NotWorthIt) -> Refusal:
     """Convert the outcome of a search without a schedule to a reason."""
     if isinstance(outcome, NotWorthIt):
         return Refusal.PRICE
-    return Refusal.SOLVER if outcome.obstacle is Obstacle.GRID else Refusal.INFEASIBLE
+    return Refusal.SOLVER if outcome.obstacle is Obstacle.COARSE_PARTS else Refusal.INFEASIBLE
 
 
 UNFINISHED = Parameter(
@@ -374,7 +374,7 @@ class Planned(ElasticPolicy):
     def _widest(self) -> float:
         return max(float(priced.market.constants.log_ratio.max()) for priced in self._markets)
 
-    def course(self) -> dict[str, tuple[IntArray, FloatArray]]:
+    def timeline_columns(self) -> dict[str, tuple[IntArray, FloatArray]]:
         """Return the objectives, if they are recorded."""
         if not self._records:
             return {}

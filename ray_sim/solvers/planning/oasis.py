@@ -1,6 +1,9 @@
 """OASiS: the best schedule of one job, with workers and parameter servers on separate servers.
 
-Tasks of a role are identical, so the cheapest servers first are optimal in each slot.
+Tasks of a role are identical, so it is optimal in each slot to take the cheapest servers first.
+
+Used by the policy oasis. The order of equal prices decides results. E, N and T are symbols of the paper:
+epochs, chunks of data per epoch, which is the largest number of workers, and slots.
 
 Source: Bao, Peng, Wu, Li, Online Job Scheduling in Distributed Machine Learning Clusters, INFOCOM 2018.
 """
@@ -63,7 +66,7 @@ def role_constants(jobs: Iterable[SlotJob], role: int, cluster: MarketCapacity, 
 
     Parameters
     ----------
-    jobs : only jobs that can end on these servers when empty, see `ends_alone`
+    jobs : jobs that can end on these servers when empty, see `ends_alone`
 
     Raises
     ------
@@ -90,12 +93,12 @@ def role_constants(jobs: Iterable[SlotJob], role: int, cluster: MarketCapacity, 
 
 
 def apart(job: SlotJob) -> SlotJob:
-    """Convert a job to train on two sides: at the external rate only."""
+    """Copy of the job that trains at the external rate only."""
     return replace(job, theta_internal=job.theta_external)
 
 
 def ends_alone(job: SlotJob, workers: MarketCapacity, ps: MarketCapacity) -> bool:
-    """Whether some schedule of whole tasks ends before slot T on two empty sides; exact."""
+    """Whether some schedule of whole tasks ends before slot T if both sides are empty; exact, not a bound."""
     needed = tolerant_ceil(job.samples * job.theta_external / len(job.utility))
     return (
         needed <= job.most_workers
@@ -113,18 +116,19 @@ def _places(demand: IntArray, capacity: IntArray, most: int) -> int:
 def best_schedule(job: SlotJob, sides: Sides, quanta: int) -> Outcome:
     """Find the schedule with the largest payoff, in equal parts of work; the earliest end of equals.
 
-    It is trimmed. Servers are numbered from 0, workers' servers first.
+    The schedule is trimmed. Its servers are numbered from 0: those for workers first, then those for
+    parameter servers.
 
     Parameters
     ----------
-    quanta : number of parts; with the job's chunk-epochs (E times N) the search is exact
+    quanta : number of parts; with E N parts the search is exact
     """
     job = apart(job)
     parts = WorkParts.of(job, quanta)
     if not job.can_end:
         return Infeasible(Obstacle.HORIZON)
     if parts.most * len(job.utility) < parts.number:
-        return Infeasible(Obstacle.GRID)
+        return Infeasible(Obstacle.COARSE_PARTS)
     workers = parts.internal
     ps = tolerant_ceils(workers / job.workers_per_ps)
 
@@ -139,7 +143,7 @@ def best_schedule(job: SlotJob, sides: Sides, quanta: int) -> Outcome:
     busy = np.flatnonzero(done)
     chosen = [_tasks(job, sides, int(slot), workers[done[slot] - 1]) for slot in busy]
     schedule = schedule_of(job, trim(job, chosen))
-    return schedule if schedule.payoff > 0 else NotWorthIt(schedule.payoff, at_once=False)
+    return schedule if schedule.payoff > 0 else NotWorthIt(schedule.payoff, by_bound=False)
 
 
 def _offers(side: Market, job: SlotJob, role: int, slot: int) -> _Offers:
@@ -158,7 +162,11 @@ def _offers(side: Market, job: SlotJob, role: int, slot: int) -> _Offers:
 
 
 def _tasks(job: SlotJob, sides: Sides, slot: int, workers: int) -> SlotTasks:
-    """Tasks of these workers and their parameter servers in a slot."""
+    """Cheapest servers for this number of workers and their parameter servers in a slot.
+
+    Slots are counted from the job's arrival in the arguments, and from the start of the horizon in the
+    result.
+    """
     at = job.arrival + slot
     counts = (workers, tolerant_ceil(workers / job.workers_per_ps))
     held = np.zeros((sum(len(side.cluster.capacity) for side in sides), 2), dtype=np.int64)

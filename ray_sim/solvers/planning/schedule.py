@@ -1,6 +1,8 @@
 """Best schedule of one job at given prices: slots, work in each slot, and servers.
 
-Source: Yu et al., algorithms 2 to 4, with the work in equal parts.
+Used by the policy pd_ors; oasis shares `spread_work`, `schedule_of` and the outcomes. The order of
+floating-point sums and of equal schedules decides results. Source: Yu et al., algorithms 2 to 4, with the
+work in equal parts.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ class Obstacle(Enum):
 
     HORIZON = "ends_too_late"
     """The job cannot end before the horizon even alone, with all its workers on one server."""
-    GRID = "quanta_too_coarse"
-    """The job might end, but its parts of work are too large for its slots."""
+    COARSE_PARTS = "parts_too_coarse"
+    """The job might end, but too few whole parts of its work fit in its slots; more parts may help."""
     ROOM = "no_room"
     """Free capacity is too small, or no rounding was found."""
 
@@ -48,11 +50,11 @@ class Infeasible:
 
 @dataclass(frozen=True, slots=True)
 class NotWorthIt:
-    """Every schedule that was found costs at least the job's utility."""
+    """No payoff: by the best schedule found, or by a lower bound of the cost of every schedule."""
 
     payoff: float
-    """Utility minus cost of the best one, or an upper bound of it; at most 0."""
-    at_once: bool
+    """Utility minus cost of the best schedule found, or with `by_bound` an upper bound of all; at most 0."""
+    by_bound: bool
     """Whether a bound decided without a search; the job may be infeasible as well."""
     unsolved: int = 0
 
@@ -63,16 +65,16 @@ class Schedule:
 
     plan: SlotPlan
     end: int
-    """Last slot with a worker."""
+    """Last slot with a worker, counted from the start of the horizon."""
     cost: float
     utility: float
     samples: float
-    """Samples that it trains, at least those of the job."""
+    """Samples that the schedule trains, at least those of the job."""
     unsolved: int = 0
 
     @property
     def payoff(self) -> float:
-        """lambda, > 0."""
+        """Utility minus cost, lambda of the paper; > 0 in the outcome of `best_schedule`."""
         return self.utility - self.cost
 
 
@@ -84,7 +86,7 @@ class Planning:
     """Options of the search for schedules."""
 
     quanta: int | None = None
-    """Equal parts of a job's work; by default 4 for each slot of the horizon, and at least 40."""
+    """Number of equal parts of a job's work; by default 4 for each slot of the horizon, and at least 40."""
     rounding: TaskRounding = field(default_factory=TaskRounding)
     round: Literal["each", "last"] = "each"
     """Whether fractions are rounded in every slot before slots are chosen, or only in chosen slots."""
@@ -104,20 +106,20 @@ def best_schedule(job: SlotJob, market: Market, planning: Planning, streams: Str
     if not job.can_end:
         return Infeasible(Obstacle.HORIZON)
     if parts.most * len(job.utility) < parts.number:
-        return Infeasible(Obstacle.GRID)
+        return Infeasible(Obstacle.COARSE_PARTS)
     costs = SlotCosts.of(job, market, parts, planning.rounding, streams)
     bounds = costs.bounds() * (1 - _BOUND_ERROR)
     if np.isinf(bounds[-1]):
         return Infeasible(Obstacle.ROOM, costs.slots.unsolved)
     most = float((job.utility - bounds).max())
     if most <= 0:
-        return NotWorthIt(most, at_once=True, unsolved=costs.slots.unsolved)
+        return NotWorthIt(most, by_bound=True, unsolved=costs.slots.unsolved)
     chosen = _chosen_each(costs, bounds[-1]) if planning.round == "each" else _chosen_last(costs, bounds[-1])
     if chosen is None:
         return Infeasible(Obstacle.ROOM, costs.slots.unsolved)
     schedule = schedule_of(job, trim(job, chosen), costs.slots.unsolved)
     if schedule.payoff <= 0:
-        return NotWorthIt(schedule.payoff, at_once=False, unsolved=costs.slots.unsolved)
+        return NotWorthIt(schedule.payoff, by_bound=False, unsolved=costs.slots.unsolved)
     return schedule
 
 
@@ -128,11 +130,11 @@ def _chosen_each(costs: SlotCosts, bound: float) -> list[SlotTasks] | None:
 
 def _chosen_last(costs: SlotCosts, bound: float) -> list[SlotTasks] | None:
     """Search with fractions and round the chosen slots; repeat without slots that cannot be rounded."""
-    barred: set[tuple[int, int]] = set()
+    unroundable: set[tuple[int, int]] = set()  # (slot, parts of the work)
 
     def row(slot: int) -> FloatArray:
         cost = costs.in_fractions(slot)
-        cost[[done for at, done in barred if at == slot]] = np.inf
+        cost[[done for at, done in unroundable if at == slot]] = np.inf
         return cost
 
     while (done := _search(costs, row, bound)) is not None:
@@ -140,7 +142,7 @@ def _chosen_last(costs: SlotCosts, bound: float) -> list[SlotTasks] | None:
         failed = {(slot, int(done[slot])) for slot, held in tasks.items() if held is None}
         if not failed:
             return [held for held in tasks.values() if held is not None]
-        barred |= failed
+        unroundable |= failed
     return None
 
 
@@ -157,6 +159,8 @@ def spread_work(
 ) -> IntArray | None:
     """Parts of the work in each slot up to the best end; None if the work cannot be done.
 
+    Slots are counted from the job's arrival.
+
     One table serves all ends. The search stops when no later end can be better, since no schedule costs less
     than ``bound`` and utilities do not increase.
 
@@ -166,19 +170,19 @@ def spread_work(
     n : number of parts of work
     row : costs of 0, 1, .. parts in a given slot
     """
-    least = np.full(n + 1, np.inf)
-    least[0] = 0.0
+    cost_of_parts = np.full(n + 1, np.inf)
+    cost_of_parts[0] = 0.0
     choices: list[IntArray] = []
     best, payoff = -1, -np.inf
     for slot in range(len(utility)):
         if utility[slot] - bound <= payoff:
             break
-        after, choice = np.empty(n + 1), np.empty(n + 1, dtype=np.int64)
-        extend(least, row(slot), after, choice)
-        least = after
+        next_cost_of_parts, choice = np.empty(n + 1), np.empty(n + 1, dtype=np.int64)
+        extend(cost_of_parts, row(slot), next_cost_of_parts, choice)
+        cost_of_parts = next_cost_of_parts
         choices.append(choice)
-        if utility[slot] - least[n] > payoff:
-            best, payoff = slot, float(utility[slot] - least[n])
+        if utility[slot] - cost_of_parts[n] > payoff:
+            best, payoff = slot, float(utility[slot] - cost_of_parts[n])
     if best < 0:
         return None
     done, left = np.zeros(best + 1, dtype=np.int64), n
@@ -202,7 +206,7 @@ def schedule_of(job: SlotJob, slots: list[SlotTasks], unsolved: int = 0) -> Sche
     return Schedule(
         plan=plan,
         end=end,
-        cost=sum((price * held).ravel().tolist()),
+        cost=sum((price * held).ravel().tolist()),  # NumPy's order of additions may differ
         utility=float(job.utility[end - job.arrival]),
         samples=sum(samples_trained(job, tasks.held) for tasks in slots),
         unsolved=unsolved,

@@ -1,6 +1,7 @@
 """Parse submission times of a table: numbers, ISO 8601, or dates of a given form.
 
-A form is written in the codes of chrono's ``strftime``, which polars uses.
+A form is a pattern of dates in the codes of chrono's ``strftime``, which polars uses. Used by the format csv;
+the same text must give the same instant, or the version of its converter changes.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ _ISO = (
 """Date, hours and minutes, seconds, fraction, and offset from UTC: the extended form of ISO 8601."""
 
 _ISO_BEGIN = "^[0-9]{4}-"
+"""Quick test: a batch without such a text has no ISO 8601 date."""
 
 _WITH_OFFSET = ("%z", "%:z", "%#z", "%+")
 _INSTANT = (*_WITH_OFFSET, "%s")
@@ -33,6 +35,7 @@ _ZONE_CODE = re.compile("(?<!%)((?:%%)*)%Z")
 """%Z, and the percent signs before it that stand for themselves."""
 
 _PROBE = datetime(2001, 2, 3, 16, 5, 6, 789_123, tzinfo=UTC)
+"""Date that a form must be able to write and to read."""
 
 
 def is_instant(form: str) -> bool:
@@ -48,7 +51,7 @@ def is_iso(text: str) -> bool:
 def form_problem(form: str, zone: str | None) -> str | None:
     """Reason why a form of dates cannot be used, or None.
 
-    A form that cannot read the text that it writes cannot read a table either.
+    The form is tried on the text that it makes of `_PROBE`.
     """
     if "%f" in form:
         return (
@@ -94,6 +97,7 @@ def with_submissions(rows: pl.LazyFrame, text: pl.Expr, form: str | None, zone: 
 
 
 def _of_form(text: pl.Expr, form: str) -> dict[str, pl.Expr]:
+    """`naive` and `local` of texts by a form, as in `with_submissions`."""
     if zone_code := _ZONE_CODE.search(form):
         text = _without_zone_name(text, form[zone_code.end() :])
         form = _ZONE_CODE.sub(r"\1", form)
@@ -104,13 +108,13 @@ def _of_form(text: pl.Expr, form: str) -> dict[str, pl.Expr]:
 
 
 def _without_zone_name(text: pl.Expr, rest: str) -> pl.Expr:
-    """The texts without the name of a zone; null where there is none.
+    """The texts without the name of a zone; null for a text without one.
 
     chrono's %Z takes everything up to the next blank, including a fraction of a second or an offset from UTC.
 
     Parameters
     ----------
-    rest : of the form, behind %Z
+    rest : part of the form after %Z
     """
     words = len(pl.Series([_PROBE]).dt.to_string(rest).item().split())
     parts = text.str.extract_groups(rf"^(.*?){_ZONE_NAME}((?:\s+\S+){{{words}}})$")
@@ -128,6 +132,7 @@ def _iso_dates(texts: pl.Series) -> pl.Series:
 
 
 def _iso(text: pl.Expr) -> dict[str, pl.Expr]:
+    """`naive` and `local` of ISO 8601 texts, as in `with_submissions`."""
     date, minute, second, fraction, offset = (
         text.str.extract_groups(_ISO).struct.field(str(group)) for group in range(1, 6)
     )
@@ -150,7 +155,7 @@ def _iso(text: pl.Expr) -> dict[str, pl.Expr]:
 
 
 def is_time_zone(name: str) -> bool:
-    """Whether the zone is known."""
+    """Whether polars knows a time zone of this name."""
     try:
         pl.Series([0]).cast(pl.Datetime("us")).dt.replace_time_zone(name)
     except pl.exceptions.PolarsError:

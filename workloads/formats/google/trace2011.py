@@ -2,7 +2,8 @@
 
 J. Wilkes, C. Reiss: clusterdata-2011-2, https://github.com/google/cluster-data (CC-BY 4.0). C. Reiss,
 J. Wilkes, J. Hellerstein, Google cluster-usage traces: format and schema, version 2. The page
-docs/traces/google-2011.md lists the oddities of the trace and the rule for each.
+docs/traces/google-2011.md lists the oddities of the trace and the rule for each. Listed in
+`workloads/formats/registry.py` for `ray-sim convert`; names of tables and fields appear in reject reasons.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ MACHINE_EVENTS = EventTable(
     ),
 )
 
+# The order of fields is the order of columns in the files.
 _TABLES = (JOB_EVENTS, TASK_EVENTS, MACHINE_EVENTS)
 
 
@@ -51,13 +53,14 @@ def _read(path: Path, table: EventTable, columns: Sequence[str]) -> Iterator[Eve
 
 
 def _guess(line: str) -> EventTable | None:
+    """Table with as many columns as the line; each table has another number."""
     columns = line.count(",") + 1
     return next((table for table in _TABLES if len(table.fields) == columns), None)
 
 
 FORMAT = trace_format(
-    "1",
-    TraceLayout(
+    version="1",  # raise it when the same files give other rows
+    layout=TraceLayout(
         trace="google-2011",
         tasks=TASK_EVENTS,
         jobs=JOB_EVENTS,

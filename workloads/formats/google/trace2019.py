@@ -1,8 +1,9 @@
 """Google's cluster trace of 2019: JSON lines, or CSV with a header, plain or gzip; cells of a month each.
 
-J. Wilkes: clusterdata-2019 (version 3), https://github.com/google/cluster-data (CC-BY 4.0); M. Tirmazi
-et al., Borg: the Next Generation, EuroSys 2020. The page docs/traces/google-2019.md lists the oddities of
-the trace and the rule for each.
+J. Wilkes: clusterdata-2019 (version 3), https://github.com/google/cluster-data (CC-BY 4.0); M. Tirmazi et
+al., Borg: the Next Generation, EuroSys 2020. The page docs/traces/google-2019.md lists the oddities of the
+trace and the rule for each. Listed in `workloads/formats/registry.py` for `ray-sim convert`; reject reasons
+and names of counts appear in conversion reports.
 """
 
 from __future__ import annotations
@@ -38,12 +39,14 @@ EVENTS_TOGETHER = 2**20
 """Approximate number of events that are put into buckets at a time."""
 
 _LIFECYCLE_CODES = {0: 0, 1: 9, 2: 10, 3: 1, 4: 2, 5: 3, 6: 4, 7: 5, 8: 6, 9: 7, 10: 8}
+"""Code that we use by code of 2019: that of 2011, and 9 and 10 for QUEUE and ENABLE, which 2011 has not."""
+
 _MACHINE_CODES = {1: 0, 2: 1, 3: 2}
-"""Event codes of 2011, which we use, by code of 2019; other codes are invalid."""
+"""Code of 2011, which we use, by code of 2019."""
 
 _NAMES = {**LIFECYCLE_EVENTS, 9: "QUEUE", 10: "ENABLE"}
 
-EVENT_NAMES = {theirs: _NAMES[ours] for theirs, ours in _LIFECYCLE_CODES.items()}
+EVENT_NAMES = {code_2019: _NAMES[used] for code_2019, used in _LIFECYCLE_CODES.items()}
 """Event name by code of the 2019 trace."""
 
 _USER = EventField("user", pl.String())
@@ -77,7 +80,7 @@ MACHINE_EVENTS = EventTable(
     ),
 )
 
-_THEIRS = {
+_TRACE_NAMES = {
     "time": ("time",),
     "missing_info": ("missing_type",),
     "job": ("collection_id",),
@@ -91,13 +94,13 @@ _THEIRS = {
     "cpu": ("resource_request.cpus", "capacity.cpus"),
     "memory": ("resource_request.memory", "capacity.memory"),
 }
-"""Names in the trace by our column; the first that a record has counts. The other columns are not in it."""
+"""Names in the trace by our column; the first that a record has counts. The trace lacks our other columns."""
 
 
 def _read(path: Path, table: EventTable, columns: Sequence[str]) -> Iterator[EventFile]:
-    theirs = {field.name: _THEIRS.get(field.name, ()) for field in table.fields}
-    names = [name for several in theirs.values() for name in several]
-    values = {name: pl.coalesce(*several, pl.lit(None, pl.String)) for name, several in theirs.items()}
+    trace_names = {field.name: _TRACE_NAMES.get(field.name, ()) for field in table.fields}
+    names = [name for several in trace_names.values() for name in several]
+    values = {name: pl.coalesce(*several, pl.lit(None, pl.String)) for name, several in trace_names.items()}
     pieces: list[EventFile] = []
     count = 0
     for records in read_records(path, names):
@@ -112,35 +115,37 @@ def _read(path: Path, table: EventTable, columns: Sequence[str]) -> Iterator[Eve
 
 
 def _joined(pieces: Sequence[EventFile]) -> EventFile:
-    facts: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for piece in pieces:
-        facts.update(piece.facts)
+        counts.update(piece.facts)
     return EventFile(
         pl.concat([piece.events for piece in pieces]),
         pl.concat([piece.rejects for piece in pieces]),
-        facts,
+        counts,
         sum(piece.size for piece in pieces),
     )
 
 
 def _events(texts: pl.DataFrame, table: EventTable, columns: Sequence[str]) -> EventFile:
-    whole = [field.name for field in table.fields if field.maximum is not None and not field.dtype.is_float()]
-    texts = texts.with_columns(_as_integer(pl.col(name)).alias(name) for name in whole)
-    if table == INSTANCE_EVENTS:  # 0 is none, -1 one of the collection's own
+    integers = [
+        field.name for field in table.fields if field.maximum is not None and not field.dtype.is_float()
+    ]
+    texts = texts.with_columns(_as_integer(pl.col(name)).alias(name) for name in integers)
+    if table == INSTANCE_EVENTS:  # 0: no machine; -1: the collection's own machine
         texts = texts.with_columns(machine=pl.when(~pl.col("machine").is_in(["0", "-1"])).then("machine"))
     codes = _MACHINE_CODES if table == MACHINE_EVENTS else _LIFECYCLE_CODES
     event = pl.col("event").replace_strict(codes, default=None, return_dtype=pl.Int8)
     unknown = pl.when(event.is_null()).then(pl.lit("invalid_event"))
-    checked = typed_events(texts.lazy(), table, pl.col("fault"))
-    judged = checked.with_columns(reason=pl.coalesce("reason", unknown), event=event).collect()
-    sound = judged.filter(pl.col("reason").is_null())
-    facts = {}
+    typed = typed_events(texts.lazy(), table, pl.col("fault"))
+    checked = typed.with_columns(reason=pl.coalesce("reason", unknown), event=event).collect()
+    valid = checked.filter(pl.col("reason").is_null())
+    counts = {}
     if table != MACHINE_EVENTS:
-        jobs = sound.filter(pl.col("kind").ne_missing(ALLOC_SET))
-        facts[f"alloc_set_{table.name}"] = sound.height - jobs.height
-        sound = jobs
-    rejects = judged.filter(pl.col("reason").is_not_null()).select("line", "reason", "text")
-    return EventFile(sound.select("line", *columns).lazy(), rejects, facts)
+        jobs = valid.filter(pl.col("kind").ne_missing(ALLOC_SET))
+        counts[f"alloc_set_{table.name}"] = valid.height - jobs.height
+        valid = jobs
+    rejects = checked.filter(pl.col("reason").is_not_null()).select("line", "reason", "text")
+    return EventFile(valid.select("line", *columns).lazy(), rejects, counts)
 
 
 def _as_integer(text: pl.Expr) -> pl.Expr:
@@ -169,8 +174,8 @@ def _guess(line: str) -> EventTable | None:
 
 
 FORMAT = trace_format(
-    "1",
-    TraceLayout(
+    version="1",  # raise it when the same files give other rows
+    layout=TraceLayout(
         trace="google-2019",
         tasks=INSTANCE_EVENTS,
         jobs=COLLECTION_EVENTS,

@@ -1,4 +1,8 @@
-"""Read the machine list of the Philly trace, and find contradictions between it and the job log."""
+"""Read the machine list of the Philly trace, and find contradictions between it and the job log.
+
+Used by the reader of the job log for `ray-sim convert philly`. The list changes no job; its warnings appear
+in conversion reports.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +18,12 @@ from workloads.formats.philly.job import LoggedJob
 from workloads.formats.text import open_text
 
 NAME, GPUS = "machineId", "number of GPUs"
-"""Columns of the list; its corrected form has no memory, and a first column of row numbers."""
+"""Columns of the list that are read; others are ignored."""
 
 EXAMPLES = 3
 """Machines that a warning names."""
 
+# A machine with n GPUs has gpu0 to gpu(n - 1).
 _GPU_NAME = re.compile(r"gpu(\d{1,6})")
 
 
@@ -27,12 +32,13 @@ class MachineList:
     """Listed machines with their GPUs, and the contradictions found so far."""
 
     listed: dict[str, int]
+    """Number of GPUs by machine; empty without a list."""
     unreadable: int = 0
-    """Rows of the list without a name or a number."""
+    """Rows of the list that are damaged, have no name, or have no number of at least 0."""
     beyond: dict[str, str] = field(default_factory=dict)
-    """GPU that ran a job although the list has no such GPU, by machine."""
+    """First GPU that ran a job although the list has too few for it, by machine."""
     unlisted: dict[str, None] = field(default_factory=dict)
-    """Machines that ran jobs and are not in the list."""
+    """Machines that ran jobs and are not in the list, in order of discovery; the values mean nothing."""
 
     def check(self, job: LoggedJob) -> None:
         """Compare the machines and GPUs of a job with the list, if there is one."""
@@ -83,9 +89,9 @@ def read_machines(paths: Sequence[Path]) -> MachineList:
                 gpus=number(pl.col("gpus")).cast(pl.Int64, strict=False)
             )
         )
-        sound = rows.filter(pl.col("fault").is_null() & pl.col("name").is_not_null() & (pl.col("gpus") >= 0))
-        machines.listed |= dict(sound.select("name", "gpus").iter_rows())
-        machines.unreadable += rows.height - sound.height
+        valid = rows.filter(pl.col("fault").is_null() & pl.col("name").is_not_null() & (pl.col("gpus") >= 0))
+        machines.listed |= dict(valid.select("name", "gpus").iter_rows())
+        machines.unreadable += rows.height - valid.height
     return machines
 
 

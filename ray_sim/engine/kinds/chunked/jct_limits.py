@@ -1,4 +1,7 @@
-"""Least times and capacity of chunked jobs, for the certificate of the mean JCT."""
+"""Least times and capacity of chunked jobs, for the certificate of the mean JCT.
+
+Used when a run is over. The limits must hold for every schedule; docs/certificates.md has the proof.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ _CLOUD = "an unlimited cloud: no capacity bounds the jobs that may run there"
 
 
 def chunk_limits(world: World, facts: ChunkFacts, jobs: IntArray) -> JctLimits:
-    """Limits of completed jobs at speed-up 1, by partition; docs/certificates.md has the proof."""
+    """Limits of completed jobs with workers of speed-up 1, sorted by partition."""
     speed_up = None if facts.truth.speed_up == 1 else facts.truth.speed_up
     facts = facts.at_speed_one
     arrays, job_part = world.arrays, world.arrays.job_part[jobs]
@@ -43,7 +46,7 @@ def chunk_limits(world: World, facts: ChunkFacts, jobs: IntArray) -> JctLimits:
 
 
 def _on_slots(world: World, facts: ChunkFacts, jobs: IntArray, workers: IntArray) -> Chunks:
-    """Jobs whose chunks are trained on these worker slots, released when they can be there."""
+    """Chunks of the jobs on these worker slots; flow times count from the end of the upload."""
     kinds, slots = _kinds(facts, workers)
     ready_us = facts.truth.ready_us(world.table.submit_us[jobs], jobs, np.zeros(len(jobs), np.bool_))
     return Chunks(
@@ -60,7 +63,7 @@ def _on_slots(world: World, facts: ChunkFacts, jobs: IntArray, workers: IntArray
 def _near_a_cloud(
     world: World, facts: ChunkFacts, jobs: IntArray, clouds: IntArray, chunks: Chunks
 ) -> Chunks:
-    """The same, with a worker for every chunk in one of the clouds too, which take longer to reach."""
+    """The same chunks if they may also train in a cloud; flow times count from the submission."""
     submit_us = world.table.submit_us[jobs]
     kinds, _ = _kinds(facts, clouds)
     length = _lengths(facts, jobs, kinds, facts.cloud_serves[jobs]).min(axis=1)
@@ -70,10 +73,10 @@ def _near_a_cloud(
 
 
 def _kinds(facts: ChunkFacts, workers: IntArray) -> tuple[IntArray, IntArray]:
-    """A worker of each kind, alike in speed and memory, and how many there are of it."""
+    """One worker of each kind, that is, of equal speed and memory, and the number of workers of each kind."""
     offer = facts.eligible.workers_offer[facts.slots.server[workers]]
-    alike = np.stack([facts.speed[workers], offer], axis=1)
-    _, first, counts = np.unique(alike, axis=0, return_index=True, return_counts=True)
+    features = np.stack([facts.speed[workers], offer], axis=1)
+    _, first, counts = np.unique(features, axis=0, return_index=True, return_counts=True)
     return workers[first], counts
 
 
@@ -84,7 +87,7 @@ def _lengths(facts: ChunkFacts, jobs: IntArray, workers: IntArray, in_cloud: Boo
 
 
 def _of_slots(chunks: Chunks) -> LeastTimes:
-    """Worker slots are scarce, and so are those for a parameter server, which a job has meanwhile."""
+    """Least times where slots are limited: of workers, and one parameter server per job for its makespan."""
     makespan_us = least_makespan(chunks.count, chunks.length, chunks.slots)
     work_us = chunks.count * chunks.length.min(axis=1)
     busy = work_us / np.minimum(chunks.count, (chunks.length < NEVER_US) @ chunks.slots)
@@ -93,7 +96,7 @@ def _of_slots(chunks: Chunks) -> LeastTimes:
 
 
 def _beside_a_cloud(chunks: Chunks) -> LeastTimes:
-    """No resource is scarce."""
+    """Least times beside an unlimited cloud: jobs take no limited resource, so the areas are 0."""
     shortest, on_slots = chunks.elsewhere.copy(), (chunks.length < NEVER_US).any(axis=1)
     if on_slots.any():
         makespan_us = least_makespan(chunks.count[on_slots], chunks.length[on_slots], chunks.slots)
