@@ -270,12 +270,12 @@ class BoostedRun(RigidRun):
 class BoostedJobs(JobKind):
     """The kind itself."""
 
-    truth: ClassVar[str] = BOOSTED
-    jobs: ClassVar[str] = BOOSTED
-    takes: ClassVar[frozenset[str]] = frozenset({BOOSTED})
-    summary: ClassVar[str] = "gangs that may be boosted"
-    observations: ClassVar[frozenset[str]] = frozenset({BOOSTED})
-    parameters: ClassVar[tuple[KindParameter, ...]] = (
+    truth = BOOSTED
+    jobs = BOOSTED
+    takes = frozenset({BOOSTED})
+    summary = "gangs that may be boosted"
+    observations = frozenset({BOOSTED})
+    parameters = (
         KindParameter(
             Parameter("boost_factor", "float", 2.0, "speed of a boosted job", minimum=1.0),
             "is about boosted jobs",

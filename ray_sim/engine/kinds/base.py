@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import polars as pl
 
@@ -42,22 +43,22 @@ class KindParameter(NamedTuple):
 class JobKind(ABC):
     """Life of a job under one value of ``-w truth=``; stateless."""
 
-    truth: ClassVar[str]
+    truth: str
     """Value of ``-w truth=``."""
-    jobs: ClassVar[str]
+    jobs: str
     """Jobs of this kind in messages and listings, e.g. ``elastic``."""
-    takes: ClassVar[frozenset[str]]
+    takes: frozenset[str]
     """Values of `Policy.schedules` that it accepts."""
-    summary: ClassVar[str]
+    summary: str
     """Half a sentence for the help of ``truth``."""
-    source: ClassVar[str] = ""
-    parameters: ClassVar[tuple[KindParameter, ...]] = ()
+    source: str = ""
+    parameters: tuple[KindParameter, ...] = ()
     """World parameters that have an effect under this kind, and under others that list them too."""
-    unheeded: ClassVar[Mapping[str, str]] = {}
+    unheeded: Mapping[str, str] = MappingProxyType({})
     """Common world parameters without effect under this kind, and why."""
-    columns: ClassVar[frozenset[str]] = frozenset()
+    columns: frozenset[str] = frozenset()
     """Names for `Policy.sees` that grant columns of this kind's jobs."""
-    observations: ClassVar[frozenset[str]] = frozenset()
+    observations: frozenset[str] = frozenset()
     """Names for `Policy.sees` that grant observations in this kind's view."""
 
     @abstractmethod

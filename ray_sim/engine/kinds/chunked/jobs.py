@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar
+from types import MappingProxyType
 
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.kinds.base import JobKind, KindParameter
@@ -21,21 +20,23 @@ from ray_sim.model.streams import Streams
 class ChunkedJobs(JobKind):
     """Jobs whose chunks are dispatched to workers at the edge or in a cloud."""
 
-    truth: ClassVar[str] = "a_online"
-    jobs: ClassVar[str] = "chunked"
-    takes: ClassVar[frozenset[str]] = frozenset({CHUNKED})
-    summary: ClassVar[str] = (
+    truth = "a_online"
+    jobs = "chunked"
+    takes = frozenset({CHUNKED})
+    summary = (
         "chunks are trained by workers, each for a time of its own, while the job has a parameter server"
     )
-    source: ClassVar[str] = "docs/models/a_online.md#problem; Wang et al."
-    columns: ClassVar[frozenset[str]] = frozenset({"chunk_profile", "deadline"})
-    observations: ClassVar[frozenset[str]] = frozenset({"worker_load"})
-    unheeded: ClassVar[Mapping[str, str]] = {
-        "overcommit": "workers of chunks have slots of their own",
-        "restart_cost_s": "chunks that are preempted pay preemption_cost_s",
-        "checkpoint_s": "a chunk that loses its server begins anew",
-    }
-    parameters: ClassVar[tuple[KindParameter, ...]] = (
+    source = "docs/models/a_online.md#problem; Wang et al."
+    columns = frozenset({"chunk_profile", "deadline"})
+    observations = frozenset({"worker_load"})
+    unheeded = MappingProxyType(
+        {
+            "overcommit": "workers of chunks have slots of their own",
+            "restart_cost_s": "chunks that are preempted pay preemption_cost_s",
+            "checkpoint_s": "a chunk that loses its server begins anew",
+        }
+    )
+    parameters = (
         KindParameter(
             Parameter(
                 "slot_fill",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 from ray_sim.engine.contract import GANGS, Policy
 from ray_sim.engine.kinds.base import JobKind, KindParameter
@@ -80,17 +79,17 @@ PARAMETERS = (
 class ElasticJobs(JobKind):
     """Jobs that train samples with workers and parameter servers, under one step-time rule."""
 
-    jobs: ClassVar[str] = "elastic"
-    takes: ClassVar[frozenset[str]] = frozenset({GANGS, ELASTIC})
-    columns: ClassVar[frozenset[str]] = frozenset({"training_profile", "losses"})
-    observations: ClassVar[frozenset[str]] = frozenset({"training_speed", "slow_workers", "losses"})
+    jobs = "elastic"
+    takes = frozenset({GANGS, ELASTIC})
+    columns = frozenset({"training_profile", "losses"})
+    observations = frozenset({"training_speed", "slow_workers", "losses"})
 
     def __init__(self, rule: StepTimeRule) -> None:
         self._rule = rule
-        self.truth = rule.truth  # type: ignore[misc]  # one object for each rule
-        self.summary = rule.summary  # type: ignore[misc]  # one object for each rule
-        self.source = rule.source  # type: ignore[misc]  # one object for each rule
-        self.parameters = (*rule.parameters, *PARAMETERS)  # type: ignore[misc]  # one object for each rule
+        self.truth = rule.truth
+        self.summary = rule.summary
+        self.source = rule.source
+        self.parameters = (*rule.parameters, *PARAMETERS)
 
     def facts(self, setting: Setting) -> ElasticFacts:
         """Make the facts of a world, see `ElasticFacts`."""

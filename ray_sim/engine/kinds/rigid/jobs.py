@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ray_sim.engine.contract import GANGS, Policy
 from ray_sim.engine.kinds.base import JobKind
 from ray_sim.engine.kinds.facts import Setting
@@ -16,10 +14,10 @@ from ray_sim.model.streams import Streams
 class RigidJobs(JobKind):
     """Gangs that run at the speed of their slowest server."""
 
-    truth: ClassVar[str] = "rigid"
-    jobs: ClassVar[str] = "rigid"
-    takes: ClassVar[frozenset[str]] = frozenset({GANGS})
-    summary: ClassVar[str] = "a job runs for its duration while all its tasks are placed"
+    truth = "rigid"
+    jobs = "rigid"
+    takes = frozenset({GANGS})
+    summary = "a job runs for its duration while all its tasks are placed"
 
     def facts(self, setting: Setting) -> RigidFacts:
         """Make the facts of a world, see `RigidFacts`."""
