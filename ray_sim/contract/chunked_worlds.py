@@ -124,6 +124,6 @@ def chunk_edge_cases() -> dict[str, EdgeCase]:
 def with_longer_chunks(world: World, jobs: BoolArray) -> World:
     """The same world with longer mini-batches of these jobs."""
     facts = ChunkFacts.in_world(world)
-    truth = facts.truth
-    profile = replace(truth.profile, minibatch_s=longer(truth.profile.minibatch_s, jobs, 3))
-    return replace(world, facts=replace(facts, truth=replace(truth, profile=profile)))
+    times = facts.times
+    profile = replace(times.profile, minibatch_s=longer(times.profile.minibatch_s, jobs, 3))
+    return replace(world, facts=replace(facts, times=replace(times, profile=profile)))

@@ -333,7 +333,7 @@ def test_the_chunks_flow_times_bound_the_jobs_completion_times(seed: int, params
     world = random_world(seed)
     result = replay(world, create_policy("a_online", params))
     fractional, flows = totals(world, result)
-    profile, chunks = ChunkFacts.in_world(world).truth.profile, ChunkFacts.in_world(world).chunks
+    profile, chunks = ChunkFacts.in_world(world).times.profile, ChunkFacts.in_world(world).chunks
     jct = float(result.jobs["jct_s"].sum())
     assert fractional <= flows + 1e-9
     assert flows <= jct + 1e-9

@@ -37,11 +37,11 @@ class ChunkedContext(PolicyContext):
 
     def upload_us(self, jobs: IntArray, to_cloud: BoolArray) -> IntArray:
         """Microseconds until data that are sent off are at a worker of the edge or of the cloud."""
-        return self._profiled().truth.upload_us(jobs, to_cloud)
+        return self._profiled().times.upload_us(jobs, to_cloud)
 
     def ready_us(self, now_us: int, jobs: IntArray, to_cloud: BoolArray) -> IntArray:
         """When chunks that are sent off at ``now_us`` can be trained at the edge or in the cloud."""
-        return self._profiled().truth.ready_us(now_us, jobs, to_cloud)
+        return self._profiled().times.ready_us(now_us, jobs, to_cloud)
 
     def cloud_serves(self, jobs: IntArray) -> BoolArray:
         """Whether parameter servers in a cloud may serve jobs, which zeta = 1 takes."""

@@ -50,7 +50,7 @@ def shortest_us(table: JobTable, chunks: ChunkFacts) -> FloatArray:
             workers = np.flatnonzero(may_train & (slots.on_demand == in_cloud))
             if len(workers):
                 fastest = workers[np.argmax(chunks.speed[workers])]
-                upload_us = chunks.truth.ready_us(0, mine, np.full(len(mine), in_cloud))
+                upload_us = chunks.times.ready_us(0, mine, np.full(len(mine), in_cloud))
                 time_us = upload_us + chunks.chunk_us(mine, fastest, chunks.cloud_serves[mine] & in_cloud)
                 shortest[mine] = np.minimum(shortest[mine], time_us)
     return shortest

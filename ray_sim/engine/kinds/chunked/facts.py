@@ -45,7 +45,7 @@ class ChunkFacts(FactDefaults):
     beyond_capacity: IntArray
     """(C,) verdict per job class, see `_beyond_capacity`."""
     row_bound: int
-    truth: ChunkTimes
+    times: ChunkTimes
     slots: WorkerSlots
     eligible: Eligibility
     speed: FloatArray
@@ -87,9 +87,9 @@ class ChunkFacts(FactDefaults):
         )
         profile = _complete_profile(table)
         grid_us = slot_us if whole and slot_us is not None else 1
-        truth = ChunkTimes(profile, grid_us, speed_up)
+        times = ChunkTimes(profile, grid_us, speed_up)
         preemption_us = -(-(microseconds(values["preemption_cost_s"]) or 0) // grid_us) * grid_us
-        slowest = replace(truth, speed_up=min(speed_up, 1.0))  # bounds are for speed 1
+        slowest = replace(times, speed_up=min(speed_up, 1.0))  # bounds are for speed 1
         _check_amount(table, slowest, cluster, preemption_us)
         slots, eligible = WorkerSlots.of_cluster(cluster), Eligibility.by_memory(cluster, profile)
         ps = np.where(cluster.in_cloud, len(table), cluster.ps_slots)
@@ -98,7 +98,7 @@ class ChunkFacts(FactDefaults):
             arrays=arrays,
             beyond_capacity=_beyond_capacity(arrays, slots, ps, eligible),
             row_bound=len(table) + 1,
-            truth=truth,
+            times=times,
             slots=slots,
             eligible=eligible,
             speed=cluster.speed[slots.server],
@@ -124,7 +124,7 @@ class ChunkFacts(FactDefaults):
     @property
     def grid_us(self) -> int:
         """Length of a slot where all is rounded to slots, else 1."""
-        return self.truth.grid_us
+        return self.times.grid_us
 
     @property
     def events_per_instant(self) -> int:
@@ -160,12 +160,12 @@ class ChunkFacts(FactDefaults):
     @property
     def whole_slots(self) -> bool:
         """Whether everything happens at slot boundaries."""
-        return self.truth.grid_us > 1
+        return self.times.grid_us > 1
 
     @property
     def at_speed_one(self) -> ChunkFacts:
         """The same without speed augmentation."""
-        return replace(self, truth=replace(self.truth, speed_up=1.0))
+        return replace(self, times=replace(self.times, speed_up=1.0))
 
     def chunk_us(self, jobs: IntArray, workers: IntArray, in_cloud: BoolArray | bool) -> IntArray:
         """Microseconds that chunks of these jobs take on these workers.
@@ -175,7 +175,7 @@ class ChunkFacts(FactDefaults):
         jobs, workers : shapes that broadcast
         in_cloud : whether all workers and the parameter server of the job are in the cloud (zeta)
         """
-        return self.truth.chunk_us(jobs, self.speed[workers], np.asarray(in_cloud))
+        return self.times.chunk_us(jobs, self.speed[workers], np.asarray(in_cloud))
 
 
 def _arrays_of_slots(
@@ -228,9 +228,9 @@ def _complete_profile(table: JobTable) -> ChunkProfile:
     return profile
 
 
-def _check_amount(table: JobTable, truth: ChunkTimes, cluster: Cluster, preemption_us: int) -> None:
+def _check_amount(table: JobTable, times: ChunkTimes, cluster: Cluster, preemption_us: int) -> None:
     """Refuse what neither memory nor the clock could hold."""
-    profile, workers = truth.profile, int(cluster.worker_slots.sum())
+    profile, workers = times.profile, int(cluster.worker_slots.sum())
     if workers > MAX_CHUNKS:
         raise InvalidScenarioError(
             f"truth=a_online: the cluster has {workers:,} worker slots, at most {MAX_CHUNKS:,} can be "
@@ -242,11 +242,11 @@ def _check_amount(table: JobTable, truth: ChunkTimes, cluster: Cluster, preempti
             f"{MAX_CHUNKS:,} can be simulated; give jobs fewer, or replay a part of the workload"
         )
     n = len(table)
-    slowest_s = truth.minibatch_s(np.arange(n), np.full(n, cluster.speed.min()), np.zeros(n, np.bool_))
+    slowest_s = times.minibatch_s(np.arange(n), np.full(n, cluster.speed.min()), np.zeros(n, np.bool_))
     training_s = profile.epochs * profile.minibatches_per_chunk * slowest_s
     upload_s = profile.upload_edge_s + profile.upload_cloud_s
     # A chunk that comes preempts one at most.
-    besides_s = (2 * truth.grid_us + preemption_us) / US_PER_S
+    besides_s = (2 * times.grid_us + preemption_us) / US_PER_S
     work_s = profile.chunks * (training_s + upload_s + besides_s)
     if work_s.sum() > _MAX_WORK_S:
         longest = int(np.argmax(work_s))

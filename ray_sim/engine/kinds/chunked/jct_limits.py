@@ -21,7 +21,7 @@ _CLOUD = "an unlimited cloud: no capacity bounds the jobs that may run there"
 
 def chunk_limits(world: World, facts: ChunkFacts, jobs: IntArray) -> JctLimits:
     """Limits of completed jobs with workers of speed-up 1, sorted by partition."""
-    speed_up = None if facts.truth.speed_up == 1 else facts.truth.speed_up
+    speed_up = None if facts.times.speed_up == 1 else facts.times.speed_up
     facts = facts.at_speed_one
     arrays, job_part = world.arrays, world.arrays.job_part[jobs]
     n_parts = len(arrays.part_ptr) - 1
@@ -48,7 +48,7 @@ def chunk_limits(world: World, facts: ChunkFacts, jobs: IntArray) -> JctLimits:
 def _on_slots(world: World, facts: ChunkFacts, jobs: IntArray, workers: IntArray) -> Chunks:
     """Chunks of the jobs on these worker slots; flow times count from the end of the upload."""
     kinds, slots = _kinds(facts, workers)
-    ready_us = facts.truth.ready_us(world.table.submit_us[jobs], jobs, np.zeros(len(jobs), np.bool_))
+    ready_us = facts.times.ready_us(world.table.submit_us[jobs], jobs, np.zeros(len(jobs), np.bool_))
     return Chunks(
         release=ready_us,
         ready=ready_us,
@@ -56,7 +56,7 @@ def _on_slots(world: World, facts: ChunkFacts, jobs: IntArray, workers: IntArray
         length=_lengths(facts, jobs, kinds, np.zeros(len(jobs), np.bool_)),
         slots=slots,
         elsewhere=np.full(len(jobs), np.inf),
-        grid_us=facts.truth.grid_us,
+        grid_us=facts.times.grid_us,
     )
 
 
@@ -67,7 +67,7 @@ def _near_a_cloud(
     submit_us = world.table.submit_us[jobs]
     kinds, _ = _kinds(facts, clouds)
     length = _lengths(facts, jobs, kinds, facts.cloud_serves[jobs]).min(axis=1)
-    ready_us = facts.truth.ready_us(submit_us, jobs, np.ones(len(jobs), np.bool_))
+    ready_us = facts.times.ready_us(submit_us, jobs, np.ones(len(jobs), np.bool_))
     elsewhere = np.where(length < NEVER_US, ready_us - submit_us + length.astype(np.float64), np.inf)
     return replace(chunks, release=submit_us, elsewhere=elsewhere)
 

@@ -26,15 +26,15 @@ from ray_sim.model.units import BoolArray, IntArray
 class ChunkLedger:
     """Chunked jobs of one run."""
 
-    def __init__(self, world: ChunkFacts) -> None:
-        self.world = world
-        self.jobs: Chunked = new_chunked(world.chunks)
-        self.dispatched: BoolArray = np.zeros(int(world.first_chunk[-1]), dtype=np.bool_)
+    def __init__(self, facts: ChunkFacts) -> None:
+        self.facts = facts
+        self.jobs: Chunked = new_chunked(facts.chunks)
+        self.dispatched: BoolArray = np.zeros(int(facts.first_chunk[-1]), dtype=np.bool_)
         """Chunks that are on a worker or done: all of the first job, then those of the second, and so on."""
         self.used: IntArray = np.zeros(2, dtype=np.int64)
         """Worker slots and parameter-server slots in use."""
-        self.rounding = Rounding(world)
-        self._finished = np.empty(len(world.chunks), dtype=np.int64)
+        self.rounding = Rounding(facts)
+        self._finished = np.empty(len(facts.chunks), dtype=np.int64)
 
     @property
     def stalled(self) -> IntArray:
@@ -53,7 +53,7 @@ class ChunkLedger:
 
     def undispatched(self, jobs: IntArray) -> IntArray:
         """(n, 2) rows job, unit of the chunks of these jobs that are neither on a worker nor done."""
-        chunks = self.world.chunks[jobs]
+        chunks = self.facts.chunks[jobs]
         job = np.repeat(jobs, chunks)
         unit = np.arange(len(job)) - np.repeat(np.cumsum(chunks) - chunks, chunks)
         to_send = ~self.dispatched[self.number(job, unit)]
@@ -62,13 +62,13 @@ class ChunkLedger:
 
     def number(self, jobs: IntArray, units: IntArray) -> IntArray:
         """Places of chunks in `dispatched`."""
-        return self.world.first_chunk[jobs] + units
+        return self.facts.first_chunk[jobs] + units
 
     def book(
         self, now_us: int, events: IntArray, ledger: Ledger, counts: IntArray, record: Recorder
     ) -> tuple[IntArray, bool]:
         """Book what sites report; returns the jobs completed, and whether other jobs are active now."""
-        slots = self.world.slots
+        slots = self.facts.slots
         self._note_completed(events[events[:, 0] == COMPLETE])
         n, changed = book_events(
             now_us,
@@ -104,7 +104,7 @@ class ChunkLedger:
         lost = events[events[:, 0] == LOST]
         _, jobs, units, workers, left_us = lost.T
         self.dispatched[self.number(jobs, units)] = False
-        work_us = self.world.chunk_us(jobs, workers, self.jobs.in_cloud[jobs])
+        work_us = self.facts.chunk_us(jobs, workers, self.jobs.in_cloud[jobs])
         np.add.at(ledger.lost, jobs, work_us - left_us)
         ledger.interruptions[np.union1d(jobs, without_ps)] += 1
         return np.unique(jobs)
@@ -159,26 +159,26 @@ class ChunkLedger:
             add_event(record, now_us, kind, job, server, PARAMETER_SERVER, 1)
 
     def _on_slot(self, server: int | None) -> int:
-        return int(server is not None and not self.world.in_cloud[server])
+        return int(server is not None and not self.facts.in_cloud[server])
 
     def _dispatch(self, now_us: int, dispatch: Dispatch, placements: Placements) -> IntArray:
-        world, jobs, workers = self.world, dispatch.job, dispatch.worker
-        to_cloud = world.slots.on_demand[workers]
+        facts, jobs, workers = self.facts, dispatch.job, dispatch.worker
+        to_cloud = facts.slots.on_demand[workers]
         self._decide_zeta(jobs, to_cloud, placements)
         self.dispatched[self.number(jobs, dispatch.unit)] = True
         np.subtract.at(self.jobs.undispatched, jobs, 1)
         self.rounding.note_dispatched(now_us, jobs, to_cloud)
-        length_us = world.chunk_us(jobs, workers, self.jobs.in_cloud[jobs])
+        length_us = facts.chunk_us(jobs, workers, self.jobs.in_cloud[jobs])
         return np.stack(
             [
                 workers,
                 dispatch.key,
                 jobs,
                 dispatch.unit,
-                world.truth.ready_us(now_us, jobs, to_cloud),
+                facts.times.ready_us(now_us, jobs, to_cloud),
                 length_us,
                 np.full(len(jobs), dispatch.overtake, dtype=np.int64),
-                world.chunks[jobs] * length_us,
+                facts.chunks[jobs] * length_us,
             ],
             axis=1,
         ).astype(np.int64)
@@ -189,12 +189,12 @@ class ChunkLedger:
         Unless no parameter server there may serve it. It may lose its chunks with the cloud's server. When
         none is left on a worker, those that are not done count as the whole job.
         """
-        facts, in_cloud = self.jobs, self.jobs.in_cloud
+        in_cloud, left = self.jobs.in_cloud, self.jobs.left
         sent, n = np.unique(jobs[to_cloud], return_counts=True)
-        new = (facts.left[sent] == self.world.chunks[sent]) | in_cloud[sent]
-        whole = sent[new & (n == facts.left[sent]) & self.world.cloud_serves[sent]]
+        new = (left[sent] == self.facts.chunks[sent]) | in_cloud[sent]
+        whole = sent[new & (n == left[sent]) & self.facts.cloud_serves[sent]]
         rows = placements.rows(whole)
-        elsewhere = rows[~self.world.in_cloud[rows[:, 1]], 0]
+        elsewhere = rows[~self.facts.in_cloud[rows[:, 1]], 0]
         back = jobs[in_cloud[jobs]]
         in_cloud[back[self.on_workers(back) == 0]] = False
         in_cloud[np.setdiff1d(whole, elsewhere)] = True

@@ -90,10 +90,10 @@ class ChunkedOutcome:
 class ChunkedRun(RigidRun):
     """Chunked jobs of one run. What they hold by placement are parameter servers."""
 
-    def __init__(self, core: RunCore, world: ChunkFacts) -> None:
+    def __init__(self, core: RunCore, facts: ChunkFacts) -> None:
         super().__init__(core, RigidProgress(core.world.arrays.speed))
-        self._world = world
-        self._ledger = ChunkLedger(world)
+        self._facts = facts
+        self._ledger = ChunkLedger(facts)
 
     @property
     def view(self) -> type[ChunkedView]:
@@ -181,7 +181,7 @@ class ChunkedRun(RigidRun):
         """At the end of the run, whose last instant is ``now_us``."""
         core = self._core
         return ChunkedOutcome(
-            self._world,
+            self._facts,
             core.ledger,
             core.world.horizon_us,
             self._ledger.stalled_us(end_us),

@@ -17,20 +17,20 @@ _TRAINING, _UPLOADS = 0, 2
 class Rounding:
     """Time on the grid of completed chunks and of uploads, by job, and how much of it is rounding."""
 
-    def __init__(self, world: ChunkFacts) -> None:
-        self._world = world
-        self._exact = replace(world.truth, grid_us=1)
-        self._us: IntArray = np.zeros((len(world.chunks), 4), dtype=np.int64)
+    def __init__(self, facts: ChunkFacts) -> None:
+        self._facts = facts
+        self._exact = replace(facts.times, grid_us=1)
+        self._us: IntArray = np.zeros((len(facts.chunks), 4), dtype=np.int64)
         """(J, 4) microseconds of training on the grid, the rounding in it, the same two of uploads."""
 
     def note_completed(self, jobs: IntArray, workers: IntArray, in_cloud: BoolArray) -> None:
         """Chunks that are done, (n,) each, without what preemptions cost; ``in_cloud`` is zeta."""
-        on_grid = self._world.chunk_us(jobs, workers, in_cloud)
-        self._note(jobs, _TRAINING, on_grid, self._exact.chunk_us(jobs, self._world.speed[workers], in_cloud))
+        on_grid = self._facts.chunk_us(jobs, workers, in_cloud)
+        self._note(jobs, _TRAINING, on_grid, self._exact.chunk_us(jobs, self._facts.speed[workers], in_cloud))
 
     def note_dispatched(self, now_us: int, jobs: IntArray, to_cloud: BoolArray) -> None:
         """Chunks that are sent off now, (n,) each."""
-        ready_us = self._world.truth.ready_us(now_us, jobs, to_cloud)
+        ready_us = self._facts.times.ready_us(now_us, jobs, to_cloud)
         self._note(jobs, _UPLOADS, ready_us - now_us, self._exact.upload_us(jobs, to_cloud))
 
     def _note(self, jobs: IntArray, first: int, on_grid: IntArray, exact: IntArray) -> None:

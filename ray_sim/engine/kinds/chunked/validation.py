@@ -44,7 +44,7 @@ def check_chunks(
 
 def _check_ends(where: str, now_us: int, world: World, chunked: ChunkLedger, decision: Decision) -> None:
     """Who has chunks on workers or a parameter server can be evicted, in whole slots between slots."""
-    facts = chunked.world
+    facts = chunked.facts
     for jobs, verb in ((decision.reject, "rejects"), (decision.evict, "evicts")):
         there = jobs[(chunked.on_workers(jobs) > 0) | chunked.jobs.holds_ps[jobs]]
         if len(there) == 0:
@@ -52,16 +52,16 @@ def _check_ends(where: str, now_us: int, world: World, chunked: ChunkLedger, dec
         name = f"{job_name(world, int(there[0]))}, which has chunks on workers or a parameter server"
         if verb == "rejects":
             raise InfeasibleDecisionError(f"at {where} rejects {name}; evict it instead")
-        if facts.whole_slots and now_us % facts.truth.grid_us:
+        if facts.whole_slots and now_us % facts.times.grid_us:
             raise InfeasibleDecisionError(
-                f"at {where} evicts {name}, within a slot of {facts.truth.grid_us / US_PER_S:g} s; with "
+                f"at {where} evicts {name}, within a slot of {facts.times.grid_us / US_PER_S:g} s; with "
                 f"slot_fill=whole such jobs are evicted between slots only"
             )
 
 
 def _check_ps(where: str, now_us: int, world: World, chunked: ChunkLedger, changes: Changes) -> None:
     """A job holds one parameter server or none, and in whole slots it changes between slots."""
-    facts = chunked.world
+    facts = chunked.facts
     for i in range(int(changes.size[0])):
         job, begin, end = int(changes.job[i]), int(changes.ptr[i]), int(changes.ptr[i + 1])
         if begin == end:
@@ -84,10 +84,10 @@ def _check_ps(where: str, now_us: int, world: World, chunked: ChunkLedger, chang
             fault = f"a parameter server on {name}, but all its workers are in the cloud; give it one there"
         if fault is not None:
             raise InfeasibleDecisionError(f"at {where} gives {job_name(world, job)} {fault}")
-    if facts.whole_slots and changes.size[0] > 0 and now_us % facts.truth.grid_us:
+    if facts.whole_slots and changes.size[0] > 0 and now_us % facts.times.grid_us:
         raise InfeasibleDecisionError(
             f"at {where} gives or takes parameter servers within a slot of "
-            f"{facts.truth.grid_us / US_PER_S:g} s; with slot_fill=whole they change between slots only"
+            f"{facts.times.grid_us / US_PER_S:g} s; with slot_fill=whole they change between slots only"
         )
 
 
@@ -107,7 +107,7 @@ def _check_dispatch(
             f"at {where} dispatches {sizes[0]}, {sizes[1]}, {sizes[2]} and {sizes[3]} values of job, unit, "
             f"worker and key; give one of each per chunk"
         )
-    facts, arrays = chunked.world, world.arrays
+    facts, arrays = chunked.facts, world.arrays
     # What is out of range is replaced by 0, after it has been noted, so that the other tests can be made.
     no_job = (job < 0) | (job >= len(world.table))
     j = np.where(no_job, 0, job)
@@ -168,9 +168,9 @@ def _check_keys(
     if absent.any():
         name = job_name(world, int(job[np.argmax(absent)]))
         raise InfeasibleDecisionError(f"at {where} gives a new key to {name}, which is not in the system now")
-    facts = chunked.world
-    if facts.whole_slots and now_us % facts.truth.grid_us:
+    facts = chunked.facts
+    if facts.whole_slots and now_us % facts.times.grid_us:
         raise InfeasibleDecisionError(
-            f"at {where} gives new keys within a slot of {facts.truth.grid_us / US_PER_S:g} s; with "
+            f"at {where} gives new keys within a slot of {facts.times.grid_us / US_PER_S:g} s; with "
             f"slot_fill=whole they change between slots only"
         )

@@ -13,9 +13,11 @@ from ray_sim.model.units import FloatArray, IntArray
 class ElasticContext(PolicyContext):
     """Facts of a world of elastic jobs. Arrays are read-only."""
 
-    def __init__(self, world: World, sees: frozenset[str], policy: str, trial_truth: SpeedProgress) -> None:
+    def __init__(
+        self, world: World, sees: frozenset[str], policy: str, trial_progress: SpeedProgress
+    ) -> None:
         super().__init__(world, sees, policy)
-        self._trial_truth = trial_truth
+        self._trial = trial_progress
         self._sees_speed = "training_speed" in sees
 
     def trial_speed(self, jobs: IntArray, rows: Rows) -> FloatArray:
@@ -29,4 +31,4 @@ class ElasticContext(PolicyContext):
             raise BlindPolicyError(
                 f"policy {self._policy} makes trial runs, but its `sees` lacks training_speed"
             )
-        return trial_speeds(self._trial_truth, jobs, rows)
+        return trial_speeds(self._trial, jobs, rows)

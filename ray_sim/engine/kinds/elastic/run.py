@@ -94,22 +94,22 @@ class ElasticRun(RigidRun):
     """Elastic jobs of one run."""
 
     def __init__(
-        self, core: RunCore, world: ElasticFacts, streams: Streams, parameter_blocks: str = AS_WORLD
+        self, core: RunCore, facts: ElasticFacts, streams: Streams, parameter_blocks: str = AS_WORLD
     ) -> None:
-        jobs = len(world.profile.samples)
-        self.world = world
+        jobs = len(facts.profile.samples)
+        self._facts = facts
         self._streams = streams
         self.straggling: FloatArray = np.ones(jobs)
         """(J,) how many times as long the slowest worker takes."""
-        loads = world.loads(parameter_blocks, streams)
-        super().__init__(core, world.progress(self.straggling, loads))
-        self._trial_truth = world.progress(np.ones(jobs), loads)
+        loads = facts.loads(parameter_blocks, streams)
+        super().__init__(core, facts.progress(self.straggling, loads))
+        self._trial_progress = facts.progress(np.ones(jobs), loads)
         self._imbalance = None if loads is None else Imbalance(jobs, loads)
         self._strikes = 0
         self._workers: IntArray = np.zeros(jobs, dtype=np.int64)
         """(J,) at the last placement; 0 before the first."""
         self._mb_per_sample: FloatArray = np.zeros(jobs)
-        self._booked_left: FloatArray = world.profile.work.copy()
+        self._booked_left: FloatArray = facts.profile.work.copy()
         self._moved_mb: FloatArray = np.zeros(jobs)
         self._estimate_errors = EstimateErrors()
 
@@ -125,23 +125,23 @@ class ElasticRun(RigidRun):
 
     def context(self, sees: frozenset[str], policy: str) -> ElasticContext:
         """Facts of the world that a policy of this name may know; trial runs have no slow workers."""
-        return ElasticContext(self._core.world, sees, policy, self._trial_truth)
+        return ElasticContext(self._core.world, sees, policy, self._trial_progress)
 
     @property
     def next_us(self) -> int:
         """When workers may become slow."""
-        stragglers = self.world.stragglers
+        stragglers = self._facts.stragglers
         return NEVER_US if stragglers is None else (self._strikes + 1) * stragglers.every_us
 
     def happen(self, now_us: int) -> None:
         """Let a worker of some running jobs become slow, if it is time."""
         struck = self._struck(now_us)
-        self.straggling[struck] = 1.0 if self.world.stragglers is None else self.world.stragglers.slowdown
+        self.straggling[struck] = 1.0 if self._facts.stragglers is None else self._facts.stragglers.slowdown
         self._rate(now_us, struck, np.zeros(len(struck), dtype=np.int64))
 
     def _struck(self, now_us: int) -> IntArray:
         """The running jobs, sorted, of which a worker becomes slow now."""
-        stragglers = self.world.stragglers
+        stragglers = self._facts.stragglers
         if stragglers is None or now_us < self.next_us:
             return NO_JOBS
         self._strikes = now_us // stragglers.every_us
@@ -168,10 +168,10 @@ class ElasticRun(RigidRun):
         """The jobs hold new, sound workers; returns microseconds until their data are there."""
         rows = rows_of(self._core.placements, jobs)
         workers = tasks_of(rows, WORKER)
-        move_us = np.where(workers > 0, self.world.move_us(self._workers[jobs], workers), 0)
+        move_us = np.where(workers > 0, self._facts.move_us(self._workers[jobs], workers), 0)
         self._workers[jobs] = np.where(workers > 0, workers, self._workers[jobs])
         self.straggling[jobs] = 1.0
-        profile, mb = self.world.profile, np.empty(len(jobs))
+        profile, mb = self._facts.profile, np.empty(len(jobs))
         cross_mb_per_sample(profile.exchange, profile.batch, profile.gradient_mb, jobs, rows, mb)
         self._mb_per_sample[jobs] = mb
         if self._imbalance is not None:
@@ -209,7 +209,7 @@ class ElasticRun(RigidRun):
         everybody = np.arange(len(self._workers))
         self._before_placement(end_us, everybody)
         # Jobs that exchange through parameter servers train with them or not at all.
-        with_ps = self.world.profile.exchange != Exchange.ALL_REDUCE
+        with_ps = self._facts.profile.exchange != Exchange.ALL_REDUCE
         return ElasticOutcome(
             RigidOutcome(self._core.ledger, now_us),
             self._moved_mb.copy(),
@@ -220,7 +220,7 @@ class ElasticRun(RigidRun):
 
     def share_left(self, jobs: IntArray, left: FloatArray) -> FloatArray:
         """Share of the work of each job, (n,), of which ``left`` samples are left; 0 of no work."""
-        work = self.world.profile.work[jobs]
+        work = self._facts.profile.work[jobs]
         return np.divide(left, work, out=np.zeros_like(left), where=work > 0)
 
     def losses(self, jobs: IntArray, first: IntArray, left: FloatArray) -> Losses:
@@ -235,7 +235,7 @@ class ElasticRun(RigidRun):
         ------
         InvalidScenarioError : the workload has no loss curves
         """
-        curves, profile = self.world.loss, self.world.profile
+        curves, profile = self._facts.loss, self._facts.profile
         if curves is None:
             raise InvalidScenarioError(
                 "the policy looks at losses, but the workload has no loss curves: draw them by "

@@ -27,13 +27,13 @@ class RigidFacts(FactDefaults):
     """(C,) verdict per job class: whether the empty servers hold its gang."""
     row_bound: int
     resources: Mapping[str, int]
-    truth: ProgressRule
+    progress: ProgressRule
     """Progress rule."""
 
     @property
     def compiled(self) -> bool:
         """The compiled loop knows gangs at the speed of their slowest server."""
-        return isinstance(self.truth, RigidProgress) and not self.partial
+        return isinstance(self.progress, RigidProgress) and not self.partial
 
     @classmethod
     def of(cls, setting: Setting) -> RigidFacts:

@@ -27,4 +27,4 @@ class RigidJobs(JobKind):
         """Start a run."""
         facts = core.world.facts
         assert isinstance(facts, RigidFacts)
-        return RigidRun(core, facts.truth)
+        return RigidRun(core, facts.progress)

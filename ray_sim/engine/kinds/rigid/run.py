@@ -71,10 +71,10 @@ class RigidOutcome:
 class RigidRun:
     """Rigid jobs of one run; elastic jobs differ in what happens when they are placed."""
 
-    def __init__(self, core: RunCore, truth: ProgressRule) -> None:
+    def __init__(self, core: RunCore, progress: ProgressRule) -> None:
         self._core = core
-        self._truth = truth
-        self._undisturbed = not truth.disturbing
+        self._progress = progress
+        self._undisturbed = not progress.disturbing
 
     @property
     def view(self) -> type[View]:
@@ -207,7 +207,7 @@ class RigidRun:
             self._rate_touched(now_us, touched, NO_JOBS)
 
     def carry_out(self, now_us: int, decision: Decision) -> None:
-        """Place jobs as decided; then rate them, and those that the truth says they touch."""
+        """Place jobs as decided; then rate them, and those whose rate they change."""
         if decision.changes is not None:
             self._place(now_us, decision.changes)
 
@@ -245,14 +245,14 @@ class RigidRun:
 
     def _rate(self, now_us: int, jobs: IntArray, pauses_us: IntArray) -> None:
         if len(jobs):
-            rates = self._truth.rates(self._core.placements, jobs)
+            rates = self._progress.rates(self._core.placements, jobs)
             set_rates(self._core.ledger, self._core.calendar, jobs, now_us, rates, pauses_us)
 
     def _rate_touched(self, now_us: int, servers: IntArray, changed: IntArray) -> None:
-        """Rate anew all others whom the truth says a change on these servers touches."""
+        """Rate anew all others whose rate a change on these servers may change."""
         if self._undisturbed:
             return
-        others = np.setdiff1d(self._truth.touched(servers), changed)
+        others = np.setdiff1d(self._progress.touched(servers), changed)
         others = others[self._core.placements.pool.head[others] >= 0]
         self._rate(now_us, others, np.zeros(len(others), dtype=np.int64))
 
