@@ -86,7 +86,7 @@ def timeline_method(policy: Policy) -> str:
     warnings.warn(
         f"policy {name_of(policy)}: `course` is now `timeline_columns`; the old name goes with the next "
         "version",
-        DeprecationWarning,
+        FutureWarning,
         stacklevel=2,
     )
     return "course"

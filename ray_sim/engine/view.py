@@ -50,7 +50,7 @@ class View:
 
         def __getattr__(self, name: str) -> NoReturn:
             kind = next((kind for kind in View.__subclasses__() if hasattr(kind, name)), None)
-            where = "which no view has" if kind is None else f"which only a {kind.__name__} has"
+            where = "which no view has" if kind is None else f"which only {kind.__name__} has"
             raise AttributeError(f"policy {self._policy} reads view.{name}, {where}; see ray_sim.policy_api")
 
     @property

@@ -184,7 +184,7 @@ def _heed_old_names(policy: type[Policy]) -> None:
             warnings.warn(
                 f"policy {policy.__name__}: `{old} = True` is now the base class "
                 f"ray_sim.{old.capitalize()}Policy; the old way goes with the next version",
-                DeprecationWarning,
+                FutureWarning,
                 stacklevel=2,
             )
             policy.schedules = old

@@ -39,7 +39,8 @@ def test_a_workload_that_does_not_say_how_its_jobs_train_is_refused_with_all_tha
         "  bandwidth_mbps: is missing",
         "  upload_edge_s: is missing",
         "  upload_cloud_s: is missing",
-        "  give these columns in the table that you convert (docs/workloads.md), or use truth=rigid",
+        "  draw what is missing by `ray-sim enrich`, e.g. --profile jsac_edge_cloud, give these columns in "
+        "the table that you convert (docs/workloads.md), or use truth=rigid",
     ]
 
 

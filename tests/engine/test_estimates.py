@@ -182,6 +182,14 @@ def test_beliefs_that_cannot_be_are_refused_by_name(wrong: Estimates, text: str)
         run_world(world, scripted(lambda view: ElasticDecision(estimates=wrong), elastic=True))
 
 
+def test_beliefs_that_are_no_arrays_are_refused_by_name() -> None:
+    lists = Estimates(job=[0], speed=[1.0], work_left=[1.0])  # type: ignore[arg-type]  # a user's mistake
+    with pytest.raises(
+        InfeasibleDecisionError, match="estimates whose job is list; expected an array of whole"
+    ):
+        run_world(lone_world(), scripted(lambda view: ElasticDecision(estimates=lists), elastic=True))
+
+
 def test_jobs_that_end_by_the_decision_are_not_told_of() -> None:
     ended = ElasticDecision(evict=np.array([0]), estimates=estimates([0], [1.0], [1.0]))
     with pytest.raises(InfeasibleDecisionError, match="which is not in the system then"):

@@ -18,7 +18,7 @@ from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
-from ray_sim.model.errors import InvalidScenarioError
+from ray_sim.model.errors import InvalidScenarioError, UnknownNameError
 from ray_sim.model.job import BlockProfile, Exchange, TrainingProfile
 from ray_sim.model.metrics import Trim
 from ray_sim.model.parameter_blocks import BlockRule, DealtLoads
@@ -250,3 +250,10 @@ def test_a_workload_without_blocks_is_refused() -> None:
     ) as error:
         elastic_world([0], [profile()], [4], {"parameter_blocks": "paa"})
     assert "ray-sim enrich" in str(error.value)
+
+
+def test_an_unknown_rule_of_a_policy_is_refused_with_the_known_ones() -> None:
+    policy = create_policy("drf")
+    vars(policy)["parameter_blocks"] = "evn"
+    with pytest.raises(UnknownNameError, match="parameter_blocks 'evn'.*even"):
+        Simulation(elastic_world([0], [profile()], [4]), policy)

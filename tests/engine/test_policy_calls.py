@@ -89,7 +89,7 @@ def test_numbers_of_numpy_are_taken_as_plain_ones() -> None:
 def test_the_old_name_of_timeline_columns_works_with_a_warning() -> None:
     world = world_of([Job(0, 1, 5)], [1])
     columns = {"depth": (INSTANTS * 5_000_000, np.array([2.0, 1.0]))}
-    with pytest.warns(DeprecationWarning, match="^policy Tells: `course` is now `timeline_columns`; the old"):
+    with pytest.warns(FutureWarning, match="^policy Tells: `course` is now `timeline_columns`; the old"):
         result = run_world(world, telling("course", columns))
     assert_frame_equal(result.timeline, run_world(world, telling("timeline_columns", columns)).timeline)
     assert result.timeline.select("time_s", "depth").rows() == [(0.0, 2.0), (5.0, 1.0)]

@@ -223,7 +223,10 @@ def _complete_profile(table: JobTable) -> ChunkProfile:
             problems.append(f"{name}: is null for {len(unknown)} of {len(table)} jobs, first for {first}")
     if problems or profile is None:
         text = problems_text("truth=a_online: the workload does not say how its jobs train", problems)
-        advice = "  give these columns in the table that you convert (docs/workloads.md), or use truth=rigid"
+        advice = (
+            "  draw what is missing by `ray-sim enrich`, e.g. --profile jsac_edge_cloud, give these columns "
+            "in the table that you convert (docs/workloads.md), or use truth=rigid"
+        )
         raise InvalidScenarioError(f"{text}\n{advice}")
     return profile
 

@@ -85,6 +85,14 @@ def check_estimates(
     ------
     InfeasibleDecisionError : it names the first fault, after ``where``
     """
+    columns: dict[str, object] = {name: getattr(estimates, name) for name in ("job", "speed", "work_left")}
+    for name, column in columns.items():
+        kinds, expected = ("i", "whole numbers") if name == "job" else ("iuf", "numbers")
+        if not isinstance(column, np.ndarray) or column.dtype.kind not in kinds:
+            found = column.dtype if isinstance(column, np.ndarray) else type(column).__name__
+            raise InfeasibleDecisionError(
+                f"at {where} tells estimates whose {name} is {found}; expected an array of {expected}"
+            )
     jobs = estimates.job
     shapes = [np.shape(column) for column in (jobs, estimates.speed, estimates.work_left)]
     if len(shapes[0]) != 1 or len(set(shapes)) != 1:

@@ -14,7 +14,7 @@ from ray_sim.engine.read_only import read_only
 from ray_sim.engine.world_arrays import build_world_arrays
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WorldArrays
 from ray_sim.kernels.core.world_arrays import judge_smallest
-from ray_sim.model.errors import InvalidScenarioError, problems_text
+from ray_sim.model.errors import InvalidScenarioError, UnknownNameError, problems_text
 from ray_sim.model.job import BlockProfile, Exchange, JobTable, LossProfile, TrainingProfile
 from ray_sim.model.parameter_blocks import AS_WORLD, EVEN, BlockRule, DealtLoads
 from ray_sim.model.parameters import Value, microseconds
@@ -159,6 +159,8 @@ class ElasticFacts(FactDefaults):
             place for them
         """
         rule = str(self.values["parameter_blocks"]) if parameter_blocks == AS_WORLD else parameter_blocks
+        if rule not in (EVEN, *BlockRule):
+            raise UnknownNameError("value of parameter_blocks", rule, [AS_WORLD, EVEN, *BlockRule])
         if rule == EVEN:
             return None
         if not self.rule.deals_blocks:

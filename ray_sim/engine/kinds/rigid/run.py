@@ -182,7 +182,7 @@ class RigidRun:
         unknown = [name for name in decision.__dataclass_fields__ if name not in known]
         if unknown:
             raise InfeasibleDecisionError(
-                f"at {where} answers a {type(decision).__name__} with {', '.join(unknown)}, which is about "
+                f"at {where} answers {type(decision).__name__} with {', '.join(unknown)}, which is about "
                 f"jobs of another kind; jobs of this world take a {self.takes.__name__}"
             )
 
