@@ -255,5 +255,5 @@ def test_a_workload_without_blocks_is_refused() -> None:
 def test_an_unknown_rule_of_a_policy_is_refused_with_the_known_ones() -> None:
     policy = create_policy("drf")
     vars(policy)["parameter_blocks"] = "evn"
-    with pytest.raises(UnknownNameError, match="parameter_blocks 'evn'.*even"):
+    with pytest.raises(UnknownNameError, match=r"parameter_blocks 'evn'.*even"):
         Simulation(elastic_world([0], [profile()], [4]), policy)
