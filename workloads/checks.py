@@ -29,6 +29,10 @@ _MOST_OFFSET = timedelta(days=1)
 """Larger than the UTC offset of any zone."""
 
 
+_MOST_SHOWN = 200
+"""Characters of a text that an error message shows."""
+
+
 class RowError(Exception):
     """A row is rejected; the message is the reason."""
 
@@ -88,8 +92,7 @@ def text_fault(column: Column, text: pl.Expr) -> pl.Expr:
 
 def _of_no_form(form: TextForm, texts: pl.Series) -> pl.Series:
     """Whether each text lacks the form; each distinct text is parsed once."""
-    found = texts.drop_nulls().unique()
-    return texts.is_in([text for text in found if not form.allows(text)])
+    return texts.is_in(form.wrong(texts.drop_nulls().unique()))
 
 
 def reason(fault: pl.Expr, column: str) -> pl.Expr:
@@ -178,12 +181,12 @@ def check_frame(frame: pl.DataFrame, source: str) -> None:
     ------
     InvalidWorkloadError : names ``source`` and, for each column at fault, the first row (from 0) and value
     """
-    _check(frame, source, [_value_problems, _uniqueness_problems])
+    _check(frame, source, [_value_problems, _birth_problems, _uniqueness_problems])
 
 
 def check_values(frame: pl.DataFrame, source: str) -> None:
     """Raise unless each row by itself is sound; see `check_frame`, which also compares rows."""
-    _check(frame, source, [_value_problems])
+    _check(frame, source, [_value_problems, _birth_problems])
 
 
 def refuse_absurd(frame: pl.DataFrame, names: Iterable[str], advice: str) -> None:
@@ -243,10 +246,38 @@ def _value_problems(frame: pl.DataFrame) -> Iterable[str]:
         row = at.arg_max()
         assert row is not None
         others = f" ({at.sum()} such rows)" if at.sum() > 1 else ""
+        value = frame[row, column.name]
         yield (
-            f"{column.name}: row {row} is {frame[row, column.name]}: {faults[row, column.name]},"
-            f" expected {_expectation(column)}{others}"
+            f"{column.name}: row {row} is {_clipped(value)}: {faults[row, column.name]},"
+            f" expected {_expectation(column)}{_detail(column, value)}{others}"
         )
+
+
+def _clipped(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+
+
+def _detail(column: Column, value: object) -> str:
+    """What exactly is wrong with a text that must have a form."""
+    if column.form is None or not isinstance(value, str):
+        return ""
+    return f"; {column.form.fault(value)}"
+
+
+def _birth_problems(frame: pl.DataFrame) -> Iterable[str]:
+    """A line where a job is announced after it arrives."""
+    if "birth_s" not in frame.columns:
+        return
+    late = (frame["birth_s"] > frame["submit_s"]).fill_null(value=False)
+    row = late.arg_max()
+    if row is None or not late[row]:
+        return
+    others = f" ({late.sum()} such rows)" if late.sum() > 1 else ""
+    yield (
+        f"birth_s: row {row} is {frame[row, 'birth_s']}, after its submit_s {frame[row, 'submit_s']}: a job "
+        f"is announced before it arrives; correct one of the two, or leave birth_s empty{others}"
+    )
 
 
 def _frame_fault(column: Column) -> pl.Expr:

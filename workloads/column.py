@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -40,14 +40,26 @@ class TextForm:
     wanted: str
     parse: Callable[[str], object]
     """Raises ValueError for another text."""
+    faults_of_all: Callable[[pl.Series], Mapping[int, str]] | None = None
+    """Errors of `parse` for many texts at once, by index; None where parsing one by one is fast enough."""
+
+    def fault(self, text: str) -> str | None:
+        """What is wrong with the text; None where it has the form."""
+        try:
+            self.parse(text)
+        except ValueError as error:
+            return str(error)
+        return None
 
     def allows(self, text: str) -> bool:
         """Whether the text has the form."""
-        try:
-            self.parse(text)
-        except ValueError:
-            return False
-        return True
+        return self.fault(text) is None
+
+    def wrong(self, texts: pl.Series) -> list[str]:
+        """Those of the texts that lack the form."""
+        if self.faults_of_all is None:
+            return [text for text in texts if not self.allows(text)]
+        return texts.gather(sorted(self.faults_of_all(texts))).to_list()
 
 
 @dataclass(frozen=True, slots=True)

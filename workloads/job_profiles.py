@@ -14,11 +14,14 @@ from ray_sim.model.job import (
     ChunkProfile,
     Exchange,
     LossProfile,
+    StatementProfile,
     TrainingProfile,
     UtilityProfile,
 )
+from ray_sim.model.outlook import parse_outlooks
 from ray_sim.model.parameter_blocks import parse_blocks
-from ray_sim.model.units import QUANTA_PER_UNIT, FloatArray, IntArray, demand_quanta
+from ray_sim.model.units import QUANTA_PER_UNIT, FloatArray, IntArray, demand_quanta, seconds_to_us
+from ray_sim.model.value_function import parse_value
 from workloads.schema import BY_NAME
 from workloads.training_columns import EXCHANGES
 
@@ -33,6 +36,10 @@ TRAINING = (
     *("internal_bandwidth_mbps", "workers_per_ps", "num_workers", "num_ps", "worker_gpu"),
 )
 """Columns that a step time needs of every job; the others of `TrainingProfile` are 0 where null."""
+STATEMENTS = ("value", "outlook")
+"""Columns that an announcement needs of every job."""
+_NEEDED = {"training": TRAINING, "utility": UTILITY, "loss": LOSS, "statements": STATEMENTS}
+"""Columns that a record needs of every job, by its name in `JobTable.gaps`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +51,18 @@ class JobProfiles:
     utility: UtilityProfile | None
     loss: LossProfile | None
     blocks: BlockProfile | None
+    statements: StatementProfile | None
     gaps: Mapping[str, tuple[str, ...]]
 
 
-def job_profiles(frame: pl.DataFrame, resources: Sequence[str]) -> JobProfiles:
-    """The records of a frame with the columns of `SCHEMA`, assumed sound, in the order of its rows."""
-    gaps = {
-        name: missing
-        for name, columns in (("training", TRAINING), ("utility", UTILITY), ("loss", LOSS))
-        if (missing := tuple(_gaps(frame, columns)))
-    }
+def job_profiles(frame: pl.DataFrame, resources: Sequence[str], origin_us: int = 0) -> JobProfiles:
+    """The records of a frame with the columns of `SCHEMA`, assumed sound, in the order of its rows.
+
+    Parameters
+    ----------
+    origin_us : see `JobTable`; births count from it
+    """
+    gaps = {name: missing for name, columns in _NEEDED.items() if (missing := tuple(_gaps(frame, columns)))}
     with_servers = frame.filter(pl.col("exchange").ne_missing(Exchange.ALL_REDUCE.name.lower()))
     if with_servers.height and (missing := tuple(_gaps(with_servers, ("blocks",)))):
         gaps["blocks"] = missing
@@ -65,6 +74,7 @@ def job_profiles(frame: pl.DataFrame, resources: Sequence[str]) -> JobProfiles:
         utility=utility,
         loss=loss,
         blocks=None if "blocks" in gaps else _block_profile(frame["blocks"]),
+        statements=None if "statements" in gaps else _statement_profile(frame, origin_us),
         gaps=gaps,
     )
 
@@ -109,6 +119,40 @@ def _training_profile(frame: pl.DataFrame, resources: Sequence[str]) -> Training
 def _block_profile(blocks: pl.Series) -> BlockProfile:
     texts, of_job = _numbered(blocks)
     return BlockProfile(tuple(map(parse_blocks, texts)), of_job)
+
+
+def _statement_profile(frame: pl.DataFrame, origin_us: int) -> StatementProfile:
+    values, value_row, reported_value_row = _shared_rows(frame["value"], frame["reported_value"])
+    outlooks, outlook_row, reported_outlook_row = _shared_rows(frame["outlook"], frame["reported_outlook"])
+    birth_s, gpus = frame.select(
+        pl.coalesce("birth_s", "submit_s"), pl.coalesce("reported_gpus", "num_gpus").alias("gpus")
+    )
+    return StatementProfile(
+        birth_us=seconds_to_us(birth_s.to_numpy()) - origin_us,
+        arrival_us=seconds_to_us(frame["submit_s"].to_numpy()) - origin_us,
+        values=tuple(map(parse_value, values)),
+        value_row=value_row,
+        outlooks=parse_outlooks(outlooks),
+        outlook_row=outlook_row,
+        reported_value_row=reported_value_row,
+        reported_outlook_row=reported_outlook_row,
+        reported_gpus=gpus.to_numpy(writable=True),
+    )
+
+
+def _shared_rows(true: pl.Series, reported: pl.Series) -> tuple[pl.Series, IntArray, IntArray]:
+    """Distinct texts of two columns, sorted, and (J,) which of them each job has; null reports are true."""
+    if reported.null_count() == len(reported):
+        rows = _sorted_rows(true)
+        return true.unique().sort(), rows, rows.copy()
+    both = pl.concat([true, reported.zip_with(reported.is_not_null(), true).rename(true.name)])
+    rows = _sorted_rows(both)
+    return both.unique().sort(), rows[: len(true)], rows[len(true) :]
+
+
+def _sorted_rows(texts: pl.Series) -> IntArray:
+    """Position of each text among the distinct ones, sorted; no object of Python for each."""
+    return texts.rank("dense").cast(pl.Int64).to_numpy(writable=True) - 1
 
 
 def _numbered(column: pl.Series) -> tuple[tuple[str, ...], IntArray]:

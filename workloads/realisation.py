@@ -10,8 +10,9 @@ import polars as pl
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from ray_sim.model.streams import Streams
-from ray_sim.model.units import MAX_TIME_S
+from ray_sim.model.units import MAX_TIME_S, seconds_to_us
 from workloads.schema import SCHEMA, SORT_KEY
+from workloads.statement_columns import births_s
 from workloads.status import WORDS, Ending, endings
 
 DAY_S = 86_400
@@ -211,16 +212,22 @@ def resample_days(frame: pl.DataFrame, seed: int) -> pl.DataFrame:
     jobs = blocks.join(frame.with_columns(day=of_day), on="day")
     if jobs.is_empty():
         raise InvalidWorkloadError(f"none of the {days} drawn days holds a job; use another seed")
-    return (
-        jobs.sort("slot", *SORT_KEY)
-        .with_columns(
-            pl.format("{}@{}", "job_id", "slot").alias("job_id"),
-            pl.format("{}@{}", "group_id", "slot").alias("group_id"),
-            trace_order=pl.int_range(pl.len(), dtype=pl.Int64),
-            submit_s=pl.col("submit_s") - pl.col("day") * DAY_S + pl.col("slot") * DAY_S,
-        )
-        .select(*SCHEMA)
+    named = jobs.sort("slot", *SORT_KEY).with_columns(
+        pl.format("{}@{}", "job_id", "slot").alias("job_id"),
+        pl.format("{}@{}", "group_id", "slot").alias("group_id"),
+        trace_order=pl.int_range(pl.len(), dtype=pl.Int64),
     )
+    submit_s = pl.col("submit_s") - pl.col("day") * DAY_S + pl.col("slot") * DAY_S
+    return _submitted_at(named, submit_s).select(*SCHEMA)
+
+
+def _submitted_at(jobs: pl.DataFrame, submit_s: pl.Expr) -> pl.DataFrame:
+    """The jobs with other submissions, and births as long before them as before."""
+    born = jobs.select(pl.coalesce("birth_s", "submit_s")).to_series().to_numpy()
+    lead_us = seconds_to_us(jobs["submit_s"].to_numpy()) - seconds_to_us(born)
+    moved = jobs.with_columns(submit_s=submit_s, announced=pl.col("birth_s").is_not_null())
+    births = pl.Series(births_s(moved["submit_s"].to_numpy(), lead_us))
+    return moved.with_columns(birth_s=pl.when("announced").then(births)).drop("announced")
 
 
 def check_load_scale(load_scale: float) -> None:
@@ -233,7 +240,7 @@ def check_load_scale(load_scale: float) -> None:
 def scale_load(frame: pl.DataFrame, load_scale: float) -> pl.DataFrame:
     """The same jobs, ``load_scale`` times as fast after the first: the offered load grows by that factor.
 
-    Run times stay as they are, and so does the first submission.
+    Run times stay as they are, and so do the first submission and the time from each birth to its submission.
 
     Parameters
     ----------
@@ -245,7 +252,7 @@ def scale_load(frame: pl.DataFrame, load_scale: float) -> pl.DataFrame:
     """
     check_load_scale(load_scale)
     first = pl.col("submit_s").min()
-    jobs = frame.with_columns(submit_s=first + (pl.col("submit_s") - first) / load_scale)
+    jobs = _submitted_at(frame, first + (pl.col("submit_s") - first) / load_scale)
     if (jobs["submit_s"] > MAX_TIME_S).any():
         raise InvalidInputError(f"load_scale: {load_scale} spreads the jobs over too long a time")
     return jobs

@@ -8,9 +8,10 @@ from ray_sim.model.units import MAX_TIME_S
 from workloads.column import MAX_COUNT, MAX_GIB, MAX_NORM, MAX_WHOLE
 from workloads.column import Column as Column
 from workloads.column import Layer as Layer
+from workloads.statement_columns import STATEMENT_COLUMNS
 from workloads.training_columns import TRAINING_COLUMNS
 
-SCHEMA_VERSION = "3"
+SCHEMA_VERSION = "4"
 """Changes when a column appears, goes, or changes its meaning."""
 
 COLUMNS: tuple[Column, ...] = (
@@ -150,6 +151,7 @@ COLUMNS: tuple[Column, ...] = (
         maximum=MAX_TIME_S,
     ),
     *TRAINING_COLUMNS,
+    *STATEMENT_COLUMNS,
 )
 
 BY_NAME: dict[str, Column] = {column.name: column for column in COLUMNS}
@@ -168,7 +170,9 @@ SORT_KEY: tuple[str, ...] = ("submit_s", "trace_order", "vc")
 
 def with_all_columns(frame: pl.DataFrame) -> pl.DataFrame:
     """The frame with exactly the schema's columns, in order; missing columns are null."""
-    return frame.select(
-        pl.col(name) if name in frame.columns else pl.lit(None, dtype=dtype).alias(name)
-        for name, dtype in SCHEMA.items()
-    )
+    present = set(frame.columns)
+    return frame.select(pl.col(name) if name in present else absent for name, absent in _ABSENT.items())
+
+
+_ABSENT = {name: pl.lit(None, dtype=dtype).alias(name) for name, dtype in SCHEMA.items()}
+"""A column of nulls by name."""

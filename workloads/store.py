@@ -228,7 +228,7 @@ def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> 
     submit_us = seconds_to_us(ordered["submit_s"].to_numpy())
     origin_us = int(submit_us[0]) if len(submit_us) else 0
     vc_names = tuple(ordered["vc"].drop_nulls().unique().sort())
-    profiles = job_profiles(ordered, resources)
+    profiles = job_profiles(ordered, resources, origin_us)
     vc = ordered["vc"].cast(pl.Enum(vc_names)).to_physical().cast(pl.Int64).fill_null(-1)
     return JobTable(
         job_id=ordered["job_id"],
@@ -250,6 +250,7 @@ def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> 
         utility=profiles.utility,
         loss=profiles.loss,
         blocks=profiles.blocks,
+        statements=profiles.statements,
         gaps=profiles.gaps,
     )
 

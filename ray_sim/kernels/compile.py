@@ -15,8 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
-import llvmlite  # type: ignore[import-untyped]
-import llvmlite.binding  # type: ignore[import-untyped]
+import llvmlite
+import llvmlite.binding
 import numba
 from numba.core import caching
 from numba.core.dispatcher import Dispatcher
@@ -134,7 +134,7 @@ class _Locator(caching._CacheLocator):  # type: ignore[misc]  # numba ships no t
         return self._digest
 
 
-class _Files(caching.CompileResultCacheImpl):  # type: ignore[misc]
+class _Files(caching.CompileResultCacheImpl):  # type: ignore[misc]  # numba ships no types
     """Files of one kernel: as numba's, with our names."""
 
     def __init__(self, compiled: Dispatcher) -> None:
@@ -145,7 +145,7 @@ class _Files(caching.CompileResultCacheImpl):  # type: ignore[misc]
         self._filename_base = self.get_filename_base(name, getattr(sys, "abiflags", ""))
 
 
-class _ContentCache(caching.FunctionCache):  # type: ignore[misc]
+class _ContentCache(caching.FunctionCache):  # type: ignore[misc]  # numba ships no types
     """Numba's cache of one kernel, in `_Files`."""
 
     def __init__(self, compiled: Dispatcher) -> None:
@@ -162,7 +162,7 @@ class _ContentCache(caching.FunctionCache):  # type: ignore[misc]
             return None
 
 
-class _UnopenedCache(caching.NullCache):  # type: ignore[misc]
+class _UnopenedCache(caching.NullCache):  # type: ignore[misc]  # numba ships no types
     """Opens the cache of a kernel at its first call: only then is every name that it uses bound."""
 
     def __init__(self, compiled: Any) -> None:

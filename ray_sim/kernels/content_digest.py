@@ -16,6 +16,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from numba.core.dispatcher import Dispatcher
+from numba.core.extending import _Intrinsic
 
 
 def content_digest(compiled: Dispatcher) -> str:
@@ -58,6 +59,8 @@ def _content(function: FunctionType) -> tuple[bytes, tuple[FunctionType, ...]]:
         if isinstance(value, Dispatcher):
             digest.update(_options(value))
             called.append(value.py_func)
+        elif isinstance(value, _Intrinsic):  # it generates code; pickled, it has another name in each process
+            called.append(value.__wrapped__)
         elif isinstance(value, ModuleType):
             if value in modules:
                 continue

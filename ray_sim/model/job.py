@@ -10,7 +10,9 @@ import numpy as np
 import polars as pl
 
 from ray_sim.kernels.core.arrays import ALL_REDUCE, ASYNC, SYNC
+from ray_sim.model.outlook import Outlook
 from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.model.value_function import ValueFunction
 
 
 class Exchange(IntEnum):
@@ -150,6 +152,32 @@ class BlockProfile:
 
 
 @dataclass(frozen=True, slots=True)
+class StatementProfile:
+    """Statements of work of announced jobs, true and reported: (J,) each, without NaN.
+
+    The arrival of a job is its `submit_us`, its realised duration its `work_us`. Equal texts of a workload
+    share a row of `values` or `outlooks`.
+    """
+
+    birth_us: IntArray
+    """Announcement, microseconds since `origin_us`; at most `submit_us`, may be negative."""
+    arrival_us: IntArray
+    """Arrival, microseconds since `origin_us`: the submission of kinds of jobs that are not announced."""
+    values: tuple[ValueFunction, ...]
+    value_row: IntArray
+    """Row of `values` that is true."""
+    outlooks: tuple[Outlook, ...]
+    outlook_row: IntArray
+    """Row of `outlooks` that is true."""
+    reported_value_row: IntArray
+    """Row of `values` that policies see; the true one where the workload reports no other."""
+    reported_outlook_row: IntArray
+    """Row of `outlooks` that policies see; the true one where the workload reports no other."""
+    reported_gpus: FloatArray
+    """GPUs that policies see; the true number where the workload reports no other."""
+
+
+@dataclass(frozen=True, slots=True)
 class JobTable:
     """All jobs of a run in (submit, trace order); the row index is the tie-break everywhere.
 
@@ -190,6 +218,7 @@ class JobTable:
     utility: UtilityProfile | None = None
     loss: LossProfile | None = None
     blocks: BlockProfile | None = None
+    statements: StatementProfile | None = None
     gaps: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Lines for each profile that is None, one per missing column, by the name of the profile."""
 

@@ -43,6 +43,11 @@ def number_of(text: str) -> float:
     return float(text)
 
 
+def short_text(number: float) -> str:
+    """Shortest text that `number_of` reads as the same number; whole numbers below 10^16 without a point."""
+    return repr(number).removesuffix(".0")
+
+
 def shown(value: object, *, lines: bool = False) -> str:
     r"""Text of a value for a terminal: no credentials, and control characters as ``\x1b``.
 

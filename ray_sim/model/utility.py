@@ -9,6 +9,7 @@ import numpy as np
 
 from ray_sim.model.errors import InvalidInputError, problems_text
 from ray_sim.model.job import UtilityProfile
+from ray_sim.model.sigmoid import remaining_share
 from ray_sim.model.units import US_PER_S, FloatArray, IntArray
 
 CLOCK_US = 1
@@ -28,9 +29,8 @@ def utility(profile: UtilityProfile, jobs: IntArray, delay_s: FloatArray) -> Flo
     docs/models/pd_ors.md#problem.
     """
     late = profile.utility_decay_per_s[jobs] * (delay_s - profile.utility_due_s[jobs])
-    small = np.exp(-np.abs(late))
-    share: FloatArray = np.where(late > 0, small, 1.0) / (1.0 + small)
-    return profile.utility_max[jobs] * share
+    values: FloatArray = profile.utility_max[jobs] * remaining_share(late)
+    return values
 
 
 def arrival_slot(submit_us: IntArray, slot_us: int) -> IntArray:

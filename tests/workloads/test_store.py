@@ -77,7 +77,7 @@ def test_the_number_of_threads_does_not_change_the_bytes(tmp_path: Path) -> None
     script = (
         "import sys; from pathlib import Path; from workloads.synthetic.synth import synth;"
         "from workloads.store import write_workload;"
-        "write_workload(*synth('philly', 300_000, 3), Path(sys.argv[1]))"
+        "write_workload(*synth('philly', 150_000, 3), Path(sys.argv[1]))"
     )
     written = []
     for threads in ("1", "3"):

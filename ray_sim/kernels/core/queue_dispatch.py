@@ -36,13 +36,6 @@ def enqueue(arrays: WorldArrays, queue: Queue, job: int, key: int) -> None:
 
 
 @kernel
-def enqueue_all(arrays: WorldArrays, queue: Queue, jobs: I64, keys: I64) -> None:
-    """Add several waiting jobs; O(n log n)."""
-    for i in range(len(jobs)):
-        enqueue(arrays, queue, jobs[i], keys[i])
-
-
-@kernel
 def dequeue(arrays: WorldArrays, queue: Queue, job: int) -> None:
     """Remove a waiting job; O(log n)."""
     c = arrays.job_class[job]

@@ -305,6 +305,22 @@ def test_the_mend_names_the_users_own_column(trace: Trace) -> None:
         convert("csv", [path], path.with_name("w.parquet"), options=ConvertOptions(mapping=mapping))
 
 
+@pytest.mark.parametrize(
+    ("value", "outlook", "told"),
+    [
+        ("deadline 5 100", "10:20:0.5 20:30:0.4", "probabilities sum to 0.9, must sum to 1"),
+        ("step 5@10 6@20", "10:20:1", "a later completion must not be worth more"),
+    ],
+)
+def test_a_text_without_its_form_is_named_with_what_is_wrong_in_it(
+    trace: Trace, value: str, outlook: str, told: str
+) -> None:
+    header = "submit_s,duration_s,num_gpus,birth_s,value,outlook"
+    path = trace(f"{header}\n10,20,1,0,{value},{outlook}\n")
+    with pytest.raises(InvalidWorkloadError, match=told):
+        convert("csv", [path], path.with_name("w.parquet"))
+
+
 def test_a_table_that_csv_and_datetime_read_is_read_alike(trace: Trace) -> None:
     rng = random.Random(0)
     cells = []

@@ -50,6 +50,9 @@ def _mend(reason: str, column: str, value: str | None, mapping: ColumnMapping) -
         return f"give one value for all rows under `constants`, or another column under `columns`, {_MAPPING}"
     if fault == "invalid" and column == "submit_s":
         return _mend_date(value, mapping)
+    form = BY_NAME[column].form if column in BY_NAME else None
+    if fault == "invalid" and form is not None:
+        return f"{form.fault(value) or 'correct it'}; wanted: {form.wanted}"
     if fault == "invalid":
         return (
             "a number has a point and no unit; if the column is another, name it under `columns` " + _MAPPING

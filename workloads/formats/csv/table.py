@@ -70,7 +70,10 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Me
     forms = _submission_forms(jobs)
     notes = forms.notes(mapping)
     if options.rebase:
-        jobs = jobs.with_columns(pl.col("submit_s") - forms.first_s)
+        held = jobs.collect_schema().names()
+        jobs = jobs.with_columns(
+            pl.col(name) - forms.first_s for name in ("submit_s", "birth_s") if name in held
+        )
         notes |= forms.rebase_notes()
     ignored = _ignored(sources, mapping)
     return Parsed(
@@ -124,6 +127,9 @@ def _query(source: TextSource, mapping: ColumnMapping, rebase: bool) -> pl.LazyF
         else:
             values[column.name] = text
             reasons.append(text_reason(column, text))
+    if "birth_s" in names:
+        late = pl.col("birth_s") > pl.col("submit_s")
+        reasons.append(reason(pl.when(late).then(pl.lit("late")), "birth_s"))
     typed = [pl.col(name).cast(SCHEMA[name], strict=False) for name in values if name in SCHEMA]
     # Two steps, or polars would compute a value again for each use.
     valued = rows.with_columns(**values)

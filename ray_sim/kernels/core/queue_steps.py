@@ -1,0 +1,71 @@
+"""Steps of a queue of waiting jobs that a policy in Python serves, with all its arrays as one handle."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ray_sim.kernels.compile import kernel
+from ray_sim.kernels.core.arrays import I64, Bool, Changes, Queue, Scratch, WorldArrays
+from ray_sim.kernels.core.queue_dispatch import copy_matrix, enqueue, order_changes, serve_waiting
+
+
+class QueueBooks(NamedTuple):
+    """Arrays of a queue."""
+
+    arrays: WorldArrays
+    queue: Queue
+    scratch: Scratch
+    changes: Changes
+    """Who starts where, set by `serve_queue`."""
+    idle: I64
+    """(S, R) work space."""
+    dirty: Bool
+    """(P,) partitions in which something has happened since they were served."""
+    verdict: I64
+    """(C,) why no job of a class ever fits, 0 where it does."""
+    refused: I64
+    """(J,) jobs that `push_jobs` refuses."""
+
+
+@kernel
+def push_jobs(books: QueueBooks, jobs: I64, keys: I64) -> tuple[int, int]:
+    """Add waiting jobs; O(log n) for each.
+
+    Returns the position of the first job that does not exist, in which case nothing is added, or -1; and how
+    many can never fit: ``refused`` has them, in order.
+    """
+    for i in range(len(jobs)):
+        if jobs[i] < 0 or jobs[i] >= len(books.arrays.job_class):
+            return i, 0
+    n = 0
+    for i in range(len(jobs)):
+        job = jobs[i]
+        if books.verdict[books.arrays.job_class[job]] == 0:
+            enqueue(books.arrays, books.queue, job, keys[i])
+            books.dirty[books.arrays.job_part[job]] = True
+        else:
+            books.refused[n] = job
+            n += 1
+    return -1, n
+
+
+@kernel
+def serve_queue(books: QueueBooks, rule: int, backfill: bool, free: I64) -> None:
+    """Start waiting jobs of every dirty partition, see `serve_waiting`; ``free`` is (S, R)."""
+    books.changes.size[0] = 0
+    for p in range(len(books.dirty)):
+        if books.dirty[p]:
+            copy_matrix(free, books.idle)
+            serve_waiting(
+                p,
+                rule,
+                backfill,
+                True,
+                books.arrays,
+                books.queue,
+                books.idle,
+                books.scratch,
+                books.changes,
+            )
+            books.dirty[p] = False
+    order_changes(books.changes)

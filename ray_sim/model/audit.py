@@ -1,0 +1,73 @@
+"""What an audit of announced jobs asks of a policy with prices, and what the policy recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ray_sim.model.statement import Statements
+from ray_sim.model.units import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRequest:
+    """Size of an audit."""
+
+    jobs: int = 200
+    """Largest number of jobs whose misreports are tried."""
+    nodes: int = 100
+    """Limit on the nodes of the search for the best welfare."""
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedJobs:
+    """What policies do not know of J jobs, and which of them are sampled."""
+
+    true: Statements
+    arrival: IntArray
+    """(J,) round in which the job comes."""
+    duration: IntArray
+    """(J,) rounds."""
+    signal: IntArray
+    """(J,) what is told of the duration at the arrival."""
+    sample: IntArray
+    """(n,) jobs whose misreports are tried, sorted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Regrets:
+    """Gains of the best misreports of n sampled jobs over the truth, >= 0, in units."""
+
+    gain: FloatArray
+    """(n,) over misreports that the job cannot outlast."""
+    kind: tuple[str, ...]
+    """(n,) that misreport; empty where the truth is best."""
+    hiding_gain: FloatArray
+    """(n,) over misreports that hide long durations."""
+    hiding_kind: tuple[str, ...]
+    exact: BoolArray
+    """(n,) whether failures were computed from all outcomes."""
+
+
+@dataclass(frozen=True, slots=True)
+class MechanismRecord:
+    """Prices, plans and bookings of a mechanism, kept from the births of J jobs on."""
+
+    relaxed: int
+    """C', the load that may be booked in a round, in 1e-9 nodes."""
+    least_failure: float
+    """eps / 10, up to which failure estimates count as 0."""
+    booked: IntArray
+    """(T,) expected load of all plans, in 1e-9 nodes."""
+    start: IntArray
+    """(J,) start that the plan has for what came; `NEVER_ROUND` for none."""
+    price: IntArray
+    """(J,) price at the birth of what the job ran or would have run, in 1e-9 of a unit; 0 without a start."""
+    points: int
+    """Number of points of all plans: a point books a load rounded by at most half a 1e-9."""
+    fallen: tuple[tuple[int, int], ...]
+    """Job and round of a price that had been higher at an earlier birth; the first of each job."""
+    regrets: Regrets
+    estimate_error: float
+    """Largest standard error of the audit's estimates of failure; 0 where all are exact."""
+    regret_bound: float | None
+    """Bound on gains in units; None where the mechanism's estimates have no bound on their error."""

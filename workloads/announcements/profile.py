@@ -1,0 +1,65 @@
+"""Announcement profiles: how births, values and outlooks are drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from workloads.training.draws import Draw
+
+ValueKind = Literal["deadline", "step", "linear", "sigmoid"]
+Owner = Literal["user", "vc"]
+
+
+@dataclass(frozen=True, slots=True)
+class ValueDraws:
+    """Draws of a value function."""
+
+    form: ValueKind
+    worth_per_gpu_hour: Draw | None
+    """Units for each GPU and hour of the expected run; None where `worth` is drawn."""
+    worth: Draw | None
+    """Units of the whole job; None where `worth_per_gpu_hour` is drawn."""
+    worth_range: tuple[float, float] | None
+    """Least and most units of a job: a draw outside becomes the nearer of them; None for no limits."""
+    slack: Draw
+    """Time from the expected arrival until the worth begins to fall, in expected durations."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Durations of an owner's earlier jobs as the outlook of a job."""
+
+    of: Owner
+    jobs: int
+    """Most recent jobs that count, >= 1."""
+    points: int
+    """Most points of the distribution, >= 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutlookDraws:
+    """Construction of an outlook."""
+
+    duration_error: float
+    """Standard deviation of the natural logarithm of the announced durations, >= 0."""
+    duration_points: int
+    """Points of the lognormal construction, >= 1."""
+    arrival_jitter: float
+    """Largest distance of the arrival from the announced one, as a share of the lead, in [0, 1)."""
+    history: History | None
+    """None for the lognormal construction of every job."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnnouncementDraws:
+    """An announcement profile."""
+
+    name: str
+    title: str
+    sha256: str
+    """SHA-256 of the profile file."""
+    lead_s: Draw
+    """Seconds from the birth to the announced arrival."""
+    value: ValueDraws
+    outlook: OutlookDraws
