@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
@@ -17,6 +16,7 @@ from ray_sim.contract.job_tables import (
     with_others_from,
     with_rows,
 )
+from ray_sim.contract.reachable_values import content_of
 from ray_sim.contract.subject import BrokenError, NotCheckedError, Subject
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
@@ -39,7 +39,7 @@ class Told:
     """A decision and what was known when it was made."""
 
     at_us: int
-    words: str
+    content: object
     placed: BoolArray
     """(J,) jobs that an earlier decision has given servers or workers."""
     ended: BoolArray
@@ -47,11 +47,11 @@ class Told:
 
     def like(self, other: Told) -> bool:
         """Whether the other decides the same at the same instant."""
-        return (self.at_us, self.words) == (other.at_us, other.words)
+        return (self.at_us, self.content) == (other.at_us, other.content)
 
 
 def _decisions(world: World, policy: Policy, until_us: int = NEVER_US) -> Iterator[Told]:
-    """What the policy decides before ``until_us``, decision by decision."""
+    """Yield the decisions of the policy before ``until_us``."""
     simulation = Simulation(world, policy)
     policy.start(simulation.world, simulation.streams)
     placed = np.zeros(len(world.table), dtype=np.bool_)
@@ -60,20 +60,19 @@ def _decisions(world: World, policy: Policy, until_us: int = NEVER_US) -> Iterat
         ended = np.arange(len(placed)) < view.arrivals
         ended[view.waiting] = ended[view.running] = False
         simulation.apply(decision)
-        yield Told(view.now_us, _in_words(decision), placed.copy(), ended)
+        yield Told(view.now_us, _content(decision), placed.copy(), ended)
         placed[sorted(decision.served)] = True
 
 
-def _in_words(decision: Decision) -> str:
-    """A decision without the room in its buffers that is not in use."""
+def _content(decision: Decision) -> object:
+    """All that a decision says, to compare with ``==``; without unused room in its buffers."""
     if decision.changes is not None:
         n = int(decision.changes.size[0])
         rows = int(decision.changes.ptr[n])
         used = {"job": n, "ptr": n + 1, "order": n, "size": 1}
         parts = {name: array[: used.get(name, rows)] for name, array in decision.changes._asdict().items()}
         decision = replace(decision, changes=Changes(**parts))
-    with np.printoptions(threshold=sys.maxsize, floatmode="unique"):
-        return repr(decision)
+    return content_of(decision)
 
 
 def _same_decisions(one: Iterable[Told], other: Iterable[Told], what: str) -> None:

@@ -162,7 +162,7 @@ def _worthy(table: JobTable, seed: int) -> JobTable:
 
 
 class _Ask(NamedTuple):
-    """What every job of an edge case asks for, in milli-GPU and milli-CPU."""
+    """Demand of every job of an edge case, in milli-GPU and milli-CPU."""
 
     workers: int = 2
     ps: int = 1

@@ -16,7 +16,7 @@ from ray_sim.model.job import JobTable
 from ray_sim.model.units import IntArray
 
 ALWAYS_SEEN = frozenset(
-    {"submit_us", "tasks", "demand"}
+    {"submit_us", "tasks", "demand", "statements.birth_us", "statements.arrival_us"}
     | {"chunk_profile.chunks", "chunk_profile.worker_memory_gib", "chunk_profile.ps_memory_gib"}
     | {f"training.{name}" for name in ("exchange", "batch", "workers_per_ps", "num_workers", "num_ps")}
     | {"training.worker_demand", "training.ps_demand"}
@@ -37,11 +37,15 @@ GRANTS: dict[str, tuple[str, ...]] = {
     "worker_load": ("chunk_profile.",),
     "training_speed": ("training.", "blocks."),
     "losses": ("loss.", "training."),
+    "statements": ("statements.reported_",),
 }
 """By a name in `sees`, the columns that it tells of, or their beginnings."""
 
 _PROGRESS = ("work_us", "chunk_profile.", "training.", "blocks.")
 """Columns by which jobs end, so that a policy sees them in what happens."""
+
+_TIMES = ("submit_us", "statements.birth_us", "statements.arrival_us")
+"""Columns of instants at which jobs come."""
 
 
 def column_names(table: JobTable) -> list[str]:
@@ -83,8 +87,13 @@ def with_rows(table: JobTable, rows: IntArray) -> JobTable:
 def with_others_from(table: JobTable, first: int, later_us: int) -> JobTable:
     """The same jobs before ``first``; those after it come later, and the last of them first in all else."""
     order = np.concatenate([np.arange(first), np.arange(len(table) - 1, first - 1, -1)])
-    other = permuted(table, [name for name in column_names(table) if name != "submit_us"], order)
-    return replace(other, submit_us=table.submit_us + later_us * (np.arange(len(table)) >= first))
+    later = later_us * (np.arange(len(table)) >= first)
+
+    def changed(name: str, column: Any) -> Any:
+        return column + later if name in _TIMES else _taken(column, order)
+
+    other: JobTable = _mapped(table, changed)
+    return other
 
 
 def _columns(record: Any, prefix: str = "", jobs: int | None = None) -> Iterator[tuple[str, Any]]:

@@ -66,7 +66,7 @@ class Watch:
 
     def __init__(self, value: object, name: str) -> None:
         self._value, self._name = value, name
-        self._given = {path: (found, _content(found)) for path, found in self._values().items()}
+        self._given = {path: (found, content_of(found)) for path, found in self._values().items()}
 
     def changed(self) -> list[str]:
         """Expressions that lead to something else than at first, or did or do not lead anywhere."""
@@ -80,13 +80,19 @@ class Watch:
         if path not in now or path not in self._given:
             return False
         given, content = self._given[path]
-        return _content(now[path]) == content and (now[path] is given or not isinstance(given, np.ndarray))
+        return content_of(now[path]) == content and (now[path] is given or not isinstance(given, np.ndarray))
 
 
-def _content(found: object) -> tuple[object, ...]:
-    """Equal for equal values of one type, NaN among them."""
+def content_of(found: object) -> tuple[object, ...]:
+    """Content of a value, equal by ``==`` for equal values of one type, NaN included; records by field."""
     if isinstance(found, np.ndarray):
+        if found.dtype.hasobject:
+            return found.dtype.str, found.shape, repr(found.tolist())
         return found.dtype.str, found.shape, found.tobytes()
     if isinstance(found, pl.Series):
         return str(found.dtype), repr(found.to_list())
+    if isinstance(found, (tuple, list)):
+        return type(found), *map(content_of, found)
+    if is_dataclass(found) and not isinstance(found, type):
+        return type(found), *(content_of(getattr(found, field.name)) for field in fields(found))
     return type(found), repr(found)

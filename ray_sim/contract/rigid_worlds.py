@@ -48,7 +48,7 @@ def job_table(jobs: Sequence[Job]) -> JobTable:
 
 
 def cluster(gpus: Sequence[int], vcs: Sequence[str], speeds: Sequence[float] = ()) -> Cluster:
-    """Servers with so many GPUs each."""
+    """Build a cluster of servers with the given numbers of GPUs."""
     n = len(gpus)
     return Cluster(
         name="contract",

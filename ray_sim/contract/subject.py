@@ -6,6 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from ray_sim.contract.announced_worlds import (
+    announced_edge_cases,
+    busy_announced,
+    misreporting,
+    with_longer_durations,
+)
 from ray_sim.contract.chunked_worlds import (
     EdgeCase,
     busy_chunks,
@@ -29,6 +35,7 @@ from ray_sim.contract.rigid_worlds import (
     with_longer_runs,
 )
 from ray_sim.engine.contract import GANGS, Policy
+from ray_sim.engine.kinds.announced.policy import ANNOUNCED
 from ray_sim.engine.kinds.chunked.policy import CHUNKED
 from ray_sim.engine.kinds.elastic.policy import ELASTIC
 from ray_sim.engine.run import run_world
@@ -61,9 +68,10 @@ class Worlds:
 
     busy: Busy
     failing: Callable[[int], World]
+    """Maker of worlds in which servers fail; announced jobs, whose nodes do not, have users who misreport."""
     edge_cases: Callable[[], dict[str, EdgeCase]]
     with_longer_run_times: Callable[[World, BoolArray], World]
-    """Of these jobs."""
+    """Makes the same world with longer run times of the given jobs."""
 
 
 _WHOLE = Worlds(
@@ -90,6 +98,13 @@ _BOUNDED = Worlds(
     edge_cases=lambda: {name: (world, False) for name, world in bounded_edge_cases().items()},
     with_longer_run_times=with_more_samples,
 )
+_ANNOUNCED = Worlds(
+    busy=busy_announced,
+    failing=misreporting,
+    edge_cases=announced_edge_cases,
+    with_longer_run_times=with_longer_durations,
+)
+_BY_SCHEDULES = {GANGS: _WHOLE, ELASTIC: _ELASTIC, CHUNKED: _CHUNKED, ANNOUNCED: _ANNOUNCED}
 
 
 class Subject:
@@ -111,7 +126,7 @@ class Subject:
         policy = self.new()
         if policy.schedules == ELASTIC and policy.bounded:
             return _BOUNDED
-        return {GANGS: _WHOLE, ELASTIC: _ELASTIC, CHUNKED: _CHUNKED}[policy.schedules]
+        return _BY_SCHEDULES[policy.schedules]
 
     def busy(self, seed: int = 0, *, partition: Partition = "none") -> World:
         """A crowded world."""
@@ -128,7 +143,7 @@ class Subject:
         return self._worlds[key]
 
     def result(self, world: World) -> RunResult:
-        """Of the policy in one of these worlds, on one site."""
+        """Run the policy in one of these worlds on one site, once."""
         if id(world) not in self._results:
             self._results[id(world)] = self.run(world)
         return self._results[id(world)]

@@ -23,7 +23,6 @@ from ray_sim.engine.policy_calls import timeline_method
 from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.sites.fleet import LocalFleet
-from ray_sim.engine.visible_columns import WHOLE_TRACE
 from ray_sim.engine.world import World
 from ray_sim.engine.world_arrays import Partition
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, ROLE_NAMES, WORKER
@@ -101,7 +100,7 @@ def _first_difference(name: str, one: pl.DataFrame, other: pl.DataFrame) -> str:
 
 def _declarations(subject: Subject) -> str:
     policy = subject.new()
-    grants = declarable() | {WHOLE_TRACE}
+    grants = declarable()
     unknown = policy.sees - grants
     if unknown:
         known = ", ".join(sorted(grants))
@@ -112,17 +111,17 @@ def _declarations(subject: Subject) -> str:
 def _comes_to_an_end(subject: Subject) -> str:
     world = subject.busy()
     run = GeneralRun(world, subject.new(), seed=0, fleet=LocalFleet(world, 1))
-    for decisions in range(_MOST_DECISIONS):
+    for decisions in range(MOST_DECISIONS):
         if not run.decide_once():
             return f"{len(world.table)} jobs take {decisions} decisions"
     subject.endless = True
     raise BrokenError(
-        f"{len(world.table)} jobs are not done after {_MOST_DECISIONS:,} decisions: does it ask to be asked "
+        f"{len(world.table)} jobs are not done after {MOST_DECISIONS:,} decisions: does it ask to be asked "
         "again all the time (review_us)?"
     )
 
 
-_MOST_DECISIONS = 100_000
+MOST_DECISIONS = 100_000
 """A policy that is asked once per event and slot takes hundreds in a contract world."""
 
 
@@ -196,7 +195,7 @@ def _restorable(subject: Subject) -> str:
 
 
 def _stopped(world: World, policy: Policy, decisions: int) -> Simulation | None:
-    """A run after so many decisions; None if it has fewer."""
+    """Run up to a number of decisions; None if the run has fewer."""
     simulation = Simulation(world, policy)
     policy.start(simulation.world, simulation.streams)
     for _ in range(decisions):
@@ -278,7 +277,7 @@ def _holds_whole_gangs(subject: Subject, world: World) -> Summary:
 
 def _loops_agree(subject: Subject) -> str:
     for world in (subject.busy(partition="vc"), subject.failing()):
-        reason = why_general(world, subject.new(), sites=1)
+        reason = why_general(world, subject.new())
         if reason is not None:
             raise NotCheckedError(reason)
         _same(run_world(world, subject.new()), subject.result(world), "the compiled and the general loop")

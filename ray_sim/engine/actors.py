@@ -181,6 +181,8 @@ class RayFleet:
     requests in batches, and nobody waits for them.
     """
 
+    listens = True
+
     def __init__(self, world: World, sites: int) -> None:
         import ray
 

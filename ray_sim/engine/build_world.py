@@ -57,7 +57,7 @@ def build_world(
     facts = kind.facts(Setting(table, cluster, partition, values, slot_us))
     outages, there = _outages(cluster, table.origin_us, facts.grid_us)
     return World(
-        table=table,
+        table=facts.jobs(table),
         cluster=cluster,
         partition=partition,
         kind=kind,

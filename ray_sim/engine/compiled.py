@@ -36,12 +36,10 @@ _DECIDING = frozenset({"start", "decide", "wake_on", "slotted"})
 """A subclass that overrides one of these decides by more than the inherited order."""
 
 
-def why_general(world: World, policy: Policy, *, sites: int) -> str | None:
+def why_general(world: World, policy: Policy) -> str | None:
     """Why a run must take the general loop; None if the compiled one does the same."""
     if not world.facts.compiled:
         return "jobs are not rigid"
-    if sites > 1:
-        return "several sites"
     if not _order_is_all(policy):
         return "the policy decides in Python"
     with named_failures(policy):

@@ -48,8 +48,8 @@ class Policy(ABC, Generic[ContextT, ViewT]):
     """Page and heading that define the policy, then the paper: ``docs/models/x.md#algorithm (...)``."""
     parameters: ClassVar[tuple[Parameter, ...]] = ()
     """Keyword arguments of the constructor."""
-    wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.SERVER_CHANGE
-    sees: ClassVar[frozenset[str]] = frozenset()
+    wake_on: Wake = Wake.ARRIVAL | Wake.COMPLETION | Wake.SERVER_CHANGE
+    sees: frozenset[str] = frozenset()
     """Columns and observations it may read, out of `COLUMNS` and `OBSERVATIONS`."""
     slotted: ClassVar[bool] = False
     """Decide only at slot boundaries; occasions in between wait for the next one."""

@@ -69,13 +69,21 @@ class _Places(NamedTuple):
 
 
 def _owners(rows: Rows) -> IntArray:
-    return np.repeat(np.arange(len(rows.ptr) - 1), np.diff(rows.ptr))
+    return np.repeat(np.arange(len(rows.ptr) - 1), rows.ptr[1:] - rows.ptr[:-1])
+
+
+def _begins(*columns: IntArray) -> BoolArray:
+    """(n,) whether an element differs from the one before it in any column; the first one does."""
+    begins = np.zeros(len(columns[0]), dtype=np.bool_)
+    begins[:1] = True
+    for column in columns:
+        begins[1:] |= column[1:] != column[:-1]
+    return begins
 
 
 def _places(rows: Rows, kind: IntArray) -> _Places:
     owner = _owners(rows)
-    first = np.ones(len(owner), dtype=np.bool_)
-    first[1:] = (np.diff(owner) != 0) | (np.diff(rows.server) != 0)
+    first = _begins(owner, rows.server)
     tasks = np.zeros((int(first.sum()), 2), dtype=np.int64)
     tasks[np.cumsum(first) - 1, rows.role] = rows.tasks
     server = rows.server[first]
@@ -97,11 +105,8 @@ def _weighed_pairs(target: _Places, now: _Places, jobs: int) -> IntArray:
         differs |= column != held
     alike = np.bincount(target.job[differs], minlength=jobs) == 0
     target, now = target.part(alike[target.job]), now.part(alike[now.job])
-    new = np.zeros(len(target.job), dtype=np.int64)
-    for column in target[:-1]:
-        new[1:] |= np.diff(column) != 0
     weight = _WHOLE_JOB // np.maximum(places[target.job], 1)
-    given = np.cumsum(new), target.server, now.server, weight
+    given = np.cumsum(_begins(*target[:-1])) - 1, target.server, now.server, weight
     found = np.empty((0, 3), dtype=np.int64)
     found = np.empty((weigh_pairs(*given, found), 3), dtype=np.int64)
     weigh_pairs(*given, found)
@@ -113,8 +118,7 @@ def _summed(found: IntArray) -> IntArray:
     if len(found) == 0:
         return found[:, :2]
     found = found[np.lexsort((found[:, 1], found[:, 0]))]
-    first = np.ones(len(found), dtype=np.bool_)
-    first[1:] = (np.diff(found[:, :2], axis=0) != 0).any(axis=1)
+    first = _begins(found[:, 0], found[:, 1])
     weight = np.add.reduceat(found[:, 2], np.flatnonzero(first))
     pairs = found[first, :2]
     return pairs[np.lexsort((pairs[:, 1], pairs[:, 0], pairs[:, 0] != pairs[:, 1], -weight))]
@@ -130,4 +134,4 @@ def _kept(now: Rows, target: Rows) -> int:
     """Jobs that hold something and keep it."""
     differing = np.empty(len(now.ptr) - 1, dtype=np.bool_)
     find_differing(now, target, differing)
-    return int((~differing & (np.diff(now.ptr) > 0)).sum())
+    return int((~differing & (now.ptr[1:] > now.ptr[:-1])).sum())

@@ -6,7 +6,7 @@ import time
 
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.placements import State
-from ray_sim.engine.policy_calls import named_failures
+from ray_sim.engine.policy_calls import named_failures, raise_named
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.sites.fleet import Fleet
 from ray_sim.engine.world import World
@@ -39,8 +39,10 @@ class GeneralRun:
         if view is None:
             return False
         begin = time.perf_counter()
-        with named_failures(self._policy):
+        try:
             decision = self._policy.decide(view)
+        except BaseException as failure:  # whatever a policy may do wrong
+            raise_named(self._policy, failure)
         self._seconds.append(time.perf_counter() - begin)
         self._simulation.apply(decision)
         return True

@@ -23,7 +23,9 @@ from ray_sim.kernels.core.arrays import (
 )
 from ray_sim.kernels.core.heap import rekey
 from ray_sim.kernels.core.placement import RULE_NAMES
-from ray_sim.kernels.core.queue_dispatch import enqueue, enqueue_all, order_changes, serve_all, serve_waiting
+from ray_sim.kernels.core.queue_dispatch import enqueue, order_changes, serve_all
+from ray_sim.kernels.core.queue_steps import QueueBooks, push_jobs, serve_queue
+from ray_sim.kernels.handle import handle
 from ray_sim.model.errors import RunFailedError, UnknownNameError
 from ray_sim.model.units import NEVER_US, IntArray
 
@@ -54,6 +56,19 @@ class JobQueue:
         self._queue: Queue = new_queue(len(world.table), len(self._verdict))
         self._rejected = NO_JOBS
         self._dirty = np.zeros(len(self._arrays.part_ptr) - 1, dtype=np.bool_)
+        self._refused = np.empty(len(world.table), dtype=np.int64)
+        self._books = handle(
+            QueueBooks(
+                self._arrays,
+                self._queue,
+                self._scratch,
+                self._changes,
+                self._idle,
+                self._dirty,
+                self._verdict,
+                self._refused,
+            )
+        )
 
     @property
     def key(self) -> IntArray:
@@ -67,17 +82,15 @@ class JobQueue:
         ------
         RunFailedError : there is no such job
         """
-        count = len(self._arrays.job_class)
-        if len(jobs) and not 0 <= jobs.min() <= jobs.max() < count:
-            wrong = jobs[(jobs < 0) | (jobs >= count)][0]
-            raise RunFailedError(f"push: job {wrong} is none of the {count} jobs 0 to {count - 1}")
-        fits = self._verdict[self._arrays.job_class[jobs]] == 0
-        if not fits.all():
-            self._rejected = jobs[~fits]
-            jobs, keys = jobs[fits], keys[fits]
+        if len(jobs) == 0:
+            return
         # Copies, because kernels are compiled anew for arrays that are read-only.
-        enqueue_all(self._arrays, self._queue, jobs.copy(), keys.astype(np.int64))
-        self._dirty[self._arrays.job_part[jobs]] = True
+        wrong, refused = push_jobs(self._books, jobs.copy(), keys.astype(np.int64))
+        if wrong >= 0:
+            count = len(self._arrays.job_class)
+            raise RunFailedError(f"push: job {jobs[wrong]} is none of the {count} jobs 0 to {count - 1}")
+        if refused:
+            self._rejected = np.union1d(self._rejected, self._refused[:refused])
 
     def rekey(self, job: int, key: int) -> None:
         """Change the key of a waiting job."""
@@ -97,12 +110,17 @@ class JobQueue:
 
         ``running_keys`` is (jobs, keys) of all running jobs, needed when preemptive.
         """
-        self._dirty[self._arrays.job_part[view.completed]] = True
-        self._dirty[self._arrays.server_part[view.changed_servers]] = True
+        if len(view.completed):
+            self._dirty[self._arrays.job_part[view.completed]] = True
+        if len(view.changed_servers):
+            self._dirty[self._arrays.server_part[view.changed_servers]] = True
         if view.reviewed:
             self._dirty[:] = True
-        changes = self._serve_dirty(view, running_keys)
-        self._dirty[:] = False
+        if self._preemptive:
+            changes = self._serve_preemptive(view, running_keys)
+        else:
+            changes = self._changes
+            serve_queue(self._books, self._rule, self._backfill, view.placements._pool.free)
         rejected, self._rejected = self._rejected, NO_JOBS
         return Decision(
             changes=changes if changes.size[0] > 0 else None,
@@ -112,7 +130,7 @@ class JobQueue:
             review_us=review_us,
         )
 
-    def _serve_dirty(self, view: View, running_keys: tuple[IntArray, IntArray] | None) -> Changes:
+    def _serve_preemptive(self, view: View, running_keys: tuple[IntArray, IntArray] | None) -> Changes:
         arrays, queue, changes = self._arrays, self._queue, self._changes
         changes.size[0] = 0
         running = NO_JOBS
@@ -122,11 +140,6 @@ class JobQueue:
             running = jobs[np.lexsort((jobs, keys))]
         for p in np.flatnonzero(self._dirty).tolist():
             self._idle[:] = view.free
-            if not self._preemptive:
-                serve_waiting(
-                    p, self._rule, self._backfill, True, arrays, queue, self._idle, self._scratch, changes
-                )
-                continue
             mine = np.ascontiguousarray(running[arrays.job_part[running] == p])
             serve_all(
                 p,
@@ -149,6 +162,7 @@ class JobQueue:
             if changes.ptr[i + 1] == changes.ptr[i]:
                 enqueue(arrays, queue, changes.job[i], queue.key[changes.job[i]])
         order_changes(changes)
+        self._dirty[:] = False
         return changes
 
     def state(self) -> State:
@@ -157,7 +171,8 @@ class JobQueue:
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
-        self._queue = Queue(**{name: state[f"queue.{name}"].copy() for name in Queue._fields})
+        for name, array in self._queue._asdict().items():
+            array[:] = state[f"queue.{name}"]
 
 
 def _as_running(jobs: IntArray, keys: IntArray) -> Running:

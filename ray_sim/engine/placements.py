@@ -77,7 +77,7 @@ class Placements:
         return np.array(found, dtype=np.int64).reshape(-1, 4)
 
     def rows_of(self, jobs: IntArray) -> Rows:
-        """What jobs hold, in the order of ``jobs``."""
+        """Placements of jobs as rows, in the order of ``jobs``."""
         return rows_of(self, jobs)
 
     def change(self, changes: Changes) -> None:
@@ -131,7 +131,7 @@ class VisiblePlacements:
         return self._placements.rows(jobs)
 
     def rows_of(self, jobs: IntArray) -> Rows:
-        """What jobs hold, in the order of ``jobs``."""
+        """Placements of jobs as rows, in the order of ``jobs``."""
         return self._placements.rows_of(jobs)
 
     @property

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -43,14 +45,28 @@ def named_failures(policy: Policy) -> Iterator[None]:
     """A bug in a policy as one of our errors that says where it is."""
     try:
         yield
-    except (RaySimError, KeyboardInterrupt):
-        raise
     except BaseException as failure:  # whatever a policy may do wrong
-        place = traceback.extract_tb(failure.__traceback__)[-1]
-        raise RunFailedError(
-            f"policy {name_of(policy)} failed: {failure_text(failure)} "
-            f"({place.filename}, line {place.lineno}, in {place.name})"
-        ) from failure
+        raise_named(policy, failure)
+
+
+def raise_named(policy: Policy, failure: BaseException) -> NoReturn:
+    """Raise a policy's failure as one of our errors that says where it is; see `named_failures`."""
+    if isinstance(failure, (RaySimError, KeyboardInterrupt)):
+        raise failure
+    place = _place(policy, failure)
+    raise RunFailedError(
+        f"policy {name_of(policy)} failed: {failure_text(failure)} "
+        f"({place.filename}, line {place.lineno}, in {place.name})"
+    ) from failure
+
+
+def _place(policy: Policy, failure: BaseException) -> traceback.FrameSummary:
+    """The last line in the folder of the policy's file that led to a failure, else the last line of all."""
+    frames = traceback.extract_tb(failure.__traceback__)
+    file = getattr(sys.modules.get(type(policy).__module__), "__file__", None)
+    folder = None if file is None else Path(file).parent
+    own = [frame for frame in frames if folder is not None and folder in Path(frame.filename).parents]
+    return own[-1] if own else frames[-1]
 
 
 def telling_of(policy: Policy) -> Telling:
@@ -78,11 +94,19 @@ def telling_of(policy: Policy) -> Telling:
 def timeline_method(policy: Policy) -> str:
     """Name of the policy's method that returns columns for the timeline.
 
-    It is ``timeline_columns``, or its old name ``course``, with a warning, if the policy overrides only that.
+    It is ``timeline_columns``, or its old name ``course``, with a warning, if the policy overrides that.
+
+    Raises
+    ------
+    RunFailedError : it overrides both
     """
     overridden = type(policy).timeline_columns is not Policy.timeline_columns
-    if overridden or not callable(getattr(policy, "course", None)):
+    if not callable(getattr(policy, "course", None)):
         return "timeline_columns"
+    if overridden:
+        raise RunFailedError(
+            f"policy {name_of(policy)} has `course` and `timeline_columns`, its new name; remove `course`"
+        )
     warnings.warn(
         f"policy {name_of(policy)}: `course` is now `timeline_columns`; the old name goes with the next "
         "version",

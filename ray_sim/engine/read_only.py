@@ -13,10 +13,11 @@ Array = TypeVar("Array", IntArray, FloatArray, BoolArray)
 
 
 def read_only(array: Array) -> Array:
-    """A view of the same array that refuses writes; the array itself stays as it is."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
+    """A view of the same array that refuses writes, for good; the array itself stays as it is.
+
+    Its base is a read-only memory view, so that numpy refuses ``flags.writeable = True`` too.
+    """
+    return np.asarray(array.data.toreadonly())
 
 
 Record = TypeVar("Record")

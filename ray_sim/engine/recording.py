@@ -9,6 +9,7 @@ import numpy as np
 from ray_sim.engine.placements import State
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import Recorder, events_per_instant, new_recorder
+from ray_sim.kernels.handle import handle
 
 _FEWEST = 1 << 16
 
@@ -22,15 +23,21 @@ class Recording:
         """Room that an instant may need."""
         self._shape = (self.bound + max(3 * n_jobs, _FEWEST), max(2 * n_jobs, _FEWEST), n_resources)
         self._full: list[Recorder] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin an empty stretch."""
         self.current: Recorder = new_recorder(*self._shape)
+        self.writer: Recorder = handle(self.current)
+        """Handle of the current stretch, for kernels."""
 
     def ensure_room(self) -> Recorder:
-        """The recorder to write an instant to."""
+        """The current stretch, with room for an instant."""
         current = self.current
-        events, lines = current.size
+        events, lines = current.size.tolist()
         if events + self.bound > len(current.time) or lines == len(current.line_time):
             self._full.append(_used(current))
-            self.current = new_recorder(*self._shape)
+            self._begin()
         return self.current
 
     def joined(self) -> Recorder:
@@ -52,7 +59,7 @@ class Recording:
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
         self._full = [Recorder(**{name: state[name].copy() for name in Recorder._fields})]
-        self.current = new_recorder(*self._shape)
+        self._begin()
 
 
 def _used(record: Recorder) -> Recorder:

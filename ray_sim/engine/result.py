@@ -181,7 +181,7 @@ def _or_zeros(counts: np.ndarray, n: int) -> IntArray:
 
 
 def _seconds_or_null(us: IntArray, valid: np.ndarray) -> pl.Series:
-    return pl.Series(np.where(valid, us_to_seconds(us), np.nan)).fill_nan(None)
+    return pl.Series(np.where(valid, us_to_seconds(us), np.nan), nan_to_null=True)
 
 
 def _status(world: World, outcome: Outcome) -> tuple[pl.Series, pl.Series]:

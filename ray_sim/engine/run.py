@@ -11,7 +11,7 @@ from ray_sim.engine.limits import check_sites
 from ray_sim.engine.policy_calls import named_failures
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.result import build_result
-from ray_sim.engine.sites.fleet import LocalFleet
+from ray_sim.engine.sites.fleet import fleet_of
 from ray_sim.engine.snapshots import Keeper, stopped_text
 from ray_sim.engine.world import World
 from ray_sim.model.errors import RunStoppedError
@@ -38,8 +38,9 @@ def run_world(
     """Run a policy to the end.
 
     ``loop="general"`` forbids the compiled loop, which is taken where it does the same; the result
-    tells which ran and why. `trim` says which jobs the summary counts. Snapshots are kept of the
-    general loop only: the compiled one ends in seconds.
+    tells which ran and why. `sites` in one process change no result: they are simulated where they
+    report something, and under ``loop="general"``. `trim` says which jobs the summary
+    counts. Snapshots are kept of the general loop only: the compiled one ends in seconds.
 
     Raises
     ------
@@ -51,7 +52,7 @@ def run_world(
     check_sites(sites, len(world.cluster))
     if trim is not None:
         trim.window_us(world.table.submit_us)  # complains before the work, not after it
-    reason = "asked for" if loop == "general" else why_general(world, policy, sites=sites)
+    reason = "asked for" if loop == "general" else why_general(world, policy)
     if reason is None:
         granted = PolicyContext(world, policy.sees, policy.name)
         with named_failures(policy):
@@ -61,7 +62,8 @@ def run_world(
         stopping = (lambda: False) if keeper is None else keeper.stopping
         return build_result(world, run_compiled(world, order, progress, stopping), trim)
     saved = None if keeper is None else keeper.load()
-    run = GeneralRun(world, policy, seed=seed, fleet=LocalFleet(world, sites), saved=saved)
+    fleet = fleet_of(world, sites, always=sites > 1 and loop == "general")
+    run = GeneralRun(world, policy, seed=seed, fleet=fleet, saved=saved)
     _carry_through(run, len(world.table), progress, keeper)
     return run.result(trim, reason)
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 import numpy as np
 
-from ray_sim.engine.placements import Placements, State, part
+from ray_sim.engine.placements import Placements, State, nothing_for, part
 from ray_sim.engine.recording import Recording
 from ray_sim.engine.since_last_decision import Occasions
 from ray_sim.engine.sites.fleet import Fleet
+from ray_sim.engine.sites.site import Commands
 from ray_sim.engine.world import World
-from ray_sim.kernels.core.arrays import Calendar, Ledger, new_calendar, new_ledger
+from ray_sim.kernels.core.arrays import Calendar, Changes, Ledger, new_calendar, new_ledger
+from ray_sim.kernels.core.run_steps import Books
+from ray_sim.kernels.handle import handle
 from ray_sim.model.units import BoolArray, IntArray
 
 
@@ -27,18 +31,52 @@ class RunCore:
         self.recording = Recording(world)
         self.counts: IntArray = np.zeros(2, dtype=np.int64)
         """Jobs that wait, and jobs that run."""
+        self.named: IntArray = np.empty(len(world.table), dtype=np.int64)
+        """(J,) work space: jobs that a step of kernels names."""
         self.news = Occasions()
         self.available: BoolArray = world.there.copy()
         """(S,) servers that are there now."""
         self.after: IntArray = np.empty_like(world.arrays.capacity)
         """(S, R) working space of validation."""
-        self.ended: IntArray = np.empty(len(world.table), dtype=np.int64)
-        """(J,) working space: jobs that end or stop at an instant."""
+
+    @cached_property
+    def books(self) -> Books:
+        """Arrays of the run as kernels take them; they are the same as long as the run lives.
+
+        A run in the compiled loop and the check of a sweep never ask, and compile nothing for it.
+        """
+        return handle(
+            Books(
+                self.world.arrays,
+                self.ledger,
+                self.placements.pool,
+                self.calendar,
+                self.placements.used,
+                self.counts,
+                self.named,
+                self.world.beyond_capacity,
+            )
+        )
+
+    @property
+    def occupied(self) -> bool:
+        """Whether a job waits or runs."""
+        return bool(self.counts[0] or self.counts[1])
 
     @property
     def scheduled(self) -> IntArray:
         """Running jobs whose completion is in the calendar, in no order."""
         return self.calendar.heap[: self.calendar.size[0]]
+
+    def tell_placed(self, now_us: int, changes: Changes) -> None:
+        """Tell the sites of new placements."""
+        if self.fleet.listens:
+            self.fleet.command(now_us, Commands(changes=changes))
+
+    def tell_ended(self, now_us: int, jobs: IntArray) -> None:
+        """Tell the sites of jobs, sorted, that give up what they hold."""
+        if self.fleet.listens:
+            self.fleet.command(now_us, Commands(changes=nothing_for(jobs)))
 
     def take_back(self, jobs: IntArray) -> None:
         """Note jobs, sorted, that lost what they had on a server and are to be placed again."""
@@ -63,11 +101,13 @@ class RunCore:
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state of the same world."""
-        self.ledger = Ledger(**{name: array.copy() for name, array in part(state, "ledger").items()})
-        self.calendar = Calendar(**{name: array.copy() for name, array in part(state, "calendar").items()})
+        for group, name in ((self.ledger, "ledger"), (self.calendar, "calendar")):
+            saved = part(state, name)
+            for field, array in group._asdict().items():
+                array[:] = saved[field]
         self.recording.restore(part(state, "recording"))
         self.placements.restore(part(state, "placements"))
         self.fleet.restore(part(state, "fleet"))
         self.news.restore(part(state, "news"))
-        self.counts = state["counts"].copy()
-        self.available = state["available"].copy()
+        self.counts[:] = state["counts"]
+        self.available[:] = state["available"]

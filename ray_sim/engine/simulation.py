@@ -24,15 +24,16 @@ from ray_sim.engine.policy_calls import mapping_of, name_of, named_failures, tel
 from ray_sim.engine.read_only import read_only
 from ray_sim.engine.result import Outcome, build_result
 from ray_sim.engine.run_core import RunCore
-from ray_sim.engine.since_last_decision import Occasions
-from ray_sim.engine.sites.fleet import Fleet, LocalFleet
+from ray_sim.engine.since_last_decision import NOTHING, Occasions
+from ray_sim.engine.sites.fleet import Fleet, fleet_of
 from ray_sim.engine.validation import check_decision
 from ray_sim.engine.view import View
 from ray_sim.engine.wake import Wake
 from ray_sim.engine.world import World
-from ray_sim.kernels.core.arrays import LEVEL, NEVER, RUNNING, WAITING, Outages
-from ray_sim.kernels.core.job_transitions import reject, submit_due
+from ray_sim.kernels.core.arrays import LEVEL, NEVER, RUNNING, Outages
+from ray_sim.kernels.core.job_transitions import reject
 from ray_sim.kernels.core.record import add_event, add_line
+from ray_sim.kernels.core.run_steps import next_job_event, submit_jobs
 from ray_sim.model.errors import InvalidScenarioError, RunFailedError
 from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
@@ -46,6 +47,30 @@ _MOST_IDLE = 10_000
 """Reviews and slots in a row at which the policy changed nothing while nothing else could happen, ever."""
 
 
+class _Wakes:
+    """Occasions at which a policy wants to be asked, as numbers: flags are slow to combine."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._known: Wake | None = None
+        self._bits = 0
+
+    def on(self, wake: Wake) -> bool:
+        """Whether it wants to be asked on any of these."""
+        wanted = self._policy.wake_on
+        if wanted is not self._known:
+            self._known, self._bits = wanted, wanted.value
+        return bool(self._bits & wake.value)
+
+    def on_news(self, news: Occasions) -> bool:
+        """Whether it wants to be asked on this news."""
+        return (
+            (bool(news.arrived) and self.on(Wake.ARRIVAL))
+            or (bool(news.completed) and self.on(Wake.COMPLETION))
+            or (bool(news.changed_servers) and self.on(Wake.SERVER_CHANGE))
+        )
+
+
 class Simulation:
     """One run of one policy, step by step."""
 
@@ -54,7 +79,7 @@ class Simulation:
         self._policy = policy
         self._name = name_of(policy)
         self.streams = Streams(seed)
-        self._core = core = RunCore(world, LocalFleet(world) if fleet is None else fleet)
+        self._core = core = RunCore(world, fleet_of(world, 1, always=False) if fleet is None else fleet)
         kind = world.kind
         assert isinstance(kind, JobKind), "worlds are made by build_world"
         refuse_policy(kind, policy, self._name)
@@ -69,6 +94,10 @@ class Simulation:
                 f"policy {self._name} plans up to a horizon: give it, e.g. -w horizon_s=72000"
             )
         self._visible_placements = VisiblePlacements(core.placements)
+        self._available = read_only(core.available)
+        self._submit_us: list[int] = world.arrays.submit.tolist()
+        self._outage_us: list[int] = world.outages.time.tolist()
+        self._wakes = _Wakes(policy)
         self._now = -1
         self._next_job = 0
         self._next_outage = 0
@@ -99,25 +128,23 @@ class Simulation:
 
     def _next_instant(self) -> int:
         core = self._core
-        times = [core.fleet.next_us]
-        submit = self._full_world.arrays.submit
-        if self._next_job < len(submit):
-            times.append(int(submit[self._next_job]))
-        if core.calendar.size[0] > 0:
-            times.append(int(core.ledger.finish[core.calendar.heap[0]]))
-        outages = self._full_world.outages.time
-        if self._next_outage < len(outages) and (self._next_job < len(submit) or core.counts.any()):
-            times.append(int(outages[self._next_outage]))
-        if core.counts[1] > 0:
-            times.append(self._kind.next_us)
-        happening = min(times)
-        asked = min(self._review, self._next_slot_us() if self._wants_slot() else NEVER)
+        happening = min(core.fleet.next_us, next_job_event(core.books, self._next_job))
+        if self._next_outage < len(self._outage_us) and not self._done:
+            happening = min(happening, self._outage_us[self._next_outage])
+        if core.occupied:
+            happening = min(happening, self._kind.next_us)
         self._idle = self._idle + 1 if happening >= NEVER else 0
-        return min(happening, asked)
+        happening = min(happening, self._review)
+        return min(happening, self._next_slot_us()) if self._wants_slot() else happening
+
+    @property
+    def _done(self) -> bool:
+        """Whether all jobs have come and gone."""
+        return self._next_job == len(self._submit_us) and not self._core.occupied
 
     def _wants_slot(self) -> bool:
-        if Wake.SLOT in self._policy.wake_on:
-            return bool(self._core.counts[0] + self._core.counts[1] > 0)
+        if self._wakes.on(Wake.SLOT):
+            return self._core.occupied
         news = self._core.news
         return self._policy.slotted and bool(news.arrived or news.completed or news.changed_servers)
 
@@ -129,8 +156,9 @@ class Simulation:
 
     def _close_instant(self) -> None:
         if self._now >= 0:
-            waiting, running = self._core.counts
-            add_line(self._core.recording.ensure_room(), self._now, waiting, running, self._kind.used)
+            waiting, running = self._core.counts.tolist()
+            self._core.recording.ensure_room()
+            add_line(self._core.recording.writer, self._now, waiting, running, self._kind.used)
 
     def _guard(self) -> None:
         self._repeats += 1
@@ -144,42 +172,37 @@ class Simulation:
 
     def _happen(self, now: int) -> View | None:
         """Let everything happen that happens now; the view if the policy wants to be asked."""
-        core = self._core
+        core, news = self._core, self._core.news
         core.recording.ensure_room()
         outages = self._due_outages(now)
         if outages is None:
             wake = self._kind.book_reports(now)
         else:
-            core.news.changed_servers.add(np.unique(outages.server))
+            news.changed_servers.add(np.unique(outages.server))
             wake = self._kind.change_servers(now, outages)
-        core.news.completed.add(self._kind.complete(now))
-        self._kind.happen(now)
+        news.completed.add(self._kind.complete(now))
         self._arrive(now)
-        for news, reason in (
-            (core.news.changed_servers, Wake.SERVER_CHANGE),
-            (core.news.completed, Wake.COMPLETION),
-            (core.news.arrived, Wake.ARRIVAL),
-        ):
-            wake |= reason if news else Wake(0)
+        wake |= self._kind.happen(now)
         at_slot = self._wants_slot() and self._next_slot_us() == now
         reviewed = self._review <= now
         if reviewed:
-            wake |= Wake.REVIEW
             self._review = NEVER
         waits = self._policy.slotted and not (at_slot or reviewed)
-        prompt = Wake.ACTIVATION if waits else ~Wake(0)
-        if not (at_slot or wake & prompt & (self._policy.wake_on | Wake.REVIEW)):
+        asked = at_slot or reviewed
+        if not asked and self._wakes.on(wake):
+            asked = not waits or Wake.ACTIVATION in wake
+        if not (asked or (not waits and self._wakes.on_news(news))):
             return None
         if at_slot and self._full_world.slot_us is not None:
             self._last_slot = now // self._full_world.slot_us
-        told = Occasions() if waits else core.news
+        told = NOTHING if waits else news
         view = self._kind.view(
             now_us=now,
             arrived=told.arrived.told(),
             returned=told.returned.told(),
             completed=told.completed.told(),
             changed_servers=told.changed_servers.told(),
-            available=read_only(core.available),
+            available=self._available,
             reviewed=reviewed,
             at_slot=at_slot,
             jobs=self.world.jobs,
@@ -191,33 +214,23 @@ class Simulation:
             _observed=self._kind.observed,
         )
         if not waits:
-            core.news = Occasions()
+            news.clear()
         return view
 
     def _due_outages(self, now: int) -> Outages | None:
         """Servers that go and come back now, in the order listed; None if there are none."""
-        outages = self._full_world.outages
         first = self._next_outage
-        self._next_outage = last = int(np.searchsorted(outages.time, now, side="right"))
-        if first == last:
+        if first == len(self._outage_us) or self._outage_us[first] > now:
             return None
+        outages = self._full_world.outages
+        self._next_outage = last = int(np.searchsorted(outages.time, now, side="right"))
         return Outages(outages.time[first:last], outages.server[first:last], outages.up[first:last])
 
     def _arrive(self, now: int) -> None:
         core, first = self._core, self._next_job
-        submit = self._full_world.arrays.submit
-        if first < len(submit) and submit[first] == now:
-            self._next_job = submit_due(
-                now,
-                first,
-                self._full_world.arrays,
-                self._full_world.beyond_capacity,
-                core.ledger,
-                core.counts,
-                core.recording.current,
-            )
-            accepted = first + np.flatnonzero(core.ledger.status[first : self._next_job] == WAITING)
-            core.news.arrived.add(accepted)
+        if first < len(self._submit_us) and self._submit_us[first] == now:
+            self._next_job, n = submit_jobs(now, first, core.books, core.recording.writer)
+            core.news.arrived.add(core.named[:n].copy())
 
     def apply(self, decision: Decision) -> None:
         """Validate a decision exactly, then carry it out.
@@ -232,19 +245,19 @@ class Simulation:
         self._kind.check(where, now, decision)
         if not decision.idle:
             self._idle = 0
-        record = core.recording.ensure_room()
-        for job, reason in zip(decision.reject.tolist(), decision.reject_reasons, strict=True):
-            reject(now, core.ledger, core.counts, record, job)
-            self._reasons[job] = reason
-        for job in decision.evict.tolist():
-            self._kind.evict(now, job)
+        core.recording.ensure_room()
         if len(decision.reject) or len(decision.evict):
+            for job, reason in zip(decision.reject.tolist(), decision.reject_reasons, strict=True):
+                reject(now, core.ledger, core.counts, core.recording.writer, job)
+                self._reasons[job] = reason
+            for job in decision.evict.tolist():
+                self._kind.evict(now, job)
             # Jobs that came within a slot may end there, before the policy is told at the next one.
             ended = np.union1d(decision.reject, decision.evict)
             core.news.arrived.drop(ended)
             core.news.returned.drop(ended)
         for job, level in decision.levels.tolist():
-            add_event(record, now, LEVEL, job, -1, -1, level)
+            add_event(core.recording.writer, now, LEVEL, job, -1, -1, level)
         self._kind.carry_out(now, decision)
         self._review = decision.review_us
 

@@ -33,6 +33,10 @@ class News:
         others = [np.setdiff1d(array, numbers) for array in self._arrays]
         self._arrays = [array for array in others if len(array)]
 
+    def clear(self) -> None:
+        """Forget all."""
+        self._arrays.clear()
+
     def told(self) -> IntArray:
         """All of them, sorted and read-only."""
         if not self._arrays:
@@ -52,6 +56,11 @@ class Occasions:
         self.completed = News()
         self.changed_servers = News()
 
+    def clear(self) -> None:
+        """Forget all."""
+        for news in (self.arrived, self.returned, self.completed, self.changed_servers):
+            news.clear()
+
     def state(self) -> State:
         """Arrays that `restore` takes."""
         return {name: news.told() for name, news in vars(self).items()}
@@ -62,3 +71,7 @@ class Occasions:
             news = News()
             news.add(state[name].copy())
             setattr(self, name, news)
+
+
+NOTHING = Occasions()
+"""No news; not to be added to."""

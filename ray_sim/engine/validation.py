@@ -10,12 +10,14 @@ from ray_sim.engine.decision import Decision
 from ray_sim.engine.infeasibility_text import job_name, reject_decision
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.world import World
-from ray_sim.kernels.core.arrays import RUNNING, WAITING, Ledger
-from ray_sim.kernels.core.feasibility import OK, check_changes
+from ray_sim.kernels.core.arrays import RUNNING, WAITING, Changes, Ledger
+from ray_sim.kernels.core.feasibility import OK
+from ray_sim.kernels.core.run_steps import check_placements
 from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.units import IntArray
 
 _MOST_LEVELS = 2**31
+_INT64 = np.dtype(np.int64)
 
 
 def check_decision(where: str, now_us: int, core: RunCore, decision: Decision) -> None:
@@ -34,9 +36,9 @@ def check_decision(where: str, now_us: int, core: RunCore, decision: Decision) -
     _check_ends(where, world, ledger, decision)
     _check_levels(where, world, decision.levels)
     if decision.changes is not None:
-        pool, after = core.placements.pool, core.after
-        fault, job, server = check_changes(
-            world.arrays, ledger, pool, decision.changes, decision.evict, world.facts.partial, after
+        after = core.after
+        fault, job, server = check_placements(
+            core.books, decision.changes, decision.evict, world.facts.partial, after
         )
         if fault != OK:
             reject_decision(where, world, fault, job, server, core.available, after)
@@ -51,11 +53,12 @@ def _check_types(where: str, decision: object) -> None:
         )
     for name, given, kind in decision.records():
         if given is not None and not isinstance(given, kind):
-            raise _wrong_type(where, name, given, f"{kind.__name__} or None")
+            mend = "; Decision.of({job: [(server, role, count)]}) makes them" if kind is Changes else ""
+            raise _wrong_type(where, name, given, f"{kind.__name__} or None{mend}")
     if decision.changes is not None and np.shape(decision.changes.size) != (1,):
         raise _wrong_type(where, "changes.size", decision.changes.size, "an array of one number")
     for name, array, dimensions in decision.columns():
-        if not (isinstance(array, np.ndarray) and array.dtype == np.int64 and array.ndim == dimensions):
+        if not (isinstance(array, np.ndarray) and array.dtype == _INT64 and array.ndim == dimensions):
             raise _wrong_type(where, name, array, f"an array of int64 with {dimensions} dimensions")
     if np.size(decision.levels) and decision.levels.shape[1] != 2:
         raise _wrong_type(where, "levels", decision.levels, "rows of a job and its level")
@@ -82,6 +85,8 @@ def _wrong_type(where: str, name: str, given: object, expected: str) -> Infeasib
 def _check_ends(where: str, world: World, ledger: Ledger, decision: Decision) -> None:
     """Jobs that end are in the system, end once, and are given nothing."""
     ends = [*decision.reject.tolist(), *decision.evict.tolist()]
+    if not ends and isinstance(decision.reject_reason, str):
+        return
     for job in ends:
         if not 0 <= job < len(world.table) or ledger.status[job] not in (WAITING, RUNNING):
             raise InfeasibleDecisionError(

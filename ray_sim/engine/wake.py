@@ -19,3 +19,7 @@ class Wake(Flag):
     ACTIVATION = auto()
     """Jobs begin or cease to be active by reports of sites: a worker takes them, or their parameter server
     goes. Asked at once, also where decisions wait for slots."""
+
+
+NO_WAKE = Wake(0)
+"""No occasion."""

@@ -59,7 +59,7 @@ class AOnline(ChunkPolicy):
     summary: ClassVar[str] = (
         "each chunk where it adds least to flow times, edge or cloud; fastest first, preemptive"
     )
-    sees: ClassVar[frozenset[str]] = ChunkPolicy.sees | {"deadline"}
+    sees: frozenset[str] = ChunkPolicy.sees | {"deadline"}
     uses_seed: ClassVar[bool] = True
     parameters: ClassVar[tuple[Parameter, ...]] = (
         Parameter(
@@ -145,13 +145,10 @@ class AOnline(ChunkPolicy):
         """Rows used of (decision time in microseconds, mean beta of the workers)."""
 
     def start(self, world: ChunkedContext, streams: Streams) -> None:
-        """Find one worker of each speed, and the workers at edges for random dispatch."""
+        """Find the workers at edges for random dispatch."""
         super().start(world, streams)
         self._streams = streams
         workers = world.workers
-        speeds, kind = np.unique(world.cluster.speed, return_inverse=True)
-        self._kinds, self._of_kind = np.unique(kind[workers.server], return_index=True)
-        self._n_kinds = len(speeds)
         self._edge_workers = np.flatnonzero(~workers.on_demand)
         self._edge_server = workers.server[self._edge_workers]
         if self._urgency is not None:
@@ -231,8 +228,7 @@ class AOnline(ChunkPolicy):
         self, view: ChunkedView, job: int, units: IntArray, partition: int, sent: IntArray
     ) -> NewChunks:
         of = np.array([job])
-        length_us = np.zeros(self._n_kinds, dtype=np.int64)
-        length_us[self._kinds] = self._world.chunk_us(of, self._of_kind)
+        length_us = self._world.chunk_us_by_speed(job)
         return NewChunks(
             count=len(units),
             partition=partition,

@@ -9,7 +9,7 @@ import numpy as np
 
 from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.units import IntArray
-from ray_sim.policies.shared.bundles import CAP, MOST_WORKERS, bundles, reallocate, worker_limit
+from ray_sim.policies.shared.bundles import CAP, MOST_WORKERS, Reallocation, bundles, worker_limit
 from ray_sim.policies.shared.parameter_blocks import PARAMETER_BLOCKS
 from ray_sim.policy_api import (
     WORKER,
@@ -116,7 +116,8 @@ class Dorm(ElasticPolicy):
     def start(self, world: ElasticContext, streams: Streams) -> None:
         """Compute the bundles."""
         self._world = world
-        self._bundles = bundles(world, worker_limit(world, self._cap, self._most_workers))
+        limit = worker_limit(world, self._cap, self._most_workers)
+        self._reallocation = Reallocation(world, bundles(world, limit))
 
     def decide(self, view: ElasticView) -> Decision:
         """Solve for the bundles of all jobs."""
@@ -127,7 +128,7 @@ class Dorm(ElasticPolicy):
             count = containers[owner, where]
             return np.repeat(owner, count), servers[np.repeat(where, count)]
 
-        return reallocate(self._world, self._bundles, view, share)
+        return self._reallocation.decide(view, share)
 
     def counts(self) -> dict[str, int]:
         """Return counts of decisions and searches, see `_Count`."""
@@ -138,12 +139,12 @@ class Dorm(ElasticPolicy):
         rows = view.placements.rows_of(jobs)
         workers = rows.role == WORKER
         owner = np.repeat(np.arange(len(jobs)), np.diff(rows.ptr))[workers]
-        bundle = self._bundles.workers[jobs[owner]]
+        bundle = self._reallocation.bundles.workers[jobs[owner]]
         held[owner, np.searchsorted(servers, rows.server[workers])] = rows.tasks[workers] // bundle
         return Applications(
-            demand=self._bundles.demand[jobs],
+            demand=self._reallocation.bundles.demand[jobs],
             least=np.ones(len(jobs), dtype=np.int64),
-            most=self._bundles.most[jobs],
+            most=self._reallocation.bundles.most[jobs],
             capacity=self._world.cluster.capacity[servers],
             held=held,
             old=np.diff(rows.ptr) > 0,

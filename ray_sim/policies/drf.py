@@ -14,7 +14,14 @@ from ray_sim.kernels.elastic.server_tree import new_server_tree
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.units import IntArray
-from ray_sim.policies.shared.bundles import CAP, MOST_WORKERS, bundle_bound, bundles, reallocate, worker_limit
+from ray_sim.policies.shared.bundles import (
+    CAP,
+    MOST_WORKERS,
+    Reallocation,
+    bundle_bound,
+    bundles,
+    worker_limit,
+)
 from ray_sim.policies.shared.parameter_blocks import PARAMETER_BLOCKS
 from ray_sim.policy_api import Decision, ElasticContext, ElasticPolicy, ElasticView, Parameter, Streams, Wake
 
@@ -59,7 +66,7 @@ class Drf(ElasticPolicy):
         ),
         PARAMETER_BLOCKS,
     )
-    wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.SERVER_CHANGE | Wake.REVIEW
+    wake_on: Wake = Wake.ARRIVAL | Wake.COMPLETION | Wake.SERVER_CHANGE | Wake.REVIEW
     needs: ClassVar[frozenset[str]] = frozenset({"slot_s"})
 
     def __init__(
@@ -92,21 +99,23 @@ class Drf(ElasticPolicy):
             )
         self._world = world
         self._slot_us = world.slot_us or 1 if self._when == "slot" else 1
-        self._bundles = bundles(world, worker_limit(world, self._cap, self._most_workers))
+        limit = worker_limit(world, self._cap, self._most_workers)
+        self._reallocation = Reallocation(world, bundles(world, limit))
 
     def decide(self, view: ElasticView) -> Decision:
         """Share all servers among all jobs, from empty; within a slot, ask to be called at its end."""
         if view.now_us % self._slot_us:
             return Decision(review_us=(view.now_us // self._slot_us + 1) * self._slot_us)
-        return reallocate(self._world, self._bundles, view, self._share)
+        return self._reallocation.decide(view, self._share)
 
     def counts(self) -> dict[str, int]:
         """Return the number of bundles that were given and not placed, over all rounds."""
         return {"unplaced_bundles": self._unplaced} if self._pooled else {}
 
     def _share(self, jobs: IntArray, servers: IntArray) -> tuple[IntArray, IntArray]:
-        """Job and server of each bundle that is placed, from these servers empty; `reallocate` calls it."""
-        demand, most = self._bundles.demand[jobs], self._bundles.most[jobs]
+        """Job and server of each bundle that is placed, from these servers empty; `Reallocation` calls it."""
+        bundle = self._reallocation.bundles
+        demand, most = bundle.demand[jobs], bundle.most[jobs]
         capacity = self._world.cluster.capacity[servers]
         total = capacity.sum(axis=0)
         tree = new_server_tree(servers, capacity, capacity, demand.min(axis=0))

@@ -85,8 +85,8 @@ class Las(Policy):
             minimum=0.0,
         ),
     )
-    wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.REVIEW | Wake.SERVER_CHANGE
-    sees: ClassVar[frozenset[str]] = frozenset({"attained_service"})
+    wake_on: Wake = Wake.ARRIVAL | Wake.COMPLETION | Wake.REVIEW | Wake.SERVER_CHANGE
+    sees: frozenset[str] = frozenset({"attained_service"})
 
     def __init__(
         self,

@@ -60,7 +60,7 @@ class Oasis(Planned):
         *OPTIONS,
     )
 
-    sees: ClassVar[frozenset[str]] = Planned.sees | {WHOLE_TRACE}
+    sees: frozenset[str] = Planned.sees | {WHOLE_TRACE}
 
     def __init__(
         self,

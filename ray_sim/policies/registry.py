@@ -17,6 +17,9 @@ from typing import Any
 from ray_sim.model.errors import InvalidInputError, RaySimError, UnknownNameError, failure_text
 from ray_sim.model.parameters import Parameter, resolve
 from ray_sim.policies.a_online import AOnline
+from ray_sim.policies.announced.fifo import AnnouncedFifo
+from ray_sim.policies.announced.reservation import Reservation
+from ray_sim.policies.announced.value_density import ValueDensity
 from ray_sim.policies.chunk_fifo import ChunkFifo
 from ray_sim.policies.chunk_spt import ChunkSpt
 from ray_sim.policies.dorm import Dorm
@@ -26,11 +29,12 @@ from ray_sim.policies.las import Las
 from ray_sim.policies.oasis import Oasis
 from ray_sim.policies.optimus.policy import Optimus
 from ray_sim.policies.pd_ors.policy import PdOrs
+from ray_sim.policies.posted_price.policy import PostedPrice
 from ray_sim.policies.sjf import Sjf
 from ray_sim.policies.srtf import Srtf
 from ray_sim.policies.tetris import Tetris
 from ray_sim.policy_api import Policy, Wake
-from ray_sim.policy_api.worlds import SCHEDULES, jobs_of, options_of
+from ray_sim.policy_api.worlds import DECLARABLE, SCHEDULES, jobs_of, options_of
 from ray_sim.siblings import namesakes
 
 BUILT_IN: tuple[type[Policy], ...] = (
@@ -47,6 +51,10 @@ BUILT_IN: tuple[type[Policy], ...] = (
     Optimus,
     PdOrs,
     Oasis,
+    PostedPrice,
+    AnnouncedFifo,
+    ValueDensity,
+    Reservation,
 )
 ENTRY_POINT_GROUP = "ray_sim.policies"
 
@@ -124,6 +132,11 @@ def policy_class(ref: str) -> type[Policy]:
             raise UnknownNameError("policy", ref, classes)
         return classes[ref]
     module_name, _, class_name = ref.partition(":")
+    if "/" in module_name or module_name.endswith(".py"):
+        module = Path(module_name).stem
+        raise InvalidInputError(
+            f"policy '{ref}' names a file; give its module, from its folder: {module}:{class_name}"
+        )
     if hidden := _hidden_by_ours(f"'{module_name}'"):
         raise InvalidInputError(f"policy '{ref}' cannot be imported{hidden}")
     try:
@@ -178,9 +191,20 @@ def _checked(ref: str, value: object) -> type[Policy]:
 
 
 def _heed_old_names(policy: type[Policy]) -> None:
-    """Take ``elastic = True`` and ``chunked = True``, which base classes say now, with a warning."""
+    """Take ``elastic = True`` and ``chunked = True``, which base classes say now, with a warning.
+
+    Raises
+    ------
+    InvalidInputError : the base class says otherwise
+    """
     for old in sorted(SCHEDULES & vars(policy).keys()):
-        if getattr(policy, old) is True:
+        value = getattr(policy, old)
+        if isinstance(value, bool) and policy.schedules not in (Policy.schedules, old if value else None):
+            raise InvalidInputError(
+                f"policy {policy.__name__} has `{old} = {value}`, but its base class is for "
+                f"{policy.schedules} jobs; remove `{old}`"
+            )
+        if value is True:
             warnings.warn(
                 f"policy {policy.__name__}: `{old} = True` is now the base class "
                 f"ray_sim.{old.capitalize()}Policy; the old way goes with the next version",
@@ -246,6 +270,8 @@ def _check_declarations(ref: str, policy: Policy) -> None:
     sees: Iterable[object] = policy.sees
     if odd := [each for each in sees if not isinstance(each, str)]:
         raise InvalidInputError(f"policy '{ref}': sees must hold names, found {odd[0]!r}")
+    if unknown := sorted(policy.sees - DECLARABLE):
+        raise UnknownNameError(f"column or observation in {ref}'s sees", unknown[0], sorted(DECLARABLE))
     for name, arguments in (("decide", ("view",)), ("start", ("world", "streams"))):
         try:
             inspect.signature(getattr(policy, name)).bind(*arguments)

@@ -14,7 +14,7 @@ class Sjf(PriorityPolicy):
     name: ClassVar[str] = "sjf"
     section: ClassVar[str] = "docs/models/baselines.md#fifo-sjf-and-srtf"
     summary: ClassVar[str] = "shortest run time first, not preemptive; knows run times"
-    sees: ClassVar[frozenset[str]] = frozenset({"duration_s"})
+    sees: frozenset[str] = frozenset({"duration_s"})
 
     def keys(self, world: PolicyContext) -> IntArray:
         """Return the run time at speed 1."""

@@ -31,7 +31,7 @@ class Srtf(PriorityPolicy):
     section: ClassVar[str] = "docs/models/baselines.md#fifo-sjf-and-srtf (Schrage, 1968)"
     summary: ClassVar[str] = "least work left first, preemptive; knows run times"
     parameters: ClassVar[tuple[Parameter, ...]] = (PLACEMENT, backfill(True))
-    sees: ClassVar[frozenset[str]] = frozenset({"duration_s", "work_left"})
+    sees: frozenset[str] = frozenset({"duration_s", "work_left"})
 
     def __init__(self, placement: str = "consolidate", backfill: bool = True) -> None:
         super().__init__(placement, backfill)

@@ -10,7 +10,7 @@ from ray_sim.kernels.elastic.alignment import balance, new_packing, pack
 from ray_sim.kernels.elastic.server_tree import new_server_tree
 from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.units import FloatArray, IntArray
-from ray_sim.policies.shared.bundles import bundle_bound, bundles, reallocate
+from ray_sim.policies.shared.bundles import Reallocation, bundle_bound, bundles
 from ray_sim.policies.shared.parameter_blocks import PARAMETER_BLOCKS
 from ray_sim.policy_api import (
     WORKER,
@@ -47,8 +47,8 @@ class Tetris(ElasticPolicy):
         ),
         PARAMETER_BLOCKS,
     )
-    wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.SERVER_CHANGE | Wake.REVIEW
-    sees: ClassVar[frozenset[str]] = frozenset({"duration_s", "work_left"})
+    wake_on: Wake = Wake.ARRIVAL | Wake.COMPLETION | Wake.SERVER_CHANGE | Wake.REVIEW
+    sees: frozenset[str] = frozenset({"duration_s", "work_left"})
     slotted: ClassVar[bool] = True
 
     def __init__(self, work_weight: float = 1.0, parameter_blocks: str = AS_WORLD) -> None:
@@ -58,7 +58,7 @@ class Tetris(ElasticPolicy):
     def start(self, world: ElasticContext, streams: Streams) -> None:
         """Compute the bundles."""
         self._world = world
-        self._bundles = bundles(world, world.jobs.gang[:, WORKER])
+        self._reallocation = Reallocation(world, bundles(world, world.jobs.gang[:, WORKER]))
 
     def decide(self, view: ElasticView) -> Decision:
         """Pack all jobs onto all servers, from empty servers."""
@@ -68,10 +68,11 @@ class Tetris(ElasticPolicy):
 
         slot_us = self._world.slot_us
         assert slot_us is not None, "a slotted policy runs where there are slots"
-        return reallocate(self._world, self._bundles, view, share, (view.now_us // slot_us + 1) * slot_us)
+        return self._reallocation.decide(view, share, (view.now_us // slot_us + 1) * slot_us)
 
     def _packed(self, jobs: IntArray, servers: IntArray, left_us: FloatArray) -> tuple[IntArray, IntArray]:
-        demand, most = self._bundles.demand[jobs], self._bundles.most[jobs]
+        bundle = self._reallocation.bundles
+        demand, most = bundle.demand[jobs], bundle.most[jobs]
         capacity = self._world.cluster.capacity
         servers = servers[np.lexsort(capacity[servers].T)]  # equal ones next to each other, in index order
         offered = capacity[servers]

@@ -14,6 +14,8 @@ own                   WORKER, PARAMETER_SERVER, ALL_REDUCE
 elastic jobs          ElasticPolicy, ElasticContext, ElasticView, ElasticDecision, Estimates, Losses
 chunked jobs          ChunkedPolicy, ChunkedContext, ChunkedView, ChunkedDecision, Dispatch, NewKeys,
                       UndispatchedChunks, WorkerLoads, NewChunks, Rule, Offers
+announced jobs        AnnouncedPolicy, AnnouncedContext, AnnouncedView, AnnouncedDecision, Launches, Charges,
+                      Statements, Outlooks, StatementBounds, signals, AuditedJobs, MechanismRecord
 state and loops       State, kernel
 ====================  ===========================================================================
 """
@@ -25,6 +27,12 @@ from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import NO_JOBS, Decision
 from ray_sim.engine.equivalent_servers import keeping_places
 from ray_sim.engine.job_queue import JobQueue
+from ray_sim.engine.kinds.announced.bounds import StatementBounds
+from ray_sim.engine.kinds.announced.context import AnnouncedContext
+from ray_sim.engine.kinds.announced.decision import AnnouncedDecision, Charges, Launches
+from ray_sim.engine.kinds.announced.policy import AnnouncedPolicy
+from ray_sim.engine.kinds.announced.rounds import signals
+from ray_sim.engine.kinds.announced.view import AnnouncedView
 from ray_sim.engine.kinds.chunked.context import ChunkedContext
 from ray_sim.engine.kinds.chunked.decision import ChunkedDecision, Dispatch, NewKeys
 from ray_sim.engine.kinds.chunked.new_chunks import NewChunks, Rule
@@ -44,7 +52,9 @@ from ray_sim.kernels.core.arrays import ALL_REDUCE, PARAMETER_SERVER, WORKER
 from ray_sim.kernels.core.job_rows import Rows
 from ray_sim.kernels.core.placement import RULE_NAMES
 from ray_sim.kernels.core.replay_state import Order
+from ray_sim.model.audit import AuditedJobs, MechanismRecord
 from ray_sim.model.parameters import Parameter
+from ray_sim.model.statement import Outlooks, Statements
 from ray_sim.model.streams import Streams
 from ray_sim.policy_api.priority import PLACEMENT, PriorityPolicy, backfill
 
@@ -56,6 +66,12 @@ __all__ = [
     "RULE_NAMES",
     "WHOLE_TRACE",
     "WORKER",
+    "AnnouncedContext",
+    "AnnouncedDecision",
+    "AnnouncedPolicy",
+    "AnnouncedView",
+    "AuditedJobs",
+    "Charges",
     "ChunkedContext",
     "ChunkedDecision",
     "ChunkedPolicy",
@@ -69,11 +85,14 @@ __all__ = [
     "Estimates",
     "JobColumns",
     "JobQueue",
+    "Launches",
     "Losses",
+    "MechanismRecord",
     "NewChunks",
     "NewKeys",
     "Offers",
     "Order",
+    "Outlooks",
     "Parameter",
     "PlacementTable",
     "Policy",
@@ -82,6 +101,8 @@ __all__ = [
     "Rows",
     "Rule",
     "State",
+    "StatementBounds",
+    "Statements",
     "Streams",
     "UndispatchedChunks",
     "View",
@@ -92,4 +113,5 @@ __all__ = [
     "backfill",
     "keeping_places",
     "kernel",
+    "signals",
 ]

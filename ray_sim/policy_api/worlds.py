@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.kinds.registry import JOB_KINDS, kinds_for
+from ray_sim.engine.kinds.registry import JOB_KINDS, declarable, kinds_for
 from ray_sim.engine.wake import Wake
 
 SCHEDULES = frozenset().union(*(kind.takes for kind in JOB_KINDS))
 """Values that `Policy.schedules` may have."""
+
+DECLARABLE = declarable()
+"""Names that `Policy.sees` may hold."""
 
 _BOUNDED = "pd_ors"
 """Policies with a horizon plan by the form of this truth, where they have the choice."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import NamedTuple
 
 NEVER = 2**62
@@ -20,7 +21,7 @@ class Submission(NamedTuple):
     gpus: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Training:
     """One job from its submission to its end."""
 
@@ -32,10 +33,6 @@ class Training:
     start: int = -1
     finish: int = -1
     preemptions: int = 0
-
-    @property
-    def left(self) -> int:
-        return self.job.length - self.executed
 
 
 NextCrossing = Callable[[int, int, int], int]
@@ -59,21 +56,21 @@ def replay_tiresias(
     everyone = [Training(index, job) for index, job in enumerate(jobs)]
     coming, active = everyone[::-1], list[Training]()
     queues: list[list[Training]] = [[] for _ in range(len(limits) + 1)]
-    now = 0
+    now, running = 0, list[Training]()
     while coming or active:
         time = min(
             coming[-1].job.submit if coming else NEVER,
-            min((now + t.left for t in active if t.running), default=NEVER),
-            min((now + crossing for crossing in _crossings(active, limits, next_crossing)), default=NEVER),
+            min((now + t.job.length - t.executed for t in running), default=NEVER),
+            min((now + crossing for crossing in _crossings(running, limits, next_crossing)), default=NEVER),
         )
-        for t in active:
-            t.executed += (time - now) * t.running
+        for t in running:
+            t.executed += time - now
         now = time
-        for t in [t for t in active if t.running and t.left == 0]:
+        for t in [t for t in running if t.executed == t.job.length]:
             t.finish, t.running = now, False
             active.remove(t)
             queues[t.queue].remove(t)
-        for t in active:
+        for t in running:
             if t.running and t.queue < len(limits) and t.executed * t.job.gpus >= limits[t.queue]:
                 queues[t.queue].remove(t)
                 t.queue += 1
@@ -82,15 +79,12 @@ def replay_tiresias(
             active.append(coming.pop())
             queues[0].append(active[-1])
         _serve(queues, gpus, now)
+        running = [t for t in active if t.running]
     return everyone
 
 
-def _crossings(active: Sequence[Training], limits: Sequence[int], next_crossing: NextCrossing) -> list[int]:
-    return [
-        next_crossing(limits[t.queue], t.executed, t.job.gpus)
-        for t in active
-        if t.running and t.queue < len(limits)
-    ]
+def _crossings(running: Sequence[Training], limits: Sequence[int], next_crossing: NextCrossing) -> list[int]:
+    return [next_crossing(limits[t.queue], t.executed, t.job.gpus) for t in running if t.queue < len(limits)]
 
 
 def _serve(queues: list[list[Training]], gpus: int, now: int) -> None:
@@ -103,4 +97,4 @@ def _serve(queues: list[list[Training]], gpus: int, now: int) -> None:
             if runs and t.start < 0:
                 t.start = now
             t.running = runs
-        queue.sort(key=lambda t: not t.running)
+        queue.sort(key=attrgetter("running"), reverse=True)

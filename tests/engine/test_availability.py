@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 import pytest
 from hypothesis import given, settings
@@ -196,7 +195,7 @@ def test_a_neighbour_is_rated_anew_when_a_server_goes() -> None:
 class Stubborn(Policy):
     """Puts every job on server 0, there or not."""
 
-    wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.SERVER_CHANGE
+    wake_on: Wake = Wake.ARRIVAL | Wake.SERVER_CHANGE
 
     def decide(self, view: View) -> Decision:
         return Decision.of({int(job): [(0, 0, 1)] for job in view.arrived})
@@ -239,7 +238,7 @@ def failing_worlds(draw: st.DrawFn) -> World:
 
 
 @pytest.mark.slow
-@settings(max_examples=instances(300, 100))
+@settings(max_examples=instances(300, 50))
 @given(world=failing_worlds(), policy=policies())
 def test_both_loops_agree_however_servers_come_and_go(world: World, policy: PolicyChoice) -> None:
     compiled = replay(world, policy.create())

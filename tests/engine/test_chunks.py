@@ -2,58 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-
-import numpy as np
 import pytest
 
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.kinds.chunked.decision import ChunkedDecision
-from ray_sim.engine.kinds.chunked.view import ChunkedView
 from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
-from ray_sim.engine.sites.fleet import LocalFleet
-from ray_sim.engine.view import View
-from ray_sim.engine.wake import Wake
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER
 from ray_sim.model.errors import (
-    BlindPolicyError,
     InfeasibleDecisionError,
-    RunFailedError,
 )
 from ray_sim.model.metrics import Trim
-from ray_sim.model.result import RunResult
-from ray_sim.model.units import NEVER_US
 from tests.chunk_worlds import (
     CLOUD,
+    TWO,
     ChunkJob,
-    Row,
     Script,
     Server,
     chunk_world,
     dispatch_of,
-    first_idle_ps,
+    run_script,
     runs_of,
 )
-from tests.scripted import scripted
-from tests.worlds import DOWN, UP, Job, column_of, events_of, replay, times_of, world_of
+from tests.worlds import DOWN, UP, column_of, events_of, replay, times_of
 
 J1, J2, J3 = 0, 1, 2
-TWO = (Server(), Server())
-
-
-def run(
-    jobs: Sequence[ChunkJob],
-    script: Mapping[float, Sequence[Row]],
-    servers: Sequence[Server] = TWO,
-    *,
-    sites: int = 1,
-    slot_s: float | None = None,
-    overtake: bool = True,
-) -> RunResult:
-    """Chunks dispatched at the seconds of the script, on two workers unless said otherwise."""
-    return replay(chunk_world(jobs, servers, slot_s=slot_s), Script(script, overtake=overtake), sites=sites)
 
 
 # --- order and preemption
@@ -66,7 +39,7 @@ def test_the_slots_of_the_papers_example(slot_s: float | None) -> None:
     # then 5, 6; chunk 2 in 3 and 4; chunk 3 in 7 to 9.
     jobs = [ChunkJob(0, 2, 4, 1), ChunkJob(2, 1, 2, 1), ChunkJob(3, 4, 3, 1)]
     script = {0.0: [(J1, 0, 0, 8)], 2.0: [(J2, 0, 0, 2)], 3.0: [(J3, 0, 0, 12)]}
-    result = run(jobs, script, [Server()], slot_s=slot_s)
+    result = run_script(jobs, script, [Server()], slot_s=slot_s)
     assert runs_of(result, "J1", 0) == [(1, 3), (5, 7)]
     assert runs_of(result, "J2", 0) == [(3, 5)]
     assert runs_of(result, "J3", 0) == [(7, 10)]
@@ -127,7 +100,7 @@ def test_a_chunk_with_a_smaller_key_overtakes_the_running_one_which_keeps_its_pr
     # Worker 0: the first of J1's two chunks of 3 s runs 0-1; J2's (2 s, smaller key) 1-3; J1's first goes
     # on 3-5, its second 5-8.
     script = {0.0: [(J1, 0, 0, 5), (J1, 1, 0, 5)], 1.0: [(J2, 0, 0, 1)]}
-    result = run([ChunkJob(0, 2, 3), ChunkJob(1, 1, 2)], script, sites=sites)
+    result = run_script([ChunkJob(0, 2, 3), ChunkJob(1, 1, 2)], script, sites=sites)
     assert result.loop_reason == "jobs are not rigid"
     assert times_of(result) == {"J1": (0, 8), "J2": (1, 3)}
     assert column_of(result, "jct_s") == {"J1": 8, "J2": 2}
@@ -153,7 +126,7 @@ def test_a_chunk_with_a_smaller_key_overtakes_the_running_one_which_keeps_its_pr
 def test_a_chunk_that_does_not_overtake_waits_for_the_end_of_the_running_one() -> None:
     # J2's key is smaller, but J1's first chunk runs 0-3; then J2's 3-5, then J1's second 5-8.
     script = {0.0: [(J1, 0, 0, 5), (J1, 1, 0, 5)], 1.0: [(J2, 0, 0, 1)]}
-    result = run([ChunkJob(0, 2, 3), ChunkJob(1, 1, 2)], script, overtake=False)
+    result = run_script([ChunkJob(0, 2, 3), ChunkJob(1, 1, 2)], script, overtake=False)
     assert times_of(result) == {"J1": (0, 8), "J2": (3, 5)}
     assert column_of(result, "preemptions") == {"J1": 0, "J2": 0}
 
@@ -162,14 +135,14 @@ def test_a_chunk_that_does_not_overtake_waits_for_the_end_of_the_running_one() -
 def test_chunks_with_equal_keys_are_served_in_the_order_of_dispatch(sites: int) -> None:
     # 0-3, 3-6 for J1, then 6-8 for J2.
     script = {0.0: [(J1, 0, 0, 5), (J1, 1, 0, 5)], 1.0: [(J2, 0, 0, 5)]}
-    result = run([ChunkJob(0, 2, 3), ChunkJob(1, 1, 2)], script, sites=sites)
+    result = run_script([ChunkJob(0, 2, 3), ChunkJob(1, 1, 2)], script, sites=sites)
     assert times_of(result) == {"J1": (0, 6), "J2": (6, 8)}
 
 
 def test_of_equal_keys_the_earlier_dispatched_overtakes_when_its_upload_ends_later() -> None:
     # J1's upload takes 2 s, J2's none: J2 runs 0-2, J1 2-5, J2 5-7.
     script = {0.0: [(J1, 0, 0, 5), (J2, 0, 0, 5)]}
-    result = run([ChunkJob(0, 1, 3, 2), ChunkJob(0, 1, 4)], script)
+    result = run_script([ChunkJob(0, 1, 3, 2), ChunkJob(0, 1, 4)], script)
     assert times_of(result) == {"J1": (2, 5), "J2": (0, 7)}
 
 
@@ -177,7 +150,7 @@ def test_of_equal_keys_the_earlier_dispatched_overtakes_when_its_upload_ends_lat
 def test_a_job_ends_with_its_last_chunk_wherever_it_is(sites: int) -> None:
     # Four chunks of 3 s: one on worker 0, three on worker 1, which ends at 9 s.
     script = {0.0: [(J1, 0, 0, 0), (J1, 1, 1, 0), (J1, 2, 1, 0), (J1, 3, 1, 0)]}
-    result = run([ChunkJob(0, 4, 3)], script, sites=sites)
+    result = run_script([ChunkJob(0, 4, 3)], script, sites=sites)
     assert times_of(result) == {"J1": (0, 9)}
     assert result.timeline.select("time_s", "used_worker", "used_ps").rows() == [
         (0, 2, 1), (3, 1, 1), (6, 1, 1), (9, 0, 0),
@@ -186,13 +159,13 @@ def test_a_job_ends_with_its_last_chunk_wherever_it_is(sites: int) -> None:
 
 def test_a_job_waits_until_its_first_chunk_runs_and_may_be_dispatched_in_parts() -> None:
     # Submitted at 0, first chunk at 2-5, the other only from 9 s on: 9-12; nothing runs in between.
-    result = run([ChunkJob(0, 2, 3)], {2.0: [(J1, 0, 0, 0)], 9.0: [(J1, 1, 1, 0)]})
+    result = run_script([ChunkJob(0, 2, 3)], {2.0: [(J1, 0, 0, 0)], 9.0: [(J1, 1, 1, 0)]})
     assert times_of(result) == {"J1": (2, 12)}
     assert (column_of(result, "queue_s")["J1"], column_of(result, "run_s")["J1"]) == (6, 6)
 
 
 def test_chunks_without_length_pass_in_an_instant() -> None:
-    result = run([ChunkJob(0, 3, 0)], {1.0: [(J1, 0, 0, 0), (J1, 1, 0, 0), (J1, 2, 1, 0)]})
+    result = run_script([ChunkJob(0, 3, 0)], {1.0: [(J1, 0, 0, 0), (J1, 1, 0, 0), (J1, 2, 1, 0)]})
     assert times_of(result) == {"J1": (1, 1)}
 
 
@@ -204,8 +177,8 @@ def test_whole_slots_round_uploads_and_lengths_up_and_microseconds_do_not() -> N
     # slots, until 30 s. Fractional: 7-19. J1 fills slots 0 and 1 exactly.
     jobs = [ChunkJob(0, 1, 20), ChunkJob(3, 1, 12, 4)]
     script = {0.0: [(J1, 0, 0, 0)], 3.0: [(J2, 0, 1, 0)]}
-    assert times_of(run(jobs, script, slot_s=10)) == {"J1": (0, 20), "J2": (10, 30)}
-    assert times_of(run(jobs, script)) == {"J1": (0, 20), "J2": (7, 19)}
+    assert times_of(run_script(jobs, script, slot_s=10)) == {"J1": (0, 20), "J2": (10, 30)}
+    assert times_of(run_script(jobs, script)) == {"J1": (0, 20), "J2": (7, 19)}
 
 
 def test_the_share_of_whole_slots_that_is_rounding_is_told() -> None:
@@ -213,7 +186,7 @@ def test_the_share_of_whole_slots_that_is_rounding_is_told() -> None:
     # upload. Nothing is rounded in microseconds.
     jobs = [ChunkJob(0, 1, 20), ChunkJob(3, 1, 12, 4)]
     script = {0.0: [(J1, 0, 0, 0)], 3.0: [(J2, 0, 1, 0)]}
-    whole, fractional = run(jobs, script, slot_s=10).summary, run(jobs, script).summary
+    whole, fractional = run_script(jobs, script, slot_s=10).summary, run_script(jobs, script).summary
     assert (whole.ceil_share, whole.upload_ceil_share) == (8 / 40, 3 / 7)
     assert (fractional.ceil_share, fractional.upload_ceil_share) == (0, 0)
 
@@ -229,14 +202,14 @@ def test_a_faster_server_takes_less_for_training_and_as_much_for_communication()
     # 12 s of training at speed 1 and 2 s of exchange: 12 / 2 + 2 = 8 s on the fast server.
     script = {0.0: [(J1, 0, 0, 0), (J2, 0, 1, 0)]}
     servers = [Server(speed=2.0), Server()]
-    result = run([ChunkJob(0, 1, 12, exchange_s=2), ChunkJob(0, 1, 12, exchange_s=2)], script, servers)
+    result = run_script([ChunkJob(0, 1, 12, exchange_s=2), ChunkJob(0, 1, 12, exchange_s=2)], script, servers)
     assert times_of(result) == {"J1": (0, 8), "J2": (0, 14)}
 
 
 def test_workers_are_numbered_by_server_and_then_by_slot() -> None:
     # Three workers on s0, two on s1: worker 3 is the first of s1. All run side by side.
     script = {0.0: [(J1, unit, worker, 0) for unit, worker in enumerate([0, 2, 3, 4])]}
-    result = run([ChunkJob(0, 4, 5)], script, [Server(workers=3), Server(workers=2)])
+    result = run_script([ChunkJob(0, 4, 5)], script, [Server(workers=3), Server(workers=2)])
     chunks = [event for event in events_of(result, "J1") if event[1] == "start"][1:]
     assert chunks == [
         (0, "start", "s0", 0),
@@ -253,7 +226,7 @@ def test_workers_are_numbered_by_server_and_then_by_slot() -> None:
 def test_a_cloud_worker_is_a_new_one_for_each_chunk_and_never_queues() -> None:
     # Fifty chunks of 5 s on the one number of the cloud, uploaded at 2 s: all run 2-7.
     script = {0.0: [(J1, unit, 1, 0) for unit in range(50)]}
-    result = run([ChunkJob(0, 50, 5, 1, 2)], script, [Server(), Server(kind=CLOUD)])
+    result = run_script([ChunkJob(0, 50, 5, 1, 2)], script, [Server(), Server(kind=CLOUD)])
     assert times_of(result) == {"J1": (2, 7)}
     # What is on demand is not in use of anything bounded.
     assert result.timeline["used_worker"].max() == 0
@@ -268,7 +241,7 @@ def test_a_job_trained_in_the_cloud_alone_has_no_communication() -> None:
         0.0: [(J1, 0, 1, 0), (J1, 1, 1, 0), (J2, 0, 0, 0), (J2, 1, 1, 0), (J3, 0, 1, 0)],
         1.0: [(J3, 1, 1, 0)],
     }
-    result = run(jobs, script, [Server(), Server(kind=CLOUD)])
+    result = run_script(jobs, script, [Server(), Server(kind=CLOUD)])
     assert times_of(result) == {"J1": (0, 3), "J2": (0, 7), "J3": (0, 8)}
 
 
@@ -281,191 +254,3 @@ def test_a_job_in_the_cloud_alone_has_its_parameter_server_there() -> None:
     with pytest.raises(InfeasibleDecisionError, match="parameter server on s0, but all its workers are in"):
         simulation.apply(Decision.of({J1: [(0, PARAMETER_SERVER, 1)]}))
     simulation.apply(Decision.of({J1: [(1, PARAMETER_SERVER, 1)]}))
-
-
-# --- parameter servers
-
-
-def test_a_job_without_a_parameter_server_stands_still_until_it_gets_one() -> None:
-    # One parameter server, two workers: J1 (3 s) has it until 3 s, J2 (2 s) gets it then and runs 3-5.
-    script = {0.0: [(J1, 0, 0, 0), (J2, 0, 1, 0)]}
-    result = run([ChunkJob(0, 1, 3), ChunkJob(0, 1, 2)], script, [Server(ps=1), Server(ps=0)])
-    assert times_of(result) == {"J1": (0, 3), "J2": (3, 5)}
-    assert result.summary.stalled_s == 3
-    assert column_of(result, "queue_s") == {"J1": 0, "J2": 3}
-
-
-def test_jobs_without_any_parameter_server_are_stalled() -> None:
-    result = run([ChunkJob(0, 1, 3), ChunkJob(4, 1, 3)], {0.0: [(J1, 0, 0, 0)], 4.0: [(J2, 0, 0, 0)]},
-                 [Server(ps=0)])  # fmt: skip
-    assert column_of(result, "reason") == {"J1": "stalled", "J2": "stalled"}
-    # J1 has had the worker from 0 to the last instant, 4 s; J2 waits for the worker.
-    assert result.summary.stalled_s == 4
-
-
-def test_a_chunk_whose_job_loses_its_parameter_server_keeps_worker_and_progress() -> None:
-    # J1 runs 0-2 of 5 s, has no server 2-6, and is done at 6 + 3 = 9. J2 waits behind it all the time.
-    script: dict[int, Decision] = {
-        0: ChunkedDecision(dispatch=dispatch_of([(J1, 0, 0, 0), (J2, 0, 0, 1)])),
-        2: Decision.of({J1: []}),
-        6: Decision.of({J1: [(0, PARAMETER_SERVER, 1)]}),
-    }
-
-    def decide(view: ChunkedView) -> Decision:
-        now_s = view.now_us // 1_000_000
-        following = min((at * 1_000_000 for at in script if at > now_s), default=NEVER_US)
-        if view.reviewed or len(view.arrived):
-            return replace(script[now_s], review_us=following)
-        return Decision.of(first_idle_ps(view), review_us=following)
-
-    wake = Wake.ARRIVAL | Wake.REVIEW | Wake.ACTIVATION
-    policy = scripted(decide, wake=wake, chunks=True)
-    result = replay(chunk_world([ChunkJob(0, 1, 5), ChunkJob(0, 1, 1)]), policy)
-    assert runs_of(result, "J1", 0) == [(0, 2), (6, 9)]
-    assert times_of(result) == {"J1": (0, 9), "J2": (9, 10)}
-    assert column_of(result, "preemptions") == {"J1": 0, "J2": 0}
-    assert result.summary.stalled_s == 4
-
-
-def test_a_horizon_cuts_chunks_and_standing_still_off() -> None:
-    # One parameter server: at 7 s J1 has run for 7 of 10 s, J2 has had a worker and no server for 5.
-    world = chunk_world([ChunkJob(0, 1, 10), ChunkJob(2, 1, 1)], [Server(ps=1), Server(ps=0)], horizon_s=7)
-    result = replay(world, Script({0.0: [(J1, 0, 0, 0)], 2.0: [(J2, 0, 1, 0)]}))
-    assert column_of(result, "reason") == {"J1": "horizon", "J2": "horizon"}
-    assert column_of(result, "run_s") == {"J1": 7, "J2": 0}
-    assert column_of(result, "queue_s") == {"J1": 0, "J2": 5}
-    assert result.summary.stalled_s == 5
-
-
-def test_a_trimmed_summary_counts_the_standing_still_of_its_jobs_alone() -> None:
-    # Without parameter servers J1 stands still 0-4, J2 4-4 (the last instant).
-    world = chunk_world([ChunkJob(0, 1, 3), ChunkJob(4, 1, 3)], [Server(2, ps=0)])
-    policy = Script({0.0: [(J1, 0, 0, 0)], 4.0: [(J2, 0, 1, 0)]})
-    assert run_world(world, policy, trim=Trim(warm_up_s=1)).summary.stalled_s == 0
-
-
-def test_attained_service_is_the_time_in_which_any_chunk_ran_and_work_left_is_not_observed() -> None:
-    # Two chunks of 4 s side by side, from 1 s on: at 3 s they have run for 2 s.
-    seen: list[int] = []
-
-    def decide(view: ChunkedView) -> Decision:
-        if view.reviewed:
-            seen.extend(view.executed_us(np.array([J1])).tolist())
-            with pytest.raises(BlindPolicyError, match="work_left, which jobs in chunks have not"):
-                view.work_left(np.array([J1]))
-        sent = dispatch_of([(J1, 0, 0, 0), (J1, 1, 1, 0)]) if len(view.arrived) else None
-        following = 3_000_000 if view.now_us < 3_000_000 else NEVER_US
-        return ChunkedDecision.of(first_idle_ps(view), dispatch=sent, review_us=following)
-
-    sight = frozenset({"attained_service", "work_left"})
-    policy = scripted(decide, wake=Wake.ARRIVAL | Wake.ACTIVATION, sight=sight, chunks=True)
-    replay(chunk_world([ChunkJob(0, 2, 4, 1)], TWO), policy)
-    assert seen == [2_000_000]
-
-
-def test_a_parameter_server_may_move_without_a_pause() -> None:
-    moves = {0: [(0, PARAMETER_SERVER, 1)], 2: [(1, PARAMETER_SERVER, 1)]}
-
-    def decide(view: ChunkedView) -> Decision:
-        now_s = view.now_us // 1_000_000
-        following = 2_000_000 if now_s < 2 else NEVER_US
-        sent = dispatch_of([(J1, 0, 0, 0)]) if len(view.arrived) else None
-        given = {J1: moves[now_s]} if len(view.active) else {}
-        return ChunkedDecision.of(given, dispatch=sent, review_us=following)
-
-    policy = scripted(decide, wake=Wake.ARRIVAL | Wake.ACTIVATION, chunks=True)
-    result = replay(chunk_world([ChunkJob(0, 1, 5)], TWO), policy)
-    assert times_of(result) == {"J1": (0, 5)}
-    rows = [event for event in events_of(result, "J1") if event[2] is not None]
-    assert rows == [
-        (0, "start", "s0", 1),
-        (0, "start", "s0", 0),
-        (2, "move", "s1", 1),
-        (5, "finish", "s0", 0),
-    ]
-
-
-# --- when the policy is asked
-
-
-def test_slotted_policies_are_asked_at_once_about_active_jobs_and_at_slots_about_the_rest() -> None:
-    # Slots of 10 s; J1 comes at 0, is uploaded at 4 and asks for a server then; J2 comes at 3, J3 at 12: both
-    # wait for the next slot. J1 is done at 9 s, which frees its worker.
-    asked: list[tuple[float, list[int], list[int], list[int]]] = []
-
-    def decide(view: ChunkedView) -> Decision:
-        asked.append(
-            (view.now_us / 1e6, view.arrived.tolist(), view.completed.tolist(), view.active.tolist())
-        )
-        sent = dispatch_of([(job, 0, 0, 0) for job in view.arrived.tolist()])
-        return ChunkedDecision.of(first_idle_ps(view), dispatch=sent)
-
-    wake = Wake.ARRIVAL | Wake.COMPLETION | Wake.ACTIVATION
-    policy = scripted(decide, wake=wake, on_slots_only=True, chunks=True)
-    jobs = [ChunkJob(0, 1, 5, 4), ChunkJob(3, 1, 5, 4), ChunkJob(12, 1, 1, 0)]
-    world = chunk_world(jobs, slot_s=10, slot_fill="fractional")
-    result = replay(world, policy)
-    assert asked == [
-        (0, [J1], [], []),
-        (4, [], [], [J1]),
-        (9, [], [], []),
-        (10, [J2], [J1], []),
-        (14, [], [], [J2]),
-        (19, [], [], []),
-        (20, [J3], [J2], []),
-        (20, [], [], [J3]),
-        (21, [], [], []),
-        (30, [], [J3], []),
-    ]
-    assert times_of(result) == {"J1": (4, 9), "J2": (14, 19), "J3": (20, 21)}
-
-
-def test_what_is_asked_of_the_sites_are_the_least_loaded_workers_in_any_number_of_sites() -> None:
-    # Workers 0, 1 on s0, 2 on s1 (the cloud's, no slot), 3 on s2. At 2 s worker 0 has 5 - 2 and 5 left of J1,
-    # worker 1 still 4 that are not uploaded, worker 3 nothing.
-    answers: dict[int, list[list[int]]] = {}
-    for sites in (1, 2, 3):
-
-        def decide(view: ChunkedView, sites: int = sites) -> Decision:
-            if view.reviewed:
-                rows = np.transpose(view.least_loaded(np.array([0]), np.array([2])))
-                answers[sites] = rows[np.lexsort((rows[:, 0], rows[:, 1]))][:2].tolist()
-                everyone = np.transpose(view.least_loaded(np.array([0]), np.array([9])))
-                assert everyone[np.argsort(everyone[:, 0])].tolist() == [
-                    [0, 8_000_000, 2], [1, 4_000_000, 1], [3, 0, 0],
-                ]  # fmt: skip
-                return Decision()
-            if len(view.arrived):
-                sent = dispatch_of([(J1, 0, 0, 0), (J1, 1, 0, 0), (J2, 0, 1, 0)])
-                return ChunkedDecision(dispatch=sent, review_us=2_000_000)
-            following = 2_000_000 if view.now_us == 0 else NEVER_US
-            return Decision.of(first_idle_ps(view), review_us=following)
-
-        wake = Wake.ARRIVAL | Wake.ACTIVATION
-        policy = scripted(decide, wake=wake, sight=frozenset({"worker_load"}), chunks=True)
-        servers = [Server(workers=2), Server(kind=CLOUD), Server()]
-        replay(chunk_world([ChunkJob(0, 2, 5), ChunkJob(0, 1, 4, 3)], servers), policy, sites=sites)
-    assert answers == {sites: [[3, 0, 0], [1, 4_000_000, 1]] for sites in (1, 2, 3)}
-
-
-class Standing(LocalFleet):
-    """A fleet that always has something to report and never reports it."""
-
-    @property
-    def next_us(self) -> int:
-        return 0
-
-
-@pytest.mark.slow
-def test_an_instant_that_never_ends_is_an_error_that_names_the_running_jobs() -> None:
-    world = world_of([Job(0, 1, 3), Job(0, 1, 3)], [1])
-
-    def start_first(view: View) -> Decision:
-        return Decision.of({J1: [(0, 0, 1)]})
-
-    simulation = Simulation(world, scripted(start_first), fleet=Standing(world))
-    view = simulation.advance()
-    assert view is not None
-    simulation.apply(start_first(view))
-    with pytest.raises(RunFailedError, match=r"time stands still at 0 s: .* running jobs: J1$"):
-        simulation.advance()

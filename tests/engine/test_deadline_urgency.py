@@ -151,7 +151,7 @@ def assert_as_naive(case: Case) -> RunResult:
 
 
 @pytest.mark.slow
-@settings(max_examples=instances(300, 60), deadline=None)
+@settings(max_examples=instances(300, 30), deadline=None)
 @given(case=cases())
 def test_jobs_in_danger_lose_servers_and_pay_for_preemptions_as_in_the_naive_simulator(case: Case) -> None:
     assert_as_naive(case)

@@ -38,7 +38,8 @@ def test_an_elastic_job_progresses_at_the_rate_of_the_workers_it_has() -> None:
     result = growing(0)
     assert result.loop_reason == "jobs are not rigid"
     assert times_of(result) == {"J1": (0, 6)}
-    assert result.timeline.rows() == [(0, 0, 1, 1), (2, 0, 1, 2), (4, 0, 1, 3), (6, 0, 0, 0)]
+    columns = result.timeline.select("time_s", "waiting", "running", "used_gpu")
+    assert columns.rows() == [(0, 0, 1, 1), (2, 0, 1, 2), (4, 0, 1, 3), (6, 0, 0, 0)]
 
 
 def test_resizing_costs_a_restart() -> None:

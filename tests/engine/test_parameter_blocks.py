@@ -206,7 +206,7 @@ def test_blocks_that_a_policy_deals_out_must_be_there() -> None:
 def test_any_number_of_sites_gives_the_same_run(policy: str) -> None:
     params = {"remaining": "known"} if policy == "optimus" else {}
     runs = [
-        run_world(uneven(JOBS, "mxnet"), create_policy(policy, params), seed=3, sites=sites)
+        run_world(uneven(JOBS, "mxnet"), create_policy(policy, params), seed=3, sites=sites, loop="general")
         for sites in (1, 2, 7)
     ]
     assert fingerprint(runs[0]) == fingerprint(runs[1]) == fingerprint(runs[2])

@@ -30,7 +30,7 @@ from tests.random_worlds import job_lists, policies, server_changes, worlds
 from tests.toys import Dealer, Impatient, Turns, WorkersTruth, chunked, world_with
 from tests.worlds import Job, changes_of, fingerprint, replay, world_of
 
-few = settings(max_examples=instances(60))
+few = settings(max_examples=instances(60, 30))
 
 CHUNK_POLICIES = ("chunk_fifo", "chunk_spt", "a_online")
 
@@ -46,6 +46,8 @@ def through_bytes(state: Mapping[str, np.ndarray]) -> State:
 
 class Travelling:
     """A fleet whose sites are all replaced by copies made from their states before every request."""
+
+    listens = True
 
     def __init__(self, world: World, sites: int) -> None:
         self._world, self._sites = world, sites

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,17 +11,15 @@ import pytest
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.kinds.base import KindParameter
 from ray_sim.engine.kinds.elastic.jobs import ElasticJobs
-from ray_sim.engine.kinds.elastic.rules import StepTimeRule
+from ray_sim.engine.kinds.elastic.rules import StepTimeInputs, StepTimeRule
 from ray_sim.engine.kinds.registry import JOB_KINDS
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import WORKER
 from ray_sim.kernels.core.job_rows import Rows
 from ray_sim.model.errors import InvalidScenarioError
-from ray_sim.model.job import TrainingProfile
 from ray_sim.model.job_rows import rows_of, tasks_of
-from ray_sim.model.parameter_blocks import DealtLoads
-from ray_sim.model.parameters import Parameter, Value
+from ray_sim.model.parameters import Parameter
 from ray_sim.model.progress_rule import NO_JOBS, PlacementRows
 from ray_sim.model.training_progress import SpeedProgress
 from ray_sim.model.units import US_PER_S, FloatArray, IntArray
@@ -33,7 +30,7 @@ from tests.worlds import times_of
 
 
 @dataclass(frozen=True, slots=True)
-class LinearTruth:
+class LinearProgress:
     """Every worker trains the same number of samples per second, whatever else the job holds."""
 
     speed: FloatArray
@@ -62,17 +59,10 @@ class LinearRule(StepTimeRule):
         ),
     )
 
-    def progress(
-        self,
-        profile: TrainingProfile,
-        speed: FloatArray,
-        straggling: FloatArray,
-        loads: DealtLoads | None,
-        values: Mapping[str, Value],
-    ) -> SpeedProgress:
-        per_worker = values["samples_per_worker_s"]
+    def progress(self, inputs: StepTimeInputs) -> SpeedProgress:
+        per_worker = inputs.values["samples_per_worker_s"]
         assert isinstance(per_worker, float)
-        return LinearTruth(speed, per_worker)
+        return LinearProgress(inputs.speed, per_worker)
 
 
 KINDS = (*JOB_KINDS, ElasticJobs(LinearRule()))

@@ -10,6 +10,7 @@ import pytest
 
 from ray_sim.contract.elastic_worlds import busy_elastic, failing_elastic
 from ray_sim.engine.build_world import build_world
+from ray_sim.engine.kinds.announced.policy import ANNOUNCED
 from ray_sim.engine.kinds.chunked.policy import CHUNKED
 from ray_sim.engine.kinds.elastic.utility_limits import certify_world_utility
 from ray_sim.engine.run import run_world
@@ -30,7 +31,7 @@ from tests.worlds import Job, cluster_of, job_table, world_of
 
 ROUNDED = 3e-9
 SOLVER = 2e-6
-POLICIES = [name for name, policy in policy_classes().items() if policy.schedules != CHUNKED]
+POLICIES = [name for name, policy in policy_classes().items() if policy.schedules not in (CHUNKED, ANNOUNCED)]
 SLOT_S = 100.0
 
 

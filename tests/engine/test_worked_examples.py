@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -9,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ray_sim.engine.run import Loop
+from ray_sim.engine.run import Loop, run_world
 from ray_sim.kernels.core.placement import RULE_NAMES
+from ray_sim.policies.registry import create_policy
 from tests.proofs import instances
-from tests.worlds import HOUR, Job, column_of, events_of, replay, times_of, world_of
+from tests.worlds import HOUR, Job, column_of, events_of, fingerprint, replay, times_of, world_of
 
 LOOPS = cast("tuple[Loop, ...]", ("auto", "general"))
 both_loops = pytest.mark.parametrize("loop", LOOPS)
@@ -200,7 +202,8 @@ def test_jobs_without_length_pass_through_in_an_instant(loop: Loop) -> None:
     world = world_of([Job(0, 1, 0), Job(0, 1, 0), Job(0, 1, 0), Job(0, 1, 5), Job(0, 1, 0)], [1])
     result = replay(world, "fifo", loop=loop)
     assert times_of(result) == {"J1": (0, 0), "J2": (0, 0), "J3": (0, 0), "J4": (0, 5), "J5": (5, 5)}
-    assert result.timeline.rows() == [(0, 1, 1, 1), (5, 0, 0, 0)]
+    columns = result.timeline.select("time_s", "waiting", "running", "used_gpu")
+    assert columns.rows() == [(0, 1, 1, 1), (5, 0, 0, 0)]
 
 
 @both_loops
@@ -272,4 +275,16 @@ def test_the_result_tells_which_loop_ran_and_why() -> None:
     assert (replay(world, "las").loop, replay(world, "las").loop_reason) == ("compiled", None)
     asked = replay(world, "las", loop="general")
     assert (asked.loop, asked.loop_reason) == ("general", "asked for")
-    assert replay(world, "las", sites=2).loop_reason == "several sites"
+
+
+@pytest.mark.parametrize(
+    ("policy", "loop"), [("las", "compiled"), ("small_teams_first:SmallTeamsFirst", "general")]
+)
+def test_sites_that_report_nothing_are_left_out_unless_the_general_loop_is_asked_for(
+    policy: str, loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[2] / "docs" / "examples")
+    world = world_of([Job(0, 1, 3, "a"), Job(1, 2, 2, "b")], [1, 1])
+    one, two = (run_world(world, create_policy(policy), sites=sites) for sites in (1, 2))
+    assert (one.loop, two.loop) == (loop, loop)
+    assert fingerprint(one) == fingerprint(two) == fingerprint(replay(world, policy, sites=2))

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from ray_sim import PolicyContext, PriorityPolicy
-from ray_sim.contract.suite import check_policy
+from ray_sim.contract.suite import CLAUSES, check_policy
 from ray_sim.engine.run import run_world
 from ray_sim.model.errors import RunFailedError
 from ray_sim.model.units import FloatArray
 from ray_sim.policies.registry import create_policy
+from tests.chunk_worlds import TWO, ChunkJob, chunk_world, runs_of
 from tests.worlds import HOUR, Job, replay, times_of, world_of
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -23,6 +24,8 @@ EXAMPLES = {
     "small_teams_first": "SmallTeamsFirst",
     "one_worker_each": "OneWorkerEach",
     "chunks_in_turn": "ChunksInTurn",
+    "least_increment": "LeastIncrement",
+    "first_announced": "FirstAnnounced",
 }
 
 
@@ -42,6 +45,7 @@ def test_every_example_is_on_the_page_as_it_is() -> None:
 @pytest.mark.parametrize("module", EXAMPLES)
 def test_every_example_keeps_the_contract(module: str) -> None:
     outcomes = check_policy(f"{module}:{EXAMPLES[module]}")
+    assert [each.name for each in outcomes] == list(CLAUSES)
     assert [(each.name, each.detail) for each in outcomes if each.failed] == []
 
 
@@ -61,6 +65,15 @@ def test_the_team_that_uses_least_is_served_first() -> None:
     result = replay(world_of(jobs, gpus=[1, 1]), create_policy("small_teams_first:SmallTeamsFirst"))
     assert times_of(result)["J4"] == (HOUR, 2 * HOUR)
     assert times_of(result)["J3"] == (2 * HOUR, 3 * HOUR)
+
+
+def test_each_chunk_goes_where_it_adds_least_to_the_flow_times() -> None:
+    # Two workers. J1 sends chunks of 4 s to both at 0. J2 comes at 1 with three chunks of 1 s: each behind
+    # one of J1 with 3 s left, the third behind the first of its own, 5 s after it came.
+    jobs = [ChunkJob(0, 2, 4), ChunkJob(1, 3, 1)]
+    result = replay(chunk_world(jobs, TWO), create_policy("least_increment:LeastIncrement"))
+    assert times_of(result) == {"J1": (0, 4), "J2": (4, 6)}
+    assert runs_of(result, "J2", 2) == [(5, 6)]
 
 
 class Halves(PriorityPolicy):

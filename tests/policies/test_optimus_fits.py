@@ -13,7 +13,7 @@ from ray_sim.model.units import FloatArray
 from ray_sim.policies.optimus.allocation_kernels import step_s
 from ray_sim.policies.optimus.loss_fit import epochs_left, fitted_curves
 from ray_sim.policies.optimus.loss_kernels import clean_point
-from ray_sim.policies.optimus.speed_fit import Speeds, fitted_time, trial_pairs
+from ray_sim.policies.optimus.speed_fit import Speeds, fitted_times, trial_pairs
 from tests.optimus_speeds import AsyncSpeed, SyncSpeed
 from tests.proofs import instances
 
@@ -110,9 +110,20 @@ def test_noisy_losses_give_the_end_within_a_tenth() -> None:
     assert np.median(np.abs(end / true - 1)) < 0.1
 
 
+def speeds_of(workers: FloatArray, ps: FloatArray, steps_per_s: FloatArray) -> Speeds:
+    """Speeds of one job."""
+    return Speeds(np.array([0, len(workers)]), workers, ps, steps_per_s)
+
+
 def seen(model: SyncSpeed | AsyncSpeed, pairs: list[tuple[int, int]]) -> Speeds:
     w, p = np.array(pairs, dtype=np.float64).T
-    return Speeds(w, p, model.steps_per_s(w, p))
+    return speeds_of(w, p, model.steps_per_s(w, p))
+
+
+def fitted_time(exchange: Exchange, batch: float, speeds: Speeds) -> FloatArray:
+    """Coefficients of one job."""
+    one: FloatArray = fitted_times(np.array([exchange]), np.array([batch]), speeds)[0]
+    return one
 
 
 MIXED = [(1, 1), (1, 2), (2, 1), (4, 2), (8, 8)]
@@ -151,7 +162,7 @@ def test_pairs_that_tell_nothing_apart_leave_terms_out_and_predict_their_like() 
 
 def test_jobs_without_parameter_servers_have_no_terms_of_them() -> None:
     w = np.array([1.0, 2, 4, 8])
-    found = fitted_time(Exchange.ALL_REDUCE, 100.0, Speeds(w, np.zeros(4), 1 / (5 / w + 0.25 + 0.01 * w)))
+    found = fitted_time(Exchange.ALL_REDUCE, 100.0, speeds_of(w, np.zeros(4), 1 / (5 / w + 0.25 + 0.01 * w)))
     np.testing.assert_allclose(found, [5, 0.25, 0, 0.01, 0, 0, 0], rtol=1e-9, atol=1e-12)
 
 
@@ -159,7 +170,7 @@ def test_errors_count_relative_to_the_speed() -> None:
     """Speeds 1 % too high all over scale every coefficient alike."""
     model = SyncSpeed(np.array(128.0), SYNC_THETA)
     exact = seen(model, [*MIXED, (16, 4), (16, 16)])
-    fast = Speeds(exact.workers, exact.ps, exact.steps_per_s * 1.01)
+    fast = speeds_of(exact.workers, exact.ps, exact.steps_per_s * 1.01)
     one, other = (fitted_time(Exchange.SYNC, 128.0, speeds) for speeds in (exact, fast))
     np.testing.assert_allclose(other * 1.01, one, rtol=1e-8, atol=1e-12)
 

@@ -9,7 +9,7 @@ import pytest
 
 from ray_sim import Simulation, build_world
 from ray_sim.contract.subject import Subject
-from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, UnknownNameError
+from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, RaySimError, UnknownNameError
 from ray_sim.policies.fifo import Fifo
 from ray_sim.policies.registry import PolicyInfo, create_policy, describe_policy, policy_class, policy_infos
 from tests.worlds import Job, replay, times_of, world_of
@@ -65,7 +65,8 @@ def test_the_built_in_policies_are_listed_in_order_with_their_parameters() -> No
 
 def test_an_unknown_policy_is_refused_with_the_nearest() -> None:
     with pytest.raises(
-        UnknownNameError, match=r"unknown policy 'fif0'\. Did you mean 'fifo'\? Known: a_online, chunk_"
+        UnknownNameError,
+        match=r"unknown policy 'fif0'\. Did you mean 'fifo'\? Known: a_online, announced_fifo, chunk_",
     ):
         policy_class("fif0")
 
@@ -159,3 +160,72 @@ def test_kinds_of_jobs_are_told() -> None:
         ("elastic",),
         ("chunked",),
     )
+
+
+CARELESS = """
+from ray_sim.policy_api import Decision, ElasticPolicy, Policy
+
+class Typo(Policy):
+    sees = frozenset({"durations_s"})
+    def decide(self, view):
+        return Decision()
+
+class Contradicts(ElasticPolicy):
+    elastic = False
+    def decide(self, view):
+        return Decision()
+
+class GivesADict(Policy):
+    def decide(self, view):
+        return Decision(changes={0: [(0, 0, 1)]})
+
+class ReadsNothing(Policy):
+    def decide(self, view):
+        return self.first(view)
+
+    def first(self, view):
+        return view.waitin[0]
+
+class TwoNames(Policy):
+    def start(self, world, streams):
+        self.queue = world.service("consolidate")
+    def decide(self, view):
+        self.queue.push(view.arrived, view.arrived)
+        return self.queue.serve(view)
+    def course(self):
+        return {}
+    def timeline_columns(self):
+        return {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("ref", "text"),
+    [
+        ("careless:Typo", r"sees 'durations_s'\. Did you mean 'duration_s'\?"),
+        ("careless:Contradicts", "has `elastic = False`, but its base class is for elastic jobs; remove"),
+        ("./careless.py:Typo", "names a file; give its module, from its folder: careless:Typo"),
+    ],
+)
+def test_a_wrong_reference_or_declaration_is_refused_with_the_mend(
+    module: Module, ref: str, text: str
+) -> None:
+    module("careless", CARELESS)
+    with pytest.raises(InvalidInputError, match=text):
+        create_policy(ref)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("GivesADict", r"changes is dict; expected Changes or None; Decision\.of\(.*makes them"),
+        ("ReadsNothing", r"view\.waitin, which no view has; .*careless\.py, line 23, in first\)"),
+        ("TwoNames", "has `course` and `timeline_columns`, its new name; remove `course`"),
+    ],
+)
+def test_a_mistake_in_a_run_names_the_policys_own_line_or_the_mend(
+    module: Module, name: str, text: str
+) -> None:
+    module("careless", CARELESS)
+    with pytest.raises(RaySimError, match=text):
+        replay(world_of([Job(0, 1, 5)], [1]), create_policy(f"careless:{name}"))

@@ -136,7 +136,7 @@ class KindRun(Stateful, Protocol):
     def complete(self, now_us: int) -> IntArray:
         """End the jobs whose work is done; returns them, sorted."""
 
-    def happen(self, now_us: int) -> None:
+    def happen(self, now_us: int) -> Wake:
         """Carry out what `next_us` announced, if it is due."""
 
     def check(self, where: str, now_us: int, decision: Decision) -> None:

@@ -97,7 +97,10 @@ class KindFacts(Protocol):
 
     @property
     def part(self) -> PartFacts:
-        """What sites keep beside placements."""
+        """State of jobs that sites keep beside placements."""
+
+    def jobs(self, table: JobTable) -> JobTable:
+        """The jobs of a workload in the order and at the times at which they are submitted."""
 
     def work(self, table: JobTable) -> IntArray | FloatArray:
         """(J,) work of each job: microseconds at speed 1, or samples."""
@@ -143,6 +146,10 @@ class FactDefaults:
     def part(self) -> PartFacts:
         """Placements only."""
         return EMPTY_PART
+
+    def jobs(self, table: JobTable) -> JobTable:
+        """As the workload has them."""
+        return table
 
     def work(self, table: JobTable) -> IntArray | FloatArray:
         """(J,) microseconds at speed 1."""

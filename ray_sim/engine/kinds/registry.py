@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ray_sim.engine.contract import Policy
+from ray_sim.engine.kinds.announced.jobs import AnnouncedJobs
 from ray_sim.engine.kinds.base import JobKind
 from ray_sim.engine.kinds.chunked.jobs import ChunkedJobs
 from ray_sim.engine.kinds.elastic.jobs import ElasticJobs
 from ray_sim.engine.kinds.elastic.rules import PdOrsRule, PlacementRule
 from ray_sim.engine.kinds.rigid.jobs import RigidJobs
-from ray_sim.engine.visible_columns import COLUMNS, OBSERVATIONS
+from ray_sim.engine.visible_columns import COLUMNS, OBSERVATIONS, WHOLE_TRACE
 from ray_sim.model.errors import InvalidScenarioError
 
 JOB_KINDS: tuple[JobKind, ...] = (
@@ -18,6 +19,7 @@ JOB_KINDS: tuple[JobKind, ...] = (
     ElasticJobs(PlacementRule()),
     ElasticJobs(PdOrsRule()),
     ChunkedJobs(),
+    AnnouncedJobs(),
 )
 
 
@@ -27,9 +29,9 @@ def kinds_for(schedules: str, kinds: Sequence[JobKind] = JOB_KINDS) -> list[JobK
 
 
 def declarable(kinds: Sequence[JobKind] = JOB_KINDS) -> frozenset[str]:
-    """Names of columns and observations that a policy may declare in `sees`."""
+    """Names that a policy may declare in `sees`."""
     own = (kind.columns | kind.observations for kind in kinds)
-    return (COLUMNS | OBSERVATIONS).union(*own)
+    return (COLUMNS | OBSERVATIONS | {WHOLE_TRACE}).union(*own)
 
 
 def refuse_policy(kind: JobKind, policy: Policy, name: str) -> None:

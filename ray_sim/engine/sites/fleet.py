@@ -9,15 +9,20 @@ from typing import Protocol
 import numpy as np
 
 from ray_sim.engine.placements import State, part
+from ray_sim.engine.sites.part import EMPTY_PART, NO_EVENTS
 from ray_sim.engine.sites.routing import Routing
 from ray_sim.engine.sites.site import Commands, Site, SiteFacts
 from ray_sim.engine.sites.site_queries import Query, join
 from ray_sim.engine.world import World
-from ray_sim.model.units import IntArray
+from ray_sim.model.units import NEVER_US, IntArray
 
 
 class Fleet(Protocol):
     """Routes commands to sites and joins their answers in server order; idle sites are not stepped."""
+
+    @property
+    def listens(self) -> bool:
+        """Whether it has sites to command."""
 
     @property
     def next_us(self) -> int:
@@ -42,8 +47,40 @@ class Fleet(Protocol):
         """Continue from a state."""
 
 
+class NoFleet:
+    """No sites: for jobs of which sites keep placements only, since these are the coordinator's again."""
+
+    listens = False
+    next_us = NEVER_US
+
+    def collect(self, now_us: int, commands: Commands | None = None) -> IntArray:
+        """No events."""
+        return NO_EVENTS
+
+    def command(self, now_us: int, commands: Commands) -> None:
+        """No effect."""
+
+    def ask(self, query: Query) -> State:
+        """Refuse every question."""
+        return EMPTY_PART.ask(query.question, query.now_us, query.arrays)
+
+    def state(self) -> State:
+        """No arrays."""
+        return {}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """No effect."""
+
+
+def fleet_of(world: World, sites: int, *, always: bool) -> Fleet:
+    """Sites in this process; none where they would report nothing, unless they are to be there ``always``."""
+    return LocalFleet(world, sites) if always or world.facts.part.reports else NoFleet()
+
+
 class LocalFleet:
     """Sites in this process, each with a run of consecutive servers."""
+
+    listens = True
 
     def __init__(self, world: World, sites: int = 1) -> None:
         self._routing = Routing(world, sites)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ray_sim.engine.placements import State, Stateful
 from ray_sim.kernels.core.arrays import Outages, WorldArrays
+from ray_sim.model.errors import RunFailedError
 from ray_sim.model.units import NEVER_US, BoolArray, IntArray
 
 EVENT_COLUMNS = 5
@@ -112,8 +113,8 @@ class EmptyPart:
         return NO_EVENTS
 
     def ask(self, question: str, now_us: int, arguments: Mapping[str, np.ndarray]) -> State:
-        """No answer."""
-        raise NotImplementedError(f"sites of this world cannot answer {question}")
+        """Refuse every question."""
+        raise RunFailedError(f"sites of this world answer no questions, but were asked {question!r}")
 
     def share(
         self, site: int, commands: PartCommands, here: Callable[[IntArray], BoolArray]

@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ray_sim.model.job import Exchange
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
 from ray_sim.policies.optimus.allocation_kernels import TERMS
-from ray_sim.policies.optimus.speed_fit import Speeds, fitted_time, trial_pairs
+from ray_sim.policies.optimus.speed_fit import Speeds, fitted_times, trial_pairs
 
 MEMORY = 16
 """Number of (workers, parameter servers) pairs of a job whose speeds are kept; the oldest is replaced."""
@@ -101,19 +100,23 @@ def fit_speeds(
     ----------
     exchange, batch, most_workers : (m,) of these jobs
     """
-    pairs = [trial_pairs(Exchange(kind), most) for kind, most in zip(exchange, most_workers, strict=True)]
-    lengths = [len(workers) for workers, _ in pairs]
-    if not lengths:
+    if len(at) == 0:
         return
+    kinds = zip(exchange.tolist(), most_workers.tolist(), strict=True)
+    pairs = [trial_pairs(kind, most) for kind, most in kinds]
+    of = np.repeat(np.arange(len(at)), [len(workers) for workers, _ in pairs])
     workers, ps = (np.concatenate(column) for column in zip(*pairs, strict=True))
-    samples_per_s = trial_speed(np.repeat(known.job[at], lengths), workers, ps)
-    trials = np.stack([workers, ps, samples_per_s / np.repeat(batch, lengths)], axis=1)
-    ran = ~np.isnan(samples_per_s)
-    ends = np.cumsum(lengths)
-    for i, row in enumerate(at.tolist()):
-        observed = known.seen[row, : min(int(known.seen_pairs[row]), MEMORY)]
-        tried = trials[ends[i] - lengths[i] : ends[i]][ran[ends[i] - lengths[i] : ends[i]]]
-        once = ~(tried[:, None, :2] == observed[None, :, :2]).all(axis=2).any(axis=1)
-        points = np.concatenate([tried[once], observed])
-        if len(points):
-            known.time[row] = fitted_time(int(exchange[i]), float(batch[i]), Speeds(*points.T))
+    samples_per_s = trial_speed(known.job[at[of]], workers, ps)
+    trials = np.stack([workers, ps, samples_per_s / batch[of]], axis=1)
+    remembered = np.arange(MEMORY) < known.seen_pairs[at, None]
+    alike = (trials[:, None, :2] == known.seen[at[of], :, :2]).all(axis=2) & remembered[of]
+    once = ~alike.any(axis=1) & ~np.isnan(samples_per_s)
+    seen_of, place = np.nonzero(remembered)
+    owner = np.concatenate([of[once], seen_of])
+    order = np.argsort(owner, kind="stable")  # of each job its trials, then what was observed
+    points = np.concatenate([trials[once], known.seen[at[seen_of], place]])[order]
+    counts = np.bincount(owner, minlength=len(at))
+    fitted = counts > 0
+    ptr = np.concatenate([[0], np.cumsum(counts[fitted])])
+    seen = Speeds(ptr, *np.ascontiguousarray(points.T))
+    known.time[at[fitted]] = fitted_times(exchange[fitted], batch[fitted], seen)

@@ -67,8 +67,8 @@ class Optimus(ElasticPolicy):
     section: ClassVar[str] = "docs/models/optimus.md#algorithm (Peng et al., EuroSys 2018)"
     summary: ClassVar[str] = "marginal gains by fitted loss and speed, even placement (Optimus)"
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
-    wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.SERVER_CHANGE | Wake.REVIEW
-    sees: ClassVar[frozenset[str]] = frozenset({"training_speed", "slow_workers", "losses"})
+    wake_on: Wake = Wake.ARRIVAL | Wake.COMPLETION | Wake.SERVER_CHANGE | Wake.REVIEW
+    sees: frozenset[str] = frozenset({"training_speed", "slow_workers", "losses"})
     slotted: ClassVar[bool] = True
     uses_seed: ClassVar[bool] = True
 
@@ -91,7 +91,7 @@ class Optimus(ElasticPolicy):
         self.parameter_blocks = parameter_blocks
         self._predicts = remaining == "predicted"
         if not self._predicts:
-            self.sees = (self.sees - {"losses"}) | {"work_left"}  # type: ignore[misc]  # what it sees is a choice
+            self.sees = (self.sees - {"losses"}) | {"work_left"}
         self._allocation = allocation
         self._normalise: Normalise = normalise
         self._placement = placement

@@ -5,10 +5,11 @@ Source: Peng et al., Optimus, EuroSys 2018, section 3.2.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
-from scipy.optimize import nnls
 
 from ray_sim.model.job import Exchange
 from ray_sim.model.units import FloatArray, IntArray
@@ -24,8 +25,9 @@ _NOISE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Speeds:
-    """Observed speeds of one job: (n,) each."""
+    """Observed speeds of m jobs, those of job i at ``ptr[i]:ptr[i + 1]``; at least one of each."""
 
+    ptr: IntArray
     workers: FloatArray
     ps: FloatArray
     """0 for an all-reduce job."""
@@ -33,8 +35,8 @@ class Speeds:
     """Steps of all workers together, > 0."""
 
 
-def fitted_time(exchange: int, batch: float, seen: Speeds) -> FloatArray:
-    """(7,) coefficients >= 0 of the step time in `TERMS`, with the least squared relative error.
+def fitted_times(exchange: IntArray, batch: FloatArray, seen: Speeds) -> FloatArray:
+    """(m, 7) coefficients >= 0 of the step times in `TERMS`, with the least squared relative error.
 
     Both models are linear in theta once inverted: 1 / f for jobs in step, w / f for others. The rows are
     weighted by the speed. Columns that the observed pairs do not separate (w and p if all pairs have w = p)
@@ -42,26 +44,26 @@ def fitted_time(exchange: int, batch: float, seen: Speeds) -> FloatArray:
 
     Parameters
     ----------
-    exchange : `Exchange`; all-reduce jobs have the terms of jobs in step without p
-    batch : M, samples per step of a job in step
+    exchange : (m,) of `Exchange`; all-reduce jobs have the terms of jobs in step without p
+    batch : (m,) M, samples per step of a job in step
     """
-    w, p, f = seen.workers, seen.ps, seen.steps_per_s
-    alone = p == 0
-    per_ps = np.divide(w, p, out=np.zeros_like(w), where=~alone)
-    if exchange == Exchange.ASYNC:
-        rows, weight, terms = np.stack([np.ones_like(w), per_ps, w, p], axis=1), f / w, _ASYNC
-    else:
-        rows, weight, terms = np.stack([batch / w, np.ones_like(w), per_ps, w, p], axis=1), f, _SYNC
-    rows *= weight[:, None]
-    size = np.sqrt((rows * rows).sum(axis=0))
+    from scipy.optimize import nnls  # takes 0.3 s to load, which other policies need not wait for
+
+    w, p, counts = seen.workers, seen.ps, np.diff(seen.ptr)
+    per_ps = np.divide(w, p, out=np.zeros_like(w), where=p > 0)
+    alone = np.repeat(exchange == Exchange.ASYNC, counts)
+    rows = np.stack([np.repeat(batch, counts) / w, np.ones_like(w), per_ps, w, p], axis=1)
+    rows *= np.where(alone, seen.steps_per_s / w, seen.steps_per_s)[:, None]
+    size = np.sqrt(np.add.reduceat(rows * rows, seen.ptr[:-1], axis=0))
     size[size == 0] = 1.0
-    share = nnls(rows / size, np.ones(len(w)))[0]
-    share[share < _NOISE * np.sqrt(len(w))] = 0.0
-    theta = share / size
-    coefficients = np.zeros(TERMS)
-    coefficients[terms] = theta
-    if exchange != Exchange.ASYNC:
-        coefficients[0] *= batch
+    rows /= np.repeat(size, counts, axis=0)
+    coefficients = np.zeros((len(exchange), TERMS))
+    for i, (begin, end) in enumerate(pairwise(seen.ptr.tolist())):
+        terms, first = (_ASYNC, 1) if exchange[i] == Exchange.ASYNC else (_SYNC, 0)
+        share = nnls(rows[begin:end, first:], np.ones(end - begin))[0]
+        share[share < _NOISE * math.sqrt(end - begin)] = 0.0
+        coefficients[i, terms] = share / size[i, first:]
+    coefficients[:, 0] *= np.where(exchange == Exchange.ASYNC, 1.0, batch)
     return coefficients
 
 

@@ -40,7 +40,7 @@ class PdOrs(Planned):
     summary: ClassVar[str] = "admission and full schedule at arrival, by prices (PD-ORS)"
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
     uses_seed: ClassVar[bool] = True
-    sees: ClassVar[frozenset[str]] = Planned.sees | {WHOLE_TRACE}
+    sees: frozenset[str] = Planned.sees | {WHOLE_TRACE}
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class PdOrs(Planned):
         self._planning = Planning(quanta, TaskRounding(_FAVOUR[gain], delta, tries), round)
         self._declares = constants == "declared"
         if self._declares:
-            self.sees = self.sees - {WHOLE_TRACE}  # type: ignore[misc]  # what it sees is a choice
+            self.sees = self.sees - {WHOLE_TRACE}
         self._declared = {
             "declared_utility": declared_utility,
             "declared_demand": declared_demand,

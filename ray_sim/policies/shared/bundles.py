@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
+from ray_sim.kernels.core.arrays import Changes
 from ray_sim.kernels.core.feasibility import MOST_TASKS
 from ray_sim.model.units import NEVER_US, FloatArray, IntArray
 from ray_sim.policy_api import (
@@ -17,6 +18,7 @@ from ray_sim.policy_api import (
     Parameter,
     PolicyContext,
     Rows,
+    State,
     View,
     allocation_changes,
     keeping_places,
@@ -140,30 +142,62 @@ Share = Callable[[IntArray, IntArray], tuple[IntArray, IntArray]]
 """Place bundles of jobs on empty servers; returns the index in ``jobs`` and the server of each."""
 
 
-def reallocate(
-    world: PolicyContext, bundles: Bundles, view: View, share: Share, review_us: int = NEVER_US
-) -> Decision:
-    """Reallocate all servers to all jobs, partition by partition.
+class Reallocation:
+    """Reallocates all servers to all jobs of a world by bundles.
 
-    Equivalent servers are matched so that jobs keep their placements, see `keeping_places`. Jobs whose bundle
-    fits on no server are rejected. The next review is at ``review_us`` while any job runs; otherwise the next
-    arrival or server change is enough.
+    It remembers the last question whose answer was to change nothing: the same jobs in the same places with
+    the same target on the same servers keep their places again, so they need no new matching.
     """
-    jobs = np.union1d(view.waiting, view.running)
-    fit = bundles.most[jobs] > 0
-    refused, jobs = jobs[~fit], jobs[fit]
-    of_job, server = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
-    partition = world.jobs.partition[jobs]
-    for p in np.unique(partition).tolist():
-        mine = np.flatnonzero(partition == p)
-        owner, where = share(jobs[mine], np.flatnonzero((world.server_partition == p) & view.available))
-        of_job.append(mine[owner])
-        server.append(where)
-    target = bundles.rows(jobs, np.concatenate(of_job), np.concatenate(server), len(view.available))
-    target = keeping_places(view.placements, jobs, target, world.server_kind, view.available)
-    return Decision(
-        changes=allocation_changes(view.placements, jobs, target),
-        reject=refused,
-        reject_reason=NEVER_FITS,
-        review_us=review_us if len(target.server) else NEVER_US,
-    )
+
+    def __init__(self, world: PolicyContext, bundles: Bundles) -> None:
+        self._world = world
+        self.bundles = bundles
+        self._settled: tuple[bytes, ...] = ()
+
+    def decide(self, view: View, share: Share, review_us: int = NEVER_US) -> Decision:
+        """Share each partition among its jobs.
+
+        Equivalent servers are matched so that jobs keep their placements, see `keeping_places`. Jobs whose
+        bundle fits on no server are rejected. The next review is at ``review_us`` while any job runs;
+        otherwise the next arrival or server change is enough.
+        """
+        jobs = np.union1d(view.waiting, view.running)
+        fit = self.bundles.most[jobs] > 0
+        refused, jobs = jobs[~fit], jobs[fit]
+        target = self._target(view, jobs, share)
+        return Decision(
+            changes=self._changes(view, jobs, target),
+            reject=refused,
+            reject_reason=NEVER_FITS,
+            review_us=review_us if len(target.server) else NEVER_US,
+        )
+
+    def _target(self, view: View, jobs: IntArray, share: Share) -> Rows:
+        """Placements of the jobs from empty servers, partition by partition."""
+        of_job, server = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+        partition = self._world.jobs.partition[jobs]
+        for p in np.unique(partition).tolist():
+            mine = np.flatnonzero(partition == p)
+            there = np.flatnonzero((self._world.server_partition == p) & view.available)
+            owner, where = share(jobs[mine], there)
+            of_job.append(mine[owner])
+            server.append(where)
+        return self.bundles.rows(jobs, np.concatenate(of_job), np.concatenate(server), len(view.available))
+
+    def _changes(self, view: View, jobs: IntArray, target: Rows) -> Changes | None:
+        now = view.placements.rows_of(jobs)
+        question = tuple(array.tobytes() for array in (jobs, view.available, *now, *target))
+        if question == self._settled:
+            return None
+        target = keeping_places(view.placements, jobs, target, self._world.server_kind, view.available)
+        changes = allocation_changes(view.placements, jobs, target)
+        self._settled = question if changes is None else ()
+        return changes
+
+    def state(self) -> State:
+        """No arrays: without its memory it answers the same."""
+        return {}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Forget the last question."""
+        self._settled = ()

@@ -32,8 +32,8 @@ class ChunkPolicy(ChunkedPolicy):
     without one takes an idle one, in job order, in the cloud if all its workers are there, else at an edge.
     """
 
-    wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.ACTIVATION | Wake.SERVER_CHANGE
-    sees: ClassVar[frozenset[str]] = frozenset({"chunk_profile", "worker_load"})
+    wake_on: Wake = Wake.ARRIVAL | Wake.COMPLETION | Wake.ACTIVATION | Wake.SERVER_CHANGE
+    sees: frozenset[str] = frozenset({"chunk_profile", "worker_load"})
     slotted: ClassVar[bool] = True
 
     overtake = True

@@ -138,8 +138,8 @@ class Planned(ElasticPolicy):
     """
 
     parameters: ClassVar[tuple[Parameter, ...]] = OPTIONS
-    wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.SERVER_CHANGE | Wake.REVIEW
-    sees: ClassVar[frozenset[str]] = frozenset({"utility", "training_profile"})
+    wake_on: Wake = Wake.ARRIVAL | Wake.SERVER_CHANGE | Wake.REVIEW
+    sees: frozenset[str] = frozenset({"utility", "training_profile"})
     slotted: ClassVar[bool] = True
     bounded: ClassVar[bool] = True
 
@@ -152,9 +152,9 @@ class Planned(ElasticPolicy):
         self._gives = idle == "give"
         self._records = record
         if self._extends or self._replans:
-            self.sees = self.sees | {"work_left"}  # type: ignore[misc]  # what it sees is a choice
+            self.sees = self.sees | {"work_left"}
         if self._gives:
-            self.wake_on = self.wake_on | Wake.COMPLETION  # type: ignore[misc]  # depends on a parameter
+            self.wake_on = self.wake_on | Wake.COMPLETION
 
     def start(self, world: ElasticContext, streams: Streams) -> None:
         """Open the markets.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
+import numpy as np
+
 from ray_sim.engine.kinds.chunked.eligibility import Eligibility
 from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 from ray_sim.engine.kinds.chunked.worker_slots import WorkerSlots
@@ -11,7 +13,7 @@ from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.read_only import read_only, read_only_record
 from ray_sim.engine.world import World
 from ray_sim.model.errors import BlindPolicyError
-from ray_sim.model.units import BoolArray, IntArray
+from ray_sim.model.units import BoolArray, FloatArray, IntArray
 
 
 class ChunkedContext(PolicyContext):
@@ -34,6 +36,14 @@ class ChunkedContext(PolicyContext):
     def chunk_us(self, jobs: IntArray, workers: IntArray, in_cloud: BoolArray | bool = False) -> IntArray:
         """Microseconds of chunks of these jobs on these workers; see `ChunkFacts.chunk_us`."""
         return self._profiled().chunk_us(jobs, workers, in_cloud)
+
+    def chunk_us_by_speed(self, job: int) -> IntArray:
+        """(V,) microseconds of a chunk of this job on edge servers of each of the V speeds, slowest first."""
+        return self._profiled().times.chunk_us(np.array([job]), self._speeds, np.asarray(False))
+
+    @cached_property
+    def _speeds(self) -> FloatArray:
+        return np.unique(self.cluster.speed)
 
     def upload_us(self, jobs: IntArray, to_cloud: BoolArray) -> IntArray:
         """Microseconds until data that are sent off are at a worker of the edge or of the cloud."""

@@ -1,4 +1,4 @@
-"""Deadlines of chunked jobs: their own, or so many times the shortest time in which each could be done."""
+"""Deadlines of chunked jobs: from the workload, or a multiple of the shortest time of each job."""
 
 from __future__ import annotations
 

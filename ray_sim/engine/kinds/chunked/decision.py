@@ -58,7 +58,7 @@ class ChunkedDecision(Decision):
         return held if self.dispatch is None else held | set(self.dispatch.job.tolist())
 
     def columns(self) -> Iterator[tuple[str, object, int]]:
-        """Those of every decision, of the dispatch and of new keys."""
+        """Fields of every decision, then those of the dispatch and of new keys."""
         yield from Decision.columns(self)
         for name, given in (("dispatch", self.dispatch), ("keys", self.keys)):
             if given is not None:

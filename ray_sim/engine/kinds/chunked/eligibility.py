@@ -31,7 +31,7 @@ class Eligibility:
 
     @classmethod
     def by_memory(cls, cluster: Cluster, profile: ChunkProfile) -> Eligibility:
-        """That of a cluster's memories and the jobs' demands."""
+        """Derive levels from the memories of a cluster and the demands of jobs."""
         workers = _levels(cluster.worker_memory, profile.worker_memory_gib, len(cluster))
         ps = _levels(cluster.ps_memory, profile.ps_memory_gib, len(cluster))
         return cls(workers[0], ps[0], workers[1], ps[1])

@@ -80,9 +80,8 @@ class ChunkedJobs(JobKind):
                 "deadline_factor",
                 "float",
                 None,
-                "chunked jobs: a job is due so many times its shortest possible time after its "
-                "submission; none = no "
-                "deadlines, but utility_due_s where the workload has it",
+                "deadline of a chunked job after its submission, as a multiple of its shortest time; "
+                "none = utility_due_s where the workload has it, else no deadlines",
                 minimum=0.0,
                 exclusive=True,
             ),

@@ -37,20 +37,24 @@ class Rule(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class NewChunks:
-    """The question."""
+    """The question of `ChunkedView.increments`: which workers would take ``count`` chunks of one job?
+
+    V is the number of different speeds of servers, in ascending order.
+    """
 
     count: int
     partition: int
+    """Partition of the job, whose workers are asked."""
     need: int
-    """Level of memory that a worker must offer, see `Eligibility`."""
+    """Level of memory that a worker must offer: `world.eligible.workers_need[job]`."""
     ready_us: int
-    """When the uploads end."""
+    """When the uploads end: `world.ready_us`."""
     length_us: IntArray
-    """(V,) by `Workers.speed_kind`."""
+    """(V,) microseconds of a chunk on servers of each speed: `world.chunk_us_by_speed(job)`."""
     key: IntArray
-    """(V,) in the queue."""
+    """(V,) key of a chunk in the queue of a worker of each speed; the smallest is served first."""
     inverse_rate: IntArray
-    """(V,) D p: the chunks of the job times `length_us`."""
+    """(V,) D p: all chunks of the job, `view.jobs.chunks[job]`, times `length_us`."""
     rule: Rule
     preempt: bool
     """Whether chunks with a smaller key overtake the one that is served."""

@@ -25,7 +25,7 @@ from ray_sim.engine.kinds.rigid.run import RigidRun
 from ray_sim.engine.placements import State, nothing_for
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.sites.site import Commands
-from ray_sim.engine.wake import Wake
+from ray_sim.engine.wake import NO_WAKE, Wake
 from ray_sim.engine.world import World
 from ray_sim.kernels.chunked.chunk_ledger import rest
 from ray_sim.kernels.core.arrays import COMPLETED, LOSE, PARAMETER_SERVER, Ledger, Outages
@@ -123,7 +123,7 @@ class ChunkedRun(RigidRun):
         events = self._core.fleet.collect(now_us, commands)
         changed = self._book(now_us, events)
         self._core.take_back(self._ledger.take_back(events, jobs, self._core.ledger))
-        return Wake.ACTIVATION if changed or len(jobs) else Wake(0)
+        return Wake.ACTIVATION if changed or len(jobs) else NO_WAKE
 
     def _lose_server(self, now_us: int, server: int) -> IntArray:
         core = self._core
@@ -136,10 +136,10 @@ class ChunkedRun(RigidRun):
     def book_reports(self, now_us: int) -> Wake:
         """Book what sites report at an instant at which no server changes."""
         if self._core.fleet.next_us > now_us:
-            return Wake(0)
+            return NO_WAKE
         events = self._core.fleet.collect(now_us)
         changed = len(events) > 0 and self._book(now_us, events)
-        return Wake.ACTIVATION if changed else Wake(0)
+        return Wake.ACTIVATION if changed else NO_WAKE
 
     def _book(self, now_us: int, events: IntArray) -> bool:
         """Book events of chunks; jobs end with their last one. Returns whether others are active now."""

@@ -43,7 +43,10 @@ def check_chunks(
 
 
 def _check_ends(where: str, now_us: int, world: World, chunked: ChunkLedger, decision: Decision) -> None:
-    """Who has chunks on workers or a parameter server can be evicted, in whole slots between slots."""
+    """Jobs with chunks on workers or a parameter server are evicted, not rejected.
+
+    With whole slots they are evicted between slots.
+    """
     facts = chunked.facts
     for jobs, verb in ((decision.reject, "rejects"), (decision.evict, "evicts")):
         there = jobs[(chunked.on_workers(jobs) > 0) | chunked.jobs.holds_ps[jobs]]

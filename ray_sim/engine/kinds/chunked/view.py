@@ -111,10 +111,19 @@ class ChunkedView(View):
         return WorkerLoads(*rows.T)
 
     def increments(self, new: NewChunks) -> Offers:
-        """Workers that chunks would go to, one after another, and their increments; none if nowhere.
+        """Workers that chunks of one job would go to, one after another, and their increments D Q.
 
-        An increment is D Q of Wang et al.: by how many microseconds the chunk adds to the sum over chunks of
-        flow times, each over the chunks of its job, times D of its own job.
+        Nothing is sent. Each chunk counts as queued for those after it. Q (Wang et al., see
+        docs/models/a_online.md) is by how much the chunk adds to the sum of flow times of jobs, where a chunk
+        counts 1/D of its job of D chunks; D Q is a whole number of microseconds.
+
+        Parameters
+        ----------
+        new : the chunks; docs/examples/least_increment.py shows each field
+
+        Returns
+        -------
+        As many entries as `new.count`, or none if no worker may train them.
         """
         rows = merged(self._ask(INCREMENTS, **new.arrays())["rows"], new.count)
         return Offers(rows[:, 0], rows[:, 2])

@@ -147,7 +147,7 @@ class ElasticFacts(FactDefaults):
         return KindColumns(always, declared)
 
     def loads(self, parameter_blocks: str, streams: Streams) -> DealtLoads | None:
-        """What parameter servers bear in the run of these streams; None where they hold equal slices.
+        """Loads of parameter servers in the run of these streams; None where they hold equal slices.
 
         Parameters
         ----------
@@ -181,7 +181,9 @@ class ElasticFacts(FactDefaults):
 
     def progress(self, straggling: FloatArray, loads: DealtLoads | None) -> SpeedProgress:
         """The progress rule of a run, see `StepTimeRule.progress`."""
-        return self.rule.progress(self.profile, self.speed, straggling, loads, self.values)
+        from ray_sim.engine.kinds.elastic.rules import StepTimeInputs
+
+        return self.rule.progress(StepTimeInputs(self.profile, self.speed, straggling, loads, self.values))
 
     def move_us(self, workers_before: IntArray, workers: IntArray) -> IntArray:
         """Microseconds until each worker has its equal share of the data, where their number changes.

@@ -38,7 +38,7 @@ class Imbalance:
         self._booked_us[jobs] = trained
 
     def replace(self, jobs: IntArray, ps: IntArray) -> None:
-        """The jobs now hold so many parameter servers."""
+        """Note that the jobs now hold ``ps``, (n,), parameter servers."""
         self._beyond[jobs] = self._loads.of(jobs, ps).skew - 1.0
 
     def state(self) -> State:

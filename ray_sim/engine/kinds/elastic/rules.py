@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 from ray_sim.engine.kinds.base import KindParameter
@@ -18,8 +19,23 @@ from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.solvers.training_limits import ServerPool, TrainingLimits, pd_ors_limits, placement_limits
 
 
+@dataclass(frozen=True, slots=True)
+class StepTimeInputs:
+    """Facts of a run from which a step-time rule makes its progress rule."""
+
+    profile: TrainingProfile
+    speed: FloatArray
+    """(S,) of each server, > 0."""
+    straggling: FloatArray
+    """(J,) >= 1; the run changes it, so rates must read it each time."""
+    loads: DealtLoads | None
+    """Loads of parameter servers; equal slices where None."""
+    values: Mapping[str, Value]
+    """Values of all world parameters."""
+
+
 class StepTimeRule(ABC):
-    """How long a step of training takes, given workers, parameter servers and their places."""
+    """Rule of the time of a training step, from workers, parameter servers and their places."""
 
     truth: ClassVar[str]
     """Value of ``-w truth=``."""
@@ -33,22 +49,8 @@ class StepTimeRule(ABC):
     """Whether the exact optimum in whole slots is known for it."""
 
     @abstractmethod
-    def progress(
-        self,
-        profile: TrainingProfile,
-        speed: FloatArray,
-        straggling: FloatArray,
-        loads: DealtLoads | None,
-        values: Mapping[str, Value],
-    ) -> SpeedProgress:
-        """The progress rule of a run.
-
-        Parameters
-        ----------
-        speed : (S,) of each server, > 0
-        straggling : (J,) >= 1, read whenever rates are asked for
-        loads : what parameter servers bear; equal slices without it
-        values : of all world parameters
+    def progress(self, inputs: StepTimeInputs) -> SpeedProgress:
+        """Make the progress rule of a run.
 
         Raises
         ------
@@ -106,8 +108,8 @@ OPTIMUM_NODES = KindParameter(
         "optimum_nodes",
         "int",
         None,
-        "the utility certificate also has the exact optimum in whole slots, searched with at most so many "
-        "nodes; for few jobs, slots and servers under truth=pd_ors. none = it has not",
+        "maximum number of nodes in the search for the exact optimum of utility in whole slots, which the "
+        "certificate then has; for few jobs, slots and servers under truth=pd_ors. none = no search",
         source="docs/models/certificates.md#exact-optimum; Yu et al. compare with an offline optimum",
         minimum=1,
     ),
@@ -126,18 +128,13 @@ class PlacementRule(StepTimeRule):
     parameters: ClassVar[tuple[KindParameter, ...]] = (NIC, PARAMETER_BLOCKS, REQUEST_S)
     deals_blocks: ClassVar[bool] = True
 
-    def progress(
-        self,
-        profile: TrainingProfile,
-        speed: FloatArray,
-        straggling: FloatArray,
-        loads: DealtLoads | None,
-        values: Mapping[str, Value],
-    ) -> SpeedProgress:
+    def progress(self, inputs: StepTimeInputs) -> SpeedProgress:
         """See `PlacementProgress`."""
-        request_s = values["request_s"]
+        request_s = inputs.values["request_s"]
         assert isinstance(request_s, float)
-        return placement_progress(profile, speed, _nic(values), straggling, loads, request_s)
+        return placement_progress(
+            inputs.profile, inputs.speed, _nic(inputs.values), inputs.straggling, inputs.loads, request_s
+        )
 
     def limits(
         self, profile: TrainingProfile, jobs: IntArray, pool: ServerPool, values: Mapping[str, Value]
@@ -159,16 +156,9 @@ class PdOrsRule(StepTimeRule):
     parameters: ClassVar[tuple[KindParameter, ...]] = (OPTIMUM_NODES,)
     in_whole_slots: ClassVar[bool] = True
 
-    def progress(
-        self,
-        profile: TrainingProfile,
-        speed: FloatArray,
-        straggling: FloatArray,
-        loads: DealtLoads | None,
-        values: Mapping[str, Value],
-    ) -> SpeedProgress:
+    def progress(self, inputs: StepTimeInputs) -> SpeedProgress:
         """See `PdOrsProgress`."""
-        return pd_ors_progress(profile, speed, straggling)
+        return pd_ors_progress(inputs.profile, inputs.speed, inputs.straggling)
 
     def limits(
         self, profile: TrainingProfile, jobs: IntArray, pool: ServerPool, values: Mapping[str, Value]

@@ -15,20 +15,21 @@ from ray_sim.engine.kinds.elastic.context import ElasticContext
 from ray_sim.engine.kinds.elastic.decision import ElasticDecision, Estimates
 from ray_sim.engine.kinds.elastic.estimates import SPEED, WORK_LEFT, EstimateErrors, check_estimates
 from ray_sim.engine.kinds.elastic.facts import ElasticFacts
+from ray_sim.engine.kinds.elastic.noisy_losses import NoisyLosses
 from ray_sim.engine.kinds.elastic.ps_imbalance import Imbalance, trained_us
 from ray_sim.engine.kinds.elastic.utility_limits import certify_world_utility
 from ray_sim.engine.kinds.elastic.view import ElasticView, Losses
 from ray_sim.engine.kinds.rigid.run import RigidOutcome, RigidRun
 from ray_sim.engine.placements import State, part
 from ray_sim.engine.run_core import RunCore
+from ray_sim.engine.wake import NO_WAKE, Wake
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, RUNNING, WORKER
 from ray_sim.kernels.core.progress import work_left_of
 from ray_sim.kernels.elastic.step_time import cross_mb_per_sample
 from ray_sim.model.errors import InvalidScenarioError
-from ray_sim.model.job import Exchange, LossProfile
+from ray_sim.model.job import Exchange
 from ray_sim.model.job_rows import rows_of, tasks_of
-from ray_sim.model.loss import loss
 from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.result import UtilityCertificate
 from ray_sim.model.streams import Streams
@@ -112,6 +113,7 @@ class ElasticRun(RigidRun):
         self._booked_left: FloatArray = facts.profile.work.copy()
         self._moved_mb: FloatArray = np.zeros(jobs)
         self._estimate_errors = EstimateErrors()
+        self._losses = None if facts.loss is None else NoisyLosses(facts.loss, streams)
 
     @property
     def view(self) -> type[ElasticView]:
@@ -129,20 +131,32 @@ class ElasticRun(RigidRun):
 
     @property
     def next_us(self) -> int:
-        """When workers may become slow."""
+        """When workers of running jobs may become slow."""
+        return self._next_strike_us if self._core.counts[1] > 0 else NEVER_US
+
+    @property
+    def _next_strike_us(self) -> int:
         stragglers = self._facts.stragglers
         return NEVER_US if stragglers is None else (self._strikes + 1) * stragglers.every_us
 
-    def happen(self, now_us: int) -> None:
+    def happen(self, now_us: int) -> Wake:
         """Let a worker of some running jobs become slow, if it is time."""
         struck = self._struck(now_us)
         self.straggling[struck] = 1.0 if self._facts.stragglers is None else self._facts.stragglers.slowdown
         self._rate(now_us, struck, np.zeros(len(struck), dtype=np.int64))
+        return NO_WAKE
+
+    def complete(self, now_us: int) -> IntArray:
+        """End the jobs whose work is done; returns them, sorted."""
+        done = super().complete(now_us)
+        if self._losses is not None:
+            self._losses.forget(done)
+        return done
 
     def _struck(self, now_us: int) -> IntArray:
         """The running jobs, sorted, of which a worker becomes slow now."""
         stragglers = self._facts.stragglers
-        if stragglers is None or now_us < self.next_us:
+        if stragglers is None or now_us < self._next_strike_us:
             return NO_JOBS
         self._strikes = now_us // stragglers.every_us
         if now_us % stragglers.every_us:
@@ -235,8 +249,8 @@ class ElasticRun(RigidRun):
         ------
         InvalidScenarioError : the workload has no loss curves
         """
-        curves, profile = self._facts.loss, self._facts.profile
-        if curves is None:
+        profile = self._facts.profile
+        if self._losses is None:
             raise InvalidScenarioError(
                 "the policy looks at losses, but the workload has no loss curves: draw them by "
                 "`ray-sim enrich` with a profile that has them"
@@ -244,28 +258,8 @@ class ElasticRun(RigidRun):
         done = (profile.work[jobs] - left) / np.maximum(profile.samples[jobs], 1.0)
         last = np.floor(done + _PART_OF_AN_EPOCH).astype(np.int64)
         counts = np.maximum(last - first + 1, 0)
-        values = [
-            self._noisy(curves, job, start, count)
-            for job, start, count in zip(jobs.tolist(), first.tolist(), counts.tolist(), strict=True)
-        ]
         ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        return Losses(ptr, np.concatenate(values) if values else np.empty(0))
-
-    def _noisy(self, curves: LossProfile, job: int, first: int, count: int) -> FloatArray:
-        epochs = np.arange(first, first + count, dtype=np.float64)
-        exact = loss(
-            curves.loss_b0[job],
-            curves.loss_b1[job],
-            curves.loss_b2[job],
-            epochs,
-            curves.loss_drop[job],
-            curves.loss_drop_epoch[job],
-        )
-        if curves.loss_noise[job] == 0.0 or count == 0:
-            return exact
-        draws = self._streams.generator("loss", job).standard_normal(first + count - 1)
-        noisy: FloatArray = np.maximum(exact + curves.loss_noise[job] * draws[first - 1 :], 0.0)
-        return noisy
+        return Losses(ptr, self._losses.at(jobs, first, counts))
 
     def state(self) -> State:
         """Arrays that `restore` takes."""

@@ -18,12 +18,11 @@ from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.sites.site import Commands
 from ray_sim.engine.view import View
-from ray_sim.engine.wake import Wake
+from ray_sim.engine.wake import NO_WAKE, Wake
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import RUNNING, Changes, Ledger, Outages
-from ray_sim.kernels.core.job_transitions import commit_placements, evict, finish_due
-from ray_sim.kernels.core.outages import lose_server, regain_server
-from ray_sim.kernels.core.progress import set_rates
+from ray_sim.kernels.core.outages import regain_server
+from ray_sim.kernels.core.run_steps import complete_jobs, evict_job, place_jobs, rate_jobs, remove_server
 from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.progress_rule import ProgressRule
 from ray_sim.model.result import UtilityCertificate
@@ -100,17 +99,19 @@ class RigidRun:
         """Rigid jobs do nothing of their own."""
         return NEVER_US
 
-    def happen(self, now_us: int) -> None:
+    def happen(self, now_us: int) -> Wake:
         """Rigid jobs do nothing of their own."""
+        return NO_WAKE
 
     def change_servers(self, now_us: int, outages: Outages) -> Wake:
         """Take servers away and give them back, in the order listed; jobs there wait again."""
         losers = self._losers(now_us, outages)
-        commands = Commands(changes=nothing_for(np.concatenate(losers)), outages=outages)
-        self._core.fleet.command(now_us, commands)
+        if self._core.fleet.listens:
+            changes = nothing_for(np.concatenate(losers))
+            self._core.fleet.command(now_us, Commands(changes=changes, outages=outages))
         for jobs in losers:
             self._core.take_back(jobs)
-        return Wake(0)
+        return NO_WAKE
 
     def _losers(self, now_us: int, outages: Outages) -> list[IntArray]:
         """Change the servers; returns for each change the jobs, sorted, that lose what they hold there."""
@@ -128,44 +129,25 @@ class RigidRun:
     def _lose_server(self, now_us: int, server: int) -> IntArray:
         core = self._core
         touched = self._servers_of(self._holders(server))
-        n = lose_server(
-            now_us,
-            server,
-            core.world.arrays,
-            core.ledger,
-            core.placements.pool,
-            core.calendar,
-            core.placements.used,
-            core.counts,
-            core.recording.current,
-            core.ended,
-        )
+        n = remove_server(now_us, server, core.books, core.recording.writer)
+        lost = core.named[:n].copy()
         self._rate_touched(now_us, touched, NO_JOBS)
-        return core.ended[:n].copy()
+        return lost
 
     def book_reports(self, now_us: int) -> Wake:
         """Sites have nothing to report of jobs that end by the calendar."""
-        return Wake(0)
+        return NO_WAKE
 
     def complete(self, now_us: int) -> IntArray:
         """End the jobs whose work is done; returns them, sorted."""
         core = self._core
-        touched = self._servers_of(core.scheduled[core.ledger.finish[core.scheduled] == now_us])
-        n = finish_due(
-            now_us,
-            core.world.arrays,
-            core.ledger,
-            core.placements.pool,
-            core.calendar,
-            core.placements.used,
-            core.recording.current,
-            core.counts,
-            core.ended,
-        )
-        done = core.ended[:n].copy()
-        if n:
-            core.fleet.command(now_us, Commands(changes=nothing_for(done)))
-            self._rate_touched(now_us, touched, NO_JOBS)
+        touched = self._servers_of_due(now_us)
+        n = complete_jobs(now_us, core.books, core.recording.writer)
+        if n == 0:
+            return NO_JOBS
+        done = core.named[:n].copy()
+        core.tell_ended(now_us, done)
+        self._rate_touched(now_us, touched, NO_JOBS)
         return done
 
     takes: ClassVar[type[Decision]] = Decision
@@ -178,6 +160,8 @@ class RigidRun:
         ------
         InfeasibleDecisionError : it names what was expected, after ``where``
         """
+        if type(decision) in (self.takes, Decision):
+            return
         known = self.takes.__dataclass_fields__
         unknown = [name for name in decision.__dataclass_fields__ if name not in known]
         if unknown:
@@ -191,19 +175,9 @@ class RigidRun:
         core, alone = self._core, np.array([job], dtype=np.int64)
         held = core.ledger.status[job] == RUNNING
         touched = self._servers_of(alone)
-        evict(
-            now_us,
-            core.world.arrays,
-            core.ledger,
-            core.placements.pool,
-            core.calendar,
-            core.placements.used,
-            core.counts,
-            core.recording.current,
-            job,
-        )
+        evict_job(now_us, core.books, core.recording.writer, job)
         if held:
-            core.fleet.command(now_us, Commands(changes=nothing_for(alone)))
+            core.tell_ended(now_us, alone)
             self._rate_touched(now_us, touched, NO_JOBS)
 
     def carry_out(self, now_us: int, decision: Decision) -> None:
@@ -217,24 +191,14 @@ class RigidRun:
         pauses_us = np.empty(n, dtype=np.int64)
         self._before_placement(now_us, changed)
         servers = self._servers_of(changed, changes.server[: changes.ptr[n]])
-        commit_placements(
-            now_us,
-            core.world.arrays,
-            core.ledger,
-            core.placements.pool,
-            core.calendar,
-            core.placements.used,
-            core.recording.current,
-            changes,
-            pauses_us,
-            core.world.restart_us,
-            core.counts,
-        )
+        place_jobs(now_us, core.books, core.recording.writer, changes, pauses_us, core.world.restart_us)
         pauses_us += self._placed(changed)
-        holding = np.diff(changes.ptr[: n + 1]) > 0
-        self._rate(now_us, changed[holding], pauses_us[holding])
-        self._rate_touched(now_us, servers, changed[holding])
-        core.fleet.command(now_us, Commands(changes=changes))
+        holding = changes.ptr[1 : n + 1] > changes.ptr[:n]
+        if not holding.all():
+            changed, pauses_us = changed[holding], pauses_us[holding]
+        self._rate(now_us, changed, pauses_us)
+        self._rate_touched(now_us, servers, changed)
+        core.tell_placed(now_us, changes)
 
     def _before_placement(self, now_us: int, jobs: IntArray) -> None:
         """Book what jobs have done so far, before what they hold changes."""
@@ -246,7 +210,7 @@ class RigidRun:
     def _rate(self, now_us: int, jobs: IntArray, pauses_us: IntArray) -> None:
         if len(jobs):
             rates = self._progress.rates(self._core.placements, jobs)
-            set_rates(self._core.ledger, self._core.calendar, jobs, now_us, rates, pauses_us)
+            rate_jobs(now_us, self._core.books, jobs, rates, pauses_us)
 
     def _rate_touched(self, now_us: int, servers: IntArray, changed: IntArray) -> None:
         """Rate anew all others whose rate a change on these servers may change."""
@@ -255,6 +219,13 @@ class RigidRun:
         others = np.setdiff1d(self._progress.touched(servers), changed)
         others = others[self._core.placements.pool.head[others] >= 0]
         self._rate(now_us, others, np.zeros(len(others), dtype=np.int64))
+
+    def _servers_of_due(self, now_us: int) -> IntArray:
+        """Servers of the jobs that complete now; none where jobs do not disturb each other."""
+        if self._undisturbed:
+            return NO_JOBS
+        running = self._core.scheduled
+        return self._servers_of(running[self._core.ledger.finish[running] == now_us])
 
     def _servers_of(self, jobs: IntArray, others: IntArray = NO_JOBS) -> IntArray:
         """Servers on which the jobs hold anything, and others; none where jobs do not disturb each other."""

@@ -1,0 +1,133 @@
+"""Bounds that every statement keeps, and the check of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from ray_sim.engine.kinds.announced.rounds import RoundedJobs, signals
+from ray_sim.model.errors import InvalidWorkloadError, problems_text
+from ray_sim.model.parameters import Value
+from ray_sim.model.statement import NANO, Outlooks, Statements
+from ray_sim.model.units import US_PER_S, BoolArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class StatementBounds:
+    """Bounds on statements: known to the platform before the run."""
+
+    concurrency: int
+    """C_m, most GPUs of a job."""
+    duration: int
+    """D_m, most rounds of a job."""
+    value: float
+    """H: positive values are from 1 to H."""
+    delay: int
+    """S_m, rounds after the birth from which on nothing is worth anything."""
+
+
+def bounds_of(reported: Statements, values: Mapping[str, Value], slot_us: int) -> StatementBounds:
+    """Bounds that the world parameters name; where one is None the least that holds for all reports."""
+    duration_s = values["most_duration_s"]
+    assert duration_s is None or isinstance(duration_s, float)
+    most = _least(reported)
+    return StatementBounds(
+        concurrency=int(str(values["most_gpus"] or most.concurrency)),
+        duration=most.duration if duration_s is None else _rounds_of(duration_s, slot_us),
+        value=float(str(values["most_value"] or most.value)),
+        delay=reported.values.shape[1] - 1,
+    )
+
+
+def _rounds_of(duration_s: float, slot_us: int) -> int:
+    """Rounds of the longest duration that is allowed: rounded up, as durations of jobs are."""
+    return max(1, -(-round(duration_s * US_PER_S) // slot_us))
+
+
+def _least(reported: Statements) -> StatementBounds:
+    used = reported.outlooks.duration
+    return StatementBounds(
+        concurrency=int(reported.concurrency.max(initial=1)),
+        duration=int(used.max(initial=1)),
+        value=max(1.0, float(reported.values.max(initial=NANO)) / NANO),
+        delay=reported.values.shape[1] - 1,
+    )
+
+
+def check_bounds(reported: Statements, bounds: StatementBounds, job_id: pl.Series) -> None:
+    """Refuse statements beyond the bounds.
+
+    Raises
+    ------
+    InvalidWorkloadError : names for each bound the first row beyond it, its value and what to do
+    """
+    problems = list(_problems(reported, bounds, job_id))
+    if problems:
+        raise InvalidWorkloadError(problems_text("statements of work", problems))
+
+
+def _problems(reported: Statements, bounds: StatementBounds, job_id: pl.Series) -> Iterator[str]:
+    gpus = reported.concurrency
+    yield from _beyond(
+        "reported_gpus", gpus > bounds.concurrency, gpus, f"at most {bounds.concurrency} (most_gpus)", job_id
+    )
+    longest = _per_row(reported.outlooks)[reported.outlook_row]
+    limit = f"at most {bounds.duration} rounds (most_duration_s); -w clip_statements=true cuts them"
+    yield from _beyond("outlook", longest > bounds.duration, longest, limit, job_id)
+    worth = reported.values
+    highest = worth.max(axis=1, initial=0)[reported.value_row] / NANO
+    limit = f"at most {bounds.value:g} (most_value); -w clip_statements=true cuts them"
+    yield from _beyond("value", highest > bounds.value, highest, limit, job_id)
+    small = np.where(worth > 0, worth, 2**62).min(axis=1, initial=2**62)[reported.value_row] / NANO
+    limit = "0 or at least 1 unit in every round; -w clip_statements=true makes smaller ones 0"
+    yield from _beyond("value", small < 1, small, limit, job_id)
+
+
+def _beyond(column: str, wrong: BoolArray, found: np.ndarray, limit: str, job_id: pl.Series) -> Iterator[str]:
+    rows = np.flatnonzero(wrong)
+    if len(rows):
+        first = int(rows[0])
+        where = f"for job {job_id[first]} ({len(rows)} such jobs)"
+        yield f"{column}: must be {limit}, is {found[first]:g} {where}"
+
+
+def _per_row(outlooks: Outlooks) -> IntArray:
+    """(O,) longest duration of each distribution."""
+    first = outlooks.ptr[:-1]
+    return np.maximum.reduceat(outlooks.duration, first) if len(first) else first
+
+
+def clipped(jobs: RoundedJobs, bounds: StatementBounds, signal: str) -> tuple[RoundedJobs, int]:
+    """The same jobs with statements cut to the bounds, true ones too, and how many reports that changes.
+
+    Values above H become H and those below 1 become 0; durations above D_m become D_m. What comes stays, so a
+    job may outlast its statement.
+    """
+    reported = jobs.reported
+    worth = np.minimum(reported.values, int(bounds.value * NANO))
+    worth[worth < NANO] = 0
+    duration = np.minimum(reported.outlooks.duration, bounds.duration)
+    changed = (worth != reported.values).any(axis=1)[reported.value_row]
+    changed |= (_per_row(reported.outlooks) > bounds.duration)[reported.outlook_row]
+    outlooks = _merged(replace(reported.outlooks, duration=duration, signal=signals(signal, duration)))
+    true = replace(jobs.true, values=worth, outlooks=outlooks)
+    reported = replace(reported, values=worth, outlooks=outlooks)
+    return replace(jobs, true=true, reported=reported), int(changed.sum())
+
+
+def _merged(outlooks: Outlooks) -> Outlooks:
+    """The same distributions; equal points, which are neighbours after a cut, are one."""
+    row = np.repeat(np.arange(len(outlooks.ptr) - 1), np.diff(outlooks.ptr))
+    order = np.lexsort((outlooks.duration, outlooks.signal, outlooks.arrival, row))
+    keys = np.stack([row, outlooks.arrival, outlooks.duration])[:, order]
+    first = np.flatnonzero(np.concatenate([[True], (np.diff(keys) != 0).any(axis=0)]))
+    return Outlooks(
+        ptr=np.searchsorted(row[order][first], np.arange(len(outlooks.ptr))).astype(np.int64),
+        arrival=keys[1, first],
+        duration=keys[2, first],
+        probability=np.add.reduceat(outlooks.probability[order], first),
+        signal=outlooks.signal[order][first],
+    )

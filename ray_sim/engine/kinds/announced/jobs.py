@@ -1,0 +1,90 @@
+"""Announced jobs: submitted with a statement of work before they come, started once, never preempted."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from ray_sim.engine.contract import Policy
+from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
+from ray_sim.engine.kinds.announced.misreports import PARAMETERS as MISREPORTS
+from ray_sim.engine.kinds.announced.policy import ANNOUNCED
+from ray_sim.engine.kinds.announced.run import AnnouncedRun
+from ray_sim.engine.kinds.base import JobKind, KindParameter
+from ray_sim.engine.kinds.facts import Setting
+from ray_sim.engine.run_core import RunCore
+from ray_sim.model.parameters import Parameter
+from ray_sim.model.streams import Streams
+
+_SOURCE = "docs/models/posted_price.md#problem; Babaioff et al., section 2"
+
+_BOUNDS = (
+    Parameter(
+        "signal",
+        "choice",
+        "none",
+        "what the platform is told of the duration when an announced job comes. full: the duration; partial: "
+        "the binary digits of its rounds",
+        source=_SOURCE,
+        choices=("none", "partial", "full"),
+    ),
+    Parameter(
+        "most_gpus",
+        "int",
+        None,
+        "C_m, the most GPUs that a statement may name; none = the most of this workload",
+        source=_SOURCE,
+        minimum=1,
+        maximum=2**20,
+    ),
+    Parameter(
+        "most_duration_s",
+        "float",
+        None,
+        "D_m, the longest duration that a statement may name; none = the longest of this workload",
+        unit="s",
+        source=_SOURCE,
+        minimum=0.0,
+        exclusive=True,
+    ),
+    Parameter(
+        "most_value",
+        "float",
+        None,
+        "H: positive values in statements are from 1 to this; none = the highest of this workload",
+        source=_SOURCE,
+        minimum=1.0,
+        maximum=1e9,
+    ),
+    Parameter(
+        "clip_statements",
+        "bool",
+        False,
+        "whether statements beyond the bounds are cut to them, and counted; else they are refused",
+    ),
+)
+
+
+class AnnouncedJobs(JobKind):
+    """Jobs that are known by a statement of work before they come."""
+
+    truth = "announced"
+    jobs = "announced"
+    takes = frozenset({ANNOUNCED})
+    summary = "a job is announced at its birth, comes later, and runs once for its duration on a pool of GPUs"
+    source = _SOURCE
+    columns = frozenset({"statements"})
+    unheeded = MappingProxyType(
+        {
+            "restart_cost_s": "announced jobs are never preempted",
+            "checkpoint_s": "nodes of announced jobs do not fail",
+        }
+    )
+    parameters = tuple(KindParameter(each, "is about announced jobs") for each in (*_BOUNDS, *MISREPORTS))
+
+    def facts(self, setting: Setting) -> AnnouncedFacts:
+        """Make the facts of a world, see `AnnouncedFacts`."""
+        return AnnouncedFacts.of(setting)
+
+    def start(self, core: RunCore, policy: Policy, streams: Streams) -> AnnouncedRun:
+        """Start a run."""
+        return AnnouncedRun(core, AnnouncedFacts.in_world(core.world))

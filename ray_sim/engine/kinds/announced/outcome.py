@@ -1,0 +1,126 @@
+"""Figures of a run of announced jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from ray_sim.certificates.jct import JctLimits
+from ray_sim.certificates.welfare import bound_welfare, ratio_to
+from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
+from ray_sim.engine.kinds.announced.welfare_limits import welfare_limits
+from ray_sim.engine.kinds.rigid.run import RigidOutcome
+from ray_sim.engine.world import World
+from ray_sim.kernels.core.arrays import COMPLETED, REJECTED
+from ray_sim.model.metrics import distribution
+from ray_sim.model.result import WelfareFigures
+from ray_sim.model.statement import NANO
+from ray_sim.model.units import BoolArray, IntArray, us_to_seconds
+
+
+class Fate(IntEnum):
+    """End of an announced job, as Babaioff et al. tell failures apart."""
+
+    OPEN = 0
+    """It came, and waited or ran when the run ended."""
+    COMPLETED = 1
+    EVICTED_RUNNING = 2
+    CANCELLED_DUE = 3
+    """Evicted in the round in which it was to start."""
+    CANCELLED_EARLY = 4
+    """Evicted before that round, or before it came."""
+    NOT_LAUNCHED = 5
+    """Rejected: no start was worth its price, or it came as it had not announced."""
+    NEVER_CAME = 6
+
+    @property
+    def text(self) -> str:
+        """Value of the column ``fate``."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class AnnouncedOutcome(RigidOutcome):
+    """Values, payments and fates of a run."""
+
+    facts: AnnouncedFacts
+    come: BoolArray
+    """(J,) jobs that have come."""
+    price: IntArray
+    """(J,) charged, 1e-9 of a unit; 0 unless the job completed."""
+    evicted_as: IntArray
+    """(J,) `Fate` of evicted jobs."""
+    horizon_us: int
+
+    @property
+    def fate(self) -> IntArray:
+        """(J,) `Fate`."""
+        status = self.ledger.status
+        fate = np.where(self.come | (self.evicted_as > 0), self.evicted_as, Fate.NEVER_CAME)
+        fate = np.where(status == REJECTED, Fate.NOT_LAUNCHED, fate)
+        return np.where(status == COMPLETED, Fate.COMPLETED, fate)
+
+    @property
+    def worth(self) -> IntArray:
+        """(J,) true value of each job at its finish, 1e-9 of a unit; 0 where it holds too few GPUs."""
+        jobs, true = self.facts.statements, self.facts.statements.true
+        done = (self.ledger.status == COMPLETED) & (jobs.reported.concurrency >= true.concurrency)
+        end = np.where(done, self.ledger.end, 0) // self.facts.slot_us
+        delay = np.clip(end - true.birth, 0, true.values.shape[1] - 1)
+        return np.where(done, true.values[true.value_row, delay], 0)
+
+    def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> Mapping[str, Any]:
+        """Welfare, revenue and failures of the counted jobs, beside the figures of gangs."""
+        chosen = np.ones(len(jobs), dtype=np.bool_) if counted is None else counted
+        fate = self.fate[chosen]
+        counts = {each.text: int((fate == each).sum()) for each in Fate}
+        failed = counts["evicted_running"] + counts["cancelled_due"] + counts["cancelled_early"]
+        tried = len(fate) - counts["not_launched"] - counts["never_came"]
+        worth, paid = int(self.worth[chosen].sum()), int(self.price[chosen].sum())
+        arrival_us = self.facts.statements.arrival * self.facts.slot_us
+        done = chosen & (self.ledger.status == COMPLETED)
+        from_arrival = distribution(us_to_seconds((self.ledger.end - arrival_us)[done]))
+        bound = bound_welfare(welfare_limits(self.facts, self.horizon_us, counted))
+        figures = WelfareFigures(
+            welfare=worth / NANO,
+            revenue=paid / NANO,
+            surplus=(worth - paid) / NANO,
+            eviction_rate=failed / tried if tried else None,
+            fates=counts,
+            jct_from_arrival_s=from_arrival,
+            misreporting=int((self.facts.misreports & chosen).sum()),
+            clipped=self.facts.clipped,
+            bound=bound,
+            ratio=ratio_to(bound, worth / NANO),
+        )
+        return {**RigidOutcome.figures(self, jobs, counted), "welfare": figures}
+
+    def timeline(self, time_us: IntArray) -> Mapping[str, pl.Series]:
+        """Welfare and revenue so far, in units."""
+        done = np.flatnonzero(self.ledger.status == COMPLETED)
+        done = done[np.argsort(self.ledger.end[done], kind="stable")]
+        at = np.searchsorted(self.ledger.end[done], time_us, side="right")
+        sums = {"welfare": self.worth[done].cumsum(), "revenue": self.price[done].cumsum()}
+        return {name: pl.Series(np.append(0, so_far)[at] / NANO) for name, so_far in sums.items()}
+
+    def job_columns(self) -> Mapping[str, pl.Series]:
+        """Arrival, value, payment and fate."""
+        facts = self.facts
+        arrival_us = facts.statements.arrival * facts.slot_us + facts.table.origin_us
+        names = pl.Series([each.text for each in Fate], dtype=pl.String)
+        return {
+            "arrival_s": pl.Series(us_to_seconds(arrival_us)),
+            "value": pl.Series(self.worth / NANO),
+            "payment": pl.Series(self.price / NANO),
+            "fate": names.gather(self.fate.astype(np.uint32)),
+            "misreports": pl.Series(facts.misreports),
+        }
+
+    def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | None:
+        """None: a plan may well let a job wait."""
+        return None

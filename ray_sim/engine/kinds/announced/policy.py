@@ -1,0 +1,39 @@
+"""Base class of policies for announced jobs."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Protocol
+
+from ray_sim.engine.contract import Policy
+from ray_sim.engine.kinds.announced.context import AnnouncedContext
+from ray_sim.engine.kinds.announced.view import AnnouncedView
+from ray_sim.engine.wake import Wake
+from ray_sim.model.audit import AuditedJobs, MechanismRecord
+
+ANNOUNCED = "announced"
+"""Value of `Policy.schedules` of policies for announced jobs."""
+
+
+class MechanismAudit(Protocol):
+    """Record of a run under audit."""
+
+    def record(self) -> MechanismRecord:
+        """What was recorded, at the end of the run."""
+
+
+class AnnouncedPolicy(Policy[AnnouncedContext, AnnouncedView]):
+    """A scheduler of announced jobs: it plans, starts and evicts them, and charges them.
+
+    It runs under truth=announced, decides once in each round, and answers with an `AnnouncedDecision`.
+    """
+
+    schedules: ClassVar[str] = ANNOUNCED
+    sees: frozenset[str] = frozenset({"statements"})
+    wake_on: Wake = Wake.SLOT | Wake.COMPLETION
+
+    def audited(self, jobs: AuditedJobs) -> MechanismAudit | None:
+        """Record the run that follows for `ray-sim run --audit`; None for policies without prices.
+
+        Called before `start`; decisions must be the same.
+        """
+        return None

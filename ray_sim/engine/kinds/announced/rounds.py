@@ -1,0 +1,116 @@
+"""Statements of a workload in whole rounds, true and reported."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ray_sim.model.errors import InvalidScenarioError
+from ray_sim.model.job import JobTable, StatementProfile
+from ray_sim.model.outlook import Outlook
+from ray_sim.model.statement import NANO, Outlooks, Statements
+from ray_sim.model.units import US_PER_S, FloatArray, IntArray, seconds_to_us
+from ray_sim.model.value_function import ValueFunction
+
+MOST_WORTHS = 250_000_000
+"""Numbers in the table of values: 2 GB."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundedJobs:
+    """What announces itself, and what comes. Jobs are in order of birth."""
+
+    true: Statements
+    reported: Statements
+    arrival: IntArray
+    """(J,) round of the true arrival, >= birth."""
+    duration: IntArray
+    """(J,) rounds, >= 1."""
+    signal: IntArray
+    """(J,) what is told of the duration at the arrival."""
+
+
+def rounds_up(time_us: IntArray, slot_us: int) -> IntArray:
+    """Whole rounds that hold these times."""
+    return -(-time_us // slot_us)
+
+
+def signals(kind: str, duration: IntArray) -> IntArray:
+    """(n,) what the platform is told of these durations, in rounds, when the job comes.
+
+    Parameters
+    ----------
+    kind : ``none``: 0; ``full``: the duration; ``partial``: how many binary digits it has
+    """
+    if kind == "none":
+        return np.zeros_like(duration)
+    return duration.copy() if kind == "full" else np.frexp(duration.astype(np.float64))[1].astype(np.int64)
+
+
+def rounded_jobs(
+    table: JobTable, statements: StatementProfile, slot_us: int, signal: str, gpus: IntArray
+) -> RoundedJobs:
+    """Round the statements of jobs in order of birth; ``gpus`` (J,) are those that they truly need."""
+    birth = rounds_up(statements.birth_us - statements.birth_us.min(initial=0), slot_us)
+    lag_us = statements.arrival_us - statements.birth_us
+    true = Statements(
+        birth=birth,
+        concurrency=gpus,
+        value_row=statements.value_row,
+        outlook_row=statements.outlook_row,
+        values=_worths(statements.values, slot_us),
+        outlooks=_outlooks(statements.outlooks, slot_us, signal),
+    )
+    reported = replace(
+        true,
+        concurrency=statements.reported_gpus.astype(np.int64),
+        value_row=statements.reported_value_row,
+        outlook_row=statements.reported_outlook_row,
+    )
+    duration = np.maximum(rounds_up(table.work_us, slot_us), 1)
+    arrival = birth + rounds_up(lag_us, slot_us)
+    return RoundedJobs(true, reported, arrival, duration, signals(signal, duration))
+
+
+def _worths(values: Sequence[ValueFunction], slot_us: int) -> IntArray:
+    """(V, S + 1) worth of each function k rounds after the birth; the last column is 0."""
+    slot_s = slot_us / US_PER_S
+    rounds = max((int(np.ceil(each.end_s / slot_s)) for each in values), default=0) + 2
+    if rounds * len(values) > MOST_WORTHS:
+        raise InvalidScenarioError(
+            f"value: {len(values):,} value functions of up to {rounds:,} rounds are more than "
+            f"{MOST_WORTHS:,} numbers: choose longer slots (-w slot_s), or values that end earlier"
+        )
+    delay_s: FloatArray = np.arange(rounds, dtype=np.float64) * slot_s
+    worth = np.empty((len(values), rounds), dtype=np.int64)
+    for row, each in enumerate(values):
+        worth[row] = np.rint(each.at(delay_s) * NANO)
+    return worth
+
+
+def _outlooks(outlooks: Sequence[Outlook], slot_us: int, signal: str) -> Outlooks:
+    """The distributions in rounds; points that fall together are one."""
+    sizes = [len(each.probability) for each in outlooks]
+    row = np.repeat(np.arange(len(outlooks)), sizes)
+    arrival = rounds_up(_joined_us([each.arrival_after_s for each in outlooks]), slot_us)
+    duration = np.maximum(rounds_up(_joined_us([each.duration_s for each in outlooks]), slot_us), 1)
+    told = signals(signal, duration)
+    probability: FloatArray = np.concatenate([np.empty(0), *(each.probability for each in outlooks)])
+    order = np.lexsort((duration, told, arrival, row))
+    row, arrival, duration, told = row[order], arrival[order], duration[order], told[order]
+    same = (np.diff(row) == 0) & (np.diff(arrival) == 0) & (np.diff(duration) == 0)
+    first = np.flatnonzero(np.concatenate([[True], ~same])) if len(row) else np.empty(0, dtype=np.int64)
+    summed = np.add.reduceat(probability[order], first) if len(first) else np.empty(0)
+    return Outlooks(
+        ptr=np.searchsorted(row[first], np.arange(len(outlooks) + 1)).astype(np.int64),
+        arrival=arrival[first],
+        duration=duration[first],
+        probability=summed,
+        signal=told[first],
+    )
+
+
+def _joined_us(seconds: Sequence[FloatArray]) -> IntArray:
+    return seconds_to_us(np.concatenate([np.empty(0), *seconds]))

@@ -1,0 +1,120 @@
+"""Observations of announced jobs at one decision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ray_sim.engine.decision import NO_JOBS
+from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
+from ray_sim.engine.placements import nothing_for
+from ray_sim.engine.read_only import read_only
+from ray_sim.engine.view import View
+from ray_sim.kernels.announced.pool_placement import fill_servers
+from ray_sim.kernels.core.arrays import WAITING, Changes
+from ray_sim.model.errors import BlindPolicyError
+from ray_sim.model.units import QUANTA_PER_UNIT, BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Sources of the observations of announced jobs."""
+
+    facts: AnnouncedFacts
+    come: BoolArray
+    """(J,) jobs that have come."""
+    news: IntArray
+    """Jobs that came since the last decision, sorted."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnnouncedView(View):
+    """View of a policy in a world of announced jobs.
+
+    `arrived` are jobs that were submitted, at their births; `came` are jobs that have come since the last
+    decision. A job waits from its birth on.
+    """
+
+    _observed: Observed
+
+    @property
+    def round(self) -> int:
+        """The round that begins now."""
+        return self.now_us // self._observed.facts.slot_us
+
+    @property
+    def came(self) -> IntArray:
+        """Jobs that came since the last decision and have not been evicted or rejected, sorted."""
+        news = self._observed.news
+        return read_only(news[self._ledger.status[news] == WAITING])
+
+    @property
+    def present(self) -> IntArray:
+        """Jobs that have come and wait, sorted."""
+        waiting = self.waiting
+        return waiting[self._observed.come[waiting]]
+
+    def signals(self, jobs: IntArray) -> IntArray:
+        """(n,) what is told of the durations of jobs that have come: 0, the binary digits, or the rounds."""
+        if not self._observed.come[jobs].all():
+            raise BlindPolicyError(f"policy {self._policy} reads signals of jobs that have not come")
+        return self._observed.facts.statements.signal[jobs]
+
+    def overload(self, due: IntArray, gone: IntArray = NO_JOBS) -> IntArray:
+        """Jobs to evict so that running and due jobs fit, last born first; sorted.
+
+        Every job that is submitted and has not ended may be among them, also one that holds nothing and one
+        that has not come (LIFO eviction; Babaioff et al., Algorithm 1).
+
+        Parameters
+        ----------
+        due : waiting jobs that are to start now, sorted
+        gone : jobs that the same decision rejects or evicts anyway, sorted
+        """
+        facts, running = self._observed.facts, np.setdiff1d(self.running, gone)
+        gpus = facts.statements.reported.concurrency
+        excess = int(gpus[running].sum() + gpus[due].sum()) - facts.nodes
+        if excess <= 0:
+            return NO_JOBS
+        active = np.setdiff1d(np.union1d(self.waiting, running), gone)[::-1]
+        held = np.where(np.isin(active, running) | np.isin(active, due), gpus[active], 0)
+        enough = int(np.searchsorted(np.cumsum(held), excess))
+        return np.sort(active[: enough + 1])
+
+    def starts(self, jobs: IntArray, gone: IntArray = NO_JOBS) -> Changes:
+        """Placements of jobs that start now, on the first servers with free GPUs.
+
+        Parameters
+        ----------
+        jobs : waiting jobs that fit, sorted
+        gone : running jobs that the same decision evicts, sorted
+        """
+        facts = self._observed.facts
+        if not len(jobs):
+            return nothing_for(NO_JOBS)
+        gpu = facts.table.resources.index("gpu")
+        free = self.placements.free[:, gpu] // QUANTA_PER_UNIT["gpu"]
+        leaving = self.placements.rows_of(gone)
+        np.add.at(free, leaving.server, leaving.tasks)
+        gpus = facts.statements.reported.concurrency[jobs]
+        rows = len(jobs) + len(free)
+        ptr, server, tasks = (
+            np.zeros(len(jobs) + 1, np.int64),
+            np.empty(rows, np.int64),
+            np.empty(rows, np.int64),
+        )
+        n = fill_servers(free, gpus, ptr, server, tasks)
+        return Changes(
+            job=jobs.copy(),
+            ptr=ptr,
+            server=server[:n],
+            role=np.zeros(n, dtype=np.int64),
+            tasks=tasks[:n],
+            order=np.arange(len(jobs)),
+            size=np.array([len(jobs)]),
+        )
+
+    def work_left(self, jobs: IntArray) -> FloatArray:
+        """Nobody knows it."""
+        raise BlindPolicyError(f"policy {self._policy} reads work_left; durations show when jobs end")

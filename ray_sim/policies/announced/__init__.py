@@ -1,0 +1,1 @@
+"""Baselines for announced jobs: no prices, no failures."""

@@ -1,0 +1,137 @@
+"""Launch plans of all jobs of a run, and what they say when a job comes and when it has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ray_sim.kernels.handle import handle
+from ray_sim.model.statement import NANO, NEVER_ROUND
+from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.policies.posted_price.menu import Menu
+from ray_sim.policies.posted_price.plan import Plan
+from ray_sim.policies.posted_price.plan_kernels import PlannedPoints, find_prices, find_starts, value_plan
+from ray_sim.policies.posted_price.planner import Planner, planned_job, rounds_touched
+from ray_sim.policies.posted_price.planner_kernels import PlannedJob
+from ray_sim.policy_api import State, Statements
+
+
+class PlanBook:
+    """Plans of jobs, with the prices of their births.
+
+    Parameters
+    ----------
+    statements : reports of all jobs
+    menu : it is booked with each plan
+    cutoffs : as of `Planner`
+    """
+
+    def __init__(self, statements: Statements, menu: Menu, cutoffs: bool = False) -> None:
+        self._statements, self._menu, self._planner = statements, menu, Planner(cutoffs)
+        sizes = np.diff(statements.outlooks.ptr)[statements.outlook_row]
+        self._ptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        self._start: IntArray = np.full(int(self._ptr[-1]), NEVER_ROUND)
+        self._run: IntArray = np.zeros(int(self._ptr[-1]), dtype=np.int64)
+        self._price: IntArray = np.zeros(int(self._ptr[-1]), dtype=np.int64)
+        self._points: PlannedPoints = handle(
+            PlannedPoints(
+                statements.birth.copy(),
+                statements.outlook_row.copy(),
+                statements.outlooks.ptr.copy(),
+                statements.outlooks.arrival.copy(),
+                statements.outlooks.duration.copy(),
+                statements.outlooks.signal.copy(),
+                self._ptr,
+                self._start,
+                self._run,
+                self._price,
+            )
+        )
+        self._planned = 0
+        """Jobs 0 .. planned - 1 have been submitted."""
+        self.worth_nano = 0
+        """Expected value of all plans, were no job to fail."""
+        self.below_price = 0
+        """Plans that buy a point above its value, for the sake of others of one group."""
+
+    def planned_job(self, job: int) -> PlannedJob:
+        """The report of a job."""
+        return planned_job(self._statements, job)
+
+    def make(self, job: int, report: PlannedJob, failure: FloatArray | None) -> Plan | None:
+        """Plan a job, after all that were submitted before, and book it; None if it is not to start ever.
+
+        Parameters
+        ----------
+        failure : estimates as `Planner.plan` takes them, None where nothing can fail
+        """
+        self._planned = job + 1
+        prices = self._menu.node_prices(report.birth, rounds_touched(report))
+        value_row, outlook_row = self._statements.value_row[job], self._statements.outlook_row[job]
+        n_points = len(report.arrival)
+        bought = self._menu.bought(
+            report.birth, report.concurrency, int(value_row), int(outlook_row), n_points
+        )
+        made, _ = self._planner.plan(report, prices, failure, bought)
+        if (made.start == NEVER_ROUND).all():
+            return None
+        points = slice(self._ptr[job], self._ptr[job + 1])
+        self._start[points], self._run[points], self._price[points] = made
+        self._menu.book(report.concurrency, made.start, made.run, report.probability)
+        worth, below_price = value_plan(report, made, NEVER_ROUND)
+        self.worth_nano += round(worth)
+        self.below_price += below_price
+        return Plan(report.arrival, made.run, report.signal, report.probability, made.start)
+
+    def find_starts(
+        self, jobs: IntArray, now: int, signals: IntArray, start: IntArray, until: IntArray
+    ) -> None:
+        """Write starts and latest ends of jobs that come, into (J,) each; see `find_starts`."""
+        find_starts(self._points, jobs, now, signals, NEVER_ROUND, start, until)
+
+    def prices(
+        self, jobs: IntArray, now: int, arrival: IntArray, signal: IntArray, start: IntArray
+    ) -> IntArray:
+        """(k,) payments of jobs that complete now, 1e-9 of a unit: what each ran, at the prices of its birth.
+
+        Parameters
+        ----------
+        jobs : (k,)
+        arrival, signal, start : (J,) as they came and started
+        """
+        price = np.empty(len(jobs), dtype=np.int64)
+        find_prices(self._points, jobs, now, arrival, signal, start, price)
+        for i in np.flatnonzero(price < 0).tolist():
+            job, first = int(jobs[i]), int(start[jobs[i]])
+            nodes = int(self._statements.concurrency[job])
+            price[i] = nodes * int(self._prices_at_birth(job, first, now - first).sum())
+        return price
+
+    def _prices_at_birth(self, job: int, first: int, rounds: int) -> IntArray:
+        """(rounds,) node prices as they were before a job was booked: what was booked since is taken back."""
+        since = slice(int(self._ptr[job]), int(self._ptr[self._planned]))
+        jobs = np.repeat(np.arange(job, self._planned), np.diff(self._ptr[job : self._planned + 1]))
+        row = self._statements.outlook_row[jobs]
+        point = np.arange(since.start, since.stop) - self._ptr[jobs] + self._statements.outlooks.ptr[row]
+        start, run = self._start[since], self._run[since]
+        nodes = self._statements.concurrency[jobs] * NANO
+        load = np.rint(self._statements.outlooks.probability[point] * nodes).astype(np.int64)
+        begin = np.clip(start - first, 0, rounds)
+        end = np.clip(np.where(start == NEVER_ROUND, first, start + run) - first, 0, rounds)
+        steps = np.zeros(rounds + 1, dtype=np.int64)
+        inside = begin < end
+        np.add.at(steps, begin[inside], load[inside])
+        np.subtract.at(steps, end[inside], load[inside])
+        return self._menu.priced(first, self._menu.booked[first : first + rounds] - np.cumsum(steps)[:-1])
+
+    def state(self) -> State:
+        """Arrays that `restore` takes."""
+        scalars = np.array([self._planned, self.worth_nano, self.below_price])
+        arrays = {"start": self._start, "run": self._run, "price": self._price}
+        return {name: array.copy() for name, array in arrays.items()} | {"scalars": scalars}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from a state."""
+        self._start[:], self._run[:], self._price[:] = state["start"], state["run"], state["price"]
+        self._planned, self.worth_nano, self.below_price = (int(value) for value in state["scalars"])

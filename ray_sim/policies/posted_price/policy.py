@@ -1,0 +1,250 @@
+"""The truthful posted-price mechanism for announced jobs.
+
+Source: Babaioff, Lempel, Lucier, Menache, Slivkins, Wong, Truthful Online Scheduling of Cloud Workloads under
+Uncertainty (WWW 2022), Algorithms 1 and 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+
+from ray_sim.model.audit import AuditedJobs
+from ray_sim.model.statement import NANO, NEVER_ROUND
+from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.policies.posted_price.audit import MechanismAudit
+from ray_sim.policies.posted_price.exact_failure import ExactFailure
+from ray_sim.policies.posted_price.expected_lp import ExpectedPrices, Population
+from ray_sim.policies.posted_price.exponential_prices import ExponentialPrices
+from ray_sim.policies.posted_price.failure import FailureOracle
+from ray_sim.policies.posted_price.menu import Menu, RelaxedCapacity
+from ray_sim.policies.posted_price.plan_book import PlanBook
+from ray_sim.policies.posted_price.planner import threshold
+from ray_sim.policies.posted_price.planner_kernels import PlannedJob
+from ray_sim.policies.posted_price.sampled_failure import OracleError, SampledFailure, sample_count
+from ray_sim.policies.posted_price.union_failure import UnionFailure
+from ray_sim.policy_api import (
+    WHOLE_TRACE,
+    AnnouncedContext,
+    AnnouncedDecision,
+    AnnouncedPolicy,
+    AnnouncedView,
+    Charges,
+    Launches,
+    Parameter,
+    Streams,
+)
+
+_SOURCE = "docs/models/posted_price.md#algorithm; Babaioff et al., Algorithm 2"
+
+
+class PostedPrice(AnnouncedPolicy):
+    """Posted prices, failure estimates, launch plans at birth, and eviction of the last born."""
+
+    name: ClassVar[str] = "posted_price"
+    section: ClassVar[str] = "docs/models/posted_price.md#algorithm"
+    summary: ClassVar[str] = "truthful prices and launch plans at birth; the last born are evicted"
+    bounded: ClassVar[bool] = True
+    uses_seed: ClassVar[bool] = True
+    parameters: ClassVar[tuple[Parameter, ...]] = (
+        Parameter(
+            "menu",
+            "choice",
+            "exponential",
+            "prices. exponential: of the booked load, for any jobs; expected: duals of the linear programme "
+            "of the expected jobs, which needs the statements of the whole trace",
+            source=_SOURCE,
+            choices=("exponential", "expected"),
+        ),
+        Parameter(
+            "eps",
+            "float",
+            0.5,
+            "a tenth of it is the share of GPUs that is never booked, and the estimate of failure up to "
+            "which it counts as 0",
+            source=_SOURCE,
+            minimum=0.0,
+            maximum=9.0,
+        ),
+        Parameter(
+            "failure_oracle",
+            "choice",
+            "sampled",
+            "how failures are estimated. sampled: by sample paths; exact: by all outcomes, for few jobs; "
+            "union: by a bound from above",
+            source="docs/models/posted_price.md#failure-estimates",
+            choices=("sampled", "exact", "union"),
+        ),
+        Parameter(
+            "oracle_error",
+            "choice",
+            "pointwise",
+            "what mu bounds. pointwise: the mean error of each estimate; uniform: the error of all estimates "
+            "of a job, but with probability oracle_failure",
+            source="docs/models/posted_price.md#failure-estimates",
+            choices=("pointwise", "uniform"),
+        ),
+        Parameter("mu", "float", 0.02, "error of the sampled estimates", minimum=1e-4, maximum=0.5),
+        Parameter(
+            "oracle_failure",
+            "float",
+            0.01,
+            "probability with which a uniform error may be larger",
+            minimum=1e-12,
+            maximum=0.5,
+        ),
+        Parameter(
+            "threshold", "bool", True, "whether estimates of at most eps / 10 count as 0", source=_SOURCE
+        ),
+        Parameter(
+            "cutoffs",
+            "bool",
+            False,
+            "whether a plan also fixes the longest duration, after which a job is evicted and pays nothing; "
+            "without it a report that hides long durations may gain",
+            source="docs/decisions/0038-announced-jobs.md",
+        ),
+    )
+
+    def __init__(
+        self,
+        menu: str = "exponential",
+        eps: float = 0.5,
+        failure_oracle: str = "sampled",
+        oracle_error: str = "pointwise",
+        mu: float = 0.02,
+        oracle_failure: float = 0.01,
+        threshold: bool = True,
+        cutoffs: bool = False,
+    ) -> None:
+        self._cutoffs = cutoffs
+        self._menu_name, self._eps, self._oracle_name = menu, eps, failure_oracle
+        self._error, self._mu, self._failure, self._threshold = oracle_error, mu, oracle_failure, threshold
+        self._audit: MechanismAudit | None = None
+        if menu == "expected":
+            self.sees = self.sees | {WHOLE_TRACE}
+
+    @property
+    def draws(self) -> bool:
+        """Whether it draws sample paths."""
+        return self._oracle_name == "sampled"
+
+    def audited(self, jobs: AuditedJobs) -> MechanismAudit:
+        """Record births and try misreports in the run that follows; its decisions are the same."""
+        mu = {"sampled": self._mu, "exact": 0.0}.get(self._oracle_name)
+        self._audit = MechanismAudit(jobs, self._failures, self._eps / 10, mu, self._threshold, self._cutoffs)
+        return self._audit
+
+    def start(self, world: AnnouncedContext, streams: Streams) -> None:
+        """Set up menu, oracle and plans."""
+        self._world = world
+        self._menu = self._new_menu(world)
+        self._oracle = self._new_oracle(world, streams)
+        self._plans = PlanBook(world.statements, self._menu, self._cutoffs)
+        n = len(world.statements)
+        self._arrival: IntArray = np.full(n, NEVER_ROUND)
+        self._signal: IntArray = np.zeros(n, dtype=np.int64)
+        self._start: IntArray = np.full(n, NEVER_ROUND)
+        self._until: IntArray = np.full(n, NEVER_ROUND)
+        """Rounds in which jobs came, start, and have run for the longest time they reported."""
+        if self._audit is not None:
+            self._audit.start(world, self._menu, self._paths, streams)
+
+    def _new_menu(self, world: AnnouncedContext) -> Menu:
+        assert world.rounds is not None
+        bounds = world.bounds
+        capacity = RelaxedCapacity(world.nodes, bounds.concurrency, self._eps, world.rounds)
+        if self._menu_name == "expected":
+            return ExpectedPrices(capacity, Population.of(world.statements))
+        return ExponentialPrices(capacity, bounds.duration, bounds.value)
+
+    def _new_oracle(self, world: AnnouncedContext, streams: Streams) -> FailureOracle:
+        bounds, longest = world.bounds, world.bounds.duration
+        self._paths = 0
+        if self._oracle_name == "exact":
+            return ExactFailure(world.nodes, longest)
+        if self._oracle_name == "union":
+            return UnionFailure(world.nodes, longest)
+        triples = bounds.delay * bounds.concurrency * longest
+        error: OracleError = "uniform" if self._error == "uniform" else "pointwise"
+        self._paths = sample_count(error, self._mu, triples, self._failure)
+        return SampledFailure(world.nodes, longest, self._paths, streams)
+
+    def decide(self, view: AnnouncedView) -> AnnouncedDecision:
+        """One round of Algorithm 1: plan, fix starts, evict, start, charge."""
+        unwanted = [job for job in view.arrived.tolist() if not self._submit(job)]
+        came = np.setdiff1d(view.came, unwanted)
+        launches, refused = self._come(view.round, came, view.signals(came))
+        rejected = np.union1d(np.array(unwanted, dtype=np.int64), refused)
+        running = view.running
+        overdue = running[self._until[running] <= view.round]
+        waiting = np.setdiff1d(view.present, rejected)
+        due = waiting[self._start[waiting] == view.round]
+        evicted = np.union1d(view.overload(due, np.union1d(rejected, overdue)), overdue)
+        charges = self._charge(view.round, view.completed)
+        removed = np.union1d(rejected, evicted)
+        news = came, self._signal[came], view.completed, removed
+        self._oracle.observe(view.round, *news)
+        if self._audit is not None:
+            self._audit.observed(view.round, *news)
+        return AnnouncedDecision(
+            changes=view.starts(np.setdiff1d(due, evicted), np.intersect1d(evicted, running)),
+            reject=rejected,
+            reject_reason="not_launched",
+            evict=evicted,
+            launches=launches,
+            charges=charges,
+        )
+
+    def _submit(self, job: int) -> bool:
+        """Plan a job at its birth; False if no start is worth its price."""
+        report = self._plans.planned_job(job)
+        if self._audit is not None:
+            self._audit.born(job, report)
+        plan = self._plans.make(job, report, self._failures(report))
+        if plan is None:
+            return False
+        self._oracle.add(job, report.concurrency, plan)
+        if self._audit is not None:
+            self._audit.planned(job, report.concurrency, plan)
+        return True
+
+    def _failures(self, report: PlannedJob) -> FloatArray | None:
+        """Estimates as the planner takes them; None if nothing can fail."""
+        if self._oracle.certain(report.concurrency):
+            return None
+        # Later starts end without value, and the planner does not look at them.
+        starts = max(int((report.values > 0).sum()) - int(report.duration.min()), 1)
+        last_start, longest = report.birth + starts - 1, int(report.duration.max())
+        estimates = self._oracle.failures(report.birth, report.concurrency, last_start, longest)
+        return threshold(estimates, self._eps) if self._threshold else estimates
+
+    def _come(self, now: int, jobs: IntArray, signals: IntArray) -> tuple[Launches | None, IntArray]:
+        """Look up the starts of jobs that come; returns them, and the jobs that do not start."""
+        self._arrival[jobs], self._signal[jobs] = now, signals
+        self._plans.find_starts(jobs, now, signals, self._start, self._until)
+        starts = self._start[jobs]
+        launched, refused = jobs[starts < NEVER_ROUND], jobs[starts == NEVER_ROUND]
+        start_us = self._start[launched] * self._world.round_us
+        return (Launches(launched, start_us) if len(launched) else None), refused
+
+    def _charge(self, now: int, jobs: IntArray) -> Charges | None:
+        """Prices of jobs that completed now."""
+        if not len(jobs):
+            return None
+        prices = self._plans.prices(jobs.copy(), now, self._arrival, self._signal, self._start)
+        return Charges(jobs.copy(), prices)
+
+    def counts(self) -> Mapping[str, int]:
+        """Sample paths, and plans that buy an outcome above its value."""
+        return {"oracle_paths": self._paths, "plans_below_price": self._plans.below_price}
+
+    def figures(self) -> Mapping[str, float]:
+        """Value of the plans were no job to fail, and the fullest round as a share of what may be booked."""
+        capacity = self._menu.capacity
+        return {
+            "planned_welfare": self._plans.worth_nano / NANO,
+            "peak_booked_share": float(self._menu.booked.max(initial=0)) / capacity.relaxed,
+        }

@@ -1,0 +1,52 @@
+"""The queue that policies in Python serve: what is pushed is served once, or rejected."""
+
+from __future__ import annotations
+
+import pytest
+
+from ray_sim import Decision, Policy, PolicyContext, View
+from ray_sim.engine.run import run_world
+from ray_sim.model.errors import RunFailedError
+from ray_sim.model.streams import Streams
+from tests.elastic_worlds import elastic_world
+from tests.training import profile
+from tests.worlds import Job, times_of, world_of
+
+
+class OneByOne(Policy):
+    """Pushes each arrival by itself; a later job goes first."""
+
+    def start(self, world: PolicyContext, streams: Streams) -> None:
+        self.queue = world.service("consolidate")
+
+    def decide(self, view: View) -> Decision:
+        for i in range(len(view.arrived)):
+            job = view.arrived[i : i + 1]
+            self.queue.push(job, -job)
+        return self.queue.serve(view)
+
+
+def test_jobs_pushed_one_by_one_are_served_by_key() -> None:
+    jobs = [Job(0, 1, 5), Job(0, 1, 3), Job(0, 1, 2)]
+    result = run_world(world_of(jobs, [1, 1]), OneByOne())
+    assert times_of(result) == {"J3": (0, 2), "J2": (0, 3), "J1": (2, 7)}
+
+
+def test_every_job_that_never_fits_is_rejected_however_they_are_pushed() -> None:
+    # Four workers and a parameter server ask for five GPUs of four.
+    world = elastic_world([0, 0, 0], [profile(num_workers=n) for n in (4, 1, 4)], [4])
+    result = run_world(world, OneByOne())
+    assert result.jobs["reason"].to_list() == ["never_fits", None, "never_fits"]
+
+
+class Beyond(OneByOne):
+    """Pushes a job that does not exist."""
+
+    def decide(self, view: View) -> Decision:
+        self.queue.push(view.arrived + 1, view.arrived)
+        return self.queue.serve(view)
+
+
+def test_a_job_that_does_not_exist_is_refused_by_its_number() -> None:
+    with pytest.raises(RunFailedError, match="push: job 1 is none of the 1 jobs 0 to 0"):
+        run_world(world_of([Job(0, 1, 5)], [1]), Beyond())

@@ -1,0 +1,269 @@
+"""Properties of the mechanism in the engine: section 4.4 of its specification, and how runs go on alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ray_sim.engine.general import GeneralRun
+from ray_sim.engine.sites.fleet import fleet_of
+from ray_sim.model.streams import Streams
+from ray_sim.model.units import FloatArray
+from ray_sim.policies.posted_price.exact_failure import ExactFailure
+from tests.policies.posted_price.engine_runs import (
+    SIGNALS,
+    FateRow,
+    Instance,
+    fates_of,
+    policy_of,
+    random_instance,
+    random_value,
+    run_engine,
+    world_of,
+)
+from tests.policies.posted_price.naive_mechanism import NANO, Job, Setting, Signal, run, signal_of
+from tests.proofs import instances
+
+WAYS: tuple[Mapping[str, Any], ...] = (
+    {},
+    {"failure_oracle": "sampled"},
+    {"failure_oracle": "union"},
+    {"menu": "expected"},
+    {"menu": "expected", "cutoffs": True},
+)
+"""Oracles, menus and cutoffs."""
+
+
+def drawn(whole: int, per_commit: int) -> Iterator[Instance]:
+    return (random_instance(seed) for seed in range(instances(whole, per_commit)))
+
+
+@pytest.mark.parametrize("way", WAYS[:3])
+def test_later_jobs_change_no_earlier_fate(way: Mapping[str, Any]) -> None:
+    """4.4 (b): fates and payments; the bounds of the world stay the same."""
+    for instance in drawn(150, 1):
+        fates = run_engine(instance, **way).fates()
+        for kept in range(1, len(fates)):
+            assert run_engine(instance.first(kept), **way).fates() == fates[:kept]
+
+
+def tailed_jobs(draw: np.random.Generator) -> tuple[Job, ...]:
+    """Jobs worth H = 8 that fill rounds 3 and 4, then others that need these with a small probability."""
+    jobs: list[Job] = []
+    for arrival in [*draw.integers(3, 5, 100).tolist(), *[2] * 100]:
+        tail = float(draw.uniform(0.1, 0.3))
+        short, long = (arrival, 1, 1 - tail), (arrival, 3, tail)
+        points = ((arrival, 1, 1.0),) if arrival > 2 else (short, long)
+        worth = (8 * NANO,) * (arrival + 2) + (NANO,) * 2
+        jobs.append(Job(0, 1 + len(jobs) % 2, worth, points, arrival, 1))
+    # The engine keeps the order of arrival among jobs of one birth.
+    return tuple(replace(one, birth=int(one.arrival == 2)) for one in jobs)
+
+
+@pytest.mark.parametrize("signal", SIGNALS)
+def test_no_more_is_booked_than_c_prime(signal: Signal) -> None:
+    """4.4 (c), up to half a 1e-9 per point: values at H buy the tails of long durations above H."""
+    setting = Setting(20, 8, 0.0, 8.0, 2, 3, signal=signal)
+    fullest = 0.0
+    for seed in range(instances(60, 1)):
+        draw = Streams(seed).generator("posted-price-crowd")
+        jobs = tailed_jobs(draw)
+        booked = run_engine(Instance(jobs, jobs, setting), failure_oracle="union").booked
+        assert booked.max() <= 20 * NANO + len(jobs)
+        fullest = max(fullest, booked.max() / (20 * NANO))
+    assert fullest > 0.85
+
+
+def single(job: Job) -> Job:
+    """The same job, whose arrival and duration are certain."""
+    arrival, duration, _ = job.points[0]
+    return replace(job, points=((arrival, duration, 1.0),), arrival=arrival, duration=duration)
+
+
+def roomy(instance: Instance) -> Instance:
+    """The same jobs with room for all at once, also within the relaxed capacity."""
+    setting = instance.setting
+    nodes = 2 * sum(one.concurrency for one in instance.jobs) + setting.max_concurrency
+    return replace(instance, setting=replace(setting, nodes=nodes))
+
+
+def test_no_deterministic_job_fails_where_all_fit_at_once() -> None:
+    """4.4 (e)."""
+    for instance in drawn(100, 6):
+        jobs = tuple(sorted(map(single, instance.jobs), key=lambda one: (one.birth, one.arrival)))
+        found = run_engine(roomy(Instance(jobs, jobs, instance.setting)))
+        assert {fate for fate, *_ in found.fates()} <= {"completed", "not_launched", "never_came"}
+
+
+def test_without_bookings_before_it_every_job_earns_its_best() -> None:
+    """4.4 (e) with prices of 0, those of no load: one job alone, reported truly."""
+    for instance in drawn(100, 6):
+        job = single(instance.jobs[0])
+        (fate,) = run_engine(roomy(Instance((job,), (job,), instance.setting))).fates()
+        finish = job.arrival + job.duration
+        best = job.worth(finish) if finish <= instance.setting.rounds else 0
+        assert (job.worth(fate[2]) if fate[2] else 0) == best
+        assert fate[3] == 0
+
+
+def test_planned_welfare_is_utility_plus_payments(utilities: list[float]) -> None:
+    """4.4 (f), where nothing can fail."""
+    for instance in drawn(100, 6):
+        given = roomy(instance)
+        utilities.clear()
+        found = run_engine(given)
+        figures = found.result.summary.policy_figures
+        assert figures is not None
+        share = [p for one in given.jobs for *_, p in sorted(plan_points(one, given.setting))]
+        paid = float(np.dot(share, found.policy.state()["_plans.price"]))
+        assert figures["planned_welfare"] == pytest.approx(sum(utilities) + paid / NANO, abs=1e-8)
+
+
+def plan_points(job: Job, setting: Setting) -> list[tuple[int, int, int, float]]:
+    """(arrival, signal, duration, probability): sorted, they are in the order of a plan."""
+    return [(arrival, signal_of(d, setting.signal), d, share) for arrival, d, share in job.points]
+
+
+def test_higher_values_are_worth_more_and_launched_as_well(utilities: list[float]) -> None:
+    """4.4 (d): the value of the last job scaled up, and raised in every round."""
+    accepted = 0
+    for seed, instance in enumerate(drawn(150, 5)):
+        draw = Streams(seed).generator("posted-price-raise")
+        last = instance.jobs[-1]
+        extra = sorted(draw.integers(0, 5 * NANO, len(last.value)).tolist(), reverse=True)
+
+        def outcome(value: tuple[int, ...], instance: Instance = instance) -> tuple[float, bool]:
+            jobs = (*instance.jobs[:-1], replace(instance.jobs[-1], value=value))
+            setting = replace(instance.setting, max_value=32.0)
+            launched = run_engine(Instance(jobs, jobs, setting)).fates()[-1][0] != "not_launched"
+            return utilities[-1], launched
+
+        utility, launched = outcome(last.value)
+        raised, _ = outcome(tuple(a + b for a, b in zip(last.value, extra, strict=True)))
+        scaled, still_launched = outcome(tuple(3 * worth for worth in last.value))
+        assert min(raised, scaled) >= utility
+        assert still_launched >= launched
+        accepted += launched
+    assert accepted > 0
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_run_goes_on_alike_from_a_snapshot_after_every_decision(way: Mapping[str, Any]) -> None:
+    for instance in drawn(40, 1):
+        world, whole = world_of(instance), run_engine(instance, **way)
+        policy = policy_of(instance.setting, **way)
+        going = GeneralRun(world, policy, seed=0, fleet=fleet_of(world, 1, always=False))
+        while going.decide_once():
+            saved = going.state()
+            policy = policy_of(instance.setting, **way)
+            going = GeneralRun(world, policy, seed=0, fleet=fleet_of(world, 1, always=False), saved=saved)
+        assert going.result(None, "").jobs.equals(whole.result.jobs)
+        assert going.result(None, "").summary == whole.result.summary
+        assert np.array_equal(policy.state()["_menu.booked"], whole.booked)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_runs_of_one_seed_are_equal(way: Mapping[str, Any]) -> None:
+    for instance in drawn(40, 1):
+        one, other = run_engine(instance, seed=5, **way), run_engine(instance, seed=5, **way)
+        assert one.result.jobs.equals(other.result.jobs)
+        assert one.result.summary == other.result.summary
+
+
+def shaken(monkeypatch: pytest.MonkeyPatch, instance: Instance, seed: int, by: float) -> list[FateRow]:
+    """Fates where every estimate of failure is up to ``by`` off."""
+    draw, estimate = np.random.default_rng(seed), ExactFailure._estimate
+
+    def off(oracle: ExactFailure, birth: int, concurrency: int, failures: FloatArray) -> None:
+        estimate(oracle, birth, concurrency, failures)
+        uncertain = (failures > 0) & (failures < 1)
+        failures[uncertain] += draw.uniform(-by, by, failures.shape)[uncertain]
+        np.clip(failures, 0, 1, out=failures)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ExactFailure, "_estimate", off)
+        return run_engine(instance).fates()
+
+
+def test_samples_decide_as_enumeration_where_no_decision_is_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    clear = 0
+    for instance in drawn(200, 4):
+        fates = run_engine(instance).fates()
+        if all(shaken(monkeypatch, instance, seed, by=0.08) == fates for seed in range(4)):
+            clear += 1
+            assert run_engine(instance, failure_oracle="sampled", mu=0.01).fates() == fates
+    assert clear > 0
+
+
+@pytest.mark.parametrize("signal", ["none", "full"])
+def test_expected_prices_sell_and_book_within_c_prime(signal: Signal) -> None:
+    """Menu B on small worlds: jobs run, no more is booked than C', and nobody pays above the value."""
+    sold = 0
+    for instance in drawn(60, 4):
+        given = replace(instance.honest(), setting=replace(instance.setting, signal=signal))
+        found = run_engine(given, menu="expected")
+        setting = given.setting
+        assert found.booked.max() <= (1 - setting.eps / 10) * setting.nodes * NANO + len(given.jobs) * 3
+        for job, (what, _, end, paid) in zip(given.jobs, found.fates(), strict=True):
+            sold += what == "completed"
+            if what == "completed" and signal == "full" and one_of_points(job):
+                assert end is not None
+                assert paid <= job.worth(end)
+    assert sold > 0
+
+
+@pytest.mark.parametrize(
+    ("signal", "cutoffs", "gain"), [("none", False, 1.0), ("none", True, 0.0), ("full", False, 0.0)]
+)
+def test_hidden_long_durations_gain_in_the_engine_without_cutoffs(
+    signal: Signal, cutoffs: bool, gain: float
+) -> None:
+    """A first job makes rounds 0 to 2 cost 1 each: p(1) = (49^(1/2) - 1) / 6.
+
+    One round is worth 3, three rounds 0, with probability 1/2 each. Without cutoffs the truth is not
+    launched: (3 - 1) / 2 - 3 / 2 < 0. The report of one round is: it pays if it lasts one round, and is
+    evicted unpaid if it lasts three.
+    """
+    setting = Setting(3, 4, 0.0, 8.0, 1, 3, signal=signal, threshold=False, cutoffs=cutoffs)
+    first = Job(0, 1, (8 * NANO,) * 5, ((0, 3, 1.0),), 0, 3)
+    truth = Job(0, 1, (3 * NANO,) * 2, ((0, 1, 0.5), (0, 3, 0.5)), 0, 1)
+
+    def earned(report: Job) -> float:
+        """Expected true utility in units."""
+        total = 0.0
+        for duration in (1, 3):
+            jobs, truths = ((first, replace(one, duration=duration)) for one in (report, truth))
+            what, _, end, paid = run_engine(Instance(jobs, truths, setting)).fates()[1]
+            total += 0.5 * ((truth.worth(end or 0) if what == "completed" else 0) - paid) / NANO
+        return total
+
+    assert earned(replace(truth, points=((0, 1, 1.0),))) - earned(truth) == gain
+
+
+def test_a_cutoff_before_a_sold_out_round_makes_a_start_possible() -> None:
+    """Round 2 is sold out: of one or two rounds from round 1 on, only one may complete."""
+    setting = Setting(3, 5, 0.0, 8.0, 2, 2, signal="none", threshold=False)
+    fill = Job(0, 2, (8 * NANO,) * 4, ((2, 1, 1.0),), 2, 1)
+    either = Job(1, 1, (8 * NANO,) * 3, ((1, 1, 0.5), (1, 2, 0.5)), 1, 2)
+    for cutoffs, fate, load in ((False, "not_launched", 0), (True, "evicted_running", NANO)):
+        given = Instance((fill, either), (fill, either), replace(setting, cutoffs=cutoffs))
+        found = run_engine(given)
+        assert found.fates()[1][0] == fate
+        assert found.booked.tolist() == [0, load, 2 * NANO, 0, 0]
+        assert found.fates() == fates_of(run(given.jobs, given.setting))
+
+
+def one_of_points(job: Job) -> bool:
+    return (job.arrival, job.duration) in {point[:2] for point in job.points}
+
+
+def test_random_values_are_in_the_bounds() -> None:
+    """Guards the instances: the engine refuses worths below 1 and above H."""
+    draw, setting = np.random.default_rng(0), random_instance(0).setting
+    worths = [worth for _ in range(50) for worth in random_value(draw, setting, ((2, 1, 1.0),), 0)]
+    assert min(worths) >= NANO
+    assert max(worths) <= setting.max_value * NANO
