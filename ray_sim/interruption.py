@@ -24,7 +24,7 @@ class Interruption:
 
     @property
     def exit_code(self) -> int:
-        """What a shell expects of a process ended by the signal: 130 or 143."""
+        """Exit code of a process that the signal ended, as shells count it: 130 or 143."""
         return 128 + (self._received or signal.SIGINT)
 
     def receive(self, number: int, frame: FrameType | None) -> None:

@@ -295,7 +295,7 @@ class BoostOnce(Policy[PolicyContext, BoostedView]):
 
     name: ClassVar[str] = "boost_once"
     schedules: ClassVar[str] = BOOSTED
-    wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.SERVER_CHANGE
+    wake_on: Wake = Wake.ARRIVAL | Wake.COMPLETION | Wake.SERVER_CHANGE
 
     def start(self, world: PolicyContext, streams: Streams) -> None:
         self._queue: JobQueue = world.service("first_fit")

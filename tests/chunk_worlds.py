@@ -55,6 +55,10 @@ class Server(NamedTuple):
     ps_gib: float | None = None
 
 
+TWO = (Server(), Server())
+"""Two edge servers of one worker each."""
+
+
 def chunk_columns(jobs: Sequence[ChunkJob]) -> dict[str, Sequence[object]]:
     """Columns of one mini-batch per chunk; 2 x 8 q / b is the exchange with b = 16 Mbps."""
     return {
@@ -155,9 +159,7 @@ class Script(ChunkedPolicy):
     """
 
     name: ClassVar[str] = "script"
-    wake_on: ClassVar[Wake] = (
-        Wake.ARRIVAL | Wake.COMPLETION | Wake.ACTIVATION | Wake.REVIEW | Wake.SERVER_CHANGE
-    )
+    wake_on: Wake = Wake.ARRIVAL | Wake.COMPLETION | Wake.ACTIVATION | Wake.REVIEW | Wake.SERVER_CHANGE
 
     def __init__(
         self,
@@ -207,6 +209,21 @@ class Script(ChunkedPolicy):
             if (job, unit) in to_send and there
         ]
         return dispatch_of(chosen, overtake=self._overtake) if chosen else None
+
+
+def run_script(
+    jobs: Sequence[ChunkJob],
+    script: Mapping[float, Sequence[Row]],
+    servers: Sequence[Server] = TWO,
+    *,
+    sites: int = 1,
+    slot_s: float | None = None,
+    overtake: bool = True,
+) -> RunResult:
+    """Chunks dispatched at the seconds of the script, on two workers unless said otherwise."""
+    return worlds.replay(
+        chunk_world(jobs, servers, slot_s=slot_s), Script(script, overtake=overtake), sites=sites
+    )
 
 
 def runs_of(result: RunResult, job: str, chunk: int) -> list[tuple[float, float]]:

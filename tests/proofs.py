@@ -9,9 +9,9 @@ import pytest
 PROOFS = "RAY_SIM_PROOFS"
 """Environment variable: `few` (`make test-quick`), `some` (default) or `all` (`make test-all`)."""
 
-PER_COMMIT = 100
-QUICK_SHARE = 10
-"""`few` tries a tenth of `some`,"""
+PER_COMMIT = 50
+QUICK_SHARE = 5
+"""`few` tries a fifth of `some`,"""
 QUICK_LEAST = 5
 """and at least five."""
 

@@ -31,8 +31,8 @@ def scripted(
 
     class Scripted(Policy):
         name: ClassVar[str] = "scripted"
-        wake_on: ClassVar[Wake] = wake
-        sees: ClassVar[frozenset[str]] = sight
+        wake_on: Wake = wake
+        sees: frozenset[str] = sight
         slotted: ClassVar[bool] = on_slots_only
         schedules: ClassVar[str] = CHUNKED if chunks else ELASTIC if elastic else GANGS
 

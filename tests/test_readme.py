@@ -45,7 +45,6 @@ def test_every_command_of_the_readme_runs_as_written(tmp_path: Path) -> None:
     kept = {key: value for key, value in os.environ.items() if key != "MLFLOW_TRACKING_URI"}
     environment = kept | {"PYTHONPATH": str(REPOSITORY)}
     commands = _commands()
-    assert len(commands) == 11
     done = {}
     for command in commands:
         words = command.split()
@@ -56,6 +55,7 @@ def test_every_command_of_the_readme_runs_as_written(tmp_path: Path) -> None:
         assert run.returncode == 0, f"{command}\n{run.stdout}\n{run.stderr}"
         assert "Traceback" not in run.stderr
         done[words[1]] = run.stdout
+    assert done.keys() >= {"convert", "info", "run", "sweep", "compare", "report"}
     assert "not distinguishable" not in done["compare"].partition("by size")[0]
     code = subprocess.run(
         [sys.executable, "-c", in_python], cwd=tmp_path, env=environment, capture_output=True, check=False

@@ -103,8 +103,8 @@ class Dealer(ChunkedPolicy):
     """Deals the chunks of arriving jobs to the workers there in turn; short chunks overtake long ones."""
 
     name: ClassVar[str] = "dealer"
-    wake_on: ClassVar[Wake] = Wake.ARRIVAL | Wake.COMPLETION | Wake.ACTIVATION | Wake.SERVER_CHANGE
-    sees: ClassVar[frozenset[str]] = frozenset({"duration_s"})
+    wake_on: Wake = Wake.ARRIVAL | Wake.COMPLETION | Wake.ACTIVATION | Wake.SERVER_CHANGE
+    sees: frozenset[str] = frozenset({"duration_s"})
 
     def start(self, world: ChunkedContext, streams: Streams) -> None:
         self._unsent = NO_JOBS
@@ -129,7 +129,7 @@ class Impatient(Dealer):
     """A dealer that evicts every other job 3 s after it came, wherever its chunks are by then."""
 
     name: ClassVar[str] = "impatient"
-    wake_on: ClassVar[Wake] = Dealer.wake_on | Wake.REVIEW
+    wake_on: Wake = Dealer.wake_on | Wake.REVIEW
 
     def decide(self, view: ChunkedView) -> ChunkedDecision:
         present = np.union1d(view.waiting, view.running)
@@ -151,7 +151,7 @@ class Turns(Policy):
     """At each slot, server s goes whole to the (s + slot)th of the jobs present, for any truth."""
 
     name: ClassVar[str] = "turns"
-    wake_on: ClassVar[Wake] = Wake.SLOT
+    wake_on: Wake = Wake.SLOT
 
     def start(self, world: PolicyContext, streams: Streams) -> None:
         self._gpus = world.cluster.capacity[:, 0] // 1000

@@ -128,9 +128,10 @@ def world_of(
 def replay(
     world: World, policy: str | Policy, *, loop: Loop = "auto", sites: int = 1, **params: object
 ) -> RunResult:
-    """Run a policy, given by name and parameters or as an instance, to the end."""
+    """Run a policy, given by name and parameters or as an instance; several sites are simulated."""
     chosen = create_policy(policy, params) if isinstance(policy, str) else policy
-    return run_world(world, chosen, loop=loop, sites=sites)
+    left_out = sites > 1 and not world.facts.part.reports
+    return run_world(world, chosen, loop="general" if left_out else loop, sites=sites)
 
 
 def times_of(result: RunResult) -> Times:

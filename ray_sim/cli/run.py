@@ -39,7 +39,8 @@ def run(
     ] = None,
     load_scale: Annotated[float | None, typer.Option(help="Factor on the arrival rate.")] = None,
     enrich: Annotated[
-        str | None, typer.Option(metavar="PROFILE", help="Draw training columns from this training profile.")
+        str | None,
+        typer.Option(metavar="PROFILE", help="Draw training columns or statements from this profile."),
     ] = None,
     cluster: Annotated[
         str | None, typer.Option("--cluster", help="Bundled cluster, or a YAML or CSV file by path or URL.")
@@ -65,6 +66,14 @@ def run(
     cool_down: Annotated[
         float | None,
         typer.Option(metavar="S", help="Leave jobs submitted in the last S seconds out of the summary."),
+    ] = None,
+    audit: Annotated[
+        bool,
+        typer.Option("--audit", help="Audit a run of announced jobs: best welfare, truthfulness, rules."),
+    ] = False,
+    audit_jobs: Annotated[
+        int | None,
+        typer.Option("--audit-jobs", min=1, metavar="N", help="Jobs whose misreports the audit tries [200]."),
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of the workload and the policy.")] = None,
     fleet: Annotated[
@@ -123,6 +132,7 @@ def run(
         "world": key_values(world, "-w") if world else None,
         "partition": partition,
         "trim": _given({"warm_up_s": warm_up, "cool_down_s": cool_down}) or None,
+        "audit": _given({"jobs": audit_jobs}) or ({} if audit else None),
         "seed": seed,
         "sites": sites,
         "fleet": fleet,
@@ -138,10 +148,10 @@ def run(
     directory = out or Path("runs") / f"{name}-{identity.content_hash[:SHORT]}"
     prepare_target(directory)  # refuse an unusable result directory before simulating
     check_address(address)
-    Rehearsal(inputs).set_up(scenario)
     announce = announcer(quiet=json_output)
-    if not compiled_before():
+    if not compiled_before():  # asked before the first kernel is called
         announce(COMPILING)
+    Rehearsal(inputs).set_up(scenario)
     on_actors = scenario.fleet == "actors"
     with interruptible() as interruption, progress(name, quiet=json_output) as report:
         snapshot = SnapshotFile(

@@ -49,7 +49,11 @@ def sweep(
     from ray_sim.experiments.sweep import INTERRUPTED, run_sweep
     from ray_sim.experiments.sweep_file import read_sweep
     from ray_sim.interruption import interruptible
+    from ray_sim.kernels.compile import COMPILING, compiled_before
 
+    announce = announcer(quiet=json_output)
+    if not compiled_before():  # asked before the sweep is read, which sets up every policy
+        announce(COMPILING)
     planned = read_sweep(file)
     if not yes:
         _confirm(file, len(planned.configurations))
@@ -65,7 +69,7 @@ def sweep(
             max_in_flight=max_in_flight,
             progress=lambda done, failed, total: report(done, total, f"({failed} failed)" if failed else ""),
             stop=interruption.asked,
-            announce=announcer(quiet=json_output),
+            announce=announce,
         )
     if json_output:
         print_json(ended.to_dict())

@@ -46,7 +46,11 @@ def final_metrics(flat: Mapping[str, float], timestamp_ms: int = 0) -> list[Metr
 
 
 def timeline_metrics(timeline: pl.DataFrame) -> list[Metric]:
-    """At most `MAX_TIMELINE_POINTS` points of all columns together."""
+    """At most `MAX_TIMELINE_POINTS` points of all columns together.
+
+    Births of announced jobs may be before the trace's zero. MLflow takes no negative times, so times count
+    from the first point then.
+    """
     from mlflow.entities import Metric
 
     series = [column for column in timeline.columns if column != "time_s"]
@@ -54,12 +58,13 @@ def timeline_metrics(timeline: pl.DataFrame) -> list[Metric]:
     points = thin_timeline(
         timeline.with_columns(pl.all().forward_fill()), MAX_TIMELINE_POINTS // max(1, len(series))
     )
+    zero_s = min(0.0, points["time_s"].min() or 0.0) if points.height else 0.0
     return [
         Metric(
             f"timeline.{column}",
             float(row[column]),
-            timestamp=round(row["time_s"] * 1000),
-            step=round(row["time_s"]),
+            timestamp=round((row["time_s"] - zero_s) * 1000),
+            step=round(row["time_s"] - zero_s),
         )
         for row in points.iter_rows(named=True)
         for column in series

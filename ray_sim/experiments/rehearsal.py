@@ -11,15 +11,20 @@ from ray_sim.engine.build_world import build_world
 from ray_sim.engine.general import GeneralRun
 from ray_sim.engine.sites.fleet import LocalFleet
 from ray_sim.engine.world import World
+from ray_sim.experiments.announced_audit import check_audited
 from ray_sim.experiments.availability_file import split_world
 from ray_sim.experiments.run_identity import Inputs
-from ray_sim.experiments.scenario import Scenario, SynthSpec, WorkloadSpec
+from ray_sim.experiments.scenario import EnrichSpec, Scenario, SynthSpec, WorkloadSpec
+from ray_sim.experiments.workload_draws import enriched
 from ray_sim.policies.registry import create_policy
-from workloads.store import frame_to_table, read_some
+from workloads.announcements.profile import AnnouncementDraws
+from workloads.store import frame_to_table, read_frame, read_some
 from workloads.synthetic.drawn_jobs import draw_jobs
+from workloads.synthetic.fit import fit
 from workloads.synthetic.horizon_request import HorizonRequest
+from workloads.synthetic.job_model import JobModel
 from workloads.synthetic.synth import Request, draw, profile_model
-from workloads.training.enrich import enrich
+from workloads.training.profile import TrainingDraws
 
 _JOBS = 8
 """Number of jobs that are drawn."""
@@ -62,23 +67,35 @@ class Rehearsal:
         RunFailedError : the policy fails to start
         """
         world = world or self.world(scenario)
+        if scenario.audit is not None:
+            check_audited(world)
         policy = create_policy(scenario.policy, scenario.params)
         GeneralRun(world, policy, seed=scenario.seed, fleet=LocalFleet(world, scenario.sites))
 
     def _some_jobs(self, spec: WorkloadSpec, seed: int) -> pl.DataFrame:
         if spec.synth is not None:
-            jobs = self._drawn(spec.synth, seed)
+            jobs = self._drawn(spec, spec.synth, seed)
         else:
             assert spec.path is not None, "a workload without `synth` has a `path`"
             jobs = read_some(spec.path, gaps=spec.realisation.keeps_all)
         if spec.enrich is not None:
-            jobs, _ = enrich(jobs, self._inputs.training_draws(spec.enrich.profile), seed)
+            draws = self._inputs.draws(spec)
+            assert draws is not None, "an enrichment has a profile"
+            jobs, _ = enriched(jobs, EnrichSpec(profile=spec.enrich.profile), draws, seed)
         return jobs
 
-    def _drawn(self, spec: SynthSpec, seed: int) -> pl.DataFrame:
-        jobs = min(spec.jobs, _JOBS)
-        if spec.training is None:  # arrivals and the imitated workload change no column
-            return draw(profile_model(_ANY_PROFILE), Request(jobs=jobs), seed)
-        request = spec.model_copy(update={"jobs": jobs, "feasible_only": False}).request
+    def _drawn(self, spec: WorkloadSpec, synth: SynthSpec, seed: int) -> pl.DataFrame:
+        jobs = min(synth.jobs, _JOBS)
+        if synth.training is None:  # arrivals and the imitated workload change no column
+            return draw(self._model(spec, synth), Request(jobs=jobs), seed)
+        request = synth.model_copy(update={"jobs": jobs, "feasible_only": False}).request
         assert isinstance(request, HorizonRequest), "jobs of a training profile are drawn within a horizon"
-        return draw_jobs(self._inputs.training_draws(spec.training), request, seed)[0]
+        draws = self._inputs.draws(spec)
+        assert isinstance(draws, TrainingDraws), "whole jobs are drawn from a training profile"
+        return draw_jobs(draws, request, seed)[0]
+
+    def _model(self, spec: WorkloadSpec, synth: SynthSpec) -> JobModel:
+        """Model of the jobs; announced ones are like the file's, since bounds hold for their sizes."""
+        if synth.like is not None and isinstance(self._inputs.draws(spec), AnnouncementDraws):
+            return fit(read_frame(synth.like))
+        return profile_model(_ANY_PROFILE)

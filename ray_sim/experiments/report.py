@@ -80,6 +80,7 @@ class _Inputs(BaseModel):
     cluster: str
     workload_sha256: str | None = None
     training_sha256: str | None = None
+    announcement_sha256: str | None = None
     cluster_sha256: str
 
 
@@ -124,6 +125,7 @@ def _run_page(directory: Path) -> Page:
         "content": manifest.content_hash,
         "workload": inputs.workload_sha256,
         "training profile": inputs.training_sha256,
+        "announcement profile": inputs.announcement_sha256,
     }
     hashes |= {"cluster": inputs.cluster_sha256, **dict(sorted(manifest.files.items()))}
     provenance = [*manifest.versions.items(), *((f"SHA-256, {k}", v) for k, v in hashes.items() if v)]

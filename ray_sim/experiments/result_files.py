@@ -285,12 +285,22 @@ def read_result(directory: Path) -> RunResult:
     reason = manifest["loop_reason"]
     return RunResult(
         jobs=frames["jobs"],
-        events=frames["events"].select(pl.col(name).cast(kind) for name, kind in EVENT_SCHEMA.items()),
+        events=_as_events(frames["events"]),
         timeline=frames["timeline"],
         summary=summary_from_json(summary, str(directory / SUMMARY)),
         loop=str(manifest["loop"]),
         loop_reason=None if reason is None else str(reason),
     )
+
+
+def _as_events(frame: pl.DataFrame) -> pl.DataFrame:
+    """Events with the types of `EVENT_SCHEMA`, and with the names that only some kinds of jobs have."""
+    common = EVENT_SCHEMA["event"]
+    assert isinstance(common, pl.Enum)
+    known = common.categories.to_list()
+    own = [name for name in frame["event"].unique(maintain_order=True).to_list() if name not in known]
+    schema = EVENT_SCHEMA | {"event": pl.Enum([*known, *own])}
+    return frame.select(pl.col(name).cast(kind) for name, kind in schema.items())
 
 
 def read_table(directory: Path, name: str) -> pl.DataFrame:

@@ -16,13 +16,16 @@ from ray_sim.engine.build_world import build_world
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.run import run_world
 from ray_sim.engine.snapshots import Keeper
+from ray_sim.engine.world import World
+from ray_sim.experiments.announced_audit import audit_run, check_audited
 from ray_sim.experiments.availability_file import split_world, with_availability
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.experiments.result_files import encode_result
 from ray_sim.experiments.run_identity import Inputs, RunIdentity
 from ray_sim.experiments.scenario import Partition, Scenario, SynthSpec, Value, WorkloadSpec
 from ray_sim.experiments.source_digest import imported_sha256
-from ray_sim.experiments.training_file import load_training_draws
+from ray_sim.experiments.workload_draws import Draws, enriched, load_workload_draws
+from ray_sim.model.audit import AuditRequest
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, InvalidWorkloadError
 from ray_sim.model.job import JobTable
@@ -37,7 +40,6 @@ from workloads.synthetic.drawn_jobs import draw_jobs
 from workloads.synthetic.fit import fit
 from workloads.synthetic.horizon_request import HorizonRequest
 from workloads.synthetic.synth import draw, profile_model
-from workloads.training.enrich import enrich
 from workloads.training.profile import TrainingDraws
 
 JobsProgress = Callable[[int, int], None]
@@ -85,8 +87,8 @@ class Base:
 
     frame: pl.DataFrame | None
     """Null where all jobs are drawn."""
-    draws: TrainingDraws | None
-    """Training profile to draw from; None where none is given."""
+    draws: Draws | None
+    """Profile to draw from; None where none is given."""
 
 
 def simulate(
@@ -98,6 +100,7 @@ def simulate(
     world: Mapping[str, Value] | None = None,
     partition: Partition = "none",
     trim: Trim | None = None,
+    audit: AuditRequest | None = None,
     seed: int = 0,
     sites: int = 1,
 ) -> RunResult:
@@ -112,6 +115,7 @@ def simulate(
     world : facts of the world, as `-w`; see docs/engine.md
     partition : ``vc`` confines a job to the servers labelled with its vc
     trim : which jobs the summary counts; all without it
+    audit : size of the audit of announced jobs, for a policy given by name; none without it
     sites : groups of servers simulated apart; any number gives the same result
 
     Raises
@@ -123,12 +127,33 @@ def simulate(
     servers = cluster if isinstance(cluster, Cluster) else load_cluster(str(cluster))
     servers = with_availability(servers, availability)
     jobs = workload if isinstance(workload, JobTable) else load_workload(workload, servers.resources)
-    if isinstance(policy, str):
-        policy = create_policy(policy, params or {})
-    elif params:
-        raise InvalidScenarioError("params: only for a policy given by name; an object has its own already")
     facts = build_world(jobs, servers, partition=partition, params=engine_world)
-    return run_world(facts, policy, seed=seed, sites=sites, trim=trim)
+    if not isinstance(policy, str):
+        if params:
+            raise InvalidScenarioError(
+                "params: only for a policy given by name; an object has its own already"
+            )
+        if audit is not None:
+            raise InvalidScenarioError("audit: only for a policy given by name; an object serves one run")
+        return run_world(facts, policy, seed=seed, sites=sites, trim=trim)
+    new_policy = partial(create_policy, policy, params or {})
+    if audit is not None:
+        check_audited(facts)
+    result = run_world(facts, new_policy(), seed=seed, sites=sites, trim=trim)
+    return result if audit is None else _audited(facts, new_policy, result, audit, seed, trim)
+
+
+def _audited(
+    world: World,
+    new_policy: Callable[[], Policy],
+    result: RunResult,
+    request: AuditRequest,
+    seed: int,
+    trim: Trim | None,
+) -> RunResult:
+    """The result with an audit in its summary."""
+    audit = audit_run(world, new_policy, result, request, seed=seed, trim=trim)
+    return replace(result, summary=replace(result.summary, audit=audit))
 
 
 def run_scenario(
@@ -150,7 +175,7 @@ def read_base(spec: WorkloadSpec) -> Base:
     """Read the files of a workload, before a seed is applied."""
     return Base(
         frame=None if spec.file is None else read_frame(spec.file),
-        draws=None if spec.training_profile is None else load_training_draws(spec.training_profile),
+        draws=load_workload_draws(spec),
     )
 
 
@@ -170,8 +195,8 @@ def realise(spec: WorkloadSpec, seed: int, base: Base, resources: tuple[str, ...
         assert jobs is not None, "a workload without `synth` has a `path`"
         frame, tally = realise_frame(jobs, spec.realisation, seed)
         if spec.enrich is not None and base.draws is not None:
-            frame, report = enrich(frame, base.draws, seed, spec.enrich.feasibility)
-            tally = replace(tally, infeasible=report.read - report.kept, replayed=report.kept)
+            frame, infeasible = enriched(frame, spec.enrich, base.draws, seed)
+            tally = replace(tally, infeasible=infeasible, replayed=frame.height)
     except InvalidInputError as error:
         raise InvalidWorkloadError(f"{spec.path or spec.label}: {error}") from error
     return Replayed(frame_to_table(frame, resources), tally)
@@ -181,7 +206,7 @@ def _drawn(spec: SynthSpec, seed: int, base: Base) -> pl.DataFrame:
     """Draw the synthetic jobs of one seed."""
     request = spec.request
     if isinstance(request, HorizonRequest):
-        assert base.draws is not None, "whole jobs are drawn from a training profile"
+        assert isinstance(base.draws, TrainingDraws), "whole jobs are drawn from a training profile"
         return draw_jobs(base.draws, request, seed)[0]
     if base.frame is not None:
         return draw(fit(base.frame), request, seed)
@@ -215,6 +240,8 @@ def carry_out(
     engine_world, _ = split_world(scenario.world)
     world = build_world(jobs.table, cluster, partition=scenario.partition, params=engine_world)
     new_policy = partial(_identified_policy, identity)
+    if scenario.audit is not None:
+        check_audited(world)
     options: _Options = {
         "seed": scenario.seed,
         "sites": scenario.sites,
@@ -226,5 +253,8 @@ def carry_out(
         result = run_on_actors(world, new_policy, **options)
     else:
         result = run_world(world, new_policy(), **options)
+    if scenario.audit is not None:
+        request = scenario.audit.request
+        result = _audited(world, new_policy, result, request, options["seed"], options["trim"])
     wall_s = {"read": read_s, "simulate": time.perf_counter() - began}
     return FinishedRun(identity, jobs.tally, result, wall_s)

@@ -15,9 +15,9 @@ from ray_sim.engine.world_parameters import uses_seed
 from ray_sim.experiments.availability_file import WORLD, split_world, with_availability
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.experiments.result_files import RESULT_FORMAT
-from ray_sim.experiments.scenario import Scenario, Value
+from ray_sim.experiments.scenario import Scenario, Value, WorkloadSpec
 from ray_sim.experiments.source_digest import code_sha256, policy_sha256
-from ray_sim.experiments.training_file import load_training_draws
+from ray_sim.experiments.workload_draws import Draws, load_workload_draws
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.parameters import resolve
 from ray_sim.model.units import IntArray
@@ -31,7 +31,7 @@ SHORT = 16
 """Number of characters of a content hash in a directory's name: 64 bits, enough for any store."""
 
 
-_INPUT_DIGESTS = ("workload_sha256", "training_sha256", "cluster_sha256")
+_INPUT_DIGESTS = ("workload_sha256", "training_sha256", "announcement_sha256", "cluster_sha256")
 _CODE = ("code_sha256", "policy_source_sha256", "ray_sim", "result_format")
 """Facts about the code, which change while the scenario stays the same."""
 
@@ -78,6 +78,7 @@ class RunIdentity:
             "world": dict(scenario.world),
             "partition": scenario.partition,
             "trim": scenario.trim and scenario.trim.model_dump(),
+            "audit": scenario.audit and scenario.audit.model_dump(),
             "seed": self.seed,
             "seed_free": self.seed_free,
             "sites": scenario.sites,
@@ -99,7 +100,7 @@ class Inputs:
     def __init__(self) -> None:
         self._clusters: dict[str, Cluster] = {}
         self._servers: dict[tuple[str, str | None], Cluster] = {}
-        self._training_draws: dict[str, TrainingDraws] = {}
+        self._draws: dict[WorkloadSpec, Draws | None] = {}
         self._workload_digests: dict[str, str] = {}
         self._cluster_digests: dict[tuple[str, str | None], str] = {}
         self._policies: dict[str, _PolicyFacts] = {}
@@ -110,11 +111,11 @@ class Inputs:
             self._clusters[ref] = load_cluster(ref)
         return self._clusters[ref]
 
-    def training_draws(self, ref: str) -> TrainingDraws:
-        """The training profile of a name or a path."""
-        if ref not in self._training_draws:
-            self._training_draws[ref] = load_training_draws(ref)
-        return self._training_draws[ref]
+    def draws(self, spec: WorkloadSpec) -> Draws | None:
+        """The profile that jobs or columns of a workload are drawn from; None without one."""
+        if spec not in self._draws:
+            self._draws[spec] = load_workload_draws(spec)
+        return self._draws[spec]
 
     def servers(self, ref: str, world: Mapping[str, Value]) -> Cluster:
         """The cluster of a name or a path, with the availability that the world names."""
@@ -155,8 +156,9 @@ class Inputs:
             workload["workload_sha256"] = self.workload_sha256(spec.file)
         if spec.enrich is not None:
             workload["enrich"] = spec.enrich.model_dump(exclude={"profile"})
-        if spec.training_profile is not None:
-            workload["training_sha256"] = self.training_draws(spec.training_profile).sha256
+        if (draws := self.draws(spec)) is not None:
+            kind = "training" if isinstance(draws, TrainingDraws) else "announcement"
+            workload[f"{kind}_sha256"] = draws.sha256
         facts = {
             **workload,
             "cluster_sha256": self.cluster_sha256(scenario.cluster, scenario.world),
@@ -166,6 +168,7 @@ class Inputs:
             "world": world,
             "partition": scenario.partition,
             "trim": scenario.trim and scenario.trim.model_dump(),
+            "audit": scenario.audit and scenario.audit.model_dump(),
             "seed": None if seed_free else scenario.seed,
             "code_sha256": code_sha256(),
             "ray_sim": __version__,

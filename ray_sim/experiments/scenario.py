@@ -16,6 +16,7 @@ from pydantic import (
 )
 
 from ray_sim.experiments.training_file import bundled_training_profiles, names_training_profile
+from ray_sim.model.audit import AuditRequest
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, UnknownNameError, problems_text
 from ray_sim.model.metrics import Trim
 from ray_sim.model.streams import SEEDS
@@ -148,10 +149,10 @@ def _seconds_text(seconds: float) -> str:
 
 
 class EnrichSpec(Spec):
-    """Enrichment: training columns drawn with the run's seed; see docs/training.md."""
+    """Enrichment: columns of training or statements drawn with the run's seed; see docs/running.md."""
 
     profile: str
-    """Bundled training profile, or a YAML file by path or URL."""
+    """Bundled profile of training or announcements, or a YAML file by path or URL."""
     feasible_only: bool = False
     horizon_s: Annotated[float, Field(gt=0, le=MAX_TIME_S, allow_inf_nan=False)] | None = None
     """Jobs that cannot end so long after the first submission count as infeasible."""
@@ -216,8 +217,8 @@ class WorkloadSpec(Spec):
         return self.path if self.synth is None else self.synth.like
 
     @property
-    def training_profile(self) -> str | None:
-        """Training profile that the jobs are drawn from; None without one."""
+    def profile(self) -> str | None:
+        """Training or announcement profile that jobs or columns are drawn from; None without one."""
         if self.enrich is not None:
             return self.enrich.profile
         return None if self.synth is None else self.synth.training
@@ -270,6 +271,27 @@ class TrimSpec(Spec):
         return Trim(self.warm_up_s, self.cool_down_s)
 
 
+class AuditSpec(Spec):
+    """Audit of a run of announced jobs; see docs/certificates.md."""
+
+    jobs: Annotated[int, Field(ge=1)] = AuditRequest().jobs
+    """Largest number of jobs whose misreports are tried; they are drawn with the run's seed."""
+    nodes: Annotated[int, Field(ge=1)] = AuditRequest().nodes
+    """Limit on the nodes of the search for the best welfare."""
+
+    @property
+    def request(self) -> AuditRequest:
+        """The audit as a record of the model."""
+        return AuditRequest(self.jobs, self.nodes)
+
+
+def audit_switch(given: object) -> object:
+    """Content of an audit for ``true`` and ``false``; other content stays."""
+    if isinstance(given, bool):
+        return {} if given else None
+    return given
+
+
 class Scenario(Spec):
     """One configuration of the simulator. Paths are relative to the working directory."""
 
@@ -283,6 +305,8 @@ class Scenario(Spec):
     partition: Partition = "none"
     trim: TrimSpec | None = None
     """Null counts every job."""
+    audit: Annotated[AuditSpec | None, BeforeValidator(audit_switch)] = None
+    """``true``, or the sizes of the audit; null for none."""
     seed: Seed = 0
     sites: Annotated[int, Field(ge=1)] = 1
     """Groups of servers simulated apart; any number gives the same result."""
@@ -301,6 +325,7 @@ def parse_scenario(content: object, source: str) -> Scenario:
             *SynthSpec.model_fields,
             *EnrichSpec.model_fields,
             *TrimSpec.model_fields,
+            *AuditSpec.model_fields,
         ]
         problems = dotted_problems(error, known)
         raise InvalidScenarioError(problems_text(source, problems)) from error
@@ -327,7 +352,7 @@ def overridden(content: Mapping[str, object], overrides: Mapping[str, object]) -
     drops the parameters of the old one, and another path drops `synth`.
     """
     merged = {**content, **overrides}
-    for key in ("workload", "params", "world", "trim"):
+    for key in ("workload", "params", "world", "trim", "audit"):
         old, new = (
             _path_alone(content.get(key)) if key == "workload" else content.get(key),
             overrides.get(key),

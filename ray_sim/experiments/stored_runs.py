@@ -177,8 +177,9 @@ def _found(source: str, directory: Path, entry: Entry | None = None) -> FoundRun
 
 def _digest(inputs: Mapping[str, object]) -> str:
     """Digest of the files that the jobs come from."""
-    workload, training = str(inputs.get("workload_sha256", "")), inputs.get("training_sha256")
-    return workload if training is None else hashlib.sha256(f"{workload} {training}".encode()).hexdigest()
+    workload = str(inputs.get("workload_sha256", ""))
+    drawn = inputs.get("training_sha256") or inputs.get("announcement_sha256")
+    return workload if drawn is None else hashlib.sha256(f"{workload} {drawn}".encode()).hexdigest()
 
 
 def _told_apart(runs: Sequence[FoundRun]) -> list[FoundRun]:

@@ -16,6 +16,7 @@ from ray_sim.experiments.availability_file import WORLD
 from ray_sim.experiments.rehearsal import Rehearsal
 from ray_sim.experiments.run_identity import Inputs, RunIdentity
 from ray_sim.experiments.scenario import (
+    AuditSpec,
     FleetKind,
     Partition,
     Scenario,
@@ -26,6 +27,7 @@ from ray_sim.experiments.scenario import (
     Value,
     Workload,
     WorkloadSpec,
+    audit_switch,
     read_document,
     setting_label,
 )
@@ -35,6 +37,7 @@ from ray_sim.policies.registry import create_policy
 from workloads.documents import dotted_problems
 from workloads.sources import Source
 from workloads.synthetic.drawn_jobs import check_whole
+from workloads.training.profile import TrainingDraws
 
 MAX_CONFIGURATIONS = 100_000
 """Largest number of configurations; a larger one is taken for an error in an axis."""
@@ -82,6 +85,7 @@ class SweepFile(Spec):
         Field(min_length=1),
     ] = Field(default=["none"])
     trim: dict[str, object] | None = None
+    audit: Annotated[AuditSpec | None, BeforeValidator(audit_switch)] = None
     sites: Annotated[int, Field(ge=1)] = 1
     fleet: FleetKind = "local"
     seeds: Annotated[
@@ -246,6 +250,7 @@ def _combine(axes: _Axes, shape: SweepFile, inputs: Inputs) -> Iterator[Configur
                 world=world.value,
                 partition=partition,
                 trim=trim.value,
+                audit=shape.audit,
                 seed=seed,
                 sites=shape.sites,
                 fleet=shape.fleet,
@@ -269,6 +274,7 @@ def _rehearse(axes: _Axes, shape: SweepFile, inputs: Inputs, problems: list[str]
             cluster=cluster.value,
             world=world.value,
             partition=partition,
+            audit=shape.audit,
             seed=shape.seeds[0],
             sites=shape.sites,
         )
@@ -334,6 +340,7 @@ def _collect(problems: list[str], place: str, parse: Callable[[], _Parsed | None
             *WorkloadSpec.model_fields,
             *SynthSpec.model_fields,
             *TrimSpec.model_fields,
+            *AuditSpec.model_fields,
         ]
         problems.extend(dotted_problems(error, known, prefix=f"{place}." if place else ""))
     except RaySimError as error:
@@ -349,10 +356,9 @@ def _workload(entry: object, inputs: Inputs) -> WorkloadSpec:
     spec = _WORKLOAD.validate_python(entry)
     if spec.file is not None:
         inputs.workload_sha256(spec.file)
-    if spec.training_profile is not None:
-        draws = inputs.training_draws(spec.training_profile)
-        if spec.enrich is None:
-            check_whole(draws)
+    draws = inputs.draws(spec)
+    if spec.enrich is None and isinstance(draws, TrainingDraws):
+        check_whole(draws)
     return spec
 
 

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ray_sim.experiments.mlflow_database import migrate, schema_revision, sqlite_file
 from ray_sim.experiments.mlflow_records import final_metrics, run_params, timeline_metrics
 from ray_sim.experiments.mlflow_template import new_database
 from ray_sim.experiments.mlflow_views import (
@@ -170,7 +171,7 @@ class _Tracker:
         with self.errors_named():
             from mlflow import MlflowClient
 
-            if (database := _sqlite_file(self._uri)) is not None:
+            if (database := sqlite_file(self._uri)) is not None:
                 new_database(database, schema_revision(), migrate)
             self._client = MlflowClient(tracking_uri=self._uri)
             self._experiment_id = _experiment_id(self._client, experiment, directory)
@@ -428,27 +429,6 @@ class _Tracker:
             raise RunFailedError(
                 f"MLflow store {self._uri}: {reason}; the results are kept, log them later with `ray-sim log`"
             ) from error
-
-
-def _sqlite_file(uri: str) -> Path | None:
-    """Path of the database file of a plain SQLite URI."""
-    path = uri.removeprefix("sqlite:///")
-    return Path(path) if path not in (uri, "", ":memory:") and "?" not in path else None
-
-
-def schema_revision() -> str | None:
-    """Schema revision of this version of MLflow."""
-    from alembic.script import ScriptDirectory
-    from mlflow.store import db_migrations
-
-    return ScriptDirectory(str(Path(db_migrations.__file__).parent)).get_current_head()
-
-
-def migrate(database: Path) -> None:
-    """Make a new store by all of MLflow's migrations."""
-    from mlflow import MlflowClient
-
-    MlflowClient(tracking_uri=f"sqlite:///{database}").search_experiments(max_results=1)
 
 
 def _experiment_id(client: MlflowClient, name: str, directory: Path) -> str:

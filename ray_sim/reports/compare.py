@@ -26,7 +26,16 @@ from ray_sim.reports.statistics import (
     superiority,
 )
 
-_HIGHER_IS_BETTER = ("utilisation.", "jain_index", "completed")
+_HIGHER_IS_BETTER = (
+    "utilisation.",
+    "jain_index",
+    "completed",
+    "welfare.welfare",
+    "welfare.revenue",
+    "welfare.surplus",
+    "welfare.fates.completed",
+    "policy_figures.planned_welfare",
+)
 
 _STREAMS = Streams(seed=0)
 """Seed of the sign flips: the same for every test, so that adding a policy changes no p-value."""

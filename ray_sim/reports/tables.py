@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 
 import polars as pl
 
-from ray_sim.model.result import JctCertificate, Summary
+from ray_sim.model.result import JctCertificate, Summary, WelfareAudit, WelfareFigures
 
 KEYS = ("workload", "cluster", "setting", "policy")
 """Key columns of the sweep table. `setting` contains partition and world parameters."""
@@ -139,6 +139,10 @@ def summary_rows(summary: Summary) -> list[tuple[str, object]]:
     if summary.certificate is not None:
         rows += _certificate_rows(summary.certificate)
     rows += _utility_rows(summary)
+    if summary.welfare is not None:
+        rows += _welfare_rows(summary.welfare)
+    if summary.audit is not None:
+        rows += _audit_rows(summary.audit)
     rows += [("preemptions", summary.preemptions), ("restarts", summary.restarts)]
     if summary.ps_imbalance is not None:
         rows.append(("fullest parameter server over the average", summary.ps_imbalance))
@@ -182,6 +186,46 @@ def _utility_rows(summary: Summary) -> list[tuple[str, object]]:
         if not found.optimum_proven:
             rows.append(("no schedule in whole slots earns more than", found.optimum_bound))
     return rows
+
+
+def _welfare_rows(found: WelfareFigures) -> list[tuple[str, object]]:
+    fates = [(f"{fate.replace('_', ' ')}", count) for fate, count in found.fates.items() if count]
+    return [
+        ("welfare", found.welfare),
+        ("upper bound on welfare", found.bound),
+        ("that bound / welfare", found.ratio),
+        ("revenue", found.revenue),
+        ("eviction rate", found.eviction_rate),
+        *fates,
+    ]
+
+
+def _audit_rows(found: WelfareAudit) -> list[tuple[str, object]]:
+    """Rows of an audit; what the policy or the signal has none of is left out."""
+    best = "optimal welfare" if found.optimum_proven else "best welfare found"
+    regrets = [
+        row
+        for label, regret in (("misreports", found.regret), ("hidden long durations", found.hiding_regret))
+        if regret is not None
+        for row in (
+            (f"audit: largest gain by {label}", regret.max),
+            (f"audit: share of sampled jobs that gain by {label}", regret.share),
+        )
+    ]
+    rows: list[tuple[str, object]] = [
+        (f"audit: {best}", found.optimum),
+        (f"audit: bound on welfare, {found.optimum_kind}", found.optimum_bound),
+        ("audit: that bound / welfare", found.optimum_ratio),
+        ("audit: bound on expected welfare, launch plans", found.launch_plan_bound),
+        *regrets,
+        ("audit: bound on gains by misreports", found.regret_bound),
+        ("audit: sampled jobs", found.sampled_jobs),
+        ("audit: line of Lemma 4.3", found.eviction_line),
+        ("audit: fullest round, share of GPUs held", found.load_max),
+        ("audit: fullest round, share of C' booked", found.booked_max),
+    ]
+    shown = [(label, value) for label, value in rows if value is not None]
+    return shown + [("audit: violation", text) for text in found.violations or ["none"]]
 
 
 def _numbers(summary: Summary) -> dict[str, float | None]:

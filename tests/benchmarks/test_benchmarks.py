@@ -13,15 +13,19 @@ from benchmarks import (
     a_online,
     conversion,
     growth,
+    loop,
     optimus,
     overhead,
     pd_ors,
     phases,
+    posted_price,
     replay,
     scale,
     shares,
     startup,
+    week,
 )
+from benchmarks.announced_jobs import Size
 from benchmarks.children import python
 from benchmarks.measurement import Findings, SkippedError, Step
 from benchmarks.processes import peak_mb
@@ -39,7 +43,15 @@ def _failed(step: Step) -> Findings:
     raise RunFailedError("the moon is gone")
 
 
+@pytest.fixture
+def small_week(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The synthetic week of the speed benchmarks, with a tenth of its jobs."""
+    monkeypatch.setenv("RAY_SIM_SHARED", str(tmp_path))
+    monkeypatch.setattr(week, "JOBS", 1_000)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("small_week")
 def test_a_benchmark_that_fails_or_is_skipped_takes_no_other_with_it() -> None:
     lines: list[str] = []
     chosen = {
@@ -50,9 +62,24 @@ def test_a_benchmark_that_fails_or_is_skipped_takes_no_other_with_it() -> None:
     report = run_benchmarks(chosen, lines.append)
     assert report.benchmarks["moon"].failed == "the moon is gone"
     assert report.benchmarks["tides"].skipped == "needs a moon"
-    assert {row.case for row in report.benchmarks["replay"].rows} == {"fifo", "sjf", "srtf", "las", "own"}
+    assert {row.case for row in report.benchmarks["replay"].rows} == {"fifo", "sjf", "srtf", "las"}
     assert (report.ok, report.benchmarks["tides"].ok) == (False, True)
     assert [line for line in lines if "replay (3 of 3): las" in line]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small_week")
+def test_the_loop_is_measured_for_each_kind_of_policy() -> None:
+    found = loop.run(repetitions=1, jobs=20, commands=["drf"])
+    assert [row.case for row in found.rows] == ["idle", "own", "priority", "elastic", "sites", "week-drf"]
+    assert all(row.value > 0 for row in found.rows)
+
+
+@pytest.mark.slow
+def test_posted_prices_are_measured_as_commands_and_in_what_they_depend_on() -> None:
+    found = posted_price.run(size=Size(jobs=200, nodes=100), commands=["pointwise-0.02"])
+    cases = ["pointwise-0.02", "base", "jobs-x10", "nodes-x10", "delay-x2", "support-x2"]
+    assert [row.case for row in found.rows] == cases
 
 
 def test_benchmarks_run_in_their_own_order_and_an_unknown_one_gets_a_suggestion() -> None:
@@ -63,14 +90,13 @@ def test_benchmarks_run_in_their_own_order_and_an_unknown_one_gets_a_suggestion(
 
 
 @pytest.mark.slow
-def test_a_synthetic_week_stands_in_for_the_reference_and_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAY_SIM_SHARED", str(tmp_path))
+@pytest.mark.usefixtures("small_week")
+def test_a_synthetic_week_stands_in_for_the_reference_and_says_so() -> None:
     assert "synthetic week" in startup.run(repetitions=1).input
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("small_week")
 def test_the_phases_of_a_run_are_told_apart_from_the_start_of_its_process() -> None:
     rows = {row.case: row.value for row in phases.run(repetitions=1).rows}
     assert list(rows)[:2] == ["python", "imports"]

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 from ray_sim.cli import main
+from ray_sim.kernels.compile import COMPILING
 from tests.command_line import WEEK, answer, complaint
+from workloads.store import write_workload
+from workloads.synthetic.synth import synth
 
 CHUNKED = """submit_s,duration_s,num_gpus,chunks,epochs,minibatches_per_chunk,minibatch_s,gradient_mb,\
 bandwidth_mbps,upload_edge_s,upload_cloud_s
@@ -110,3 +116,26 @@ def test_a_realisation_and_a_trim_can_be_given_by_options(
     assert "left out, outside the window" in printed
     for before_the_file in (["--warm-up", "1"], ["--seed", "3"]):
         assert answer(capsys, "run", "s.yaml", *before_the_file)["hash"] != told["hash"]
+
+
+SWEEP = "name: s\nworkloads: [{path: w.parquet}]\nclusters: [pool-368]\npolicies: [a_online]\nseeds: [0]\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command", ["run --workload w.parquet --cluster pool-368 --policy a_online", "sweep s.yaml"]
+)
+def test_a_command_says_that_it_compiles_before_it_does(desk: Path, command: str) -> None:
+    # The policy is refused when the world is set up, for which the first kernels are compiled.
+    write_workload(*synth("philly", 5, 1), Path("w.parquet"))
+    Path("s.yaml").write_text(SWEEP)
+    ended = subprocess.run(
+        [sys.executable, "-m", "ray_sim.cli", *command.split()],
+        env=os.environ | {"NUMBA_CACHE_DIR": str(desk / "cache")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    first, *rest = ended.stderr.splitlines()
+    assert (ended.returncode, first) == (2, COMPILING)
+    assert "policy a_online is for chunked jobs" in "".join(rest)

@@ -45,6 +45,20 @@ def test_enrich_draws_how_jobs_train_and_says_so(desk: Path, capsys: pytest.Capt
     assert answer(capsys, "run", "--workload", "training.parquet", "--cluster", "small.yaml", "-o", "out")
 
 
+def test_enrich_announces_jobs_and_reports_how_well_outlooks_predict(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = answer(capsys, *ENRICH, "--profile", "announced")
+    assert (told["read"], told["by_history"], told["profile"]) == (30, 0, "announced")
+    assert told["scores"]["covered"] == 1  # type: ignore[index]  # JSON
+    assert pl.read_parquet("training.parquet")["outlook"].null_count() == 0
+    assert main([*ENRICH, "--profile", "announced_history"]) == 0
+    assert "CRPS of log(duration)" in capsys.readouterr().out
+    assert "leave out --feasible-only" in complaint(
+        capsys, *ENRICH, "--profile", "announced", "--horizon", "9"
+    )
+
+
 def test_enrich_leaves_out_what_fits_no_server(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("tiny.yaml").write_text("name: tiny\nservers: [{name: a, gpus: 2, cpus: 4}]\n")
     feasible = ["--profile", "optimus_nine_models", "--cluster", "tiny.yaml", "--feasible-only"]
@@ -61,7 +75,8 @@ def test_enrich_lists_its_profiles_and_names_a_wrong_one(
 ) -> None:
     assert main(["enrich", "--list"]) == 0
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
-    assert names == [*("harmony_types", "jsac_edge_cloud", "optimus_nine_models", "pd_ors", "pd_ors_mix")]
+    training = ("harmony_types", "jsac_edge_cloud", "optimus_nine_models", "pd_ors", "pd_ors_mix")
+    assert names == [*training, "announced", "announced_history"]
     assert "Did you mean 'pd_ors'" in complaint(capsys, *ENRICH, "--profile", "pdors")
     Path("own.yaml").write_text("name: own\ncolumns: {sample_s: -1}\n")
     assert "columns.sample_s: must be a number from" in complaint(capsys, *ENRICH, "--profile", "own.yaml")

@@ -136,6 +136,25 @@ def test_the_death_of_its_ray_leaves_configurations_missing_and_none_failed(own_
 
 
 @pytest.mark.long
+def test_a_driver_that_ray_ends_says_how_to_go_on(own_desk: Path) -> None:
+    """Without its agent the raylet ends itself and its store, and Ray's core ends the driver from C++."""
+    driver = _sweep(own_desk)
+    until((own_desk / "waiting").exists, "the second configuration runs")
+    processes = descendants(driver.pid)
+    agent = next(pid for pid in processes if "RuntimeEnvAgent" in command(pid))
+    os.kill(agent, signal.SIGKILL)
+    output, errors = driver.communicate(timeout=PATIENCE_S)
+    assert driver.returncode == 1, errors
+    assert "go on with the same command and --resume" in output + errors
+    assert "Traceback" not in errors
+    (own_desk / "go").touch()
+    resumed = _sweep(own_desk, "--resume", "--json")
+    report = json.loads(resumed.communicate()[0])
+    assert (resumed.returncode, report["resumed"], report["missing"]) == (0, 1, 0)
+    _end_agents_after_runs(processes)
+
+
+@pytest.mark.long
 def test_a_second_ctrl_c_ends_at_once(own_desk: Path) -> None:
     driver = _sweep(own_desk)
     until((own_desk / "waiting").exists, "the second configuration runs")

@@ -17,6 +17,7 @@ from mlflow.entities import Run
 from scipy import stats
 
 from ray_sim.cli import main
+from ray_sim.experiments.mlflow_database import migrate, schema_revision
 from ray_sim.experiments.mlflow_template import new_database
 from ray_sim.experiments.mlflow_views import CONFIGURATION_TAG, VIEW_TAG, configurations, view_state
 from ray_sim.experiments.result_files import read_summary
@@ -29,8 +30,6 @@ from ray_sim.experiments.tracking import (
     log_run,
     log_store,
     log_sweep,
-    migrate,
-    schema_revision,
 )
 
 pytestmark = pytest.mark.slow

@@ -164,6 +164,11 @@ def test_a_crash_is_a_failed_check_with_signal_and_line(desk: Path) -> None:
     assert f"crashed the interpreter (SIGSEGV) in breaks ({desk}/broken.py, line {line});" in detail
     later = _broken_off(_checked("broken:CrashesLater"), "leaves the world alone")
     assert f"(SIGSEGV) in breaks ({desk}/broken.py, line " in later
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_a_stack_that_overflows_in_machine_code_is_a_failed_check_with_its_line(desk: Path) -> None:
     recursion = _broken_off(_checked("broken:Recurses"), "comes to an end")
     assert f"(SIGSEGV) in breaks ({desk}/broken.py, line {_line('repr(nested)')})" in recursion
 

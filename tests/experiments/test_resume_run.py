@@ -44,7 +44,7 @@ class Slowly(Fifo):
         return None
 
     def decide(self, view):
-        if view.arrivals > 150 and not Path("go").exists():
+        if view.arrivals > 50 and not Path("go").exists():
             Path("waiting").touch()
             time.sleep(0.01)
         return super().decide(view)
@@ -54,7 +54,7 @@ class Slowly(Fifo):
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    write_workload(*synth("philly", 300, 1), tmp_path / "week.parquet")
+    write_workload(*synth("philly", 100, 1), tmp_path / "week.parquet")
     (tmp_path / "slow.py").write_text(SLOWLY)
     return tmp_path
 
@@ -103,7 +103,7 @@ def test_a_run_that_was_stopped_or_killed_goes_on_with_the_same_bytes(
     _, errors = process.communicate()
     assert process.returncode == (130 if number == signal.SIGINT else -signal.SIGKILL)
     if number == signal.SIGINT:
-        assert "of 300 jobs ended; go on with the same command and --resume" in errors
+        assert "of 100 jobs ended; go on with the same command and --resume" in errors
         assert "Traceback" not in errors
     assert snapshot.exists()
     assert not Path("out").exists()

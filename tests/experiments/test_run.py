@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
+from ray_sim.experiments.announcement_file import load_announcement_draws
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.experiments.run import read_base, realise, run_scenario, simulate
 from ray_sim.experiments.scenario import Scenario, parse_scenario
@@ -16,7 +17,8 @@ from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.model.errors import InvalidScenarioError, InvalidWorkloadError
 from ray_sim.model.metrics import Trim
 from ray_sim.policies.fifo import Fifo
-from workloads.store import load_workload, read_frame, write_workload
+from workloads.announcements.announce import announce
+from workloads.store import frame_to_table, load_workload, read_frame, write_workload
 from workloads.synthetic.arrivals import ArrivalKind
 from workloads.synthetic.drawn_jobs import synth_jobs
 from workloads.synthetic.horizon_request import HorizonRequest
@@ -158,6 +160,30 @@ def test_a_synthetic_workload_can_be_enriched_and_trained_in_chunks(at_desk: Pat
     )
     assert once.result.summary.completed == 5
     assert_frame_equal(once.result.jobs, again.result.jobs)
+
+
+def test_statements_are_drawn_with_the_seed_and_the_replayed_jobs_stay(at_desk: Path) -> None:
+    spec = _scenario(workload={"path": "week.parquet", "enrich": "announced"}).workload
+    whole, _ = announce(read_frame("week.parquet"), load_announcement_draws("announced"), 4)
+    jobs, others = (realise(spec, seed, read_base(spec), ("gpu", "cpu")).table for seed in (4, 5))
+    expected = frame_to_table(whole, ("gpu", "cpu"))
+    assert jobs.statements is not None
+    assert others.statements is not None
+    assert expected.statements is not None
+    assert jobs.statements.birth_us.tolist() == expected.statements.birth_us.tolist()
+    assert list(jobs.statements.values) == list(expected.statements.values)
+    assert list(jobs.statements.values) != list(others.statements.values)
+    assert jobs.work_us.tolist() == others.work_us.tolist()
+
+
+def test_announced_jobs_run_from_a_scenario_and_name_their_profile(at_desk: Path) -> None:
+    workload = {"synth": {"profile": "philly", "jobs": 5}, "enrich": "announced"}
+    world = {"truth": "announced", "slot_s": 3600, "clip_statements": True, "most_value": 1000}
+    finished = run_scenario(_scenario(workload=workload, policy="announced_fifo", world=world, seed=2))
+    assert finished.result.summary.welfare is not None
+    manifest = json.loads(finished.files()["manifest.json"])
+    assert manifest["inputs"]["announcement_sha256"] == load_announcement_draws("announced").sha256
+    assert manifest["jobs"]["replayed"] == 5
 
 
 def test_a_workload_that_says_how_it_trains_is_not_enriched_again(at_desk: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ray_sim.experiments.announcement_file import bundled_announcement_profiles
 from ray_sim.experiments.run_identity import Inputs
 from ray_sim.experiments.scenario import Scenario, TrimSpec, key_values, parse_scenario, read_scenario
 from ray_sim.experiments.training_file import bundled_training_profiles
@@ -236,6 +237,25 @@ def test_the_content_of_the_training_profile_is_in_the_hash_and_its_place_is_not
         enriched("pdors")
 
 
+def test_the_content_of_the_announcement_profile_is_in_the_hash_and_its_place_is_not(at_desk: Path) -> None:
+    def announced(profile: str) -> str:
+        return _hash(workload={"path": "week.parquet", "enrich": profile})
+
+    bundled = bundled_announcement_profiles()["announced"].read_text()
+    Path("mine.yaml").write_text(bundled)
+    assert announced("mine.yaml") == announced("announced")
+    Path("mine.yaml").write_text(bundled.replace("[1, 16]", "[1, 17]"))
+    assert announced("mine.yaml") != announced("announced")
+    assert announced("announced_history") != announced("announced")
+    with pytest.raises(UnknownNameError, match="Did you mean 'announced'"):
+        announced("anounced")
+
+
+def test_statements_of_feasible_jobs_only_are_refused(at_desk: Path) -> None:
+    with pytest.raises(InvalidScenarioError, match="profile announced announces every job; leave out"):
+        _hash(workload={"path": "week.parquet", "enrich": {"profile": "announced", "feasible_only": True}})
+
+
 def test_jobs_like_those_of_a_file_are_known_by_its_content(at_desk: Path) -> None:
     def like(path: str, **given: object) -> str:
         return _hash(workload={"synth": {"like": path, "jobs": 5, **given}})
@@ -289,6 +309,7 @@ def test_whole_jobs_are_known_by_their_options_and_the_content_of_their_profile(
         ({"workload": {"path": "week.parquet", "unsuccessful": "drop"}, "trim": {"warm_up_s": 1}}, True),
         ({"workload": {"path": "week.parquet", "window": [0, 9], "resample": "days"}}, False),
         ({"workload": {"path": "week.parquet", "enrich": "pd_ors"}}, False),
+        ({"workload": {"path": "week.parquet", "enrich": "announced"}}, False),
         ({"policy": "mine:Lottery"}, False),
         ({"world": {"truth": "placement", "straggler_every_s": 60}}, True),
         ({"world": {"truth": "placement", "straggler_probability": 0.1}}, False),

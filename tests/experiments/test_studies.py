@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
 from ray_sim.cli import main
+from ray_sim.experiments.announcement_file import load_announcement_draws, names_announcement_profile
 from ray_sim.experiments.cluster_file import load_cluster
+from ray_sim.experiments.run import simulate
+from ray_sim.experiments.scenario import Value
 from ray_sim.experiments.sweep_file import read_sweep
 from ray_sim.experiments.training_file import load_training_draws
 
 STUDIES = Path(__file__).parents[2] / "docs" / "studies"
+WRITERS = ("alike", "example")
+"""Scripts of studies that write CSV workloads; others read results."""
+
 FILES = sorted(path.relative_to(STUDIES) for path in STUDIES.glob("*/*.yaml"))
 
 
@@ -23,6 +31,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     desk = tmp_path_factory.mktemp("studies") / "studies"
     shutil.copytree(STUDIES, desk)
     for study in (path for path in desk.iterdir() if path.is_dir()):
+        for writer in (path for path in study.glob("*.py") if path.stem in WRITERS):
+            subprocess.run([sys.executable, writer.name], cwd=study, check=True)
         for jobs in study.glob("*.csv"):
             assert main(["convert", "csv", str(jobs), "-o", str(jobs.with_suffix(".parquet"))]) == 0
         for trace in ("google", "philly", "week"):
@@ -41,5 +51,48 @@ def test_a_file_of_a_study_is_sound(file: Path, desk: Path, monkeypatch: pytest.
         assert f"| `{file.name}` |" in page
     elif "servers" in content:
         assert load_cluster(Path(file.name)).name == content["name"]
+    elif names_announcement_profile(Path(file.name)):
+        assert load_announcement_draws(Path(file.name)).name == content["name"]
     else:
         assert load_training_draws(Path(file.name)).name == content["name"]
+
+
+@pytest.mark.slow
+def test_a_job_of_the_papers_example_earns_9_on_demand(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Sum over k < 10 of 2^(k - 10) x 2^(10 - k) = 9, and 2^-9 for the arrival at 10.
+    monkeypatch.chdir(desk / "posted_price")
+    world: dict[str, Value] = {"truth": "announced", "slot_s": 600, "horizon_s": 90000}
+    demand, reserved = (
+        simulate("example.parquet", "pool-10.yaml", policy, world=world).summary.welfare
+        for policy in ("announced_fifo", "reservation")
+    )
+    assert demand is not None
+    assert reserved is not None
+    assert demand.welfare == 512 * (9 + 2.0**-9)
+    assert reserved.welfare < demand.welfare / 3
+
+
+@pytest.mark.slow
+def test_scripts_of_the_posted_price_study_report_its_results(desk: Path, tmp_path: Path) -> None:
+    study = desk / "posted_price"
+    rigid = {
+        "workload": {"path": "google_like.parquet", "enrich": "per-job.yaml"},
+        "cluster": "pool-100.yaml",
+    }
+    rounds = {"truth": "announced", "slot_s": 3600, "horizon_s": 400000, "most_value": 1024}
+    honest = {**rigid, "policy": "announced_fifo", "world": rounds}
+    for name, scenario in {"rigid": rigid, "honest": honest}.items():
+        (study / f"{name}-run.yaml").write_text(yaml.safe_dump(scenario), encoding="utf-8")
+        run_in(study, "-m", "ray_sim.cli", "run", f"{name}-run.yaml", "-o", str(tmp_path / name))
+    table = run_in(study, "tables.py", str(tmp_path / "rigid"), str(tmp_path / "honest"))
+    assert "| fifo |" in table
+    assert "| announced_fifo |" in table
+    assert "| 1 to 1 |" not in run_in(study, "payments.py", str(tmp_path / "honest"))  # nobody pays
+
+
+def run_in(folder: Path, *arguments: str) -> str:
+    """Output of a Python command in a folder."""
+    ended = subprocess.run(
+        [sys.executable, *arguments], cwd=folder, check=True, capture_output=True, text=True
+    )
+    return ended.stdout

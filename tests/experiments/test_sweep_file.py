@@ -318,6 +318,18 @@ def test_a_world_that_does_not_go_with_the_jobs_is_refused_with_its_path(at_desk
     assert "partition vc: server" in _problems(partition="vc")[1]
 
 
+def test_statements_are_an_axis_and_an_announced_workload_is_rehearsed_like_its_file(at_desk: Path) -> None:
+    frame, provenance = synth("philly", 40, seed=1)
+    write_workload(frame.with_columns(num_gpus=pl.lit(1.0)), provenance, at_desk / "ones.parquet")
+    like = {"synth": {"like": "ones.parquet", "jobs": 40}, "enrich": ["announced", "announced_history"]}
+    rounds = {"truth": "announced", "slot_s": 3600, "horizon_s": 36000, "clip_statements": True}
+    policies = ["posted_price", "announced_fifo"]
+    sweep = _sweep(workloads=[like], world=rounds, policies=policies, seeds=[0, 1])
+    assert len(sweep.configurations) == 8  # C' = 7.6 GPUs of small.yaml would not hold Philly's largest job
+    philly = {"synth": {"profile": "philly", "jobs": 5}, "enrich": {"profile": "announced", "horizon_s": 9}}
+    assert "leave out `feasible_only`" in _problems(workloads=[philly], world=rounds)[1]
+
+
 def test_a_gap_in_a_column_counts_where_every_job_is_replayed(at_desk: Path) -> None:
     # Of 40 jobs the last two do not say how they train; a window that leaves them out is a world.
     frame, provenance = synth("philly", 40, seed=1)

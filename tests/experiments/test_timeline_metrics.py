@@ -26,3 +26,11 @@ def test_a_series_without_a_number_has_no_points() -> None:
         {"time_s": [0.0], "waiting": [1], "speed_error": pl.Series([None], dtype=pl.Float64)}
     )
     assert [metric.key for metric in timeline_metrics(timeline)] == ["timeline.waiting"]
+
+
+def test_times_before_the_zero_of_a_trace_count_from_the_first() -> None:
+    births = pl.DataFrame({"time_s": [-60.0, 0.0, 30.0], "waiting": [1, 2, 3]})
+    told = [(each.timestamp, each.step, each.value) for each in timeline_metrics(births)]
+    assert told == [(0, 0, 1.0), (60_000, 60, 2.0), (90_000, 90, 3.0)]
+    later = pl.DataFrame({"time_s": [10.0, 20.0], "waiting": [1, 2]})
+    assert [each.timestamp for each in timeline_metrics(later)] == [10_000, 20_000]

@@ -68,6 +68,13 @@ def test_more_utilisation_is_better() -> None:
     ]
 
 
+def test_more_welfare_and_fewer_evictions_are_better() -> None:
+    earned = [f"welfare.{name}" for name in ("welfare", "revenue", "surplus", "fates.completed")]
+    assert not any(lower_is_better(metric) for metric in [*earned, "policy_figures.planned_welfare"])
+    assert lower_is_better("welfare.eviction_rate")
+    assert lower_is_better("welfare.jct_from_arrival_s.mean")
+
+
 def test_noise_around_nothing_is_not_distinguishable() -> None:
     assert (
         compare_policies(_runs(**_drawn(5)), "jct_s.mean").policies[0].verdict is Verdict.NOT_DISTINGUISHABLE

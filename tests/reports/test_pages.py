@@ -58,7 +58,11 @@ def _texts(table: Table) -> list[list[str]]:
     return [[cell.text for cell in row] for row in table.rows]
 
 
-@pytest.mark.parametrize("page", [_run(), _sweep("fifo", "sjf")], ids=["run", "sweep"])
+@pytest.fixture(scope="module", params=["run", "sweep"])
+def page(request: pytest.FixtureRequest) -> Page:
+    return _run() if request.param == "run" else _sweep("fifo", "sjf")
+
+
 def test_a_page_holds_all_it_needs_and_runs_nothing(page: Page) -> None:
     html = render(page)
     elements = _Elements(html)
@@ -70,7 +74,6 @@ def test_a_page_holds_all_it_needs_and_runs_nothing(page: Page) -> None:
     assert not re.findall(rb"@import|url\((?!#)", html)
 
 
-@pytest.mark.parametrize("page", [_run(), _sweep("fifo", "sjf")], ids=["run", "sweep"])
 def test_every_reference_inside_a_page_has_one_target(page: Page) -> None:
     elements = _Elements(render(page))
     ids = [value for name, value in elements.attributes if name == "id"]

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from ray_sim.experiments.fanout.connection import RayLostError, cluster, cores, dead_process
 from ray_sim.experiments.fanout.shared import Shared
 from ray_sim.experiments.fanout.tasks import TASK_S, Answer, Done, Failed, in_a_line, root_cause, run_items
+from ray_sim.experiments.fanout.witness import last_words
 from ray_sim.experiments.result_files import StoreFullError
 from ray_sim.experiments.run_identity import Inputs
 from ray_sim.experiments.store import ConfigurationOutcome, ResultStore, Stamp
 from ray_sim.experiments.sweep_file import Configuration
-from ray_sim.kernels.compile import COMPILING, compiled_before
 from ray_sim.model.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -66,9 +66,11 @@ def fan_out(
     """
     if not configurations:
         return  # starting Ray takes seconds
-    if not compiled_before():
-        announce(COMPILING)
-    with cluster(address, announce) as count:
+    words = (
+        "error: this process was ended from outside, or by Ray, whose processes have died; results so far "
+        f"are in {store.root}: go on with the same command and --resume"
+    )
+    with last_words(words), cluster(address, announce) as count:
         yield from _FanOut(configurations, inputs, store, max_in_flight, count).outcomes(stop)
 
 

@@ -25,7 +25,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class Request(TypedDict):
-    """What the child is to do; JSON, in its last argument."""
+    """Request of the parent, passed as JSON in the last argument of the child."""
 
     path: list[str]
     """Module path of the parent."""
