@@ -15,7 +15,8 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --genera
 
 # Tests that start Ray run one after the other in one process, the others beside them, file by file. Long tests
 # mostly wait for Ray's processes, so that two of their files run side by side.
-SIDE_BY_SIDE := --numprocesses auto --maxprocesses 4 --dist loadscope --no-loadscope-reorder
+# One process more than there are cores, as those that start Ray mostly wait for its processes.
+SIDE_BY_SIDE := --numprocesses $(shell expr $$(nproc) + 1) --maxprocesses 4 --dist loadscope --no-loadscope-reorder
 
 # The tests start hundreds of Python processes; without stored bytecode each compiles the whole package.
 export PYTHONDONTWRITEBYTECODE :=

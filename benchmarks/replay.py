@@ -13,14 +13,12 @@ import numpy as np
 
 from benchmarks.bare import pooled_starts
 from benchmarks.measurement import Findings, Measurement, Step
-from benchmarks.own_policy import ShortestFirst
 from benchmarks.week import CLUSTER, philly_week
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.compiled import run_compiled
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.result import Outcome
-from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.model.errors import RunFailedError
@@ -30,8 +28,8 @@ from workloads.store import load_workload
 
 _T = TypeVar("_T")
 
-QUEUE_BUDGET, PREEMPTING_BUDGET, OWN_BUDGET = 200_000, 50_000, 5_000
-"""Least jobs per CPU second of fixed-order queues, preemptive policies, and a user's policy in Python."""
+QUEUE_BUDGET, PREEMPTING_BUDGET = 200_000, 50_000
+"""Least jobs per CPU second of fixed-order queues, and of preemptive policies."""
 
 BARE_BUDGET = 5.0
 """Largest CPU time relative to a bare loop of the same rule."""
@@ -51,12 +49,6 @@ def run(step: Step = lambda what: None, repetitions: int = 7) -> Findings:
         replay = _compiled(world, policy)
         cpu_s = [_timed(replay)[0] for _ in range(repetitions + 1)][1:]  # the first repetition compiles
         rows.append(_speed(policy, world, cpu_s, PREEMPTING_BUDGET))
-    step("a policy of 20 lines of Python")
-    own = [
-        _timed(lambda: run_world(world, ShortestFirst(), loop="general"))[0]
-        for _ in range(min(repetitions, 3))
-    ]
-    rows.append(_speed("own", world, own, OWN_BUDGET))
     return Findings(source, tuple(rows))
 
 

@@ -1,0 +1,135 @@
+"""Benchmark of the general loop, in which policies written in Python run, and of sites in one process."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.children import python
+from benchmarks.measurement import Findings, Measurement, Step
+from benchmarks.own_policy import Idle, OneWorkerEach, ShortestFirst, ShortestPriority
+from benchmarks.week import CLUSTER, philly_week
+from ray_sim.engine.build_world import build_world
+from ray_sim.engine.run import run_world
+from ray_sim.engine.world import World
+from ray_sim.experiments.cluster_file import load_cluster
+from ray_sim.experiments.training_file import load_training_draws
+from ray_sim.model.cluster import Cluster, ServerKind
+from ray_sim.policies.registry import create_policy
+from workloads.store import frame_to_table, load_workload
+from workloads.synthetic.synth import synth
+from workloads.training.enrich import enrich
+
+OWN_BUDGET, PRIORITY_BUDGET = 4_000, 200_000
+"""Least jobs per CPU second of a queue policy in Python, and of a priority, which takes the compiled loop."""
+
+ELASTIC_BUDGET = 4_000
+"""Least decisions per CPU second, elastic jobs on six servers."""
+
+SITES, SITES_BUDGET = 4, 1.2
+"""Sites in one process, and the largest CPU time relative to one site."""
+
+WEEK_BUDGETS_S = {"drf": 6.0, "tetris": 7.5, "optimus": 11.0}
+"""Largest CPU seconds of whole commands."""
+
+ELASTIC_JOBS = 1_000
+_SERVERS = 6
+
+_WEEK = ("--enrich", "optimus_nine_models", "-w", "truth=placement", "-w", "slot_s=600")
+
+
+def run(
+    step: Step = lambda what: None,
+    repetitions: int = 3,
+    jobs: int = ELASTIC_JOBS,
+    commands: Sequence[str] = tuple(WEEK_BUDGETS_S),
+) -> Findings:
+    """Measure CPU seconds; medians after a first execution that compiles.
+
+    Parameters
+    ----------
+    jobs : number of elastic jobs on six servers
+    commands : policies of the whole commands
+    """
+    with tempfile.TemporaryDirectory(prefix="ray_sim-loop-") as folder:
+        desk = Path(folder)
+        workload, source = philly_week(desk)
+        world = build_world(load_workload(workload), load_cluster(CLUSTER))
+        step("a policy that changes nothing")
+        idle_policy = Idle()
+        idle_s = _cpu_s(lambda: run_world(world, idle_policy), repetitions)
+        step("a queue policy of 20 lines of Python")
+        own_s = _cpu_s(lambda: run_world(world, ShortestFirst(), loop="general"), repetitions)
+        step("a priority")
+        priority_s = _cpu_s(lambda: run_world(world, ShortestPriority()), repetitions)
+        step("placements of elastic jobs on six servers")
+        elastic = _elastic(jobs, repetitions)
+        step(f"{SITES} sites in one process")
+        one_s = _cpu_s(lambda: run_world(world, create_policy("srtf")), repetitions)
+        sites_s = _cpu_s(lambda: run_world(world, create_policy("srtf"), sites=SITES), repetitions)
+        week = tuple(_week(name, workload, step) for name in commands)
+    idle = idle_policy.decisions / idle_s
+    own, priority = len(world.table) / own_s, len(world.table) / priority_s
+    rows = (
+        Measurement("idle", "decisions_per_cpu_s", idle, "decisions/s", "larger"),
+        Measurement("own", "jobs_per_cpu_s", own, "jobs/s", "larger", OWN_BUDGET),
+        Measurement("priority", "jobs_per_cpu_s", priority, "jobs/s", "larger", PRIORITY_BUDGET),
+        Measurement("elastic", "decisions_per_cpu_s", elastic, "decisions/s", "larger", ELASTIC_BUDGET),
+        Measurement("sites", "times_one_site", sites_s / one_s, "x", "smaller", SITES_BUDGET),
+    )
+    return Findings(f"{source}; {jobs} elastic jobs on {_SERVERS} servers", rows + week)
+
+
+def _cpu_s(work: Callable[[], object], repetitions: int) -> float:
+    """Median CPU seconds of a function, after one execution that compiles."""
+    seconds = []
+    for _ in range(repetitions + 1):
+        began = time.process_time()
+        work()
+        seconds.append(time.process_time() - began)
+    return statistics.median(seconds[1:])
+
+
+def _elastic(jobs: int, repetitions: int) -> float:
+    """Decisions of `OneWorkerEach` per CPU second of a run."""
+    world, policy = _elastic_world(jobs), OneWorkerEach()
+    cpu_s = _cpu_s(lambda: run_world(world, policy), repetitions)
+    return policy.decisions / cpu_s
+
+
+def _elastic_world(jobs: int) -> World:
+    """World of elastic synthetic Philly jobs that come as fast as the servers can take them."""
+    frame, _ = enrich(synth("philly", jobs, seed=1)[0], load_training_draws("optimus_nine_models"), seed=1)
+    servers = Cluster(
+        name="six",
+        server_names=tuple(f"s{i}" for i in range(_SERVERS)),
+        resources=("gpu",),
+        capacity=np.full((_SERVERS, 1), 8_000),
+        speed=np.ones(_SERVERS),
+        vc=(None,) * _SERVERS,
+        kind=(ServerKind.PLAIN,) * _SERVERS,
+        gpu_type=(None,) * _SERVERS,
+    )
+    return build_world(frame_to_table(frame), servers, params={"truth": "placement"})
+
+
+def _week(policy: str, workload: Path, step: Step) -> Measurement:
+    """CPU seconds of the week with elastic jobs as a command."""
+    command = ["run", "--workload", workload.name, "--cluster", CLUSTER, "--policy", policy, *_WEEK]
+    step(f"ray-sim {' '.join(command)}")
+    began = _children_s()
+    python("-m", "ray_sim.cli", *command, cwd=workload.parent)
+    budget_s = WEEK_BUDGETS_S[policy]
+    return Measurement(f"week-{policy}", "cpu_s", _children_s() - began, "s", "smaller", budget_s)
+
+
+def _children_s() -> float:
+    """CPU seconds of child processes that have ended."""
+    times = os.times()
+    return times.children_user + times.children_system

@@ -1,0 +1,98 @@
+"""Benchmark of posted prices: whole commands of 100,000 announced jobs, and growth."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import yaml
+
+from benchmarks.announced_jobs import ROUND_S, Size, announced_jobs
+from benchmarks.children import python
+from benchmarks.measurement import Findings, Measurement, Step
+from ray_sim.engine.build_world import build_world
+from ray_sim.engine.run import run_world
+from ray_sim.experiments.cluster_file import load_cluster
+from ray_sim.policies.registry import create_policy
+from workloads.provenance import Counts, Provenance
+from workloads.schema import with_all_columns
+from workloads.store import frame_to_table, write_workload
+
+SIZE = Size()
+ROUNDS = 10_000
+"""T."""
+
+COMMANDS: Mapping[str, tuple[Mapping[str, object], float | None]] = {
+    "pointwise-0.02": ({"mu": 0.02}, 30.0),
+    "uniform-0.05": ({"mu": 0.05, "oracle_error": "uniform"}, 60.0),
+    "uniform-0.02": ({"mu": 0.02, "oracle_error": "uniform"}, None),
+}
+"""Parameters of whole commands, and the most wall seconds."""
+
+_FACTS = {"truth": "announced", "slot_s": ROUND_S, "horizon_s": ROUNDS * ROUND_S}
+
+
+def run(
+    step: Step = lambda what: None,
+    size: Size = SIZE,
+    commands: Sequence[str] = tuple(COMMANDS),
+) -> Findings:
+    """Measure whole commands at a size, then the simulation alone at a tenth of it and around it.
+
+    Parameters
+    ----------
+    commands : names of `COMMANDS`
+    """
+    rows: list[Measurement] = []
+    with tempfile.TemporaryDirectory(prefix="ray_sim-posted-price-") as folder:
+        desk = Path(folder)
+        counts = Counts(read=size.jobs, kept=size.jobs)
+        drawn = Provenance(converter="announced_jobs", converter_version="1", seed=0, counts=counts)
+        write_workload(with_all_columns(announced_jobs(size)), drawn, desk / "announced.parquet")
+        (desk / "pool.yaml").write_text(yaml.safe_dump(_pool(size.nodes)))
+        for name in commands:
+            params, budget_s = COMMANDS[name]
+            step(f"ray-sim run, {size.jobs:,} jobs, {name}")
+            wall_s, _ = python(*_command(params), cwd=desk)
+            rows.append(Measurement(name, "wall_s", wall_s, "s", "smaller", budget_s))
+        for name, other in _around(size).items():
+            step(f"{other.jobs:,} jobs, {name}")
+            (desk / "pool.yaml").write_text(yaml.safe_dump(_pool(other.nodes)))
+            rows.append(Measurement(name, "cpu_s", _cpu_s(other, desk / "pool.yaml"), "s", "smaller"))
+    return Findings(f"{size.jobs:,} drawn jobs, C = {size.nodes:,}, load {size.load:g}", tuple(rows))
+
+
+def _command(params: Mapping[str, object]) -> list[str]:
+    given = [("-w", name, value) for name, value in _FACTS.items()]
+    given += [("-p", name, value) for name, value in params.items()]
+    options = [text for flag, name, value in given for text in (flag, f"{name}={value}")]
+    base = ["-m", "ray_sim.cli", "run", "--workload", "announced.parquet", "--cluster", "pool.yaml"]
+    return [*base, "--policy", "posted_price", *options]
+
+
+def _pool(nodes: int) -> dict[str, object]:
+    return {"name": "pool", "servers": [{"name": "pool", "count": 1, "gpus": nodes}]}
+
+
+def _around(size: Size) -> dict[str, Size]:
+    """A tenth of the jobs, and with each number that matters doubled, or ten times as large."""
+    base = replace(size, jobs=max(10, size.jobs // 10))
+    return {
+        "base": base,
+        "jobs-x10": size,
+        "nodes-x10": replace(base, nodes=10 * base.nodes),
+        "delay-x2": replace(base, delay=2 * base.delay),
+        "support-x2": replace(base, durations=2 * base.durations),
+    }
+
+
+def _cpu_s(size: Size, pool: Path) -> float:
+    """CPU seconds of a simulation, kernels compiled."""
+    table = frame_to_table(with_all_columns(announced_jobs(size)))
+    world = build_world(table, load_cluster(str(pool)), params=_FACTS)
+    began = time.process_time()
+    run_world(world, create_policy("posted_price"))
+    return time.process_time() - began

@@ -1,0 +1,48 @@
+"""Level 3 for jobs in chunks: each chunk goes to the edge worker where it adds least to the flow times."""
+
+import numpy as np
+from chunks_in_turn import ChunksInTurn
+
+from ray_sim.policy_api import ChunkedDecision, Dispatch, NewChunks, Rule
+
+
+class LeastIncrement(ChunksInTurn):
+    """Queues in order of dispatch; the sites tell at which workers the increments are least."""
+
+    sees = frozenset({"chunk_profile", "worker_load"})
+
+    def decide(self, view):
+        rows, sent = [], np.empty((0, 5), dtype=np.int64)  # what this decision sends, see NewChunks.sent
+        for job in np.union1d(view.waiting, view.running).tolist():
+            chunks = view.undispatched(np.array([job])).unit
+            new = self.question(view, job, len(chunks), sent)
+            workers = view.increments(new).worker if len(chunks) else chunks
+            if not len(workers):  # no edge server may train them: to a cloud, if there is one
+                workers = np.repeat(self.workers_for(view, job)[:1], len(chunks))
+            if len(workers):
+                rows += [(job, int(chunk), int(w), 0) for chunk, w in zip(chunks, workers, strict=True)]
+                work = self.world.chunk_us(np.array([job]), workers)
+                rate = work * view.jobs.chunks[job]
+                ready = np.full_like(work, new.ready_us)
+                sent = np.vstack([sent, np.column_stack([workers, 0 * work, rate, ready, work])])
+        columns = np.array(rows, dtype=np.int64).reshape(-1, 4).T
+        dispatch = Dispatch(*columns, overtake=False)
+        return ChunkedDecision.of(self.parameter_servers(view), dispatch=dispatch)
+
+    def question(self, view, job, count, sent):
+        """Query: the workers at which ``count`` chunks, uploaded from now on, add least to flow times."""
+        world, length_us = self.world, self.world.chunk_us_by_speed(job)
+        return NewChunks(
+            count=count,
+            partition=int(view.jobs.partition[job]),
+            need=int(world.eligible.workers_need[job]),
+            ready_us=int(world.ready_us(view.now_us, np.array([job]), np.array([False]))[0]),
+            length_us=length_us,
+            key=np.zeros_like(length_us),  # equal keys: in order of dispatch
+            inverse_rate=length_us * view.jobs.chunks[job],
+            rule=Rule.CHEAPEST,
+            preempt=False,
+            exact=True,
+            listed=np.empty(0, dtype=np.int64),  # for Rule.IN_TURN only
+            sent=sent,
+        )
