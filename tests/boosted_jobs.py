@@ -146,7 +146,7 @@ class BoostTruth:
     def rates(self, placements: PlacementRows, jobs: IntArray) -> FloatArray:
         return self.gangs.rates(placements, jobs) * np.where(self.boosted[jobs], self.factor, 1.0)
 
-    def touched(self, servers: IntArray) -> IntArray:
+    def note_changes(self, placements: PlacementRows, jobs: IntArray) -> IntArray:
         return NO_JOBS
 
 

@@ -17,8 +17,8 @@ import typer
 
 from ray_sim.cli.app import app
 from ray_sim.engine.world_parameters import WORLD_PARAMETERS
-from ray_sim.experiments.availability_file import WORLD
 from ray_sim.experiments.cluster_file import _Servers
+from ray_sim.experiments.server_files import WORLD
 from ray_sim.model.result import Summary
 from ray_sim.policies.registry import BUILT_IN
 

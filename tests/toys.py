@@ -39,7 +39,7 @@ class WorkersTruth:
         np.add.at(workers, rows[:, 0], rows[:, 3])
         return workers[jobs]
 
-    def touched(self, servers: IntArray) -> IntArray:
+    def note_changes(self, placements: PlacementRows, jobs: IntArray) -> IntArray:
         return np.empty(0, dtype=np.int64)
 
 
@@ -55,9 +55,10 @@ class CrowdedTruth:
         crowd = np.bincount(everyone[:, 1])
         return np.array([1 / max(crowd[row[1]] for row in everyone if row[0] == job) for job in jobs])
 
-    def touched(self, servers: IntArray) -> IntArray:
-        """Anyone: the engine leaves out who holds nothing."""
-        return np.arange(self.n_jobs)
+    def note_changes(self, placements: PlacementRows, jobs: IntArray) -> IntArray:
+        """All others that hold something."""
+        everyone = np.arange(self.n_jobs)
+        return np.setdiff1d(everyone[placements.pool.head >= 0], jobs)
 
 
 class PartialFacts(RigidFacts):

@@ -17,6 +17,8 @@ from ray_sim.cli.diff import diff
 from ray_sim.cli.enrich import enrich
 from ray_sim.cli.failures import failures
 from ray_sim.cli.info import info
+from ray_sim.cli.interference import interference
+from ray_sim.cli.links import links
 from ray_sim.cli.log import log
 from ray_sim.cli.policies import policies
 from ray_sim.cli.report import report
@@ -40,6 +42,8 @@ COMMANDS = (
     synth,
     enrich,
     failures,
+    links,
+    interference,
     info,
     policies,
     run,

@@ -14,7 +14,9 @@ from ray_sim.engine.kinds.elastic.facts import ElasticFacts
 from ray_sim.engine.world import World
 from ray_sim.engine.world_arrays import Partition
 from ray_sim.model.cluster import Cluster
+from ray_sim.model.interference import PARTS, InterferenceProfile
 from ray_sim.model.job import BlockProfile, Exchange, JobTable, LossProfile, TrainingProfile, UtilityProfile
+from ray_sim.model.links import LinkChanges
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import US_PER_S, BoolArray
 
@@ -33,7 +35,10 @@ _VARIANTS: tuple[Mapping[str, object], ...] = (
     {"truth": "pd_ors"},
 )
 """Facts of the worlds of seeds 0, 1, 2; the second has slow workers and unevenly loaded servers."""
+_SLOWING = 1
+"""The variant in which jobs slow each other and links slow down where servers fail."""
 _HORIZON = {"horizon_s": 14 * SLOT_S + 1.0}
+_MODELS = ("wide", "deep")
 _BLOCKS = ((900_000, 400_000, 64, 64), (3_000_000, 1000, 1000))
 
 
@@ -67,8 +72,8 @@ def _training(n: int, seed: int, exchanges: Sequence[Exchange]) -> TrainingProfi
         num_ps=np.where(exchange == Exchange.ALL_REDUCE, 0, draw.choice([1, 2], n)),
         worker_demand=1000 * np.stack([draw.choice([0, 1, 1, 2], n), draw.integers(1, 4, n)], axis=1),
         ps_demand=1000 * np.stack([no_gpu, draw.integers(1, 3, n)], axis=1),
-        model=np.full(n, -1, dtype=np.int64),
-        model_names=(),
+        model=np.arange(n) % len(_MODELS),
+        model_names=_MODELS,
     )
 
 
@@ -123,6 +128,37 @@ def _busy(n: int, seed: int) -> tuple[JobTable, Cluster, dict[str, object]]:
     return _elastic(jobs, profile), servers, {**_RESTARTS, **variant}
 
 
+def _unsteady(servers: Cluster, seed: int) -> Cluster:
+    """The servers, which fail; in one variant jobs on them slow each other, and their links slow down."""
+    if seed % len(_VARIANTS) == _SLOWING:
+        servers = replace(servers, interference=_interference(), links=_links(len(servers), seed))
+    return failing(servers, seed)
+
+
+def _interference() -> InterferenceProfile:
+    """Two models: each slows itself more than the other."""
+    load = np.array([[PARTS // 2, 0], [PARTS // 10, PARTS // 4]])
+    return InterferenceProfile(
+        name="contract",
+        channels=("cpu", "nic"),
+        between_sockets=np.zeros(2, dtype=np.bool_),
+        types=_MODELS,
+        worker_load=load,
+        ps_load=load // 2,
+        sensitivity=np.array([[0.1, 0.0], [0.05, 0.1]]),
+    )
+
+
+def _links(servers: int, seed: int) -> LinkChanges:
+    """Twenty changes within the first minutes."""
+    draw = Streams(seed).generator("contract-links")
+    return LinkChanges(
+        time_us=np.sort(draw.integers(0, 900 * US_PER_S, 20)),
+        server=draw.integers(0, servers, 20),
+        bandwidth=draw.choice([0.5, 1.0], 20),
+    )
+
+
 def busy_elastic(n: int = 60, seed: int = 0, *, partition: Partition = "none") -> World:
     """Seven servers, one without GPUs, two virtual clusters, three speeds, queueing, restarts that cost.
 
@@ -133,9 +169,12 @@ def busy_elastic(n: int = 60, seed: int = 0, *, partition: Partition = "none") -
 
 
 def failing_elastic(n: int = 60, seed: int = 0) -> World:
-    """The busy world, whose servers go every few minutes, come back, and leave jobs at a checkpoint."""
+    """The busy world, whose servers go every few minutes, come back, and leave jobs at a checkpoint.
+
+    Seed 1 has interference and slow links too.
+    """
     table, servers, facts = _busy(n, seed)
-    return _world(table, failing(servers, seed), params={**facts, "checkpoint_s": 60.0})
+    return _world(table, _unsteady(servers, seed), params={**facts, "checkpoint_s": 60.0})
 
 
 def busy_bounded(n: int = 30, seed: int = 0, *, partition: Partition = "none") -> World:
@@ -147,7 +186,7 @@ def busy_bounded(n: int = 30, seed: int = 0, *, partition: Partition = "none") -
 def failing_bounded(n: int = 30, seed: int = 0) -> World:
     """The same with servers that go and come back."""
     table, servers, facts = _busy(n, seed)
-    return _world(_worthy(table, seed), failing(servers, seed), params={**facts, **_HORIZON})
+    return _world(_worthy(table, seed), _unsteady(servers, seed), params={**facts, **_HORIZON})
 
 
 def _worthy(table: JobTable, seed: int) -> JobTable:

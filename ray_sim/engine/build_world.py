@@ -16,6 +16,7 @@ from ray_sim.engine.world_arrays import Partition
 from ray_sim.engine.world_parameters import check_heeded, kind_of, world_parameters
 from ray_sim.kernels.core.arrays import Outages
 from ray_sim.model.cluster import Cluster
+from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import JobTable
 from ray_sim.model.parameters import Value, microseconds, resolve
 from ray_sim.model.units import NEVER_US, BoolArray, scaled_down
@@ -52,6 +53,7 @@ def build_world(
     values = resolve("the world", world_parameters(kinds), params or {})
     check_heeded(values, kinds)
     kind = kind_of(values, kinds)
+    _check_server_facts(cluster, kind, kinds)
     cluster = _overcommitted(cluster, values["overcommit"])
     slot_us = microseconds(values["slot_s"])
     facts = kind.facts(Setting(table, cluster, partition, values, slot_us))
@@ -70,6 +72,16 @@ def build_world(
         slot_us=slot_us,
         params=dict(params or {}),
     )
+
+
+def _check_server_facts(cluster: Cluster, kind: JobKind, kinds: Sequence[JobKind]) -> None:
+    """Refuse facts of servers that have no effect on jobs of this kind."""
+    for name in ("interference", "links"):
+        if getattr(cluster, name) is not None and name not in kind.heeds:
+            truths = " or ".join(each.truth for each in kinds if name in each.heeds)
+            raise InvalidScenarioError(
+                f"{name}: has no effect on {kind.jobs} jobs; set truth={truths}, or leave it out"
+            )
 
 
 def _overcommitted(cluster: Cluster, factor: Value) -> Cluster:

@@ -20,7 +20,8 @@ from pydantic import (
 )
 
 import workloads
-from ray_sim.model.errors import InvalidInputError, UnknownNameError, problems_text
+from ray_sim.experiments.profile_files import ProfileFiles, is_profile_file
+from ray_sim.model.errors import InvalidInputError, problems_text
 from ray_sim.model.value_function import MAX_WORTH
 from workloads.announcements.profile import (
     AnnouncementDraws,
@@ -31,8 +32,8 @@ from workloads.announcements.profile import (
     ValueKind,
 )
 from workloads.column import MAX_COUNT, Column
-from workloads.documents import dotted_problems, parse_yaml, read_text
-from workloads.sources import Source, is_url, name_of
+from workloads.documents import dotted_problems
+from workloads.sources import Source
 from workloads.training.draws import Draw, Multiple, parse_draw
 
 MOST_LEAD_S = 2**30
@@ -45,6 +46,8 @@ MOST_DURATION_POINTS = 15
 """Most points of a lognormal error; the outermost of more have no noticeable probability."""
 
 _HISTORY_JOBS = 50
+
+_FILES = ProfileFiles("announcement profile", workloads.__path__, "announcements/profiles")
 
 
 def _draw(column: Column, given: object) -> Draw:
@@ -144,10 +147,9 @@ def load_announcement_draws(ref: Source) -> AnnouncementDraws:
     InvalidInputError : the file cannot be read or breaks its rules; every problem is listed
     UnknownNameError : neither a file nor a bundled profile
     """
-    path = _find(ref)
-    text = read_text(path, InvalidInputError)
+    path, text, content = _FILES.read(ref)
     try:
-        file = _ProfileFile.model_validate(parse_yaml(text, str(path), InvalidInputError))
+        file = _ProfileFile.model_validate(content)
     except ValidationError as failure:
         keys = [name for model in _MODELS for name in model.model_fields]
         raise InvalidInputError(problems_text(str(path), dotted_problems(failure, keys))) from failure
@@ -163,8 +165,7 @@ _MODELS = (_ProfileFile, _Announcements, _Value, _Outlook)
 
 def bundled_announcement_profiles() -> dict[str, Path]:
     """Paths of the bundled profiles by name."""
-    folder = Path(next(iter(workloads.__path__))) / "announcements" / "profiles"
-    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    return _FILES.bundled()
 
 
 def names_announcement_profile(ref: Source) -> bool:
@@ -174,20 +175,7 @@ def names_announcement_profile(ref: Source) -> bool:
     ------
     InvalidInputError : the file cannot be read
     """
-    if not _is_file(ref):
-        return str(ref) in bundled_announcement_profiles()
-    content = parse_yaml(read_text(ref, InvalidInputError), str(ref), InvalidInputError)
+    if not is_profile_file(ref):
+        return str(ref) in _FILES.bundled()
+    _, _, content = _FILES.read(ref)
     return isinstance(content, dict) and "announcements" in content
-
-
-def _find(ref: Source) -> Source:
-    if _is_file(ref):
-        return ref
-    bundled = bundled_announcement_profiles()
-    if str(ref) not in bundled:
-        raise UnknownNameError("announcement profile", str(ref), bundled)
-    return bundled[str(ref)]
-
-
-def _is_file(ref: Source) -> bool:
-    return is_url(ref) or name_of(ref).suffix in (".yaml", ".yml")

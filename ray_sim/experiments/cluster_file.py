@@ -80,6 +80,7 @@ class _Servers(_Entry):
     ps: Slots | None = None
     worker_memory_gib: Amount | None = None
     ps_memory_gib: Amount | None = None
+    sockets: Annotated[int, Field(ge=1, le=MAX_SLOTS)] | None = None
 
     def server_names(self) -> list[str]:
         return [self.name] if self.count == 1 else [f"{self.name}-{i}" for i in range(self.count)]
@@ -260,6 +261,7 @@ def _build(name: str, groups: Sequence[_Group], problems: list[str], path: Sourc
         ps=_slots([servers.ps for servers in each], capacity_of_each[:, gpu]),
         worker_memory=memory_mib([servers.worker_memory_gib for servers in each]),
         ps_memory=memory_mib([servers.ps_memory_gib for servers in each]),
+        sockets=_sockets([servers.sockets for servers in each]),
     )
 
 
@@ -269,6 +271,13 @@ def _slots(declared: Sequence[int | None], milli_gpus: IntArray) -> IntArray | N
         return None
     given = np.array([-1 if slots is None else slots for slots in declared], dtype=np.int64)
     return np.where(given < 0, slots_per_gpu(milli_gpus), given)
+
+
+def _sockets(declared: Sequence[int | None]) -> IntArray | None:
+    """Sockets that each server declares, or one; None where no server declares any."""
+    if all(sockets is None for sockets in declared):
+        return None
+    return np.array([1 if sockets is None else sockets for sockets in declared], dtype=np.int64)
 
 
 def _declared(group: _Group, resource: str) -> float | None:

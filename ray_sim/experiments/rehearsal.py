@@ -12,9 +12,9 @@ from ray_sim.engine.general import GeneralRun
 from ray_sim.engine.sites.fleet import LocalFleet
 from ray_sim.engine.world import World
 from ray_sim.experiments.announced_audit import check_audited
-from ray_sim.experiments.availability_file import split_world
 from ray_sim.experiments.run_identity import Inputs
 from ray_sim.experiments.scenario import EnrichSpec, Scenario, SynthSpec, WorkloadSpec
+from ray_sim.experiments.server_files import split_world
 from ray_sim.experiments.workload_draws import enriched
 from ray_sim.policies.registry import create_policy
 from workloads.announcements.profile import AnnouncementDraws

@@ -18,11 +18,11 @@ from ray_sim.engine.run import run_world
 from ray_sim.engine.snapshots import Keeper
 from ray_sim.engine.world import World
 from ray_sim.experiments.announced_audit import audit_run, check_audited
-from ray_sim.experiments.availability_file import split_world, with_availability
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.experiments.result_files import encode_result
 from ray_sim.experiments.run_identity import Inputs, RunIdentity
 from ray_sim.experiments.scenario import Partition, Scenario, SynthSpec, Value, WorkloadSpec
+from ray_sim.experiments.server_files import split_world, with_server_files
 from ray_sim.experiments.source_digest import imported_sha256
 from ray_sim.experiments.workload_draws import Draws, enriched, load_workload_draws
 from ray_sim.model.audit import AuditRequest
@@ -123,9 +123,9 @@ def simulate(
     InvalidInputError : an input is invalid
     RunFailedError : the policy made a decision that the world forbids
     """
-    engine_world, availability = split_world(world or {})
+    engine_world, files = split_world(world or {})
     servers = cluster if isinstance(cluster, Cluster) else load_cluster(str(cluster))
-    servers = with_availability(servers, availability)
+    servers = with_server_files(servers, files)
     jobs = workload if isinstance(workload, JobTable) else load_workload(workload, servers.resources)
     facts = build_world(jobs, servers, partition=partition, params=engine_world)
     if not isinstance(policy, str):

@@ -10,15 +10,19 @@ from dataclasses import astuple, dataclass
 from functools import cache
 from importlib.metadata import version
 
+import numpy as np
+
 from ray_sim import __version__
 from ray_sim.engine.world_parameters import uses_seed
-from ray_sim.experiments.availability_file import WORLD, split_world, with_availability
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.experiments.result_files import RESULT_FORMAT
 from ray_sim.experiments.scenario import Scenario, Value, WorkloadSpec
+from ray_sim.experiments.server_files import WORLD, ServerFiles, split_world, with_server_files
 from ray_sim.experiments.source_digest import code_sha256, policy_sha256
 from ray_sim.experiments.workload_draws import Draws, load_workload_draws
 from ray_sim.model.cluster import Cluster
+from ray_sim.model.interference import InterferenceProfile
+from ray_sim.model.links import LinkChanges
 from ray_sim.model.parameters import resolve
 from ray_sim.model.units import IntArray
 from ray_sim.policies.registry import create_policy
@@ -99,10 +103,10 @@ class Inputs:
 
     def __init__(self) -> None:
         self._clusters: dict[str, Cluster] = {}
-        self._servers: dict[tuple[str, str | None], Cluster] = {}
+        self._servers: dict[tuple[str, ServerFiles], Cluster] = {}
         self._draws: dict[WorkloadSpec, Draws | None] = {}
         self._workload_digests: dict[str, str] = {}
-        self._cluster_digests: dict[tuple[str, str | None], str] = {}
+        self._cluster_digests: dict[tuple[str, ServerFiles], str] = {}
         self._policies: dict[str, _PolicyFacts] = {}
 
     def cluster(self, ref: str) -> Cluster:
@@ -118,11 +122,11 @@ class Inputs:
         return self._draws[spec]
 
     def servers(self, ref: str, world: Mapping[str, Value]) -> Cluster:
-        """The cluster of a name or a path, with the availability that the world names."""
-        _, availability = split_world(world)
-        key = ref, availability
+        """The cluster of a name or a path, with the facts of servers that the world names by file."""
+        _, files = split_world(world)
+        key = ref, files
         if key not in self._servers:
-            self._servers[key] = with_availability(self.cluster(ref), availability)
+            self._servers[key] = with_server_files(self.cluster(ref), files)
         return self._servers[key]
 
     def workload_sha256(self, path: str) -> str:
@@ -133,9 +137,9 @@ class Inputs:
         return self._workload_digests[path]
 
     def cluster_sha256(self, ref: str, world: Mapping[str, Value]) -> str:
-        """SHA-256 of the servers, their capacities and availability; file names do not enter."""
-        _, availability = split_world(world)
-        key = ref, availability
+        """SHA-256 of the servers and of all facts about them; file names do not enter."""
+        _, files = split_world(world)
+        key = ref, files
         if key not in self._cluster_digests:
             self._cluster_digests[key] = _cluster_sha256(self.servers(ref, world))
         return self._cluster_digests[key]
@@ -206,8 +210,16 @@ def _cluster_sha256(cluster: Cluster) -> str:
             "ps": cluster.ps_slots.tolist(),
             "worker_memory": _listed(cluster.worker_memory),
             "ps_memory": _listed(cluster.ps_memory),
+            "sockets": _listed(cluster.sockets),
+            "interference": None if cluster.interference is None else _content(cluster.interference),
+            "links": None if cluster.links is None else _content(cluster.links),
         }
     )
+
+
+def _content(record: InterferenceProfile | LinkChanges) -> list[object]:
+    """The fields of a record, in order, with arrays as lists."""
+    return [field.tolist() if isinstance(field, np.ndarray) else field for field in astuple(record)]
 
 
 def _listed(column: IntArray | None) -> list[int] | None:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from ray_sim.experiments.availability_file import WORLD, split_world
 from ray_sim.experiments.result_files import MANIFEST, read_manifest, read_summary
 from ray_sim.experiments.scenario import Scenario
+from ray_sim.experiments.server_files import WORLD, split_world
 from ray_sim.experiments.store import PLAN, ResultStore
 from ray_sim.experiments.sweep_file import Entry, PolicySpec
 from ray_sim.model.errors import InvalidInputError
@@ -160,7 +160,7 @@ def _found(source: str, directory: Path, entry: Entry | None = None) -> FoundRun
     scenario, inputs = described.scenario, described.inputs
     trim = scenario.trim
     drawn = scenario.workload.model_dump(exclude={"path"}, exclude_none=True)
-    world, _ = split_world(resolve("the world", WORLD, scenario.world))  # the cluster's hash covers the table
+    world, _ = split_world(resolve("the world", WORLD, scenario.world))  # the cluster's hash covers the files
     return FoundRun(
         source=source,
         directory=directory,

@@ -11,9 +11,10 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 import workloads
+from ray_sim.experiments.profile_files import ProfileFiles, is_profile_file
 from ray_sim.model.errors import InvalidInputError, UnknownNameError, problems_text
-from workloads.documents import dotted_problems, parse_yaml, read_text
-from workloads.sources import Source, is_url, name_of
+from workloads.documents import dotted_problems
+from workloads.sources import Source
 from workloads.training.draws import Draw
 from workloads.training.profile import (
     DRAWABLE,
@@ -23,6 +24,8 @@ from workloads.training.profile import (
     parse_draws,
     reference_problems,
 )
+
+_FILES = ProfileFiles("training profile", workloads.__path__, "training/profiles")
 
 Label = Annotated[str, Field(min_length=1, max_length=200)]
 Amount = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
@@ -63,9 +66,7 @@ def load_training_draws(ref: Source) -> TrainingDraws:
     InvalidInputError : the file cannot be read or breaks its rules; every problem is listed
     UnknownNameError : neither a file nor a bundled profile
     """
-    path = _find(ref)
-    text = read_text(path, InvalidInputError)
-    content = parse_yaml(text, str(path), InvalidInputError)
+    path, text, content = _FILES.read(ref)
     problems: list[str] = []
     head = None
     try:
@@ -97,26 +98,12 @@ def load_training_draws(ref: Source) -> TrainingDraws:
 
 def names_training_profile(ref: Source) -> bool:
     """Whether this names a bundled training profile, or a file that may be one; reads no file."""
-    return _is_file(ref) or str(ref) in bundled_training_profiles()
+    return is_profile_file(ref) or str(ref) in _FILES.bundled()
 
 
 def bundled_training_profiles() -> dict[str, Path]:
     """Paths of the bundled profiles by name."""
-    folder = Path(next(iter(workloads.__path__))) / "training" / "profiles"
-    return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
-
-
-def _find(ref: Source) -> Source:
-    if _is_file(ref):
-        return ref
-    bundled = bundled_training_profiles()
-    if str(ref) not in bundled:
-        raise UnknownNameError("training profile", str(ref), bundled)
-    return bundled[str(ref)]
-
-
-def _is_file(ref: Source) -> bool:
-    return is_url(ref) or name_of(ref).suffix in (".yaml", ".yml")
+    return _FILES.bundled()
 
 
 def _base(head: _ProfileFile, path: Source) -> TrainingDraws:

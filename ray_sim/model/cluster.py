@@ -9,6 +9,8 @@ from enum import StrEnum
 import numpy as np
 
 from ray_sim.model.availability import Availability
+from ray_sim.model.interference import InterferenceProfile
+from ray_sim.model.links import LinkChanges
 from ray_sim.model.units import QUANTA_PER_UNIT, BoolArray, FloatArray, IntArray, capacity_quanta
 
 UNLIMITED_MIB = 2**62
@@ -51,6 +53,12 @@ class Cluster:
     """(S,) MiB of each worker slot for chunks; None where all are `UNLIMITED_MIB`."""
     ps_memory: IntArray | None = None
     """(S,) MiB of each slot for parameter servers of chunked jobs; None as in `worker_memory`."""
+    sockets: IntArray | None = None
+    """(S,) sockets for processors, >= 1; None where all servers have one."""
+    interference: InterferenceProfile | None = None
+    """How jobs on one server slow each other; None where they do not."""
+    links: LinkChanges | None = None
+    """Changes of the bandwidth of network interfaces; None where it is always nominal."""
 
     @property
     def worker_slots(self) -> IntArray:

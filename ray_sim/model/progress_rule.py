@@ -1,4 +1,4 @@
-"""Progress rules: the rate of a job as a function of placements. Policies cannot change it."""
+"""Progress rules: the rate of a job as a function of all placements. Policies cannot change it."""
 
 from __future__ import annotations
 
@@ -30,13 +30,18 @@ class ProgressRule(Protocol):
 
     @property
     def disturbing(self) -> bool:
-        """Whether placements of one job can change the rate of others; if not, `touched` is never called."""
+        """Whether placements of one job can change the rate of others; only then `note_changes` is called."""
 
     def rates(self, placements: PlacementRows, jobs: IntArray) -> FloatArray:
         """Work per microsecond of each of ``jobs``, all of which hold something, >= 0."""
 
-    def touched(self, servers: IntArray) -> IntArray:
-        """Other jobs, sorted, whose rate may change when placements on ``servers`` change."""
+    def note_changes(self, placements: PlacementRows, jobs: IntArray) -> IntArray:
+        """Note that ``jobs`` hold something else now, or nothing; before any rate is asked for.
+
+        Returns
+        -------
+        The other jobs, sorted, whose rate may have changed.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,6 @@ class RigidProgress:
         rigid_rates(self.speed, placements.pool, jobs, rates)
         return rates
 
-    def touched(self, servers: IntArray) -> IntArray:
+    def note_changes(self, placements: PlacementRows, jobs: IntArray) -> IntArray:
         """No jobs."""
         return NO_JOBS

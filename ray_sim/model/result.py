@@ -314,6 +314,8 @@ class Summary:
     ps_imbalance: float | None = None
     """Parameters on a job's fullest parameter server over the average, averaged over the time in which
     elastic jobs trained with parameter servers; null where none did."""
+    interference_share: float | None = None
+    """Share of the time of training that interference cost elastic jobs; null in a world without it."""
     speed_error: float | None = None
     """Mean relative error |estimate - true| / true of the policy's speed estimates for elastic jobs, over all
     estimates of the run; null where there are none."""

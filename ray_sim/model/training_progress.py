@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from typing import Any, ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 
@@ -61,6 +61,8 @@ class PlacementProgress:
     steps: Steps
     speed: FloatArray
     """(S,) speed of each server; divides the training time."""
+    links: FloatArray
+    """(S,) >= 1; multiplies the time of transfers over the interface of each server."""
     nic: Nic
     loads: DealtLoads | None
     """Load of the parameter servers; None means equal slices."""
@@ -78,11 +80,16 @@ class PlacementProgress:
         loads = even_loads(ps) if self.loads is None else self.loads.of(jobs, ps)
         ps_costs = PsCosts(loads.skew, loads.most_requests * self.request_s, loads.requests * self.request_s)
         rates = np.empty(len(jobs))
-        placement_rates(self.steps, jobs, rows, int(self.nic), self.speed, ps_costs, rates)
+        placement_rates(self.steps, jobs, rows, int(self.nic), self.speed, self.links, ps_costs, rates)
         return rates
 
-    def touched(self, servers: IntArray) -> IntArray:
-        """No jobs: the bandwidth of a job is its own."""
+    def on_reference_servers(self, servers: int) -> PlacementProgress:
+        """The same rule on so many servers of speed 1 with nominal links."""
+        alike = np.ones(servers)
+        return replace(self, speed=alike, links=alike)
+
+    def note_changes(self, placements: PlacementRows, jobs: IntArray) -> IntArray:
+        """No jobs: none heeds what others hold."""
         return NO_JOBS
 
 
@@ -99,6 +106,8 @@ class PdOrsProgress:
     steps: Steps
     speed: FloatArray
     """(S,) speed of each server; the slowest server held divides tau."""
+    links: FloatArray
+    """(S,) >= 1; the slowest interface of a job on several servers multiplies its transfer."""
     disturbing: ClassVar[bool] = False
 
     def rates(self, placements: PlacementRows, jobs: IntArray) -> FloatArray:
@@ -108,11 +117,16 @@ class PdOrsProgress:
     def samples_per_s(self, jobs: IntArray, rows: Rows) -> FloatArray:
         """(N,) samples per second of N jobs with these placements."""
         rates = np.empty(len(jobs))
-        pd_ors_rates(self.steps, jobs, rows, self.speed, rates)
+        pd_ors_rates(self.steps, jobs, rows, self.speed, self.links, rates)
         return rates
 
-    def touched(self, servers: IntArray) -> IntArray:
-        """No jobs: the bandwidth of a job is its own."""
+    def on_reference_servers(self, servers: int) -> PdOrsProgress:
+        """The same rule on so many servers of speed 1 with nominal links."""
+        alike = np.ones(servers)
+        return replace(self, speed=alike, links=alike)
+
+    def note_changes(self, placements: PlacementRows, jobs: IntArray) -> IntArray:
+        """No jobs: none heeds what others hold."""
         return NO_JOBS
 
 
@@ -123,6 +137,7 @@ def placement_progress(
     straggling: FloatArray | None = None,
     loads: DealtLoads | None = None,
     request_s: float = 0.0,
+    links: FloatArray | None = None,
 ) -> PlacementProgress:
     """Construct the general progress rule for these jobs on these servers.
 
@@ -132,16 +147,21 @@ def placement_progress(
     straggling : (J,) factor >= 1 on the training time of one worker, on the slowest server held; 1 without it
     loads : load of the parameter servers; equal slices without it
     request_s : seconds per request for parameters, one way, >= 0
+    links : (S,) factor >= 1 on transfers over the interface of each server; 1 without it
 
     Raises
     ------
     InvalidInputError : a step would take no time, or a number is not finite
     """
-    return PlacementProgress(_steps(profile, speed, straggling), speed, nic, loads, request_s)
+    steps, nominal = _steps(profile, speed, straggling), np.ones_like(speed)
+    return PlacementProgress(steps, speed, nominal if links is None else links, nic, loads, request_s)
 
 
 def pd_ors_progress(
-    profile: TrainingProfile, speed: FloatArray, straggling: FloatArray | None = None
+    profile: TrainingProfile,
+    speed: FloatArray,
+    straggling: FloatArray | None = None,
+    links: FloatArray | None = None,
 ) -> PdOrsProgress:
     """Construct the progress rule of PD-ORS for these jobs on these servers; see `placement_progress`.
 
@@ -155,32 +175,30 @@ def pd_ors_progress(
             f"exchange: {len(ring)} jobs, the first in row {ring[0]}, are all_reduce; truth=pd_ors "
             "has no form for jobs without parameter servers, use truth=placement"
         )
-    return PdOrsProgress(_steps(profile, speed, straggling), speed)
+    steps, nominal = _steps(profile, speed, straggling), np.ones_like(speed)
+    return PdOrsProgress(steps, speed, nominal if links is None else links)
 
 
 class SpeedProgress(ProgressRule, Protocol):
-    """Progress rule of jobs that train: a dataclass that also rates placements no job holds."""
+    """Progress rule of jobs that train; it also rates placements that no job holds."""
 
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-
-    @property
-    def speed(self) -> FloatArray:
-        """(S,) of each server."""
+    def on_reference_servers(self, servers: int) -> SpeedProgress:
+        """The same rule on so many servers of speed 1 with nominal links."""
 
     def samples_per_s(self, jobs: IntArray, rows: Rows) -> FloatArray:
         """(N,) samples per second of each of N jobs with these placements."""
 
 
 def trial_speeds(progress: SpeedProgress, jobs: IntArray, rows: Rows) -> FloatArray:
-    """(n,) samples per second of jobs with these placements on servers of speed 1.
+    """(n,) samples per second of jobs with these placements on servers of speed 1 with nominal links.
 
     Parameters
     ----------
     jobs : (n,), repeats allowed
     rows : placements, sorted by server; server numbers only say which tasks share a server
     """
-    unit_speed = replace(progress, speed=np.ones(int(rows.server.max(initial=0)) + 1))
-    return unit_speed.samples_per_s(jobs, rows)
+    servers = int(rows.server.max(initial=0)) + 1
+    return progress.on_reference_servers(servers).samples_per_s(jobs, rows)
 
 
 def _steps(profile: TrainingProfile, speed: FloatArray, straggling: FloatArray | None) -> Steps:

@@ -146,6 +146,8 @@ def summary_rows(summary: Summary) -> list[tuple[str, object]]:
     rows += [("preemptions", summary.preemptions), ("restarts", summary.restarts)]
     if summary.ps_imbalance is not None:
         rows.append(("fullest parameter server over the average", summary.ps_imbalance))
+    if summary.interference_share is not None:
+        rows.append(("share of training time that interference cost", summary.interference_share))
     if summary.interruptions:
         rows += [("servers lost by jobs", summary.interruptions), ("progress lost s", summary.lost_s)]
     for label, error in (("speeds", summary.speed_error), ("work left", summary.convergence_error)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -43,7 +43,10 @@ class LinearProgress:
     def samples_per_s(self, jobs: IntArray, rows: Rows) -> FloatArray:
         return np.multiply(self.per_worker, tasks_of(rows, WORKER), dtype=np.float64)
 
-    def touched(self, servers: IntArray) -> IntArray:
+    def on_reference_servers(self, servers: int) -> LinearProgress:
+        return replace(self, speed=np.ones(servers))
+
+    def note_changes(self, placements: PlacementRows, jobs: IntArray) -> IntArray:
         return NO_JOBS
 
 

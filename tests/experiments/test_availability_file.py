@@ -174,6 +174,6 @@ def test_impossible_draws_are_refused(
 
 
 def test_more_failures_than_can_be_drawn_are_refused() -> None:
-    # 1 server, 2^36 s / (1 s + 1 s): 3.4e10 failures.
-    with pytest.raises(InvalidScenarioError, match=r"--mtbf-s 1 --repair-s 1: about 3\.44e\+10 failures"):
+    # 1 server, 2^36 s / (1 s + 1 s): 3.4e10 failures, spans without the server.
+    with pytest.raises(InvalidScenarioError, match=r"--mtbf-s 1 --repair-s 1: about 3\.44e\+10 spans"):
         draw_failures(cluster_of([1]), 1, 1, 0, 2**36, seed=0)

@@ -55,7 +55,9 @@ def moved_mb(placement: Placement) -> float:
 def bottleneck_mb(placement: Placement) -> float:
     """Megabytes through the busiest task, one way."""
     w, p = (sum(here[role] for here in placement) for role in (WORKER, PARAMETER_SERVER))
-    return one_way_s(rows_of(placement), 0, PER_TASK, w, p, 100.0, 0.0, 1.0, 0.0, 0.0)
+    return one_way_s(
+        rows_of(placement), 0, PER_TASK, w, p, 100.0, 0.0, 1.0, 0.0, 0.0, np.ones(len(placement))
+    )
 
 
 def test_example_3b_less_data_in_all_may_pass_no_faster() -> None:

@@ -58,6 +58,8 @@ class JobKind(ABC):
     """Common world parameters without effect under this kind, and why."""
     columns: frozenset[str] = frozenset()
     """Names for `Policy.sees` that grant columns of this kind's jobs."""
+    heeds: frozenset[str] = frozenset()
+    """Facts of servers that have an effect on its jobs: ``interference``, ``links``."""
     observations: frozenset[str] = frozenset()
     """Names for `Policy.sees` that grant observations in this kind's view."""
 

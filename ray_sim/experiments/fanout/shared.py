@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from ray_sim.experiments.availability_file import split_world
 from ray_sim.experiments.fanout.tasks import Drawn, Item, draw
 from ray_sim.experiments.run import Base, read_base
 from ray_sim.experiments.run_identity import Inputs
+from ray_sim.experiments.server_files import split_world
 from ray_sim.experiments.sweep_file import Configuration
 from ray_sim.model.cluster import Cluster
 

@@ -50,6 +50,16 @@ def slowest_worker(rows: Rows, i: int, speed: F64) -> float:
     return slowest
 
 
+@kernel
+def slowest_link(rows: Rows, i: int, links: F64) -> float:
+    """Return how many times as long as nominal a transfer takes over the slowest interface of job i, >= 1."""
+    slowest = 1.0
+    for row in range(rows.ptr[i], rows.ptr[i + 1]):
+        if rows.tasks[row] > 0:
+            slowest = max(slowest, links[rows.server[row]])
+    return slowest
+
+
 class PsCosts(NamedTuple):
     """Costs of parameter servers in a step, (n,) each; see `ray_sim.model.parameter_blocks.PsLoads`."""
 
@@ -73,8 +83,11 @@ def one_way_s(
     skew: float,
     busiest_s: float,
     requests_s: float,
+    links: F64,
 ) -> float:
     """Return the seconds until the last slice has arrived; one slice per worker and parameter server.
+
+    A slice that crosses the interface of server s takes ``links[s]`` times as long.
 
     A task (PER_TASK) or a server (PER_SERVER) transfers its slices one after the other; the result is the
     longest of these queues. A slice is 1 / ps of the parameters, times ``skew`` for the parameter server,
@@ -83,24 +96,28 @@ def one_way_s(
     docs/training.md has the formulas.
     """
     if nic == PER_LINK:
-        return (internal_s if on_one_server(rows, i) else external_s) * skew / ps + busiest_s
+        apart_s = external_s * slowest_link(rows, i, links)
+        return (internal_s if on_one_server(rows, i) else apart_s) * skew / ps + busiest_s
     longest = 0.0
     row, end = rows.ptr[i], rows.ptr[i + 1]
     while row < end:
+        over_s = external_s * links[rows.server[row]]
         w_here, ps_here, row = tasks_here(rows, row, end)
         if ps_here > 0:
-            of_ps = (workers - w_here) * external_s + w_here * internal_s
+            of_ps = (workers - w_here) * over_s + w_here * internal_s
             slices = min(skew * ps_here, float(ps)) if nic == PER_SERVER else skew
             served_s = min(ps_here * busiest_s, requests_s) if nic == PER_SERVER else busiest_s
             longest = max(longest, of_ps * slices + ps * workers * served_s)
         if w_here > 0:
-            of_worker = (ps - ps_here) * external_s + ps_here * internal_s + ps * requests_s
+            of_worker = (ps - ps_here) * over_s + ps_here * internal_s + ps * requests_s
             longest = max(longest, of_worker * w_here if nic == PER_SERVER else of_worker)
     return longest / ps
 
 
 @kernel
-def placement_rate(steps: Steps, job: int, rows: Rows, i: int, nic: int, speed: F64, loads: PsCosts) -> float:
+def placement_rate(
+    steps: Steps, job: int, rows: Rows, i: int, nic: int, speed: F64, links: F64, loads: PsCosts
+) -> float:
     """Return the samples per second of a job with its placement, 0 if it cannot train.
 
     SYNC and ALL_REDUCE: the batch is split evenly, and each step waits for the slowest worker. ASYNC: the
@@ -112,7 +129,8 @@ def placement_rate(steps: Steps, job: int, rows: Rows, i: int, nic: int, speed: 
     if workers == 0 or (ps == 0 and exchange != ALL_REDUCE):
         return 0.0
     if exchange == ALL_REDUCE:
-        ring_s = steps.internal_s[job] if on_one_server(rows, i) else steps.external_s[job]
+        apart_s = steps.external_s[job] * slowest_link(rows, i, links)
+        ring_s = steps.internal_s[job] if on_one_server(rows, i) else apart_s
         transfer_s = 2.0 * (workers - 1) / workers * ring_s
     else:
         external_s, internal_s = steps.external_s[job], steps.internal_s[job]
@@ -127,6 +145,7 @@ def placement_rate(steps: Steps, job: int, rows: Rows, i: int, nic: int, speed: 
             loads.skew[i],
             loads.busiest_s[i],
             loads.requests_s[i],
+            links,
         )
     rest_s = transfer_s + steps.step_s[job]
     rest_s += steps.step_s_per_worker[job] * workers + steps.step_s_per_ps[job] * ps
@@ -150,15 +169,15 @@ def placement_rate(steps: Steps, job: int, rows: Rows, i: int, nic: int, speed: 
 
 @kernel
 def placement_rates(
-    steps: Steps, jobs: I64, rows: Rows, nic: int, speed: F64, loads: PsCosts, rates: F64
+    steps: Steps, jobs: I64, rows: Rows, nic: int, speed: F64, links: F64, loads: PsCosts, rates: F64
 ) -> None:
     """Set ``rates``, (n,), to the `placement_rate` of each of ``jobs``; ``loads`` is per job as well."""
     for i in range(len(jobs)):
-        rates[i] = placement_rate(steps, jobs[i], rows, i, nic, speed, loads)
+        rates[i] = placement_rate(steps, jobs[i], rows, i, nic, speed, links, loads)
 
 
 @kernel
-def pd_ors_rate(steps: Steps, job: int, rows: Rows, i: int, speed: F64) -> float:
+def pd_ors_rate(steps: Steps, job: int, rows: Rows, i: int, speed: F64, links: F64) -> float:
     """Return the samples per second of a job in the model of PD-ORS, 0 if it cannot train.
 
     Each worker trains one sample in sample_s + (gamma / batch) x 2 x transfer, internal if the whole job is
@@ -172,16 +191,17 @@ def pd_ors_rate(steps: Steps, job: int, rows: Rows, i: int, speed: F64) -> float
     workers = min(held(rows, i, WORKER), gamma * held(rows, i, PARAMETER_SERVER), batch)
     if workers == 0:
         return 0.0
-    one_way = steps.internal_s[job] if on_one_server(rows, i) else steps.external_s[job]
+    apart_s = steps.external_s[job] * slowest_link(rows, i, links)
+    one_way = steps.internal_s[job] if on_one_server(rows, i) else apart_s
     training_s = steps.sample_s[job] / slowest_worker(rows, i, speed) * steps.straggling[job]
     return workers / (training_s + gamma / batch * 2.0 * one_way)
 
 
 @kernel
-def pd_ors_rates(steps: Steps, jobs: I64, rows: Rows, speed: F64, rates: F64) -> None:
+def pd_ors_rates(steps: Steps, jobs: I64, rows: Rows, speed: F64, links: F64, rates: F64) -> None:
     """Set ``rates``, (n,), to the `pd_ors_rate` of each of ``jobs``."""
     for i in range(len(jobs)):
-        rates[i] = pd_ors_rate(steps, jobs[i], rows, i, speed)
+        rates[i] = pd_ors_rate(steps, jobs[i], rows, i, speed, links)
 
 
 @kernel

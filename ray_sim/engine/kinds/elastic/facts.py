@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from ray_sim.engine.kinds.elastic.colocation import ColocationFacts, colocation_facts
 from ray_sim.engine.kinds.facts import FactDefaults, KindColumns, Setting
 from ray_sim.engine.kinds.rigid.facts import gang_columns, quanta_of
 from ray_sim.engine.read_only import read_only
@@ -76,6 +77,8 @@ class ElasticFacts(FactDefaults):
     """Reasons why they are missing."""
     optimum_nodes: int | None
     """Most nodes of the search for the exact optimum of utility; None where it is not asked for."""
+    colocation: ColocationFacts | None
+    """How jobs on one server slow each other; None where none heeds what others hold."""
     partial: ClassVar[bool] = True
 
     @classmethod
@@ -112,6 +115,7 @@ class ElasticFacts(FactDefaults):
             blocks=_of_servers(table.blocks, profile),
             block_gaps=tuple(table.gaps.get("blocks", ("it has no column blocks",))),
             optimum_nodes=nodes if isinstance(nodes, int) else None,
+            colocation=_colocation(setting, rule, profile),
         )
         facts.loads(AS_WORLD, Streams(0))
         facts.progress(np.ones(len(table)), None)  # complains now, not when the first job starts
@@ -179,11 +183,14 @@ class ElasticFacts(FactDefaults):
             )
         return DealtLoads(self.blocks, BlockRule(rule), streams)
 
-    def progress(self, straggling: FloatArray, loads: DealtLoads | None) -> SpeedProgress:
-        """The progress rule of a run, see `StepTimeRule.progress`."""
+    def progress(
+        self, straggling: FloatArray, loads: DealtLoads | None, links: FloatArray | None = None
+    ) -> SpeedProgress:
+        """The progress rule of a run without interference, see `StepTimeRule.progress`."""
         from ray_sim.engine.kinds.elastic.rules import StepTimeInputs
 
-        return self.rule.progress(StepTimeInputs(self.profile, self.speed, straggling, loads, self.values))
+        inputs = StepTimeInputs(self.profile, self.speed, straggling, loads, self.values, links)
+        return self.rule.progress(inputs)
 
     def move_us(self, workers_before: IntArray, workers: IntArray) -> IntArray:
         """Microseconds until each worker has its equal share of the data, where their number changes.
@@ -202,6 +209,20 @@ def _profile_of(table: JobTable, rule: StepTimeRule) -> TrainingProfile:
         text = problems_text(f"truth={rule.truth}: the workload does not say how its jobs train", list(gaps))
         raise InvalidScenarioError(f"{text}\n  draw what is missing by `ray-sim enrich`, or use truth=rigid")
     return table.training
+
+
+def _colocation(setting: Setting, rule: StepTimeRule, training: TrainingProfile) -> ColocationFacts | None:
+    cluster, profile, links = setting.cluster, setting.cluster.interference, setting.cluster.links
+    types = np.zeros(len(setting.table), dtype=np.int64)
+    if profile is not None:
+        types = profile.types_of(training.model, training.model_names)
+    if links is not None:
+        since_us = np.maximum(links.time_us - setting.table.origin_us, 0)
+        links = replace(links, time_us=since_us)
+    sockets = np.ones(len(cluster), dtype=np.int64) if cluster.sockets is None else cluster.sockets
+    return colocation_facts(
+        profile, types, sockets, links, shares_interfaces=rule.shares_interfaces(setting.values)
+    )
 
 
 def _stragglers(values: Mapping[str, Value]) -> Stragglers | None:

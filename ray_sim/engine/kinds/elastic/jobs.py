@@ -82,6 +82,7 @@ class ElasticJobs(JobKind):
     jobs = "elastic"
     takes = frozenset({GANGS, ELASTIC})
     columns = frozenset({"training_profile", "losses"})
+    heeds = frozenset({"interference", "links"})
     observations = frozenset({"training_speed", "slow_workers", "losses"})
 
     def __init__(self, rule: StepTimeRule) -> None:

@@ -32,6 +32,8 @@ class StepTimeInputs:
     """Loads of parameter servers; equal slices where None."""
     values: Mapping[str, Value]
     """Values of all world parameters."""
+    links: FloatArray | None
+    """(S,) >= 1, factor on transfers over each server's interface; the run changes it. 1 where None."""
 
 
 class StepTimeRule(ABC):
@@ -47,6 +49,10 @@ class StepTimeRule(ABC):
     """Whether parameter servers may bear unequal loads."""
     in_whole_slots: ClassVar[bool] = False
     """Whether the exact optimum in whole slots is known for it."""
+
+    def shares_interfaces(self, values: Mapping[str, Value]) -> bool:
+        """Whether the jobs on a server share the bandwidth of its interface."""
+        return False
 
     @abstractmethod
     def progress(self, inputs: StepTimeInputs) -> SpeedProgress:
@@ -70,7 +76,7 @@ NIC = KindParameter(
         "choice",
         "per_task",
         "what has a job's bandwidth to itself under truth=placement. per_task: each worker and parameter "
-        "server; per_server: all on a server together; per_link: each pair of them",
+        "server; per_server: all on a server together, of all jobs; per_link: each pair of them",
         source="docs/training.md#placement-the-general-form",
         choices=("per_task", "per_server", "per_link"),
     ),
@@ -128,12 +134,22 @@ class PlacementRule(StepTimeRule):
     parameters: ClassVar[tuple[KindParameter, ...]] = (NIC, PARAMETER_BLOCKS, REQUEST_S)
     deals_blocks: ClassVar[bool] = True
 
+    def shares_interfaces(self, values: Mapping[str, Value]) -> bool:
+        """With nic=per_server; the others give each job, or part of it, a bandwidth of its own."""
+        return _nic(values) == Nic.PER_SERVER
+
     def progress(self, inputs: StepTimeInputs) -> SpeedProgress:
         """See `PlacementProgress`."""
         request_s = inputs.values["request_s"]
         assert isinstance(request_s, float)
         return placement_progress(
-            inputs.profile, inputs.speed, _nic(inputs.values), inputs.straggling, inputs.loads, request_s
+            inputs.profile,
+            inputs.speed,
+            _nic(inputs.values),
+            inputs.straggling,
+            inputs.loads,
+            request_s,
+            inputs.links,
         )
 
     def limits(
@@ -158,7 +174,7 @@ class PdOrsRule(StepTimeRule):
 
     def progress(self, inputs: StepTimeInputs) -> SpeedProgress:
         """See `PdOrsProgress`."""
-        return pd_ors_progress(inputs.profile, inputs.speed, inputs.straggling)
+        return pd_ors_progress(inputs.profile, inputs.speed, inputs.straggling, inputs.links)
 
     def limits(
         self, profile: TrainingProfile, jobs: IntArray, pool: ServerPool, values: Mapping[str, Value]

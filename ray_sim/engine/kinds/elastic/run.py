@@ -11,14 +11,16 @@ import polars as pl
 
 from ray_sim.certificates.jct import JctLimits
 from ray_sim.engine.decision import NO_JOBS, Decision
+from ray_sim.engine.kinds.elastic.colocation import ColocatedProgress, Colocation
 from ray_sim.engine.kinds.elastic.context import ElasticContext
 from ray_sim.engine.kinds.elastic.decision import ElasticDecision, Estimates
 from ray_sim.engine.kinds.elastic.estimates import SPEED, WORK_LEFT, EstimateErrors, check_estimates
 from ray_sim.engine.kinds.elastic.facts import ElasticFacts
 from ray_sim.engine.kinds.elastic.noisy_losses import NoisyLosses
-from ray_sim.engine.kinds.elastic.ps_imbalance import Imbalance, trained_us
+from ray_sim.engine.kinds.elastic.ps_imbalance import Imbalance
 from ray_sim.engine.kinds.elastic.utility_limits import certify_world_utility
 from ray_sim.engine.kinds.elastic.view import ElasticView, Losses
+from ray_sim.engine.kinds.elastic.weighted_time import WeightedTime, trained_us
 from ray_sim.engine.kinds.rigid.run import RigidOutcome, RigidRun
 from ray_sim.engine.placements import State, part
 from ray_sim.engine.run_core import RunCore
@@ -30,7 +32,8 @@ from ray_sim.kernels.elastic.step_time import cross_mb_per_sample
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import Exchange
 from ray_sim.model.job_rows import rows_of, tasks_of
-from ray_sim.model.parameter_blocks import AS_WORLD
+from ray_sim.model.parameter_blocks import AS_WORLD, DealtLoads
+from ray_sim.model.progress_rule import ProgressRule
 from ray_sim.model.result import UtilityCertificate
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import NEVER_US, US_PER_S, BoolArray, FloatArray, IntArray
@@ -49,6 +52,10 @@ class ElasticOutcome:
     """The same, each microsecond times what the skew of the job's parameter servers was beyond 1 in it."""
     estimate_errors: EstimateErrors
     """Errors of the policy's estimates."""
+    trained_us: IntArray
+    """Time of training."""
+    interference_us: FloatArray | None
+    """Time of training that interference cost; None in a world without it."""
 
     def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> Mapping[str, Any]:
         """Pauses, traffic, skew of parameter servers, and errors of estimates."""
@@ -64,7 +71,16 @@ class ElasticOutcome:
             "ps_imbalance": 1.0 + float(beyond_us.sum()) / total_us if total_us else None,
             "speed_error": errors[SPEED],
             "convergence_error": errors[WORK_LEFT],
+            "interference_share": self._interference_share(counted),
         }
+
+    def _interference_share(self, counted: BoolArray | None) -> float | None:
+        """Share of the time of training that interference cost the counted jobs."""
+        if self.interference_us is None:
+            return None
+        chosen = slice(None) if counted is None else counted
+        trained = int(self.trained_us[chosen].sum())
+        return float(self.interference_us[chosen].sum()) / trained if trained else None
 
     def timeline(self, time_us: IntArray) -> Mapping[str, pl.Series]:
         """Errors of the estimates told at each instant, null where none was."""
@@ -73,8 +89,13 @@ class ElasticOutcome:
         return {name: pl.Series(means[:, column]).fill_nan(None) for name, column in columns.items()}
 
     def job_columns(self) -> Mapping[str, pl.Series]:
-        """No columns."""
-        return {}
+        """In a world with interference, how many times as long each job trained; null where it never did."""
+        if self.interference_us is None:
+            return {}
+        alone_us = self.trained_us - self.interference_us
+        slowdown = np.full(len(alone_us), np.nan)
+        np.divide(self.trained_us, alone_us, out=slowdown, where=self.trained_us > 0)
+        return {"interference_slowdown": pl.Series(slowdown).fill_nan(None)}
 
     def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | None:
         """None: nothing bounds the JCT of elastic jobs."""
@@ -103,7 +124,11 @@ class ElasticRun(RigidRun):
         self.straggling: FloatArray = np.ones(jobs)
         """(J,) how many times as long the slowest worker takes."""
         loads = facts.loads(parameter_blocks, streams)
-        super().__init__(core, facts.progress(self.straggling, loads))
+        colocated = facts.colocation
+        self._colocation = None if colocated is None else Colocation(colocated, core.world.row_bound)
+        super().__init__(core, self._progress_of(loads))
+        self._slowed = None if colocated is None or not colocated.interferes else WeightedTime(jobs)
+        """Time that interference costs."""
         self._trial_progress = facts.progress(np.ones(jobs), loads)
         self._imbalance = None if loads is None else Imbalance(jobs, loads)
         self._strikes = 0
@@ -114,6 +139,12 @@ class ElasticRun(RigidRun):
         self._moved_mb: FloatArray = np.zeros(jobs)
         self._estimate_errors = EstimateErrors()
         self._losses = None if facts.loss is None else NoisyLosses(facts.loss, streams)
+
+    def _progress_of(self, loads: DealtLoads | None) -> ProgressRule:
+        if self._colocation is None:
+            return self._facts.progress(self.straggling, loads)
+        alone = self._facts.progress(self.straggling, loads, self._colocation.links)
+        return ColocatedProgress(alone, self._colocation)
 
     @property
     def view(self) -> type[ElasticView]:
@@ -131,8 +162,11 @@ class ElasticRun(RigidRun):
 
     @property
     def next_us(self) -> int:
-        """When workers of running jobs may become slow."""
-        return self._next_strike_us if self._core.counts[1] > 0 else NEVER_US
+        """When workers of running jobs may become slow, or links change."""
+        if self._core.counts[1] == 0:
+            return NEVER_US
+        links_us = NEVER_US if self._colocation is None else self._colocation.next_us
+        return min(self._next_strike_us, links_us)
 
     @property
     def _next_strike_us(self) -> int:
@@ -140,11 +174,20 @@ class ElasticRun(RigidRun):
         return NEVER_US if stragglers is None else (self._strikes + 1) * stragglers.every_us
 
     def happen(self, now_us: int) -> Wake:
-        """Let a worker of some running jobs become slow, if it is time."""
+        """Let a worker of some running jobs become slow, and links change, if it is time."""
         struck = self._struck(now_us)
         self.straggling[struck] = 1.0 if self._facts.stragglers is None else self._facts.stragglers.slowdown
-        self._rate(now_us, struck, np.zeros(len(struck), dtype=np.int64))
+        self._rate_others(now_us, struck)
+        if self._colocation is not None:
+            self._rate_others(now_us, self._colocation.change_links(now_us))
         return NO_WAKE
+
+    def _rate(self, now_us: int, jobs: IntArray, pauses_us: IntArray) -> None:
+        """Rate jobs; what interference costs until now is booked at their old slowdown."""
+        if self._slowed is not None and self._colocation is not None:
+            self._slowed.book(now_us, self._core.ledger, jobs)
+            self._slowed.weigh(jobs, 1.0 - 1.0 / self._colocation.slowdowns(jobs))
+        super()._rate(now_us, jobs, pauses_us)
 
     def complete(self, now_us: int) -> IntArray:
         """End the jobs whose work is done; returns them, sorted."""
@@ -177,6 +220,8 @@ class ElasticRun(RigidRun):
         self._booked_left[jobs] = left
         if self._imbalance is not None:
             self._imbalance.book(now_us, ledger, jobs)
+        if self._slowed is not None:
+            self._slowed.book(now_us, ledger, jobs)
 
     def _placed(self, jobs: IntArray) -> IntArray:
         """The jobs hold new, sound workers; returns microseconds until their data are there."""
@@ -222,14 +267,17 @@ class ElasticRun(RigidRun):
         """At the end of the run, whose last instant is ``now_us``."""
         everybody = np.arange(len(self._workers))
         self._before_placement(end_us, everybody)
+        trained = trained_us(self._core.ledger, everybody, end_us)
         # Jobs that exchange through parameter servers train with them or not at all.
         with_ps = self._facts.profile.exchange != Exchange.ALL_REDUCE
         return ElasticOutcome(
             RigidOutcome(self._core.ledger, now_us),
             self._moved_mb.copy(),
-            np.where(with_ps, trained_us(self._core.ledger, everybody, end_us), 0),
-            np.zeros(len(everybody)) if self._imbalance is None else self._imbalance.beyond_us.copy(),
+            np.where(with_ps, trained, 0),
+            np.zeros(len(everybody)) if self._imbalance is None else self._imbalance.weighted_us.copy(),
             self._estimate_errors,
+            trained,
+            None if self._slowed is None else self._slowed.weighted_us.copy(),
         )
 
     def share_left(self, jobs: IntArray, left: FloatArray) -> FloatArray:
@@ -263,7 +311,7 @@ class ElasticRun(RigidRun):
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
-        imbalance = {} if self._imbalance is None else self._imbalance.state()
+        parts = {"imbalance": self._imbalance, "slowed": self._slowed, "colocation": self._colocation}
         return {
             "straggling": self.straggling.copy(),
             "strikes": np.array([self._strikes]),
@@ -271,7 +319,12 @@ class ElasticRun(RigidRun):
             "mb_per_sample": self._mb_per_sample.copy(),
             "booked_left": self._booked_left.copy(),
             "moved_mb": self._moved_mb.copy(),
-            **{f"imbalance.{name}": array for name, array in imbalance.items()},
+            **{
+                f"{key}.{name}": array
+                for key, each in parts.items()
+                if each is not None
+                for name, array in each.state().items()
+            },
             **{f"estimate_errors.{name}": array for name, array in self._estimate_errors.state().items()},
         }
 
@@ -283,4 +336,9 @@ class ElasticRun(RigidRun):
             getattr(self, f"_{name}")[:] = state[name]
         if self._imbalance is not None:
             self._imbalance.restore(part(state, "imbalance"))
+        if self._slowed is not None:
+            self._slowed.restore(part(state, "slowed"))
+        if self._colocation is not None:
+            self._colocation.restore(part(state, "colocation"))
+        super().restore(state)
         self._estimate_errors.restore(part(state, "estimate_errors"))

@@ -128,10 +128,9 @@ class RigidRun:
 
     def _lose_server(self, now_us: int, server: int) -> IntArray:
         core = self._core
-        touched = self._servers_of(self._holders(server))
         n = remove_server(now_us, server, core.books, core.recording.writer)
         lost = core.named[:n].copy()
-        self._rate_touched(now_us, touched, NO_JOBS)
+        self._rate_others(now_us, self._disturbed_by(lost))
         return lost
 
     def book_reports(self, now_us: int) -> Wake:
@@ -141,13 +140,12 @@ class RigidRun:
     def complete(self, now_us: int) -> IntArray:
         """End the jobs whose work is done; returns them, sorted."""
         core = self._core
-        touched = self._servers_of_due(now_us)
         n = complete_jobs(now_us, core.books, core.recording.writer)
         if n == 0:
             return NO_JOBS
         done = core.named[:n].copy()
         core.tell_ended(now_us, done)
-        self._rate_touched(now_us, touched, NO_JOBS)
+        self._rate_others(now_us, self._disturbed_by(done))
         return done
 
     takes: ClassVar[type[Decision]] = Decision
@@ -174,11 +172,10 @@ class RigidRun:
         """End a waiting or running job for ever."""
         core, alone = self._core, np.array([job], dtype=np.int64)
         held = core.ledger.status[job] == RUNNING
-        touched = self._servers_of(alone)
         evict_job(now_us, core.books, core.recording.writer, job)
         if held:
             core.tell_ended(now_us, alone)
-            self._rate_touched(now_us, touched, NO_JOBS)
+            self._rate_others(now_us, self._disturbed_by(alone))
 
     def carry_out(self, now_us: int, decision: Decision) -> None:
         """Place jobs as decided; then rate them, and those whose rate they change."""
@@ -190,14 +187,14 @@ class RigidRun:
         changed = changes.job[:n]
         pauses_us = np.empty(n, dtype=np.int64)
         self._before_placement(now_us, changed)
-        servers = self._servers_of(changed, changes.server[: changes.ptr[n]])
         place_jobs(now_us, core.books, core.recording.writer, changes, pauses_us, core.world.restart_us)
         pauses_us += self._placed(changed)
+        others = self._disturbed_by(changed)
         holding = changes.ptr[1 : n + 1] > changes.ptr[:n]
         if not holding.all():
             changed, pauses_us = changed[holding], pauses_us[holding]
         self._rate(now_us, changed, pauses_us)
-        self._rate_touched(now_us, servers, changed)
+        self._rate_others(now_us, others)
         core.tell_placed(now_us, changes)
 
     def _before_placement(self, now_us: int, jobs: IntArray) -> None:
@@ -212,33 +209,13 @@ class RigidRun:
             rates = self._progress.rates(self._core.placements, jobs)
             rate_jobs(now_us, self._core.books, jobs, rates, pauses_us)
 
-    def _rate_touched(self, now_us: int, servers: IntArray, changed: IntArray) -> None:
-        """Rate anew all others whose rate a change on these servers may change."""
-        if self._undisturbed:
-            return
-        others = np.setdiff1d(self._progress.touched(servers), changed)
-        others = others[self._core.placements.pool.head[others] >= 0]
-        self._rate(now_us, others, np.zeros(len(others), dtype=np.int64))
+    def _disturbed_by(self, jobs: IntArray) -> IntArray:
+        """Other jobs, sorted, whose rate may have changed with what ``jobs`` hold."""
+        return NO_JOBS if self._undisturbed else self._progress.note_changes(self._core.placements, jobs)
 
-    def _servers_of_due(self, now_us: int) -> IntArray:
-        """Servers of the jobs that complete now; none where jobs do not disturb each other."""
-        if self._undisturbed:
-            return NO_JOBS
-        running = self._core.scheduled
-        return self._servers_of(running[self._core.ledger.finish[running] == now_us])
-
-    def _servers_of(self, jobs: IntArray, others: IntArray = NO_JOBS) -> IntArray:
-        """Servers on which the jobs hold anything, and others; none where jobs do not disturb each other."""
-        if self._undisturbed:
-            return NO_JOBS
-        return np.union1d(self._core.placements.rows(jobs)[:, 1], others)
-
-    def _holders(self, server: int) -> IntArray:
-        """Running jobs that hold something on a server; none where jobs do not disturb each other."""
-        if self._undisturbed:
-            return NO_JOBS
-        rows = self._core.placements.rows(self._core.scheduled)
-        return np.unique(rows[rows[:, 1] == server, 0])
+    def _rate_others(self, now_us: int, jobs: IntArray) -> None:
+        """Rate jobs whose placements stay."""
+        self._rate(now_us, jobs, np.zeros(len(jobs), dtype=np.int64))
 
     def outcome(self, now_us: int, end_us: int) -> KindOutcome:
         """At the end of the run, whose last instant is ``now_us``."""
@@ -249,4 +226,5 @@ class RigidRun:
         return {}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """The core has all there is."""
+        """The core has all there is; it is restored before."""
+        self._disturbed_by(np.arange(len(self._core.world.table)))

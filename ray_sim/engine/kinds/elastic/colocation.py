@@ -1,0 +1,151 @@
+"""Jobs that share servers: one slows the other by interference, and they share network interfaces."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ray_sim.engine.placements import State
+from ray_sim.kernels.elastic.colocation import (
+    change_bandwidth,
+    new_colocation,
+    note_changes,
+    slowdowns,
+)
+from ray_sim.kernels.handle import handle
+from ray_sim.model.interference import InterferenceProfile, channels_of
+from ray_sim.model.links import LinkChanges
+from ray_sim.model.progress_rule import PlacementRows
+from ray_sim.model.training_progress import SpeedProgress
+from ray_sim.model.units import NEVER_US, BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class ColocationFacts:
+    """Facts of a world whose jobs heed what others hold on their servers."""
+
+    job_type: IntArray
+    """(J,)"""
+    profile: InterferenceProfile | None
+    """None where jobs share interfaces only."""
+    channels: BoolArray
+    """(S, Q) which channels each server has."""
+    changes: LinkChanges | None
+    """Changes of bandwidth, in microseconds since the first submission."""
+    shares_interfaces: bool
+    """Whether jobs share the bandwidth of a server's interface."""
+
+    @property
+    def interferes(self) -> bool:
+        """Whether jobs slow each other on channels."""
+        return self.profile is not None
+
+
+class Colocation:
+    """Who stands where in a run, and how much that slows whom."""
+
+    def __init__(self, facts: ColocationFacts, rows: int) -> None:
+        profile, none = facts.profile, np.zeros((1, 0), dtype=np.int64)
+        index = new_colocation(
+            facts.job_type,
+            none if profile is None else profile.worker_load,
+            none if profile is None else profile.ps_load,
+            none.astype(np.float64) if profile is None else profile.sensitivity,
+            facts.channels,
+            rows,
+            facts.shares_interfaces,
+        )
+        self._index, self._bandwidth = handle(index), index.bandwidth
+        self._others: IntArray = np.empty(len(facts.job_type), dtype=np.int64)
+        self._changes = facts.changes
+        self._changed = 0
+        self.links: FloatArray = index.links
+        """(S,) how many times as long as nominal a transfer over each interface takes now, >= 1."""
+
+    @property
+    def next_us(self) -> int:
+        """When the bandwidth of an interface changes next."""
+        changes = self._changes
+        if changes is None or self._changed == len(changes):
+            return NEVER_US
+        return int(changes.time_us[self._changed])
+
+    def change_links(self, now_us: int) -> IntArray:
+        """Carry out the changes of bandwidth up to now; returns the jobs, sorted, on those servers."""
+        changes, first = self._changes, self._changed
+        if changes is None or self.next_us > now_us:
+            return self._others[:0]
+        self._changed = last = int(np.searchsorted(changes.time_us, now_us, side="right"))
+        due = slice(first, last)
+        return self._named(
+            change_bandwidth(self._index, changes.server[due], changes.bandwidth[due], self._others)
+        )
+
+    def note_changes(self, placements: PlacementRows, jobs: IntArray) -> IntArray:
+        """Note what ``jobs`` hold now; returns the others, sorted, on servers that they left or came to."""
+        return self._named(note_changes(self._index, placements.pool, jobs, self._others))
+
+    def _named(self, n: int) -> IntArray:
+        return np.sort(self._others[:n])
+
+    def slowdowns(self, jobs: IntArray) -> FloatArray:
+        """(n,) factor >= 1 by which others slow each of ``jobs``."""
+        factors = np.empty(len(jobs))
+        slowdowns(self._index, jobs, factors)
+        return factors
+
+    def state(self) -> State:
+        """Arrays that `restore` takes; who stands where follows from the placements."""
+        return {"changed": np.array([self._changed]), "bandwidth": self._bandwidth.copy()}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from a state, before all jobs are noted anew."""
+        self._changed = int(state["changed"][0])
+        self._bandwidth[:] = state["bandwidth"]
+        self.links[:] = 1.0 / self._bandwidth
+
+
+@dataclass(frozen=True, slots=True)
+class ColocatedProgress:
+    """Another rule's speed, divided by the slowdown by others on the same servers.
+
+    The links of the other rule are those of the `Colocation`.
+    """
+
+    alone: SpeedProgress
+    colocation: Colocation
+    disturbing: ClassVar[bool] = True
+
+    def rates(self, placements: PlacementRows, jobs: IntArray) -> FloatArray:
+        """Samples per microsecond of each of ``jobs``."""
+        return self.alone.rates(placements, jobs) / self.colocation.slowdowns(jobs)
+
+    def note_changes(self, placements: PlacementRows, jobs: IntArray) -> IntArray:
+        """See `Colocation.note_changes`."""
+        return self.colocation.note_changes(placements, jobs)
+
+
+def colocation_facts(
+    profile: InterferenceProfile | None,
+    types: IntArray,
+    sockets: IntArray,
+    changes: LinkChanges | None,
+    *,
+    shares_interfaces: bool,
+) -> ColocationFacts | None:
+    """The facts; None where no job heeds what others hold.
+
+    Parameters
+    ----------
+    types : (J,) type of each job in the profile; zeros without one
+    sockets : (S,)
+    changes : in microseconds since the first submission
+    """
+    if profile is None and changes is None and not shares_interfaces:
+        return None
+    none = np.zeros((len(sockets), 0), dtype=np.bool_)
+    channels = none if profile is None else channels_of(profile, sockets)
+    return ColocationFacts(types, profile, channels, changes, shares_interfaces)

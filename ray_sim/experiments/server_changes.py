@@ -1,0 +1,198 @@
+"""Changes of servers over time: CSV files of time_s, server and what changes, and random draws of them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from ray_sim.model.cluster import Cluster
+from ray_sim.model.errors import InvalidClusterError, InvalidScenarioError, problems_text
+from ray_sim.model.streams import Streams
+from ray_sim.model.text import number_of
+from ray_sim.model.units import MAX_TIME_S, US_PER_S, BoolArray, IntArray, seconds_to_us
+from workloads.documents import read_text
+from workloads.files import is_signed, replacing, signed
+from workloads.sources import Source
+
+MAX_SPANS = 1_000_000
+"""Approximate limit on the spans drawn for a cluster; a larger file could not be read back."""
+
+MAX_PROBLEMS = 20
+"""Number of problems of one file that an error prints; it counts the rest."""
+
+_Value = TypeVar("_Value")
+
+
+def read_changes(
+    path: Source, cluster: Cluster, column: str, parse: Callable[[str], _Value], problems: list[str]
+) -> list[tuple[int, int, int, _Value]]:
+    """Read (line, microseconds, server, value) from a CSV with the columns time_s, server and ``column``.
+
+    Lines that begin with # are comments. The result is in the order of time; changes at one instant keep the
+    order written. Problems of lines go to ``problems``.
+
+    Parameters
+    ----------
+    parse : reads the last column; it raises ValueError with what is wrong
+
+    Raises
+    ------
+    InvalidClusterError : the file cannot be read, or has other columns
+    """
+    rows = list(_rows(path, cluster, column, parse, problems))
+    rows.sort(key=lambda row: row[1])  # stable
+    return rows
+
+
+def refuse_any(problems: Sequence[str], path: Source) -> None:
+    """Raise if there are problems.
+
+    Raises
+    ------
+    InvalidClusterError : it lists the first of them
+    """
+    if not problems:
+        return
+    hidden = [f"and {len(problems) - MAX_PROBLEMS} more"] if len(problems) > MAX_PROBLEMS else []
+    raise InvalidClusterError(problems_text(str(path), [*problems[:MAX_PROBLEMS], *hidden]))
+
+
+def _rows(
+    path: Source, cluster: Cluster, column: str, parse: Callable[[str], _Value], problems: list[str]
+) -> Iterator[tuple[int, int, int, _Value]]:
+    columns = ("time_s", "server", column)
+    index = {name: i for i, name in enumerate(cluster.server_names)}
+    reader = csv.reader(io.StringIO(read_text(path, InvalidClusterError), newline=""), strict=True)
+    try:
+        header = [cell.strip() for cell in next(reader)]
+        if sorted(header) != sorted(columns):
+            raise InvalidClusterError(
+                f"{path}: line 1: expected the columns {', '.join(columns)}, got {', '.join(header)}"
+            )
+        for cells in reader:
+            if not cells or cells[0].startswith("#"):
+                continue
+            row = dict(zip(header, map(str.strip, cells), strict=False))
+            whole = len(cells) == len(header)
+            faults = list(_faults(row, index, column, parse)) if whole else ["has not 3 cells"]
+            problems += [f"line {reader.line_num}: {fault}" for fault in faults]
+            if not faults:
+                time_us = int(seconds_to_us(number_of(row["time_s"])))
+                yield reader.line_num, time_us, index[row["server"]], parse(row[column])
+    except csv.Error as failure:
+        raise InvalidClusterError(f"{path}: line {reader.line_num}: is not valid CSV: {failure}") from failure
+
+
+def _faults(
+    row: Mapping[str, str], index: Mapping[str, int], column: str, parse: Callable[[str], object]
+) -> Iterator[str]:
+    try:
+        time_s = number_of(row["time_s"])
+    except ValueError:
+        time_s = math.nan
+    if not 0 <= time_s <= MAX_TIME_S:
+        yield f"time_s: must be a number from 0 to {MAX_TIME_S}, got '{row['time_s']}'"
+    if row["server"] not in index:
+        yield f"server: the cluster has no '{row['server']}'; its servers are {_some(index)}"
+    try:
+        parse(row[column])
+    except ValueError as problem:
+        yield f"{column}: {problem}"
+
+
+def _some(names: Mapping[str, int]) -> str:
+    first = list(names)[:3]
+    return ", ".join(first) + (", ..." if len(names) > len(first) else "")
+
+
+def write_changes(
+    path: Path, cluster: Cluster, column: str, time_us: IntArray, server: IntArray, values: Sequence[object]
+) -> None:
+    """Write changes as a CSV file for `read_changes`; the file appears whole or not at all."""
+    lines = [f"time_s,server,{column}"]
+    for at_us, index, value in zip(time_us.tolist(), server.tolist(), values, strict=True):
+        time_s = f"{at_us // US_PER_S}.{at_us % US_PER_S:06d}"
+        lines.append(f"{time_s},{_quoted(cluster.server_names[index])},{value}")
+    with replacing(path, is_signed) as temporary:
+        temporary.write_bytes(signed("\n".join([*lines, ""]).encode()))
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"' if set(name) & set(',"') else name
+
+
+class DrawnChanges(NamedTuple):
+    """Changes in the order of time, (N,) each."""
+
+    time_us: IntArray
+    server: IntArray
+    over: BoolArray
+    """Whether a span is over then; else it begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Random spans of each server in which something is amiss, with exponential lengths and pauses."""
+
+    mean_pause_s: float
+    """Mean time from the end of a span to the next; > 0."""
+    mean_length_s: float
+    """> 0."""
+    from_s: float
+    """No span begins before."""
+    until_s: float
+    """No span begins at or after this; the last may end later."""
+
+    def draw(self, servers: int, seed: int, purpose: str, options: tuple[str, str]) -> DrawnChanges:
+        """Draw the spans; those of a server depend on the seed, the purpose and its own index only.
+
+        Parameters
+        ----------
+        purpose : name of the random stream
+        options : names of the options for the two means, for messages
+
+        Raises
+        ------
+        InvalidScenarioError : a time is out of range, or there would be more than `MAX_SPANS`
+        """
+        self._check(servers, options)
+        rows: list[tuple[int, int, bool]] = []
+        for server in range(servers):
+            draw = Streams(seed).generator(purpose, server)
+            at = self.from_s + draw.exponential(self.mean_pause_s)
+            while at < self.until_s:
+                back = at + draw.exponential(self.mean_length_s)
+                rows += [(round(at * US_PER_S), server, False), (round(back * US_PER_S), server, True)]
+                at = back + draw.exponential(self.mean_pause_s)
+        rows.sort()
+        return DrawnChanges(
+            np.array([row[0] for row in rows], dtype=np.int64),
+            np.array([row[1] for row in rows], dtype=np.int64),
+            np.array([row[2] for row in rows], dtype=np.bool_),
+        )
+
+    def _check(self, servers: int, options: tuple[str, str]) -> None:
+        given = dict(zip(options, (self.mean_pause_s, self.mean_length_s), strict=True))
+        for name, seconds in given.items():
+            if not 0 < seconds <= MAX_TIME_S:
+                raise InvalidScenarioError(
+                    f"--{name}: must be above 0 and at most {MAX_TIME_S}, got {seconds:g}"
+                )
+        if not 0 <= self.from_s < self.until_s <= MAX_TIME_S:
+            raise InvalidScenarioError(
+                f"--from-s {self.from_s:g} --until-s {self.until_s:g}: must be rising, from 0 to {MAX_TIME_S}"
+            )
+        expected = servers * (self.until_s - self.from_s) / (self.mean_pause_s + self.mean_length_s)
+        if expected > MAX_SPANS:
+            named = " ".join(f"--{name} {seconds:g}" for name, seconds in given.items())
+            raise InvalidScenarioError(
+                f"{named}: about {expected:.3g} spans in all, at most {MAX_SPANS:,} can be drawn; make these "
+                "times longer, or the span from --from-s to --until-s shorter"
+            )

@@ -1,0 +1,229 @@
+"""Jobs that slow each other on shared servers: worked examples, and a naive recomputation of all speeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ray_sim.engine.build_world import build_world
+from ray_sim.engine.decision import Decision
+from ray_sim.engine.run import run_world
+from ray_sim.engine.simulation import Simulation
+from ray_sim.engine.view import View
+from ray_sim.engine.wake import Wake
+from ray_sim.engine.world import World
+from ray_sim.kernels.core.arrays import PARAMETER_SERVER, RUNNING, WORKER
+from ray_sim.model.errors import InvalidScenarioError
+from ray_sim.model.interference import InterferenceProfile
+from ray_sim.model.links import LinkChanges
+from ray_sim.model.training_progress import Nic, placement_progress
+from ray_sim.model.units import US_PER_S
+from ray_sim.policies.registry import create_policy
+from tests.interfering_worlds import interference, interfering_world, naive_slowdown
+from tests.proofs import instances
+from tests.scripted import EVENTS, at_times, scripted
+from tests.training import profile
+from tests.worlds import Job, cluster_of, column_of, job_table, replay, times_of
+
+J1, J2 = 0, 1
+BOTH_ON_ONE = [(0, WORKER, 1), (0, PARAMETER_SERVER, 1)]
+TOGETHER = scripted(lambda view: Decision.of({J1: BOTH_ON_ONE, J2: BOTH_ON_ONE}), wake=Wake.ARRIVAL)
+LONE = profile(num_workers=1)
+"""2,000 samples in steps of 100: 10 s of training and 2 x 0.4 s of transfer on one server, 216 s in all."""
+
+
+def two_jobs(
+    loads: InterferenceProfile, submit_s: tuple[float, float] = (0, 0), sockets: list[int] | None = None
+) -> World:
+    """Jobs of the types a and b, one server with four places."""
+    return interfering_world(submit_s, [("a", LONE), ("b", LONE)], [4], loads, sockets=sockets)
+
+
+def together_from(second_s: float) -> Callable[[View], Decision]:
+    return at_times({0.0: Decision.of({J1: BOTH_ON_ONE}), second_s: Decision.of({J2: BOTH_ON_ONE})})
+
+
+def test_the_slowdown_of_the_worked_example() -> None:
+    # Load (0.9, 0.3), own part (0.5, 0.1), sensitivity (0.5, 1): 1 + 0.5 x 0.4 + 1 x 0.2 = 1.4. b heeds
+    # nothing.
+    loads = interference({"a": (0.5, 0.1), "b": (0.4, 0.2)}, {"a": (0.5, 1.0), "b": (0.0, 0.0)})
+    world = two_jobs(loads)
+    result = replay(world, TOGETHER)
+    # b trains its 216 s; by then a has done 216 / 1.4 = 154.286 s, and does the rest alone: 216 + 61.714.
+    assert times_of(result) == {"J1": (0, pytest.approx(277.714286, abs=2e-6)), "J2": (0, 216)}
+    slowdown = column_of(result, "interference_slowdown")
+    assert slowdown == {"J1": pytest.approx(277.714286 / 216), "J2": 1.0}
+    assert result.summary.interference_share == pytest.approx(61.714286 / (277.714286 + 216))
+
+
+def test_a_newcomer_slows_and_a_leaver_frees() -> None:
+    # Each slows the other by 2 while they are together: a alone until 100 s, together until a ends at
+    # 100 + 2 x 116 = 332 s; b has done 116 of 216 s by then and ends at 432 s.
+    loads = interference({"a": (1, 0), "b": (1, 0)}, {"a": (1, 0), "b": (1, 0)})
+    result = replay(two_jobs(loads, (0, 100)), scripted(together_from(100), wake=EVENTS | Wake.REVIEW))
+    (first, end_of_first), (second, end_of_second) = times_of(result).values()
+    assert (first, second) == (0, 100)
+    assert end_of_first == pytest.approx(332)
+    assert end_of_second == pytest.approx(432)
+
+
+def test_a_channel_between_sockets_needs_two_of_them() -> None:
+    loads = interference({"a": (1, 0), "b": (1, 0)}, {"a": (1, 0), "b": (1, 0)}, between_sockets=["cpu"])
+    assert times_of(replay(two_jobs(loads), TOGETHER)) == {"J1": (0, 216), "J2": (0, 216)}
+    assert times_of(replay(two_jobs(loads, sockets=[2]), TOGETHER)) == {"J1": (0, 432), "J2": (0, 432)}
+
+
+def test_the_slowest_server_rules() -> None:
+    # J1 has a worker on s0, alone, and its parameter server on s1, beside J2.
+    loads = interference({"a": (0, 0), "b": (0.5, 0)}, {"a": (2, 0), "b": (0, 0)})
+    world = interfering_world((0, 0), [("a", LONE), ("b", LONE)], [2, 4], loads)
+    apart = {J1: [(0, WORKER, 1), (1, PARAMETER_SERVER, 1)], J2: [(1, WORKER, 1), (1, PARAMETER_SERVER, 1)]}
+    simulation = Simulation(world, scripted(lambda view: Decision.of(apart), wake=Wake.ARRIVAL))
+    assert simulation.advance() is not None
+    simulation.apply(Decision.of(apart))
+    # 100 samples take 10 s and 2 x 4 s between servers, twice as long beside J2.
+    assert simulation._core.ledger.rate[J1] * US_PER_S == pytest.approx(100 / (18 * 2))
+
+
+@pytest.mark.parametrize("nic", ["per_task", "per_link", "per_server"])
+def test_links_slow_down_and_recover(nic: str) -> None:
+    # 20 steps of 10 + 2 x 4 s between servers; from 36 to 72 s the bandwidth is a quarter: 10 + 2 x 16 =
+    # 42 s. Two steps are done at 36 s, 36 / 42 of one in the slow span: 17.142857 steps of 18 s are left.
+    changes = LinkChanges(
+        time_us=np.array([36, 72]) * US_PER_S, server=np.array([1, 1]), bandwidth=np.array([0.25, 1.0])
+    )
+    world = interfering_world((0,), [("a", LONE)], [1, 1], None, {"nic": nic}, changes)
+    apart = Decision.of({J1: [(0, WORKER, 1), (1, PARAMETER_SERVER, 1)]})
+    result = replay(world, scripted(lambda view: apart, wake=Wake.ARRIVAL))
+    assert times_of(result)["J1"][1] == pytest.approx(72 + (20 - 2 - 36 / 42) * 18, abs=1e-5)
+    inside = Decision.of({J1: BOTH_ON_ONE})
+    roomy = interfering_world((0,), [("a", LONE)], [2, 2], None, {"nic": nic}, changes)
+    assert times_of(replay(roomy, scripted(lambda view: inside, wake=Wake.ARRIVAL)))["J1"] == (0, 216)
+
+
+def test_jobs_share_the_interfaces_of_servers() -> None:
+    # Three jobs between the same two servers: each has a third of both interfaces, 10 + 2 x 12 s a step.
+    # A fourth job inside one server does not use the interface.
+    world = interfering_world((0,) * 4, [("a", LONE)] * 4, [5, 3], None, {"nic": "per_server"})
+    placed = {job: [(0, WORKER, 1), (1, PARAMETER_SERVER, 1)] for job in range(3)} | {3: BOTH_ON_ONE}
+    result = replay(world, scripted(lambda view: Decision.of(placed), wake=Wake.ARRIVAL))
+    assert times_of(result) == {"J1": (0, 680), "J2": (0, 680), "J3": (0, 680), "J4": (0, 216)}
+
+
+def random_profile(draw: np.random.Generator) -> InterferenceProfile:
+    """Three types on three channels, of which one is between sockets."""
+    names, channels = ("a", "b", "c"), ("cpu", "qpi", "nic")
+
+    def table(high: float) -> dict[str, list[float]]:
+        return {name: draw.uniform(0, high, 3).round(3).tolist() for name in names}
+
+    return interference(table(1), table(2), table(0.5), channels, ["qpi"])
+
+
+def random_world(draw: np.random.Generator) -> tuple[World, InterferenceProfile, list[int]]:
+    """Up to six jobs of drawn types on up to three servers with one or two sockets."""
+    loads, n, servers = random_profile(draw), int(draw.integers(2, 7)), int(draw.integers(1, 4))
+    jobs = [
+        (
+            str(draw.choice(["a", "b", "c"])),
+            profile(num_workers=2, samples=float(draw.integers(10**4, 10**6))),
+        )
+        for _ in range(n)
+    ]
+    sockets = draw.integers(1, 3, servers).tolist()
+    nic = str(draw.choice(["per_task", "per_server"]))
+    world = interfering_world(
+        (0,) * n, jobs, [8] * servers, loads, {"nic": nic, "slot_s": 50}, sockets=sockets
+    )
+    return world, loads, sockets
+
+
+def random_places(draw: np.random.Generator, world: World) -> dict[int, list[tuple[int, int, int]]]:
+    """Some jobs with up to two workers and a parameter server anywhere they fit, others with nothing."""
+    free = (world.arrays.capacity[:, 0] // 1000).tolist()
+    places: dict[int, list[tuple[int, int, int]]] = {}
+    for job in range(len(world.table)):
+        tasks: dict[tuple[int, int], int] = {}
+        for role in (WORKER, PARAMETER_SERVER, WORKER)[: int(draw.choice([0, 2, 3]))]:
+            fitting = [server for server, places_left in enumerate(free) if places_left]
+            if not fitting:
+                break
+            server = int(draw.choice(fitting))
+            free[server] -= 1
+            tasks[server, role] = tasks.get((server, role), 0) + 1
+        roles = {role for _, role in tasks}
+        whole = roles == {WORKER, PARAMETER_SERVER}
+        places[job] = sorted((*key, count) for key, count in tasks.items()) if whole else []
+    return places
+
+
+def test_speeds_equal_a_naive_recomputation_of_everybody() -> None:
+    for number in range(instances(2_500, per_commit=100)):
+        _compare_speeds(np.random.default_rng((20261123, number)))
+
+
+def _compare_speeds(draw: np.random.Generator) -> None:
+    """Four random placements of everybody in a random world."""
+    world, loads, sockets = random_world(draw)
+    training = world.table.training
+    assert training is not None
+    names = training.model_names
+    types = [loads.types.index(names[model]) for model in training.model]
+    simulation = Simulation(world, scripted(lambda view: Decision(), wake=Wake.SLOT))
+    for _ in range(4):
+        view = simulation.advance()
+        if view is None:
+            break
+        ledger = simulation._core.ledger
+        alive = np.isin(ledger.status, (1, RUNNING))
+        places = {job: rows for job, rows in random_places(draw, world).items() if alive[job]}
+        holding = ledger.status == RUNNING
+        simulation.apply(Decision.of({job: rows for job, rows in places.items() if rows or holding[job]}))
+        held = {job: {(s, role): n for s, role, n in rows} for job, rows in places.items() if rows}
+        spanning = [len({server for server, _ in tasks}) > 1 for tasks in held.values()]
+        links = np.ones(len(world.cluster))
+        if world.params["nic"] == "per_server":
+            for server in range(len(links)):
+                uses = [any(at == server for at, _ in tasks) for tasks in held.values()]
+                links[server] = max(1, sum(a and b for a, b in zip(uses, spanning, strict=True)))
+        alone = placement_progress(
+            training, world.cluster.speed, Nic[str(world.params["nic"]).upper()], links=links
+        )
+        for job in held:
+            expected = alone.rates(simulation._core.placements, np.array([job]))[0]
+            expected /= naive_slowdown(loads, held, types, sockets, job)
+            assert ledger.rate[job] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("policy", ["drf", "tetris", "optimus", "fifo"])
+def test_no_interference_is_the_world_without(policy: str) -> None:
+    jobs = [
+        ("a", profile(num_workers=2)),
+        ("b", profile(num_workers=1)),
+        ("a", profile(num_workers=3, num_ps=2)),
+    ]
+    silent = interference({"a": (1, 1), "b": (1, 1)}, {"a": (0, 0), "b": (0, 0)})
+    params = {"remaining": "known"} if policy == "optimus" else {}
+    worlds = [interfering_world((0, 5, 9), jobs, [4, 4], loads, {"slot_s": 10}) for loads in (silent, None)]
+    with_it, without = (run_world(world, create_policy(policy, params)) for world in worlds)
+    assert with_it.jobs.drop("interference_slowdown").equals(without.jobs)
+    assert with_it.summary.interference_share == 0.0
+    assert without.summary.interference_share is None
+
+
+def test_types_without_a_profile_are_named() -> None:
+    loads = interference({"a": (1, 0)}, {"a": (1, 0)})
+    with pytest.raises(InvalidScenarioError, match=r"model b: has no type[\s\S]*the types are a;"):
+        two_jobs(loads)
+
+
+def test_jobs_that_do_not_heed_them_refuse_interference_and_links() -> None:
+    loads = interference({"a": (1, 0)}, {"a": (1, 0)})
+    never = LinkChanges(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+    for fact in ({"interference": loads}, {"links": never}):
+        servers = replace(cluster_of([4]), **fact)
+        with pytest.raises(InvalidScenarioError, match=rf"{next(iter(fact))}: has no effect on rigid jobs"):
+            build_world(job_table([Job(0, 1, 1)]), servers)
