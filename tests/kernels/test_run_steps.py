@@ -30,6 +30,8 @@ from tests.kernels.by_hand import SEEDS, Rows, ints, quanta_of, rows_of, world_a
 from tests.proofs import instances
 from tests.worlds import changes_of
 
+RESTART_US = 3
+
 
 class Run(NamedTuple):
     """The arrays of a run, and their handles, which steps take in its loop."""
@@ -58,7 +60,8 @@ class Run(NamedTuple):
     def start(self, now: int, job: int, rows: Rows, rate: float = 1.0) -> None:
         """A waiting job starts."""
         pause = np.empty(1, np.int64)
-        run_steps.place_jobs(now, self.steps, self.writer, changes_of([(job, rows)]), pause, 0)
+        run_steps.place_jobs(now, self.steps, self.writer, changes_of([(job, rows)]), pause, RESTART_US)
+        assert pause[0] == (RESTART_US if self.books.ledger.restarts[job] else 0)
         run_steps.rate_jobs(now, self.steps, ints([job]), np.array([rate]), pause)
 
 

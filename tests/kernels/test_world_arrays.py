@@ -50,8 +50,7 @@ def servers_for(arrays: WorldArrays, job: int) -> BoolArray:
 
 def holds(amounts: I64, demand: I64) -> BoolArray:
     """Which of these servers hold the demand."""
-    held: BoolArray = (demand <= amounts).all(axis=1)
-    return held
+    return np.asarray((demand <= amounts).all(axis=1))
 
 
 def test_a_gang_of_five_fits_over_servers_of_four_and_two_but_not_on_one() -> None:
