@@ -7,6 +7,7 @@ from hypothesis import given, settings
 
 from ray_sim.kernels.chunked.chunk_events import COMPLETE, DISPLACE, LOST, PAUSE, PREEMPT, RUN, SERVE
 from ray_sim.kernels.chunked.commands import add_rows, drop_rows, resume, set_keys, set_ps
+from ray_sim.kernels.chunked.instants import advance
 from ray_sim.kernels.chunked.queue_state import DONE, ROWS, RUNNING, SERVED, Queues
 from ray_sim.kernels.core.arrays import NEVER
 from tests.kernels.by_hand import SEEDS, ints
@@ -17,6 +18,7 @@ from tests.kernels.chunked.sites import (
     random_chunks,
     settle,
     site,
+    told,
 )
 from tests.proofs import instances
 
@@ -37,6 +39,13 @@ def test_a_dispatch_is_due_at_the_end_of_its_upload() -> None:
     q = site()
     assert add_rows(q, 0, commanded([Chunk(ready=7), Chunk(ready=5, unit=1)])) == 5
     assert (q.load.tolist(), q.rows.tolist(), q.in_upload.tolist()) == ([2], [2], [1])
+
+
+def test_a_chunk_without_upload_overtakes_in_the_next_call_at_once() -> None:
+    q = three_chunks()
+    assert add_rows(q, 4, commanded([Chunk(key=-1, unit=3, ready=4, left=2)])) == 4
+    assert advance(q, 4) == 6
+    assert [event[0] for event in told(q)] == [PREEMPT, SERVE, RUN]
 
 
 def test_a_chunk_pauses_while_its_job_has_no_parameter_server() -> None:
