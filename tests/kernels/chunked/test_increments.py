@@ -64,7 +64,7 @@ def test_the_four_terms() -> None:
 
 
 def test_chunks_on_their_way_count_until_they_are_forgotten() -> None:
-    on_way = ints([[0, 1, 4, 0, 8]])  # worker, key, D p, ready, work
+    on_way = ints([[0, 2, 4, 0, 8]])  # worker, key, D p, ready, work: of equal keys it is the faster
     _, read, plans = asked([], on_way=on_way)
     new = NewChunk(length=5, key=2, inverse_rate=10, ready=0, before=0)
     assert increment(read, plans, 0, 0, new, True) == 8 + 5
