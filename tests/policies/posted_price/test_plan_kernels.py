@@ -70,12 +70,12 @@ def test_the_value_of_a_plan_counts_what_is_launched_and_not_cut_off() -> None:
     # Values 4, 3, 1, 0 after 0, 1, 2, 3 rounds. Point 0 ends at 1: 3. Point 1 is cut off, 2 not launched.
     # Point 3 ends at 2, worth 1, priced 2.
     job = PlannedJob(
-        10, 1, ints([4, 3, 1, 0]) * NANO, ints([10] * 4), ints([1, 9, 1, 2]), np.array([0.5, 0.1, 0.2, 0.2]),
+        10, 1, ints([4, 3, 1, 0]) * NANO, ints([10] * 4), ints([1, 2, 1, 2]), np.array([0.5, 0.1, 0.2, 0.2]),
         ints([0] * 4),
     )  # fmt: skip
-    made = Launch(ints([10, 10, NEVER_ROUND, 10]), ints([1, 2, 0, 2]), ints([NANO, 0, 0, 2 * NANO]))
+    made = Launch(ints([10, 10, NEVER_ROUND, 10]), ints([1, 1, 0, 2]), ints([NANO, 0, 0, 2 * NANO]))
     assert value_plan(job, made, NEVER_ROUND) == (0.5 * 3 * NANO + 0.2 * 1 * NANO, True)
-    assert not value_plan(job, made._replace(price=ints([3 * NANO, 0, 0, NANO])), NEVER_ROUND)[1]
+    assert not value_plan(job, made._replace(price=ints([2 * NANO, 0, 0, NANO])), NEVER_ROUND)[1]
     later = made._replace(start=ints([10, 10, NEVER_ROUND, 15]))
     assert value_plan(job, later, NEVER_ROUND)[0] == 0.5 * 3 * NANO  # worth nothing after the last value
 
