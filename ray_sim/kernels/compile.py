@@ -158,8 +158,18 @@ class _ContentCache(caching.FunctionCache):  # type: ignore[misc]  # numba ships
         try:
             return super().load_overload(sig, target_context)
         except (ImportError, AttributeError):
-            (_folder() / f"{self._impl.filename_base}.nbi").unlink(missing_ok=True)
+            self._drop_index()
             return None
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Store code, unless another process has stored an index with types that are not to be had here."""
+        try:
+            super().save_overload(sig, data)
+        except (ImportError, AttributeError):
+            self._drop_index()
+
+    def _drop_index(self) -> None:
+        (_folder() / f"{self._impl.filename_base}.nbi").unlink(missing_ok=True)
 
 
 class _UnopenedCache(caching.NullCache):  # type: ignore[misc]  # numba ships no types

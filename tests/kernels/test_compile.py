@@ -168,6 +168,38 @@ def test_a_new_version_removes_what_was_not_opened_for_a_month(tmp_path: Path) -
     assert not other.exists()
 
 
+STORED_BY_ANOTHER = """
+import sys, types
+from pathlib import Path
+from own_same import same
+same(1)
+elsewhere = types.ModuleType("elsewhere")
+exec("class Group: pass", elsewhere.__dict__)
+sys.modules["elsewhere"] = elsewhere
+index = same._cache._cache_file
+index._save_index({elsewhere.Group: "same.1.nbc"})  # as a version with types that this one has not
+del sys.modules["elsewhere"]
+[(signature, overload)] = same.overloads.items()
+same._cache.save_overload(signature, overload)
+print(Path(index._index_path).exists(), same(1))
+"""
+
+
+@pytest.mark.slow
+@compiled_only
+def test_an_index_with_types_of_another_version_is_dropped_when_code_is_stored(tmp_path: Path) -> None:
+    _start(tmp_path)
+    ended = subprocess.run(
+        [sys.executable, "-B", "-c", STORED_BY_ANOTHER],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.stdout.strip(), ended.stderr) == (f"False {REST['not edited']}", "")
+
+
 def _digest(compiled: Any) -> str:
     return content_digest(compiled)
 

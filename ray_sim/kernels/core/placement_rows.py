@@ -6,6 +6,8 @@ rows; the rows of a job are linked in server and role order.
 
 from __future__ import annotations
 
+import numpy as np
+
 from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.core.arrays import F64, I64, WORKER, Changes, Pool, WorldArrays
 from ray_sim.kernels.core.record import add_used
@@ -73,9 +75,12 @@ def change_placements(arrays: WorldArrays, pool: Pool, used: I64, changes: Chang
 
 @kernel
 def rigid_rate(speed: F64, pool: Pool, job: int) -> float:
-    """Return the rate of a gang: the speed of its slowest server with a worker (synchronous training)."""
+    """Return the rate of a gang: the speed of its slowest server with a worker (synchronous training).
+
+    The job holds at least one worker; without one the result is infinite.
+    """
+    slowest = np.inf
     row = pool.head[job]
-    slowest = speed[pool.row_server[row]]
     while row >= 0:
         if pool.row_count[row] > 0 and pool.row_role[row] == WORKER:
             slowest = min(slowest, speed[pool.row_server[row]])
