@@ -37,7 +37,7 @@ def slot_warnings(
     half_s = max(1.0, float(us_to_seconds(np.median(table.work_us))))
     return (
         f"rounds of {slot_us / US_PER_S:g} s (slot_s) are too long for {lost:,} of the {able:,} jobs that "
-        "could earn something: arrivals and run times are rounded up, and then they cannot end by the horizon "
+        "could earn something: arrivals and run times are rounded up, so they cannot end by the horizon "
         f"while they are worth anything. Half of the jobs run for at most {half_s:g} s: try -w "
         f"slot_s={_short(half_s)}",
     )
