@@ -49,7 +49,7 @@ def _rounded(values: list[str], outlooks: list[str], signal: str) -> RoundedJobs
 @given(st.lists(st.sampled_from(VALUES), min_size=1, max_size=8))
 def test_each_row_of_worths_is_the_function_at_the_rounds(values: list[str]) -> None:
     worth = _rounded(values, ["0:60:1"], "none").true.values
-    delay_s = np.arange(worth.shape[1]) * SLOT_S
+    delay_s = np.arange(worth.shape[1], dtype=np.float64) * SLOT_S
     for row, text in enumerate(values):
         np.testing.assert_array_equal(worth[row], np.rint(parse_value(text).at(delay_s) * NANO))
     assert (worth[:, -1] == 0).all()

@@ -119,9 +119,8 @@ def _outlooks(outlooks: Sequence[Outlook], slot_us: int, signal: str) -> Outlook
     probability: FloatArray = np.concatenate([np.empty(0), *(each.probability for each in outlooks)])
     if not _ascending(row, arrival, told, duration):
         order = np.lexsort((duration, told, arrival, row))
-        arrival, duration, told, probability = (
-            column[order] for column in (arrival, duration, told, probability)
-        )  # rows are ascending
+        arrival, duration, told = arrival[order], duration[order], told[order]  # rows are ascending
+        probability = probability[order]
     same = (np.diff(row) == 0) & (np.diff(arrival) == 0) & (np.diff(duration) == 0)
     first = np.flatnonzero(np.concatenate([[True], ~same])) if len(row) else np.empty(0, dtype=np.int64)
     summed = np.add.reduceat(probability, first) if len(first) else np.empty(0)

@@ -34,7 +34,7 @@ def slot_warnings(
     able = lost + len(table) - len(vain)
     if not lost or lost < MOST_LOST * able:
         return ()
-    half_s = max(1.0, float(us_to_seconds(np.median(table.work_us))))
+    half_s = max(1.0, float(np.median(us_to_seconds(table.work_us))))
     return (
         f"rounds of {slot_us / US_PER_S:g} s (slot_s) are too long for {lost:,} of the {able:,} jobs that "
         "could earn something: arrivals and run times are rounded up, so they cannot end by the horizon "
