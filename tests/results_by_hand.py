@@ -4,7 +4,30 @@ from __future__ import annotations
 
 import polars as pl
 
-from ray_sim.model.result import EVENT_SCHEMA, JOB_SCHEMA, Distribution, RunResult, Summary
+from ray_sim.model.result import (
+    EVENT_SCHEMA,
+    JOB_SCHEMA,
+    Distribution,
+    RunResult,
+    Summary,
+    WelfareFigures,
+)
+
+
+def welfare_of(welfare: float, bound: float) -> WelfareFigures:
+    """Figures of announced jobs that earn this much, a quarter of it paid."""
+    return WelfareFigures(
+        welfare=welfare,
+        revenue=welfare / 4,
+        surplus=welfare * 3 / 4,
+        eviction_rate=0.5,
+        fates={},
+        jct_from_arrival_s=Distribution(None, None, None, None),
+        misreporting=0,
+        clipped=0,
+        bound=bound,
+        ratio=bound / welfare if welfare else None,
+    )
 
 
 def three_jobs(last_jct_s: float = 40.0) -> RunResult:

@@ -7,10 +7,10 @@ import polars as pl
 
 from ray_sim.model.outlook import OUTLOOK_FORM, outlook_faults, parse_outlook
 from ray_sim.model.units import MAX_TIME_S, FloatArray, IntArray, seconds_to_us, us_to_seconds
-from ray_sim.model.value_function import VALUE_FORM, parse_value
+from ray_sim.model.value_function import VALUE_FORM, parse_value, value_faults
 from workloads.column import MAX_COUNT, Column, Layer, TextForm
 
-_VALUE = TextForm(VALUE_FORM, parse_value)
+_VALUE = TextForm(VALUE_FORM, parse_value, value_faults)
 _OUTLOOK = TextForm(OUTLOOK_FORM, parse_outlook, outlook_faults)
 
 

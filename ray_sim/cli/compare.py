@@ -15,9 +15,12 @@ def compare(
         list[Path], typer.Argument(metavar="RUN_OR_SWEEP...", help="Directories of sweeps or of runs.")
     ],
     metric: Annotated[
-        str,
-        typer.Option(help="Number of summary.json to compare, e.g. jct_s.p99, makespan_s, utilisation.gpu."),
-    ] = "jct_s.mean",
+        str | None,
+        typer.Option(
+            help="Number of summary.json to compare, e.g. jct_s.p99, makespan_s, utilisation.gpu "
+            "[welfare.welfare if all runs have it, else jct_s.mean].",
+        ),
+    ] = None,
     baseline: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Policy to compare the others with [that with the best mean]."),

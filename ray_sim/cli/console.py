@@ -106,11 +106,11 @@ def print_frame(frame: pl.DataFrame, columns: Mapping[str, str], title: str | No
 
 def print_sweep(report: SweepReport) -> None:
     """Print a sweep's table of means over seeds, its counts, and its failures."""
-    from ray_sim.reports.tables import KEYS, SWEEP_HEADINGS
+    from ray_sim.reports.tables import KEYS, sweep_headings
 
     headings = {
         **{key: key for key in KEYS if key == "policy" or _varies(report.table, key)},
-        **SWEEP_HEADINGS,
+        **sweep_headings(report.table),
     }
     if report.table.height:
         print_frame(report.table, headings, f"{report.name}: means over seeds")

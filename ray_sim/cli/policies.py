@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Annotated
 
 import typer
 
 from ray_sim.cli.options import Json
+
+
+def _job_options(jobs: Collection[str]) -> str:
+    """World parameters that only these kinds of jobs heed, with their choices."""
+    from ray_sim.engine.kinds.registry import JOB_KINDS
+
+    own = dict.fromkeys(each.parameter for kind in JOB_KINDS if kind.jobs in jobs for each in kind.parameters)
+    names = [f"{p.name} ({', '.join(p.choices)})" if p.choices else p.name for p in own]
+    return f"-w {', '.join(names)}" if names else ""
 
 
 def policies(
@@ -41,6 +51,7 @@ def policies(
                 ("definition", chosen.section or "not stated"),
                 ("jobs", ", ".join(chosen.jobs)),
                 ("required options", chosen.needs or "none"),
+                *[("options of its jobs", text) for text in [_job_options(chosen.jobs)] if text],
                 ("sees", ", ".join(["arrivals", "demands", *chosen.sees])),
             ]
         )

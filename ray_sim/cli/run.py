@@ -52,7 +52,9 @@ def run(
     world: Annotated[
         list[str] | None,
         typer.Option(
-            "-w", metavar="KEY=VALUE", help="World parameter, e.g. slot_s=3600 (docs/engine.md); repeatable."
+            "-w",
+            metavar="KEY=VALUE",
+            help="World parameter, e.g. slot_s=3600 (`ray-sim policies POLICY`, docs/engine.md); repeatable.",
         ),
     ] = None,
     partition: Annotated[

@@ -67,42 +67,45 @@ class Worlds:
     """Worlds of one kind of job, on which its policies are tested."""
 
     busy: Busy
-    failing: Callable[[int], World]
-    """Maker of worlds in which servers fail; announced jobs, whose nodes do not, have users who misreport."""
+    disturbed: Callable[[int], World]
+    """Maker of worlds with a disturbance."""
     edge_cases: Callable[[], dict[str, EdgeCase]]
     with_longer_run_times: Callable[[World, BoolArray], World]
     """Makes the same world with longer run times of the given jobs."""
+    disturbance: str = "failing servers"
+    """What disturbs the disturbed worlds, after the word "with"."""
 
 
 _WHOLE = Worlds(
     busy=busy_world,
-    failing=lambda seed: failing_world(seed=seed),
+    disturbed=lambda seed: failing_world(seed=seed),
     edge_cases=lambda: {name: (world, True) for name, world in edge_cases().items()},
     with_longer_run_times=with_longer_runs,
 )
 _CHUNKED = Worlds(
     busy=busy_chunks,
-    failing=lambda seed: failing_chunks(seed=seed),
+    disturbed=lambda seed: failing_chunks(seed=seed),
     edge_cases=chunk_edge_cases,
     with_longer_run_times=with_longer_chunks,
 )
 _ELASTIC = Worlds(
     busy=busy_elastic,
-    failing=lambda seed: failing_elastic(seed=seed),
+    disturbed=lambda seed: failing_elastic(seed=seed),
     edge_cases=lambda: {name: (world, True) for name, world in elastic_edge_cases().items()},
     with_longer_run_times=with_more_samples,
 )
 _BOUNDED = Worlds(
     busy=busy_bounded,
-    failing=lambda seed: failing_bounded(seed=seed),
+    disturbed=lambda seed: failing_bounded(seed=seed),
     edge_cases=lambda: {name: (world, False) for name, world in bounded_edge_cases().items()},
     with_longer_run_times=with_more_samples,
 )
 _ANNOUNCED = Worlds(
     busy=busy_announced,
-    failing=misreporting,
+    disturbed=misreporting,
     edge_cases=announced_edge_cases,
     with_longer_run_times=with_longer_durations,
+    disturbance="users who misreport",
 )
 _BY_SCHEDULES = {GANGS: _WHOLE, ELASTIC: _ELASTIC, CHUNKED: _CHUNKED, ANNOUNCED: _ANNOUNCED}
 
@@ -135,11 +138,11 @@ class Subject:
             self._worlds[key] = self.kind.busy(seed=seed, partition=partition)
         return self._worlds[key]
 
-    def failing(self, seed: int = 0) -> World:
-        """A world whose servers come and go."""
-        key = ("failing", seed)
+    def disturbed(self, seed: int = 0) -> World:
+        """A world with a disturbance, see `Worlds`."""
+        key = ("disturbed", seed)
         if key not in self._worlds:
-            self._worlds[key] = self.kind.failing(seed)
+            self._worlds[key] = self.kind.disturbed(seed)
         return self._worlds[key]
 
     def result(self, world: World) -> RunResult:

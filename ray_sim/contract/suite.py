@@ -128,15 +128,15 @@ MOST_DECISIONS = 100_000
 def _feasible(subject: Subject) -> str:
     jobs, bounded, seeds = 0, False, range(3)
     crowded = [subject.busy(seed, partition=partition) for seed in seeds for partition in ("none", "vc")]
-    failing = [subject.failing(seed) for seed in seeds]
-    for world in (*crowded, *failing):
+    disturbed = [subject.disturbed(seed) for seed in seeds]
+    for world in (*crowded, *disturbed):
         summary = subject.result(world).summary
         if summary.unfinished and not world.bounded:
             raise BrokenError(f"{summary.unfinished} of {summary.jobs} jobs were never finished")
         jobs += summary.jobs
         bounded |= world.bounded
     return (
-        f"{jobs} jobs in {len(crowded)} crowded worlds and {len(failing)} with failing servers: "
+        f"{jobs} jobs in {len(crowded)} crowded worlds and {len(disturbed)} with {subject.kind.disturbance}: "
         f"all possible, {'some cut off by the horizon' if bounded else 'every job ended'}"
     )
 
@@ -184,7 +184,7 @@ _MOST_NAMED = 10
 
 
 def _restorable(subject: Subject) -> str:
-    for world in (subject.busy(partition="vc"), subject.failing()):
+    for world in (subject.busy(partition="vc"), subject.disturbed()):
         whole = subject.result(world)
         for stop in (1, 17, 50):
             stopped = _stopped(world, subject.new(), stop)
@@ -216,7 +216,7 @@ def _go_on(world: World, policy: Policy, stopped: Simulation) -> RunResult:
 
 
 def _same_on_sites(subject: Subject) -> str:
-    for world in (subject.busy(), subject.failing()):
+    for world in (subject.busy(), subject.disturbed()):
         whole = subject.result(world)
         for sites in (2, 7):
             _same(whole, subject.run(world, sites=sites), f"1 and {sites} sites")
@@ -224,7 +224,7 @@ def _same_on_sites(subject: Subject) -> str:
 
 
 def _same_on_actors(subject: Subject) -> str:
-    world = subject.failing()
+    world = subject.disturbed()
     on_actors = run_on_actors(world, subject.new, sites=2)
     _same(subject.result(world), on_actors, "one process and sites in Ray actors")
     return "2 sites in Ray actors give the same result"
@@ -276,7 +276,7 @@ def _holds_whole_gangs(subject: Subject, world: World) -> Summary:
 
 
 def _loops_agree(subject: Subject) -> str:
-    for world in (subject.busy(partition="vc"), subject.failing()):
+    for world in (subject.busy(partition="vc"), subject.disturbed()):
         reason = why_general(world, subject.new())
         if reason is not None:
             raise NotCheckedError(reason)

@@ -76,7 +76,7 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
         **outcome.kind.figures(jobs, counted),
         policy_counts=dict(outcome.policy_counts) if outcome.policy_counts else None,
         policy_figures=dict(outcome.policy_figures) if outcome.policy_figures else None,
-        policy_warnings=list(outcome.policy_warnings) if outcome.policy_warnings else None,
+        policy_warnings=[*world.facts.warnings, *outcome.policy_warnings] or None,
     )
     return RunResult(
         jobs=jobs,

@@ -23,12 +23,15 @@ from ray_sim.reports.breakdown import (
     compare_jobs,
     jobs_in_system,
 )
-from ray_sim.reports.compare import GroupComparison, compare_policies, find_baseline, lower_is_better
+from ray_sim.reports.compare import (
+    GroupComparison,
+    compare_policies,
+    default_metric,
+    find_baseline,
+    lower_is_better,
+)
 from ray_sim.reports.cover import Cover, shortfall
 from workloads.progress import Progress, silent
-
-METRIC = "jct_s.mean"
-"""Default metric."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +74,7 @@ class ComparisonReport:
 
 def compare_results(
     sources: Iterable[str],
-    metric: str = METRIC,
+    metric: str | None = None,
     baseline: str | None = None,
     by: Iterable[str] = (),
     *,
@@ -83,7 +86,7 @@ def compare_results(
     Parameters
     ----------
     sources : directories of sweeps or of single runs
-    metric : a key of `Summary.flat`
+    metric : a key of `Summary.flat`; by default `default_metric`
     baseline : a policy; by default the best of each group
     by : names of `By`, classes of jobs to break completion times down by, for any metric
     settings : compare the settings of each policy instead; settings and policies then swap places in the
@@ -100,7 +103,9 @@ def compare_results(
     runs, missing = find_runs(names, progress)
     compared, place = ("settings", "policy") if settings else ("policies", "setting")
     runs = [_turned(run) for run in runs] if settings else runs
-    known = {key for run in runs for key in run.summary.flat()}
+    metrics = [run.summary.flat() for run in runs]
+    known = {key for each in metrics for key in each}
+    metric = default_metric(metrics) if metric is None else metric
     if runs and metric not in known:
         raise UnknownNameError("metric", metric, known)
     if runs and baseline is not None:

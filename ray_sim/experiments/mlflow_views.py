@@ -25,6 +25,7 @@ VIEW_TAG = "mlflow.sharedViewState.ray_sim"
 
 CHARTS = (
     "utility",
+    "welfare.welfare",
     "jct_s.mean",
     "jct_s.p99",
     "queue_s.mean",
@@ -33,7 +34,7 @@ CHARTS = (
     "makespan_s",
     "utilisation.cpu",
 )
-"""Metrics that the prepared page charts, in order of priority; utility only where jobs have one."""
+"""Metrics that the prepared page charts, in order of priority; utility and welfare where jobs have them."""
 
 MAX_CHARTS = 5
 _MAX_BARS = 100

@@ -88,8 +88,11 @@ def parse_outlooks(texts: pl.Series) -> tuple[Outlook, ...]:
     columns = (points.after, points.duration, points.probability / total[points.text])
     for column in columns:
         column.setflags(write=False)
+    after, duration, probability = columns
     spans = zip([0, *ends.tolist()[:-1]], ends.tolist(), strict=True)
-    return tuple(Outlook(*(column[begin:end] for column in columns)) for begin, end in spans)
+    return tuple(
+        Outlook(after[begin:end], duration[begin:end], probability[begin:end]) for begin, end in spans
+    )
 
 
 def outlook_faults(texts: pl.Series) -> Mapping[int, str]:

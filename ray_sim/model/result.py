@@ -330,7 +330,7 @@ class Summary:
     policy_figures: dict[str, float] | None = None
     """Numbers that the policy reports and that are not counts; null where it reports none."""
     policy_warnings: list[str] | None = None
-    """Warnings of the policy, one sentence each; null where there are none."""
+    """Warnings of the kind of job and of the policy, one sentence each; null where there are none."""
     trimmed_jobs: int | None = None
     """Jobs that were simulated but do not count; null where the run was not trimmed."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -26,11 +26,14 @@ from ray_sim.reports.statistics import (
     superiority,
 )
 
+JCT = "jct_s.mean"
+WELFARE = "welfare.welfare"
+
 _HIGHER_IS_BETTER = (
     "utilisation.",
     "jain_index",
     "completed",
-    "welfare.welfare",
+    WELFARE,
     "welfare.revenue",
     "welfare.surplus",
     "welfare.fates.completed",
@@ -93,6 +96,14 @@ class GroupComparison:
     policies: tuple[PolicyComparison, ...]
     notes: tuple[str, ...]
     """Remarks that limit the meaning of the numbers."""
+
+
+def default_metric(metrics: Sequence[Collection[str]]) -> str:
+    """Metric of a comparison that names none, given those of each run.
+
+    The welfare if every run has one: a mean JCT favours policies that turn jobs away. Else the mean JCT.
+    """
+    return WELFARE if metrics and all(WELFARE in each for each in metrics) else JCT
 
 
 def lower_is_better(metric: str) -> bool:

@@ -11,13 +11,13 @@ from ray_sim.reports.page import Page, Picture, Section, Table, frame_table
 from ray_sim.reports.plots import bars_svg, jct_cdf_svg
 from ray_sim.reports.tables import (
     KEYS,
-    SWEEP_HEADINGS,
     Place,
     RunRow,
     best_value,
     columns_in_use,
     first_warnings,
     place_title,
+    sweep_headings,
     sweep_table,
 )
 
@@ -81,7 +81,7 @@ def _place(index: int, place: Place, means: pl.DataFrame, jct_s: Mapping[str, Fl
     here = means.filter(workload=place[0], cluster=place[1], setting=place[2])
     table = frame_table(
         here,
-        {"policy": "policy", **SWEEP_HEADINGS},
+        {"policy": "policy", **sweep_headings(here)},
         best_value,
         note="Means over seeds. The best of a column is marked where policies differ.",
     )

@@ -17,6 +17,10 @@ Place = tuple[str, str, str]
 
 SWEEP_HEADINGS = {
     "seeds": "seeds",
+    "welfare.welfare": "welfare",
+    "welfare.share_of_bound": "share of bound",
+    "welfare.revenue": "revenue",
+    "welfare.eviction_rate": "eviction rate",
     "jct_s.mean": "mean JCT s",
     "jct_s.median": "median",
     "jct_s.p90": "p90",
@@ -37,11 +41,24 @@ SWEEP_HEADINGS = {
     "policy_figures.price_span": "ln(U/L)",
     "policy_counts.admitted_below_1_percent": "earn < 1 %",
 }
-"""Headings of the columns shown with the keys of the sweep table; absent columns are left out."""
+"""Headings of the columns of the sweep table, beside the keys; see `sweep_headings`."""
 
-_LESS_IS_BETTER = ("jct_s.", "queue_s.", "makespan_s", "rejected", "unfinished")
-_MORE_IS_BETTER = ("utilisation.", "completed")
+_LESS_IS_BETTER = ("jct_s.", "queue_s.", "makespan_s", "rejected", "unfinished", "welfare.eviction_rate")
+_MORE_IS_BETTER = (
+    "utilisation.",
+    "completed",
+    "welfare.welfare",
+    "welfare.share_of_bound",
+    "welfare.revenue",
+)
 _UTILITY = "utility"
+_WELFARE = "welfare.welfare"
+_OF_WELFARE = (_WELFARE, "welfare.bound", "welfare.revenue", "welfare.eviction_rate")
+_NOT_OF_WELFARE = (
+    *("jct_s.median", "jct_s.p90", "jct_s.p99", "queue_s.mean"),
+    *("certificate.bound_s", "certificate.gap"),
+)
+"""Columns that say little of jobs that are announced before they come, and are turned away at a price."""
 _OF_POLICY = ("policy_figures.", "policy_counts.")
 _BOUNDED = tuple(f"utility_certificate.{name}" for name in ("bound", "gap"))
 _OPTIMUM = tuple(f"utility_certificate.optimum{suffix}" for suffix in ("", "_bound", "_ratio", "_proven"))
@@ -72,8 +89,9 @@ def run_table(rows: Iterable[RunRow]) -> pl.DataFrame:
 def sweep_table(rows: Iterable[RunRow]) -> pl.DataFrame:
     """Means over seeds, one row per (workload, cluster, setting, policy) in order of appearance.
 
-    Bounds of utility are divided by the mean utility, since a run with almost no utility would dominate a
-    mean of ratios. ``seeds`` is the number of runs of a row: 1 for a run that depends on no seed.
+    Ratios of utility or welfare to their bounds are ratios of the means, since a run with almost no utility
+    would dominate a mean of ratios. ``seeds`` is the number of runs of a row: 1 for a run that depends on no
+    seed.
     """
     runs = run_table(rows)
     if runs.is_empty():
@@ -85,7 +103,31 @@ def sweep_table(rows: Iterable[RunRow]) -> pl.DataFrame:
         "utility_certificate.gap": pl.col("utility_certificate.bound") / earned - 1,
         "utility_certificate.optimum_ratio": pl.col("utility_certificate.optimum") / earned,
     }
-    return means.with_columns(ratio.alias(name) for name, ratio in of_means.items() if name in numbers)
+    ratios = [ratio.alias(name) for name, ratio in of_means.items() if name in numbers]
+    if _WELFARE in numbers:
+        bound = pl.col("welfare.bound")
+        ratios.append((pl.col(_WELFARE) / pl.when(bound > 0).then(bound)).alias("welfare.share_of_bound"))
+    return means.with_columns(ratios)
+
+
+def sweep_headings(table: pl.DataFrame) -> dict[str, str]:
+    """Columns of `SWEEP_HEADINGS` that a sweep table shows, with their headings.
+
+    Columns that the table lacks are left out; so are those of welfare if no row has any, and quantiles and
+    bounds of completion times if every row has a welfare.
+    """
+    left_out: tuple[str, ...] = ()
+    if _WELFARE in table.columns:
+        rows = table[_WELFARE].count()
+        if rows == 0:
+            left_out = tuple(name for name in SWEEP_HEADINGS if name.startswith("welfare."))
+        elif rows == table.height:
+            left_out = _NOT_OF_WELFARE
+    return {
+        name: heading
+        for name, heading in SWEEP_HEADINGS.items()
+        if name in table.columns and name not in left_out
+    }
 
 
 def first_warnings(rows: Iterable[RunRow]) -> dict[str, str]:
@@ -241,6 +283,8 @@ def _numbers(summary: Summary) -> dict[str, float | None]:
     if summary.utility is not None:
         optimum = _OPTIMUM if _OPTIMUM[0] in flat else ()
         core |= {name: flat.get(name) for name in (_UTILITY, *_BOUNDED, *optimum)}
+    if summary.welfare is not None:
+        core |= {name: flat.get(name) for name in _OF_WELFARE}
     core |= {f"utilisation.{name}": value for name, value in summary.utilisation.items()}
     core |= {name: value for name, value in flat.items() if name.startswith(_OF_POLICY)}
     return core | {

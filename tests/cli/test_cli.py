@@ -65,6 +65,10 @@ def test_policies_lists_parameters_with_defaults(capsys: pytest.CaptureFixture[s
     told = capsys.readouterr().out
     assert "limits_gpu_s" in told
     assert page in told
+    assert main(["policies", "posted_price"]) == 0
+    options = capsys.readouterr().out
+    assert "-w signal (none, partial, full)" in options
+    assert "misreport (none, value, deadline, collapsed, gpus)" in options
 
 
 @pytest.mark.slow

@@ -383,6 +383,15 @@ def test_what_was_not_run_is_not_said_to_be_passed() -> None:
     assert WHOLE_TRACE not in create_policy("pd_ors", {"constants": "declared"}).sees
 
 
+@pytest.mark.parametrize(
+    ("name", "with_what"), [("fifo", "failing servers"), ("announced_fifo", "users who misreport")]
+)
+def test_what_disturbed_the_worlds_is_said(name: str, with_what: str) -> None:
+    # 6 crowded worlds and 3 disturbed ones of 60 jobs.
+    found = check_clause("feasible", CLAUSES["feasible"], Subject(partial(create_policy, name)))
+    assert found.detail.startswith(f"540 jobs in 6 crowded worlds and 3 with {with_what}: ")
+
+
 def test_every_column_that_a_policy_does_not_declare_is_permuted() -> None:
     table = busy_elastic().table
     hidden = set(undeclared(table, frozenset()))

@@ -363,3 +363,44 @@ def test_worlds_that_are_no_pool_of_equal_gpus_are_refused_at_once() -> None:
     assert all(name in str(refused.value) for name in ("slot_s", "partition", "speed"))
     with pytest.raises(InvalidWorkloadError, match="ray-sim enrich --profile announced"):
         build_world(job_table([]), cluster([4], ["a"]), params={"truth": "announced", "slot_s": 60})
+
+
+IN_VAIN: Row = (0, 0, 300, 1, "deadline 2 200", "0:300:1")
+
+
+@pytest.mark.parametrize(
+    ("slot_s", "horizon_s", "lost"),
+    [
+        (60, 6000, 0),
+        (300, 600, 0),
+        (300, 500, 1),
+        (350, 900, 0),
+        (400, 900, 1),
+        (1e9, 2e9, 1),
+        (1e9, None, 1),
+    ],
+)
+def test_rounds_that_are_too_long_to_earn_anything_are_told(
+    slot_s: float, horizon_s: float | None, lost: int
+) -> None:
+    # Without rounds the first job ends at 100 + 200 = 300 s, worth 4 until 700 s; the second is always late.
+    # In rounds the first ends after two: at 600 s, beyond a horizon of 500 s, or at 800 s, worth nothing.
+    rows: list[Row] = [(0, 100, 200, 1, "deadline 4 700", "100:200:1"), IN_VAIN]
+    given = world(rows, params={"slot_s": slot_s, "horizon_s": horizon_s})
+    assert len(given.facts.warnings) == lost
+    told = run(given, lambda view: None).summary.policy_warnings or []
+    assert len(told) == lost
+    for text in told:
+        assert f"rounds of {slot_s:g} s (slot_s) are too long for 1 of the 1 jobs" in text
+        assert text.endswith("run for at most 250 s: try -w slot_s=20")
+
+
+def test_rounds_are_not_blamed_for_jobs_that_are_worth_nothing_anyway() -> None:
+    for rows in ([IN_VAIN], []):
+        assert world(rows, params={"slot_s": 1e6, "horizon_s": None}).facts.warnings == ()
+
+
+def test_a_few_jobs_that_rounds_cost_their_worth_are_not_told() -> None:
+    # In rounds of 350 s the short jobs end at 350 s, which is too late for one of three.
+    rows: list[Row] = [(0, 0, 9, 1, f"deadline 2 {end_s}", "0:9:1") for end_s in (20, 700, 700)]
+    assert world(rows, params={"slot_s": 350}).facts.warnings == ()

@@ -74,7 +74,7 @@ def test_its_decision_is_validated_and_refused_by_other_kinds() -> None:
 
 WORLDS = Worlds(
     busy=lambda *, seed, partition: boosted(busy_world(20, seed, partition=partition)),
-    failing=lambda seed: boosted(failing_world(20, seed)),
+    disturbed=lambda seed: boosted(failing_world(20, seed)),
     edge_cases=lambda: {name: (boosted(world), True) for name, world in edge_cases().items()},
     with_longer_run_times=with_longer_runs,
 )

@@ -167,6 +167,11 @@ def test_where_utility_is_earned_its_chart_comes_first_and_more_is_better() -> N
     assert [chart["metricKey"] for chart in charts] == ["utility", "jct_s.mean", "makespan_s"]
 
 
+def test_the_chart_of_welfare_comes_before_those_of_completion_times() -> None:
+    view = _inflated(view_state(["jct_s.mean", "welfare.welfare"]))
+    assert (view["orderByKey"], view["orderByAsc"]) == ("metrics.`welfare.welfare`", False)
+
+
 def test_the_address_of_the_page_names_the_experiment(
     finished: tuple[ResultStore, list[Entry]], client: MlflowClient, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -35,7 +35,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
             subprocess.run([sys.executable, writer.name], cwd=study, check=True)
         for jobs in study.glob("*.csv"):
             assert main(["convert", "csv", str(jobs), "-o", str(jobs.with_suffix(".parquet"))]) == 0
-        for trace in ("google", "philly", "week"):
+        for trace in ("google", "google_tasks", "philly", "philly_day", "week"):
             assert main(["synth", "philly", "-n", "50", "-o", str(study / f"{trace}.parquet")]) == 0
     return desk
 

@@ -9,7 +9,13 @@ import polars as pl
 import pytest
 
 from ray_sim.model.errors import UnknownNameError
-from ray_sim.reports.compare import GroupComparison, Verdict, compare_policies, lower_is_better
+from ray_sim.reports.compare import (
+    GroupComparison,
+    Verdict,
+    compare_policies,
+    default_metric,
+    lower_is_better,
+)
 
 Values = Mapping[int, float] | Mapping[None, float]
 
@@ -73,6 +79,12 @@ def test_more_welfare_and_fewer_evictions_are_better() -> None:
     assert not any(lower_is_better(metric) for metric in [*earned, "policy_figures.planned_welfare"])
     assert lower_is_better("welfare.eviction_rate")
     assert lower_is_better("welfare.jct_from_arrival_s.mean")
+
+
+def test_the_welfare_is_compared_only_if_every_run_has_one() -> None:
+    announced, other = {"jct_s.mean", "welfare.welfare"}, {"jct_s.mean"}
+    assert default_metric([announced, announced]) == "welfare.welfare"
+    assert default_metric([announced, other]) == default_metric([other]) == default_metric([]) == "jct_s.mean"
 
 
 def test_noise_around_nothing_is_not_distinguishable() -> None:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from ray_sim.model.result import UtilityCertificate
 from ray_sim.reports.plots import JctCdfPngs, completed_jct_s, jct_cdf_png, jct_cdf_svg, thin_steps
-from ray_sim.reports.tables import RunRow, run_table, sweep_table
-from tests.results_by_hand import three_jobs
+from ray_sim.reports.tables import RunRow, best_value, run_table, sweep_headings, sweep_table
+from tests.results_by_hand import three_jobs, welfare_of
 
 
 def _row(policy: str, seed: int | None, last_jct_s: float) -> RunRow:
@@ -42,6 +42,41 @@ def test_a_run_that_earns_next_to_nothing_does_not_drown_the_others_in_the_gap_o
     table = sweep_table([row("drf", 0, 4.0), row("drf", 1, 1e-9), row("fifo", 0, 0.0), row("fifo", 1, 0.0)])
     assert table["utility_certificate.gap"].to_list() == [pytest.approx(3), None]
     assert table["utility_certificate.optimum_ratio"].to_list() == [pytest.approx(3), None]
+
+
+def _announced(policy: str, welfare: float, bound: float) -> RunRow:
+    summary = replace(three_jobs().summary, welfare=welfare_of(welfare, bound))
+    return RunRow("week", "edge", "", policy, None, summary)
+
+
+def test_runs_of_announced_jobs_show_their_welfare_and_what_it_is_of_the_bound() -> None:
+    # Means 3 and 8: 3 / 8, not the mean of 4 / 8 and 2 / 8, which is the same, nor of bounds 0.
+    rows = [_announced("a", 4.0, 8.0), _announced("a", 2.0, 8.0), _announced("b", 0.0, 0.0)]
+    table = sweep_table(rows)
+    assert table["welfare.welfare"].to_list() == [3.0, 0.0]
+    assert table["welfare.share_of_bound"].to_list() == [0.375, None]
+    assert best_value(table["welfare.welfare"]) == 3.0
+    shown = sweep_headings(table)
+    assert list(shown.values())[:6] == [
+        *("seeds", "welfare", "share of bound", "revenue", "eviction rate", "mean JCT s")
+    ]
+    assert not {"median", "p99", "bound s", "gap", "mean queue s"} & set(shown.values())
+
+
+def test_the_share_of_the_bound_is_that_of_the_means() -> None:
+    # (1 + 9) / (10 + 10) = 0.5 and (9 + 9) / (10 + 90) = 0.18; means of ratios would be 0.5 and 0.5.
+    rows = [_announced("a", 1.0, 10.0), _announced("a", 9.0, 10.0)]
+    rows += [_announced("b", 9.0, 10.0), _announced("b", 9.0, 90.0)]
+    assert sweep_table(rows)["welfare.share_of_bound"].to_list() == [0.5, pytest.approx(0.18)]
+
+
+def test_other_runs_keep_their_columns_beside_announced_ones() -> None:
+    others = sweep_headings(sweep_table([_row("sjf", 0, 30.0)]))
+    assert not [name for name in others if name.startswith("welfare.")]
+    table = sweep_table([_row("sjf", 0, 30.0), _announced("a", 4.0, 8.0)])
+    both = sweep_headings(table)
+    assert set(both) == {*others, *(name for name in both if name.startswith("welfare."))}
+    assert sweep_headings(table.filter(policy="sjf")) == others
 
 
 def test_the_run_table_keeps_every_run() -> None:

@@ -80,6 +80,10 @@ class KindFacts(Protocol):
         """Whether the compiled loop runs such a world."""
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences that a user should read before trusting the result."""
+
+    @property
     def grid_us(self) -> int:
         """Servers change at multiples of this; 1 where there is no grid."""
 
@@ -121,6 +125,11 @@ class FactDefaults:
     def compiled(self) -> bool:
         """The general loop only."""
         return False
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """None."""
+        return ()
 
     @property
     def grid_us(self) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 from ray_sim.engine.kinds.announced.bounds import StatementBounds, bounds_of, check_bounds, clipped
 from ray_sim.engine.kinds.announced.misreports import misreported
 from ray_sim.engine.kinds.announced.rounds import RoundedJobs, rounded_jobs
+from ray_sim.engine.kinds.announced.slot_check import slot_warnings
 from ray_sim.engine.kinds.facts import KindColumns, Setting
 from ray_sim.engine.kinds.rigid.facts import RigidFacts
 from ray_sim.engine.limits import check_clock
@@ -42,6 +43,8 @@ class AnnouncedFacts(RigidFacts):
     """(J,) whether a world parameter makes the user misreport."""
     clipped: int
     """Reports that were cut to the bounds."""
+    slot_warnings: tuple[str, ...]
+    """Whether rounds are too long, see `slot_warnings`."""
 
     @classmethod
     def of(cls, setting: Setting) -> AnnouncedFacts:
@@ -59,6 +62,8 @@ class AnnouncedFacts(RigidFacts):
         check_clock(table, setting.cluster.speed)
         signal = str(setting.values["signal"])
         jobs = rounded_jobs(table, profile, slot_us, signal, _whole_gpus(table))
+        horizon_us = microseconds(setting.values["horizon_s"])
+        warnings = slot_warnings(jobs, table, profile, slot_us, horizon_us)
         bounds, cut = bounds_of(jobs.reported, setting.values, slot_us), 0
         if setting.values["clip_statements"]:
             jobs, cut = clipped(jobs, bounds, signal)
@@ -77,6 +82,7 @@ class AnnouncedFacts(RigidFacts):
             nodes=_gpus_of(setting.cluster),
             misreports=lying,
             clipped=cut,
+            slot_warnings=warnings,
         )
 
     @classmethod
@@ -90,6 +96,11 @@ class AnnouncedFacts(RigidFacts):
     def compiled(self) -> bool:
         """The general loop only."""
         return False
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Rounds that are too long."""
+        return self.slot_warnings
 
     @property
     def events_per_instant(self) -> int:
