@@ -98,12 +98,12 @@ def _cpu_s(work: Callable[[], object], repetitions: int) -> float:
 
 def _elastic(jobs: int, repetitions: int) -> float:
     """Decisions of `OneWorkerEach` per CPU second of a run."""
-    world, policy = _elastic_world(jobs), OneWorkerEach()
+    world, policy = elastic_world(jobs), OneWorkerEach()
     cpu_s = _cpu_s(lambda: run_world(world, policy), repetitions)
     return policy.decisions / cpu_s
 
 
-def _elastic_world(jobs: int) -> World:
+def elastic_world(jobs: int) -> World:
     """World of elastic synthetic Philly jobs that come as fast as the servers can take them."""
     frame, _ = enrich(synth("philly", jobs, seed=1)[0], load_training_draws("optimus_nine_models"), seed=1)
     servers = Cluster(
