@@ -19,6 +19,7 @@ from ray_sim.engine.build_world import build_world
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
 from ray_sim.experiments.cluster_file import load_cluster
+from ray_sim.experiments.interference_file import load_interference
 from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.model.cluster import Cluster, ServerKind
 from ray_sim.policies.registry import create_policy
@@ -39,7 +40,10 @@ WEEK_BUDGETS_S = {"drf": 6.0, "tetris": 7.5, "optimus": 11.0}
 """Largest CPU seconds of whole commands."""
 
 ELASTIC_JOBS = 1_000
-_SERVERS = 6
+SERVERS = 6
+
+INTERFERING_BUDGETS = {SERVERS: 3_000, 100: 1_000}
+"""Least decisions per CPU second by number of servers, elastic jobs that slow each other."""
 
 _WEEK = ("--enrich", "optimus_nine_models", "-w", "truth=placement", "-w", "slot_s=600")
 
@@ -69,7 +73,12 @@ def run(
         step("a priority")
         priority_s = _cpu_s(lambda: run_world(world, ShortestPriority()), repetitions)
         step("placements of elastic jobs on six servers")
-        elastic = _elastic(jobs, repetitions)
+        elastic = _elastic(elastic_world(jobs), repetitions)
+        interfering = {}
+        for servers in INTERFERING_BUDGETS:
+            step(f"elastic jobs that slow each other on {servers} servers")
+            world_of = elastic_world(jobs * (1 + servers // 50), servers, "harmony_types")
+            interfering[servers] = _elastic(world_of, repetitions)
         step(f"{SITES} sites in one process")
         one_s = _cpu_s(lambda: run_world(world, create_policy("srtf")), repetitions)
         sites_s = _cpu_s(lambda: run_world(world, create_policy("srtf"), sites=SITES), repetitions)
@@ -83,7 +92,18 @@ def run(
         Measurement("elastic", "decisions_per_cpu_s", elastic, "decisions/s", "larger", ELASTIC_BUDGET),
         Measurement("sites", "times_one_site", sites_s / one_s, "x", "smaller", SITES_BUDGET),
     )
-    return Findings(f"{source}; {jobs} elastic jobs on {_SERVERS} servers", rows + week)
+    slowed = tuple(
+        Measurement(
+            f"interfering-{servers}",
+            "decisions_per_cpu_s",
+            rate,
+            "decisions/s",
+            "larger",
+            INTERFERING_BUDGETS[servers],
+        )
+        for servers, rate in interfering.items()
+    )
+    return Findings(f"{source}; {jobs} elastic jobs on {SERVERS} servers", rows + slowed + week)
 
 
 def _cpu_s(work: Callable[[], object], repetitions: int) -> float:
@@ -96,27 +116,36 @@ def _cpu_s(work: Callable[[], object], repetitions: int) -> float:
     return statistics.median(seconds[1:])
 
 
-def _elastic(jobs: int, repetitions: int) -> float:
+def _elastic(world: World, repetitions: int) -> float:
     """Decisions of `OneWorkerEach` per CPU second of a run."""
-    world, policy = elastic_world(jobs), OneWorkerEach()
+    policy = OneWorkerEach()
     cpu_s = _cpu_s(lambda: run_world(world, policy), repetitions)
     return policy.decisions / cpu_s
 
 
-def elastic_world(jobs: int) -> World:
-    """World of elastic synthetic Philly jobs that come as fast as the servers can take them."""
-    frame, _ = enrich(synth("philly", jobs, seed=1)[0], load_training_draws("optimus_nine_models"), seed=1)
-    servers = Cluster(
-        name="six",
-        server_names=tuple(f"s{i}" for i in range(_SERVERS)),
-        resources=("gpu",),
-        capacity=np.full((_SERVERS, 1), 8_000),
-        speed=np.ones(_SERVERS),
-        vc=(None,) * _SERVERS,
-        kind=(ServerKind.PLAIN,) * _SERVERS,
-        gpu_type=(None,) * _SERVERS,
+def elastic_world(jobs: int, servers: int = SERVERS, interference: str | None = None) -> World:
+    """World of elastic synthetic Philly jobs that come as fast as the servers can take them.
+
+    Parameters
+    ----------
+    servers : each has eight GPUs and 64 cores
+    interference : profile by which jobs slow each other; without it they do not
+    """
+    profile = load_training_draws("optimus_nine_models" if interference is None else interference)
+    frame, _ = enrich(synth("philly", jobs, seed=1)[0], profile, seed=1)
+    resources = ("gpu",) if interference is None else ("gpu", "cpu")
+    cluster = Cluster(
+        name=f"{servers}-servers",
+        server_names=tuple(f"s{i}" for i in range(servers)),
+        resources=resources,
+        capacity=np.tile([8_000, 64_000][: len(resources)], (servers, 1)),
+        speed=np.ones(servers),
+        vc=(None,) * servers,
+        kind=(ServerKind.PLAIN,) * servers,
+        gpu_type=(None,) * servers,
+        interference=None if interference is None else load_interference(interference),
     )
-    return build_world(frame_to_table(frame), servers, params={"truth": "placement"})
+    return build_world(frame_to_table(frame, resources), cluster, params={"truth": "placement"})
 
 
 def _week(policy: str, workload: Path, step: Step) -> Measurement:

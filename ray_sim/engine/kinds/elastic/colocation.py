@@ -65,6 +65,9 @@ class Colocation:
         self.links: FloatArray = index.links
         """(S,) how many times as long as nominal a transfer over each interface takes now, >= 1."""
 
+        self.slowdown: FloatArray = np.ones(len(facts.job_type))
+        """(J,) factor by which others slow each job, as it was last asked for."""
+
     @property
     def next_us(self) -> int:
         """When the bandwidth of an interface changes next."""
@@ -92,9 +95,10 @@ class Colocation:
         return np.sort(self._others[:n])
 
     def slowdowns(self, jobs: IntArray) -> FloatArray:
-        """(n,) factor >= 1 by which others slow each of ``jobs``."""
+        """(n,) factor >= 1 by which others slow each of ``jobs``; `slowdown` keeps it."""
         factors = np.empty(len(jobs))
         slowdowns(self._index, jobs, factors)
+        self.slowdown[jobs] = factors
         return factors
 
     def state(self) -> State:

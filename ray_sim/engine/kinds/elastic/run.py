@@ -184,10 +184,12 @@ class ElasticRun(RigidRun):
 
     def _rate(self, now_us: int, jobs: IntArray, pauses_us: IntArray) -> None:
         """Rate jobs; what interference costs until now is booked at their old slowdown."""
-        if self._slowed is not None and self._colocation is not None:
-            self._slowed.book(now_us, self._core.ledger, jobs)
-            self._slowed.weigh(jobs, 1.0 - 1.0 / self._colocation.slowdowns(jobs))
+        if self._slowed is None or self._colocation is None or not len(jobs):
+            super()._rate(now_us, jobs, pauses_us)
+            return
+        self._slowed.book(now_us, self._core.books, jobs)
         super()._rate(now_us, jobs, pauses_us)
+        self._slowed.weigh(jobs, 1.0 - 1.0 / self._colocation.slowdown[jobs])
 
     def complete(self, now_us: int) -> IntArray:
         """End the jobs whose work is done; returns them, sorted."""
@@ -219,9 +221,9 @@ class ElasticRun(RigidRun):
         self._moved_mb[jobs] += self._mb_per_sample[jobs] * (self._booked_left[jobs] - left)
         self._booked_left[jobs] = left
         if self._imbalance is not None:
-            self._imbalance.book(now_us, ledger, jobs)
+            self._imbalance.book(now_us, self._core.books, jobs)
         if self._slowed is not None:
-            self._slowed.book(now_us, ledger, jobs)
+            self._slowed.book(now_us, self._core.books, jobs)
 
     def _placed(self, jobs: IntArray) -> IntArray:
         """The jobs hold new, sound workers; returns microseconds until their data are there."""

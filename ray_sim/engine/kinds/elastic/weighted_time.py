@@ -9,6 +9,7 @@ import numpy as np
 from ray_sim.engine.placements import State
 from ray_sim.kernels.core.arrays import Ledger
 from ray_sim.kernels.core.progress import executed_of
+from ray_sim.kernels.core.run_steps import Books, book_weighted
 from ray_sim.model.units import FloatArray, IntArray
 
 
@@ -28,11 +29,9 @@ class WeightedTime:
         self.weighted_us: FloatArray = np.zeros(jobs)
         """(J,) as booked."""
 
-    def book(self, now_us: int, ledger: Ledger, jobs: IntArray) -> None:
+    def book(self, now_us: int, books: Books, jobs: IntArray) -> None:
         """Book the time that the jobs have trained; call it before their weights change."""
-        trained = trained_us(ledger, jobs, now_us)
-        self.weighted_us[jobs] += self._weight[jobs] * (trained - self._booked_us[jobs])
-        self._booked_us[jobs] = trained
+        book_weighted(now_us, books, jobs, self._weight, self._booked_us, self.weighted_us)
 
     def weigh(self, jobs: IntArray, weight: FloatArray) -> None:
         """Set the weights, (n,), of jobs from now on."""

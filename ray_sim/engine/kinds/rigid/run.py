@@ -193,8 +193,10 @@ class RigidRun:
         holding = changes.ptr[1 : n + 1] > changes.ptr[:n]
         if not holding.all():
             changed, pauses_us = changed[holding], pauses_us[holding]
+        if len(others):
+            changed = np.concatenate([changed, others])
+            pauses_us = np.concatenate([pauses_us, np.zeros(len(others), dtype=np.int64)])
         self._rate(now_us, changed, pauses_us)
-        self._rate_others(now_us, others)
         core.tell_placed(now_us, changes)
 
     def _before_placement(self, now_us: int, jobs: IntArray) -> None:
