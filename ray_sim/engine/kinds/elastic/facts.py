@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from ray_sim.engine.kinds.bound_cells import cells_of
 from ray_sim.engine.kinds.facts import FactDefaults, KindColumns, Setting
 from ray_sim.engine.kinds.rigid.facts import gang_columns, quanta_of
 from ray_sim.engine.read_only import read_only
@@ -76,6 +77,8 @@ class ElasticFacts(FactDefaults):
     """Reasons why they are missing."""
     optimum_nodes: int | None
     """Most nodes of the search for the exact optimum of utility; None where it is not asked for."""
+    bound_cells: int | None
+    """See `ray_sim.engine.kinds.bound_cells`."""
     partial: ClassVar[bool] = True
 
     @classmethod
@@ -112,6 +115,7 @@ class ElasticFacts(FactDefaults):
             blocks=_of_servers(table.blocks, profile),
             block_gaps=tuple(table.gaps.get("blocks", ("it has no column blocks",))),
             optimum_nodes=nodes if isinstance(nodes, int) else None,
+            bound_cells=cells_of(values),
         )
         facts.loads(AS_WORLD, Streams(0))
         facts.progress(np.ones(len(table)), None)  # complains now, not when the first job starts
