@@ -183,7 +183,7 @@ def _of_one_resource(release: FloatArray, size: FloatArray, r: int) -> PricedPie
     sizes, begins = np.ascontiguousarray(size[takes, r]), release[takes]
     rank, n = np.empty(len(takes), np.int64), len(takes)
     rank[np.argsort(sizes, kind="stable")] = np.arange(n)
-    found = Segments(np.empty(2 * n, np.int64), *(np.empty(2 * n) for _ in range(4)))
+    found = Segments(np.empty(3 * n, np.int64), *(np.empty(3 * n) for _ in range(4)))
     heap, position = np.empty(n, np.int64), np.empty(n, np.int64)
     count = smallest_first_prices(begins, sizes, rank, sizes.copy(), heap, position, found)
     served = np.flatnonzero(found.end[:count] > found.begin[:count])

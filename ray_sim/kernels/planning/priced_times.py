@@ -86,9 +86,10 @@ def priced_flows(release: F64, busy: F64, size: F64, pieces: PricedPieces, work:
 
 
 class Segments(NamedTuple):
-    """Times in which one machine serves one job, in order; 2 J of them are enough."""
+    """Times in which one machine serves one job, in order; 3 J of them are enough."""
 
     job: I64
+    """-1 where it serves none for no time."""
     begin: F64
     end: F64
     left: F64
@@ -135,8 +136,16 @@ def smallest_first_prices(
         now = until
         if ends:
             waiting = remove(heap, 0, waiting, position, rank, job)
+            if arrived < len(release) and release[arrived] <= now:
+                # The price just before a release follows from who is there without it.
+                segments.job[count] = heap[0] if waiting > 0 else -1
+                segments.begin[count], segments.end[count], segments.right[count] = now, now, 0.0
+                count += 1
     for i in range(count - 1, -1, -1):
         job, end = segments.job[i], segments.end[i]
+        if job < 0:
+            segments.left[i] = 0.0
+            continue
         if segments.right[i] == 1.0:
             busy = i + 1 < count and segments.begin[i + 1] <= end
             left[job] = end + (size[job] * segments.left[i + 1] if busy else 0.0)

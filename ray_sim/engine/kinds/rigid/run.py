@@ -12,7 +12,7 @@ import polars as pl
 from ray_sim.certificates.jct import JctLimits, NoJctLimits
 from ray_sim.engine.decision import NO_JOBS, Decision
 from ray_sim.engine.kinds.base import KindOutcome
-from ray_sim.engine.kinds.rigid.jct_limits import gang_limits
+from ray_sim.engine.kinds.rigid.jct_limits import certify_gang_utility, gang_limits
 from ray_sim.engine.placements import State, nothing_for
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.run_core import RunCore
@@ -65,8 +65,8 @@ class RigidOutcome:
     def certify_utility(
         self, world: World, earned: float | None, counted: BoolArray | None
     ) -> UtilityCertificate | None:
-        """None: no bounds for rigid jobs."""
-        return None
+        """See `certify_gang_utility`; None under another progress rule."""
+        return certify_gang_utility(world, earned, counted) if world.facts.compiled else None
 
 
 class RigidRun:
