@@ -25,10 +25,11 @@ def most_capacity(world: World) -> FloatArray:
     """(P, R) quanta: the most that the servers of each partition offer at any time."""
     capacity, outages = world.arrays.capacity, world.outages
     sign = np.where(outages.up, 1, -1)[:, None]
+    time = np.concatenate([[0], outages.time])
+    lasts = np.append(np.diff(time) > 0, True)  # after the last change of an instant
     most = []
     for servers in partition_servers(world):
-        inside = np.isin(outages.server, servers)
-        changes = (sign * capacity[outages.server])[inside]
+        changes = np.where(np.isin(outages.server, servers)[:, None], sign * capacity[outages.server], 0)
         first = world.first_capacity[servers].sum(axis=0)
-        most.append(np.cumsum(np.vstack([first, changes]), axis=0).max(axis=0))
+        most.append(np.cumsum(np.vstack([first, changes]), axis=0)[lasts].max(axis=0))
     return np.array(most, dtype=np.float64)

@@ -119,6 +119,14 @@ class JctCertificate:
     partition: str | None = None
     """Partition that contributes most to `bound_s`; null without partitions."""
 
+    @property
+    def binding_text(self) -> str | None:
+        """The largest bound, its resource and its partition, e.g. ``B3 of gpu in vc a``."""
+        if self.binding is None:
+            return None
+        resource = "" if self.resource is None else f" of {self.resource}"
+        return f"{self.binding}{resource}" + ("" if self.partition is None else f" in vc {self.partition}")
+
 
 @dataclass(frozen=True, slots=True)
 class DeadlineMisses:

@@ -163,7 +163,7 @@ def _certificate_rows(certificate: JctCertificate) -> list[tuple[str, object]]:
         ("gap to that bound", certificate.gap),
     ]
     if certificate.binding is not None:
-        rows.append(("the largest bound", _binding_text(certificate)))
+        rows.append(("the largest bound", certificate.binding_text))
     if certificate.speed_up is not None:
         rows.append(("the bound assumes speed 1, the run had", certificate.speed_up))
     if certificate.only_b1 is not None and certificate.lp_s is None:
@@ -173,13 +173,6 @@ def _certificate_rows(certificate: JctCertificate) -> list[tuple[str, object]]:
     if certificate.no_b4 is not None:
         rows.append(("no bound B4", certificate.no_b4))
     return rows
-
-
-def _binding_text(certificate: JctCertificate) -> str:
-    """The bound, its resource and its partition, e.g. ``B3 of gpu in vc a``."""
-    resource = "" if certificate.resource is None else f" of {certificate.resource}"
-    partition = "" if certificate.partition is None else f" in vc {certificate.partition}"
-    return f"{certificate.binding}{resource}{partition}"
 
 
 def _utility_rows(summary: Summary) -> list[tuple[str, object]]:

@@ -6,6 +6,7 @@ sources: docs/certificates.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -60,7 +61,7 @@ class JctBounds:
     @property
     def binding(self) -> PoolBound:
         """The bound of the partition that contributes most to the mean; the first of several."""
-        return max(self.pools, key=lambda pool: pool.jobs * pool.mean)
+        return self.pools[_first_largest([pool.jobs * pool.mean for pool in self.pools])]
 
 
 def jct_bounds(
@@ -114,9 +115,9 @@ def jct_bounds(
             b4, why = programme_bound(pool, cells)
             found.append(_Found(b4.mean, b4.resource))
             no_b4 = no_b4 or why
-        best = int(np.argmax([bound.mean for bound in found]))
         total[: len(found)] += [len(jobs) * bound.mean for bound in found]
-        mean = float(found[best].mean) * _ROUND_DOWN
+        best = _first_largest([bound.mean for bound in found])
+        mean = max(bound.mean for bound in found) * _ROUND_DOWN
         largest += len(jobs) * mean
         pools.append(PoolBound(p, len(jobs), _NAMES[best], found[best].resource, mean))
     b1, b2, b3, given, b4_mean = (float(value) for value in total / n * _ROUND_DOWN)
@@ -152,12 +153,17 @@ def _sizes(area: FloatArray, capacity: FloatArray) -> FloatArray:
 
 def _bounds_of_pool(pool: PoolJobs) -> tuple[_Found, _Found, _Found]:
     """Compute B1, B2 and B3; B2 and B3 are the largest over resources."""
-    b1, b2, b3 = _Found(float(pool.shortest.mean())), _Found(0.0), _Found(0.0)
-    for r in range(pool.size.shape[1]):
-        squashed, averaged = _squashed_bounds(pool.release, pool.shortest, pool.busy, pool.size[:, r])
-        b2 = _Found(squashed, r) if squashed > b2.mean else b2
-        b3 = _Found(averaged, r) if averaged > b3.mean else b3
-    return b1, b2, b3
+    each = [
+        _squashed_bounds(pool.release, pool.shortest, pool.busy, pool.size[:, r])
+        for r in range(pool.size.shape[1])
+    ]
+    b2, b3 = (_Found(max(means), _first_largest(means)) for means in zip(*each, strict=True))
+    return _Found(float(pool.shortest.mean())), b2, b3
+
+
+def _first_largest(means: Sequence[float]) -> int:
+    """First of the largest numbers; rounding errors do not tell which it is."""
+    return int(np.argmax(np.asarray(means) >= max(means) * _ROUND_DOWN))
 
 
 def _squashed_bounds(
