@@ -117,9 +117,9 @@ def jct_bounds(
             no_b4 = no_b4 or why
         total[: len(found)] += [len(jobs) * bound.mean for bound in found]
         best = _first_largest([bound.mean for bound in found])
-        mean = max(bound.mean for bound in found) * _ROUND_DOWN
+        mean = max(bound.mean for bound in found)
         largest += len(jobs) * mean
-        pools.append(PoolBound(p, len(jobs), _NAMES[best], found[best].resource, mean))
+        pools.append(PoolBound(p, len(jobs), _NAMES[best], found[best].resource, mean * _ROUND_DOWN))
     b1, b2, b3, given, b4_mean = (float(value) for value in total / n * _ROUND_DOWN)
     return JctBounds(
         b1,
@@ -127,7 +127,7 @@ def jct_bounds(
         b3,
         given,
         None if cells is None else b4_mean,
-        largest / n,
+        largest / n * _ROUND_DOWN,
         tuple(pools),
         no_b4,
     )
