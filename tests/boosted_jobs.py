@@ -284,7 +284,7 @@ class BoostedJobs(JobKind):
 
     def facts(self, setting: Setting) -> BoostFacts:
         gangs = RigidFacts.of(setting)
-        return BoostFacts(*(getattr(gangs, each.name) for each in fields(RigidFacts)))
+        return BoostFacts(**{each.name: getattr(gangs, each.name) for each in fields(RigidFacts)})
 
     def start(self, core: RunCore, policy: Policy, streams: Streams) -> BoostedRun:
         return BoostedRun(core, float(str(core.world.params.get("boost_factor", 2.0))))

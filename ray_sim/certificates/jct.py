@@ -39,6 +39,12 @@ class JctLimits:
     """Reason why the linear programme was not solved."""
     speed_up: float | None = None
     """Factor by which workers of the run are faster than those of the bounds."""
+    resources: tuple[str, ...] = ()
+    """(R,) names."""
+    partitions: tuple[str, ...] | None = None
+    """(P,) names; None where the servers are one pool."""
+    cells: int | None = None
+    """Largest number of variables of B4's programme; None where B4 is not asked for."""
 
     def bounds(self) -> JctBounds:
         """Lower bounds on the mean time from release to completion."""
@@ -46,10 +52,22 @@ class JctLimits:
         order = np.argsort(times.release, kind="stable")
         columns = (times.release[order], times.shortest[order], times.area[order])
         bounds = jct_bounds(
-            *columns, self.capacity, self.partition[order], busy=times.busy[order], other=self.flow
+            *columns,
+            self.capacity,
+            self.partition[order],
+            busy=times.busy[order],
+            other=self.flow,
+            cells=self.cells,
         )
         assert bounds is not None, "some job completed"
         return bounds
+
+
+@dataclass(frozen=True, slots=True)
+class NoJctLimits:
+    """Answer of a kind of jobs whose completion times nothing bounds."""
+
+    reason: str
 
 
 def certify_jct(limits: JctLimits, submit_us: IntArray, end_us: IntArray) -> JctCertificate:
@@ -65,7 +83,7 @@ def certify_jct(limits: JctLimits, submit_us: IntArray, end_us: IntArray) -> Jct
     b1_us, b2_us, b3_us, lp_us, bound_us = (
         bound + before_us for bound in (bounds.b1, bounds.b2, bounds.b3, bounds.other, bounds.bound)
     )
-    bounded = limits.only_b1 is None
+    bounded, binding = limits.only_b1 is None, bounds.binding
     return JctCertificate(
         b1_s=b1_us / US_PER_S,
         b2_s=b2_us / US_PER_S if bounded else None,
@@ -76,6 +94,11 @@ def certify_jct(limits: JctLimits, submit_us: IntArray, end_us: IntArray) -> Jct
         lp_s=None if limits.flow is None or limits.no_lp is not None else lp_us / US_PER_S,
         no_lp=limits.no_lp,
         speed_up=limits.speed_up,
+        b4_s=None if bounds.b4 is None or bounds.no_b4 is not None else (bounds.b4 + before_us) / US_PER_S,
+        no_b4=bounds.no_b4,
+        binding=binding.name,
+        resource=None if binding.resource is None else limits.resources[binding.resource],
+        partition=None if limits.partitions is None else limits.partitions[binding.partition],
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import polars as pl
 
-from ray_sim.certificates.jct import certify_jct
+from ray_sim.certificates.jct import JctLimits, NoJctLimits, certify_jct
 from ray_sim.engine.kinds.base import KindOutcome
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import (
@@ -64,13 +64,15 @@ class Outcome:
 def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> RunResult:
     """Frames and summary of a finished run; `trim` says which jobs the summary counts."""
     counted = None if trim is None else trim.counted(world.table.submit_us)
-    certificate = certify_completed(world, outcome, counted)  # before the frames, whose memory is the peak
+    # Before the frames, whose memory is the peak.
+    certificate, no_certificate = certify_completed(world, outcome, counted)
     jobs = _jobs(world, outcome)
     timeline = _timeline(world, outcome)
     summary = summarise(jobs, timeline, _offered(world), trim, _absent(world), world.table.group)
     summary = replace(
         summary,
         certificate=certificate,
+        no_certificate=no_certificate,
         utility_certificate=outcome.kind.certify_utility(world, summary.utility, counted),
         jct_or_horizon_s=_jct_or_horizon_s(world, jobs, counted),
         **outcome.kind.figures(jobs, counted),
@@ -89,13 +91,20 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
     )
 
 
-def certify_completed(world: World, outcome: Outcome, counted: BoolArray | None) -> JctCertificate | None:
-    """Certificate of the counted jobs that completed; None if none did, or if their kind states no limits."""
+def certify_completed(
+    world: World, outcome: Outcome, counted: BoolArray | None
+) -> tuple[JctCertificate | None, str | None]:
+    """Certificate of the counted jobs that completed, or the reason why nothing bounds their JCT.
+
+    Both are None if no job completed, or if their kind is certified by other figures.
+    """
     ledger = outcome.ledger
     completed = ledger.status == COMPLETED
     done = np.flatnonzero(completed if counted is None else completed & counted)
     limits = outcome.kind.jct_limits(world, done) if len(done) else None
-    return None if limits is None else certify_jct(limits, world.table.submit_us[done], ledger.end[done])
+    if isinstance(limits, JctLimits):
+        return certify_jct(limits, world.table.submit_us[done], ledger.end[done]), None
+    return None, limits.reason if isinstance(limits, NoJctLimits) else None
 
 
 def _offered(world: World) -> dict[str, float]:

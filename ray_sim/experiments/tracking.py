@@ -44,6 +44,8 @@ SWEEP_RUN_TAG = "ray_sim.sweep_run"
 """Tag of a sweep's runs: the id of the run that has `SWEEP_TAG`."""
 _ERROR_TAG = "ray_sim.error"
 _LOST_TAG = "ray_sim.lost_attempts"
+_BOUND_TAG = "ray_sim.bound"
+"""Largest bound of a run's certificate, with its resource and partition."""
 _DIRECTORY_TAG = "ray_sim.directory"
 _MEMBERS_TAG = "ray_sim.members"
 _PARENT_TAG = "mlflow.parentRunId"
@@ -347,10 +349,13 @@ class _Tracker:
         manifest = read_manifest(directory)
         name = name or _run_name(manifest)
         located = {_DIRECTORY_TAG: str(directory.absolute()), **(tags or {CONFIGURATION_TAG: name})}
+        summary = read_summary(directory)
+        if summary.certificate is not None and summary.certificate.binding_text is not None:
+            located[_BOUND_TAG] = summary.certificate.binding_text
         run_id = self._begin(str(manifest["content_hash"]), name, "FINISHED", located)
         if run_id is None:
             return
-        metrics = final_metrics(read_summary(directory).flat())
+        metrics = final_metrics(summary.flat())
         if detail == "full":
             metrics += timeline_metrics(read_table(directory, "timeline"))
         self._client.log_batch(run_id, metrics=metrics, params=run_params(manifest, entry))

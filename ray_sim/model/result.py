@@ -107,6 +107,25 @@ class JctCertificate:
     """Reason why the linear programme was not solved, in at least one partition; null where it was."""
     speed_up: float | None = None
     """Speed of the run's workers relative to those of the bounds; null where equal."""
+    b4_s: float | None = None
+    """Bound by a linear programme on all resources at a time; null without the world parameter `bound_cells`,
+    or as `no_b4` says."""
+    no_b4: str | None = None
+    """Reason why that programme was not solved, in at least one partition; null where it was."""
+    binding: str | None = None
+    """Name of the largest bound, such as B3, in `partition`; null in results of earlier versions."""
+    resource: str | None = None
+    """Resource whose capacity gives that bound; null where no single one does."""
+    partition: str | None = None
+    """Partition that contributes most to `bound_s`; null without partitions."""
+
+    @property
+    def binding_text(self) -> str | None:
+        """The largest bound, its resource and its partition, e.g. ``B3 of gpu in vc a``."""
+        if self.binding is None:
+            return None
+        resource = "" if self.resource is None else f" of {self.resource}"
+        return f"{self.binding}{resource}" + ("" if self.partition is None else f" in vc {self.partition}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,8 +307,11 @@ class Summary:
     """Sum of the utilities of completed jobs; null where the workload has no utilities."""
     certificate: JctCertificate | None = None
     """Null where no job completed, or where no bound is known for the kind of jobs."""
+    no_certificate: str | None = None
+    """Reason why nothing bounds the completion times of completed jobs; null where something does, or where
+    jobs are announced."""
     utility_certificate: UtilityCertificate | None = None
-    """Null unless jobs are elastic and have utilities."""
+    """Null unless jobs are rigid or elastic and have utilities."""
     group_jct_s: Distribution | None = None
     """First submission to last completion of each group of rows, such as the tasks of a job in Google's
     traces; over groups whose rows all count and completed. Null where the workload has no groups."""

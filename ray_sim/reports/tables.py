@@ -180,6 +180,8 @@ def summary_rows(summary: Summary) -> list[tuple[str, object]]:
     rows += [(f"utilisation, {name}", value) for name, value in summary.utilisation.items()]
     if summary.certificate is not None:
         rows += _certificate_rows(summary.certificate)
+    if summary.no_certificate is not None:
+        rows.append(("no lower bound on mean JCT", summary.no_certificate))
     rows += _utility_rows(summary)
     if summary.welfare is not None:
         rows += _welfare_rows(summary.welfare)
@@ -204,12 +206,16 @@ def _certificate_rows(certificate: JctCertificate) -> list[tuple[str, object]]:
         ("lower bound on mean JCT s", certificate.bound_s),
         ("gap to that bound", certificate.gap),
     ]
+    if certificate.binding is not None:
+        rows.append(("the largest bound", certificate.binding_text))
     if certificate.speed_up is not None:
         rows.append(("the bound assumes speed 1, the run had", certificate.speed_up))
     if certificate.only_b1 is not None and certificate.lp_s is None:
         rows.append(("the bound ignores queueing", certificate.only_b1))
     if certificate.no_lp is not None:
         rows.append(("no bound by linear programme", certificate.no_lp))
+    if certificate.no_b4 is not None:
+        rows.append(("no bound B4", certificate.no_b4))
     return rows
 
 

@@ -6,12 +6,15 @@ sources: docs/certificates.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from ray_sim.kernels.core.srpt_relaxation import serve_smallest_first
 from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.solvers.jct_programme import PoolJobs, programme_bound
 
 _ROUND_DOWN = 1.0 - 1e-9
 """Factor on every bound. A run books progress and this module sums times in floating point: relative errors
@@ -19,6 +22,19 @@ of 1e-16 per step, about 1e-12 for a million jobs. Such an error must not lift a
 
 _CLOCK_BITS = 62
 """The clock of the squashed machine stays below two to this power, in ticks."""
+
+
+class PoolBound(NamedTuple):
+    """Largest lower bound of one partition."""
+
+    partition: int
+    jobs: int
+    name: str
+    """B1, B2, B3, B4, or LP for the given bound."""
+    resource: int | None
+    """Resource whose capacity gives the bound; None where no capacity does."""
+    mean: float
+    """Mean over the jobs of the partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +49,19 @@ class JctBounds:
     """Mean of busy time plus half the shortest run on that machine."""
     other: float
     """Mean of the bounds that are given."""
+    b4: float | None
+    """Mean of B4, the linear programme on all resources at a time; None where it is not asked for."""
     bound: float
     """Mean over partitions of the largest bound."""
+    pools: tuple[PoolBound, ...]
+    """Largest bound of each partition with jobs."""
+    no_b4: str | None = None
+    """Reason why B4 was not found in at least one partition."""
+
+    @property
+    def binding(self) -> PoolBound:
+        """The bound of the partition that contributes most to the mean; the first of several."""
+        return self.pools[_first_largest([pool.jobs * pool.mean for pool in self.pools])]
 
 
 def jct_bounds(
@@ -46,6 +73,7 @@ def jct_bounds(
     *,
     busy: FloatArray | None = None,
     other: FloatArray | None = None,
+    cells: int | None = None,
 ) -> JctBounds | None:
     """Compute bounds on the mean of completion minus release over the given jobs; None without jobs.
 
@@ -61,6 +89,7 @@ def jct_bounds(
     busy : (J,) a job's work over its largest rate, at most ``shortest``, which is the default: a job cannot
         always run at that rate from start to end
     other : (P,) a given lower bound on each partition's mean, >= 0; 0 by default
+    cells : largest number of variables of B4's programme in a partition; no B4 by default
 
     Raises
     ------
@@ -71,31 +100,70 @@ def jct_bounds(
         return None
     if (np.diff(release) < 0).any():
         raise ValueError("releases must not decrease")
-    total = np.zeros(5)
+    total = np.zeros(len(_NAMES))
+    largest, pools, no_b4 = 0.0, [], None
     known = np.zeros(len(capacity)) if other is None else other
     by_partition = np.argsort(partition, kind="stable")
     ends = np.cumsum(np.bincount(partition, minlength=len(capacity)))
     for p, jobs in enumerate(np.split(by_partition, ends[:-1])):
-        if len(jobs):
-            spans = shortest[jobs], (shortest if busy is None else busy)[jobs]
-            pool = _bounds_of_pool(release[jobs], *spans, area[jobs], capacity[p])
-            total += len(jobs) * np.array([*pool, known[p], max(*pool, known[p])])
-    b1, b2, b3, found, bound = (float(value) for value in total / n * _ROUND_DOWN)
-    return JctBounds(b1, b2, b3, found, bound)
+        if not len(jobs):
+            continue
+        spans = shortest[jobs], (shortest if busy is None else busy)[jobs]
+        pool = PoolJobs(release[jobs], *spans, _sizes(area[jobs], capacity[p]))
+        found = [*_bounds_of_pool(pool), _Found(float(known[p]))]
+        if cells is not None:
+            b4, why = programme_bound(pool, cells)
+            found.append(_Found(b4.mean, b4.resource))
+            no_b4 = no_b4 or why
+        total[: len(found)] += [len(jobs) * bound.mean for bound in found]
+        best = _first_largest([bound.mean for bound in found])
+        mean = max(bound.mean for bound in found)
+        largest += len(jobs) * mean
+        pools.append(PoolBound(p, len(jobs), _NAMES[best], found[best].resource, mean * _ROUND_DOWN))
+    b1, b2, b3, given, b4_mean = (float(value) for value in total / n * _ROUND_DOWN)
+    return JctBounds(
+        b1,
+        b2,
+        b3,
+        given,
+        None if cells is None else b4_mean,
+        largest / n * _ROUND_DOWN,
+        tuple(pools),
+        no_b4,
+    )
 
 
-def _bounds_of_pool(
-    release: IntArray, shortest: FloatArray, busy: FloatArray, area: FloatArray, capacity: FloatArray
-) -> tuple[float, float, float]:
-    """Compute B1, B2 and B3; B2 and B3 are the largest over resources."""
-    b1, b2, b3 = float(shortest.mean()), 0.0, 0.0
+_NAMES = ("B1", "B2", "B3", "LP", "B4")
+
+
+class _Found(NamedTuple):
+    """Mean flow time of a bound, and the resource that gives it."""
+
+    mean: float
+    resource: int | None = None
+
+
+def _sizes(area: FloatArray, capacity: FloatArray) -> FloatArray:
+    """(J, R) times that the jobs take on squashed machines."""
     for r, amount in enumerate(capacity):
         if amount == 0 and area[:, r].any():
             raise ValueError(f"jobs need resource {r}, but their partition has none")
-        size = np.divide(area[:, r], amount, out=np.zeros(len(area)), where=area[:, r] > 0)
-        squashed, averaged = _squashed_bounds(release, shortest, busy, size)
-        b2, b3 = max(b2, squashed), max(b3, averaged)
-    return b1, b2, b3
+    return np.divide(area, capacity, out=np.zeros_like(area), where=area > 0)
+
+
+def _bounds_of_pool(pool: PoolJobs) -> tuple[_Found, _Found, _Found]:
+    """Compute B1, B2 and B3; B2 and B3 are the largest over resources."""
+    each = [
+        _squashed_bounds(pool.release, pool.shortest, pool.busy, pool.size[:, r])
+        for r in range(pool.size.shape[1])
+    ]
+    b2, b3 = (_Found(max(means), _first_largest(means)) for means in zip(*each, strict=True))
+    return _Found(float(pool.shortest.mean())), b2, b3
+
+
+def _first_largest(means: Sequence[float]) -> int:
+    """First of the largest numbers; rounding errors do not tell which it is."""
+    return int(np.argmax(np.asarray(means) >= max(means) * _ROUND_DOWN))
 
 
 def _squashed_bounds(

@@ -66,12 +66,13 @@ def pd_ors_limits(profile: TrainingProfile, jobs: IntArray, pool: ServerPool) ->
     fastest, least_s = np.zeros(len(jobs)), np.full(len(jobs), np.inf)
     for capacity, speed in zip(pool.capacity, pool.speed.tolist(), strict=True):
         alone = ((worker + ps) <= capacity).all(axis=1)
-        workers = np.where(alone, np.minimum(most, _whole_room(together, capacity)), 0.0)
+        workers = np.where(alone, np.minimum(most, _shared_room(together, gamma, capacity)), 0.0)
         fastest = np.maximum(fastest, workers / (tau / speed + inside_s))
         least_s = np.where(alone, np.minimum(least_s, tau / speed + inside_s), least_s)
     if pool.count.sum() > 1:
         sample_s = tau / pool.speed.max() + between_s
-        workers = np.minimum(most, np.minimum(_most_tasks(worker, pool), _whole_room(together, _total(pool))))
+        shared = _shared_room(together, gamma, _total(pool))
+        workers = np.minimum(most, np.minimum(_most_tasks(worker, pool), shared))
         fastest = np.maximum(fastest, workers / sample_s)
         least_s = np.minimum(least_s, sample_s)
     return TrainingLimits(fastest, np.where(fastest > 0, least_s, 0.0)[:, None] * together)
@@ -114,14 +115,26 @@ def _total(pool: ServerPool) -> IntArray:
     return total
 
 
+def _shared_room(together: FloatArray, gamma: FloatArray, capacity: IntArray) -> FloatArray:
+    """(n,) workers that train in this capacity, (R,), with their share of parameter servers.
+
+    With a fraction in gamma, gamma x parameter servers may be a fraction of workers too.
+    """
+    return np.where(gamma % 1 == 0, _whole_room(together, capacity), _room(together, capacity))
+
+
 def _whole_room(demand: FloatArray | IntArray, capacity: IntArray) -> FloatArray:
     """(n,) tasks of each demand that one server of this capacity, (R,), holds."""
+    whole: FloatArray = np.floor(_room(demand, capacity))
+    return whole
+
+
+def _room(demand: FloatArray | IntArray, capacity: IntArray) -> FloatArray:
     room = np.full(len(demand), _MOST)
     for r, amount in enumerate(capacity.tolist()):
         some = demand[:, r] > 0
         room[some] = np.minimum(room[some], amount / demand[some, r])
-    whole: FloatArray = np.floor(room * (1.0 + _FORGIVEN))
-    return whole
+    return room * (1.0 + _FORGIVEN)
 
 
 def _most_tasks(demand: IntArray, pool: ServerPool) -> FloatArray:

@@ -136,7 +136,7 @@ def test_both_loops_certify_the_same() -> None:
 
 def test_jobs_of_no_length_that_never_wait_have_no_gap() -> None:
     world = build_world(job_table([(0.0, 1, 0.0, "a"), (1.0, 1, 0.0, "a")]), cluster([1], ["a"]))
-    assert _certificate(world, "fifo") == JctCertificate(0.0, 0.0, 0.0, 0.0, 0.0)
+    assert _certificate(world, "fifo") == JctCertificate(0.0, 0.0, 0.0, 0.0, 0.0, binding="B1")
 
 
 def test_a_bound_of_nothing_has_no_gap_to_tell() -> None:
@@ -146,7 +146,7 @@ def test_a_bound_of_nothing_has_no_gap_to_tell() -> None:
     world = build_world(jobs, cluster([1], ["a"]), params={"horizon_s": 6.0})
     summary = run_world(world, create_policy("las", {"limits_gpu_s": 4.0})).summary
     assert (summary.completed, summary.jct_s.mean) == (1, 3.0)
-    assert summary.certificate == JctCertificate(0.0, 0.0, 0.0, 0.0, None)
+    assert summary.certificate == JctCertificate(0.0, 0.0, 0.0, 0.0, None, binding="B1")
 
 
 def test_no_completed_job_has_no_certificate() -> None:

@@ -24,6 +24,7 @@ from ray_sim.model.progress_rule import NO_JOBS, PlacementRows
 from ray_sim.model.training_progress import SpeedProgress
 from ray_sim.model.units import US_PER_S, FloatArray, IntArray
 from ray_sim.policies.registry import create_policy
+from ray_sim.reports.tables import summary_rows
 from tests.elastic_worlds import elastic_world
 from tests.training import profile
 from tests.worlds import times_of
@@ -93,6 +94,10 @@ def test_policies_for_elastic_jobs_take_it(name: str) -> None:
     result = run_world(linear(TWO_JOBS, samples_per_worker_s=20, slot_s=10), create_policy(name, params))
     assert result.summary.completed == 2
     assert result.summary.utility_certificate is None  # it states no limits
+    assert result.summary.certificate is None
+    assert result.summary.no_certificate == "truth=linear states no limits of the speed of elastic jobs"
+    text = ("no lower bound on mean JCT", result.summary.no_certificate)
+    assert text in summary_rows(result.summary)
 
 
 def test_its_parameter_is_refused_under_other_rules() -> None:

@@ -127,13 +127,36 @@ def test_nothing_earned_has_no_gap() -> None:
     assert found == UtilityCertificate(0, 0, 0, 0, None, hopeful=0, hopeless=1)
 
 
-def test_only_elastic_jobs_that_are_worth_something_have_a_certificate() -> None:
+def test_only_jobs_that_are_worth_something_have_a_certificate() -> None:
     assert summary_of(elastic_world([0], [profile()], [2])).utility_certificate is None
     rigid = world_of([Job(0, 1, 10)], [1])
-    rigid = replace(rigid, table=replace(rigid.table, utility=worth(1)))
-    summary = summary_of(rigid)
+    assert summary_of(rigid).utility_certificate is None
+    summary = summary_of(replace(rigid, table=replace(rigid.table, utility=worth(1))))
     assert summary.utility == pytest.approx(8 / (1 + np.exp(0.01 * (10 - 300))))
-    assert summary.utility_certificate is None
+    assert summary.utility_certificate is not None
+    assert summary.utility_certificate.gap == pytest.approx(0, abs=SOLVER)
+
+
+def test_no_policy_for_rigid_jobs_earns_more_than_the_bound() -> None:
+    """Two speeds, two partitions or one, restarts that cost, jobs that never fit, with and without an end."""
+    for seed in range(instances(300, 30)):
+        draw = Streams(seed).generator("rigid-utility")
+        n, vcs = int(draw.integers(1, 12)), (["a", "b"] if draw.integers(2) else None)
+        times = zip(
+            np.sort(draw.integers(0, 60, n)), draw.integers(1, 5, n), draw.integers(0, 40, n), strict=True
+        )
+        jobs = [Job(float(s), float(g), float(d), str(draw.choice(["a", "b"]))) for s, g, d in times]
+        facts: dict[str, object] = {"restart_cost_s": float(draw.choice([0, 3]))}
+        facts |= {"horizon_s": 80.0} if draw.integers(2) else {}
+        facts |= {"slot_s": 10.0} if draw.integers(2) else {}
+        world = world_of(jobs, [2, 4], vc=vcs, speed=[1.0, float(draw.choice([0.5, 2]))], params=facts)
+        for policy in ("fifo", "srtf"):
+            summary = summary_of(valued(world, seed), policy)
+            found = summary.utility_certificate
+            assert found is not None
+            assert summary.utility is not None
+            assert summary.utility <= found.bound, seed
+            assert summary.completed <= found.hopeful, seed
 
 
 def test_bounds_of_partitions_add_up() -> None:

@@ -92,6 +92,8 @@ def test_a_run_in_mlflow_holds_parameters_metrics_and_files(tmp_path: Path) -> N
     assert run.data.params["hash"] == entry.content_hash
     final = {key: value for key, value in run.data.metrics.items() if not key.startswith("timeline.")}
     assert final == result.summary.flat()
+    assert result.summary.certificate is not None
+    assert run.data.tags["ray_sim.bound"] == result.summary.certificate.binding_text
     client = MlflowClient()
     series = [key for key in run.data.metrics if key.startswith("timeline.")]
     points = sum(len(client.get_metric_history(run.info.run_id, key)) for key in series)

@@ -100,6 +100,13 @@ def test_it_is_the_external_rate_where_one_server_has_no_room() -> None:
     assert alone.samples_per_s[0] == 0.0
 
 
+def test_a_fraction_of_workers_per_parameter_server_is_not_rounded_down() -> None:
+    # Two workers with one parameter server, which serves 1.5 of them, on three GPUs.
+    job, one = profile(workers_per_ps=1.5), rows([(2, 1)])
+    limits = pd_ors_limits(job, ONE, pool_of(np.array([[3000]]), np.ones(1)))
+    assert pd_ors_progress(job, np.ones(1)).samples_per_s(ONE, one)[0] <= limits.samples_per_s[0]
+
+
 def test_more_workers_than_the_batch_has_samples_do_not_train() -> None:
     limits = pd_ors_limits(profile(batch=3), ONE, pool_of(np.array([[80_000]]), np.ones(1)))
     assert limits.samples_per_s[0] == pytest.approx(3 / (0.1 + 2 * 0.4 / 3))

@@ -21,7 +21,7 @@ from ray_sim.model.parameters import Parameter, Value
 from ray_sim.model.units import BoolArray, IntArray
 
 if TYPE_CHECKING:
-    from ray_sim.certificates.jct import JctLimits
+    from ray_sim.certificates.jct import JctLimits, NoJctLimits
     from ray_sim.engine.contract import Policy
     from ray_sim.engine.decision import Decision
     from ray_sim.engine.policy_context import PolicyContext
@@ -98,8 +98,11 @@ class KindOutcome(Protocol):
     def timeline(self, time_us: IntArray) -> Mapping[str, pl.Series]:
         """Columns of the timeline by name, (n,) each, at these instants, increasing."""
 
-    def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | None:
-        """Limits for the certificate of these completed jobs' mean JCT; None where nothing bounds it."""
+    def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | NoJctLimits | None:
+        """Limits for the certificate of these completed jobs' mean JCT, or the reason why there are none.
+
+        None where the kind is certified by other figures.
+        """
 
     def certify_utility(
         self, world: World, earned: float | None, counted: BoolArray | None

@@ -122,5 +122,5 @@ class AnnouncedOutcome(RigidOutcome):
         }
 
     def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | None:
-        """None: a plan may well let a job wait."""
+        """None: a bound on the welfare stands in its place."""
         return None

@@ -11,6 +11,7 @@ import numpy as np
 
 from ray_sim.certificates.jct import JctLimits, LeastTimes
 from ray_sim.engine.kinds.chunked.facts import CHUNK_RESOURCES, ChunkFacts
+from ray_sim.engine.partition_pools import partition_names
 from ray_sim.engine.world import World
 from ray_sim.model.units import NEVER_US, BoolArray, IntArray
 from ray_sim.solvers.chunk_lp import Chunks, mean_flow_bound
@@ -42,7 +43,17 @@ def chunk_limits(world: World, facts: ChunkFacts, jobs: IntArray) -> JctLimits:
         found, why = mean_flow_bound(chunks)
         flow[p], no_lp = found or 0.0, why or no_lp
     times = LeastTimes(*(np.concatenate(column) for column in zip(*parts, strict=True)))
-    return JctLimits(times, capacity, np.sort(job_part), flow, only_b1, no_lp, speed_up)
+    return JctLimits(
+        times,
+        capacity,
+        np.sort(job_part),
+        flow,
+        only_b1,
+        no_lp,
+        speed_up,
+        resources=CHUNK_RESOURCES,
+        partitions=partition_names(world),
+    )
 
 
 def _on_slots(world: World, facts: ChunkFacts, jobs: IntArray, workers: IntArray) -> Chunks:

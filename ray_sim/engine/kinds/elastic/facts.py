@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from ray_sim.engine.kinds.bound_cells import cells_of
 from ray_sim.engine.kinds.elastic.colocation import ColocationFacts, colocation_facts
 from ray_sim.engine.kinds.facts import FactDefaults, KindColumns, Setting
 from ray_sim.engine.kinds.rigid.facts import gang_columns, quanta_of
@@ -79,6 +80,8 @@ class ElasticFacts(FactDefaults):
     """Most nodes of the search for the exact optimum of utility; None where it is not asked for."""
     colocation: ColocationFacts | None
     """How jobs on one server slow each other; None where none heeds what others hold."""
+    bound_cells: int | None
+    """See `ray_sim.engine.kinds.bound_cells`."""
     partial: ClassVar[bool] = True
 
     @classmethod
@@ -116,6 +119,7 @@ class ElasticFacts(FactDefaults):
             block_gaps=tuple(table.gaps.get("blocks", ("it has no column blocks",))),
             optimum_nodes=nodes if isinstance(nodes, int) else None,
             colocation=_colocation(setting, rule, profile),
+            bound_cells=cells_of(values),
         )
         facts.loads(AS_WORLD, Streams(0))
         facts.progress(np.ones(len(table)), None)  # complains now, not when the first job starts

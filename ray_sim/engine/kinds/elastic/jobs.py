@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ray_sim.engine.contract import GANGS, Policy
 from ray_sim.engine.kinds.base import JobKind, KindParameter
+from ray_sim.engine.kinds.bound_cells import BOUND_CELLS
 from ray_sim.engine.kinds.elastic.facts import ElasticFacts
 from ray_sim.engine.kinds.elastic.policy import ELASTIC, ElasticPolicy
 from ray_sim.engine.kinds.elastic.rules import StepTimeRule
@@ -90,7 +91,7 @@ class ElasticJobs(JobKind):
         self.truth = rule.truth
         self.summary = rule.summary
         self.source = rule.source
-        self.parameters = (*rule.parameters, *PARAMETERS)
+        self.parameters = (*rule.parameters, *PARAMETERS, BOUND_CELLS)
 
     def facts(self, setting: Setting) -> ElasticFacts:
         """Make the facts of a world, see `ElasticFacts`."""

@@ -9,13 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
-from ray_sim.certificates.jct import JctLimits
+from ray_sim.certificates.jct import JctLimits, NoJctLimits
 from ray_sim.engine.decision import NO_JOBS, Decision
 from ray_sim.engine.kinds.elastic.colocation import ColocatedProgress, Colocation
 from ray_sim.engine.kinds.elastic.context import ElasticContext
 from ray_sim.engine.kinds.elastic.decision import ElasticDecision, Estimates
 from ray_sim.engine.kinds.elastic.estimates import SPEED, WORK_LEFT, EstimateErrors, check_estimates
 from ray_sim.engine.kinds.elastic.facts import ElasticFacts
+from ray_sim.engine.kinds.elastic.jct_limits import training_jct_limits
 from ray_sim.engine.kinds.elastic.noisy_losses import NoisyLosses
 from ray_sim.engine.kinds.elastic.ps_imbalance import Imbalance
 from ray_sim.engine.kinds.elastic.utility_limits import certify_world_utility
@@ -97,9 +98,9 @@ class ElasticOutcome:
         np.divide(self.trained_us, alone_us, out=slowdown, where=self.trained_us > 0)
         return {"interference_slowdown": pl.Series(slowdown).fill_nan(None)}
 
-    def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | None:
-        """None: nothing bounds the JCT of elastic jobs."""
-        return None
+    def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | NoJctLimits:
+        """See `training_jct_limits`."""
+        return training_jct_limits(world, jobs)
 
     def certify_utility(
         self, world: World, earned: float | None, counted: BoolArray | None

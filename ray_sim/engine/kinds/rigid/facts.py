@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from ray_sim.engine.kinds.bound_cells import cells_of
 from ray_sim.engine.kinds.facts import FactDefaults, KindColumns, Setting
 from ray_sim.engine.limits import check_clock
 from ray_sim.engine.read_only import read_only
@@ -29,6 +30,8 @@ class RigidFacts(FactDefaults):
     resources: Mapping[str, int]
     progress: ProgressRule
     """Progress rule."""
+    bound_cells: int | None = field(default=None, kw_only=True)
+    """See `ray_sim.engine.kinds.bound_cells`."""
 
     @property
     def compiled(self) -> bool:
@@ -46,7 +49,8 @@ class RigidFacts(FactDefaults):
         verdict = np.empty(len(arrays.class_job), dtype=np.int64)
         judge_capacity(arrays, verdict)
         rule = RigidProgress(arrays.speed)
-        return cls(arrays, verdict, _row_bound(arrays), quanta_of(cluster), rule)
+        bound_cells = cells_of(setting.values)
+        return cls(arrays, verdict, _row_bound(arrays), quanta_of(cluster), rule, bound_cells=bound_cells)
 
     def columns(self) -> KindColumns:
         """The gang and its demand."""

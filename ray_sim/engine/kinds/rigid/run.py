@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
-from ray_sim.certificates.jct import JctLimits
+from ray_sim.certificates.jct import JctLimits, NoJctLimits
 from ray_sim.engine.decision import NO_JOBS, Decision
 from ray_sim.engine.kinds.base import KindOutcome
-from ray_sim.engine.kinds.rigid.jct_limits import gang_limits
+from ray_sim.engine.kinds.rigid.jct_limits import certify_gang_utility, gang_limits
 from ray_sim.engine.placements import State, nothing_for
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.run_core import RunCore
@@ -56,15 +56,17 @@ class RigidOutcome:
         """No columns."""
         return {}
 
-    def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | None:
-        """Gangs at the speed of the fastest server; None under another progress rule."""
-        return gang_limits(world, jobs) if world.facts.compiled else None
+    def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | NoJctLimits | None:
+        """Gangs at the speed of the fastest server; no limits under another progress rule."""
+        if not world.facts.compiled:
+            return NoJctLimits("the progress rule of these jobs states no limits of speed")
+        return gang_limits(world, jobs)
 
     def certify_utility(
         self, world: World, earned: float | None, counted: BoolArray | None
     ) -> UtilityCertificate | None:
-        """None: no bounds for rigid jobs."""
-        return None
+        """See `certify_gang_utility`; None under another progress rule."""
+        return certify_gang_utility(world, earned, counted) if world.facts.compiled else None
 
 
 class RigidRun:
