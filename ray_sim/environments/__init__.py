@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from ray_sim.environments.placement import PlacementEnv
     from ray_sim.environments.queue import QueueEnv
     from ray_sim.environments.rewards import Interval
+    from ray_sim.environments.wrappers import FlatObservations
 
 _HOMES = {
     "Episode": "ray_sim.environments.episodes",
+    "FlatObservations": "ray_sim.environments.wrappers",
     "Interval": "ray_sim.environments.rewards",
     "PlacementAgent": "ray_sim.environments.agents",
     "PlacementEnv": "ray_sim.environments.placement",
@@ -32,6 +34,7 @@ _HOMES = {
 __all__ = [
     "ENVIRONMENTS",
     "Episode",
+    "FlatObservations",
     "Interval",
     "PlacementAgent",
     "PlacementEnv",

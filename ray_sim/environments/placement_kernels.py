@@ -18,8 +18,8 @@ from ray_sim.kernels.core.queue_dispatch import copy_matrix, order_changes
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 
-FIRST, NEXT, NEW, SHOWN, LATER, HIDDEN = range(6)
-"""Entries of `Board.count`: the batch in ``waiting``, the rows shown, and the jobs that are not."""
+NEXT, NEW, SHOWN, LATER, COMPLETE, TAKEN_BACK = range(6)
+"""Entries of `Board.count`."""
 
 
 class Board(NamedTuple):
@@ -36,7 +36,8 @@ class Board(NamedTuple):
     job: I64
     """(N,) job of each row, -1 of a padded one."""
     count: I64
-    """(6,) first of the batch, first after it, new jobs, rows shown; waiting and running jobs not shown."""
+    """(6,) end of the batch in ``waiting``; new jobs; rows shown; waiting jobs after the batch; jobs of the batch
+    that were completed, and that lost their tasks again, when it was closed."""
     tasks: I64
     """(N', 2, S) tasks placed of each new job."""
     left: I64
@@ -55,6 +56,8 @@ class Board(NamedTuple):
     """(S, R)."""
     placement: F32
     """(S, 2 N) workers and parameter servers of each row on each server."""
+    hidden: F32
+    """(2,) waiting and running jobs that are not shown."""
     changes: Changes
     """Complete jobs so far."""
 
@@ -96,29 +99,23 @@ def _find_valid(board: Board) -> bool:
 
 @kernel
 def show_batch(board: Board, waiting: I64, running: I64) -> bool:
-    """Show the next batch of ``waiting`` jobs that has a valid action; False if there is none.
+    """Show the next batch of ``waiting`` jobs; return whether it has a valid action.
 
-    Batches without one are passed over, O(N' S R) for each. Jobs placed in this decision are shown after the
-    new ones, then ``running`` jobs.
+    Jobs placed in this decision are shown after the new ones, then ``running`` jobs. Without a valid action
+    nothing is shown. O(N' S R + N (L + R + S) + rows of placements).
     """
-    most_new, roles = len(board.left), board.arrays.gang.shape[1]
-    while board.count[NEXT] < len(waiting):
-        first = board.count[NEXT]
-        board.count[FIRST] = first
-        board.count[NEW] = min(most_new, len(waiting) - first)
-        board.count[NEXT] = first + board.count[NEW]
-        for row in range(board.count[NEW]):
-            job = waiting[first + row]
-            board.job[row] = job
-            for role in range(2):
-                board.left[row, role] = board.arrays.gang[job, role] if role < roles else 0
-        if _find_valid(board):
-            _show(board, waiting, running)
-            return True
-    board.count[NEW] = 0
-    _show(board, waiting, running)
-    board.mask[:] = 0
-    return False
+    roles, first = board.arrays.gang.shape[1], board.count[NEXT]
+    board.count[NEW] = min(len(board.left), len(waiting) - first)
+    board.count[NEXT] = first + board.count[NEW]
+    for row in range(board.count[NEW]):
+        job = waiting[first + row]
+        board.job[row] = job
+        for role in range(2):
+            board.left[row, role] = board.arrays.gang[job, role] if role < roles else 0
+    found = _find_valid(board)
+    if found:
+        _show(board, waiting, running)
+    return found
 
 
 @kernel
@@ -140,7 +137,8 @@ def _show(board: Board, waiting: I64, running: I64) -> None:
             n += 1
     count[SHOWN] = n
     count[LATER] = len(waiting) - count[NEXT]
-    count[HIDDEN] = count[NEW] + board.changes.size[0] + len(running) - n
+    board.hidden[0] = count[LATER]
+    board.hidden[1] = count[NEW] + board.changes.size[0] + len(running) - n
     board.kind[:] = 0.0
     board.demands[:] = 0.0
     board.workers[:] = 0.0
@@ -221,12 +219,10 @@ def place_task(board: Board, row: int, role: int, server: int) -> bool:
 
 
 @kernel
-def close_batch(board: Board) -> bool:
-    """Commit complete jobs of the batch and take back the tasks of the others.
-
-    Returns whether a task was taken back: its job waits, though it had a valid action.
-    """
-    arrays, changes, taken_back = board.arrays, board.changes, False
+def close_batch(board: Board) -> None:
+    """Commit complete jobs of the batch and take back the tasks of the others, which go on to wait."""
+    arrays, changes = board.arrays, board.changes
+    board.count[COMPLETE], board.count[TAKEN_BACK] = 0, 0
     for row in range(board.count[NEW]):
         job = board.job[row]
         if board.left[row, WORKER] == 0 and board.left[row, PARAMETER_SERVER] == 0:
@@ -241,15 +237,18 @@ def close_batch(board: Board) -> bool:
             changes.job[i] = job
             changes.ptr[i + 1] = n
             changes.size[0] = i + 1
+            board.count[COMPLETE] += 1
             continue
+        begun = False
         for server in range(len(board.free)):
             for role in range(arrays.gang.shape[1]):
                 tasks = board.tasks[row, role, server]
                 if tasks > 0:
-                    taken_back = True
+                    begun = True
                     for r in range(board.free.shape[1]):
                         board.free[server, r] += tasks * arrays.demand[job, role, r]
-    return taken_back
+        if begun:
+            board.count[TAKEN_BACK] += 1
 
 
 @kernel

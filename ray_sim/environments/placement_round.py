@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -28,11 +28,11 @@ from ray_sim.environments.features import (
     units,
 )
 from ray_sim.environments.placement_kernels import (
-    FIRST,
-    HIDDEN,
+    COMPLETE,
     LATER,
     NEW,
     SHOWN,
+    TAKEN_BACK,
     Board,
     begin_placing,
     close_batch,
@@ -51,6 +51,9 @@ STATE = ("type", "demands", "workers", "ps", "free", "placement", "hidden")
 
 ENTRIES = {name: FREE for name in STATE} | {"type": MODEL, "waited_s": FREE, "duration_s": DURATION}
 """All entries of an observation, by name."""
+
+_FIELDS = {"type": "kind", "free": "free_shown"}
+"""Fields of `Board` that have another name than their entry."""
 
 _ROLES = ("worker", "parameter server")
 
@@ -106,14 +109,17 @@ class PlacementRound:
             "ps": np.zeros(rows, dtype=np.float32),
             "free_shown": np.zeros((self._servers, resources), dtype=np.float32),
             "placement": np.zeros((self._servers, 2 * rows), dtype=np.float32),
+            "hidden": np.zeros(2, dtype=np.float32),
             "changes": new_changes(len(self._world.table), self._world.row_bound),
         }
         self.mask: I8 = self._arrays["mask"]
         """(actions,) 1 where an action is valid; not to be written to."""
-        fields = {"type": "kind", "free": "free_shown"}
-        own = [name for name in self.names if name in STATE and name != "hidden"]
-        self._shown = {name: self._arrays[fields.get(name, name)] for name in own}
-        self._times = [name for name in self.names if name in ("waited_s", "duration_s")]
+        self._times = [name for name in self.names if name not in STATE]
+        self._shown: dict[str, F32] = {
+            name: np.zeros(rows, np.float32) if name in self._times else self._arrays[_FIELDS.get(name, name)]
+            for name in self.names
+        }
+        self._again = False
         self._pool: Pool | None = None
         self._board: Any = None
         self.pending = False
@@ -163,28 +169,34 @@ class PlacementRound:
         self._refused = waiting[verdict != 0] if verdict.any() else waiting[:0]
         self._waiting = waiting[verdict == 0] if len(self._refused) else waiting
         self._running = view.running
-        self._view, self._taken_back = view, False
+        self._view, self._again = view, False
         begin_placing(self._board)
         self.pending = bool(show_batch(self._board, self._waiting, self._running))
 
     def observation(self) -> dict[str, F32 | I8]:
         """The entries by name, and the mask; the arrays belong to the caller."""
+        self.refresh()
         seen: dict[str, F32 | I8] = {name: array.copy() for name, array in self._shown.items()}
-        if "hidden" in self.features:
-            count = self._arrays["count"]
-            seen["hidden"] = np.array([count[LATER], count[HIDDEN]], dtype=np.float32)
-        for name in self._times:
-            seen[name] = self._time(name)
         seen[ACTION_MASK] = self.mask.copy()
         return seen
 
-    def _time(self, name: str) -> F32:
-        shown, view = int(self._arrays["count"][SHOWN]), self._view
-        jobs = self._arrays["job"][:shown]
-        us = view.now_us - view.jobs.submit_us[jobs] if name == "waited_s" else view.jobs.work_us[jobs]
-        entry: F32 = np.zeros(self._rows, dtype=np.float32)
-        entry[:shown] = times(us, self._settings.scaled)
-        return entry
+    def refresh(self) -> None:
+        """Bring the arrays that it shows up to date, after `open`, `take` or `close`."""
+        shown = int(self._arrays["count"][SHOWN])
+        for name in self._times:
+            jobs, view = self._arrays["job"][:shown], self._view
+            us = view.now_us - view.jobs.submit_us[jobs] if name == "waited_s" else view.jobs.work_us[jobs]
+            self._shown[name][:shown] = times(us, self._settings.scaled)
+            self._shown[name][shown:] = 0.0
+
+    def show_in(self, arrays: Mapping[str, F32 | I8]) -> None:
+        """Show everything in these arrays by name from the next `open` on, instead of its own."""
+        for name in self.names:
+            self._shown[name] = entry = cast("F32", arrays[name])
+            if name not in self._times:
+                self._arrays[_FIELDS.get(name, name)] = entry
+        self.mask = self._arrays["mask"] = cast("I8", arrays[ACTION_MASK])
+        self._pool = None
 
     def take(self, action: object) -> None:
         """Place one task.
@@ -203,8 +215,18 @@ class PlacementRound:
             )
         self.pending = bool(place_task(self._board, row, role, server))
         if not self.pending:
-            self._taken_back |= bool(close_batch(self._board))
+            self._close_batch()
+
+    def _close_batch(self) -> None:
+        """Go on to the next batch if this one is placed, else let its other jobs wait."""
+        close_batch(self._board)
+        count = self._arrays["count"]
+        complete, taken_back, later = (int(count[i]) for i in (COMPLETE, TAKEN_BACK, LATER))
+        if complete == count[NEW]:
             self.pending = bool(show_batch(self._board, self._waiting, self._running))
+            return
+        idle = not len(self._running) and not self._arrays["changes"].size[0]
+        self._again = bool((complete and (taken_back or later)) or (taken_back and idle))
 
     def _why(self, row: int, role: int, server: int) -> str:
         """Why an action is not valid."""
@@ -227,11 +249,15 @@ class PlacementRound:
         )
 
     def decision(self) -> Decision:
-        """The decision, once no action is valid. Jobs that are not complete wait."""
+        """The decision, once no action is valid. Jobs that are not complete wait.
+
+        The next slot is asked for where jobs might then be placed though nothing else happens: the batch was
+        placed in part, or no job runs.
+        """
         finish_placing(self._board)
         changes = self._arrays["changes"]
         review_us = NEVER_US
-        if self._taken_back:
+        if self._again:
             slot_us = self._context.slot_us or 1
             review_us = (self._view.now_us // slot_us + 1) * slot_us
         return Decision(
@@ -260,5 +286,4 @@ class PlacementRound:
         """Nothing is kept."""
 
 
-assert WORKER == 0
-assert FIRST == 0
+assert WORKER == 0, "actions number the roles so"

@@ -15,8 +15,6 @@ from ray_sim.kernels.core.queue_dispatch import copy_matrix, order_changes
 F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 
-_US_PER_S = 1e6
-
 
 class QueueBoard(NamedTuple):
     """Arrays of one decision: K rows of waiting jobs, S servers, R resources."""
@@ -44,8 +42,6 @@ class QueueBoard(NamedTuple):
     """(K,)."""
     demands: F32
     """(K, R) of the whole gang."""
-    waited: F32
-    """(K,) seconds since submission."""
     free_shown: F32
     """(S, R)."""
     waiting: F32
@@ -74,7 +70,7 @@ def begin_starting(board: QueueBoard, waiting: I64, running: int) -> None:
 
 
 @kernel
-def show_queue(board: QueueBoard, rule: int, now: int, all_there: bool) -> bool:
+def show_queue(board: QueueBoard, rule: int, all_there: bool) -> bool:
     """Show the first jobs of the queue; return whether any of them fits. O(K S).
 
     To wait is valid unless no job runs, all servers are there and a job fits.
@@ -86,12 +82,11 @@ def show_queue(board: QueueBoard, rule: int, now: int, all_there: bool) -> bool:
         fits = job >= 0 and place(rule, arrays, job, board.free, board.scratch) > 0
         board.job[row], board.mask[row] = job, 1 if fits else 0
         found = found or fits
-        board.tasks[row], board.waited[row] = 0.0, 0.0
+        board.tasks[row] = 0.0
         for r in range(resources):
             board.demands[row, r] = 0.0
         if job < 0:
             continue
-        board.waited[row] = (now - arrays.submit[job]) / _US_PER_S
         for role in range(arrays.gang.shape[1]):
             board.tasks[row] += arrays.gang[job, role]
             for r in range(resources):

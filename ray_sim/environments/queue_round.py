@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -51,7 +51,8 @@ ENTRIES = {
 }
 """All entries of an observation, by name."""
 
-_FIELDS = {"free": "free_shown", "waited_s": "waited"}
+_FIELDS = {"free": "free_shown"}
+"""Fields of `QueueBoard` that have another name than their entry."""
 
 
 class QueueSettings(NamedTuple):
@@ -108,7 +109,6 @@ class QueueRound:
             "mask": np.zeros(self.actions, dtype=np.int8),
             "tasks": np.zeros(rows, dtype=np.float32),
             "demands": np.zeros((rows, resources), dtype=np.float32),
-            "waited": np.zeros(rows, dtype=np.float32),
             "free_shown": np.zeros((servers, resources), dtype=np.float32),
             "waiting": np.zeros(1, dtype=np.float32),
             "running": np.zeros(1, dtype=np.float32),
@@ -116,8 +116,11 @@ class QueueRound:
         }
         self.mask: I8 = self._arrays["mask"]
         """(actions,) 1 where an action is valid; not to be written to."""
-        own = [name for name in self.names if name != "duration_s"]
-        self._shown = {name: self._arrays[_FIELDS.get(name, name)] for name in own}
+        self._times = [name for name in self.names if name in ("waited_s", "duration_s")]
+        self._shown: dict[str, F32] = {
+            name: np.zeros(rows, np.float32) if name in self._times else self._arrays[_FIELDS.get(name, name)]
+            for name in self.names
+        }
         self._pool: Pool | None = None
         self._board: Any = None
         self.pending = False
@@ -138,27 +141,33 @@ class QueueRound:
         self._show()
 
     def _show(self) -> None:
-        self.pending = bool(show_queue(self._board, self._rule, self._view.now_us, self._all_there))
+        self.pending = bool(show_queue(self._board, self._rule, self._all_there))
 
     def observation(self) -> dict[str, F32 | I8]:
         """The entries by name, and the mask; the arrays belong to the caller."""
-        seen: dict[str, F32 | I8] = {}
-        for name in self.names:
-            if name == "duration_s":
-                seen[name] = self._durations()
-            elif name == "waited_s" and self._settings.scaled:
-                seen[name] = np.log10(1.0 + self._shown[name])
-            else:
-                seen[name] = self._shown[name].copy()
+        self.refresh()
+        seen: dict[str, F32 | I8] = {name: array.copy() for name, array in self._shown.items()}
         seen[ACTION_MASK] = self.mask.copy()
         return seen
 
-    def _durations(self) -> F32:
+    def refresh(self) -> None:
+        """Bring the arrays that it shows up to date, after `open`, `take` or `close`."""
         jobs: IntArray = self._arrays["job"]
-        here = jobs >= 0
-        entry: F32 = np.zeros(self._rows, dtype=np.float32)
-        entry[here] = times(self._view.jobs.work_us[jobs[here]], self._settings.scaled)
-        return entry
+        here = int((jobs >= 0).sum())
+        for name in self._times:
+            view, rows = self._view, jobs[:here]
+            us = view.now_us - view.jobs.submit_us[rows] if name == "waited_s" else view.jobs.work_us[rows]
+            self._shown[name][:here] = times(us, self._settings.scaled)
+            self._shown[name][here:] = 0.0
+
+    def show_in(self, arrays: Mapping[str, F32 | I8]) -> None:
+        """Show everything in these arrays by name from the next `open` on, instead of its own."""
+        for name in self.names:
+            self._shown[name] = entry = cast("F32", arrays[name])
+            if name not in self._times:
+                self._arrays[_FIELDS.get(name, name)] = entry
+        self.mask = self._arrays["mask"] = cast("I8", arrays[ACTION_MASK])
+        self._pool = None
 
     def take(self, action: object) -> None:
         """Start a job, or wait.

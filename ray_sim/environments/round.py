@@ -35,6 +35,12 @@ class Round(Protocol):
     def observation(self) -> dict[str, F32 | I8]:
         """The entries by name, and the mask; the arrays belong to the caller."""
 
+    def refresh(self) -> None:
+        """Bring the arrays that it shows up to date, after `open`, `take` or `close`."""
+
+    def show_in(self, arrays: Mapping[str, F32 | I8]) -> None:
+        """Show everything in these arrays by name from the next `open` on, instead of its own."""
+
     def take(self, action: object) -> None:
         """Carry out one action.
 

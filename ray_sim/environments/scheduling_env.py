@@ -36,6 +36,7 @@ class _Stage:
         self._agent = agent
         self._simulation: Simulation | None = None
         self._meter: RunMeter | None = None
+        self._shown_in: Mapping[str, F32 | I8] | None = None
         self.round: Round
 
     def begin(self, seed: int) -> Simulation:
@@ -47,6 +48,12 @@ class _Stage:
         self._agent.start(self._simulation.world, self._simulation.streams)
         self.round = self._agent.round
         return self._simulation
+
+    def show_in(self, arrays: Mapping[str, F32 | I8]) -> None:
+        """Show observations in these arrays, see `Round.show_in`; they stay the same ones."""
+        if self._shown_in is not arrays:
+            self._shown_in = arrays
+            self.round.show_in(arrays)
 
     def meter(self, simulation: Simulation) -> RunMeter:
         """The meter, at 0."""
@@ -84,6 +91,8 @@ class SchedulingEnv(gymnasium.Env[Observations, np.int64]):
         self._stages: dict[int, _Stage] = {}
         self._simulation: Simulation | None = None
         self._over = True
+        self.shown_in: Mapping[str, F32 | I8] | None = None
+        """Arrays by name in which observations appear, for a vector of environments."""
         first = self._stage_of(self.episodes[0].world)
         first.begin(0)
         self._round = first.round
@@ -123,6 +132,11 @@ class SchedulingEnv(gymnasium.Env[Observations, np.int64]):
         InvalidInputError : another option, or no such episode
         InvalidScenarioError : an episode in which no action is ever valid, or of another form than the first
         """
+        info = self.begin(seed, options)
+        return self._round.observation(), info
+
+    def begin(self, seed: int | None, options: Mapping[str, Any] | None) -> dict[str, Any]:
+        """`reset` without its observation; returns the info."""
         super().reset(seed=seed)
         number = self._chosen(options or {})
         world, run_seed = self.episodes[number]
@@ -130,6 +144,8 @@ class SchedulingEnv(gymnasium.Env[Observations, np.int64]):
             run_seed = int(self.np_random.integers(SEEDS, dtype=np.uint64))
         stage = self._stage_of(world)
         self._simulation = simulation = stage.begin(run_seed)
+        if self.shown_in is not None:
+            stage.show_in(self.shown_in)
         self._round, self._meter = stage.round, stage.meter(simulation)
         if self._round.features != self._form:
             raise InvalidScenarioError(
@@ -141,7 +157,7 @@ class SchedulingEnv(gymnasium.Env[Observations, np.int64]):
         if self._over:
             raise InvalidScenarioError(f"episode {number}: no action is valid in the whole run")
         self._reading = reading
-        return self._round.observation(), {"episode": number}
+        return {"episode": number}
 
     def _chosen(self, options: Mapping[str, Any]) -> int:
         """The number of the next episode."""
@@ -153,7 +169,9 @@ class SchedulingEnv(gymnasium.Env[Observations, np.int64]):
             return int(self.np_random.integers(count)) if count > 1 else 0
         number = options["episode"]
         if not isinstance(number, (int, np.integer)) or not 0 <= number < count:
-            raise InvalidInputError(f"reset: episode must be a whole number from 0 to {count - 1}, got {number!r}")
+            raise InvalidInputError(
+                f"reset: episode must be a whole number from 0 to {count - 1}, got {number!r}"
+            )
         return int(number)
 
     def _run_on(self, simulation: Simulation) -> tuple[Reading, int]:
@@ -177,23 +195,44 @@ class SchedulingEnv(gymnasium.Env[Observations, np.int64]):
         ------
         ForbiddenActionError : it is not valid now, or the episode is over; nothing has been changed
         """
+        reward, terminated, truncated, info = self.take(action)
+        return self._round.observation(), reward, terminated, truncated, info
+
+    def take(self, action: object) -> tuple[float, bool, bool, dict[str, Any]]:
+        """`step` without its observation."""
         simulation = self._simulation
         if simulation is None or self._over:
             raise ForbiddenActionError("the episode is over, or has not begun: call reset")
         self._round.take(action)
         if self._round.pending:
-            return self._round.observation(), 0.0, False, False, {}
+            return 0.0, False, False, {}
         simulation.apply(self._round.decision())
         reading, decisions = self._run_on(simulation)
         interval, self._reading = interval_between(self._reading, reading), reading
         reward = float(self._reward(interval))
         terminated = self._over and simulation.done
-        info = _info(interval, decisions)
-        return self._round.observation(), reward, terminated, self._over and not terminated, info
+        return reward, terminated, self._over and not terminated, _info(interval, decisions)
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """(n,) actions that are valid now, as sb3-contrib asks for them."""
         return self._round.mask.astype(np.bool_)
+
+    @property
+    def round(self) -> Round:
+        """What shows the world and takes actions."""
+        return self._round
+
+    @property
+    def simulation(self) -> Simulation:
+        """The run of this episode, to look at.
+
+        Raises
+        ------
+        InvalidInputError : there is none before the first reset
+        """
+        if self._simulation is None:
+            raise InvalidInputError("simulation: call reset first")
+        return self._simulation
 
     def new_job(self, row: int) -> int | None:
         """Index of the job that a row of the observation shows as new, None for other rows."""
