@@ -1,4 +1,4 @@
-"""Benchmark of the environments of gymnasium: placements per second, resets, and several environments at once."""
+"""Benchmark of the environments of gymnasium: placements per second, resets, and a vector of them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import gymnasium
 
 PLACEMENTS_BUDGET, RESET_BUDGET_MS, VECTOR_BUDGET = 8_000, 1.0, 0.95
-"""Least placements per CPU second; largest milliseconds of a reset; least placements per CPU second of a vector
-relative to one environment."""
+"""Least placements per CPU second, largest milliseconds of a reset, and least placements per CPU second of a
+vector relative to one environment."""
 
 JOBS, VECTOR = 1_000, 8
 

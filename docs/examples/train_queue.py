@@ -1,10 +1,8 @@
-"""Train MaskablePPO in ray_sim/Queue-v0; print the mean completion time of other jobs, in hours, as it learns."""
+"""Train MaskablePPO in ray_sim/Queue-v0; print the mean completion time of other jobs in hours."""
 
 import gymnasium
 import numpy as np
 from sb3_contrib import MaskablePPO
-
-import ray_sim.environments  # registers the environments
 
 JOBS = {"synth": {"profile": "philly", "jobs": 60, "load_scale": 3.0}}
 OPTIONS = {"scenario": {"workload": JOBS, "cluster": "toy"}, "most_jobs": 6, "scaled": True}
@@ -22,13 +20,16 @@ def mean_jct_h(act, seeds=range(100, 120)):
     return np.mean(hours)
 
 
+def act(learner, seen):
+    return learner.predict(seen, action_masks=seen["action_mask"], deterministic=True)[0]
+
+
 def train(rounds=10, steps=10_240, seeds=64, evaluated=range(100, 120)):
     env = gymnasium.make("ray_sim/Queue-v0", seeds=range(seeds), **OPTIONS)
     learner = MaskablePPO("MultiInputPolicy", env, 1e-3, 2048, 256, 6, gamma=0.99, seed=0, device="cpu")
     for _ in range(rounds):
         learner.learn(steps, reset_num_timesteps=False)
-        act = lambda seen: learner.predict(seen, action_masks=seen["action_mask"], deterministic=True)[0]
-        print(learner.num_timesteps, mean_jct_h(act, evaluated))
+        print(learner.num_timesteps, mean_jct_h(lambda seen: act(learner, seen), evaluated))
     return learner
 
 

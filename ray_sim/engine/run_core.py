@@ -64,8 +64,8 @@ class RunCore:
         self.fleet = fleet
         self.placements.clear(world.first_capacity)
         fresh = new_ledger(world.work, len(world.outages.time) > 0, world.checkpoint_us)
-        for array, first in zip(self.ledger, fresh, strict=True):
-            array[:] = first
+        for name, array in self.ledger._asdict().items():
+            array[:] = getattr(fresh, name)
         self.calendar.position[:] = -1
         self.calendar.size[:] = 0
         self.recording.clear()

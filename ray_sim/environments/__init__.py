@@ -1,7 +1,7 @@
 """Gymnasium environments of the simulator, and base classes of agents that were trained in them.
 
-The import registers `ray_sim/Placement-v0` and `ray_sim/Queue-v0` where gymnasium is installed (``ray_sim[gym]``).
-Agents need no gymnasium.
+The import registers `ray_sim/Placement-v0` and `ray_sim/Queue-v0` where gymnasium is installed
+(``ray_sim[gym]``). Agents need no gymnasium.
 """
 
 from __future__ import annotations

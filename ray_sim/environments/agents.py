@@ -21,8 +21,8 @@ from ray_sim.model.streams import Streams
 class Agent(Policy[PolicyContext, View]):
     """A policy that answers one observation with one action, as often as an environment would ask.
 
-    Its class attributes are the settings of the environment that it was trained in. A trained network is named in
-    `unchanging`, so that snapshots of a run leave it out.
+    Its class attributes are the settings of the environment that it was trained in. A trained network is
+    named in `unchanging`, so that snapshots of a run leave it out.
     """
 
     entries: ClassVar[Mapping[str, Needs]]

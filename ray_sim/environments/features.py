@@ -94,8 +94,9 @@ def units(world: PolicyContext, scaled: bool) -> FloatArray:
     """(R,) value shown for a quantum: in units of the cluster file, or as a share of the largest server."""
     if not scaled:
         return np.array([1.0 / QUANTA_PER_UNIT[name] for name in world.cluster.resources])
-    most = world.cluster.capacity.max(axis=0).astype(np.float64)
-    return np.divide(1.0, most, out=np.zeros_like(most), where=most > 0)
+    most: FloatArray = world.cluster.capacity.max(axis=0).astype(np.float64)
+    share: FloatArray = np.divide(1.0, most, out=np.zeros_like(most), where=most > 0)
+    return share
 
 
 def most_units(scaled: bool) -> float:

@@ -1,7 +1,7 @@
 """Placing new jobs task by task: the rows shown, the valid actions, and the decision that results.
 
-Tasks are placed in a copy of the free quanta, and jobs enter the decision when they are complete. Rows shown are
-new jobs of one batch first, then jobs that hold servers; new jobs come in batches in order of submission.
+Tasks are placed in a copy of the free quanta, and jobs enter the decision when they are complete. Rows shown
+are new jobs of one batch first, then jobs that hold servers; new jobs come in batches in order of submission.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ F32 = npt.NDArray[np.float32]
 F64 = npt.NDArray[np.float64]
 
 NEXT, NEW, SHOWN, LATER, COMPLETE, TAKEN_BACK = range(6)
-"""Entries of `Board.count`."""
+"""Entries of `Board.tally`."""
 
 
 class Board(NamedTuple):
@@ -35,9 +35,9 @@ class Board(NamedTuple):
     """(S, R) quanta that are left."""
     job: I64
     """(N,) job of each row, -1 of a padded one."""
-    count: I64
-    """(6,) end of the batch in ``waiting``; new jobs; rows shown; waiting jobs after the batch; jobs of the batch
-    that were completed, and that lost their tasks again, when it was closed."""
+    tally: I64
+    """(6,) end of the batch in ``waiting``; new jobs; rows shown; waiting jobs after the batch; jobs of the
+    batch that were completed, and that lost their tasks again, when it was closed."""
     tasks: I64
     """(N', 2, S) tasks placed of each new job."""
     left: I64
@@ -67,7 +67,7 @@ def begin_placing(board: Board) -> None:
     """Begin a decision: nothing is placed yet; O(S R)."""
     copy_matrix(board.pool.free, board.free)
     board.changes.size[0] = 0
-    board.count[NEXT] = 0
+    board.tally[NEXT] = 0
 
 
 @kernel
@@ -87,7 +87,7 @@ def _find_valid(board: Board) -> bool:
     """Set `mask` for the new jobs of the batch; return whether any action is valid. O(N' S R)."""
     servers, found = board.free.shape[0], False
     board.mask[:] = 0
-    for row in range(board.count[NEW]):
+    for row in range(board.tally[NEW]):
         for role in range(2):
             if board.left[row, role] > 0:
                 for server in range(servers):
@@ -104,10 +104,10 @@ def show_batch(board: Board, waiting: I64, running: I64) -> bool:
     Jobs placed in this decision are shown after the new ones, then ``running`` jobs. Without a valid action
     nothing is shown. O(N' S R + N (L + R + S) + rows of placements).
     """
-    roles, first = board.arrays.gang.shape[1], board.count[NEXT]
-    board.count[NEW] = min(len(board.left), len(waiting) - first)
-    board.count[NEXT] = first + board.count[NEW]
-    for row in range(board.count[NEW]):
+    roles, first = board.arrays.gang.shape[1], board.tally[NEXT]
+    board.tally[NEW] = min(len(board.left), len(waiting) - first)
+    board.tally[NEXT] = first + board.tally[NEW]
+    for row in range(board.tally[NEW]):
         job = waiting[first + row]
         board.job[row] = job
         for role in range(2):
@@ -121,7 +121,7 @@ def show_batch(board: Board, waiting: I64, running: I64) -> bool:
 @kernel
 def _show(board: Board, waiting: I64, running: I64) -> None:
     """Fill the rows and the matrices shown; O(N (L + R + S) + rows of placements)."""
-    rows, arrays, count = len(board.job), board.arrays, board.count
+    rows, arrays, count = len(board.job), board.arrays, board.tally
     n = count[NEW]
     for row in range(n):
         for role in range(2):
@@ -207,12 +207,12 @@ def place_task(board: Board, row: int, role: int, server: int) -> bool:
     if board.left[row, role] == 0:
         for each in range(servers):
             board.mask[(row * 2 + role) * servers + each] = 0
-    for other in range(board.count[NEW]):
+    for other in range(board.tally[NEW]):
         for of in (WORKER, PARAMETER_SERVER):
             at = (other * 2 + of) * servers + server
             if board.mask[at] == 1 and not _fits(board, board.job[other], of, server):
                 board.mask[at] = 0
-    for at in range(board.count[NEW] * 2 * servers):
+    for at in range(board.tally[NEW] * 2 * servers):
         if board.mask[at] == 1:
             return True
     return False
@@ -222,8 +222,8 @@ def place_task(board: Board, row: int, role: int, server: int) -> bool:
 def close_batch(board: Board) -> None:
     """Commit complete jobs of the batch and take back the tasks of the others, which go on to wait."""
     arrays, changes = board.arrays, board.changes
-    board.count[COMPLETE], board.count[TAKEN_BACK] = 0, 0
-    for row in range(board.count[NEW]):
+    board.tally[COMPLETE], board.tally[TAKEN_BACK] = 0, 0
+    for row in range(board.tally[NEW]):
         job = board.job[row]
         if board.left[row, WORKER] == 0 and board.left[row, PARAMETER_SERVER] == 0:
             i = changes.size[0]
@@ -237,7 +237,7 @@ def close_batch(board: Board) -> None:
             changes.job[i] = job
             changes.ptr[i + 1] = n
             changes.size[0] = i + 1
-            board.count[COMPLETE] += 1
+            board.tally[COMPLETE] += 1
             continue
         begun = False
         for server in range(len(board.free)):
@@ -248,7 +248,7 @@ def close_batch(board: Board) -> None:
                     for r in range(board.free.shape[1]):
                         board.free[server, r] += tasks * arrays.demand[job, role, r]
         if begun:
-            board.count[TAKEN_BACK] += 1
+            board.tally[TAKEN_BACK] += 1
 
 
 @kernel

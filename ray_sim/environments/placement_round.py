@@ -47,9 +47,9 @@ from ray_sim.model.errors import ForbiddenActionError, InvalidInputError
 from ray_sim.model.units import NEVER_US, IntArray
 
 STATE = ("type", "demands", "workers", "ps", "free", "placement", "hidden")
-"""Entries of an observation unless others are asked for: x, r, w, p, v, d, and the jobs that are not shown."""
+"""Entries of an observation unless others are asked for: x, r, w, p, v, d, and the number of jobs not shown."""
 
-ENTRIES = {name: FREE for name in STATE} | {"type": MODEL, "waited_s": FREE, "duration_s": DURATION}
+ENTRIES = dict.fromkeys(STATE, FREE) | {"type": MODEL, "waited_s": FREE, "duration_s": DURATION}
 """All entries of an observation, by name."""
 
 _FIELDS = {"type": "kind", "free": "free_shown"}
@@ -68,7 +68,7 @@ class PlacementSettings(NamedTuple):
     observe: tuple[str, ...] | None = None
     """Names out of `ENTRIES`; None for those of `STATE` that the world has."""
     scaled: bool = False
-    """Resources as shares of the largest server, and log10(1 + s) of times, instead of units and seconds."""
+    """Show shares of the largest server and log10(1 + s), instead of units and seconds."""
     models: tuple[str, ...] | None = None
     """Columns of ``type``; None for the models of the workload, in its order."""
 
@@ -79,9 +79,9 @@ class PlacementRound:
     def __init__(self, world: PolicyContext, settings: PlacementSettings) -> None:
         rows = settings.most_jobs
         new = rows if settings.most_new is None else settings.most_new
-        if not (isinstance(rows, int) and isinstance(new, int) and 1 <= new <= rows):
+        if not 1 <= new <= rows:
             raise InvalidInputError(
-                f"most_jobs, most_new: must be whole numbers with 1 <= most_new <= most_jobs, got {rows}, {new}"
+                f"1 <= most_new <= most_jobs must hold, got most_jobs={rows}, most_new={new}"
             )
         self._context, self._settings = world, settings
         self._world = engine_world(world)
@@ -99,7 +99,7 @@ class PlacementRound:
             "unit": units(world, settings.scaled),
             "free": np.zeros((self._servers, resources), dtype=np.int64),
             "job": np.full(rows, -1, dtype=np.int64),
-            "count": np.zeros(6, dtype=np.int64),
+            "tally": np.zeros(6, dtype=np.int64),
             "tasks": np.zeros((new, 2, self._servers), dtype=np.int64),
             "left": np.zeros((new, 2), dtype=np.int64),
             "mask": np.zeros(self.actions, dtype=np.int8),
@@ -182,7 +182,7 @@ class PlacementRound:
 
     def refresh(self) -> None:
         """Bring the arrays that it shows up to date, after `open`, `take` or `close`."""
-        shown = int(self._arrays["count"][SHOWN])
+        shown = int(self._arrays["tally"][SHOWN])
         for name in self._times:
             jobs, view = self._arrays["job"][:shown], self._view
             us = view.now_us - view.jobs.submit_us[jobs] if name == "waited_s" else view.jobs.work_us[jobs]
@@ -220,7 +220,7 @@ class PlacementRound:
     def _close_batch(self) -> None:
         """Go on to the next batch if this one is placed, else let its other jobs wait."""
         close_batch(self._board)
-        count = self._arrays["count"]
+        count = self._arrays["tally"]
         complete, taken_back, later = (int(count[i]) for i in (COMPLETE, TAKEN_BACK, LATER))
         if complete == count[NEW]:
             self.pending = bool(show_batch(self._board, self._waiting, self._running))
@@ -230,7 +230,7 @@ class PlacementRound:
 
     def _why(self, row: int, role: int, server: int) -> str:
         """Why an action is not valid."""
-        if row >= self._arrays["count"][NEW]:
+        if row >= self._arrays["tally"][NEW]:
             return f"row {row} has no new job"
         job = int(self._arrays["job"][row])
         name, arrays = self._world.table.job_id[job], self._world.arrays
@@ -270,13 +270,14 @@ class PlacementRound:
     def close(self) -> None:
         """The run is over: nothing is shown and no action is valid."""
         self.pending = False
-        for array in (*self._shown.values(), self.mask):
-            array[:] = 0
-        self._arrays["count"][:] = 0
+        for array in self._shown.values():
+            array[:] = 0.0
+        self.mask[:] = 0
+        self._arrays["tally"][:] = 0
 
     def new_job(self, row: int) -> int | None:
         """Job that a row shows as new, None for another row."""
-        return int(self._arrays["job"][row]) if 0 <= row < self._arrays["count"][NEW] else None
+        return int(self._arrays["job"][row]) if 0 <= row < self._arrays["tally"][NEW] else None
 
     def state(self) -> State:
         """No arrays: nothing is kept between two decisions."""

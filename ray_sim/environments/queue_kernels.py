@@ -32,7 +32,7 @@ class QueueBoard(NamedTuple):
     """(J,) jobs that wait, in order of job."""
     refused: I64
     """(J,) jobs that can never be placed, in order of job."""
-    count: I64
+    tally: I64
     """(3,) jobs in ``queue``, in ``refused``, and running."""
     job: I64
     """(K,) job of each row, -1 of a padded one."""
@@ -66,7 +66,7 @@ def begin_starting(board: QueueBoard, waiting: I64, running: int) -> None:
         else:
             board.refused[refused] = job
             refused += 1
-    board.count[0], board.count[1], board.count[2] = kept, refused, running
+    board.tally[0], board.tally[1], board.tally[2] = kept, refused, running
 
 
 @kernel
@@ -78,7 +78,7 @@ def show_queue(board: QueueBoard, rule: int, all_there: bool) -> bool:
     arrays, rows, found = board.arrays, len(board.job), False
     resources = board.free.shape[1]
     for row in range(rows):
-        job = board.queue[row] if row < board.count[0] else -1
+        job = board.queue[row] if row < board.tally[0] else -1
         fits = job >= 0 and place(rule, arrays, job, board.free, board.scratch) > 0
         board.job[row], board.mask[row] = job, 1 if fits else 0
         found = found or fits
@@ -95,8 +95,8 @@ def show_queue(board: QueueBoard, rule: int, all_there: bool) -> bool:
     for server in range(board.free.shape[0]):
         for r in range(resources):
             board.free_shown[server, r] = board.free[server, r] * board.unit[r]
-    runs = board.count[2] + board.changes.size[0]
-    board.waiting[0], board.running[0] = board.count[0], runs
+    runs = board.tally[2] + board.changes.size[0]
+    board.waiting[0], board.running[0] = board.tally[0], runs
     board.mask[rows] = 0 if found and runs == 0 and all_there else 1
     return found
 
@@ -118,9 +118,9 @@ def start_row(board: QueueBoard, rule: int, row: int) -> None:
     changes.job[i] = job
     changes.ptr[i + 1] = first + n
     changes.size[0] = i + 1
-    for k in range(row, board.count[0] - 1):
+    for k in range(row, board.tally[0] - 1):
         board.queue[k] = board.queue[k + 1]
-    board.count[0] -= 1
+    board.tally[0] -= 1
 
 
 @kernel

@@ -73,7 +73,7 @@ class QueueRound:
 
     def __init__(self, world: PolicyContext, settings: QueueSettings) -> None:
         rows = settings.most_jobs
-        if not (isinstance(rows, int) and rows >= 1):
+        if rows < 1:
             raise InvalidInputError(f"most_jobs: must be a whole number, at least 1, got {rows}")
         if settings.placement not in RULE_NAMES:
             raise UnknownNameError("placement", settings.placement, RULE_NAMES)
@@ -104,7 +104,7 @@ class QueueRound:
             "free": np.zeros((servers, resources), dtype=np.int64),
             "queue": np.empty(jobs, dtype=np.int64),
             "refused": np.empty(jobs, dtype=np.int64),
-            "count": np.zeros(3, dtype=np.int64),
+            "tally": np.zeros(3, dtype=np.int64),
             "job": np.full(rows, -1, dtype=np.int64),
             "mask": np.zeros(self.actions, dtype=np.int8),
             "tasks": np.zeros(rows, dtype=np.float32),
@@ -204,15 +204,16 @@ class QueueRound:
         changes = self._arrays["changes"]
         return Decision(
             changes=changes if changes.size[0] else None,
-            reject=self._arrays["refused"][: self._arrays["count"][1]].copy(),
+            reject=self._arrays["refused"][: self._arrays["tally"][1]].copy(),
             reject_reason="never_fits",
         )
 
     def close(self) -> None:
         """The run is over: nothing is shown and no action is valid."""
         self.pending = False
-        for array in (*self._shown.values(), self.mask):
-            array[:] = 0
+        for array in self._shown.values():
+            array[:] = 0.0
+        self.mask[:] = 0
         self._arrays["job"][:] = -1
 
     def new_job(self, row: int) -> int | None:

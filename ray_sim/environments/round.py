@@ -72,9 +72,8 @@ def chosen_action(environment: str, action: object, actions: int) -> int:
     """
     if isinstance(action, np.ndarray) and action.shape == ():
         action = action[()]
-    whole = isinstance(action, (int, np.integer)) and not isinstance(action, (bool, np.bool_))
-    if not whole or not 0 <= int(action) < actions:  # type: ignore[call-overload]  # it is a number here
-        raise ForbiddenActionError(
-            f"action {action!r} is none of {environment}: a whole number from 0 to {actions - 1}"
-        )
-    return int(action)  # type: ignore[call-overload]  # it is a number here
+    if isinstance(action, (int, np.integer)) and not isinstance(action, bool) and 0 <= action < actions:
+        return int(action)
+    raise ForbiddenActionError(
+        f"action {action!r} is none of {environment}: a whole number from 0 to {actions - 1}"
+    )

@@ -27,7 +27,7 @@ class SchedulingVector(VectorEnv[Observations, npt.NDArray[np.int64], npt.NDArra
     metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012  # as gymnasium has it
 
     def __init__(self, kind: type[SchedulingEnv], num_envs: int, options: Mapping[str, Any]) -> None:
-        if not isinstance(num_envs, int) or num_envs < 1:
+        if num_envs < 1:
             raise InvalidInputError(f"num_envs: must be a whole number, at least 1, got {num_envs!r}")
         first = kind(**options)
         shared = {**options, "episodes": first.episodes, "scenario": None, "seeds": None}

@@ -13,7 +13,7 @@ from ray_sim.environments.scheduling_env import Observations, SchedulingEnv
 
 
 class FlatObservations(gymnasium.ObservationWrapper[dict[str, F32], np.int64, Observations]):
-    """Observations of two entries: ``observations``, (n,), all entries one after the other by name, and the mask."""
+    """Observations of two entries: ``observations``, (n,), all entries one after the other, and the mask."""
 
     def __init__(self, env: SchedulingEnv) -> None:
         super().__init__(env)
@@ -26,8 +26,8 @@ class FlatObservations(gymnasium.ObservationWrapper[dict[str, F32], np.int64, Ob
             "observations": spaces.Box(np.zeros_like(high), high, dtype=np.float32),
             ACTION_MASK: mask,
         }
-        self._names = [name for name in entries if name != ACTION_MASK]
-        self.observation_space = spaces.Dict(both)  # type: ignore[assignment]  # entries of several types
+        self._names: list[str] = [name for name in entries if name != ACTION_MASK]
+        self.observation_space = spaces.Dict(both)
 
     def observation(self, observation: Observations) -> dict[str, F32]:
         """Join the entries."""

@@ -68,7 +68,7 @@ def test_a_network_is_no_part_of_a_snapshot_if_it_never_changes() -> None:
         simulation = Simulation(world, agent)
         agent.start(simulation.world, simulation.streams)
         if isinstance(agent, Careless):
-            with pytest.raises(RunFailedError, match="keeps a dict in network; .* `unchanging`"):
+            with pytest.raises(RunFailedError, match=r"keeps a dict in network; .* `unchanging`"):
                 simulation.state()
         else:
             simulation.state()

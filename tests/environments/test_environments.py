@@ -100,8 +100,8 @@ def test_a_run_cut_by_its_horizon_is_truncated_and_counts_the_shares_of_work_don
 
 def test_the_meter_in_the_example_of_the_reward() -> None:
     # Slots of 100 s, in which a server of speed 1 trains 2 epochs of 50 s. Job 0 has 4 epochs, job 1 has
-    # 10; its server fails at 200 s, when one of speed 1.5 comes: 2, 2, 3, 3 epochs. Rewards 2/4 + 2/10, the same, 3/10,
-    # 3/10; discounted by 0.9: 0.7 + 0.63 + 0.243 + 0.2187 = 1.7917.
+    # 10; its server fails at 200 s, when one of speed 1.5 comes: 2, 2, 3, 3 epochs. Rewards 2/4 + 2/10, the
+    # same, 3/10, 3/10; discounted by 0.9: 0.7 + 0.63 + 0.243 + 0.2187 = 1.7917.
     changes = [(0.0, 2, DOWN), (200.0, 1, DOWN), (200.0, 2, UP)]
     servers = replace(cluster_of([1, 1, 1], speed=[1, 1, 1.5]), availability=availability(changes))
     world = build_world(job_table([Job(0, 1, 200), Job(0, 1, 500)]), servers, params={"slot_s": 100})
@@ -123,8 +123,8 @@ def test_the_meter_in_the_example_of_the_reward() -> None:
     totals.append(meter.read(view.now_us, simulation.arrivals).progress)
     simulation.apply(agent.decide(view))
     totals.append(meter.read(300 * US_PER_S, simulation.arrivals).progress)
-    while (view := simulation.advance()) is not None:
-        simulation.apply(agent.decide(view))
+    while (last := simulation.advance()) is not None:
+        simulation.apply(agent.decide(last))
     totals.append(meter.read(400 * US_PER_S, simulation.arrivals).progress)
     by_interval = np.diff(totals)
     np.testing.assert_allclose(by_interval, [0.7, 0.7, 0.3, 0.3])
@@ -136,7 +136,9 @@ def test_the_rewards_of_the_queue_add_up_to_minus_all_completion_times(seed: int
     env = QueueEnv(busy_world(40, seed), reward_scale_s=10.0)
     steps = play(env, at_random(seed))
     result = env.result()
-    assert sum(reward for _, reward, _, _ in steps) == pytest.approx(-result.jobs["jct_s"].sum() / 10.0)
+    assert sum(reward for _, reward, _, _ in steps) == pytest.approx(
+        -float(result.jobs["jct_s"].sum()) / 10.0
+    )
 
 
 def test_a_reward_of_ones_own_gets_the_interval() -> None:
@@ -335,7 +337,7 @@ def test_waiting_jobs_that_are_not_shown_are_counted() -> None:
             InvalidScenarioError,
             "observation 'type': jobs of this world",
         ),
-        ({"most_jobs": 0}, InvalidInputError, "most_new <= most_jobs, got 0"),
+        ({"most_jobs": 0}, InvalidInputError, "most_new <= most_jobs must hold, got most_jobs=0"),
         ({"reward": "speed"}, UnknownNameError, "unknown reward 'speed'"),
         ({"reward": "jct", "reward_scale_s": 0}, InvalidInputError, "reward_scale_s: must be above 0"),
         ({"seeds": [1]}, InvalidInputError, "seeds: only with a `scenario`"),

@@ -19,19 +19,20 @@ class MeterBooks(NamedTuple):
     """(J,) work of each job."""
     present: I64
     """(J,) jobs in the system at the last reading, in order of job."""
-    count: I64
-    """(4,) how many are present, have been submitted, have completed; microseconds that ended jobs were there."""
+    tally: I64
+    """(4,) jobs that are present, that were submitted, that completed; microseconds that ended jobs were
+    there."""
     reading: F64
     """(2,) results: shares of work done, summed over jobs; microseconds in the system, summed over jobs."""
 
 
 @kernel
 def read_meter(meter: MeterBooks, now: int, arrivals: int) -> None:
-    """Set `reading` to the totals at ``now``, at which ``arrivals`` jobs have been submitted; O(jobs present).
+    """Set `reading` to the totals at ``now``, when ``arrivals`` jobs were submitted; O(jobs present).
 
     A completed job counts 1, a job without work 0 until then, a rejected or evicted one 0 for good.
     """
-    ledger, submit, count = meter.ledger, meter.submit, meter.count
+    ledger, submit, count = meter.ledger, meter.submit, meter.tally
     n = count[0]
     for job in range(count[1], arrivals):
         meter.present[n] = job
