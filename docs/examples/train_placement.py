@@ -15,15 +15,15 @@ SCENARIO = {
 
 
 def new_env(options):
-    entries = ("type", "workers", "ps", "demands", "free", "placement")
-    return FlatObservations(PlacementEnv(most_jobs=6, most_new=3, observe=entries, scaled=True, **options))
+    entries = ("workers", "ps", "demands", "free", "placement")
+    return FlatObservations(PlacementEnv(most_jobs=2, most_new=1, observe=entries, scaled=True, **options))
 
 
-def train(rounds=12, steps=4000, seeds=64):
+def train(rounds=20, steps=2000, seeds=64):
     register_env("placement", new_env)
     options = {"scenario": SCENARIO, "seeds": range(seeds), "reward": "jct", "reward_scale_s": 144_000.0}
     config = PPOConfig().environment("placement", env_config=options).env_runners(num_env_runners=1)
-    config.training(train_batch_size_per_learner=steps, minibatch_size=250, lr=1e-3, gamma=0.97, lambda_=0.9)
+    config.training(train_batch_size_per_learner=steps, minibatch_size=500, num_epochs=8, lr=1e-3, gamma=0.95)
     algorithm = config.rl_module(rl_module_spec=RLModuleSpec(ActionMaskingTorchRLModule)).build_algo()
     for i in range(rounds):
         print((i + 1) * steps, algorithm.train()["env_runners"]["episode_return_mean"], flush=True)

@@ -67,8 +67,8 @@ class SchedulingEnv(gymnasium.Env[Observations, np.int64]):
     """An environment in which an action is a part of a scheduling decision.
 
     Every step carries out one action. As long as a further action is valid at the same instant, the reward
-    is 0. Otherwise the decision is validated and carried out, and the simulation runs to the next decision with
-    a valid action; the reward is that of the interval in between.
+    is 0. Otherwise the decision is validated and carried out, and the simulation runs to the next one with a
+    valid action; the reward is that of the interval in between.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012  # as gymnasium declares it
