@@ -47,7 +47,7 @@ from ray_sim.model.errors import ForbiddenActionError, InvalidInputError
 from ray_sim.model.units import NEVER_US, IntArray
 
 STATE = ("type", "demands", "workers", "ps", "free", "placement", "hidden")
-"""Entries of an observation unless others are asked for: x, r, w, p, v, d, and how many jobs are not shown."""
+"""Entries of an observation unless others are asked for: x, r, w, p, v, d, and how many jobs are hidden."""
 
 ENTRIES = dict.fromkeys(STATE, FREE) | {"type": MODEL, "waited_s": FREE, "duration_s": DURATION}
 """All entries of an observation, by name."""
