@@ -11,6 +11,7 @@ from benchmarks import (
     a_online,
     conversion,
     crash,
+    environment,
     fleets,
     growth,
     loop,
@@ -49,6 +50,9 @@ BENCHMARKS: dict[str, Benchmark] = {
     "loop": Benchmark("policies in Python, elastic jobs, and sites in one process", 90, loop.run),
     "startup": Benchmark("wall time of whole commands: --help, and a run of a week", 15, startup.run),
     "phases": Benchmark("time of that run by phase", 15, phases.run),
+    "environment": Benchmark(
+        "placements, resets and a vector of environments of gymnasium", 20, environment.run
+    ),
     "optimus": Benchmark("rounds of Optimus on up to 16,000 servers, and its fits", 20, optimus.run),
     "pd_ors": Benchmark("a job of PD-ORS on up to 1,000 servers, against linear programmes", 30, pd_ors.run),
     "posted_price": Benchmark("posted prices: 100,000 announced jobs, and growth", 180, posted_price.run),

@@ -61,6 +61,8 @@ class Policy(ABC, Generic[ContextT, ViewT]):
     needs: ClassVar[frozenset[str]] = frozenset()
     """World parameters, such as ``slot_s``, without which its default parameters are refused; for listings,
     beside what `slotted`, `bounded` and `schedules` say."""
+    unchanging: ClassVar[frozenset[str]] = frozenset()
+    """Attributes that do not change during a run, e.g. a trained network: no part of `state`."""
     uses_seed: ClassVar[bool] = False
     """Whether it draws from its streams."""
 
@@ -84,7 +86,7 @@ class Policy(ABC, Generic[ContextT, ViewT]):
         RunFailedError : an attribute is no number, array or constant, and has no state of its own
         """
         saved: State = {}
-        for name, value in vars(self).items():
+        for name, value in self._changing():
             if isinstance(value, Stateful):
                 saved |= {f"{name}.{key}": array for key, array in value.state().items()}
             elif isinstance(value, (np.ndarray, np.generic, int, float)):
@@ -92,19 +94,24 @@ class Policy(ABC, Generic[ContextT, ViewT]):
             elif not isinstance(value, _CONSTANT):
                 raise RunFailedError(
                     f"policy {self.name or type(self).__name__} keeps a {type(value).__name__} in "
-                    f"{name}; give it a state() and restore() of its own, or use arrays"
+                    f"{name}; give it a state() and restore() of its own, or use arrays, or name it in "
+                    "`unchanging` if it never changes"
                 )
         return saved
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state, after `start`."""
-        for name, value in vars(self).items():
+        for name, value in self._changing():
             if isinstance(value, Stateful):
                 value.restore(part(state, name))
             elif isinstance(value, np.ndarray):
                 setattr(self, name, state[name].copy())
             elif isinstance(value, (np.generic, int, float)):
                 setattr(self, name, type(value)(state[name].item()))
+
+    def _changing(self) -> list[tuple[str, Any]]:
+        """Names and values of attributes that may change during a run."""
+        return [(name, value) for name, value in vars(self).items() if name not in self.unchanging]
 
     def counts(self) -> Mapping[str, int]:
         """Counts for the summary; none by default."""

@@ -84,6 +84,13 @@ class Placements:
         """Replace the placements of the changed jobs."""
         change_placements(self._arrays, self.pool, self.used, changes)
 
+    def clear(self, capacity: IntArray) -> None:
+        """Forget all placements; ``capacity`` is (S, R) quanta that are free."""
+        self.pool.head[:] = -1
+        self.pool.top[:] = (-1, 0)
+        self.pool.free[:] = capacity
+        self.used[:] = 0
+
     def state(self) -> State:
         """Arrays that `restore` takes."""
         used_rows = int(self.pool.top[1])

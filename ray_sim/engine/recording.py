@@ -31,6 +31,11 @@ class Recording:
         self.writer: Recorder = handle(self.current)
         """Handle of the current stretch, for kernels."""
 
+    def clear(self) -> None:
+        """Forget all; the current stretch is used again."""
+        self._full = []
+        self.current.size[:] = 0
+
     def ensure_room(self) -> Recorder:
         """The current stretch, with room for an instant."""
         current = self.current

@@ -58,6 +58,21 @@ class RunCore:
             )
         )
 
+    def clear(self, fleet: Fleet) -> None:
+        """Begin a new run of the same world in the same arrays, so that `books` stay valid."""
+        world = self.world
+        self.fleet = fleet
+        self.placements.clear(world.first_capacity)
+        fresh = new_ledger(world.work, len(world.outages.time) > 0, world.checkpoint_us)
+        for name, array in self.ledger._asdict().items():
+            array[:] = getattr(fresh, name)
+        self.calendar.position[:] = -1
+        self.calendar.size[:] = 0
+        self.recording.clear()
+        self.counts[:] = 0
+        self.news.clear()
+        self.available[:] = world.there
+
     @property
     def occupied(self) -> bool:
         """Whether a job waits or runs."""

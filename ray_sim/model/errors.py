@@ -67,6 +67,10 @@ class BlindPolicyError(RunFailedError):
     """A policy reads a column or an observation that its `sees` does not declare."""
 
 
+class ForbiddenActionError(RunFailedError):
+    """An action that is not valid in the state of an environment; nothing has been changed."""
+
+
 def problems_text(source: str, problems: Sequence[str]) -> str:
     """Text with one line per problem of a file, after a line that counts them."""
     count = f"{len(problems)} problem{'s' if len(problems) != 1 else ''}"

@@ -12,6 +12,7 @@ import pytest
 from benchmarks import (
     a_online,
     conversion,
+    environment,
     growth,
     loop,
     optimus,
@@ -69,6 +70,13 @@ def test_a_benchmark_that_fails_or_is_skipped_takes_no_other_with_it() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_week")
+def test_environments_are_measured_alone_and_together() -> None:
+    pytest.importorskip("gymnasium", reason="gymnasium is not installed")
+    found = environment.run(repetitions=1, jobs=20, resets=2)
+    keys = ["one.placements_per_cpu_s", "one.reset_ms", "vector-8.placements_per_cpu_s", "vector-8.times_one"]
+    assert [row.key for row in found.rows] == keys
+
+
 def test_the_loop_is_measured_for_each_kind_of_policy() -> None:
     found = loop.run(repetitions=1, jobs=20, commands=["drf"])
     assert [row.case for row in found.rows] == ["idle", "own", "priority", "elastic", "sites", "week-drf"]

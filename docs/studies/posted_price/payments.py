@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 import polars as pl
-from runs import read_runs
 
 from ray_sim.reports.statistics import mean_interval
+from runs import read_runs
 
 CLASSES = ((1, 1), (2, 4), (5, 8), (9, 2**20))
 """Fewest and most GPUs."""

@@ -19,9 +19,9 @@ import matplotlib as mpl
 import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
-from runs import Run, read_runs
 
 from ray_sim.reports.statistics import ratio_interval
+from runs import Run, read_runs
 
 RULES = ("value", "deadline", "collapsed", "gpus")
 POLICIES = ("posted_price", "announced_fifo", "value_density", "reservation")

@@ -14,9 +14,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
-from runs import Run, read_runs
 
 from ray_sim.reports.statistics import mean_interval
+from runs import Run, read_runs
 
 ANNOUNCED: dict[str, object] = {"truth": "announced", "slot_s": 600, "horizon_s": 1500000, "most_value": 1024}
 """World under which the jobs of rigid runs are valued: that of philly.yaml and google.yaml."""

@@ -1,0 +1,164 @@
+"""Benchmark of the environments of gymnasium: placements per second, resets, and a vector of them."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from benchmarks.measurement import Findings, Measurement, SkippedError, Step
+from ray_sim.engine.build_world import build_world
+from ray_sim.engine.world import World
+from ray_sim.model.cluster import Cluster, ServerKind
+from ray_sim.model.job import Exchange, JobTable, TrainingProfile
+from ray_sim.model.streams import Streams
+from ray_sim.model.units import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    import gymnasium
+
+PLACEMENTS_BUDGET, RESET_BUDGET_MS, VECTOR_BUDGET = 8_000, 1.0, 0.95
+"""Least placements per CPU second, largest milliseconds of a reset, and least placements per CPU second of a
+vector relative to one environment."""
+
+JOBS, VECTOR = 1_000, 8
+
+_SERVERS, _SLOT_S, _JOBS_PER_SLOT = 6, 1200, 3
+_RESOURCES = ("gpu", "cpu", "memory_gib")
+_SERVER = (2_000, 8_000, 48 * 1024)
+"""Capacity of a server of Harmony's testbed: milli-GPU, milli-CPU, MiB."""
+
+_OVERCOMMIT = 2.0
+
+
+def run(
+    step: Step = lambda what: None, jobs: int = JOBS, repetitions: int = 5, resets: int = 200
+) -> Findings:
+    """Measure whole episodes in CPU seconds, medians after one that compiles.
+
+    Parameters
+    ----------
+    jobs : elastic jobs of an episode
+
+    Raises
+    ------
+    SkippedError : gymnasium is not installed
+    """
+    if find_spec("gymnasium") is None:
+        raise SkippedError("gymnasium is not installed: pip install 'ray_sim[gym]'")
+    import gymnasium
+
+    import ray_sim.environments  # noqa: F401  # registers them
+
+    world = harmony_world(jobs)
+    one: gymnasium.Env[Any, Any] = gymnasium.make("ray_sim/Placement-v0", episodes=world)
+    several = gymnasium.make_vec("ray_sim/Placement-v0", num_envs=VECTOR, episodes=world)
+    _episode(one)
+    _episodes(several)
+    step(f"episodes of one environment and of {VECTOR} in turn")
+    alone, together = [], []
+    for _ in range(repetitions):
+        alone.append(statistics.harmonic_mean([_episode(one) for _ in range(VECTOR)]))
+        together.append(_episodes(several))
+    step("resets")
+    reset_ms = statistics.median(_reset_ms(one) for _ in range(resets))
+    rate, rate_together = statistics.median(alone), statistics.median(together)
+    ratio = statistics.median(b / a for a, b in zip(alone, together, strict=True))
+    vector = f"vector-{VECTOR}"
+    rows = (
+        Measurement("one", "placements_per_cpu_s", rate, "placements/s", "larger", PLACEMENTS_BUDGET),
+        Measurement("one", "reset_ms", reset_ms, "ms", "smaller", RESET_BUDGET_MS),
+        Measurement(vector, "placements_per_cpu_s", rate_together, "placements/s", "larger"),
+        Measurement(vector, "times_one", ratio, "x", "larger", VECTOR_BUDGET),
+    )
+    return Findings(f"{jobs} elastic jobs on {_SERVERS} servers, {_JOBS_PER_SLOT} in each interval", rows)
+
+
+def _episode(env: gymnasium.Env[Any, Any]) -> float:
+    """Placements per CPU second of an episode in which the first valid action is taken."""
+    seen, _ = env.reset(seed=0)
+    steps, over = 0, False
+    began = time.process_time()
+    while not over:
+        seen, _, terminated, truncated, _ = env.step(seen["action_mask"].argmax())
+        steps, over = steps + 1, terminated or truncated
+    return steps / (time.process_time() - began)
+
+
+def _episodes(envs: gymnasium.vector.VectorEnv[Any, Any, Any]) -> float:
+    """The same of all environments together; their episodes are equal, so they end in one step."""
+    seen, _ = envs.reset(seed=0)
+    steps, over = 0, False
+    began = time.process_time()
+    while not over:
+        seen, _, terminated, truncated, _ = envs.step(seen["action_mask"].argmax(axis=1))
+        steps, over = steps + envs.num_envs, bool((terminated | truncated).all())
+    return steps / (time.process_time() - began)
+
+
+def _reset_ms(env: gymnasium.Env[Any, Any]) -> float:
+    began = time.process_time()
+    env.reset(seed=0)
+    return (time.process_time() - began) * 1000
+
+
+def harmony_world(jobs: int) -> World:
+    """World of small asynchronous jobs on the servers of Harmony's testbed, about half of which are busy."""
+    draw = Streams(1).generator("benchmark-environment")
+    workers, ps = draw.integers(1, 4, jobs), draw.integers(1, 3, jobs)
+    batch = np.full(jobs, 64.0)
+
+    def every(value: float) -> FloatArray:
+        return np.full(jobs, value)
+
+    def demand(*quanta: int) -> IntArray:
+        return np.tile(quanta, (jobs, 1)).astype(np.int64)
+
+    training = TrainingProfile(
+        exchange=np.full(jobs, Exchange.ASYNC, dtype=np.int64),
+        epochs=draw.integers(10, 50, jobs).astype(np.float64),
+        samples=batch * draw.integers(20, 100, jobs),
+        batch=batch,
+        sample_s=draw.choice([0.01, 0.02], jobs),
+        gradient_mb=draw.choice([10.0, 100.0], jobs),
+        bandwidth_mbps=every(1000.0),
+        internal_bandwidth_mbps=every(10_000.0),
+        step_s=every(0.02),
+        step_s_per_worker=every(0.001),
+        step_s_per_ps=every(0.001),
+        workers_per_ps=every(2.0),
+        num_workers=workers,
+        num_ps=ps,
+        worker_demand=demand(1_000, 2_000, 8 * 1024),
+        ps_demand=demand(0, 2_000, 8 * 1024),
+        model=draw.integers(0, 2, jobs),
+        model_names=("small", "large"),
+    )
+    submit = np.sort(draw.integers(0, jobs // _JOBS_PER_SLOT * _SLOT_S + 1, jobs)) * 1_000_000
+    table = JobTable(
+        job_id=pl.Series([f"J{i}" for i in range(jobs)]),
+        submit_us=submit - submit[0],
+        work_us=draw.integers(600, 7200, jobs) * 1_000_000,
+        tasks=workers,
+        demand=demand(1_000, 2_000, 8 * 1024),
+        resources=_RESOURCES,
+        num_gpus=workers.astype(np.float64),
+        vc=np.full(jobs, -1),
+        training=training,
+    )
+    servers = Cluster(
+        name="testbed",
+        server_names=tuple(f"s{i}" for i in range(_SERVERS)),
+        resources=_RESOURCES,
+        capacity=np.tile(_SERVER, (_SERVERS, 1)).astype(np.int64),
+        speed=np.ones(_SERVERS),
+        vc=(None,) * _SERVERS,
+        kind=(ServerKind.PLAIN,) * _SERVERS,
+        gpu_type=(None,) * _SERVERS,
+    )
+    params = {"truth": "placement", "slot_s": _SLOT_S, "overcommit": _OVERCOMMIT}
+    return build_world(table, servers, params=params)

@@ -1,0 +1,60 @@
+"""Gymnasium environments of the simulator, and base classes of agents that were trained in them.
+
+The import registers `ray_sim/Placement-v0` and `ray_sim/Queue-v0` where gymnasium is installed
+(``ray_sim[gym]``). Agents need no gymnasium.
+"""
+
+from __future__ import annotations
+
+import importlib
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from ray_sim.environments.registration import ENVIRONMENTS, register_envs
+
+if TYPE_CHECKING:
+    from ray_sim.environments.agents import PlacementAgent, QueueAgent
+    from ray_sim.environments.episodes import Episode, scenario_episodes
+    from ray_sim.environments.placement import PlacementEnv
+    from ray_sim.environments.queue import QueueEnv
+    from ray_sim.environments.rewards import Interval
+    from ray_sim.environments.wrappers import FlatObservations
+
+_HOMES = {
+    "Episode": "ray_sim.environments.episodes",
+    "FlatObservations": "ray_sim.environments.wrappers",
+    "Interval": "ray_sim.environments.rewards",
+    "PlacementAgent": "ray_sim.environments.agents",
+    "PlacementEnv": "ray_sim.environments.placement",
+    "QueueAgent": "ray_sim.environments.agents",
+    "QueueEnv": "ray_sim.environments.queue",
+    "scenario_episodes": "ray_sim.environments.episodes",
+}
+
+__all__ = [
+    "ENVIRONMENTS",
+    "Episode",
+    "FlatObservations",
+    "Interval",
+    "PlacementAgent",
+    "PlacementEnv",
+    "QueueAgent",
+    "QueueEnv",
+    "register_envs",
+    "scenario_episodes",
+]
+
+if find_spec("gymnasium") is not None:
+    register_envs()
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'ray_sim.environments' has no attribute '{name}'")
+    try:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    except ModuleNotFoundError as error:
+        if error.name == "gymnasium":
+            raise ImportError(f"{name} needs gymnasium: pip install 'ray_sim[gym]'") from error
+        raise

@@ -1,0 +1,106 @@
+"""Base classes of trained agents: policies that see what an environment shows, and answer by its actions."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from ray_sim.engine.contract import Policy
+from ray_sim.engine.decision import Decision
+from ray_sim.engine.policy_context import PolicyContext
+from ray_sim.engine.view import View
+from ray_sim.environments import placement_round, queue_round
+from ray_sim.environments.features import Needs, sees_of
+from ray_sim.environments.placement_round import PlacementRound, PlacementSettings
+from ray_sim.environments.queue_round import QueueRound, QueueSettings
+from ray_sim.environments.round import Observation, Round
+from ray_sim.model.streams import Streams
+
+
+class Agent(Policy[PolicyContext, View]):
+    """A policy that answers one observation with one action, as often as an environment would ask.
+
+    Its class attributes are the settings of the environment that it was trained in. A trained network is
+    named in `unchanging`, so that snapshots of a run leave it out.
+    """
+
+    entries: ClassVar[Mapping[str, Needs]]
+    """Entries of observations by name."""
+    observe: tuple[str, ...] | None = None
+    """Names of entries of observations; None for the default of the environment."""
+    scaled: bool = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Declare in `sees` what the observations show."""
+        super().__init_subclass__(**options)
+        if "observe" in vars(cls):
+            cls.sees = vars(cls).get("sees", frozenset()) | sees_of(cls.observe, cls.entries)
+
+    _round: Round | None = None
+
+    def declare(self, observe: tuple[str, ...] | None) -> None:
+        """Show these entries of this instance, and declare them in `sees`.
+
+        Raises
+        ------
+        UnknownNameError : there is no such entry
+        """
+        if observe is not None:
+            self.observe, self.sees = observe, sees_of(observe, self.entries)
+
+    def start(self, world: PolicyContext, streams: Streams) -> None:
+        """Prepare for a run; call it where you override it."""
+        if self._round is None or not self._round.serves(world):
+            self._round = self.new_round(world)
+
+    @abstractmethod
+    def new_round(self, world: PolicyContext) -> Round:
+        """Make what shows a world and takes actions."""
+
+    @property
+    def round(self) -> Round:
+        """What shows the world and takes actions; after `start`."""
+        assert self._round is not None
+        return self._round
+
+    def decide(self, view: View) -> Decision:
+        """Ask for actions until none is valid."""
+        current = self.round
+        current.open(view)
+        while current.pending:
+            current.take(self.act(current.observation()))
+        return current.decision()
+
+    @abstractmethod
+    def act(self, observation: Observation) -> int:
+        """Choose a valid action: one where ``observation["action_mask"]`` is 1."""
+
+
+class PlacementAgent(Agent):
+    """Agent of `ray_sim/Placement-v0`: it places the tasks of new jobs at slot boundaries."""
+
+    slotted: ClassVar[bool] = True
+    entries = placement_round.ENTRIES
+    most_jobs: int = PlacementSettings().most_jobs
+    most_new: int | None = None
+    models: tuple[str, ...] | None = None
+    sees = sees_of(placement_round.STATE, placement_round.ENTRIES)
+
+    def new_round(self, world: PolicyContext) -> PlacementRound:
+        """See `PlacementRound`."""
+        settings = PlacementSettings(self.most_jobs, self.most_new, self.observe, self.scaled, self.models)
+        return PlacementRound(world, settings)
+
+
+class QueueAgent(Agent):
+    """Agent of `ray_sim/Queue-v0`: it chooses which waiting job starts next."""
+
+    entries = queue_round.ENTRIES
+    most_jobs: int = QueueSettings().most_jobs
+    placement: str = QueueSettings().placement
+    sees = sees_of(None, queue_round.ENTRIES)
+
+    def new_round(self, world: PolicyContext) -> QueueRound:
+        """See `QueueRound`."""
+        return QueueRound(world, QueueSettings(self.most_jobs, self.observe, self.scaled, self.placement))

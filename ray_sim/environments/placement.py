@@ -1,0 +1,59 @@
+"""`ray_sim/Placement-v0`: place the workers and parameter servers of new jobs, one at each step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ray_sim.environments.agents import PlacementAgent
+from ray_sim.environments.episodes import Episodes, ScenarioSource
+from ray_sim.environments.rewards import Reward
+from ray_sim.environments.round import Observation
+from ray_sim.environments.scheduling_env import SchedulingEnv
+
+
+class _FromOutside(PlacementAgent):
+    """The environment gives its actions."""
+
+    def act(self, observation: Observation) -> int:
+        raise AssertionError("the environment gives the actions")
+
+
+class PlacementEnv(SchedulingEnv):
+    """Places gangs at slot boundaries; see docs/environments.md.
+
+    Parameters
+    ----------
+    episodes : worlds, or `Episode`s, of rigid or elastic jobs with ``slot_s``; or `scenario` and `seeds`, see
+        `scenario_episodes`
+    most_jobs, most_new, observe, scaled, models : see `PlacementSettings`
+    reward : ``progress``, ``jct``, or a function of an `Interval`
+    reward_scale_s : scale of ``jct`` in seconds
+    """
+
+    def __init__(
+        self,
+        episodes: Episodes | None = None,
+        *,
+        scenario: ScenarioSource | None = None,
+        seeds: Iterable[int] | None = None,
+        most_jobs: int = PlacementAgent.most_jobs,
+        most_new: int | None = None,
+        observe: Sequence[str] | None = None,
+        scaled: bool = False,
+        models: Sequence[str] | None = None,
+        reward: str | Reward = "progress",
+        reward_scale_s: float = 3600.0,
+        render_mode: str | None = None,
+    ) -> None:
+        self._most_jobs, self._most_new, self._scaled = most_jobs, most_new, scaled
+        self._observe = None if observe is None else tuple(observe)
+        self._models = None if models is None else tuple(models)
+        super().__init__(episodes, scenario, seeds, reward, reward_scale_s, render_mode)
+
+    def new_agent(self) -> PlacementAgent:
+        """A policy for one world; the environment gives its actions."""
+        agent = _FromOutside()
+        agent.most_jobs, agent.most_new, agent.scaled = self._most_jobs, self._most_new, self._scaled
+        agent.declare(self._observe)
+        agent.models = self._models
+        return agent

@@ -1,0 +1,229 @@
+"""One decision in `ray_sim/Queue-v0`, action by action; the environment and agents share it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from ray_sim.engine.decision import Decision
+from ray_sim.engine.order import never_fits
+from ray_sim.engine.placements import State
+from ray_sim.engine.policy_context import PolicyContext
+from ray_sim.engine.view import View
+from ray_sim.environments.features import (
+    ACTION_MASK,
+    DURATION,
+    F32,
+    FREE,
+    MOST_TASKS,
+    Feature,
+    chosen,
+    engine_world,
+    most_time,
+    most_units,
+    times,
+    units,
+)
+from ray_sim.environments.queue_kernels import (
+    QueueBoard,
+    begin_starting,
+    finish_starting,
+    show_queue,
+    start_row,
+)
+from ray_sim.environments.round import chosen_action
+from ray_sim.kernels.core.arrays import I8, Pool, new_changes, new_scratch
+from ray_sim.kernels.core.placement import RULE_NAMES
+from ray_sim.kernels.handle import handle
+from ray_sim.model.errors import ForbiddenActionError, InvalidInputError, UnknownNameError
+from ray_sim.model.units import IntArray
+
+ENTRIES = {
+    "tasks": FREE,
+    "demands": FREE,
+    "waited_s": FREE,
+    "duration_s": DURATION,
+    "free": FREE,
+    "waiting": FREE,
+    "running": FREE,
+}
+"""All entries of an observation, by name."""
+
+_FIELDS = {"free": "free_shown"}
+"""Fields of `QueueBoard` that have another name than their entry."""
+
+
+class QueueSettings(NamedTuple):
+    """Form of observations and actions."""
+
+    most_jobs: int = 10
+    """K, rows of waiting jobs in an observation, in order of submission."""
+    observe: tuple[str, ...] | None = None
+    """Names out of `ENTRIES`; None for all of them."""
+    scaled: bool = False
+    """Resources as shares of the largest server, and log10(1 + s) of times, instead of units and seconds."""
+    placement: str = "consolidate"
+    """Placement rule of jobs that start, as of the policies that serve a queue."""
+
+
+class QueueRound:
+    """Starts waiting jobs one by one, until the choice is to wait or no job that is shown fits."""
+
+    def __init__(self, world: PolicyContext, settings: QueueSettings) -> None:
+        rows = settings.most_jobs
+        if rows < 1:
+            raise InvalidInputError(f"most_jobs: must be a whole number, at least 1, got {rows}")
+        if settings.placement not in RULE_NAMES:
+            raise UnknownNameError("placement", settings.placement, RULE_NAMES)
+        self._context, self._settings = world, settings
+        self._world = engine_world(world)
+        self._rule = RULE_NAMES.index(settings.placement)
+        self.names = chosen(settings.observe, tuple(ENTRIES), ENTRIES, world)
+        self._rows = rows
+        self.actions = rows + 1
+        """Number of actions: start the job of a row; the last is to wait."""
+        jobs, servers, resources = len(self._world.table), len(world.cluster), len(world.cluster.resources)
+        scaled = settings.scaled
+        every = {
+            "tasks": Feature((rows,), MOST_TASKS),
+            "demands": Feature((rows, resources), most_units(scaled)),
+            "waited_s": Feature((rows,), most_time(scaled)),
+            "duration_s": Feature((rows,), most_time(scaled)),
+            "free": Feature((servers, resources), most_units(scaled)),
+            "waiting": Feature((1,), MOST_TASKS),
+            "running": Feature((1,), MOST_TASKS),
+        }
+        self.features = {name: every[name] for name in self.names}
+        self._arrays: dict[str, Any] = {
+            "arrays": self._world.arrays,
+            "scratch": new_scratch(self._world.arrays),
+            "verdict": never_fits(self._world, settings.placement),
+            "unit": units(world, scaled),
+            "free": np.zeros((servers, resources), dtype=np.int64),
+            "queue": np.empty(jobs, dtype=np.int64),
+            "refused": np.empty(jobs, dtype=np.int64),
+            "tally": np.zeros(3, dtype=np.int64),
+            "job": np.full(rows, -1, dtype=np.int64),
+            "mask": np.zeros(self.actions, dtype=np.int8),
+            "tasks": np.zeros(rows, dtype=np.float32),
+            "demands": np.zeros((rows, resources), dtype=np.float32),
+            "free_shown": np.zeros((servers, resources), dtype=np.float32),
+            "waiting": np.zeros(1, dtype=np.float32),
+            "running": np.zeros(1, dtype=np.float32),
+            "changes": new_changes(jobs, self._world.row_bound),
+        }
+        self.mask: I8 = self._arrays["mask"]
+        """(actions,) 1 where an action is valid; not to be written to."""
+        self._times = [name for name in self.names if name in ("waited_s", "duration_s")]
+        self._shown: dict[str, F32] = {
+            name: np.zeros(rows, np.float32) if name in self._times else self._arrays[_FIELDS.get(name, name)]
+            for name in self.names
+        }
+        self._pool: Pool | None = None
+        self._board: Any = None
+        self.pending = False
+        """Whether an action is valid; else `decision` has the result."""
+
+    def serves(self, world: PolicyContext) -> bool:
+        """Whether it was made for this world."""
+        return engine_world(world) is self._world
+
+    def open(self, view: View) -> None:
+        """Begin the decision of a view."""
+        if view.placements._pool is not self._pool:
+            self._pool = view.placements._pool
+            self._board = handle(QueueBoard(pool=self._pool, **self._arrays))
+        self._view = view
+        self._all_there = bool(view.available.all())
+        begin_starting(self._board, view.waiting, len(view.running))
+        self._show()
+
+    def _show(self) -> None:
+        self.pending = bool(show_queue(self._board, self._rule, self._all_there))
+
+    def observation(self) -> dict[str, F32 | I8]:
+        """The entries by name, and the mask; the arrays belong to the caller."""
+        self.refresh()
+        seen: dict[str, F32 | I8] = {name: array.copy() for name, array in self._shown.items()}
+        seen[ACTION_MASK] = self.mask.copy()
+        return seen
+
+    def refresh(self) -> None:
+        """Bring the arrays that it shows up to date, after `open`, `take` or `close`."""
+        jobs: IntArray = self._arrays["job"]
+        here = int((jobs >= 0).sum())
+        for name in self._times:
+            view, rows = self._view, jobs[:here]
+            us = view.now_us - view.jobs.submit_us[rows] if name == "waited_s" else view.jobs.work_us[rows]
+            self._shown[name][:here] = times(us, self._settings.scaled)
+            self._shown[name][here:] = 0.0
+
+    def show_in(self, arrays: Mapping[str, F32 | I8]) -> None:
+        """Show everything in these arrays by name from the next `open` on, instead of its own."""
+        for name in self.names:
+            self._shown[name] = entry = cast("F32", arrays[name])
+            if name not in self._times:
+                self._arrays[_FIELDS.get(name, name)] = entry
+        self.mask = self._arrays["mask"] = cast("I8", arrays[ACTION_MASK])
+        self._pool = None
+
+    def take(self, action: object) -> None:
+        """Start a job, or wait.
+
+        Raises
+        ------
+        ForbiddenActionError : the action is not valid now
+        """
+        number = chosen_action("Queue", action, self.actions)
+        if not self.pending or not self.mask[number]:
+            raise ForbiddenActionError(self._why(number))
+        if number == self._rows:
+            self.pending = False
+            return
+        start_row(self._board, self._rule, number)
+        self._show()
+
+    def _why(self, action: int) -> str:
+        """Why an action is not valid."""
+        if action == self._rows:
+            return f"action {action} (wait) is forbidden: no job runs, and one that waits fits"
+        job = int(self._arrays["job"][action])
+        if job < 0:
+            return f"action {action} (start row {action}) is forbidden: the row has no job"
+        name = self._world.table.job_id[job]
+        return (
+            f"action {action} (start job {name} of row {action}) is forbidden: placement rule "
+            f"{self._settings.placement} finds no room for its {self._world.arrays.gang[job].sum()} tasks"
+        )
+
+    def decision(self) -> Decision:
+        """The decision: jobs that were chosen start, those that can never fit are rejected."""
+        finish_starting(self._board)
+        changes = self._arrays["changes"]
+        return Decision(
+            changes=changes if changes.size[0] else None,
+            reject=self._arrays["refused"][: self._arrays["tally"][1]].copy(),
+            reject_reason="never_fits",
+        )
+
+    def close(self) -> None:
+        """The run is over: nothing is shown and no action is valid."""
+        self.pending = False
+        for array in self._shown.values():
+            array[:] = 0.0
+        self.mask[:] = 0
+        self._arrays["job"][:] = -1
+
+    def new_job(self, row: int) -> int | None:
+        """Job of a row, None for a padded one."""
+        job = int(self._arrays["job"][row]) if 0 <= row < self._rows else -1
+        return job if job >= 0 else None
+
+    def state(self) -> State:
+        """No arrays: nothing is kept between two decisions."""
+        return {}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Nothing is kept."""

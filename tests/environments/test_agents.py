@@ -1,0 +1,111 @@
+"""Agents as policies: the contract, and what they need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from ray_sim.contract.elastic_worlds import busy_elastic, failing_elastic
+from ray_sim.contract.rigid_worlds import busy_world
+from ray_sim.contract.subject import Subject
+from ray_sim.contract.suite import CLAUSES, check_clause
+from ray_sim.engine.contract import Policy
+from ray_sim.engine.run import run_world
+from ray_sim.engine.simulation import Simulation
+from ray_sim.environments import PlacementAgent, QueueAgent
+from ray_sim.environments.round import Observation
+from ray_sim.model.errors import ForbiddenActionError, RunFailedError
+from ray_sim.policies.registry import create_policy
+from tests.environments.rules import InTurn, LeastLoaded, first_valid, least_loaded
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("agent", [LeastLoaded, InTurn])
+def test_agents_keep_the_contract(agent: type[Policy]) -> None:
+    subject = Subject(agent)
+    outcomes = [check_clause(name, clause, subject) for name, clause in CLAUSES.items()]
+    assert [each for each in outcomes if each.failed] == []
+
+
+def test_agents_declare_what_their_observations_show() -> None:
+    class Knowing(QueueAgent):
+        observe = ("tasks", "duration_s")
+
+        def act(self, observation: Observation) -> int:
+            return first_valid(observation)
+
+    assert InTurn.sees == frozenset()
+    assert Knowing.sees == {"duration_s"}
+    assert PlacementAgent.sees == {"training_profile"}
+
+
+def test_a_forbidden_answer_of_an_agent_names_the_action() -> None:
+    class Stubborn(PlacementAgent):
+        def act(self, observation: Observation) -> int:
+            return int(observation["action_mask"].argmin())
+
+    with pytest.raises(ForbiddenActionError, match="is forbidden"):
+        run_world(busy_elastic(10), Stubborn())
+
+
+def test_a_network_is_no_part_of_a_snapshot_if_it_never_changes() -> None:
+    class Learned(PlacementAgent):
+        unchanging = frozenset({"network"})
+
+        def __init__(self) -> None:
+            self.network = {"weights": 1}
+
+        def act(self, observation: Observation) -> int:
+            return least_loaded(observation)
+
+    class Careless(Learned):
+        unchanging = frozenset()
+
+    world = busy_elastic(5)
+    for agent in (Learned(), Careless()):
+        simulation = Simulation(world, agent)
+        agent.start(simulation.world, simulation.streams)
+        if isinstance(agent, Careless):
+            with pytest.raises(RunFailedError, match=r"keeps a dict in network; .* `unchanging`"):
+                simulation.state()
+        else:
+            simulation.state()
+
+
+@pytest.mark.parametrize("policy", ["fifo", "srtf", "las", "tetris"])
+def test_a_run_in_the_arrays_of_another_is_like_one_in_its_own(policy: str) -> None:
+    worlds = [failing_elastic(30, 1)] if policy == "tetris" else [failing_elastic(30, 1), busy_world(30, 0)]
+    for world in worlds:
+        results = []
+        for seed in (1, 2):
+            fresh = create_policy(policy)
+            results.append(run_world(world, fresh, seed=seed, loop="general"))
+        agent = create_policy(policy)
+        simulation = Simulation(world, agent, seed=1)
+        for seed, expected in zip((1, 2), results, strict=True):
+            if seed == 2:
+                simulation = simulation.again(seed)
+            agent.start(simulation.world, simulation.streams)
+            while (view := simulation.advance()) is not None:
+                simulation.apply(agent.decide(view))
+            result = simulation.result()
+            assert result.jobs.equals(expected.jobs)
+            assert result.events.equals(expected.events)
+            assert result.timeline.equals(expected.timeline)
+
+
+@pytest.mark.slow
+def test_agents_need_no_gymnasium() -> None:
+    code = (
+        "import sys; sys.modules['gymnasium'] = None\n"
+        "import importlib.util as u; u.find_spec = lambda name, find=u.find_spec: "
+        "None if name == 'gymnasium' else find(name)\n"
+        "from ray_sim.environments import PlacementAgent\n"
+        "import ray_sim.environments as e\n"
+        "try: e.PlacementEnv\n"
+        "except ImportError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "PlacementEnv needs gymnasium: pip install 'ray_sim[gym]'"
