@@ -14,14 +14,12 @@ from pydantic import (
     ConfigDict,
     Field,
     PlainValidator,
-    ValidationError,
     field_validator,
     model_validator,
 )
 
 import workloads
 from ray_sim.experiments.profile_files import ProfileFiles, is_profile_file
-from ray_sim.model.errors import InvalidInputError, problems_text
 from ray_sim.model.value_function import MAX_WORTH
 from workloads.announcements.profile import (
     AnnouncementDraws,
@@ -32,7 +30,6 @@ from workloads.announcements.profile import (
     ValueKind,
 )
 from workloads.column import MAX_COUNT, Column
-from workloads.documents import dotted_problems
 from workloads.sources import Source
 from workloads.training.draws import Draw, Multiple, parse_draw
 
@@ -147,20 +144,12 @@ def load_announcement_draws(ref: Source) -> AnnouncementDraws:
     InvalidInputError : the file cannot be read or breaks its rules; every problem is listed
     UnknownNameError : neither a file nor a bundled profile
     """
-    path, text, content = _FILES.read(ref)
-    try:
-        file = _ProfileFile.model_validate(content)
-    except ValidationError as failure:
-        keys = [name for model in _MODELS for name in model.model_fields]
-        raise InvalidInputError(problems_text(str(path), dotted_problems(failure, keys))) from failure
+    _, text, file = _FILES.read_as(ref, _ProfileFile, (_Announcements, _Value, _Outlook))
     given = file.announcements
     drawn = given.value
     value = ValueDraws(drawn.form, drawn.worth_per_gpu_hour, drawn.worth, drawn.worth_range, drawn.slack)
     digest = hashlib.sha256(text.encode()).hexdigest()
     return AnnouncementDraws(file.name, file.title, digest, given.lead_s, value, given.outlook.draws)
-
-
-_MODELS = (_ProfileFile, _Announcements, _Value, _Outlook)
 
 
 def bundled_announcement_profiles() -> dict[str, Path]:

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Annotated, Self
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 import cluster_specs
 from ray_sim.experiments.profile_files import ProfileFiles
 from ray_sim.model.errors import InvalidInputError, UnknownNameError, problems_text
 from ray_sim.model.interference import PARTS, InterferenceProfile
-from workloads.documents import dotted_problems
 from workloads.sources import Source
 
 _FILES = ProfileFiles("interference profile", cluster_specs.__path__, "interference")
@@ -61,9 +60,6 @@ class _ProfileFile(_Entry):
         return self
 
 
-_MODELS = (_ProfileFile, _Channel, _Type)
-
-
 def bundled_interference_profiles() -> dict[str, Path]:
     """Paths of the bundled profiles by name."""
     return _FILES.bundled()
@@ -83,12 +79,7 @@ def load_interference(ref: Source) -> InterferenceProfile:
     InvalidInputError : the file cannot be read or breaks its rules; every problem is listed
     UnknownNameError : neither a file nor a bundled profile
     """
-    path, _, content = _FILES.read(ref)
-    try:
-        file = _ProfileFile.model_validate(content)
-    except ValidationError as failure:
-        keys = [name for model in _MODELS for name in model.model_fields]
-        raise InvalidInputError(problems_text(str(path), dotted_problems(failure, keys))) from failure
+    path, _, file = _FILES.read_as(ref, _ProfileFile, (_Channel, _Type))
     if problems := _problems(file):
         raise InvalidInputError(problems_text(str(path), problems))
     profile = _profile(file) if file.base is None else load_interference(file.base)

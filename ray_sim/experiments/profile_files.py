@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from ray_sim.model.errors import InvalidInputError, UnknownNameError
-from workloads.documents import parse_yaml, read_text
+from pydantic import BaseModel, ValidationError
+
+from ray_sim.model.errors import InvalidInputError, UnknownNameError, problems_text
+from workloads.documents import dotted_problems, parse_yaml, read_text
 from workloads.sources import Source, is_url, name_of
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,28 @@ class ProfileFiles:
         path = self._find(ref)
         text = read_text(path, InvalidInputError)
         return path, text, parse_yaml(text, str(path), InvalidInputError)
+
+    def read_as(
+        self, ref: Source, model: type[ModelT], parts: Iterable[type[BaseModel]] = ()
+    ) -> tuple[Source, str, ModelT]:
+        """The place of a profile, its text, and its content as a model.
+
+        Parameters
+        ----------
+        parts : models within it, whose keys are suggested where one is unknown
+
+        Raises
+        ------
+        InvalidInputError : as `read`, or the content breaks the model's rules; every problem is listed
+        UnknownNameError : neither a file nor a bundled profile
+        """
+        path, text, content = self.read(ref)
+        try:
+            return path, text, model.model_validate(content)
+        except ValidationError as failure:
+            models: list[type[BaseModel]] = [model, *parts]
+            keys = [name for each in models for name in each.model_fields]
+            raise InvalidInputError(problems_text(str(path), dotted_problems(failure, keys))) from failure
 
     def _find(self, ref: Source) -> Source:
         if is_profile_file(ref):
