@@ -79,7 +79,10 @@ def test_environments_are_measured_alone_and_together() -> None:
 
 def test_the_loop_is_measured_for_each_kind_of_policy() -> None:
     found = loop.run(repetitions=1, jobs=20, commands=["drf"])
-    assert [row.case for row in found.rows] == ["idle", "own", "priority", "elastic", "sites", "week-drf"]
+    assert [row.case for row in found.rows] == [
+        *("idle", "own", "priority", "elastic", "sites"),
+        *("interfering-6", "interfering-100", "week-drf"),
+    ]
     assert all(row.value > 0 for row in found.rows)
 
 
