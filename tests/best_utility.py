@@ -46,6 +46,8 @@ def tiny_world(seed: int, *, jobs: int = 4, horizon: bool = True) -> World:
         together(*profiles),
         worker_demand=1000 * draw.integers([1, 0], [3, 2], (n, 2)),
         ps_demand=1000 * draw.integers([0, 0], [2, 3], (n, 2)),
+        model=np.zeros(n, dtype=np.int64),
+        model_names=("ctc",),
     )
     submit = np.sort(draw.choice([0.0, 0.0, SLOT_S], n))
     submit -= submit[0]

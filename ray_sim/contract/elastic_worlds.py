@@ -38,7 +38,8 @@ _VARIANTS: tuple[Mapping[str, object], ...] = (
 _SLOWING = 1
 """The variant in which jobs slow each other and links slow down where servers fail."""
 _HORIZON = {"horizon_s": 14 * SLOT_S + 1.0}
-_MODELS = ("wide", "deep")
+_MODELS = ("ctc", "vgg-16")
+"""Types of the bundled interference profiles, so that policies that know types by name know these."""
 _BLOCKS = ((900_000, 400_000, 64, 64), (3_000_000, 1000, 1000))
 
 

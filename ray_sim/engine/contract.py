@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Generic
 
 import numpy as np
@@ -70,6 +71,14 @@ class Policy(ABC, Generic[ContextT, ViewT]):
     def draws(self) -> bool:
         """Whether its runs draw random numbers."""
         return self.uses_seed
+
+    def input_files(self) -> Mapping[str, Path]:
+        """Files that `start` reads, by the parameter that names each; none by default.
+
+        Their contents are part of a run's identity, in place of the values of those parameters. It is called
+        before `start`.
+        """
+        return {}
 
     def start(self, world: ContextT, streams: Streams) -> None:  # optional hook
         """Prepare for a run."""

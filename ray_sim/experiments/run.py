@@ -23,7 +23,7 @@ from ray_sim.experiments.result_files import encode_result
 from ray_sim.experiments.run_identity import Inputs, RunIdentity
 from ray_sim.experiments.scenario import Partition, Scenario, SynthSpec, Value, WorkloadSpec
 from ray_sim.experiments.server_files import split_world, with_server_files
-from ray_sim.experiments.source_digest import imported_sha256
+from ray_sim.experiments.source_digest import imported_sha256, input_files_sha256
 from ray_sim.experiments.workload_draws import Draws, enriched, load_workload_draws
 from ray_sim.model.audit import AuditRequest
 from ray_sim.model.cluster import Cluster
@@ -217,11 +217,16 @@ def _drawn(spec: SynthSpec, seed: int, base: Base) -> pl.DataFrame:
 def _identified_policy(identity: RunIdentity) -> Policy:
     """Create the policy of an identified scenario, and check that its files have not changed."""
     scenario = identity.scenario
-    policy = create_policy(scenario.policy, scenario.params)
+    policy = create_policy(scenario.policy, identity.policy_params)
     if imported_sha256(type(policy)) != identity.facts["policy_source_sha256"]:
         raise InvalidScenarioError(
             f"policy '{scenario.policy}': its files on this machine are not those that the run was planned "
             "with; run it again, and do not edit them while it runs"
+        )
+    if input_files_sha256(policy) != identity.facts.get("policy_files_sha256", {}):
+        raise InvalidScenarioError(
+            f"policy '{scenario.policy}': the files that its parameters name are not, on this machine, those "
+            "that the run was planned with; run it again, and do not edit them while it runs"
         )
     return policy
 

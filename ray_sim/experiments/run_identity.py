@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from functools import cache
 from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.experiments.result_files import RESULT_FORMAT
 from ray_sim.experiments.scenario import Scenario, Value, WorkloadSpec
 from ray_sim.experiments.server_files import WORLD, ServerFiles, split_world, with_server_files
-from ray_sim.experiments.source_digest import code_sha256, policy_sha256
+from ray_sim.experiments.source_digest import code_sha256, input_files, input_files_sha256, policy_sha256
 from ray_sim.experiments.workload_draws import Draws, load_workload_draws
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.interference import InterferenceProfile
@@ -35,7 +36,13 @@ SHORT = 16
 """Number of characters of a content hash in a directory's name: 64 bits, enough for any store."""
 
 
-_INPUT_DIGESTS = ("workload_sha256", "training_sha256", "announcement_sha256", "cluster_sha256")
+_INPUT_DIGESTS = (
+    "workload_sha256",
+    "training_sha256",
+    "announcement_sha256",
+    "cluster_sha256",
+    "policy_files_sha256",
+)
 _CODE = ("code_sha256", "policy_source_sha256", "ray_sim", "result_format")
 """Facts about the code, which change while the scenario stays the same."""
 
@@ -49,6 +56,8 @@ class RunIdentity:
     """Facts that determine the result; paths and the number of sites do not."""
     seed_free: bool
     """Whether every seed gives this result."""
+    policy_params: Mapping[str, Value]
+    """Parameters of the policy, with absolute paths: processes that run it may stand in other folders."""
 
     @property
     def content_hash(self) -> str:
@@ -94,6 +103,9 @@ class RunIdentity:
 @dataclass(frozen=True, slots=True)
 class _PolicyFacts:
     parameters: Mapping[str, object]
+    """All but those that name files."""
+    files: Mapping[str, Path]
+    files_sha256: Mapping[str, str]
     source_sha256: str | None
     uses_seed: bool
 
@@ -179,14 +191,24 @@ class Inputs:
             "result_format": RESULT_FORMAT,
             "workload_schema": SCHEMA_VERSION,
         }
-        return RunIdentity(scenario, facts, seed_free)
+        if policy.files_sha256:
+            facts["policy_files_sha256"] = policy.files_sha256
+        given = [
+            name for name, value in scenario.params.items() if name in policy.files and value is not None
+        ]
+        absolute = {name: str(policy.files[name].absolute()) for name in given}
+        return RunIdentity(scenario, facts, seed_free, {**scenario.params, **absolute})
 
     def _policy(self, scenario: Scenario) -> _PolicyFacts:
         key = json.dumps([scenario.policy, scenario.params])
         if key not in self._policies:
             policy = create_policy(scenario.policy, scenario.params)
+            values = resolve(scenario.policy, policy.parameters, scenario.params)
+            files = input_files(policy)
             self._policies[key] = _PolicyFacts(
-                resolve(scenario.policy, policy.parameters, scenario.params),
+                {name: value for name, value in values.items() if name not in files},
+                files,
+                input_files_sha256(policy),
                 policy_sha256(type(policy)),
                 policy.draws,
             )

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import ray_sim
 import workloads
-from ray_sim.model.errors import InvalidInputError
+from ray_sim.engine.contract import Policy
+from ray_sim.model.errors import InvalidInputError, failure_text
 
 OUR_PACKAGES = {package.__name__: Path(str(package.__file__)).parent for package in (ray_sim, workloads)}
 
@@ -127,6 +128,40 @@ def _policy_sha256(policy: type) -> str | None:
     if path.suffix != ".py":
         return hashlib.sha256(path.read_bytes()).hexdigest()
     return _sha256(_own_sources(name, path).items())
+
+
+def input_files(policy: Policy) -> dict[str, Path]:
+    """Files of `Policy.input_files`, by their names there, in order.
+
+    Raises
+    ------
+    InvalidInputError : the policy's method fails or returns something else
+    """
+    try:
+        return {str(name): Path(path) for name, path in sorted(policy.input_files().items())}
+    except Exception as error:  # of a user's class
+        raise InvalidInputError(f"{_named(policy)}: input_files failed: {failure_text(error)}") from error
+
+
+def input_files_sha256(policy: Policy) -> dict[str, str]:
+    """SHA-256 of the contents of each of `input_files`.
+
+    Raises
+    ------
+    InvalidInputError : a file cannot be read, or as `input_files`
+    """
+    digests = {}
+    for name, path in input_files(policy).items():
+        try:
+            digests[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or error
+            raise InvalidInputError(f"{_named(policy)}: {name}: {path}: cannot be read: {reason}") from error
+    return digests
+
+
+def _named(policy: Policy) -> str:
+    return f"policy {policy.name or type(policy).__name__}"
 
 
 def _own_sources(name: str, path: Path) -> Mapping[str, bytes]:

@@ -32,6 +32,9 @@ from ray_sim.policies.pd_ors.policy import PdOrs
 from ray_sim.policies.posted_price.policy import PostedPrice
 from ray_sim.policies.sjf import Sjf
 from ray_sim.policies.srtf import Srtf
+from ray_sim.policies.task_placement.least_interference import LifLinear, LifQuad
+from ray_sim.policies.task_placement.load_balance import LoadBalance
+from ray_sim.policies.task_placement.tetris_packing import TetrisPacking
 from ray_sim.policies.tetris import Tetris
 from ray_sim.policy_api import Policy, Wake
 from ray_sim.policy_api.worlds import DECLARABLE, SCHEDULES, jobs_of, options_of
@@ -47,6 +50,10 @@ BUILT_IN: tuple[type[Policy], ...] = (
     AOnline,
     Drf,
     Tetris,
+    LoadBalance,
+    TetrisPacking,
+    LifLinear,
+    LifQuad,
     Dorm,
     Optimus,
     PdOrs,

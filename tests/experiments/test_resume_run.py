@@ -121,7 +121,7 @@ def test_a_run_that_was_stopped_or_killed_goes_on_with_the_same_bytes(
 
 def identity(**facts: object) -> RunIdentity:
     scenario = Scenario.model_validate({"workload": "week.parquet", "cluster": "toy"})
-    return RunIdentity(scenario, facts, seed_free=True)
+    return RunIdentity(scenario, facts, seed_free=True, policy_params={})
 
 
 def test_a_snapshot_of_another_scenario_is_refused_and_one_of_other_code_left_aside(desk: Path) -> None:
