@@ -168,7 +168,7 @@ def test_counts_whose_demand_would_overflow_are_refused() -> None:
     table = job_table([Job(0, 0, 1)], ("gpu", "memory_gib"), {"memory_gib_per_task": [float(2**30)]})
     rigid = build_world(table, cluster_of([1], memory_gib=[2**30]))
     assert isinstance(rigid.facts, RigidFacts)
-    facts = PartialFacts(*(getattr(rigid.facts, field.name) for field in fields(RigidFacts)))
+    facts = PartialFacts(**{field.name: getattr(rigid.facts, field.name) for field in fields(RigidFacts)})
     for count in (2, 2**20, 2**31, 2**33, 2**62):
         simulation = Simulation(replace(rigid, facts=facts), scripted(lambda view: Decision()))
         assert simulation.advance() is not None

@@ -12,8 +12,8 @@ REPOSITORY = Path(__file__).parents[2]
 
 @pytest.fixture(autouse=True)
 def _in_the_examples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(REPOSITORY / "docs/examples")
-    monkeypatch.chdir(REPOSITORY / "docs/examples")
+    monkeypatch.syspath_prepend(REPOSITORY / "docs/examples/environments")
+    monkeypatch.chdir(REPOSITORY / "docs/examples/environments")
 
 
 @pytest.mark.slow
