@@ -109,7 +109,7 @@ def run(
     from ray_sim.experiments.fanout import check_address
     from ray_sim.experiments.fanout import cluster as ray_cluster
     from ray_sim.experiments.rehearsal import Rehearsal
-    from ray_sim.experiments.result_files import prepare_target, write_files
+    from ray_sim.experiments.result_directories import prepare_target, write_files
     from ray_sim.experiments.run import run_scenario
     from ray_sim.experiments.run_identity import SHORT, Inputs
     from ray_sim.experiments.scenario import key_values, parse_scenario, read_scenario

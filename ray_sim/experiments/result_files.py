@@ -1,29 +1,23 @@
-"""Result directory of a run: written as a whole, and checked against SHA-256 checksums when read.
+"""Files of a run's result: their bytes, and how they are read and checked against SHA-256 checksums.
 
-Used by `ray-sim run` and the store of a sweep; commands that show results read them here. A change of the
-files or of their meaning needs a new `RESULT_FORMAT`.
+`ray_sim.experiments.result_directories` writes them; commands that show results read them here. A change of
+the files or of their meaning needs a new `RESULT_FORMAT`.
 """
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import io
 import json
-import shutil
-import tempfile
-import uuid
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
-from glob import escape
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
-from ray_sim.model.errors import InvalidInputError, RaySimError, RunFailedError
+from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.result import EVENT_SCHEMA, RunResult, Summary
 from ray_sim.reports.tables import summary_rows
 from workloads.realisation import Tally
@@ -39,20 +33,11 @@ MANIFEST = "manifest.json"
 TIMING = "timing.json"
 SUMMARY = "summary.json"
 _CHECKSUM = "sha256"
-_REPLACED = ".replaced"
-"""Suffix of a complete older result while a new one takes its name."""
-_UUID_DIGITS = 32
 _SUMMARY_ADAPTER = TypeAdapter(Summary)
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FRAMES = ("jobs", "events", "timeline")
-_UNPACKED = {"runtime_resources", "working_dir_files"}
-"""Folders in which Ray unpacks the working directory of a job, and which Ray later deletes."""
 _CHECKED = (*(f"{name}.parquet" for name in _FRAMES), SUMMARY)
-_OURS = {*_CHECKED, TIMING, MANIFEST}
-
-
-class StoreFullError(RunFailedError):
-    """The disk or quota is full, so that no further result fits."""
+RESULT_FILES = frozenset({*_CHECKED, TIMING, MANIFEST})
+"""Names of all files of a result."""
 
 
 _REMEDY = "run the scenario again, or the sweep with --resume"
@@ -93,168 +78,6 @@ def encode_result(
     )
     files[MANIFEST] = checksummed_json(complete)
     return files
-
-
-def write_files(directory: Path, files: Mapping[str, bytes]) -> None:
-    """Write the files of `encode_result` as a directory; an older result is replaced.
-
-    Raises
-    ------
-    InvalidInputError : `prepare_target` refuses the directory, or it cannot be written
-    StoreFullError : the disk or the quota is full
-    """
-    prepare_target(directory)
-    replace_files(directory, files)
-
-
-def replace_files(directory: Path, files: Mapping[str, bytes]) -> None:
-    """Write files as a directory, in place of an older result.
-
-    A kill at any moment leaves the older or the new result complete. If it is not under its name,
-    `prepare_target` and `remove_leftovers` rename it.
-
-    Raises
-    ------
-    StoreFullError : the disk or the quota is full; the older result is unchanged
-    InvalidInputError : the directory holds another file, or cannot be written for another reason
-    """
-    fresh = _sibling(directory, ".tmp")
-    try:
-        fresh.mkdir(parents=True)
-        for name, content in files.items():
-            (fresh / name).write_bytes(content)
-        _swap(fresh, directory)
-    except OSError as error:
-        raise unwritable(directory, error) from error
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
-
-
-def _swap(fresh: Path, directory: Path) -> None:
-    """Rename `fresh` to `directory`; an older result keeps its files, under another name, until then."""
-    replaced: list[Path] = []
-    try:
-        while not _renamed(fresh, directory):
-            require_result_files(directory)
-            with suppress(FileNotFoundError):  # another process has moved the directory
-                replaced.append(directory.replace(_sibling(directory, _REPLACED)))
-    finally:
-        for older in replaced:
-            _settle(older, directory)
-
-
-def _renamed(fresh: Path, directory: Path) -> bool:
-    """Rename a directory; False if the new name holds files, since a rename replaces an empty one only."""
-    try:
-        fresh.replace(directory)
-    except OSError as error:
-        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-            raise
-        return False
-    return True
-
-
-def _settle(replaced: Path, directory: Path) -> None:
-    """Give an older result its name back if no other result has it, else remove the older one."""
-    with suppress(OSError):  # another process has done it
-        if not _renamed(replaced, directory):
-            remove_directory(replaced)
-
-
-def require_result_files(directory: Path) -> None:
-    """Raise `InvalidInputError` if the directory holds a file that is not part of a result."""
-    for path in sorted(directory.glob("*")):
-        if path.name not in _OURS or not path.is_file():
-            raise InvalidInputError(
-                f"{path}: is no file of a result, so {directory} is not replaced; move it elsewhere or "
-                "choose another -o"
-            )
-
-
-def remove_directory(directory: Path) -> None:
-    """Remove a result's directory atomically; raises `InvalidInputError` if it holds another file."""
-    require_result_files(directory)
-    old = _sibling(directory, ".old")
-    with suppress(FileNotFoundError):  # another process has removed the directory
-        directory.replace(old)
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def _sibling(directory: Path, suffix: str) -> Path:
-    return directory.parent / f".{directory.name}.{uuid.uuid4().hex}{suffix}"
-
-
-def remove_leftovers(parent: Path) -> None:
-    """Remove the temporary directories that a killed process left in `parent`.
-
-    An older result that a killed process moved aside and did not replace gets its name back.
-    """
-    for leftover in sorted(parent.glob(".*")):
-        name, _, token = leftover.stem.rpartition(".")
-        if len(token) != _UUID_DIGITS:
-            continue
-        if leftover.suffix == _REPLACED:
-            _settle(leftover, parent / name.removeprefix("."))
-        elif leftover.suffix in (".tmp", ".old"):
-            shutil.rmtree(leftover, ignore_errors=True)
-
-
-def prepare_target(directory: Path) -> None:
-    """Create the parents of a result's directory, and refuse a directory that must not be replaced.
-
-    An older result that a killed process moved aside gets its name back.
-
-    Raises
-    ------
-    InvalidInputError : it is a file, a symbolic link, in the folder that Ray unpacks for a job, a directory
-        that holds no result, a changed result or another file beside a result, or its parent cannot be
-        written
-    StoreFullError : the disk or the quota is full
-    """
-    refuse_ray_job_directory(directory)
-    for replaced in directory.parent.glob(f".{escape(directory.name)}.{'?' * _UUID_DIGITS}{_REPLACED}"):
-        _settle(replaced, directory)
-    if directory.is_symlink():
-        raise InvalidInputError(f"{directory}: is a symbolic link; name the directory itself for -o")
-    if directory.exists() and not directory.is_dir():
-        raise InvalidInputError(f"{directory}: is a file; -o must name a directory for the result")
-    if directory.is_dir() and any(directory.iterdir()):
-        try:
-            read_manifest(directory)
-        except InvalidInputError as error:
-            raise InvalidInputError(
-                f"{directory}: exists and is not a result of ray-sim, so it is not overwritten; choose "
-                f"another -o\n  {error}"
-            ) from error
-        require_result_files(directory)
-        try:
-            check_result(directory)
-        except InvalidInputError as error:
-            raise InvalidInputError(
-                f"{directory}: is not as ray-sim wrote it, so it is not replaced; move it elsewhere or "
-                f"choose another -o\n  {error}"
-            ) from error
-    try:
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=directory.parent).close()
-    except OSError as error:
-        raise unwritable(directory, error) from error
-
-
-def refuse_ray_job_directory(directory: Path) -> None:
-    """Raise `InvalidInputError` for a path in the working directory that Ray unpacks for a job."""
-    if set(directory.absolute().parts) >= _UNPACKED:
-        raise InvalidInputError(
-            f"{directory}: is deleted with the working directory of this job; name a directory that stays, "
-            "best on a disk that all machines share: -o /shared/results"
-        )
-
-
-def unwritable(path: Path, error: OSError) -> RaySimError:
-    """Error to raise if the system cannot write the path."""
-    if error.errno in _FULL:
-        return StoreFullError(f"{path}: cannot be written: {error.strerror}; make room or choose another -o")
-    return InvalidInputError(f"{path}: cannot be written: {error.strerror}; choose another -o")
 
 
 def read_manifest(directory: Path) -> dict[str, object]:

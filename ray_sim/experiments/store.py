@@ -13,6 +13,12 @@ from pathlib import Path
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
+from ray_sim.experiments.result_directories import (
+    refuse_ray_job_directory,
+    remove_leftovers,
+    replace_files,
+    unwritable,
+)
 from ray_sim.experiments.result_files import (
     MANIFEST,
     ChangedFileError,
@@ -22,10 +28,6 @@ from ray_sim.experiments.result_files import (
     read_manifest,
     read_summary,
     read_table,
-    refuse_ray_job_directory,
-    remove_leftovers,
-    replace_files,
-    unwritable,
 )
 from ray_sim.experiments.run_identity import SHORT
 from ray_sim.experiments.sweep_file import Detail, Entry

@@ -14,7 +14,7 @@ from typing import Any, Self
 import polars as pl
 
 from ray_sim.experiments.fanout import check_address, fan_out
-from ray_sim.experiments.result_files import remove_directory, require_result_files
+from ray_sim.experiments.result_directories import remove_directory, require_result_files
 from ray_sim.experiments.stale_runs import Dropped, find_stale, other_versions
 from ray_sim.experiments.store import ConfigurationOutcome, ResultStore, fault_of
 from ray_sim.experiments.sweep_file import Entry, Sweep, read_sweep

@@ -13,13 +13,8 @@ import pytest
 from ray_sim.cli import main
 from ray_sim.experiments.compare import compare_results
 from ray_sim.experiments.report import write_report
-from ray_sim.experiments.result_files import (
-    check_result,
-    encode_result,
-    json_bytes,
-    read_summary,
-    write_files,
-)
+from ray_sim.experiments.result_directories import write_files
+from ray_sim.experiments.result_files import check_result, encode_result, json_bytes, read_summary
 from ray_sim.experiments.store import ConfigurationOutcome, ResultStore
 from ray_sim.experiments.sweep_file import Entry
 from ray_sim.experiments.tracking import log_run

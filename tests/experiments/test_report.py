@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from ray_sim.experiments.report import write_report
-from ray_sim.experiments.result_files import encode_result, write_files
+from ray_sim.experiments.result_directories import write_files
+from ray_sim.experiments.result_files import encode_result
 from ray_sim.experiments.store import ConfigurationOutcome, ResultStore
 from ray_sim.experiments.sweep_file import Entry
 from ray_sim.model.errors import InvalidInputError

@@ -13,16 +13,13 @@ from pathlib import Path
 import pytest
 from polars.testing import assert_frame_equal
 
-from ray_sim.experiments.result_files import (
-    check_result,
-    encode_result,
+from ray_sim.experiments.result_directories import (
     prepare_target,
-    read_manifest,
-    read_result,
     remove_leftovers,
     replace_files,
     write_files,
 )
+from ray_sim.experiments.result_files import check_result, encode_result, read_manifest, read_result
 from ray_sim.model.errors import InvalidInputError
 from tests.results_by_hand import three_jobs
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ray_sim.experiments.result_files import StoreFullError, encode_result, remove_directory
+from ray_sim.experiments.result_directories import StoreFullError, remove_directory
+from ray_sim.experiments.result_files import encode_result
 from ray_sim.experiments.store import STORE_FORMAT, ConfigurationOutcome, ResultStore
 from ray_sim.experiments.sweep_file import Entry
 from ray_sim.model.errors import InvalidInputError

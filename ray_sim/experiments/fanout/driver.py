@@ -13,7 +13,7 @@ from ray_sim.experiments.fanout.connection import RayLostError, cluster, cores, 
 from ray_sim.experiments.fanout.shared import Shared
 from ray_sim.experiments.fanout.tasks import TASK_S, Answer, Done, Failed, in_a_line, root_cause, run_items
 from ray_sim.experiments.fanout.witness import last_words
-from ray_sim.experiments.result_files import StoreFullError
+from ray_sim.experiments.result_directories import StoreFullError
 from ray_sim.experiments.run_identity import Inputs
 from ray_sim.experiments.store import ConfigurationOutcome, ResultStore, Stamp
 from ray_sim.experiments.sweep_file import Configuration

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ray_sim.experiments.result_files import StoreFullError
+from ray_sim.experiments.result_directories import StoreFullError
 from ray_sim.experiments.run import Base, Replayed, carry_out, realise
 from ray_sim.experiments.run_identity import RunIdentity
 from ray_sim.experiments.scenario import WorkloadSpec
