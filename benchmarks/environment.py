@@ -52,11 +52,9 @@ def run(
         raise SkippedError("gymnasium is not installed: pip install 'ray_sim[gym]'")
     import gymnasium
 
-    import ray_sim.environments  # noqa: F401  # registers them
-
     world = harmony_world(jobs)
-    one: gymnasium.Env[Any, Any] = gymnasium.make("ray_sim/Placement-v0", episodes=world)
-    several = gymnasium.make_vec("ray_sim/Placement-v0", num_envs=VECTOR, episodes=world)
+    one: gymnasium.Env[Any, Any] = gymnasium.make("ray_sim.environments:ray_sim/Placement-v0", episodes=world)
+    several = gymnasium.make_vec("ray_sim.environments:ray_sim/Placement-v0", num_envs=VECTOR, episodes=world)
     _episode(one)
     _episodes(several)
     step(f"episodes of one environment and of {VECTOR} in turn")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from ray_sim.engine.placements import State
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
 from ray_sim.environments.features import (
-    ACTION_MASK,
     DURATION,
     F32,
     FREE,
@@ -23,7 +22,6 @@ from ray_sim.environments.features import (
     engine_world,
     most_time,
     most_units,
-    times,
     units,
 )
 from ray_sim.environments.queue_kernels import (
@@ -34,11 +32,11 @@ from ray_sim.environments.queue_kernels import (
     start_row,
 )
 from ray_sim.environments.round import chosen_action
+from ray_sim.environments.shown_arrays import ShownArrays
 from ray_sim.kernels.core.arrays import I8, Pool, new_changes, new_scratch
 from ray_sim.kernels.core.placement import RULE_NAMES
 from ray_sim.kernels.handle import handle
 from ray_sim.model.errors import ForbiddenActionError, InvalidInputError, UnknownNameError
-from ray_sim.model.units import IntArray
 
 ENTRIES = {
     "tasks": FREE,
@@ -114,13 +112,7 @@ class QueueRound:
             "running": np.zeros(1, dtype=np.float32),
             "changes": new_changes(jobs, self._world.row_bound),
         }
-        self.mask: I8 = self._arrays["mask"]
-        """(actions,) 1 where an action is valid; not to be written to."""
-        self._times = [name for name in self.names if name in ("waited_s", "duration_s")]
-        self._shown: dict[str, F32] = {
-            name: np.zeros(rows, np.float32) if name in self._times else self._arrays[_FIELDS.get(name, name)]
-            for name in self.names
-        }
+        self._shown = ShownArrays(self.names, self._arrays, _FIELDS, settings.scaled)
         self._pool: Pool | None = None
         self._board: Any = None
         self.pending = False
@@ -143,30 +135,23 @@ class QueueRound:
     def _show(self) -> None:
         self.pending = bool(show_queue(self._board, self._rule, self._all_there))
 
+    @property
+    def mask(self) -> I8:
+        """(actions,) 1 where an action is valid; not to be written to."""
+        return self._shown.mask
+
     def observation(self) -> dict[str, F32 | I8]:
         """The entries by name, and the mask; the arrays belong to the caller."""
         self.refresh()
-        seen: dict[str, F32 | I8] = {name: array.copy() for name, array in self._shown.items()}
-        seen[ACTION_MASK] = self.mask.copy()
-        return seen
+        return self._shown.copies()
 
     def refresh(self) -> None:
         """Bring the arrays that it shows up to date, after `open`, `take` or `close`."""
-        jobs: IntArray = self._arrays["job"]
-        here = int((jobs >= 0).sum())
-        for name in self._times:
-            view, rows = self._view, jobs[:here]
-            us = view.now_us - view.jobs.submit_us[rows] if name == "waited_s" else view.jobs.work_us[rows]
-            self._shown[name][:here] = times(us, self._settings.scaled)
-            self._shown[name][here:] = 0.0
+        self._shown.fill_times(self._view, int((self._arrays["job"] >= 0).sum()))
 
     def show_in(self, arrays: Mapping[str, F32 | I8]) -> None:
         """Show everything in these arrays by name from the next `open` on, instead of its own."""
-        for name in self.names:
-            self._shown[name] = entry = cast("F32", arrays[name])
-            if name not in self._times:
-                self._arrays[_FIELDS.get(name, name)] = entry
-        self.mask = self._arrays["mask"] = cast("I8", arrays[ACTION_MASK])
+        self._shown.move_to(arrays)
         self._pool = None
 
     def take(self, action: object) -> None:
@@ -211,9 +196,7 @@ class QueueRound:
     def close(self) -> None:
         """The run is over: nothing is shown and no action is valid."""
         self.pending = False
-        for array in self._shown.values():
-            array[:] = 0.0
-        self.mask[:] = 0
+        self._shown.clear()
         self._arrays["job"][:] = -1
 
     def new_job(self, row: int) -> int | None:

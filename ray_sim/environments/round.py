@@ -21,10 +21,12 @@ class Round(Protocol):
     features: dict[str, Feature]
     """Entries of an observation beside the mask, by name."""
     actions: int
-    mask: I8
-    """(actions,) 1 where an action is valid; not to be written to."""
     pending: bool
     """Whether an action is valid; else `decision` has the result."""
+
+    @property
+    def mask(self) -> I8:
+        """(actions,) 1 where an action is valid; not to be written to."""
 
     def serves(self, world: PolicyContext) -> bool:
         """Whether it was made for this world."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import gymnasium
 import numpy as np
@@ -63,7 +64,7 @@ class _Stage:
         return self._meter
 
 
-class SchedulingEnv(gymnasium.Env[Observations, np.int64]):
+class SchedulingEnv(gymnasium.Env[Observations, np.int64], ABC):
     """An environment in which an action is a part of a scheduling decision.
 
     Every step carries out one action. As long as a further action is valid at the same instant, the reward
@@ -97,17 +98,18 @@ class SchedulingEnv(gymnasium.Env[Observations, np.int64]):
         first.begin(0)
         self._round = first.round
         self._form = first.round.features
-        entries: dict[str, spaces.Space[Any]] = {
+        self.entries: dict[str, spaces.Space[Any]] = {
             name: spaces.Box(0.0, feature.high, feature.shape, np.float32)
             for name, feature in first.round.features.items()
         }
-        entries[ACTION_MASK] = spaces.MultiBinary(first.round.actions)
-        self.observation_space = spaces.Dict(entries)  # type: ignore[assignment]  # entries of several types
+        """Spaces of the entries of an observation, by name."""
+        self.entries[ACTION_MASK] = spaces.MultiBinary(first.round.actions)
+        self.observation_space = cast("spaces.Space[Observations]", spaces.Dict(self.entries))
         self.action_space = ValidActions(first.round.actions, self._current_mask)
 
+    @abstractmethod
     def new_agent(self) -> Agent:
         """A policy for one world; the environment gives its actions."""
-        raise NotImplementedError
 
     def _current_mask(self) -> I8 | None:
         return None if self._over else self._round.mask

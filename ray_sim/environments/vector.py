@@ -38,8 +38,8 @@ class SchedulingVector(VectorEnv[Observations, npt.NDArray[np.int64], npt.NDArra
         self.observation_space = batch_space(first.observation_space, num_envs)
         self.action_space = batch_space(first.action_space, num_envs)
         self._shown: Observations = {
-            name: np.zeros((num_envs, *space.shape), space.dtype)
-            for name, space in first.observation_space.items()  # type: ignore[attr-defined]  # it is a Dict
+            name: np.zeros((num_envs, *(space.shape or ())), space.dtype)
+            for name, space in first.entries.items()
         }
         for i, env in enumerate(self.envs):
             env.shown_in = {name: array[i] for name, array in self._shown.items()}
