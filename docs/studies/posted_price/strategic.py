@@ -68,7 +68,8 @@ def percent(now: np.ndarray, before: np.ndarray) -> tuple[float, float, float]:
     """Change of the means in per cent, with its interval; nan where it has no bounds."""
     span = ratio_interval(now, before)
     low, high = (np.nan, np.nan) if span is None else (span.low, span.high)
-    return tuple(100 * (ratio - 1) for ratio in (now.mean() / before.mean(), low, high))  # type: ignore[return-value]
+    ratio = float(now.mean() / before.mean())
+    return 100 * (ratio - 1), 100 * (low - 1), 100 * (high - 1)
 
 
 def table(found: dict[Key, np.ndarray]) -> str:
