@@ -3,7 +3,7 @@
 The checks read events and the table of jobs, and what an audit recorded; they share no code with policies.
 
 Source: Babaioff et al., Truthful Online Scheduling of Cloud Workloads under Uncertainty (WWW 2022),
-Algorithms 1 and 2; section 4.4 of our specification lists the invariants.
+Algorithms 1 and 2; docs/models/posted_price.md#properties-to-check lists the invariants.
 """
 
 from __future__ import annotations

@@ -221,7 +221,7 @@ def test_gains_are_those_of_brute_force(
 
 
 def test_nobody_gains_with_exact_failures_and_no_threshold() -> None:
-    """4.4 (a): for every signal, where many jobs may fail."""
+    """Truthfulness, for every signal, where many jobs may fail."""
     for seed in range(instances(400, 15)):
         found = regrets(crowded(seed), PostedPrice(eps=0.0, failure_oracle="exact", threshold=False))
         assert found.gain.max() <= ROUNDING, seed
@@ -232,7 +232,7 @@ def test_nobody_gains_with_exact_failures_and_no_threshold() -> None:
 
 
 def test_neglecting_a_failure_of_4_percent_costs_3_hundredths() -> None:
-    """4.4 (a): 2.00 at E = 0.04 looks better than 1.95, and is worth 1.92."""
+    """2.00 at E = 0.04 looks better than 1.95, and is worth 1.92."""
     given = bounded(example_rows(0.04), 3, "full", 9, **EXAMPLE)
     audit = audited(given, eps=0.5, failure_oracle="exact")
     assert regret_of(audit).max == pytest.approx(0.03, abs=1e-8)

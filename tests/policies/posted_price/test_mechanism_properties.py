@@ -1,4 +1,4 @@
-"""Properties of the mechanism in the engine: section 4.4 of its specification, and how runs go on alike."""
+"""Properties of the mechanism in the engine, and how runs go on alike."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def drawn(whole: int, per_commit: int) -> Iterator[Instance]:
 
 @pytest.mark.parametrize("way", WAYS[:3])
 def test_later_jobs_change_no_earlier_fate(way: Mapping[str, Any]) -> None:
-    """4.4 (b): fates and payments; the bounds of the world stay the same."""
+    """Fates and payments; the bounds of the world stay the same."""
     for instance in drawn(150, 1):
         fates = run_engine(instance, **way).fates()
         for kept in range(1, len(fates)):
@@ -66,7 +66,7 @@ def tailed_jobs(draw: np.random.Generator) -> tuple[Job, ...]:
 
 @pytest.mark.parametrize("signal", SIGNALS)
 def test_no_more_is_booked_than_c_prime(signal: Signal) -> None:
-    """4.4 (c), up to half a 1e-9 per point: values at H buy the tails of long durations above H."""
+    """At most C' is booked, but for half a 1e-9 per point; values at H buy long durations above H."""
     setting = Setting(20, 8, 0.0, 8.0, 2, 3, signal=signal)
     fullest = 0.0
     for seed in range(instances(60, 1)):
@@ -100,7 +100,7 @@ def test_no_deterministic_job_fails_where_all_fit_at_once() -> None:
 
 
 def test_without_bookings_before_it_every_job_earns_its_best() -> None:
-    """4.4 (e) with prices of 0, those of no load: one job alone, reported truly."""
+    """With prices of 0, those of no load: one job alone, reported truly."""
     for instance in drawn(100, 6):
         job = single(instance.jobs[0])
         (fate,) = run_engine(roomy(Instance((job,), (job,), instance.setting))).fates()
@@ -111,7 +111,7 @@ def test_without_bookings_before_it_every_job_earns_its_best() -> None:
 
 
 def test_planned_welfare_is_utility_plus_payments(utilities: list[float]) -> None:
-    """4.4 (f), where nothing can fail."""
+    """Welfare is utility plus revenue, where nothing can fail."""
     for instance in drawn(100, 6):
         given = roomy(instance)
         utilities.clear()
@@ -129,7 +129,7 @@ def plan_points(job: Job, setting: Setting) -> list[tuple[int, int, int, float]]
 
 
 def test_higher_values_are_worth_more_and_launched_as_well(utilities: list[float]) -> None:
-    """4.4 (d): the value of the last job scaled up, and raised in every round."""
+    """The value of the last job scaled up, and raised in every round."""
     accepted = 0
     for seed, instance in enumerate(drawn(150, 5)):
         draw = Streams(seed).generator("posted-price-raise")

@@ -258,7 +258,7 @@ def relaxed_optimum(jobs: list[PlannedJob], capacity: float, horizon: int) -> fl
 
 
 def test_welfare_against_the_relaxed_optimum() -> None:
-    """Oracle 4.4 g: with signal full, alpha = 1.5 (C' / kappa) ln B times a factor for finite steps."""
+    """With signal full, alpha = 1.5 (C' / kappa) ln B times a factor for finite steps."""
     base, kappa, capacity = 97.0, 18.0, 20.0
     step = 2.0 / kappa
     alpha = 1.5 * capacity / kappa * math.log(base)

@@ -289,7 +289,7 @@ def misreports(rng: np.random.Generator, truth: Truth) -> list[PlannedJob]:
 
 
 class TestReports:
-    """Oracles 4.4 a and d: one job against a fixed menu and fixed probabilities of failure.
+    """Truthfulness: one job against a fixed menu and fixed probabilities of failure.
 
     With signal none or partial one start serves several durations, and a plan may lose by some of them: V is
     below the price. There a report gains if it makes the job fail, for a job that fails pays nothing.

@@ -1,0 +1,343 @@
+"""Properties of the slow mechanism on random instances: the Lemma by enumeration, bounds, truthfulness."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+
+from ray_sim.model.streams import Streams
+from tests.policies.posted_price.naive_jobs import free, job, nano
+from tests.policies.posted_price.naive_mechanism import (
+    NANO,
+    Fate,
+    Job,
+    Outcome,
+    Point,
+    Prices,
+    Setting,
+    Signal,
+    bundle_price,
+    history_before,
+    realisations,
+    regret,
+    run,
+    signal_of,
+)
+from tests.proofs import instances
+
+SIGNALS: tuple[Signal, ...] = ("none", "full", "partial")
+FAILED = ("evicted_running", "cancelled_due", "cancelled_early")
+SIXTEENTHS = 16
+"""Probabilities are multiples of 1 / 16, so that loads are whole 1e-9."""
+
+
+# ---------------------------------------------------------------- random instances
+
+
+def random_points(draw: np.random.Generator, birth: int, rounds: int, count: int) -> tuple[Point, ...]:
+    """Different points with probabilities in sixteenths; some never come."""
+    pairs = [(a, d) for a in [*range(birth, birth + 3), rounds + 3] for d in (1, 2, 3)]
+    chosen = sorted(draw.choice(len(pairs), count, replace=False).tolist())
+    weights = 1 + draw.multinomial(SIXTEENTHS - count, [1 / count] * count)
+    return tuple((*pairs[k], int(w) / SIXTEENTHS) for k, w in zip(chosen, weights, strict=True))
+
+
+def random_job(draw: np.random.Generator, birth: int, rounds: int, most_points: int) -> Job:
+    points = random_points(draw, birth, rounds, int(draw.integers(1, most_points + 1)))
+    value = sorted(draw.integers(0, 8 * NANO, int(draw.integers(2, 7))).tolist(), reverse=True)
+    arrival, duration, _ = points[int(draw.integers(len(points)))]
+    return Job(birth, int(draw.integers(1, 3)), tuple(value), points, arrival, duration)
+
+
+def random_instance(seed: int, jobs: int, most_points: int) -> tuple[list[Job], Setting, Prices | None]:
+    """``jobs`` jobs or one fewer, on a few nodes; a third each with zero, random and exponential prices."""
+    draw = Streams(seed).generator("naive-mechanism")
+    rounds = int(draw.integers(5, 8))
+    births = sorted(draw.integers(0, 3, int(draw.integers(jobs - 1, jobs + 1))).tolist())
+    made = [random_job(draw, birth, rounds, most_points) for birth in births]
+    setting = Setting(
+        nodes=int(draw.integers(3, 6)),
+        rounds=rounds,
+        eps=float(draw.choice([0.0, 0.5, 1.0])),
+        max_value=8.0,
+        max_concurrency=2,
+        max_rounds=3,
+        signal=SIGNALS[int(draw.integers(3))],
+        threshold=bool(draw.integers(2)),
+    )
+    if seed % 3 == 2:
+        return made, setting, None
+    # Prices that know no load send jobs to the same cheap rounds; two nodes make them fail there.
+    table = draw.integers(0, 2, rounds) * draw.integers(0, 7 * NANO, rounds)
+    prices = table.tolist() if seed % 3 else [0] * rounds
+    return made, replace(setting, nodes=2), lambda now, _: prices[now]
+
+
+def random_outcomes(whole: int) -> list[tuple[list[Job], Setting, Prices | None, Outcome]]:
+    made = (random_instance(seed, jobs=5, most_points=3) for seed in range(instances(whole, 15)))
+    return [(jobs, setting, prices, run(jobs, setting, prices)) for jobs, setting, prices in made]
+
+
+def urgent(jobs: Sequence[Job], setting: Setting, nodes: int) -> tuple[list[Job], Setting]:
+    """The same jobs on one node each, with no time to spare at their last reported finish: many may fail."""
+    made = []
+    for one in jobs:
+        finishes = [arrival + duration for arrival, duration, _ in one.points if arrival < setting.rounds]
+        finish = max(finishes, default=one.birth) - one.birth
+        made.append(replace(one, concurrency=1, value=(8 * NANO,) * (finish + 1)))
+    return made, replace(setting, nodes=nodes)
+
+
+def test_estimated_failures_are_frequencies_of_failure() -> None:
+    """The Lemma: E given the history equals the share of joint realisations in which the job fails."""
+    uncertain = 0
+    for seed in range(instances(200, 6)):
+        jobs, setting, prices = random_instance(seed, jobs=4, most_points=3)
+        hurried = urgent(jobs, setting, 1 + seed % 2)
+        for case_jobs, case_setting, case_prices in ((jobs, setting, prices), (*hurried, prices or free)):
+            estimates, frequencies = failures_in_all_realisations(case_jobs, case_setting, case_prices)
+            assert estimates == frequencies, seed
+            uncertain += sum(0 < estimate < 1 for estimate in estimates.values())
+    assert uncertain > 5
+
+
+Case = tuple[int, tuple[object, ...], tuple[int, int]]
+"""A job, what was seen before its birth, and its own arrival and duration."""
+
+
+def failures_in_all_realisations(
+    jobs: Sequence[Job], setting: Setting, prices: Prices | None
+) -> tuple[dict[Case, Fraction], dict[Case, Fraction]]:
+    """E and the share of failures for each case in which a job is planned to start."""
+    estimates: dict[Case, Fraction] = {}
+    mass: dict[Case, Fraction] = defaultdict(Fraction)
+    failed: dict[Case, Fraction] = defaultdict(Fraction)
+    for probability, drawn in realisations(jobs):
+        fates = run(drawn, setting, prices).fates
+        for index, (one, fate) in enumerate(zip(drawn, fates, strict=True)):
+            own = one.arrival, one.duration
+            if own in fate.failure:
+                case = index, history_before(drawn[:index], fates[:index], setting, one.birth), own
+                assert estimates.setdefault(case, fate.failure[own]) == fate.failure[own]
+                mass[case] += probability
+                failed[case] += probability * (fate.what in FAILED)
+    return estimates, {case: failed[case] / mass[case] for case in mass}
+
+
+def test_later_jobs_change_no_earlier_fate() -> None:
+    for jobs, setting, prices, outcome in random_outcomes(200):
+        for kept in range(len(jobs)):
+            assert run(jobs[:kept], setting, prices).fates == outcome.fates[:kept]
+
+
+def test_no_more_is_booked_than_c_prime() -> None:
+    fullest = 0.0
+    for jobs, setting, prices, outcome in random_outcomes(300):
+        if prices is None:
+            most = (1 - Fraction(setting.eps) / 10) * setting.nodes
+            assert all(Fraction(load, NANO) <= most for load in outcome.booked), jobs
+            fullest = max(fullest, *(load / NANO / float(most) for load in outcome.booked))
+    assert fullest > 0.4
+
+
+def amount(price: int | None) -> float:
+    return np.inf if price is None else price
+
+
+def test_menus_do_not_decrease_in_birth_concurrency_and_duration() -> None:
+    for _, setting, _, outcome in random_outcomes(60):
+        menus = [fate.menu for fate in outcome.fates]
+        for earlier, later in pairwise(menus):
+            assert all(amount(a) <= amount(b) for a, b in zip(earlier, later, strict=True))
+        for start in range(setting.rounds):
+            prices = np.array(
+                [[amount(bundle_price(menus[-1], start, size, d)) for d in (1, 2, 3)] for size in (1, 2, 3)]
+            )
+            assert np.all(prices[1:] >= prices[:-1])
+            assert np.all(prices[:, 1:] >= prices[:, :-1])
+
+
+def test_no_deterministic_job_fails_where_all_fit_at_once() -> None:
+    """With a menu of zeros each finishes as early as it can, if that is worth anything."""
+    for seed in range(instances(100, 15)):
+        jobs, setting, _ = random_instance(seed, jobs=5, most_points=1)
+        roomy = replace(setting, nodes=sum(one.concurrency for one in jobs))
+        for one, fate in zip(jobs, run(jobs, roomy, free).fates, strict=True):
+            assert set(fate.failure.values()) <= {0}
+            earliest = one.arrival + one.duration
+            best = one.worth(earliest) if earliest <= setting.rounds else 0
+            assert (one.worth(fate.end) if fate.what == "completed" else 0) == best
+            assert fate.utility == best
+
+
+def test_relaxed_welfare_is_utility_plus_revenue() -> None:
+    """Where E is 0: the relaxed problem knows no failure."""
+    for seed in range(instances(100, 15)):
+        jobs, setting, prices = random_instance(seed, jobs=5, most_points=3)
+        setting = replace(setting, oracle="zero")
+        for one, fate in zip(jobs, run(jobs, setting, prices).fates, strict=True):
+            welfare, revenue = planned_totals(one, fate, setting)
+            assert welfare == fate.utility + revenue
+
+
+def planned_totals(one: Job, fate: Fate, setting: Setting) -> tuple[Fraction, Fraction]:
+    """Expected value and payment of a plan that never fails."""
+    value = payment = Fraction()
+    for arrival, duration, probability in one.points:
+        start = fate.plan[arrival, signal_of(duration, setting.signal)]
+        if start is not None:
+            price = bundle_price(fate.menu, start, one.concurrency, duration)
+            assert price is not None
+            value += Fraction(probability) * one.worth(start + duration)
+            payment += Fraction(probability) * price
+    return value, payment
+
+
+def test_only_completed_jobs_pay_and_by_the_menu_of_their_birth() -> None:
+    seen = set()
+    for jobs, _, _, outcome in random_outcomes(200):
+        for one, fate in zip(jobs, outcome.fates, strict=True):
+            seen.add(fate.what)
+            if fate.what == "completed":
+                assert fate.start is not None
+                assert fate.start == fate.planned == fate.end - one.duration
+                assert fate.payment == bundle_price(fate.menu, fate.start, one.concurrency, one.duration)
+            else:
+                assert fate.payment == 0
+    assert {"completed", "not_launched"} < seen
+
+
+def test_a_higher_value_never_lowers_the_estimated_utility() -> None:
+    """A value raised pointwise; and a value scaled up keeps what is accepted."""
+    for seed in range(instances(100, 10)):
+        jobs, setting, prices = random_instance(seed, jobs=4, most_points=3)
+        draw = Streams(seed).generator("naive-mechanism-raise")
+        *others, last = jobs
+        before = run(jobs, setting, prices).fates[-1]
+        extra = sorted(draw.integers(0, NANO, len(last.value)).tolist(), reverse=True)
+        raised = replace(last, value=tuple(a + b for a, b in zip(last.value, extra, strict=True)))
+        assert run([*others, raised], setting, prices).fates[-1].utility >= before.utility
+        scaled = replace(last, value=tuple(3 * a for a in last.value))
+        after = run([*others, scaled], setting, prices).fates[-1]
+        assert all(after.plan[group] is not None for group, at in before.plan.items() if at is not None)
+
+
+# ---------------------------------------------------------------- truthfulness
+
+
+def misreports(truth: Job, setting: Setting) -> list[Job]:
+    """Values scaled, deadlines moved, more or fewer nodes, and wrong outlooks."""
+    value, points = truth.value, truth.points
+    values = [
+        *(tuple(int(scale * v) for v in value) for scale in (0.25, 0.5, 2, 4)),
+        value[1:],
+        (value[0], *value),
+        (value[0],) * setting.rounds,
+    ]
+    shares = [probability for _, _, probability in points]
+    arrival, duration, _ = max(points, key=lambda point: point[2])
+    outlooks = [
+        tuple((a, d + 1, p) for a, d, p in points),
+        tuple((a + 1, d, p) for a, d, p in points),
+        tuple((a, d, p) for (a, d, _), p in zip(points, reversed(shares), strict=True)),
+        ((arrival, duration, 1.0),),
+        (*((a, d, p / 2) for a, d, p in points), (truth.birth, 4, 0.5)),
+    ]
+    sizes = [size for size in range(1, setting.max_concurrency + 1) if size != truth.concurrency]
+    return [
+        *(replace(truth, value=v) for v in values),
+        *(replace(truth, concurrency=size) for size in sizes),
+        *(replace(truth, points=outlook) for outlook in outlooks),
+    ]
+
+
+def may_outlast(truth: Job, report: Job, signal: Signal) -> bool:
+    """Whether the job may run longer than the longest reported duration of its (arrival, signal)."""
+    longest: dict[tuple[int, int], int] = {}
+    for arrival, duration, _ in report.points:
+        group = arrival, signal_of(duration, signal)
+        longest[group] = max(longest.get(group, 0), duration)
+    return any(longest.get((a, signal_of(d, signal)), d) < d for a, d, _ in truth.points)
+
+
+def test_no_misreport_gains_with_exact_failures_and_no_threshold() -> None:
+    """Truthfulness, for exponential, random and zero prices, and for every history; but see the next test."""
+    gains: list[Fraction] = []
+    for seed in range(instances(200, 6)):
+        jobs, setting, prices = random_instance(seed, jobs=3, most_points=2)
+        exact = replace(setting, threshold=False)
+        truth = jobs[-1]
+        lies = [lie for lie in misreports(truth, exact) if not may_outlast(truth, lie, exact.signal)]
+        gains += regret(len(jobs) - 1, lies, jobs, exact, prices)
+    assert max(gains) <= 0
+    assert 10 * sum(gain < 0 for gain in gains) > len(gains)
+
+
+def test_hiding_long_durations_gains_where_the_signal_does_not_tell_them() -> None:
+    """Evicted unpaid when the short durations are over, a job avoids a long one worth less than its price.
+
+    Truth: one round is worth 3 - 1, three rounds 0 - 3, so that it is not launched. The short report gains 1.
+    """
+    alone = Setting(1, 4, 0.0, 9.0, 1, 3, signal="none", threshold=False)
+    truth = job([(0, 1, 0.5), (0, 3, 0.5)], (3, 3))
+    short = replace(truth, points=((0, 1, 1.0),))
+    assert regret(0, [short], [truth], alone, lambda _, __: NANO) == [NANO]
+    assert regret(0, [short], [truth], replace(alone, signal="full"), lambda _, __: NANO) == [0]
+
+
+def hidden(truth: Job) -> list[Job]:
+    """Reports without a point, with all durations cut, with one duration, and with durations permuted."""
+    points = truth.points
+    dropped = [(*points[:k], *points[k + 1 :]) for k in range(len(points)) if len(points) > 1]
+    cut = [tuple({(a, min(d, most)): p for a, d, p in points}.items()) for most in (1, 2)]
+    shortened = [tuple((a, d, p) for (a, d), p in one) for one in cut]
+    durations = [d for _, d, _ in points]
+    turned = tuple((a, d, p) for (a, _, p), d in zip(points, durations[1:] + durations[:1], strict=True))
+    different = len({(a, d) for a, d, _ in turned}) == len(turned)
+    return [replace(truth, points=one) for one in (*dropped, *shortened, *([turned] if different else []))]
+
+
+def test_no_misreport_gains_with_cutoffs_though_it_hides_long_durations() -> None:
+    """Exact E, no threshold: also reports that the job may outlast."""
+    gains: list[Fraction] = []
+    shortened = 0
+    for seed in range(instances(300, 6)):
+        jobs, setting, prices = random_instance(seed, jobs=3, most_points=3)
+        exact = replace(setting, threshold=False, cutoffs=True)
+        truth = jobs[-1]
+        lies = [*misreports(truth, exact), *hidden(truth)]
+        lies += [replace(lie, value=truth.value[:1] * exact.rounds) for lie in hidden(truth)]
+        shortened += any(may_outlast(truth, lie, exact.signal) for lie in lies)
+        gains += regret(len(jobs) - 1, lies, jobs, exact, prices)
+    assert max(gains) <= 0
+    assert shortened > 0
+    assert 10 * sum(gain < 0 for gain in gains) > len(gains)
+
+
+def test_cutoffs_take_the_gain_of_hidden_durations() -> None:
+    """The job above: truth and short report both earn 1 of 3 with one round, and are evicted with three."""
+    alone = Setting(1, 4, 0.0, 9.0, 1, 3, signal="none", threshold=False, cutoffs=True)
+    truth = job([(0, 1, 0.5), (0, 3, 0.5)], (3, 3))
+    short = replace(truth, points=((0, 1, 1.0),))
+    assert regret(0, [short], [truth], alone, lambda _, __: NANO) == [0]
+    long = run([replace(truth, duration=3)], alone, lambda _, __: NANO)
+    assert (long.fates[0].what, long.fates[0].end, long.fates[0].payment) == ("evicted_running", 1, 0)
+    assert long.booked == (NANO, 0, 0, 0)
+
+
+def test_a_misreport_gains_where_failures_are_neglected() -> None:
+    """The truth starts in a round that is taken; who feigns patience gets the next one."""
+    one_node = Setting(1, 4, 0.0, 9.0, 1, 1, oracle="zero", threshold=False)
+    jobs = [job([(1, 1, 1.0)], (9, 9, 9)), job([(1, 1, 1.0)], (9, 9, 8), birth=1)]
+    patient = replace(jobs[1], value=nano(9, 9, 9))
+
+    def prices(now: int, _: int) -> int:
+        return nano(0, 1, 0.5, 0)[now]
+
+    assert regret(1, [patient], jobs, one_node, prices) == [7.5 * NANO]
+    assert max(regret(1, [patient], jobs, replace(one_node, oracle="exact"), prices)) <= 0
