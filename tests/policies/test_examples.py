@@ -27,6 +27,7 @@ EXAMPLES = {
     "least_increment": "LeastIncrement",
     "first_announced": "FirstAnnounced",
 }
+LONG = {"least_increment"}
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +43,9 @@ def test_every_example_is_on_the_page_as_it_is() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module", EXAMPLES)
+@pytest.mark.parametrize(
+    "module", [pytest.param(name, marks=[pytest.mark.long] * (name in LONG)) for name in EXAMPLES]
+)
 def test_every_example_keeps_the_contract(module: str) -> None:
     outcomes = check_policy(f"{module}:{EXAMPLES[module]}")
     assert [each.name for each in outcomes] == list(CLAUSES)
