@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -11,6 +12,7 @@ from ray_sim.engine.build_world import build_world
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
 from ray_sim.model.errors import InvalidScenarioError
+from ray_sim.model.links import LinkChanges
 from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy
 from tests.policies.utility_worlds import SLOT_S, example_1_a, paper_world, pd_ors_job, utility_world, worth
@@ -59,6 +61,31 @@ def test_what_cannot_be_planned_again_is_given_up_once() -> None:
         "given_up": 1,
         "unsolved_slots": 0,
     }
+
+
+def slow_link_world(bandwidth: float, slots: int = 3) -> World:
+    """One job, planned for slot 0, whose worker and parameter server fit on no common server.
+
+    25 samples of 4 s across servers: 1 s of training, and 3 s of transfer, or 3 s / ``bandwidth``.
+    """
+    links = LinkChanges(np.zeros(1, np.int64), np.ones(1, np.int64), np.array([bandwidth]))
+    job = pd_ors_job(epochs=1, samples=25)
+    return utility_world([0.0], [job], [worth(5, 4)], [2, 1], slots, links=links)
+
+
+def test_a_plan_made_before_a_link_slows_falls_behind() -> None:
+    assert run(slow_link_world(1.0)).jobs["finish_s"].to_list() == [SLOT_S]
+    behind = run(slow_link_world(0.5))
+    assert behind.jobs["status"].to_list() == ["unfinished"]
+    assert behind.events.filter(pl.col("event") == "stop")["time_s"].to_list() == [SLOT_S]
+
+
+def test_and_what_is_left_behind_a_slow_link_is_planned_again() -> None:
+    # 100 / 7 = 14.3 samples in slot 0; the other 10.7 take 75 s of slot 1.
+    result = run(slow_link_world(0.5), unfinished="extend")
+    assert result.jobs["finish_s"].to_list() == pytest.approx([175])
+    # A tenth of the bandwidth: 31 s a sample, so 3.2 a slot; the horizon comes first.
+    assert run(slow_link_world(0.1), unfinished="extend").jobs["status"].to_list() == ["unfinished"]
 
 
 def failing_world(*outages: tuple[float, int, bool]) -> World:

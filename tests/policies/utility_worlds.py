@@ -14,6 +14,7 @@ from ray_sim.engine.world_arrays import Partition
 from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.job import TrainingProfile, UtilityProfile
+from ray_sim.model.links import LinkChanges
 from tests.training import profile, together
 from tests.worlds import Change, Job, availability, cluster_of, job_table
 from workloads.store import frame_to_table
@@ -51,6 +52,7 @@ def utility_world(
     vc: Sequence[str] | None = None,
     server_vc: Sequence[str] | None = None,
     speed: Sequence[float] | None = None,
+    links: LinkChanges | None = None,
     partition: Partition = "none",
 ) -> World:
     """Slots of 100 s, and the truth of PD-ORS; servers go and come back with ``outages``."""
@@ -58,7 +60,7 @@ def utility_world(
     table = job_table([Job(at, 1, 100.0, label) for at, label in zip(submit_s, vcs, strict=True)])
     columns = np.array(utilities, dtype=np.float64).reshape(-1, 3).T
     table = replace(table, training=together(*jobs), utility=UtilityProfile(*columns))
-    cluster = _failing(cluster_of(gpus, vc=server_vc, speed=speed), outages)
+    cluster = replace(_failing(cluster_of(gpus, vc=server_vc, speed=speed), outages), links=links)
     facts = {"truth": "pd_ors", "slot_s": SLOT_S, "horizon_s": slots * SLOT_S}
     return build_world(table, cluster, partition=partition, params={**facts, **(params or {})})
 
