@@ -22,6 +22,9 @@ STUDIES = Path(__file__).parents[2] / "docs" / "studies"
 WRITERS = ("alike", "example")
 """Scripts of studies that write CSV workloads; others read results."""
 
+DAYS = [f"philly_day_{day}" for day in (22, 55, 77, 93)]
+"""Days of Philly that the study of posted prices drew."""
+
 FILES = sorted(path.relative_to(STUDIES) for path in STUDIES.glob("*/*.yaml"))
 
 
@@ -35,7 +38,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
             subprocess.run([sys.executable, writer.name], cwd=study, check=True)
         for jobs in study.glob("*.csv"):
             assert main(["convert", "csv", str(jobs), "-o", str(jobs.with_suffix(".parquet"))]) == 0
-        for trace in ("google", "google_tasks", "philly", "philly_day", "week"):
+        for trace in ("google", "google_tasks", "philly", "philly_day", *DAYS, "week"):
             assert main(["synth", "philly", "-n", "50", "-o", str(study / f"{trace}.parquet")]) == 0
     return desk
 
