@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 
+from ray_sim.kernels.elastic.step_time import PsLoads, even_loads
 from ray_sim.model.job import BlockProfile
 from ray_sim.model.streams import Streams
-from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.model.units import IntArray
 
 _SMALL = 100
 """Divisor: PAA assigns blocks below the average load / 100 by the number of requests."""
@@ -181,22 +181,6 @@ def tensorflow(blocks: Sequence[int], servers: int) -> Assignment:
     return held.assignment
 
 
-class PsLoads(NamedTuple):
-    """Load of the parameter servers of n jobs, (n,) each."""
-
-    skew: FloatArray
-    """Parameters on the fullest server over the average."""
-    most_requests: FloatArray
-    """Requests of one worker in one step to the busiest parameter server."""
-    requests: FloatArray
-    """Requests of one worker in one step to all parameter servers."""
-
-
-def even_loads(ps: IntArray) -> PsLoads:
-    """Loads of jobs with (n,) parameter servers that hold equal slices, one request each."""
-    return PsLoads(np.ones(len(ps)), np.minimum(ps, 1).astype(np.float64), ps.astype(np.float64))
-
-
 class DealtLoads:
     """Load of the parameter servers of each job where a rule assigns blocks.
 
@@ -218,7 +202,8 @@ class DealtLoads:
         jobs : (n,), repeats allowed
         ps : (n,) >= 0, below 2^32
         """
-        of_job, loads = self._profile.of_job[jobs], even_loads(ps)
+        of_job, loads = self._profile.of_job[jobs], PsLoads(*np.empty((len(PsLoads._fields), len(ps))))
+        even_loads(ps, loads)
         dealt = np.flatnonzero((of_job >= 0) & (ps > 0))
         keys, place = np.unique((of_job[dealt] << 32) | ps[dealt], return_inverse=True)
         found = np.array([self._of(key) for key in keys.tolist()]).reshape(-1, len(PsLoads._fields))

@@ -196,16 +196,6 @@ class ElasticFacts(FactDefaults):
         inputs = StepTimeInputs(self.profile, self.speed, straggling, loads, self.values, links)
         return self.rule.progress(inputs)
 
-    def move_us(self, workers_before: IntArray, workers: IntArray) -> IntArray:
-        """Microseconds until each worker has its equal share of the data, where their number changes.
-
-        Of n workers that become m, the share 1 - min(n, m) / max(n, m) goes to another one.
-        """
-        most = np.maximum(np.maximum(workers_before, workers), 1)
-        share = np.where(workers_before > 0, 1.0 - np.minimum(workers_before, workers) / most, 0.0)
-        whole: IntArray = np.ceil(share * self.data_move_us).astype(np.int64)
-        return whole
-
 
 def _profile_of(table: JobTable, rule: StepTimeRule) -> TrainingProfile:
     if table.training is None:

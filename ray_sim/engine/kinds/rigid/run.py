@@ -190,7 +190,7 @@ class RigidRun:
         pauses_us = np.empty(n, dtype=np.int64)
         self._before_placement(now_us, changed)
         place_jobs(now_us, core.books, core.recording.writer, changes, pauses_us, core.world.restart_us)
-        pauses_us += self._placed(changed)
+        self._placed(changed, pauses_us)
         others = self._disturbed_by(changed)
         holding = changes.ptr[1 : n + 1] > changes.ptr[:n]
         if not holding.all():
@@ -204,9 +204,8 @@ class RigidRun:
     def _before_placement(self, now_us: int, jobs: IntArray) -> None:
         """Book what jobs have done so far, before what they hold changes."""
 
-    def _placed(self, jobs: IntArray) -> IntArray | int:
-        """Jobs hold something else now; returns microseconds that each pauses beside its restart."""
-        return 0
+    def _placed(self, jobs: IntArray, pauses_us: IntArray) -> None:
+        """Jobs hold something else now; add the microseconds that each pauses beside its restart."""
 
     def _rate(self, now_us: int, jobs: IntArray, pauses_us: IntArray) -> None:
         if len(jobs):
