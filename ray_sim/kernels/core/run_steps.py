@@ -124,8 +124,8 @@ def check_placements(
 @kernel
 def place_jobs(
     now: int, books: Books, record: Recorder, changes: Changes, pause: I64, restart_us: int
-) -> None:
-    """Apply changes, see `commit_placements`."""
+) -> bool:
+    """Apply changes, see `commit_placements`; return whether all changed jobs hold something then."""
     commit_placements(
         now,
         books.arrays,
@@ -139,6 +139,10 @@ def place_jobs(
         restart_us,
         books.counts,
     )
+    for i in range(changes.size[0]):
+        if changes.ptr[i + 1] == changes.ptr[i]:
+            return False
+    return True
 
 
 @kernel

@@ -15,7 +15,7 @@ from ray_sim.engine.kinds.elastic.colocation import ColocatedProgress, Colocatio
 from ray_sim.engine.kinds.elastic.context import ElasticContext
 from ray_sim.engine.kinds.elastic.decision import ElasticDecision, Estimates
 from ray_sim.engine.kinds.elastic.estimates import SPEED, WORK_LEFT, EstimateErrors, check_estimates
-from ray_sim.engine.kinds.elastic.facts import ElasticFacts
+from ray_sim.engine.kinds.elastic.facts import ElasticFacts, Stragglers
 from ray_sim.engine.kinds.elastic.jct_limits import training_jct_limits
 from ray_sim.engine.kinds.elastic.noisy_losses import NoisyLosses
 from ray_sim.engine.kinds.elastic.ps_imbalance import Imbalance
@@ -191,10 +191,12 @@ class ElasticRun(RigidRun):
 
     def happen(self, now_us: int) -> Wake:
         """Let a worker of some running jobs become slow, and links change, if it is time."""
-        struck = self._struck(now_us)
-        self.straggling[struck] = 1.0 if self._facts.stragglers is None else self._facts.stragglers.slowdown
-        self._rate_others(now_us, struck)
-        if self._colocation is not None:
+        stragglers = self._facts.stragglers
+        if stragglers is not None and now_us >= self._next_strike_us:
+            struck = self._struck(now_us, stragglers)
+            self.straggling[struck] = stragglers.slowdown
+            self._rate_others(now_us, struck)
+        if self._colocation is not None and now_us >= self._colocation.next_us:
             self._rate_others(now_us, self._colocation.change_links(now_us))
         return NO_WAKE
 
@@ -214,11 +216,8 @@ class ElasticRun(RigidRun):
             self._losses.forget(done)
         return done
 
-    def _struck(self, now_us: int) -> IntArray:
+    def _struck(self, now_us: int, stragglers: Stragglers) -> IntArray:
         """The running jobs, sorted, of which a worker becomes slow now."""
-        stragglers = self._facts.stragglers
-        if stragglers is None or now_us < self._next_strike_us:
-            return NO_JOBS
         self._strikes = now_us // stragglers.every_us
         if now_us % stragglers.every_us:
             return NO_JOBS
