@@ -28,10 +28,10 @@ from ray_sim.kernels.elastic.step_time import (
     placement_rates,
 )
 from ray_sim.kernels.handle import handle
+from ray_sim.model.dealt_loads import DealtLoads
 from ray_sim.model.errors import InvalidInputError, problems_text
 from ray_sim.model.job import Exchange, TrainingProfile
 from ray_sim.model.job_rows import rows_of, tasks_of
-from ray_sim.model.parameter_blocks import DealtLoads
 from ray_sim.model.progress_rule import NO_JOBS, PlacementRows, ProgressRule
 from ray_sim.model.step_time import transfer_s
 from ray_sim.model.units import US_PER_S, FloatArray, IntArray

@@ -275,7 +275,7 @@ def slowdown(at: Colocation, job: int) -> float:
 
 @kernel
 def slow_rates(at: Colocation, jobs: I64, alone: F64, factors: F64, rates: F64) -> None:
-    """Set ``rates``, (n,), to ``alone`` over the `slowdown` of each of ``jobs``, which ``factors``, (J,), keep."""
+    """Set ``rates``, (n,), to ``alone`` over the `slowdown` of each job; keep it in ``factors``, (J,)."""
     for i in range(len(jobs)):
         factors[jobs[i]] = slowdown(at, jobs[i])
         rates[i] = alone[i] / factors[jobs[i]]

@@ -16,9 +16,10 @@ from ray_sim.engine.read_only import read_only
 from ray_sim.engine.world_arrays import build_world_arrays
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WorldArrays
 from ray_sim.kernels.core.world_arrays import judge_smallest
+from ray_sim.model.dealt_loads import DealtLoads
 from ray_sim.model.errors import InvalidScenarioError, UnknownNameError, problems_text
 from ray_sim.model.job import BlockProfile, Exchange, JobTable, LossProfile, TrainingProfile
-from ray_sim.model.parameter_blocks import AS_WORLD, EVEN, BlockRule, DealtLoads
+from ray_sim.model.parameter_blocks import AS_WORLD, EVEN, BlockRule
 from ray_sim.model.parameters import Value, microseconds
 from ray_sim.model.streams import Streams
 from ray_sim.model.training_progress import SpeedProgress

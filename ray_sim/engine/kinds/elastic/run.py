@@ -31,10 +31,11 @@ from ray_sim.kernels.core.arrays import PARAMETER_SERVER, RUNNING
 from ray_sim.kernels.core.progress import work_left_of
 from ray_sim.kernels.elastic.training import Training, book_traffic, note_placements
 from ray_sim.kernels.handle import handle
+from ray_sim.model.dealt_loads import DealtLoads
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import Exchange, TrainingProfile
 from ray_sim.model.job_rows import rows_of, tasks_of
-from ray_sim.model.parameter_blocks import AS_WORLD, DealtLoads
+from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.progress_rule import ProgressRule
 from ray_sim.model.result import UtilityCertificate
 from ray_sim.model.streams import Streams
