@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, Self
 
 import numpy as np
@@ -47,12 +48,16 @@ class Decision:
         return set() if self.changes is None else set(self.changes.job[: self.changes.size[0]].tolist())
 
     def columns(self) -> Iterator[tuple[str, object, int]]:
-        """Name, value and dimensions of every field that must be an array of int64."""
-        yield "reject", self.reject, 1
-        yield "evict", self.evict, 1
-        yield "levels", self.levels, 2 if np.size(self.levels) else np.ndim(self.levels)
+        """Name, value and dimensions of every given field that must be an array of int64."""
+        if self.reject is not NO_JOBS:
+            yield "reject", self.reject, 1
+        if self.evict is not NO_JOBS:
+            yield "evict", self.evict, 1
+        if self.levels is not NO_JOBS:
+            yield "levels", self.levels, 2 if np.size(self.levels) else np.ndim(self.levels)
         if self.changes is not None:
-            yield from ((f"changes.{name}", array, 1) for name, array in self.changes._asdict().items())
+            for name, array in zip(_CHANGES_COLUMNS, self.changes, strict=True):
+                yield name, array, 1
 
     def records(self) -> Iterator[tuple[str, object, type]]:
         """Name, value and type of every field that must be None or of that type."""
@@ -78,19 +83,21 @@ class Decision:
         whole = {_whole(job, "job"): _rows(job, rows) for job, rows in placements.items()}
         jobs = sorted(whole)
         rows = [sorted(whole[job]) for job in jobs]
-        flat = np.array([row for of_job in rows for row in of_job], dtype=np.int64).reshape(-1, 3)
+        flat = np.array([row for of_job in rows for row in of_job], dtype=np.int64).reshape(-1, len(_ROW))
+        server, role, tasks = flat.T.copy()
         changes = Changes(
             job=np.array(jobs, dtype=np.int64),
-            ptr=np.concatenate([[0], np.cumsum([len(r) for r in rows])]).astype(np.int64),
-            server=np.ascontiguousarray(flat[:, 0]),
-            role=np.ascontiguousarray(flat[:, 1]),
-            tasks=np.ascontiguousarray(flat[:, 2]),
+            ptr=np.array([0, *accumulate(map(len, rows))], dtype=np.int64),
+            server=server,
+            role=role,
+            tasks=tasks,
             order=np.arange(len(jobs)),
             size=np.array([len(jobs)], dtype=np.int64),
         )
         return cls(changes=changes, **others)
 
 
+_CHANGES_COLUMNS = tuple(f"changes.{name}" for name in Changes._fields)
 _ROW = ("server", "role", "count")
 _LARGEST = 2**63
 
@@ -103,7 +110,7 @@ def _rows(job: int, rows: object) -> list[tuple[int, ...]]:
     for row in rows:
         if not isinstance(row, (list, tuple, np.ndarray)) or len(row) != len(_ROW):
             raise _not_placements(f"row {_shown(row)} of job {job}")
-        whole.append(tuple(_whole(each, name, row) for each, name in zip(row, _ROW, strict=True)))
+        whole.append(tuple([_whole(each, name, row) for each, name in zip(row, _ROW, strict=True)]))
     return whole
 
 

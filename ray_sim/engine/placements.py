@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from ray_sim.engine.read_only import read_only
 from ray_sim.kernels.core.arrays import Changes, Pool, WorldArrays, new_pool
-from ray_sim.kernels.core.job_rows import Rows
+from ray_sim.kernels.core.job_rows import Held, Rows
 from ray_sim.kernels.core.placement_rows import change_placements
+from ray_sim.kernels.handle import handle
 from ray_sim.model.job_rows import rows_of
 from ray_sim.model.units import IntArray
 
@@ -57,6 +59,13 @@ class Placements:
         self._arrays = arrays
         self.pool: Pool = new_pool(len(arrays.submit), rows, capacity)
         self.used: IntArray = np.zeros(capacity.shape[1], dtype=np.int64)
+
+    @cached_property
+    def held(self) -> Held:
+        """Handle of the linked rows and of work space for those of some jobs, for kernels."""
+        jobs, rows = len(self.pool.head), len(self.pool.row_next)
+        server, role, tasks = np.empty((3, rows), dtype=np.int64)
+        return handle(Held(self.pool, Rows(np.empty(jobs + 1, dtype=np.int64), server, role, tasks)))
 
     @property
     def free(self) -> IntArray:

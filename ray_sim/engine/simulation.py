@@ -47,27 +47,31 @@ _MOST_IDLE = 10_000
 """Reviews and slots in a row at which the policy changed nothing while nothing else could happen, ever."""
 
 
+_ARRIVAL, _COMPLETION, _SERVER_CHANGE = Wake.ARRIVAL.value, Wake.COMPLETION.value, Wake.SERVER_CHANGE.value
+_SLOT, _ACTIVATION = Wake.SLOT.value, Wake.ACTIVATION.value
+
+
 class _Wakes:
-    """Occasions at which a policy wants to be asked, as numbers: flags are slow to combine."""
+    """Occasions at which a policy wants to be asked, as bits: flags are slow to combine."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._known: Wake | None = None
         self._bits = 0
 
-    def on(self, wake: Wake) -> bool:
-        """Whether it wants to be asked on any of these."""
+    def on(self, occasions: int) -> bool:
+        """Whether it wants to be asked on any of these bits."""
         wanted = self._policy.wake_on
         if wanted is not self._known:
             self._known, self._bits = wanted, wanted.value
-        return bool(self._bits & wake.value)
+        return self._bits & occasions != 0
 
     def on_news(self, news: Occasions) -> bool:
         """Whether it wants to be asked on this news."""
         return (
-            (bool(news.arrived) and self.on(Wake.ARRIVAL))
-            or (bool(news.completed) and self.on(Wake.COMPLETION))
-            or (bool(news.changed_servers) and self.on(Wake.SERVER_CHANGE))
+            (bool(news.arrived) and self.on(_ARRIVAL))
+            or (bool(news.completed) and self.on(_COMPLETION))
+            or (bool(news.changed_servers) and self.on(_SERVER_CHANGE))
         )
 
 
@@ -179,7 +183,7 @@ class Simulation:
         return min(happening, self._next_slot_us()) if self._wants_slot() else happening
 
     def _wants_slot(self) -> bool:
-        if self._wakes.on(Wake.SLOT):
+        if self._wakes.on(_SLOT):
             return self._core.occupied
         news = self._core.news
         return self._policy.slotted and bool(news.arrived or news.completed or news.changed_servers)
@@ -193,7 +197,6 @@ class Simulation:
     def _close_instant(self) -> None:
         if self._now >= 0:
             waiting, running = self._core.counts.tolist()
-            self._core.recording.ensure_room()
             add_line(self._core.recording.writer, self._now, waiting, running, self._kind.used)
 
     def _guard(self) -> None:
@@ -212,21 +215,21 @@ class Simulation:
         core.recording.ensure_room()
         outages = self._due_outages(now)
         if outages is None:
-            wake = self._kind.book_reports(now)
+            reported = self._kind.book_reports(now)
         else:
             news.changed_servers.add(np.unique(outages.server))
-            wake = self._kind.change_servers(now, outages)
+            reported = self._kind.change_servers(now, outages)
         news.completed.add(self._kind.complete(now))
         self._arrive(now)
-        wake |= self._kind.happen(now)
+        occasions = reported.value | self._kind.happen(now).value
         at_slot = self._wants_slot() and self._next_slot_us() == now
         reviewed = self._review <= now
         if reviewed:
             self._review = NEVER
         waits = self._policy.slotted and not (at_slot or reviewed)
         asked = at_slot or reviewed
-        if not asked and self._wakes.on(wake):
-            asked = not waits or Wake.ACTIVATION in wake
+        if not asked and self._wakes.on(occasions):
+            asked = not waits or occasions & _ACTIVATION != 0
         if not (asked or (not waits and self._wakes.on_news(news))):
             return None
         if at_slot and self._full_world.slot_us is not None:

@@ -56,12 +56,12 @@ class View:
     @property
     def waiting(self) -> IntArray:
         """Jobs that have arrived and make no progress, sorted; gangs hold nothing."""
-        return np.flatnonzero(self._ledger.status[: self.arrivals] == WAITING)
+        return self._in_state(WAITING)
 
     @property
     def running(self) -> IntArray:
         """Jobs that make progress, sorted; gangs hold servers."""
-        return np.flatnonzero(self._ledger.status[: self.arrivals] == RUNNING_STATUS)
+        return self._in_state(RUNNING_STATUS)
 
     @property
     def free(self) -> IntArray:
@@ -97,6 +97,11 @@ class View:
     def pause_left_us(self, jobs: IntArray) -> IntArray:
         """Microseconds left of each running job's restart pause."""
         return np.maximum(self._ledger.anchor[jobs] - self.now_us, 0)
+
+    def _in_state(self, status: int) -> IntArray:
+        """Jobs that have arrived and are in this state, sorted."""
+        jobs: IntArray = (self._ledger.status[: self.arrivals] == status).nonzero()[0]
+        return jobs
 
     def _demand_sight(self, observation: str) -> None:
         if observation not in self._sees:

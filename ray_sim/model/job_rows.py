@@ -11,11 +11,11 @@ from ray_sim.model.units import IntArray
 
 def rows_of(placements: PlacementRows, jobs: IntArray) -> Rows:
     """Placements of jobs as rows, in the order of ``jobs``."""
-    pool = placements.pool
-    ptr = np.empty(len(jobs) + 1, dtype=np.int64)
-    count_rows(pool, jobs, ptr)
-    rows = Rows(ptr, *(np.empty(int(ptr[-1]), dtype=np.int64) for _ in range(3)))
-    copy_rows(pool, jobs, rows)
+    held, ptr = placements.held, np.empty(len(jobs) + 1, dtype=np.int64)
+    count_rows(held, jobs, ptr)
+    server, role, tasks = np.empty((3, int(ptr[-1])), dtype=np.int64)
+    rows = Rows(ptr, server, role, tasks)
+    copy_rows(held, jobs, rows)
     return rows
 
 

@@ -11,13 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 
-from ray_sim.model.job import BlockProfile
 from ray_sim.model.streams import Streams
-from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.model.units import IntArray
 
 _SMALL = 100
 """Divisor: PAA assigns blocks below the average load / 100 by the number of requests."""
@@ -179,59 +177,6 @@ def tensorflow(blocks: Sequence[int], servers: int) -> Assignment:
     for position, size in enumerate(blocks):
         held.add(position % servers, size * servers)
     return held.assignment
-
-
-class PsLoads(NamedTuple):
-    """Load of the parameter servers of n jobs, (n,) each."""
-
-    skew: FloatArray
-    """Parameters on the fullest server over the average."""
-    most_requests: FloatArray
-    """Requests of one worker in one step to the busiest parameter server."""
-    requests: FloatArray
-    """Requests of one worker in one step to all parameter servers."""
-
-
-def even_loads(ps: IntArray) -> PsLoads:
-    """Loads of jobs with (n,) parameter servers that hold equal slices, one request each."""
-    return PsLoads(np.ones(len(ps)), np.minimum(ps, 1).astype(np.float64), ps.astype(np.float64))
-
-
-class DealtLoads:
-    """Load of the parameter servers of each job where a rule assigns blocks.
-
-    It is a pure function of a job's blocks, its number of parameter servers, the rule and the seed; results
-    are cached.
-    """
-
-    def __init__(self, profile: BlockProfile, rule: BlockRule, streams: Streams) -> None:
-        self._profile = profile
-        self._rule = rule
-        self._streams = streams
-        self._known: dict[int, tuple[float, int, int]] = {}
-
-    def of(self, jobs: IntArray, ps: IntArray) -> PsLoads:
-        """Loads of jobs with these numbers of parameter servers; equal slices for jobs without blocks.
-
-        Parameters
-        ----------
-        jobs : (n,), repeats allowed
-        ps : (n,) >= 0, below 2^32
-        """
-        of_job, loads = self._profile.of_job[jobs], even_loads(ps)
-        dealt = np.flatnonzero((of_job >= 0) & (ps > 0))
-        keys, place = np.unique((of_job[dealt] << 32) | ps[dealt], return_inverse=True)
-        found = np.array([self._of(key) for key in keys.tolist()]).reshape(-1, len(PsLoads._fields))
-        for column, values in zip(loads, found.T, strict=True):
-            column[dealt] = values[place]
-        return loads
-
-    def _of(self, key: int) -> tuple[float, int, int]:
-        if key not in self._known:
-            blocks = self._profile.lists[key >> 32]
-            dealt = assign(self._rule, blocks, key & (2**32 - 1), self._streams)
-            self._known[key] = dealt.skew, max(dealt.requests), dealt.total_requests
-        return self._known[key]
 
 
 _ITEM = re.compile(r"(?:([0-9]{1,6})\*)?(?:([0-9]{1,13})|\(([^()]*)\))(?: +|$)")

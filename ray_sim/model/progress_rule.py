@@ -8,6 +8,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from ray_sim.kernels.core.arrays import Pool
+from ray_sim.kernels.core.job_rows import Held
 from ray_sim.kernels.core.placement_rows import rigid_rates
 from ray_sim.model.units import FloatArray, IntArray
 
@@ -19,7 +20,11 @@ class PlacementRows(Protocol):
 
     @property
     def pool(self) -> Pool:
-        """Linked rows, for kernels."""
+        """Linked rows."""
+
+    @property
+    def held(self) -> Held:
+        """Handle of the linked rows and of work space for those of some jobs, for kernels."""
 
     def rows(self, jobs: IntArray) -> IntArray:
         """(rows, 4) integers job, server, role, count of the given jobs, sorted."""
@@ -55,7 +60,7 @@ class RigidProgress:
     def rates(self, placements: PlacementRows, jobs: IntArray) -> FloatArray:
         """Speed of the slowest server held; synchronous training waits for it."""
         rates = np.empty(len(jobs))
-        rigid_rates(self.speed, placements.pool, jobs, rates)
+        rigid_rates(self.speed, placements.held, jobs, rates)
         return rates
 
     def note_changes(self, placements: PlacementRows, jobs: IntArray) -> IntArray:

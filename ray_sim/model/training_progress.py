@@ -20,15 +20,18 @@ from ray_sim.kernels.elastic.step_time import (
     PER_LINK,
     PER_SERVER,
     PER_TASK,
-    PsCosts,
     Steps,
+    even_rates,
+    even_rates_held,
     pd_ors_rates,
+    pd_ors_rates_held,
     placement_rates,
 )
+from ray_sim.kernels.handle import handle
+from ray_sim.model.dealt_loads import DealtLoads
 from ray_sim.model.errors import InvalidInputError, problems_text
 from ray_sim.model.job import Exchange, TrainingProfile
 from ray_sim.model.job_rows import rows_of, tasks_of
-from ray_sim.model.parameter_blocks import DealtLoads, even_loads
 from ray_sim.model.progress_rule import NO_JOBS, PlacementRows, ProgressRule
 from ray_sim.model.step_time import transfer_s
 from ray_sim.model.units import US_PER_S, FloatArray, IntArray
@@ -59,6 +62,7 @@ class PlacementProgress:
     """
 
     steps: Steps
+    """A handle of them."""
     speed: FloatArray
     """(S,) speed of each server; divides the training time."""
     links: FloatArray
@@ -72,16 +76,26 @@ class PlacementProgress:
 
     def rates(self, placements: PlacementRows, jobs: IntArray) -> FloatArray:
         """Samples per microsecond of each of ``jobs``; 0 without a worker or a required parameter server."""
-        return self.samples_per_s(jobs, rows_of(placements, jobs)) / US_PER_S
+        if self.loads is not None:
+            return self.samples_per_s(jobs, rows_of(placements, jobs)) / US_PER_S
+        rates = np.empty(len(jobs))
+        even_rates_held(self.steps, jobs, placements.held, *self._costs, rates)
+        rates /= US_PER_S
+        return rates
 
     def samples_per_s(self, jobs: IntArray, rows: Rows) -> FloatArray:
         """(N,) samples per second of N jobs with these placements."""
-        ps = tasks_of(rows, PARAMETER_SERVER)
-        loads = even_loads(ps) if self.loads is None else self.loads.of(jobs, ps)
-        ps_costs = PsCosts(loads.skew, loads.most_requests * self.request_s, loads.requests * self.request_s)
         rates = np.empty(len(jobs))
-        placement_rates(self.steps, jobs, rows, int(self.nic), self.speed, self.links, ps_costs, rates)
+        if self.loads is None:
+            even_rates(self.steps, jobs, rows, *self._costs, rates)
+        else:
+            loads = self.loads.of(jobs, tasks_of(rows, PARAMETER_SERVER))
+            placement_rates(self.steps, jobs, rows, *self._costs, loads, rates)
         return rates
+
+    @property
+    def _costs(self) -> tuple[int, FloatArray, FloatArray, float]:
+        return int(self.nic), self.speed, self.links, self.request_s
 
     def on_reference_servers(self, servers: int) -> PlacementProgress:
         """The same rule on so many servers of speed 1 with nominal links."""
@@ -104,6 +118,7 @@ class PdOrsProgress:
     """
 
     steps: Steps
+    """A handle of them."""
     speed: FloatArray
     """(S,) speed of each server; the slowest server held divides tau."""
     links: FloatArray
@@ -112,7 +127,10 @@ class PdOrsProgress:
 
     def rates(self, placements: PlacementRows, jobs: IntArray) -> FloatArray:
         """Samples per microsecond of each of ``jobs``."""
-        return self.samples_per_s(jobs, rows_of(placements, jobs)) * (_ON_TIME / US_PER_S)
+        rates = np.empty(len(jobs))
+        pd_ors_rates_held(self.steps, jobs, placements.held, self.speed, self.links, rates)
+        rates *= _ON_TIME / US_PER_S
+        return rates
 
     def samples_per_s(self, jobs: IntArray, rows: Rows) -> FloatArray:
         """(N,) samples per second of N jobs with these placements."""
@@ -208,7 +226,7 @@ def _steps(profile: TrainingProfile, speed: FloatArray, straggling: FloatArray |
         raise InvalidInputError(problems_text("training profile", problems))
     if problems := list(_number_problems("speed", speed, 0.0, "above 0", exclusive=True)):
         raise InvalidInputError(problems_text("servers", problems))
-    return Steps(
+    steps = Steps(
         exchange=profile.exchange,
         batch=profile.batch,
         sample_s=profile.sample_s,
@@ -220,6 +238,7 @@ def _steps(profile: TrainingProfile, speed: FloatArray, straggling: FloatArray |
         workers_per_ps=profile.workers_per_ps,
         straggling=late,
     )
+    return handle(steps)
 
 
 def _profile_problems(profile: TrainingProfile) -> Iterator[str]:

@@ -18,10 +18,11 @@ from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
+from ray_sim.model.dealt_loads import DealtLoads
 from ray_sim.model.errors import InvalidScenarioError, UnknownNameError
 from ray_sim.model.job import BlockProfile, Exchange, TrainingProfile
 from ray_sim.model.metrics import Trim
-from ray_sim.model.parameter_blocks import BlockRule, DealtLoads
+from ray_sim.model.parameter_blocks import BlockRule
 from ray_sim.model.streams import Streams
 from ray_sim.model.training_progress import Nic, placement_progress
 from ray_sim.policies.registry import create_policy

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings
 
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER, Pool, new_pool
+from ray_sim.kernels.core.job_rows import Held
+from ray_sim.kernels.core.job_rows import Rows as JobRows
 from ray_sim.kernels.core.placement_rows import (
     add_placement,
     change_placements,
@@ -105,5 +107,5 @@ def test_the_slowest_server_with_a_worker_sets_the_rate(rows: Rows, rate: float)
     hold(three, pool, used, changes_of([(1, rows)]), 0)
     assert rigid_rate(speed, pool, 1) == rate
     rates = np.empty(2)
-    rigid_rates(speed, pool, ints([1, 1]), rates)
+    rigid_rates(speed, Held(pool, JobRows(*[ints([])] * 4)), ints([1, 1]), rates)
     assert rates.tolist() == [rate, rate]

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ray_sim.model.dealt_loads import DealtLoads
 from ray_sim.model.job import BlockProfile
 from ray_sim.model.parameter_blocks import (
     MOST_BLOCKS,
     MOST_PARAMETERS,
     Assignment,
     BlockRule,
-    DealtLoads,
     assign,
     mxnet,
     paa,

@@ -14,7 +14,7 @@ from ray_sim.kernels.elastic.step_time import PER_TASK, cross_mb_per_sample, one
 from ray_sim.model.units import IntArray
 from ray_sim.policies.optimus.placement import place, scarcest_resource
 from tests.proofs import instances
-from tests.training import ONE, Placement
+from tests.training import Placement
 from tests.training import rows as rows_of
 
 Row = tuple[int, int, int, int]
@@ -47,9 +47,7 @@ def on(job: int, *here: tuple[int, int, int]) -> list[Row]:
 
 def moved_mb(placement: Placement) -> float:
     """Megabytes a step from server to server, of a model of 100 MB trained in step."""
-    mb = np.empty(1)
-    cross_mb_per_sample(np.array([SYNC]), np.ones(1), np.array([100.0]), ONE, rows_of(placement), mb)
-    return float(mb[0])
+    return cross_mb_per_sample(SYNC, 1.0, 100.0, rows_of(placement), 0)
 
 
 def bottleneck_mb(placement: Placement) -> float:

@@ -17,9 +17,18 @@ class Rows(NamedTuple):
     tasks: I64
 
 
+class Held(NamedTuple):
+    """Placements of a run, and work space for those of some jobs."""
+
+    pool: Pool
+    rows: Rows
+    """Room for all jobs, each once."""
+
+
 @kernel
-def count_rows(pool: Pool, jobs: I64, ptr: I64) -> None:
+def count_rows(held: Held, jobs: I64, ptr: I64) -> None:
     """Set ``ptr``, (n + 1,), to the prefix sums of the numbers of rows of ``jobs``."""
+    pool = held.pool
     ptr[0] = 0
     for i in range(len(jobs)):
         n = 0
@@ -31,8 +40,9 @@ def count_rows(pool: Pool, jobs: I64, ptr: I64) -> None:
 
 
 @kernel
-def copy_rows(pool: Pool, jobs: I64, rows: Rows) -> None:
+def copy_rows(held: Held, jobs: I64, rows: Rows) -> None:
     """Copy the rows of each of ``jobs`` to the places given by ``rows.ptr``."""
+    pool = held.pool
     for i in range(len(jobs)):
         at = rows.ptr[i]
         row = pool.head[jobs[i]]
@@ -45,7 +55,14 @@ def copy_rows(pool: Pool, jobs: I64, rows: Rows) -> None:
 
 
 @kernel
-def held(rows: Rows, i: int, role: int) -> int:
+def gather_rows(held: Held, jobs: I64) -> None:
+    """Copy the rows of ``jobs``, each named once, to the work space."""
+    count_rows(held, jobs, held.rows.ptr)
+    copy_rows(held, jobs, held.rows)
+
+
+@kernel
+def tasks_held(rows: Rows, i: int, role: int) -> int:
     """Return the number of tasks of a role of job i."""
     total = 0
     for row in range(rows.ptr[i], rows.ptr[i + 1]):
@@ -83,7 +100,7 @@ def tasks_here(rows: Rows, row: int, end: int) -> tuple[int, int, int]:
 def count_tasks(rows: Rows, role: int, tasks: I64) -> None:
     """Set ``tasks``, (n,), to the number of tasks of a role of each job."""
     for i in range(len(tasks)):
-        tasks[i] = held(rows, i, role)
+        tasks[i] = tasks_held(rows, i, role)
 
 
 @kernel

@@ -10,6 +10,7 @@ import numpy as np
 
 from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.core.arrays import F64, I64, WORKER, Changes, Pool, WorldArrays
+from ray_sim.kernels.core.job_rows import Held
 from ray_sim.kernels.core.record import add_used
 
 
@@ -89,7 +90,7 @@ def rigid_rate(speed: F64, pool: Pool, job: int) -> float:
 
 
 @kernel
-def rigid_rates(speed: F64, pool: Pool, jobs: I64, rates: F64) -> None:
+def rigid_rates(speed: F64, held: Held, jobs: I64, rates: F64) -> None:
     """Set ``rates``, (n,), to the `rigid_rate` of each of ``jobs``."""
     for i in range(len(jobs)):
-        rates[i] = rigid_rate(speed, pool, jobs[i])
+        rates[i] = rigid_rate(speed, held.pool, jobs[i])

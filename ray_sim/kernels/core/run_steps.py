@@ -21,7 +21,7 @@ from ray_sim.kernels.core.calendar import next_time
 from ray_sim.kernels.core.feasibility import check_changes
 from ray_sim.kernels.core.job_transitions import commit_placements, evict, finish_due, submit_due
 from ray_sim.kernels.core.outages import lose_server
-from ray_sim.kernels.core.progress import executed, set_rates
+from ray_sim.kernels.core.progress import set_rates
 
 
 class Books(NamedTuple):
@@ -124,8 +124,8 @@ def check_placements(
 @kernel
 def place_jobs(
     now: int, books: Books, record: Recorder, changes: Changes, pause: I64, restart_us: int
-) -> None:
-    """Apply changes, see `commit_placements`."""
+) -> bool:
+    """Apply changes, see `commit_placements`; return whether all changed jobs hold something then."""
     commit_placements(
         now,
         books.arrays,
@@ -139,21 +139,13 @@ def place_jobs(
         restart_us,
         books.counts,
     )
+    for i in range(changes.size[0]):
+        if changes.ptr[i + 1] == changes.ptr[i]:
+            return False
+    return True
 
 
 @kernel
 def rate_jobs(now: int, books: Books, jobs: I64, rates: F64, pauses: I64) -> None:
     """Set the rates of running jobs, see `set_rate`."""
     set_rates(books.ledger, books.calendar, jobs, now, rates, pauses)
-
-
-@kernel
-def book_weighted(now: int, books: Books, jobs: I64, weight: F64, booked: I64, weighted: F64) -> None:
-    """Add to ``weighted`` the microseconds of progress of ``jobs`` since they were booked, times the weight.
-
-    ``weight``, ``booked`` and ``weighted`` are (J,); ``booked`` becomes the progress so far.
-    """
-    for job in jobs:
-        ran = executed(books.ledger, job, now)
-        weighted[job] += weight[job] * (ran - booked[job])
-        booked[job] = ran

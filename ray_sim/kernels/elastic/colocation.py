@@ -15,6 +15,7 @@ import numpy as np
 
 from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.core.arrays import F64, I64, WORKER, Bool, Pool, empty
+from ray_sim.kernels.core.job_rows import Held
 
 PARTS = 10**9
 """Parts of a channel's capacity."""
@@ -219,7 +220,7 @@ def _others_here(at: Colocation, server: int, others: I64, n: int) -> int:
 
 
 @kernel
-def note_changes(at: Colocation, pool: Pool, jobs: I64, others: I64) -> int:
+def note_changes(at: Colocation, held: Held, jobs: I64, others: I64) -> int:
     """Enter what ``jobs`` hold now in place of what they held.
 
     ``others``, (J,), gets the other jobs on servers that any of them left or came to, in no order; the result
@@ -231,7 +232,7 @@ def note_changes(at: Colocation, pool: Pool, jobs: I64, others: I64) -> int:
         at.job_mark[job] = at.calls[0]
         touched = _leave(at, job, touched)
     for job in jobs:
-        touched = _enter(at, pool, job, touched)
+        touched = _enter(at, held.pool, job, touched)
     n = 0
     for server in at.touched[:touched]:
         _set_link(at, server)
@@ -273,7 +274,8 @@ def slowdown(at: Colocation, job: int) -> float:
 
 
 @kernel
-def slowdowns(at: Colocation, jobs: I64, factors: F64) -> None:
-    """Set ``factors``, (n,), to the `slowdown` of each of ``jobs``."""
+def slow_rates(at: Colocation, jobs: I64, alone: F64, factors: F64, rates: F64) -> None:
+    """Set ``rates``, (n,), to ``alone`` over the `slowdown` of each job; keep it in ``factors``, (J,)."""
     for i in range(len(jobs)):
-        factors[i] = slowdown(at, jobs[i])
+        factors[jobs[i]] = slowdown(at, jobs[i])
+        rates[i] = alone[i] / factors[jobs[i]]

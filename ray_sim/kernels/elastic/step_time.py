@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.core.arrays import ALL_REDUCE, ASYNC, F64, I64, PARAMETER_SERVER, WORKER
-from ray_sim.kernels.core.job_rows import Rows, held, on_one_server, tasks_here
+from ray_sim.kernels.core.job_rows import Held, Rows, gather_rows, on_one_server, tasks_held, tasks_here
 
 # Unit with its own bandwidth: a pair of tasks, a task, or a server.
 PER_LINK, PER_TASK, PER_SERVER = range(3)
@@ -60,15 +60,28 @@ def slowest_link(rows: Rows, i: int, links: F64) -> float:
     return slowest
 
 
-class PsCosts(NamedTuple):
-    """Costs of parameter servers in a step, (n,) each; see `ray_sim.model.parameter_blocks.PsLoads`."""
+class PsLoads(NamedTuple):
+    """Load of the parameter servers of n jobs, (n,) each."""
 
     skew: F64
     """Parameters on the fullest parameter server / average."""
-    busiest_s: F64
-    """Seconds that the requests of one worker take at the busiest parameter server, one way."""
-    requests_s: F64
-    """Seconds that the requests of one worker take at all parameter servers, one way."""
+    most_requests: F64
+    """Requests of one worker in one step to the busiest parameter server."""
+    requests: F64
+    """Requests of one worker in one step to all parameter servers."""
+
+
+@kernel
+def even_load(ps: int) -> tuple[float, float, float]:
+    """Return `PsLoads` of a job whose parameter servers hold equal slices, one request each."""
+    return 1.0, float(min(ps, 1)), float(ps)
+
+
+@kernel
+def even_loads(ps: I64, loads: PsLoads) -> None:
+    """Set ``loads`` of n jobs with (n,) parameter servers to the `even_load` of each."""
+    for i in range(len(ps)):
+        loads.skew[i], loads.most_requests[i], loads.requests[i] = even_load(ps[i])
 
 
 @kernel
@@ -116,15 +129,28 @@ def one_way_s(
 
 @kernel
 def placement_rate(
-    steps: Steps, job: int, rows: Rows, i: int, nic: int, speed: F64, links: F64, loads: PsCosts
+    steps: Steps,
+    job: int,
+    rows: Rows,
+    i: int,
+    nic: int,
+    speed: F64,
+    links: F64,
+    request_s: float,
+    load: tuple[float, float, float],
 ) -> float:
     """Return the samples per second of a job with its placement, 0 if it cannot train.
 
     SYNC and ALL_REDUCE: the batch is split evenly, and each step waits for the slowest worker. ASYNC: the
     rates of the workers add up; one worker on the slowest server is the straggler. A ring of w workers
     moves 2 (w - 1) / w of the gradients.
+
+    Parameters
+    ----------
+    request_s : seconds per request for parameters, one way
+    load : `PsLoads` of the job
     """
-    workers, ps = held(rows, i, WORKER), held(rows, i, PARAMETER_SERVER)
+    workers, ps = tasks_held(rows, i, WORKER), tasks_held(rows, i, PARAMETER_SERVER)
     exchange = steps.exchange[job]
     if workers == 0 or (ps == 0 and exchange != ALL_REDUCE):
         return 0.0
@@ -134,6 +160,7 @@ def placement_rate(
         transfer_s = 2.0 * (workers - 1) / workers * ring_s
     else:
         external_s, internal_s = steps.external_s[job], steps.internal_s[job]
+        skew, most_requests, requests = load
         transfer_s = 2.0 * one_way_s(
             rows,
             i,
@@ -142,9 +169,9 @@ def placement_rate(
             ps,
             external_s,
             internal_s,
-            loads.skew[i],
-            loads.busiest_s[i],
-            loads.requests_s[i],
+            skew,
+            most_requests * request_s,
+            requests * request_s,
             links,
         )
     rest_s = transfer_s + steps.step_s[job]
@@ -169,11 +196,39 @@ def placement_rate(
 
 @kernel
 def placement_rates(
-    steps: Steps, jobs: I64, rows: Rows, nic: int, speed: F64, links: F64, loads: PsCosts, rates: F64
+    steps: Steps,
+    jobs: I64,
+    rows: Rows,
+    nic: int,
+    speed: F64,
+    links: F64,
+    request_s: float,
+    loads: PsLoads,
+    rates: F64,
 ) -> None:
     """Set ``rates``, (n,), to the `placement_rate` of each of ``jobs``; ``loads`` is per job as well."""
     for i in range(len(jobs)):
-        rates[i] = placement_rate(steps, jobs[i], rows, i, nic, speed, links, loads)
+        load = loads.skew[i], loads.most_requests[i], loads.requests[i]
+        rates[i] = placement_rate(steps, jobs[i], rows, i, nic, speed, links, request_s, load)
+
+
+@kernel
+def even_rates(
+    steps: Steps, jobs: I64, rows: Rows, nic: int, speed: F64, links: F64, request_s: float, rates: F64
+) -> None:
+    """The same where parameter servers hold equal slices."""
+    for i in range(len(jobs)):
+        load = even_load(tasks_held(rows, i, PARAMETER_SERVER))
+        rates[i] = placement_rate(steps, jobs[i], rows, i, nic, speed, links, request_s, load)
+
+
+@kernel
+def even_rates_held(
+    steps: Steps, jobs: I64, held: Held, nic: int, speed: F64, links: F64, request_s: float, rates: F64
+) -> None:
+    """The same with what ``jobs``, each named once, hold."""
+    gather_rows(held, jobs)
+    even_rates(steps, jobs, held.rows, nic, speed, links, request_s, rates)
 
 
 @kernel
@@ -188,7 +243,7 @@ def pd_ors_rate(steps: Steps, job: int, rows: Rows, i: int, speed: F64, links: F
     docs/models/pd_ors.md#problem.
     """
     gamma, batch = steps.workers_per_ps[job], steps.batch[job]
-    workers = min(held(rows, i, WORKER), gamma * held(rows, i, PARAMETER_SERVER), batch)
+    workers = min(tasks_held(rows, i, WORKER), gamma * tasks_held(rows, i, PARAMETER_SERVER), batch)
     if workers == 0:
         return 0.0
     apart_s = steps.external_s[job] * slowest_link(rows, i, links)
@@ -202,6 +257,13 @@ def pd_ors_rates(steps: Steps, jobs: I64, rows: Rows, speed: F64, links: F64, ra
     """Set ``rates``, (n,), to the `pd_ors_rate` of each of ``jobs``."""
     for i in range(len(jobs)):
         rates[i] = pd_ors_rate(steps, jobs[i], rows, i, speed, links)
+
+
+@kernel
+def pd_ors_rates_held(steps: Steps, jobs: I64, held: Held, speed: F64, links: F64, rates: F64) -> None:
+    """The same with what ``jobs``, each named once, hold."""
+    gather_rows(held, jobs)
+    pd_ors_rates(steps, jobs, held.rows, speed, links, rates)
 
 
 @kernel
@@ -225,8 +287,8 @@ def servers_with_workers(rows: Rows, i: int) -> int:
 
 
 @kernel
-def cross_mb_per_sample(exchange: I64, batch: F64, gradient_mb: F64, jobs: I64, rows: Rows, mb: F64) -> None:
-    """Set ``mb``, (n,), to the megabytes that each job moves between servers per sample, both ways.
+def cross_mb_per_sample(exchange: int, batch: float, gradient_mb: float, rows: Rows, i: int) -> float:
+    """Return the megabytes that job i moves between servers per sample, both ways.
 
     A step with w workers and p parameter servers moves (2 G / p) (p w - sum_s P_s W_s) megabytes, G being
     the gradients; a ring moves 2 G (w - 1) / w over each link between servers. With ASYNC a step belongs
@@ -234,17 +296,15 @@ def cross_mb_per_sample(exchange: I64, batch: F64, gradient_mb: F64, jobs: I64, 
 
     Source: Peng et al., Optimus, EuroSys 2018, section 4.2; docs/models/optimus.md#placement.
     """
-    for i in range(len(jobs)):
-        job = jobs[i]
-        workers, ps = held(rows, i, WORKER), held(rows, i, PARAMETER_SERVER)
-        mb[i] = 0.0
-        if workers == 0:
-            continue
-        if exchange[job] == ALL_REDUCE:
-            servers = servers_with_workers(rows, i)
-            links = servers if servers > 1 else 0
-            mb[i] = links * 2.0 * gradient_mb[job] * (workers - 1) / workers / batch[job]
-        elif ps > 0:
-            apart = workers * ps - pairs_on_one_server(rows, i)
-            steps = batch[job] * (workers if exchange[job] == ASYNC else 1)
-            mb[i] = 2.0 * gradient_mb[job] / ps * apart / steps
+    workers, ps = tasks_held(rows, i, WORKER), tasks_held(rows, i, PARAMETER_SERVER)
+    if workers == 0:
+        return 0.0
+    if exchange == ALL_REDUCE:
+        servers = servers_with_workers(rows, i)
+        links = servers if servers > 1 else 0
+        return links * 2.0 * gradient_mb * (workers - 1) / workers / batch
+    if ps == 0:
+        return 0.0
+    apart = workers * ps - pairs_on_one_server(rows, i)
+    steps = batch * (workers if exchange == ASYNC else 1)
+    return 2.0 * gradient_mb / ps * apart / steps

@@ -13,7 +13,7 @@ from ray_sim.kernels.elastic.colocation import (
     change_bandwidth,
     new_colocation,
     note_changes,
-    slowdowns,
+    slow_rates,
 )
 from ray_sim.kernels.handle import handle
 from ray_sim.model.interference import InterferenceProfile, channels_of
@@ -66,7 +66,7 @@ class Colocation:
         """(S,) how many times as long as nominal a transfer over each interface takes now, >= 1."""
 
         self.slowdown: FloatArray = np.ones(len(facts.job_type))
-        """(J,) factor by which others slow each job, as it was last asked for."""
+        """(J,) factor by which others slow each job, as its rate was last computed."""
 
     @property
     def next_us(self) -> int:
@@ -79,8 +79,7 @@ class Colocation:
     def change_links(self, now_us: int) -> IntArray:
         """Carry out the changes of bandwidth up to now; returns the jobs, sorted, on those servers."""
         changes, first = self._changes, self._changed
-        if changes is None or self.next_us > now_us:
-            return self._others[:0]
+        assert changes is not None, "called when some are due"
         self._changed = last = int(np.searchsorted(changes.time_us, now_us, side="right"))
         due = slice(first, last)
         return self._named(
@@ -89,17 +88,18 @@ class Colocation:
 
     def note_changes(self, placements: PlacementRows, jobs: IntArray) -> IntArray:
         """Note what ``jobs`` hold now; returns the others, sorted, on servers that they left or came to."""
-        return self._named(note_changes(self._index, placements.pool, jobs, self._others))
+        return self._named(note_changes(self._index, placements.held, jobs, self._others))
 
     def _named(self, n: int) -> IntArray:
-        return np.sort(self._others[:n])
+        others = self._others[:n].copy()
+        others.sort()
+        return others
 
-    def slowdowns(self, jobs: IntArray) -> FloatArray:
-        """(n,) factor >= 1 by which others slow each of ``jobs``; `slowdown` keeps it."""
-        factors = np.empty(len(jobs))
-        slowdowns(self._index, jobs, factors)
-        self.slowdown[jobs] = factors
-        return factors
+    def slow(self, jobs: IntArray, alone: FloatArray) -> FloatArray:
+        """(n,) rates of ``jobs`` beside the others, from their rates ``alone``; `slowdown` is set."""
+        rates = np.empty(len(jobs))
+        slow_rates(self._index, jobs, alone, self.slowdown, rates)
+        return rates
 
     def state(self) -> State:
         """Arrays that `restore` takes; who stands where follows from the placements."""
@@ -125,7 +125,7 @@ class ColocatedProgress:
 
     def rates(self, placements: PlacementRows, jobs: IntArray) -> FloatArray:
         """Samples per microsecond of each of ``jobs``."""
-        return self.alone.rates(placements, jobs) / self.colocation.slowdowns(jobs)
+        return self.colocation.slow(jobs, self.alone.rates(placements, jobs))
 
     def note_changes(self, placements: PlacementRows, jobs: IntArray) -> IntArray:
         """See `Colocation.note_changes`."""

@@ -16,9 +16,10 @@ from ray_sim.engine.read_only import read_only
 from ray_sim.engine.world_arrays import build_world_arrays
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WorldArrays
 from ray_sim.kernels.core.world_arrays import judge_smallest
+from ray_sim.model.dealt_loads import DealtLoads
 from ray_sim.model.errors import InvalidScenarioError, UnknownNameError, problems_text
 from ray_sim.model.job import BlockProfile, Exchange, JobTable, LossProfile, TrainingProfile
-from ray_sim.model.parameter_blocks import AS_WORLD, EVEN, BlockRule, DealtLoads
+from ray_sim.model.parameter_blocks import AS_WORLD, EVEN, BlockRule
 from ray_sim.model.parameters import Value, microseconds
 from ray_sim.model.streams import Streams
 from ray_sim.model.training_progress import SpeedProgress
@@ -195,16 +196,6 @@ class ElasticFacts(FactDefaults):
 
         inputs = StepTimeInputs(self.profile, self.speed, straggling, loads, self.values, links)
         return self.rule.progress(inputs)
-
-    def move_us(self, workers_before: IntArray, workers: IntArray) -> IntArray:
-        """Microseconds until each worker has its equal share of the data, where their number changes.
-
-        Of n workers that become m, the share 1 - min(n, m) / max(n, m) goes to another one.
-        """
-        most = np.maximum(np.maximum(workers_before, workers), 1)
-        share = np.where(workers_before > 0, 1.0 - np.minimum(workers_before, workers) / most, 0.0)
-        whole: IntArray = np.ceil(share * self.data_move_us).astype(np.int64)
-        return whole
 
 
 def _profile_of(table: JobTable, rule: StepTimeRule) -> TrainingProfile:

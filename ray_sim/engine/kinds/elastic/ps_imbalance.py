@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ray_sim.engine.kinds.elastic.weighted_time import WeightedTime
-from ray_sim.model.parameter_blocks import DealtLoads
+from ray_sim.model.dealt_loads import DealtLoads
 from ray_sim.model.units import IntArray
 
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ray_sim.engine.kinds.base import KindParameter
+from ray_sim.model.dealt_loads import DealtLoads
 from ray_sim.model.job import TrainingProfile
-from ray_sim.model.parameter_blocks import EVEN, BlockRule, DealtLoads
+from ray_sim.model.parameter_blocks import EVEN, BlockRule
 from ray_sim.model.parameters import Parameter, Value
 from ray_sim.model.training_progress import Nic, SpeedProgress, pd_ors_progress, placement_progress
 from ray_sim.model.units import FloatArray, IntArray

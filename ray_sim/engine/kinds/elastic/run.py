@@ -15,7 +15,7 @@ from ray_sim.engine.kinds.elastic.colocation import ColocatedProgress, Colocatio
 from ray_sim.engine.kinds.elastic.context import ElasticContext
 from ray_sim.engine.kinds.elastic.decision import ElasticDecision, Estimates
 from ray_sim.engine.kinds.elastic.estimates import SPEED, WORK_LEFT, EstimateErrors, check_estimates
-from ray_sim.engine.kinds.elastic.facts import ElasticFacts
+from ray_sim.engine.kinds.elastic.facts import ElasticFacts, Stragglers
 from ray_sim.engine.kinds.elastic.jct_limits import training_jct_limits
 from ray_sim.engine.kinds.elastic.noisy_losses import NoisyLosses
 from ray_sim.engine.kinds.elastic.ps_imbalance import Imbalance
@@ -27,13 +27,15 @@ from ray_sim.engine.placements import State, part
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.wake import NO_WAKE, Wake
 from ray_sim.engine.world import World
-from ray_sim.kernels.core.arrays import PARAMETER_SERVER, RUNNING, WORKER
+from ray_sim.kernels.core.arrays import PARAMETER_SERVER, RUNNING
 from ray_sim.kernels.core.progress import work_left_of
-from ray_sim.kernels.elastic.step_time import cross_mb_per_sample
+from ray_sim.kernels.elastic.training import Training, book_traffic, note_placements
+from ray_sim.kernels.handle import handle
+from ray_sim.model.dealt_loads import DealtLoads
 from ray_sim.model.errors import InvalidScenarioError
-from ray_sim.model.job import Exchange
+from ray_sim.model.job import Exchange, TrainingProfile
 from ray_sim.model.job_rows import rows_of, tasks_of
-from ray_sim.model.parameter_blocks import AS_WORLD, DealtLoads
+from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.progress_rule import ProgressRule
 from ray_sim.model.result import UtilityCertificate
 from ray_sim.model.streams import Streams
@@ -112,6 +114,23 @@ class ElasticOutcome:
 _PART_OF_AN_EPOCH = 1e-9
 """An epoch whose last sample is lost in rounding is over."""
 
+_CHANGING = ("straggling", "workers", "mb_per_sample", "booked_left", "moved_mb")
+"""Columns of `Training` that change along a run."""
+
+
+def _new_training(profile: TrainingProfile) -> Training:
+    jobs = len(profile.samples)
+    return Training(
+        exchange=profile.exchange,
+        batch=profile.batch,
+        gradient_mb=profile.gradient_mb,
+        straggling=np.ones(jobs),
+        workers=np.zeros(jobs, dtype=np.int64),
+        mb_per_sample=np.zeros(jobs),
+        booked_left=profile.work.copy(),
+        moved_mb=np.zeros(jobs),
+    )
+
 
 class ElasticRun(RigidRun):
     """Elastic jobs of one run."""
@@ -122,7 +141,9 @@ class ElasticRun(RigidRun):
         jobs = len(facts.profile.samples)
         self._facts = facts
         self._streams = streams
-        self.straggling: FloatArray = np.ones(jobs)
+        self._training = _new_training(facts.profile)
+        self._training_handle = handle(self._training)
+        self.straggling: FloatArray = self._training.straggling
         """(J,) how many times as long the slowest worker takes."""
         loads = facts.loads(parameter_blocks, streams)
         colocated = facts.colocation
@@ -133,11 +154,6 @@ class ElasticRun(RigidRun):
         self._trial_progress = facts.progress(np.ones(jobs), loads)
         self._imbalance = None if loads is None else Imbalance(jobs, loads)
         self._strikes = 0
-        self._workers: IntArray = np.zeros(jobs, dtype=np.int64)
-        """(J,) at the last placement; 0 before the first."""
-        self._mb_per_sample: FloatArray = np.zeros(jobs)
-        self._booked_left: FloatArray = facts.profile.work.copy()
-        self._moved_mb: FloatArray = np.zeros(jobs)
         self._estimate_errors = EstimateErrors()
         self._losses = None if facts.loss is None else NoisyLosses(facts.loss, streams)
 
@@ -176,10 +192,12 @@ class ElasticRun(RigidRun):
 
     def happen(self, now_us: int) -> Wake:
         """Let a worker of some running jobs become slow, and links change, if it is time."""
-        struck = self._struck(now_us)
-        self.straggling[struck] = 1.0 if self._facts.stragglers is None else self._facts.stragglers.slowdown
-        self._rate_others(now_us, struck)
-        if self._colocation is not None:
+        stragglers = self._facts.stragglers
+        if stragglers is not None and now_us >= self._next_strike_us:
+            struck = self._struck(now_us, stragglers)
+            self.straggling[struck] = stragglers.slowdown
+            self._rate_others(now_us, struck)
+        if self._colocation is not None and now_us >= self._colocation.next_us:
             self._rate_others(now_us, self._colocation.change_links(now_us))
         return NO_WAKE
 
@@ -199,11 +217,8 @@ class ElasticRun(RigidRun):
             self._losses.forget(done)
         return done
 
-    def _struck(self, now_us: int) -> IntArray:
+    def _struck(self, now_us: int, stragglers: Stragglers) -> IntArray:
         """The running jobs, sorted, of which a worker becomes slow now."""
-        stragglers = self._facts.stragglers
-        if stragglers is None or now_us < self._next_strike_us:
-            return NO_JOBS
         self._strikes = now_us // stragglers.every_us
         if now_us % stragglers.every_us:
             return NO_JOBS
@@ -217,28 +232,18 @@ class ElasticRun(RigidRun):
 
     def _before_placement(self, now_us: int, jobs: IntArray) -> None:
         """Book what the jobs have sent so far."""
-        ledger, left = self._core.ledger, np.empty(len(jobs))
-        work_left_of(ledger, jobs, now_us, left)
-        self._moved_mb[jobs] += self._mb_per_sample[jobs] * (self._booked_left[jobs] - left)
-        self._booked_left[jobs] = left
+        book_traffic(now_us, self._core.books, self._training_handle, jobs)
         if self._imbalance is not None:
             self._imbalance.book(now_us, self._core.books, jobs)
         if self._slowed is not None:
             self._slowed.book(now_us, self._core.books, jobs)
 
-    def _placed(self, jobs: IntArray) -> IntArray:
-        """The jobs hold new, sound workers; returns microseconds until their data are there."""
-        rows = rows_of(self._core.placements, jobs)
-        workers = tasks_of(rows, WORKER)
-        move_us = np.where(workers > 0, self._facts.move_us(self._workers[jobs], workers), 0)
-        self._workers[jobs] = np.where(workers > 0, workers, self._workers[jobs])
-        self.straggling[jobs] = 1.0
-        profile, mb = self._facts.profile, np.empty(len(jobs))
-        cross_mb_per_sample(profile.exchange, profile.batch, profile.gradient_mb, jobs, rows, mb)
-        self._mb_per_sample[jobs] = mb
+    def _placed(self, jobs: IntArray, pauses_us: IntArray) -> None:
+        """The jobs hold new, sound workers, and pause until their data are there."""
+        placements = self._core.placements
+        note_placements(placements.held, self._training_handle, jobs, self._facts.data_move_us, pauses_us)
         if self._imbalance is not None:
-            self._imbalance.replace(jobs, tasks_of(rows, PARAMETER_SERVER))
-        return move_us
+            self._imbalance.replace(jobs, tasks_of(rows_of(placements, jobs), PARAMETER_SERVER))
 
     takes: ClassVar[type[Decision]] = ElasticDecision
 
@@ -268,14 +273,14 @@ class ElasticRun(RigidRun):
 
     def outcome(self, now_us: int, end_us: int) -> ElasticOutcome:
         """At the end of the run, whose last instant is ``now_us``."""
-        everybody = np.arange(len(self._workers))
+        everybody = np.arange(len(self.straggling))
         self._before_placement(end_us, everybody)
         trained = trained_us(self._core.ledger, everybody, end_us)
         # Jobs that exchange through parameter servers train with them or not at all.
         with_ps = self._facts.profile.exchange != Exchange.ALL_REDUCE
         return ElasticOutcome(
             RigidOutcome(self._core.ledger, now_us),
-            self._moved_mb.copy(),
+            self._training.moved_mb.copy(),
             np.where(with_ps, trained, 0),
             np.zeros(len(everybody)) if self._imbalance is None else self._imbalance.weighted_us.copy(),
             self._estimate_errors,
@@ -316,12 +321,8 @@ class ElasticRun(RigidRun):
         """Arrays that `restore` takes."""
         parts = {"imbalance": self._imbalance, "slowed": self._slowed, "colocation": self._colocation}
         return {
-            "straggling": self.straggling.copy(),
             "strikes": np.array([self._strikes]),
-            "workers": self._workers.copy(),
-            "mb_per_sample": self._mb_per_sample.copy(),
-            "booked_left": self._booked_left.copy(),
-            "moved_mb": self._moved_mb.copy(),
+            **{name: getattr(self._training, name).copy() for name in _CHANGING},
             **{
                 f"{key}.{name}": array
                 for key, each in parts.items()
@@ -334,9 +335,8 @@ class ElasticRun(RigidRun):
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
         self._strikes = int(state["strikes"][0])
-        self.straggling[:] = state["straggling"]  # the truth reads this very array
-        for name in ("workers", "mb_per_sample", "booked_left", "moved_mb"):
-            getattr(self, f"_{name}")[:] = state[name]
+        for name in _CHANGING:  # the progress rule reads these very arrays
+            getattr(self._training, name)[:] = state[name]
         if self._imbalance is not None:
             self._imbalance.restore(part(state, "imbalance"))
         if self._slowed is not None:

@@ -9,7 +9,9 @@ import numpy as np
 from ray_sim.engine.placements import State
 from ray_sim.kernels.core.arrays import Ledger
 from ray_sim.kernels.core.progress import executed_of
-from ray_sim.kernels.core.run_steps import Books, book_weighted
+from ray_sim.kernels.core.run_steps import Books
+from ray_sim.kernels.elastic.training import TimeWeights, book_weighted
+from ray_sim.kernels.handle import handle
 from ray_sim.model.units import FloatArray, IntArray
 
 
@@ -28,10 +30,11 @@ class WeightedTime:
         self._booked_us: IntArray = np.zeros(jobs, dtype=np.int64)
         self.weighted_us: FloatArray = np.zeros(jobs)
         """(J,) as booked."""
+        self._time = handle(TimeWeights(self._weight, self._booked_us, self.weighted_us))
 
     def book(self, now_us: int, books: Books, jobs: IntArray) -> None:
         """Book the time that the jobs have trained; call it before their weights change."""
-        book_weighted(now_us, books, jobs, self._weight, self._booked_us, self.weighted_us)
+        book_weighted(now_us, books, self._time, jobs)
 
     def weigh(self, jobs: IntArray, weight: FloatArray) -> None:
         """Set the weights, (n,), of jobs from now on."""

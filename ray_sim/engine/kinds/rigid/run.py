@@ -189,11 +189,12 @@ class RigidRun:
         changed = changes.job[:n]
         pauses_us = np.empty(n, dtype=np.int64)
         self._before_placement(now_us, changed)
-        place_jobs(now_us, core.books, core.recording.writer, changes, pauses_us, core.world.restart_us)
-        pauses_us += self._placed(changed)
+        restart_us, record = core.world.restart_us, core.recording.writer
+        all_hold = place_jobs(now_us, core.books, record, changes, pauses_us, restart_us)
+        self._placed(changed, pauses_us)
         others = self._disturbed_by(changed)
-        holding = changes.ptr[1 : n + 1] > changes.ptr[:n]
-        if not holding.all():
+        if not all_hold:
+            holding = changes.ptr[1 : n + 1] > changes.ptr[:n]
             changed, pauses_us = changed[holding], pauses_us[holding]
         if len(others):
             changed = np.concatenate([changed, others])
@@ -204,9 +205,8 @@ class RigidRun:
     def _before_placement(self, now_us: int, jobs: IntArray) -> None:
         """Book what jobs have done so far, before what they hold changes."""
 
-    def _placed(self, jobs: IntArray) -> IntArray | int:
-        """Jobs hold something else now; returns microseconds that each pauses beside its restart."""
-        return 0
+    def _placed(self, jobs: IntArray, pauses_us: IntArray) -> None:
+        """Jobs hold something else now; add the microseconds that each pauses beside its restart."""
 
     def _rate(self, now_us: int, jobs: IntArray, pauses_us: IntArray) -> None:
         if len(jobs):
@@ -219,7 +219,8 @@ class RigidRun:
 
     def _rate_others(self, now_us: int, jobs: IntArray) -> None:
         """Rate jobs whose placements stay."""
-        self._rate(now_us, jobs, np.zeros(len(jobs), dtype=np.int64))
+        if len(jobs):
+            self._rate(now_us, jobs, np.zeros(len(jobs), dtype=np.int64))
 
     def outcome(self, now_us: int, end_us: int) -> KindOutcome:
         """At the end of the run, whose last instant is ``now_us``."""
