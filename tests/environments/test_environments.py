@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -78,6 +80,18 @@ def test_they_are_registered_once_however_often_it_is_asked_for() -> None:
         register_envs()
     env = gymnasium.make("ray_sim/Queue-v0", episodes=busy_world(5))
     assert isinstance(env.unwrapped, QueueEnv)
+
+
+@pytest.mark.slow
+def test_an_id_with_its_module_needs_no_import() -> None:
+    """Gymnasium 1.0 reads no entry points of packages: it imports the module that the id names."""
+    code = """
+import gymnasium
+scenario = {"workload": {"synth": {"profile": "philly", "jobs": 5}}, "cluster": "toy"}
+print(gymnasium.make("ray_sim.environments:ray_sim/Queue-v0", scenario=scenario).spec.id)
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "ray_sim/Queue-v0"
 
 
 @pytest.mark.parametrize("seed", range(3))
