@@ -18,7 +18,7 @@ from workloads.sources import Source
 _FILES = ProfileFiles("interference profile", cluster_specs.__path__, "interference")
 
 MOST_LOAD = 1000.0
-"""Largest load and sensitivity; with it, sums over the tasks of a server still fit in 64 bits."""
+"""Largest load and sensitivity."""
 
 MOST_STRENGTH = 1000.0
 
