@@ -17,6 +17,7 @@ from ray_sim.environments.features import (
     DURATION,
     F32,
     FREE,
+    MOST_GANG,
     MOST_TASKS,
     Feature,
     chosen,
@@ -84,7 +85,7 @@ class QueueRound:
         jobs, servers, resources = len(self._world.table), len(world.cluster), len(world.cluster.resources)
         scaled = settings.scaled
         every = {
-            "tasks": Feature((rows,), MOST_TASKS),
+            "tasks": Feature((rows,), MOST_GANG),
             "demands": Feature((rows, resources), most_units(scaled)),
             "waited_s": Feature((rows,), most_time(scaled)),
             "duration_s": Feature((rows,), most_time(scaled)),

@@ -35,7 +35,9 @@ from ray_sim.model.errors import (  # noqa: E402
 )
 from ray_sim.model.units import US_PER_S  # noqa: E402
 from ray_sim.policies.registry import create_policy  # noqa: E402
+from tests.elastic_worlds import elastic_world  # noqa: E402
 from tests.environments.rules import InTurn, LeastLoaded, first_valid, in_turn, least_loaded  # noqa: E402
+from tests.training import profile  # noqa: E402
 from tests.worlds import DOWN, UP, Job, availability, cluster_of, job_table, world_of  # noqa: E402
 
 Rule = Callable[[Observation], int]
@@ -332,6 +334,16 @@ def test_what_is_shown_of_a_job_of_two_roles() -> None:
     assert after["workers"][0] == 1
     assert after["placement"][server, 0] == 1
     np.testing.assert_allclose(after["free"][server], seen["free"][server] - demand[0])
+
+
+def test_the_largest_gang_is_in_the_space() -> None:
+    gang = replace(
+        profile(num_workers=2**20, num_ps=2**20), worker_demand=np.array([[0]]), ps_demand=np.array([[0]])
+    )
+    env = QueueEnv(elastic_world([0], [gang], [4]))
+    seen, _ = env.reset()
+    assert seen["tasks"][0] == 2**21
+    assert env.observation_space.contains(seen)
 
 
 def test_waiting_jobs_that_are_not_shown_are_counted() -> None:
