@@ -184,6 +184,7 @@ _WANTED: Mapping[str, str] = {
     "dict_type": "must be a mapping",
     "model_type": "must be a mapping",
     "too_short": "must not be empty",
+    "too_long": "must have at most {max_length:,} entries",
     "enum": "must be {expected}",
     "literal_error": "must be {expected}",
     "value_error": "{error}",

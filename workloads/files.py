@@ -156,8 +156,8 @@ def replacing(path: Path, is_ours: Callable[[Path], bool] = lambda path: True) -
     InvalidInputError : the file that is there is not ours, the folder is missing or cannot be written to,
         or the disk is full
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     require_replaceable(path, is_ours)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         yield temporary
         require_replaceable(path, is_ours)

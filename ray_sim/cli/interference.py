@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 MOST_JOBS = 4
 """Largest number of jobs on a server whose mean speed is printed."""
 
+MOST_MIXES = 10**8
+"""Largest number of mixes of types that a mean speed is over; beyond 100 types it is of fewer jobs."""
+
 NOISE = 0.05
 """Relative noise of measured slowdowns, unless told."""
 
@@ -58,7 +61,11 @@ def interference(
             print_rows(facts.items())
         return
     pairs = pair_slowdowns(read, sockets)
-    speeds = {jobs: mean_speed(read, jobs, sockets) for jobs in range(1, MOST_JOBS + 1)}
+    speeds = {
+        jobs: mean_speed(read, jobs, sockets)
+        for jobs in range(1, MOST_JOBS + 1)
+        if len(read.types) ** jobs <= MOST_MIXES
+    }
     if json_output:
         print_json(
             {

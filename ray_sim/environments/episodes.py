@@ -10,11 +10,13 @@ import numpy as np
 
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.world import World
+from ray_sim.environments.arguments import whole_number
 from ray_sim.experiments.run import read_base, realise
 from ray_sim.experiments.run_identity import Inputs
 from ray_sim.experiments.scenario import parse_scenario, read_scenario
 from ray_sim.experiments.server_files import split_world
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError
+from ray_sim.model.streams import SEEDS
 
 ScenarioSource = Mapping[str, object] | str | Path
 """Content of a scenario file, or its path."""
@@ -51,7 +53,7 @@ def scenario_episodes(scenario: ScenarioSource, seeds: Iterable[int] | None = No
         parsed = read_scenario(scenario)
     cluster = Inputs().servers(parsed.cluster, parsed.world)
     base, (values, _) = read_base(parsed.workload), split_world(parsed.world)
-    chosen = [parsed.seed] if seeds is None else [int(seed) for seed in seeds]
+    chosen = [parsed.seed] if seeds is None else [whole_number("seeds", s, 0, SEEDS - 1) for s in seeds]
     if not chosen:
         raise InvalidInputError("seeds: there must be at least one")
     worlds: dict[int, World] = {}
@@ -85,6 +87,8 @@ def episodes_of(
     if not found:
         raise InvalidInputError("episodes: there must be at least one")
     for i, each in enumerate(found):
+        if not isinstance(each, Episode):
+            raise InvalidInputError(f"episodes: number {i} must be a World or an Episode, got {each!r}")
         _check_same_servers(found[0].world, each.world, i)
     return found
 

@@ -19,7 +19,10 @@ ACTION_MASK = "action_mask"
 """Name of the entry that is always there: 1 where an action is valid."""
 
 MOST_TASKS = float(2**20)
-"""Largest number of jobs or tasks that a space declares."""
+"""Largest number of jobs, or of tasks of one role, that a space declares."""
+
+MOST_GANG = 2.0 * MOST_TASKS
+"""The same of the tasks of a gang, which may have two roles."""
 
 _MOST_UNITS = float(2**60)
 

@@ -12,6 +12,7 @@ from ray_sim.engine.order import never_fits
 from ray_sim.engine.placements import State
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
+from ray_sim.environments.arguments import MOST_ROWS, whole_number
 from ray_sim.environments.features import (
     DURATION,
     F32,
@@ -76,12 +77,8 @@ class PlacementRound:
     """Places the new jobs of a decision task by task, batch by batch."""
 
     def __init__(self, world: PolicyContext, settings: PlacementSettings) -> None:
-        rows = settings.most_jobs
-        new = rows if settings.most_new is None else settings.most_new
-        if not 1 <= new <= rows:
-            raise InvalidInputError(
-                f"1 <= most_new <= most_jobs must hold, got most_jobs={rows}, most_new={new}"
-            )
+        rows = whole_number("most_jobs", settings.most_jobs, 1, MOST_ROWS)
+        new = rows if settings.most_new is None else whole_number("most_new", settings.most_new, 1, rows)
         self._context, self._settings = world, settings
         self._world = engine_world(world)
         self.names = chosen(settings.observe, STATE, ENTRIES, world)
@@ -129,6 +126,8 @@ class PlacementRound:
             return (), np.full(len(jobs.submit_us), -1, dtype=np.int64)
         names: tuple[str, ...] = tuple(jobs.model_names)
         models = names if self._settings.models is None else tuple(self._settings.models)
+        if len(set(models)) < len(models):
+            raise InvalidInputError(f"models: each may be there once, got {', '.join(models)}")
         if unknown := sorted(set(names) - set(models)):
             raise InvalidInputError(
                 f"models: the workload has jobs of model '{unknown[0]}', which is not one of "

@@ -12,10 +12,12 @@ from ray_sim.engine.order import never_fits
 from ray_sim.engine.placements import State
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
+from ray_sim.environments.arguments import MOST_ROWS, whole_number
 from ray_sim.environments.features import (
     DURATION,
     F32,
     FREE,
+    MOST_GANG,
     MOST_TASKS,
     Feature,
     chosen,
@@ -36,7 +38,7 @@ from ray_sim.environments.shown_arrays import ShownArrays
 from ray_sim.kernels.core.arrays import I8, Pool, new_changes, new_scratch
 from ray_sim.kernels.core.placement import RULE_NAMES
 from ray_sim.kernels.handle import handle
-from ray_sim.model.errors import ForbiddenActionError, InvalidInputError, UnknownNameError
+from ray_sim.model.errors import ForbiddenActionError, UnknownNameError
 
 ENTRIES = {
     "tasks": FREE,
@@ -70,9 +72,7 @@ class QueueRound:
     """Starts waiting jobs one by one, until the choice is to wait or no job that is shown fits."""
 
     def __init__(self, world: PolicyContext, settings: QueueSettings) -> None:
-        rows = settings.most_jobs
-        if rows < 1:
-            raise InvalidInputError(f"most_jobs: must be a whole number, at least 1, got {rows}")
+        rows = whole_number("most_jobs", settings.most_jobs, 1, MOST_ROWS)
         if settings.placement not in RULE_NAMES:
             raise UnknownNameError("placement", settings.placement, RULE_NAMES)
         self._context, self._settings = world, settings
@@ -85,7 +85,7 @@ class QueueRound:
         jobs, servers, resources = len(self._world.table), len(world.cluster), len(world.cluster.resources)
         scaled = settings.scaled
         every = {
-            "tasks": Feature((rows,), MOST_TASKS),
+            "tasks": Feature((rows,), MOST_GANG),
             "demands": Feature((rows, resources), most_units(scaled)),
             "waited_s": Feature((rows,), most_time(scaled)),
             "duration_s": Feature((rows,), most_time(scaled)),

@@ -1,4 +1,4 @@
-"""Registers the environments with gymnasium, under its entry point or on import of `ray_sim.environments`."""
+"""Registers the environments with gymnasium, on import of `ray_sim.environments`."""
 
 from __future__ import annotations
 

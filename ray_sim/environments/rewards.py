@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -58,8 +59,24 @@ def minus_present(scale_s: float) -> Reward:
     return reward
 
 
+def finite(reward: Reward) -> Reward:
+    """A user's reward, whose values must be finite: a NaN would spoil what a learner has learned so far."""
+
+    def checked(interval: Interval) -> float:
+        value = reward(interval)
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            number = math.nan
+        if not math.isfinite(number):
+            raise InvalidInputError(f"reward: must be a finite number, got {value!r} for {interval}")
+        return number
+
+    return checked
+
+
 def reward_of(reward: str | Reward, scale_s: float) -> Reward:
-    """The reward of a name, or the user's own function.
+    """The reward of a name, or the user's own function, see `finite`.
 
     Raises
     ------
@@ -68,7 +85,7 @@ def reward_of(reward: str | Reward, scale_s: float) -> Reward:
     if not isinstance(reward, str):
         if not callable(reward):
             raise InvalidInputError(f"reward: must be a name or a function of an Interval, got {reward!r}")
-        return reward
+        return finite(reward)
     if not 0 < scale_s < float("inf"):
         raise InvalidInputError(f"reward_scale_s: must be above 0, got {scale_s}")
     known = {"progress": progress, "jct": minus_present(scale_s)}

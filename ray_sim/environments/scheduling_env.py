@@ -15,6 +15,7 @@ from ray_sim.engine.run_meter import Reading, RunMeter
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.world import World
 from ray_sim.environments.agents import Agent
+from ray_sim.environments.arguments import whole_number
 from ray_sim.environments.episodes import Episodes, ScenarioSource, episodes_of
 from ray_sim.environments.features import ACTION_MASK, F32
 from ray_sim.environments.rewards import Interval, Reward, interval_between, reward_of
@@ -169,12 +170,7 @@ class SchedulingEnv(gymnasium.Env[Observations, np.int64], ABC):
         count = len(self.episodes)
         if "episode" not in options:
             return int(self.np_random.integers(count)) if count > 1 else 0
-        number = options["episode"]
-        if not isinstance(number, (int, np.integer)) or not 0 <= number < count:
-            raise InvalidInputError(
-                f"reset: episode must be a whole number from 0 to {count - 1}, got {number!r}"
-            )
-        return int(number)
+        return whole_number("reset: episode", options["episode"], 0, count - 1)
 
     def _run_on(self, simulation: Simulation) -> tuple[Reading, int]:
         """Run to the next decision with a valid action, or to the end; also the number of decisions."""
@@ -211,7 +207,7 @@ class SchedulingEnv(gymnasium.Env[Observations, np.int64], ABC):
         simulation.apply(self._round.decision())
         reading, decisions = self._run_on(simulation)
         interval, self._reading = interval_between(self._reading, reading), reading
-        reward = float(self._reward(interval))
+        reward = self._reward(interval)
         terminated = self._over and simulation.done
         return reward, terminated, self._over and not terminated, _info(interval, decisions)
 

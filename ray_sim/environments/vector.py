@@ -10,6 +10,7 @@ import numpy.typing as npt
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from ray_sim.environments.arguments import MOST_ROWS, whole_number
 from ray_sim.environments.placement import PlacementEnv
 from ray_sim.environments.queue import QueueEnv
 from ray_sim.environments.scheduling_env import Observations, SchedulingEnv
@@ -27,8 +28,7 @@ class SchedulingVector(VectorEnv[Observations, npt.NDArray[np.int64], npt.NDArra
     metadata: dict[str, Any] = {"autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012  # as gymnasium has it
 
     def __init__(self, kind: type[SchedulingEnv], num_envs: int, options: Mapping[str, Any]) -> None:
-        if num_envs < 1:
-            raise InvalidInputError(f"num_envs: must be a whole number, at least 1, got {num_envs!r}")
+        num_envs = whole_number("num_envs", num_envs, 1, MOST_ROWS)
         first = kind(**options)
         shared = {**options, "episodes": first.episodes, "scenario": None, "seeds": None}
         self.envs = [first, *(kind(**shared) for _ in range(num_envs - 1))]

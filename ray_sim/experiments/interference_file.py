@@ -18,9 +18,12 @@ from workloads.sources import Source
 _FILES = ProfileFiles("interference profile", cluster_specs.__path__, "interference")
 
 MOST_LOAD = 1000.0
-"""Largest load and sensitivity; with it, sums over the tasks of a server still fit in 64 bits."""
+"""Largest load and sensitivity."""
 
 MOST_STRENGTH = 1000.0
+
+MOST_TYPES = 1000
+MOST_CHANNELS = 100
 
 Label = Annotated[str, Field(min_length=1, max_length=200)]
 Share = Annotated[float, Field(ge=0, le=MOST_LOAD, allow_inf_nan=False)]
@@ -47,8 +50,8 @@ class _ProfileFile(_Entry):
     title: str = ""
     base: Label | None = None
     strength: Strength = 1.0
-    channels: dict[Label, _Channel] = Field(default_factory=dict)
-    types: dict[Label, _Type] = Field(default_factory=dict)
+    channels: dict[Label, _Channel] = Field(default_factory=dict, max_length=MOST_CHANNELS)
+    types: dict[Label, _Type] = Field(default_factory=dict, max_length=MOST_TYPES)
 
     @model_validator(mode="after")
     def _own_or_of_the_base(self) -> Self:

@@ -85,11 +85,17 @@ def mean_speed(profile: InterferenceProfile, jobs: int, sockets: int = 1) -> flo
     """Mean speed of a job among ``jobs`` on one server, relative to its speed alone.
 
     The mean is over all types of it and of each other job, each with one worker and one parameter server.
+    O(L^jobs) time, O(L^(jobs - 1)) memory.
     """
     others = pair_slowdowns(profile, sockets) - 1.0
-    beyond = np.zeros((len(profile.types), 1))
+    return float(np.mean([_mean_speed_of_type(beside, jobs) for beside in others]))
+
+
+def _mean_speed_of_type(others: FloatArray, jobs: int) -> float:
+    """`mean_speed` of a job that one of each type, (L,), slows by so much."""
+    beyond = np.zeros(1)
     for _ in range(jobs - 1):  # each further job is of any type, whatever the others are
-        beyond = (beyond[:, :, None] + others[:, None, :]).reshape(len(profile.types), -1)
+        beyond = (beyond[:, None] + others[None, :]).ravel()
     return float((1.0 / (1.0 + beyond)).mean())
 
 

@@ -6,7 +6,6 @@ docs/models/baselines.md#least-interference-first has the formulas.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +16,9 @@ from ray_sim.model.units import FloatArray, IntArray
 
 TABLES = {"linear": ("a",), "quadratic": ("a", "b")}
 """Regressions of a file, and the tables of coefficients of each."""
+
+MOST_COEFFICIENT = 2**53
+"""Largest coefficient; predictions from it are still finite."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +81,11 @@ def parse_coefficients(text: str | bytes, source: str) -> SlowdownCoefficients:
 
     Raises
     ------
-    InvalidInputError : no JSON, a wrong form, or numbers that are negative or not finite; every problem is
-        listed
+    InvalidInputError : no JSON, a key that appears twice, a wrong form, or numbers out of range; every
+        problem of the tables is listed
     """
     try:
-        content = json.loads(text)
+        content = json.loads(text, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
         raise InvalidInputError(f"{source}: is no JSON: {error}") from error
     if not isinstance(content, dict):
@@ -122,14 +124,17 @@ def _table(
     for row, slowed in zip(rows, types, strict=True):
         for value, other in zip(row, types, strict=True):
             number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not (number and 0 <= value < math.inf and _finite(value)):
-                problems.append(f"{name}.{part}: {slowed} beside {other}: must be at least 0, got {value!r}")
+            if not (number and 0 <= value <= MOST_COEFFICIENT):
+                problems.append(
+                    f"{name}.{part}: {slowed} beside {other}: must be from 0 to 2^53, got {value!r}"
+                )
     return [[0.0] * size] * size if problems else [[float(value) for value in row] for row in rows]
 
 
-def _finite(value: float) -> bool:
-    """Whether a number is a finite float; whole numbers may be too large for one."""
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        return False
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object of JSON, in which each key is there once."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"key '{next(name for name in found if names.count(name) > 1)}' appears twice")
+    return found

@@ -242,6 +242,9 @@ def test_no_output_goes_to_a_name_that_is_none_or_leads_nowhere(
         ["synth", "philly", "-n", "5"],
         ["synth", "--like", "week.parquet", "-n", "5"],
         ["enrich", "week.parquet", "--profile", "pd_ors"],
+        ["failures", "toy", "--mtbf-s", "900", "--repair-s", "9", "--until-s", "9000"],
+        ["links", "toy", "--every-s", "900", "--length-s", "9", "--bandwidth", "0.5", "--until-s", "9000"],
+        ["interference", "harmony_types", "--samples", "10"],
     ):
         assert reason in complaint(capsys, *argv, "-o", out)
     assert Path("nowhere").is_symlink()

@@ -68,6 +68,14 @@ def test_a_resize_costs_a_restart_and_the_move_of_the_data_that_change_hands() -
     assert result.summary.restart_share == pytest.approx(30 / 204)
 
 
+@pytest.mark.parametrize("restart_s", [0, 10])
+def test_another_change_does_not_cut_a_move_of_data_short(restart_s: int) -> None:
+    """Half of 40 s for half of the data, from 108 s on; ten seconds later the two workers change servers."""
+    world = elastic_world([0], [profile()], [4, 4], {"restart_cost_s": restart_s, "data_move_s": 40})
+    result = run_world(world, placed({0: on(0, 1, 1), 108: on(0, 2, 1), 118: on(1, 2, 1)}))
+    assert finish_s(result) == pytest.approx(108 + restart_s + 20 + 10 * 6.6, abs=1e-5)
+
+
 def test_data_stay_where_they_are_while_a_job_waits() -> None:
     """Back to two workers after a pause without any: nothing moves, only the restart is paid."""
     world = elastic_world([0], [profile()], [4], {"restart_cost_s": 10, "data_move_s": 40})

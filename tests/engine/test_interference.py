@@ -227,3 +227,14 @@ def test_jobs_that_do_not_heed_them_refuse_interference_and_links() -> None:
         servers = replace(cluster_of([4]), **fact)
         with pytest.raises(InvalidScenarioError, match=rf"{next(iter(fact))}: has no effect on rigid jobs"):
             build_world(job_table([Job(0, 1, 1)]), servers)
+
+
+def test_loads_beyond_64_bits_are_refused_instead_of_wrapping_around() -> None:
+    """Twelve jobs of 2^20 workers that demand nothing, each of which asks for 1,000 times the channel."""
+    crowd = replace(profile(num_workers=2**20), worker_demand=np.array([[0]]))
+    types = interference({"a": [1000.0]}, {"a": [0.001]}, channels=("cpu",))
+    jobs = [("a", crowd)] * 12
+    with pytest.raises(
+        InvalidScenarioError, match=r"tasks on server 's0' ask for more than .* times its channel 'cpu'"
+    ):
+        run_world(interfering_world([0.0] * 12, jobs, [20], types), create_policy("fifo"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -33,7 +35,9 @@ from ray_sim.model.errors import (  # noqa: E402
 )
 from ray_sim.model.units import US_PER_S  # noqa: E402
 from ray_sim.policies.registry import create_policy  # noqa: E402
+from tests.elastic_worlds import elastic_world  # noqa: E402
 from tests.environments.rules import InTurn, LeastLoaded, first_valid, in_turn, least_loaded  # noqa: E402
+from tests.training import profile  # noqa: E402
 from tests.worlds import DOWN, UP, Job, availability, cluster_of, job_table, world_of  # noqa: E402
 
 Rule = Callable[[Observation], int]
@@ -78,6 +82,18 @@ def test_they_are_registered_once_however_often_it_is_asked_for() -> None:
         register_envs()
     env = gymnasium.make("ray_sim/Queue-v0", episodes=busy_world(5))
     assert isinstance(env.unwrapped, QueueEnv)
+
+
+@pytest.mark.slow
+def test_an_id_with_its_module_needs_no_import() -> None:
+    """Gymnasium 1.0 reads no entry points of packages: it imports the module that the id names."""
+    code = """
+import gymnasium
+scenario = {"workload": {"synth": {"profile": "philly", "jobs": 5}}, "cluster": "toy"}
+print(gymnasium.make("ray_sim.environments:ray_sim/Queue-v0", scenario=scenario).spec.id)
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "ray_sim/Queue-v0"
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -320,6 +336,16 @@ def test_what_is_shown_of_a_job_of_two_roles() -> None:
     np.testing.assert_allclose(after["free"][server], seen["free"][server] - demand[0])
 
 
+def test_the_largest_gang_is_in_the_space() -> None:
+    gang = replace(
+        profile(num_workers=2**20, num_ps=2**20), worker_demand=np.array([[0]]), ps_demand=np.array([[0]])
+    )
+    env = QueueEnv(elastic_world([0], [gang], [4]))
+    seen, _ = env.reset()
+    assert seen["tasks"][0] == 2**21
+    assert env.observation_space.contains(seen)
+
+
 def test_waiting_jobs_that_are_not_shown_are_counted() -> None:
     world = world_of([Job(0, 1, 30)] * 5, [1], params={"slot_s": 10})
     seen, _ = PlacementEnv(world, most_jobs=2).reset()
@@ -337,7 +363,11 @@ def test_waiting_jobs_that_are_not_shown_are_counted() -> None:
             InvalidScenarioError,
             "observation 'type': jobs of this world",
         ),
-        ({"most_jobs": 0}, InvalidInputError, "most_new <= most_jobs must hold, got most_jobs=0"),
+        ({"most_jobs": 0}, InvalidInputError, "most_jobs: must be a whole number from 1 to .*, got 0"),
+        ({"most_jobs": 1.5}, InvalidInputError, "most_jobs: must be a whole number from 1 to .*, got 1.5"),
+        ({"most_jobs": "3"}, InvalidInputError, "most_jobs: must be a whole number from 1 to .*, got '3'"),
+        ({"most_jobs": 10**12}, InvalidInputError, "most_jobs: must be a whole number from 1 to 1,048,576"),
+        ({"most_jobs": 4, "most_new": 5}, InvalidInputError, "most_new: .* from 1 to 4, got 5"),
         ({"reward": "speed"}, UnknownNameError, "unknown reward 'speed'"),
         ({"reward": "jct", "reward_scale_s": 0}, InvalidInputError, "reward_scale_s: must be above 0"),
         ({"seeds": [1]}, InvalidInputError, "seeds: only with a `scenario`"),
@@ -350,17 +380,47 @@ def test_bad_options_are_named(options: dict[str, Any], error: type[Exception], 
         PlacementEnv(world, **options)
 
 
+@pytest.mark.parametrize("seeds", [[1.5], ["2"], [True], [-1], [2**63], "12"])
+def test_seeds_of_a_scenario_are_whole_numbers_and_not_rounded_to_them(seeds: Any) -> None:
+    scenario = {"workload": {"synth": {"profile": "philly", "jobs": 5}}, "cluster": "toy"}
+    with pytest.raises(InvalidInputError, match=r"seeds: must be a whole number from 0 to .*, got"):
+        QueueEnv(scenario=scenario, seeds=seeds)
+
+
+def test_rows_may_be_a_number_of_numpy() -> None:
+    world = world_of([Job(0, 1, 30)], [1], params={"slot_s": 10})
+    rows: Any = np.int64(3)
+    for env in (PlacementEnv(world, most_jobs=rows, most_new=rows), QueueEnv(world, most_jobs=rows)):
+        env.reset()
+
+
+def test_a_model_has_one_column() -> None:
+    with pytest.raises(InvalidInputError, match="models: each may be there once, got ctc, vgg-16, ctc"):
+        PlacementEnv(busy_elastic(5, 1), models=("ctc", "vgg-16", "ctc"))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("-inf"), None, "much", 10**400])
+def test_a_reward_that_is_no_finite_number_is_refused(value: Any) -> None:
+    env = QueueEnv(world_of([Job(0, 1, 30)], [1]), reward=lambda interval: value)
+    with pytest.raises(
+        InvalidInputError, match=r"reward: must be a finite number, got .* for Interval\(begin_s=0"
+    ):
+        play(env, in_turn)
+
+
 def test_bad_episodes_are_named() -> None:
     world, other = (world_of([Job(0, 1, 30)], gpus, params={"slot_s": 10}) for gpus in ([1], [1, 1]))
     with pytest.raises(InvalidInputError, match="either `episodes`, or a `scenario`"):
         PlacementEnv()
+    with pytest.raises(InvalidInputError, match="number 0 must be a World or an Episode, got 'x'"):
+        PlacementEnv("x")  # type: ignore[arg-type]
     with pytest.raises(InvalidScenarioError, match="number 1 is on cluster"):
         PlacementEnv([world, other])
     with pytest.raises(InvalidScenarioError, match="give their length"):
         PlacementEnv(world_of([Job(0, 1, 30)], [1]))
     with pytest.raises(InvalidScenarioError, match="no action is valid in the whole run"):
         PlacementEnv(world_of([Job(0, 2, 30)], [1], params={"slot_s": 10})).reset()
-    with pytest.raises(InvalidInputError, match="episode must be a whole number from 0 to 0, got 1"):
+    with pytest.raises(InvalidInputError, match="episode: must be a whole number from 0 to 0, got 1"):
         PlacementEnv(world).reset(options={"episode": 1})
 
 

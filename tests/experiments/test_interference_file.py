@@ -76,6 +76,15 @@ def test_a_base_must_be_bundled_and_a_profile_must_have_types(tmp_path: Path) ->
         load_interference("harmony_types_week")
 
 
+def test_a_profile_has_at_most_1000_types_and_100_channels(tmp_path: Path) -> None:
+    types = "".join(f"  t{i}: {{}}\n" for i in range(1001))
+    channels = "".join(f"  c{i}: {{}}\n" for i in range(101))
+    with pytest.raises(InvalidInputError) as failure:
+        load_interference(written(tmp_path, f"name: many\nchannels:\n{channels}types:\n{types}"))
+    assert "channels: must have at most 100 entries" in str(failure.value)
+    assert "types: must have at most 1,000 entries" in str(failure.value)
+
+
 def test_the_content_of_files_is_part_of_the_identity_of_servers(tmp_path: Path) -> None:
     path = written(tmp_path, TWO)
     plain = Inputs().cluster_sha256("toy", {})

@@ -100,8 +100,7 @@ def set_rate(ledger: Ledger, calendar: Calendar, job: int, now: int, rate: float
         return
     _settle(ledger, job, now)
     ledger.rate[job] = rate
-    if pause > 0:
-        ledger.anchor[job] = now + pause
+    ledger.anchor[job] = max(ledger.anchor[job], now + pause)  # a pause that is still going on ends no sooner
     finish = NEVER
     if ledger.work_left[job] <= 0.0:
         finish = ledger.anchor[job]

@@ -20,6 +20,9 @@ from ray_sim.kernels.core.job_rows import Held
 PARTS = 10**9
 """Parts of a channel's capacity."""
 
+MOST_PARTS = 2.0**62
+"""Largest load of a channel, far from where sums of 64 bits end."""
+
 
 class Colocation(NamedTuple):
     """Entries and loads of a run: J jobs, S servers, L types of jobs, Q channels."""
@@ -36,6 +39,8 @@ class Colocation(NamedTuple):
     """(S, Q) whether the server has the channel."""
     load: I64
     """(S, Q) parts that all jobs ask for."""
+    excess: I64
+    """(2,) server and channel of which tasks have asked for more than `MOST_PARTS`; -1 before."""
     sharing: I64
     """(S,) jobs with tasks here and on other servers, which use the network interface."""
     shares: Bool
@@ -80,6 +85,7 @@ def new_colocation(
         sensitivity=sensitivity,
         present=present,
         load=np.zeros(present.shape, dtype=np.int64),
+        excess=empty(2, -1),
         sharing=empty(servers),
         shares=np.array([shares]),
         bandwidth=np.ones(servers),
@@ -117,6 +123,9 @@ def _count(at: Colocation, entry: int, sign: int) -> None:
     server, of_type = at.entry_server[entry], at.job_type[at.entry_job[entry]]
     workers, ps = sign * at.entry_workers[entry], sign * at.entry_ps[entry]
     for q in range(at.load.shape[1]):
+        asked = float(workers) * at.worker_load[of_type, q] + float(ps) * at.ps_load[of_type, q]
+        if at.load[server, q] + asked > MOST_PARTS:
+            at.excess[0], at.excess[1] = server, q
         at.load[server, q] += workers * at.worker_load[of_type, q] + ps * at.ps_load[of_type, q]
 
 

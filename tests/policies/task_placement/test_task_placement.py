@@ -315,10 +315,11 @@ def test_the_server_predicted_to_slow_least_slows_least(regression: str) -> None
         ({"types": ["x", "x"]}, "types: x is there twice"),
         ({"linear": {"a": [[0.0]]}}, "linear.a: expected 2 rows of 2 numbers"),
         ({"quadratic": {"a": [[0, 0], [0, 0]]}}, "quadratic.b: expected 2 rows of 2 numbers"),
-        ({"linear": {"a": [[0, -0.5], [0, 0]]}}, "linear.a: x beside y: must be at least 0, got -0.5"),
-        ({"linear": {"a": [[0, 0], [float("nan"), 0]]}}, "linear.a: y beside x: must be at least 0, got nan"),
-        ({"linear": {"a": [[0, 0], [float("inf"), 0]]}}, "linear.a: y beside x: must be at least 0, got inf"),
-        ({"linear": {"a": [[0, True], [0, "1"]]}}, "linear.a: y beside y: must be at least 0, got '1'"),
+        ({"linear": {"a": [[0, -0.5], [0, 0]]}}, "x beside y: must be from 0 to 2^53, got -0.5"),
+        ({"linear": {"a": [[0, 0], [float("nan"), 0]]}}, "y beside x: must be from 0 to 2^53, got nan"),
+        ({"linear": {"a": [[0, 0], [float("inf"), 0]]}}, "y beside x: must be from 0 to 2^53, got inf"),
+        ({"linear": {"a": [[0, True], [0, "1"]]}}, "y beside y: must be from 0 to 2^53, got '1'"),
+        ({"linear": {"a": [[0, 1e300], [0, 0]]}}, "linear.a: x beside y: must be from 0 to 2^53, got 1e+300"),
         ({"types": ["x", "z"]}, "model y: has no coefficients"),
     ],
 )
@@ -334,7 +335,14 @@ def test_faults_of_a_file_of_coefficients_are_named(
     assert said in str(refusal.value)
 
 
-@pytest.mark.parametrize(("text", "said"), [("[]", "expected an object"), ("{", "is no JSON")])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[]", "expected an object"),
+        ("{", "is no JSON"),
+        ('{"types": ["x"], "types": ["y"]}', "key 'types' appears twice"),
+    ],
+)
 def test_a_file_of_another_form_is_refused(text: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "c.json").write_text(text)
     with pytest.raises(InvalidInputError, match=said):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,12 +10,15 @@ import numpy as np
 
 from ray_sim.engine.placements import State
 from ray_sim.kernels.elastic.colocation import (
+    MOST_PARTS,
+    PARTS,
     change_bandwidth,
     new_colocation,
     note_changes,
     slow_rates,
 )
 from ray_sim.kernels.handle import handle
+from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.interference import InterferenceProfile, channels_of
 from ray_sim.model.links import LinkChanges
 from ray_sim.model.progress_rule import PlacementRows
@@ -47,7 +50,7 @@ class ColocationFacts:
 class Colocation:
     """Who stands where in a run, and how much that slows whom."""
 
-    def __init__(self, facts: ColocationFacts, rows: int) -> None:
+    def __init__(self, facts: ColocationFacts, rows: int, server_names: Sequence[str]) -> None:
         profile, none = facts.profile, np.zeros((1, 0), dtype=np.int64)
         index = new_colocation(
             facts.job_type,
@@ -58,7 +61,8 @@ class Colocation:
             rows,
             facts.shares_interfaces,
         )
-        self._index, self._bandwidth = handle(index), index.bandwidth
+        self._index, self._bandwidth, self._excess = handle(index), index.bandwidth, index.excess
+        self._profile, self._server_names = profile, server_names
         self._others: IntArray = np.empty(len(facts.job_type), dtype=np.int64)
         self._changes = facts.changes
         self._changed = 0
@@ -87,8 +91,25 @@ class Colocation:
         )
 
     def note_changes(self, placements: PlacementRows, jobs: IntArray) -> IntArray:
-        """Note what ``jobs`` hold now; returns the others, sorted, on servers that they left or came to."""
-        return self._named(note_changes(self._index, placements.held, jobs, self._others))
+        """Note what ``jobs`` hold now; returns the others, sorted, on servers that they left or came to.
+
+        Raises
+        ------
+        InvalidScenarioError : tasks on a server ask for more than `MOST_PARTS` of a channel
+        """
+        others = self._named(note_changes(self._index, placements.held, jobs, self._others))
+        if self._excess[0] >= 0:
+            self._refuse_excess()
+        return others
+
+    def _refuse_excess(self) -> None:
+        assert self._profile is not None
+        server, channel = self._excess.tolist()
+        raise InvalidScenarioError(
+            f"interference={self._profile.name}: tasks on server '{self._server_names[server]}' ask for more "
+            f"than {MOST_PARTS / PARTS:.2g} times its channel '{self._profile.channels[channel]}'; let types "
+            "ask for less, or give tasks demands, so that fewer fit on a server"
+        )
 
     def _named(self, n: int) -> IntArray:
         others = self._others[:n].copy()

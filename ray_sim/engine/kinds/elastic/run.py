@@ -147,7 +147,11 @@ class ElasticRun(RigidRun):
         """(J,) how many times as long the slowest worker takes."""
         loads = facts.loads(parameter_blocks, streams)
         colocated = facts.colocation
-        self._colocation = None if colocated is None else Colocation(colocated, core.world.row_bound)
+        self._colocation = (
+            None
+            if colocated is None
+            else Colocation(colocated, core.world.row_bound, core.world.cluster.server_names)
+        )
         super().__init__(core, self._progress_of(loads))
         self._slowed = None if colocated is None or not colocated.interferes else WeightedTime(jobs)
         """Time that interference costs."""
