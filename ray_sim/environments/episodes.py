@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ray_sim.agents.arguments import whole_number
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.world import World
-from ray_sim.environments.arguments import whole_number
 from ray_sim.experiments.run import read_base, realise
 from ray_sim.experiments.run_identity import Inputs
 from ray_sim.experiments.scenario import parse_scenario, read_scenario

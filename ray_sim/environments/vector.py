@@ -10,7 +10,7 @@ import numpy.typing as npt
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from ray_sim.environments.arguments import MOST_ROWS, whole_number
+from ray_sim.agents.arguments import MOST_ROWS, whole_number
 from ray_sim.environments.placement import PlacementEnv
 from ray_sim.environments.queue import QueueEnv
 from ray_sim.environments.scheduling_env import Observations, SchedulingEnv

@@ -1,4 +1,4 @@
-"""Checks of numbers that a user gives to environments."""
+"""Checks of numbers that a user gives to agents and environments."""
 
 from __future__ import annotations
 
