@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -58,6 +58,8 @@ class Tetris(ElasticPolicy):
     def start(self, world: ElasticContext, streams: Streams) -> None:
         """Compute the bundles."""
         self._world = world
+        self._offer: _Offer | None = None
+        """That of the last round: it changes with the servers that are there only."""
         self._reallocation = Reallocation(world, bundles(world, world.jobs.gang[:, WORKER]))
 
     def decide(self, view: ElasticView) -> Decision:
@@ -73,11 +75,34 @@ class Tetris(ElasticPolicy):
     def _packed(self, jobs: IntArray, servers: IntArray, left_us: FloatArray) -> tuple[IntArray, IntArray]:
         bundle = self._reallocation.bundles
         demand, most = bundle.demand[jobs], bundle.most[jobs]
-        capacity = self._world.cluster.capacity
-        servers = servers[np.lexsort(capacity[servers].T)]  # equal ones next to each other, in index order
-        offered = capacity[servers]
-        tree = new_server_tree(servers, offered, offered, demand.min(axis=0))
-        packing = new_packing(demand, most, left_us, tree, bundle_bound(demand, most, offered.sum(axis=0)))
-        _, first, count = np.unique(offered, axis=0, return_index=True, return_counts=True)
-        placed = pack(packing, self._work_weight * balance(packing, first, count))
+        offer = self._offer
+        if offer is None or not np.array_equal(offer.available, servers):
+            offer = self._offer = _offer_of(servers, self._world.cluster.capacity[servers])
+        tree = new_server_tree(offer.servers, offer.capacity, offer.capacity, demand.min(axis=0))
+        packing = new_packing(demand, most, left_us, tree, bundle_bound(demand, most, offer.total))
+        placed = pack(packing, self._work_weight * balance(packing, offer.first, offer.count))
         return packing.job[:placed], packing.server[:placed]
+
+
+class _Offer(NamedTuple):
+    """Available servers of a partition, equal ones next to each other."""
+
+    available: IntArray
+    """(S,) sorted."""
+    servers: IntArray
+    """(S,) the same in order of capacity, equal ones in index order."""
+    capacity: IntArray
+    """(S, R) quanta of ``servers``."""
+    total: IntArray
+    """(R,)"""
+    first: IntArray
+    """(kinds,) place of the first server of each kind in ``servers``."""
+    count: IntArray
+    """(kinds,) number of servers of each kind."""
+
+
+def _offer_of(available: IntArray, capacity: IntArray) -> _Offer:
+    order = np.lexsort(capacity.T)
+    capacity = capacity[order]
+    _, first, count = np.unique(capacity, axis=0, return_index=True, return_counts=True)
+    return _Offer(available, available[order], capacity, capacity.sum(axis=0), first, count)

@@ -4,8 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.core.arrays import I64, Running, new_running
-from ray_sim.kernels.core.heap import push, rekey, remove
+from ray_sim.kernels.core.heap import heap_sort, push, rekey, remove
 from ray_sim.kernels.core.queue_dispatch import order_changes, sort_prefix
 from ray_sim.kernels.core.running import drop, insert, sort
 from tests.worlds import changes_of
@@ -110,3 +111,27 @@ def test_running_jobs_are_sorted_anew_when_their_keys_change(keys: list[int], la
 
 def listed(running: Running, lo: int, n: int) -> list[int]:
     return [int(running.job[slot]) for slot in running.order[lo : lo + n]]
+
+
+@kernel
+def comes_after(key: I64, a: int, b: int) -> bool:
+    """Whether item ``a`` comes after item ``b``, by key and number."""
+    return bool(key[a] > key[b] or (key[a] == key[b] and a > b))
+
+
+@kernel
+def sort_by_key(items: I64, first: int, n: int, key: I64) -> None:
+    """Sort a part of an array of items by their keys."""
+    heap_sort(items, first, n, comes_after, key)
+
+
+@given(keys=st.lists(SMALL_KEYS, max_size=40), data=st.data())
+def test_heap_sort_sorts_a_part_by_any_order_and_leaves_the_rest(
+    keys: list[int], data: st.DataObject
+) -> None:
+    first = data.draw(st.integers(0, len(keys)))
+    n = data.draw(st.integers(0, len(keys) - first))
+    items = np.arange(len(keys))
+    sort_by_key(items, first, n, np.array(keys, np.int64))
+    part = sorted(range(first, first + n), key=lambda i: (keys[i], i))
+    assert items.tolist() == [*range(first), *part, *range(first + n, len(keys))]

@@ -1,10 +1,11 @@
 """Binary heaps of integers: plain ones in any order, and indexed ones of jobs by (key[job], job).
 
-Elements of both sink by one loop, `_sift_down`. Plain heaps have one operation, `settle`. An indexed heap is
-a slice of a shared array: ``base`` is the start of the slice, ``n`` the number of jobs in it,
-``position[job]`` the place of a job relative to ``base``, -1 if it is in no heap. Invariant between calls: no
-job precedes its parent, and ``heap[base + position[job]] == job``. Every operation is O(log n). Jobs with
-equal keys are in the order of their numbers, so the content of a heap determines what it returns.
+Elements of both sink by one loop, `_sift_down`; `heap_sort` sorts by it. Plain heaps have one operation,
+`settle`. An indexed heap is a slice of a shared array: ``base`` is the start of the slice, ``n`` the number
+of jobs in it, ``position[job]`` the place of a job relative to ``base``, -1 if it is in no heap. Invariant
+between calls: no job precedes its parent, and ``heap[base + position[job]] == job``. Every operation is
+O(log n). Jobs with equal keys are in the order of their numbers, so the content of a heap determines what it
+returns.
 
 Source: the textbook structure, Cormen et al., Introduction to Algorithms, chapter 6.
 """
@@ -69,6 +70,19 @@ def settle(heap: I64, at: int, n: int, before: Callable[[T, int, int], bool], da
     it makes a heap of elements in any order, in O(n). ``before`` and ``data`` are as in `_sift_down`.
     """
     _sift_down(heap, 0, n, at, before, _forget_place, data)
+
+
+@kernel
+def heap_sort(items: I64, first: int, n: int, after: Callable[[T, int, int], bool], data: T) -> None:
+    """Sort ``items[first:first + n]``; O(n log n).
+
+    ``after`` and ``data`` are ``before`` and ``data`` of `_sift_down`: the last one stands above all others.
+    """
+    for at in range(n // 2 - 1, -1, -1):
+        _sift_down(items, first, n, at, after, _forget_place, data)
+    for left in range(n - 1, 0, -1):
+        items[first], items[first + left] = items[first + left], items[first]
+        _sift_down(items, first, left, 0, after, _forget_place, data)
 
 
 @kernel

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.core.arrays import I64, Changes, Pool, Queue, Running, Scratch, WorldArrays
-from ray_sim.kernels.core.heap import precedes, push, remove, settle
+from ray_sim.kernels.core.heap import heap_sort, precedes, push, remove
 from ray_sim.kernels.core.placement import may_fit, measure, place
 from ray_sim.kernels.core.running import claim_place, comes_before, first_after, give_back
 
@@ -279,11 +279,7 @@ def sort_prefix(values: I64, n: int) -> None:
                 k -= 1
             values[k] = value
         return
-    for root in range(n // 2 - 1, -1, -1):
-        settle(values, root, n, _larger, values)
-    for last in range(n - 1, 0, -1):
-        values[0], values[last] = values[last], values[0]
-        settle(values, 0, last, _larger, values)
+    heap_sort(values, 0, n, _larger, values)
 
 
 @kernel

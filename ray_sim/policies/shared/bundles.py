@@ -10,6 +10,7 @@ import numpy as np
 from ray_sim.kernels.core.arrays import Changes
 from ray_sim.kernels.core.feasibility import MOST_TASKS
 from ray_sim.model.units import NEVER_US, FloatArray, IntArray
+from ray_sim.policies.shared.bundle_rows import write_rows
 from ray_sim.policy_api import (
     ALL_REDUCE,
     PARAMETER_SERVER,
@@ -70,17 +71,12 @@ class Bundles(NamedTuple):
 
     def rows(self, jobs: IntArray, of_job: IntArray, server: IntArray, servers: int) -> Rows:
         """Placements of ``jobs``: bundle i belongs to job ``jobs[of_job[i]]`` and is on ``server[i]``."""
-        placed, count = np.unique(of_job * servers + server, return_counts=True)
-        owner, where = placed // max(servers, 1), placed % max(servers, 1)
-        tasks = np.stack([self.workers[jobs[owner]] * count, self.ps[jobs[owner]] * count], axis=1)
-        held = tasks > 0
-        of_row = np.repeat(owner, held.sum(axis=1))
-        return Rows(
-            ptr=np.searchsorted(of_row, np.arange(len(jobs) + 1)).astype(np.int64),
-            server=np.repeat(where, held.sum(axis=1)),
-            role=np.tile([WORKER, PARAMETER_SERVER], (len(placed), 1))[held].astype(np.int64),
-            tasks=tasks[held],
-        )
+        placed = of_job * servers + server
+        placed.sort()
+        room = np.empty((len(Rows._fields) - 1, 2 * len(placed)), dtype=np.int64)
+        rows = Rows(np.empty(len(jobs) + 1, dtype=np.int64), *room)
+        n = write_rows(placed, servers, self.workers[jobs], self.ps[jobs], rows)
+        return Rows(rows.ptr, rows.server[:n], rows.role[:n], rows.tasks[:n])
 
 
 def bundles(world: PolicyContext, most_workers: IntArray | FloatArray) -> Bundles:
@@ -161,7 +157,8 @@ class Reallocation:
         bundle fits on no server are rejected. The next review is at ``review_us`` while any job runs;
         otherwise the next arrival or server change is enough.
         """
-        jobs = np.union1d(view.waiting, view.running)
+        jobs = np.concatenate([view.waiting, view.running])
+        jobs.sort()
         fit = self.bundles.most[jobs] > 0
         refused, jobs = jobs[~fit], jobs[fit]
         target = self._target(view, jobs, share)
