@@ -171,7 +171,7 @@ def placement_progress(
     ------
     InvalidInputError : a step would take no time, or a number is not finite
     """
-    steps, nominal = _steps(profile, speed, straggling), np.ones_like(speed)
+    steps, nominal = handle(steps_of(profile, speed, straggling)), np.ones_like(speed)
     return PlacementProgress(steps, speed, nominal if links is None else links, nic, loads, request_s)
 
 
@@ -193,7 +193,7 @@ def pd_ors_progress(
             f"exchange: {len(ring)} jobs, the first in row {ring[0]}, are all_reduce; truth=pd_ors "
             "has no form for jobs without parameter servers, use truth=placement"
         )
-    steps, nominal = _steps(profile, speed, straggling), np.ones_like(speed)
+    steps, nominal = handle(steps_of(profile, speed, straggling)), np.ones_like(speed)
     return PdOrsProgress(steps, speed, nominal if links is None else links)
 
 
@@ -219,14 +219,20 @@ def trial_speeds(progress: SpeedProgress, jobs: IntArray, rows: Rows) -> FloatAr
     return progress.on_reference_servers(servers).samples_per_s(jobs, rows)
 
 
-def _steps(profile: TrainingProfile, speed: FloatArray, straggling: FloatArray | None) -> Steps:
+def steps_of(profile: TrainingProfile, speed: FloatArray, straggling: FloatArray | None) -> Steps:
+    """The steps of jobs, for kernels.
+
+    Raises
+    ------
+    InvalidInputError : a column, the speed of a server or a factor of a straggler is out of range
+    """
     n = len(profile.samples)
     late = np.ones(n) if straggling is None else straggling
     if problems := [*_profile_problems(profile), *_number_problems("straggling", late, 1.0, "at least 1")]:
         raise InvalidInputError(problems_text("training profile", problems))
     if problems := list(_number_problems("speed", speed, 0.0, "above 0", exclusive=True)):
         raise InvalidInputError(problems_text("servers", problems))
-    steps = Steps(
+    return Steps(
         exchange=profile.exchange,
         batch=profile.batch,
         sample_s=profile.sample_s,
@@ -238,7 +244,6 @@ def _steps(profile: TrainingProfile, speed: FloatArray, straggling: FloatArray |
         workers_per_ps=profile.workers_per_ps,
         straggling=late,
     )
-    return handle(steps)
 
 
 def _profile_problems(profile: TrainingProfile) -> Iterator[str]:

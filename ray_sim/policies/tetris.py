@@ -80,7 +80,7 @@ class Tetris(ElasticPolicy):
             offer = self._offer = _offer_of(servers, self._world.cluster.capacity[servers])
         tree = new_server_tree(offer.servers, offer.capacity, offer.capacity, demand.min(axis=0))
         packing = new_packing(demand, most, left_us, tree, bundle_bound(demand, most, offer.total))
-        placed = pack(packing, self._work_weight * balance(packing, offer.first, offer.count))
+        placed = pack(packing, self._work_weight * balance(packing, offer.first, offer.alike))
         return packing.job[:placed], packing.server[:placed]
 
 
@@ -97,7 +97,7 @@ class _Offer(NamedTuple):
     """(R,)"""
     first: IntArray
     """(kinds,) place of the first server of each kind in ``servers``."""
-    count: IntArray
+    alike: IntArray
     """(kinds,) number of servers of each kind."""
 
 

@@ -114,7 +114,7 @@ def test_rewards_of_intervals_are_those_of_the_environment() -> None:
 def test_a_loss_that_is_not_finite_stops_training_and_keeps_the_networks() -> None:
     config = config_of(Form.SHARED)
     learner, _ = trained(config, 0, rounds=1)
-    environments = PlacementVector(2, episodes=episodes(), reward=lambda interval: float("nan"), **SETTINGS)
+    environments = PlacementVector(2, episodes=episodes(), reward=lambda interval: 1e300, **SETTINGS)
     sampler = Sampler(environments, CAPACITY, config.exploration, Streams(0))
     learner.add(sampler.collect(10, learner.probabilities))
     kept = learner.parameters()
