@@ -22,8 +22,12 @@ def environment() -> dict[str, str]:
     return kept | {"PYTHONPATH": path}
 
 
-def python(*arguments: str, cwd: Path | None = None) -> tuple[float, str]:
+def python(*arguments: str, cwd: Path | None = None, one_thread: bool = False) -> tuple[float, str]:
     """Run Python with these arguments; returns wall seconds and standard output.
+
+    Parameters
+    ----------
+    one_thread : compute products of matrices in one thread
 
     Raises
     ------
@@ -33,7 +37,7 @@ def python(*arguments: str, cwd: Path | None = None) -> tuple[float, str]:
     ended = subprocess.run(
         [sys.executable, "-P", *arguments],  # -P: folders in cwd must not shadow our modules
         cwd=cwd,
-        env=environment(),
+        env=environment() | ({"OPENBLAS_NUM_THREADS": "1"} if one_thread else {}),
         capture_output=True,
         text=True,
         check=False,
@@ -46,9 +50,9 @@ def python(*arguments: str, cwd: Path | None = None) -> tuple[float, str]:
     return wall_s, ended.stdout
 
 
-def call(module: str, *arguments: str) -> tuple[float, dict[str, float]]:
+def call(module: str, *arguments: str, one_thread: bool = False) -> tuple[float, dict[str, float]]:
     """Run `module` as a programme; returns wall seconds and the figures that it prints; see `python`."""
-    wall_s, output = python("-m", module, *arguments)
+    wall_s, output = python("-m", module, *arguments, one_thread=one_thread)
     figures: dict[str, float] = json.loads(output)
     return wall_s, figures
 

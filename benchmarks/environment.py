@@ -148,7 +148,13 @@ def harmony_world(jobs: int) -> World:
         vc=np.full(jobs, -1),
         training=training,
     )
-    servers = Cluster(
+    params = {"truth": "placement", "slot_s": _SLOT_S, "overcommit": _OVERCOMMIT}
+    return build_world(table, testbed(), params=params)
+
+
+def testbed() -> Cluster:
+    """Six servers of Harmony's testbed."""
+    return Cluster(
         name="testbed",
         server_names=tuple(f"s{i}" for i in range(_SERVERS)),
         resources=_RESOURCES,
@@ -158,5 +164,3 @@ def harmony_world(jobs: int) -> World:
         kind=(ServerKind.PLAIN,) * _SERVERS,
         gpu_type=(None,) * _SERVERS,
     )
-    params = {"truth": "placement", "slot_s": _SLOT_S, "overcommit": _OVERCOMMIT}
-    return build_world(table, servers, params=params)

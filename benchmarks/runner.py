@@ -14,6 +14,7 @@ from benchmarks import (
     environment,
     fleets,
     growth,
+    learning,
     loop,
     optimus,
     overhead,
@@ -52,6 +53,11 @@ BENCHMARKS: dict[str, Benchmark] = {
     "phases": Benchmark("time of that run by phase", 15, phases.run),
     "environment": Benchmark(
         "placements, resets and a vector of environments of gymnasium", 20, environment.run
+    ),
+    "learning": Benchmark(
+        "placements of the batched world, and errors of the reward model, for learned placement",
+        120,
+        learning.run,
     ),
     "optimus": Benchmark("rounds of Optimus on up to 16,000 servers, and its fits", 20, optimus.run),
     "pd_ors": Benchmark("a job of PD-ORS on up to 1,000 servers, against linear programmes", 30, pd_ors.run),

@@ -14,6 +14,7 @@ from benchmarks import (
     conversion,
     environment,
     growth,
+    learning,
     loop,
     optimus,
     overhead,
@@ -75,6 +76,16 @@ def test_environments_are_measured_alone_and_together() -> None:
     found = environment.run(repetitions=1, jobs=20, resets=2)
     keys = ["one.placements_per_cpu_s", "one.reset_ms", "vector-8.placements_per_cpu_s", "vector-8.times_one"]
     assert [row.key for row in found.rows] == keys
+
+
+@pytest.mark.slow
+def test_the_offline_phase_is_measured_in_errors_completion_times_and_placements() -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'ray_sim[learn]'")
+    found = learning.run(lanes=4, sets=3, samples=(50, 100), steps=5)
+    cases = {row.case for row in found.rows}
+    assert {"samples-50", "samples-100", "epoch-1", "dense-100", "balance", "pack"} < cases
+    assert {"truth", "model", "model-and-network"} < cases
+    assert all(row.value > 0 for row in found.rows)
 
 
 def test_the_loop_is_measured_for_each_kind_of_policy() -> None:
