@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ray_sim.environments.registration import ENVIRONMENTS, register_envs
 
 if TYPE_CHECKING:
-    from ray_sim.environments.agents import PlacementAgent, QueueAgent
+    from ray_sim.agents.agent import PlacementAgent, QueueAgent
     from ray_sim.environments.episodes import Episode, scenario_episodes
     from ray_sim.environments.placement import PlacementEnv
     from ray_sim.environments.queue import QueueEnv
@@ -24,9 +24,9 @@ _HOMES = {
     "Episode": "ray_sim.environments.episodes",
     "FlatObservations": "ray_sim.environments.wrappers",
     "Interval": "ray_sim.environments.rewards",
-    "PlacementAgent": "ray_sim.environments.agents",
+    "PlacementAgent": "ray_sim.agents.agent",
     "PlacementEnv": "ray_sim.environments.placement",
-    "QueueAgent": "ray_sim.environments.agents",
+    "QueueAgent": "ray_sim.agents.agent",
     "QueueEnv": "ray_sim.environments.queue",
     "scenario_episodes": "ray_sim.environments.episodes",
 }

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ray_sim.environments.agents import PlacementAgent
+from ray_sim.agents.agent import PlacementAgent
+from ray_sim.agents.round import Observation
 from ray_sim.environments.episodes import Episodes, ScenarioSource
 from ray_sim.environments.rewards import Reward
-from ray_sim.environments.round import Observation
 from ray_sim.environments.scheduling_env import SchedulingEnv
 
 

@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium import spaces
 
+from ray_sim.agents.agent import Agent
+from ray_sim.agents.features import ACTION_MASK, F32
+from ray_sim.agents.round import Round
 from ray_sim.engine.run_meter import Reading, RunMeter
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.world import World
-from ray_sim.environments.agents import Agent
 from ray_sim.environments.episodes import Episodes, ScenarioSource, episodes_of
-from ray_sim.environments.features import ACTION_MASK, F32
 from ray_sim.environments.rewards import Interval, Reward, interval_between, reward_of
-from ray_sim.environments.round import Round
 from ray_sim.environments.spaces import ValidActions
 from ray_sim.kernels.core.arrays import I8
 from ray_sim.model.errors import ForbiddenActionError, InvalidInputError, InvalidScenarioError

@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from ray_sim.environments.features import ACTION_MASK, F32
+from ray_sim.agents.features import ACTION_MASK, F32
 from ray_sim.environments.scheduling_env import Observations, SchedulingEnv
 
 

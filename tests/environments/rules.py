@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ray_sim.agents.round import Observation
 from ray_sim.environments import PlacementAgent, QueueAgent
-from ray_sim.environments.round import Observation
 
 
 def first_valid(observation: Observation) -> int:

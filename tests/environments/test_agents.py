@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from ray_sim.agents.round import Observation
 from ray_sim.contract.elastic_worlds import busy_elastic, failing_elastic
 from ray_sim.contract.rigid_worlds import busy_world
 from ray_sim.contract.subject import Subject
@@ -15,7 +16,6 @@ from ray_sim.engine.contract import Policy
 from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
 from ray_sim.environments import PlacementAgent, QueueAgent
-from ray_sim.environments.round import Observation
 from ray_sim.model.errors import ForbiddenActionError, RunFailedError
 from ray_sim.policies.registry import create_policy
 from tests.environments.rules import InTurn, LeastLoaded, first_valid, least_loaded

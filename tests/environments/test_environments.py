@@ -14,6 +14,7 @@ gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is not installed"
 
 from gymnasium.utils.env_checker import check_env  # noqa: E402
 
+from ray_sim.agents.round import Observation  # noqa: E402
 from ray_sim.contract.elastic_worlds import busy_elastic, failing_elastic  # noqa: E402
 from ray_sim.contract.rigid_worlds import busy_world, failing_world  # noqa: E402
 from ray_sim.engine.build_world import build_world  # noqa: E402
@@ -22,7 +23,6 @@ from ray_sim.engine.run_meter import RunMeter  # noqa: E402
 from ray_sim.engine.simulation import Simulation  # noqa: E402
 from ray_sim.engine.world import World  # noqa: E402
 from ray_sim.environments import Episode, Interval, PlacementAgent, PlacementEnv, QueueEnv  # noqa: E402
-from ray_sim.environments.round import Observation  # noqa: E402
 from ray_sim.environments.scheduling_env import SchedulingEnv  # noqa: E402
 from ray_sim.environments.vector import PlacementVector, QueueVector  # noqa: E402
 from ray_sim.model.errors import (  # noqa: E402

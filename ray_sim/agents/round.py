@@ -7,10 +7,10 @@ from typing import Protocol
 
 import numpy as np
 
+from ray_sim.agents.features import F32, Feature
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
-from ray_sim.environments.features import F32, Feature
 from ray_sim.kernels.core.arrays import I8
 from ray_sim.model.errors import ForbiddenActionError
 

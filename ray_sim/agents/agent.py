@@ -6,15 +6,15 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from ray_sim.agents import placement_round, queue_round
+from ray_sim.agents.features import Needs, sees_of
+from ray_sim.agents.placement_round import PlacementRound, PlacementSettings
+from ray_sim.agents.queue_round import QueueRound, QueueSettings
+from ray_sim.agents.round import Observation, Round
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
-from ray_sim.environments import placement_round, queue_round
-from ray_sim.environments.features import Needs, sees_of
-from ray_sim.environments.placement_round import PlacementRound, PlacementSettings
-from ray_sim.environments.queue_round import QueueRound, QueueSettings
-from ray_sim.environments.round import Observation, Round
 from ray_sim.model.streams import Streams
 
 

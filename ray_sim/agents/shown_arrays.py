@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from ray_sim.agents.features import ACTION_MASK, F32, times
 from ray_sim.engine.view import View
-from ray_sim.environments.features import ACTION_MASK, F32, times
 from ray_sim.kernels.core.arrays import I8
 
 TIMES = ("waited_s", "duration_s")

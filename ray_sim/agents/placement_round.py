@@ -7,12 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ray_sim.engine.decision import Decision
-from ray_sim.engine.order import never_fits
-from ray_sim.engine.placements import State
-from ray_sim.engine.policy_context import PolicyContext
-from ray_sim.engine.view import View
-from ray_sim.environments.features import (
+from ray_sim.agents.features import (
     DURATION,
     F32,
     FREE,
@@ -25,7 +20,7 @@ from ray_sim.environments.features import (
     most_units,
     units,
 )
-from ray_sim.environments.placement_kernels import (
+from ray_sim.agents.placement_kernels import (
     COMPLETE,
     LATER,
     NEW,
@@ -38,8 +33,13 @@ from ray_sim.environments.placement_kernels import (
     place_task,
     show_batch,
 )
-from ray_sim.environments.round import chosen_action
-from ray_sim.environments.shown_arrays import ShownArrays
+from ray_sim.agents.round import chosen_action
+from ray_sim.agents.shown_arrays import ShownArrays
+from ray_sim.engine.decision import Decision
+from ray_sim.engine.order import never_fits
+from ray_sim.engine.placements import State
+from ray_sim.engine.policy_context import PolicyContext
+from ray_sim.engine.view import View
 from ray_sim.kernels.core.arrays import I8, WORKER, Pool, new_changes
 from ray_sim.kernels.handle import handle
 from ray_sim.model.errors import ForbiddenActionError, InvalidInputError

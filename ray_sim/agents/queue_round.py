@@ -7,12 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ray_sim.engine.decision import Decision
-from ray_sim.engine.order import never_fits
-from ray_sim.engine.placements import State
-from ray_sim.engine.policy_context import PolicyContext
-from ray_sim.engine.view import View
-from ray_sim.environments.features import (
+from ray_sim.agents.features import (
     DURATION,
     F32,
     FREE,
@@ -24,15 +19,20 @@ from ray_sim.environments.features import (
     most_units,
     units,
 )
-from ray_sim.environments.queue_kernels import (
+from ray_sim.agents.queue_kernels import (
     QueueBoard,
     begin_starting,
     finish_starting,
     show_queue,
     start_row,
 )
-from ray_sim.environments.round import chosen_action
-from ray_sim.environments.shown_arrays import ShownArrays
+from ray_sim.agents.round import chosen_action
+from ray_sim.agents.shown_arrays import ShownArrays
+from ray_sim.engine.decision import Decision
+from ray_sim.engine.order import never_fits
+from ray_sim.engine.placements import State
+from ray_sim.engine.policy_context import PolicyContext
+from ray_sim.engine.view import View
 from ray_sim.kernels.core.arrays import I8, Pool, new_changes, new_scratch
 from ray_sim.kernels.core.placement import RULE_NAMES
 from ray_sim.kernels.handle import handle
