@@ -25,6 +25,7 @@ from ray_sim.policies.chunk_spt import ChunkSpt
 from ray_sim.policies.dorm import Dorm
 from ray_sim.policies.drf import Drf
 from ray_sim.policies.fifo import Fifo
+from ray_sim.policies.harmony.policy import Harmony
 from ray_sim.policies.las import Las
 from ray_sim.policies.oasis import Oasis
 from ray_sim.policies.optimus.policy import Optimus
@@ -54,6 +55,7 @@ BUILT_IN: tuple[type[Policy], ...] = (
     TetrisPacking,
     LifLinear,
     LifQuad,
+    Harmony,
     Dorm,
     Optimus,
     PdOrs,

@@ -11,6 +11,7 @@ from ray_sim.contract.elastic_worlds import failing_elastic
 from ray_sim.engine.actors import run_on_actors
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.run import run_world
+from ray_sim.policies.harmony.policy import Harmony
 from tests.environments.rules import InTurn, LeastLoaded
 
 pytestmark = pytest.mark.ray
@@ -23,7 +24,7 @@ def _ray() -> Iterator[None]:
     ray.shutdown()
 
 
-@pytest.mark.parametrize("agent", [LeastLoaded, InTurn])
+@pytest.mark.parametrize("agent", [LeastLoaded, InTurn, Harmony])
 def test_an_agent_decides_the_same_on_actors(agent: type[Policy]) -> None:
     world = failing_elastic(30, 1)
     expected, result = run_world(world, agent()), run_on_actors(world, agent, sites=3)

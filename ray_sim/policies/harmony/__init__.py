@@ -1,0 +1,1 @@
+"""Harmony: placement of new jobs by a trained policy network."""

@@ -1,0 +1,144 @@
+"""The policy `harmony`: a trained network places the tasks of new jobs, one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from ray_sim.agents.agent import PlacementAgent
+from ray_sim.agents.round import Observation
+from ray_sim.model.errors import InvalidInputError, InvalidScenarioError
+from ray_sim.model.units import NEVER_US
+from ray_sim.policies.harmony.architecture import STATE
+from ray_sim.policies.harmony.checkpoint import Header, parse_checkpoint
+from ray_sim.policies.harmony.network import PolicyNetwork
+from ray_sim.policies.task_placement.gangs import NEVER_FIT
+from ray_sim.policies.task_placement.load_balance import LoadBalance
+from ray_sim.policy_api import (
+    Decision,
+    ElasticContext,
+    ElasticPolicy,
+    ElasticView,
+    Parameter,
+    PolicyContext,
+    Streams,
+    View,
+)
+
+BUNDLED = Path(__file__).with_name("harmony_types.npz")
+"""A network for the models of the training profile of that name."""
+
+CHECKPOINT = Parameter(
+    "checkpoint",
+    "text",
+    None,
+    "file of a trained network (.npz); none = the bundled one, for the models of harmony_types",
+    source="docs/models/harmony.md#checkpoints",
+)
+
+
+class Harmony(PlacementAgent):
+    """Place each task of new jobs, at slot boundaries, by the most probable action of the policy network.
+
+    Jobs that cannot be completed hold nothing and wait. What is placed stays. A network that completes no job
+    on idle servers would do the same in every later slot; then jobs are placed as by `load_balance`.
+
+    Source: Bao, Peng and Wu, Deep Learning-based Job Placement in Distributed Machine Learning Clusters,
+    INFOCOM 2019.
+    """
+
+    name: ClassVar[str] = "harmony"
+    section: ClassVar[str] = "docs/models/harmony.md#policy (Bao et al., INFOCOM 2019)"
+    summary: ClassVar[str] = "fixed gangs, task by task, by a network trained to avoid interference"
+    parameters: ClassVar[tuple[Parameter, ...]] = (CHECKPOINT,)
+    schedules: ClassVar[str] = ElasticPolicy.schedules
+    unchanging: ClassVar[frozenset[str]] = frozenset({"network", "_balance"})
+    observe = STATE
+    scaled = True
+
+    def __init__(self, checkpoint: str | None = None) -> None:
+        self._file = str(BUNDLED) if checkpoint is None else checkpoint
+        self._balance = LoadBalance()
+        self._balanced = 0
+
+    def input_files(self) -> Mapping[str, Path]:
+        """The checkpoint."""
+        return {CHECKPOINT.name: Path(self._file)}
+
+    def start(self, world: PolicyContext, streams: Streams) -> None:
+        """Read the network.
+
+        Raises
+        ------
+        InvalidInputError : the file cannot be read or is no checkpoint
+        InvalidScenarioError : its network is for other models, resources or servers than the world's
+        """
+        source = f"checkpoint={self._file}"
+        try:
+            content = Path(self._file).read_bytes()
+        except (OSError, ValueError) as error:
+            raise InvalidInputError(f"{source}: cannot be read: {error}") from error
+        trained = parse_checkpoint(content, source)
+        header = trained.header
+        _check_world(header, world, source)
+        self.most_jobs, self.most_new = header.most_jobs, header.most_new
+        self.models = tuple(header.models)
+        super().start(world, streams)
+        assert isinstance(world, ElasticContext), "it schedules elastic jobs"
+        self._balance.start(world, streams)
+        columns = np.array([header.resources.index(name) for name in world.cluster.resources], dtype=np.int64)
+        self.network = PolicyNetwork(header.architecture, trained.parameters, len(world.cluster), columns)
+
+    def act(self, observation: Observation) -> int:
+        """The valid action of the largest probability, the lowest of equals."""
+        return self.network.best(observation)
+
+    def decide(self, view: View) -> Decision:
+        """Place new jobs by the network, or by load balancing where it completes none on idle servers."""
+        decision = super().decide(view)
+        if decision.served or len(view.running) or len(view.waiting) == len(decision.reject):
+            return decision
+        return self._unstuck(view, decision)
+
+    def _unstuck(self, view: View, decision: Decision) -> Decision:
+        """Place jobs that wait by load balancing; reject those that fit on no servers even so."""
+        assert isinstance(view, ElasticView), "it schedules elastic jobs"
+        balanced = self._balance.decide(view)
+        if balanced.served:
+            self._balanced += len(balanced.served)
+            return replace(decision, changes=balanced.changes, review_us=NEVER_US)
+        if view.available.all():
+            return Decision(reject=view.waiting, reject_reason=NEVER_FIT)
+        return replace(decision, review_us=NEVER_US)
+
+    def counts(self) -> Mapping[str, int]:
+        """Jobs that load balancing placed."""
+        return {"jobs_balanced": self._balanced}
+
+
+def _check_world(header: Header, world: PolicyContext, source: str) -> None:
+    """Refuse a world that the network was not trained for."""
+    problems = []
+    names: tuple[str, ...] = tuple(world.jobs.model_names)
+    nameless = world.jobs.model < 0 if len(names) else np.ones(len(world.jobs.submit_us), dtype=np.bool_)
+    if nameless.any():
+        problems.append(f"{nameless.sum()} jobs have no model, the first in row {int(np.argmax(nameless))}")
+    if unknown := sorted(set(names) - set(header.models)):
+        problems.append(f"model {', '.join(unknown)}: it knows {', '.join(header.models)}")
+    if unknown := sorted(set(world.cluster.resources) - set(header.resources)):
+        problems.append(f"resource {', '.join(unknown)}: it knows {', '.join(header.resources)}")
+    if header.servers and header.servers != len(world.cluster):
+        problems.append(
+            f"servers: the world has {len(world.cluster)}, and this network is for {header.servers}; "
+            "one of form shared takes any number"
+        )
+    if problems:
+        listing = "\n".join(f"  {problem}" for problem in problems)
+        raise InvalidScenarioError(
+            f"{source}: the network does not fit the world:\n{listing}\n  train one for this world and "
+            "name its file by -p checkpoint=FILE"
+        )
