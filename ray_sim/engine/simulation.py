@@ -43,7 +43,7 @@ from ray_sim.model.units import US_PER_S
 _MOST_REPEATS = 10_000
 """Repetitions of one instant, beside one per job, after which the run is declared stuck."""
 
-_MOST_IDLE = 10_000
+MOST_IDLE = 10_000
 """Reviews and slots in a row at which the policy changed nothing while nothing else could happen, ever."""
 
 
@@ -159,7 +159,7 @@ class Simulation:
             now = self._next_instant()
             if now > self._now:
                 self._close_instant()
-                if now > self._full_world.horizon_us or self._idle > _MOST_IDLE:
+                if now > self._full_world.horizon_us or self._idle > MOST_IDLE:
                     return None
                 self._now, self._repeats = now, 0
             self._guard()

@@ -252,21 +252,48 @@ def change_bandwidth(at: Colocation, servers: I64, bandwidth: F64, others: I64) 
 
 
 @kernel
-def slowdown(at: Colocation, job: int) -> float:
-    """Return by what factor others slow a job: the largest over its servers, since tasks wait for each other.
+def slowdown_here(
+    load: I64,
+    present: Bool,
+    worker_load: I64,
+    ps_load: I64,
+    sensitivity: F64,
+    server: int,
+    of_type: int,
+    workers: int,
+    ps: int,
+) -> float:
+    """Return by what factor others on a server slow a job of a type with these tasks there; O(Q).
 
-    On one server it is 1 plus, over all channels, sensitivity times the share of the channel that others ask
-    for.
+    It is 1 plus, over all channels, sensitivity times the share of the channel that others ask for. The
+    arrays are those of `Colocation`.
     """
+    here = 1.0
+    for q in range(load.shape[1]):
+        own = workers * worker_load[of_type, q]
+        own += ps * ps_load[of_type, q]
+        if present[server, q]:
+            here += sensitivity[of_type, q] * ((load[server, q] - own) / PARTS)
+    return here
+
+
+@kernel
+def slowdown(at: Colocation, job: int) -> float:
+    """Return by what factor others slow a job: the largest over its servers, as tasks wait for each other."""
     worst, of_type = 1.0, at.job_type[job]
     entry = at.job_head[job]
     while entry >= 0:
-        server, here = at.entry_server[entry], 1.0
-        for q in range(at.load.shape[1]):
-            own = at.entry_workers[entry] * at.worker_load[of_type, q]
-            own += at.entry_ps[entry] * at.ps_load[of_type, q]
-            if at.present[server, q]:
-                here += at.sensitivity[of_type, q] * ((at.load[server, q] - own) / PARTS)
+        here = slowdown_here(
+            at.load,
+            at.present,
+            at.worker_load,
+            at.ps_load,
+            at.sensitivity,
+            at.entry_server[entry],
+            of_type,
+            at.entry_workers[entry],
+            at.entry_ps[entry],
+        )
         worst = max(worst, here)
         entry = at.next_of_job[entry]
     return worst

@@ -1,0 +1,1 @@
+"""Learning to place jobs: batched worlds, models of training speed, networks and their training."""
