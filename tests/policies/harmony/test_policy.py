@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from tests.training import profile
 BUNDLED_HEADER = parse_checkpoint(BUNDLED.read_bytes(), "bundled").header
 
 
-def saved(folder: Path, seed: int = 0, **changes: object) -> str:
+def saved(folder: Path, changes: Mapping[str, object], seed: int = 0) -> str:
     """File of a network that differs from the bundled one in its header."""
     header = Header.model_validate({**BUNDLED_HEADER.model_dump(), **changes})
     path = folder / "network.npz"
@@ -38,7 +39,9 @@ def saved(folder: Path, seed: int = 0, **changes: object) -> str:
 
 
 def dense(folder: Path, servers: int) -> str:
-    return saved(folder, form=Form.DENSE, servers=servers, most_jobs=12, most_new=4, hidden=[32])
+    return saved(
+        folder, {"form": Form.DENSE, "servers": servers, "most_jobs": 12, "most_new": 4, "hidden": [32]}
+    )
 
 
 def test_the_bundled_network_completes_every_job_it_places() -> None:
@@ -49,7 +52,7 @@ def test_the_bundled_network_completes_every_job_it_places() -> None:
 
 def test_another_network_decides_otherwise(tmp_path: Path) -> None:
     world = busy_elastic(40)
-    one, other = Harmony(), Harmony(saved(tmp_path, seed=1))
+    one, other = Harmony(), Harmony(saved(tmp_path, {}, seed=1))
     assert not run_world(world, one).events.equals(run_world(world, other).events)
 
 
@@ -68,7 +71,7 @@ def test_more_new_jobs_than_rows_come_in_batches_in_order_of_arrival(tmp_path: P
     """Nine jobs at once, three rows: all fit, so all are placed in one decision of three batches."""
     jobs = [profile(num_workers=1, num_ps=1)] * 9
     world = with_models(elastic_world([0.0] * 9, jobs, [6.0, 6.0, 6.0], {"slot_s": 10}))
-    network = Harmony(saved(tmp_path, most_jobs=3, most_new=3))
+    network = Harmony(saved(tmp_path, {"most_jobs": 3, "most_new": 3}))
     starts = run_world(world, network).jobs["start_s"]
     assert starts.to_list() == [0.0] * 9
     assert network.counts() == {"jobs_balanced": 0}
@@ -125,10 +128,10 @@ def test_jobs_that_a_network_never_completes_on_idle_servers_are_placed_by_load_
     ],
 )
 def test_a_network_for_another_world_is_refused(
-    changes: dict[str, object], said: str, tmp_path: Path
+    changes: Mapping[str, object], said: str, tmp_path: Path
 ) -> None:
     with pytest.raises(InvalidScenarioError) as refusal:
-        run_world(busy_elastic(5), Harmony(saved(tmp_path, **changes)))
+        run_world(busy_elastic(5), Harmony(saved(tmp_path, changes)))
     assert said in str(refusal.value)
     assert "-p checkpoint=FILE" in str(refusal.value)
 
@@ -168,7 +171,7 @@ def test_the_content_of_the_checkpoint_is_part_of_the_identity_of_a_run(tmp_path
     copy = tmp_path / "copy.npz"
     copy.write_bytes(BUNDLED.read_bytes())
     assert identity(None) == identity(str(copy))
-    assert identity(None) != identity(saved(tmp_path, seed=1))
+    assert identity(None) != identity(saved(tmp_path, {}, seed=1))
 
 
 def test_create_policy_takes_the_checkpoint_by_name() -> None:

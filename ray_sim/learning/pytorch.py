@@ -1,0 +1,28 @@
+"""The import of PyTorch, an optional dependency: every module that needs it imports it from here."""
+
+from __future__ import annotations
+
+from ray_sim.model.errors import InvalidInputError
+
+
+class PyTorchMissingError(InvalidInputError, ImportError):
+    """Training was asked for, and PyTorch is not installed."""
+
+
+try:
+    import torch
+    from torch import Tensor, nn
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise PyTorchMissingError(
+        "training needs PyTorch, which is not installed: pip install 'ray_sim[learn]' "
+        "(docs/policies/harmony.md#training names the index of its CPU build)"
+    ) from error
+
+__all__ = ["PyTorchMissingError", "Tensor", "nn", "one_thread", "torch"]
+
+
+def one_thread() -> None:
+    """Compute with one thread in this process: equal seeds then give equal weights."""
+    torch.set_num_threads(1)

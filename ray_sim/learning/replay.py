@@ -1,0 +1,77 @@
+"""First-in-first-out buffer of samples of past intervals."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ray_sim.learning.samples import Observations, Samples
+from ray_sim.model.streams import Streams
+from ray_sim.model.units import FloatArray, IntArray
+
+
+class Batch(NamedTuple):
+    """n samples for one step of training."""
+
+    observations: Observations
+    action: IntArray
+    log_probability: FloatArray
+    """Of the action when it was taken."""
+    returns: FloatArray
+    """Q of the interval, computed when it was added."""
+
+
+class Replay:
+    """The last samples, up to a number; when a new one comes, the oldest goes."""
+
+    def __init__(self, capacity: int, streams: Streams) -> None:
+        self._capacity, self._streams = capacity, streams
+        self._kept: Batch | None = None
+
+    def __len__(self) -> int:
+        return 0 if self._kept is None else len(self._kept.action)
+
+    def add(self, samples: Samples, returns: FloatArray) -> None:
+        """Add samples, the oldest first.
+
+        Parameters
+        ----------
+        returns : (m,) of each interval
+        """
+        n = len(samples.action)
+        new = Batch(
+            {name: array[:n] for name, array in samples.observations.items()},
+            samples.action,
+            samples.log_probability,
+            returns[samples.interval],
+        )
+        self._kept = _last(new if self._kept is None else _joined(self._kept, new), self._capacity)
+
+    def minibatch(self, size: int, step: int) -> Batch:
+        """Draw samples with replacement, by the stream of this step of training."""
+        assert self._kept is not None, "nothing was added"
+        rows = self._streams.generator("harmony-minibatch", step).integers(0, len(self), size)
+        return _rows(self._kept, rows)
+
+
+def _joined(one: Batch, other: Batch) -> Batch:
+    return Batch(
+        {name: np.concatenate([array, other.observations[name]]) for name, array in one.observations.items()},
+        np.concatenate([one.action, other.action]),
+        np.concatenate([one.log_probability, other.log_probability]),
+        np.concatenate([one.returns, other.returns]),
+    )
+
+
+def _last(batch: Batch, count: int) -> Batch:
+    return _rows(batch, slice(-count, None))
+
+
+def _rows(batch: Batch, rows: IntArray | slice) -> Batch:
+    return Batch(
+        {name: array[rows] for name, array in batch.observations.items()},
+        batch.action[rows],
+        batch.log_probability[rows],
+        batch.returns[rows],
+    )

@@ -1,0 +1,140 @@
+"""Steps of training: one minibatch, one step of Adam for each network."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ray_sim.agents.features import ACTION_MASK
+from ray_sim.learning.advantages import MovingAverage, interval_returns
+from ray_sim.learning.loss import (
+    entropies,
+    importance_weights,
+    log_probabilities,
+    policy_losses,
+    value_losses,
+)
+from ray_sim.learning.networks import new_policy, new_value, states_of
+from ray_sim.learning.pytorch import Tensor, one_thread, torch
+from ray_sim.learning.replay import Batch, Replay
+from ray_sim.learning.samples import Observations, Samples
+from ray_sim.learning.training_config import Importance, TrainingConfig
+from ray_sim.model.errors import RunFailedError
+from ray_sim.model.streams import Streams
+from ray_sim.model.units import FloatArray
+from ray_sim.policies.harmony.architecture import F32, Architecture
+
+MOST_IMPORTANCE = 2.0
+"""Bound on importance ratios."""
+
+
+class TrainingDivergedError(RunFailedError):
+    """A loss or a gradient is not finite; the networks are as before that step."""
+
+
+class Losses(NamedTuple):
+    """Means over a minibatch."""
+
+    policy: float
+    value: float
+    """0 without a critic."""
+    entropy: float
+
+
+class Learner:
+    """Networks, optimisers and replay of one training."""
+
+    def __init__(self, config: TrainingConfig, architecture: Architecture, streams: Streams) -> None:
+        one_thread()
+        self._config = config
+        self.policy, self.value = new_policy(architecture, streams), new_value(architecture, streams)
+        self._optimisers = [
+            torch.optim.Adam(network.parameters(), lr=config.learning_rate)
+            for network in (self.policy, self.value)
+        ]
+        self._replay = Replay(config.buffer, streams)
+        self._baseline = MovingAverage(config.baseline_decay)
+        self.steps = 0
+        """Steps of training so far."""
+
+    def probabilities(self, observations: Observations) -> FloatArray:
+        """(E, actions) of the policy network; rows sum to 1 to rounding in double precision."""
+        states = states_of(observations)
+        with torch.no_grad():
+            logits = self.policy(states).double()
+            found: FloatArray = log_probabilities(logits, states[ACTION_MASK]).exp().numpy()
+        return found
+
+    def add(self, samples: Samples) -> None:
+        """Put samples into the buffer, with returns by the value network as it is now."""
+        if not len(samples.action):
+            return
+        returns = interval_returns(
+            samples, self._values(samples.observations), self._config.discount, self._config.trace_decay
+        )
+        self._baseline.add(returns)
+        self._replay.add(samples, returns)
+
+    def _values(self, observations: Observations) -> FloatArray:
+        """(E,) the baseline of states."""
+        if not self._config.critic:
+            return np.full(len(observations[ACTION_MASK]), self._baseline.value)
+        with torch.no_grad():
+            values: FloatArray = self.value(states_of(observations)).double().numpy()
+        return values
+
+    def step(self) -> Losses:
+        """Draw a minibatch and improve both networks.
+
+        Raises
+        ------
+        TrainingDivergedError : a loss or a gradient is not finite
+        """
+        batch = self._replay.minibatch(self._config.minibatch, self.steps)
+        policy, value, entropy = self._losses(batch)
+        for optimiser in self._optimisers:
+            optimiser.zero_grad()
+        (policy + value).backward()
+        self._check_finite(policy, value)
+        for optimiser in self._optimisers:
+            optimiser.step()
+        self.steps += 1
+        return Losses(policy.item(), value.item(), entropy.item())
+
+    def _losses(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """Mean losses of policy and value, and the mean entropy."""
+        states = states_of(batch.observations)
+        mask, action = states[ACTION_MASK], torch.as_tensor(batch.action)
+        returns = torch.as_tensor(batch.returns, dtype=torch.float32)
+        found = log_probabilities(self.policy(states), mask)
+        if self._config.critic:
+            values = self.value(states)
+            value = value_losses(values, returns).mean()
+        else:
+            values, value = torch.tensor(self._baseline.value), torch.zeros(())
+        advantage = returns - values.detach()
+        if self._config.importance is Importance.CLIPPED:
+            taken = found.gather(1, action[:, None]).squeeze(1)
+            before = torch.as_tensor(batch.log_probability, dtype=torch.float32)
+            advantage = advantage * importance_weights(taken, before, MOST_IMPORTANCE)
+        losses = policy_losses(found, mask, action, advantage, self._config.entropy)
+        return losses.mean(), value, entropies(found, mask).mean().detach()
+
+    def _check_finite(self, policy: Tensor, value: Tensor) -> None:
+        gradients = [
+            parameter.grad.sum()
+            for network in (self.policy, self.value)
+            for parameter in network.parameters()
+            if parameter.grad is not None
+        ]
+        if not torch.isfinite(torch.stack([policy, value, *gradients])).all():
+            raise TrainingDivergedError(
+                f"training: step {self.steps}: the loss is {policy.item():g} (policy) and {value.item():g} "
+                "(value), or a gradient is not finite; the networks are kept as before this step. Lower "
+                f"learning_rate (now {self._config.learning_rate:g}) or check the rewards"
+            )
+
+    def parameters(self) -> dict[str, F32]:
+        """Parameters of the policy network for a checkpoint."""
+        return self.policy.parameters_by_name()

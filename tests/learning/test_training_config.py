@@ -1,0 +1,87 @@
+"""Settings of training: defaults, faults by key, and what happens without PyTorch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ray_sim.learning.training_config import (
+    Advantage,
+    Importance,
+    TrainingConfig,
+    parse_training,
+    read_training,
+)
+from ray_sim.model.errors import InvalidInputError
+from ray_sim.policies.harmony.architecture import Form
+
+
+def test_defaults_are_those_of_the_papers() -> None:
+    config = TrainingConfig()
+    assert (config.learning_rate, config.minibatch, config.buffer) == (1e-4, 256, 8192)
+    assert (config.discount, config.exploration, config.entropy, config.block) == (0.9, 0.4, 0.1, 32)
+    assert TrainingConfig(form=Form.DENSE).hidden_widths == (196, 196, 128)
+
+
+def test_a_file_is_read(tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text("form: dense\nhidden: [64, 32]\nadvantage: gae\nimportance: none\n")
+    config = read_training(tmp_path / "t.yaml")
+    assert (config.form, config.hidden_widths) == (Form.DENSE, (64, 32))
+    assert (config.advantage, config.trace_decay, config.importance) == (Advantage.GAE, 0.95, Importance.NONE)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({"learning_rat": 1.0}, "learning_rat: unknown key; did you mean 'learning_rate'?"),
+        ({"learning_rate": 0.0}, "learning_rate: must be > 0, got 0.0"),
+        ({"learning_rate": float("inf")}, "learning_rate: must be a finite number"),
+        ({"minibatch": 2.5}, "minibatch: must be a whole number, got 2.5"),
+        ({"discount": 1.5}, "discount: must be <= 1, got 1.5"),
+        ({"hidden": []}, "hidden: must not be empty"),
+        ({"hidden": [8, 0]}, r"hidden\[1\]: must be >= 1, got 0"),
+        ({"form": "round"}, "form: must be 'dense' or 'shared', got 'round'"),
+        ({"advantage": "best"}, "advantage: must be 'return', 'td' or 'gae', got 'best'"),
+        ({"most_new": 5, "most_jobs": 4}, "most_new: must be at most most_jobs = 4"),
+        ({"critic": False, "advantage": "td"}, "advantage: td needs a critic; set critic: true"),
+        ([], "must be a mapping"),
+    ],
+)
+def test_faults_are_named_by_key(content: object, said: str) -> None:
+    with pytest.raises(InvalidInputError, match=said):
+        parse_training(content, "t.yaml")
+
+
+WITHOUT = """
+import sys
+sys.modules["torch"] = None
+import ray_sim.learning.training_config, ray_sim.learning.samples, ray_sim.learning.exploration
+from ray_sim.model.errors import InvalidInputError
+for name in ("networks", "loss", "update", "online"):
+    try:
+        __import__(f"ray_sim.learning.{name}")
+    except (InvalidInputError, ImportError) as error:
+        print(error)
+"""
+
+
+@pytest.mark.slow
+def test_without_pytorch_training_says_in_one_line_what_to_install() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert len(lines) == 4
+    assert set(lines) == {lines[0]}
+    assert lines[0].startswith("training needs PyTorch, which is not installed: pip install 'ray_sim[learn]'")
+
+
+@pytest.mark.slow
+def test_runs_do_not_import_pytorch() -> None:
+    code = (
+        "import sys; import ray_sim.policies.registry, ray_sim.environments.placement; "
+        "print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
