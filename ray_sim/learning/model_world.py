@@ -126,6 +126,11 @@ class ModelWorld:
         """(E, N' x 2 x S) 1 where an action is valid; a step changes the array."""
         return self._batch.boards.mask
 
+    @property
+    def free_shares(self) -> F32:
+        """(E, S, R) free resources as shares of the largest server; a step changes the array."""
+        return self._batch.boards.free
+
     def step(self, actions: I64) -> StepAnswer:
         """Carry out a valid action, ((row x 2 + role) x S + server), in every episode.
 

@@ -23,13 +23,13 @@ def test_they_are_the_rates_of_a_run_with_these_placements() -> None:
             simulation.apply(policy.decide(view))
             ledger = simulation.core.ledger
             jobs = np.flatnonzero(ledger.status == RUNNING)
-            running = Running(jobs[None], _held(simulation, jobs)[None])
+            running = Running(jobs[None], held(simulation, jobs)[None])
             np.testing.assert_array_equal(true_speeds([world]).rates(running)[0], ledger.rate[jobs])
             compared += len(jobs)
         assert compared > 0
 
 
-def _held(simulation: Simulation, jobs: Ints) -> Ints:
+def held(simulation: Simulation, jobs: Ints) -> Ints:
     """(K, 2, S) tasks of jobs."""
     pool, servers = simulation.core.placements.pool, len(simulation.world.cluster)
     tasks = np.zeros((len(jobs), 2, servers), dtype=np.int64)
