@@ -212,5 +212,12 @@ def new_batch(sets: JobSets, episodes: int, rows: int, new: int, models: int) ->
         hidden=single(2),
         mask=np.zeros((episodes, new * 2 * servers), dtype=np.int8),
     )
-    figures = (np.zeros(episodes) for _ in range(3))
-    return Batch(sets, runs, boards, Answers(*figures, flags(), flags(), whole()))
+    answers = Answers(
+        reward=np.zeros(episodes),
+        length=np.zeros(episodes),
+        present=np.zeros(episodes),
+        interval_ended=flags(),
+        episode_ended=flags(),
+        queue=whole(),
+    )
+    return Batch(sets, runs, boards, answers)

@@ -38,8 +38,9 @@ class StepAnswer(NamedTuple):
     lengths_us: FloatArray
     """Length of that interval, from one decision with a valid action to the next; 0 within a decision."""
     present_us: FloatArray
-    """Sum over jobs of the time in the system, waiting or running, within it; 0 within a decision. The first interval
-    of an episode has the time before it as well, so that the sum over an episode without horizon is that of JCT."""
+    """Sum over jobs of the time in the system, waiting or running, within it; 0 within a decision. The first
+    interval of an episode has the time before it as well, so that the sum over an episode without horizon is
+    that of JCT."""
     interval_ended: Bool
     """Whether the action was the last of its decision."""
     episode_ended: Bool

@@ -8,10 +8,9 @@ from itertools import pairwise
 from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from ray_sim.learning.batch_arrays import F32
+from ray_sim.learning.pytorch import Tensor, nn, torch
 from ray_sim.learning.reward_model import (
     DenseRewardModel,
     Layer,

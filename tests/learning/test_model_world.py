@@ -146,7 +146,7 @@ def test_times_in_the_system_add_up_to_the_completion_times_and_lengths_to_the_e
     draw, present, length = np.random.default_rng(11), np.zeros(8), np.zeros(8)
     open_lanes, compared = np.ones(8, dtype=np.bool_), 0
     while open_lanes.any():
-        answer = batch.step(at_random(draw, batch.observations()["action_mask"]))
+        answer = batch.step(at_random(draw, batch.mask))
         present += np.where(open_lanes, answer.present_us, 0.0)
         length += np.where(open_lanes, answer.lengths_us, 0.0)
         for e in np.flatnonzero(open_lanes & answer.episode_ended):
