@@ -25,6 +25,7 @@ from ray_sim.cli.report import report
 from ray_sim.cli.run import run
 from ray_sim.cli.sweep import sweep
 from ray_sim.cli.synth import synth
+from ray_sim.cli.train import train
 from ray_sim.model.errors import InvalidInputError, RaySimError
 from ray_sim.model.text import shown
 
@@ -48,6 +49,7 @@ COMMANDS = (
     policies,
     run,
     sweep,
+    train,
     log,
     report,
     diff,

@@ -12,7 +12,9 @@ from ray_sim.cli.options import Json
 
 
 def log(
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Result directory of a run or a sweep.")],
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Directory of a run, a sweep or a training.")
+    ],
     json_output: Json = False,
 ) -> None:
     """Log stored results to MLflow; results that are logged already are not logged again.
@@ -21,9 +23,13 @@ def log(
     """
     from ray_sim.cli.console import print_json, print_rows
     from ray_sim.experiments.result_files import MANIFEST
-    from ray_sim.experiments.tracking import log_run, log_store
+    from ray_sim.experiments.tracking import log_run, log_store, log_training
+    from ray_sim.experiments.training_files import TRAINING
 
-    logged = log_run(directory) if (directory / MANIFEST).exists() else log_store(directory)
+    if (directory / TRAINING).exists():
+        logged = log_training(directory)
+    else:
+        logged = log_run(directory) if (directory / MANIFEST).exists() else log_store(directory)
     if json_output:
         print_json(logged.to_dict())
     else:

@@ -17,6 +17,10 @@ MAX_TIMELINE_POINTS = 100
 """Largest number of points of a run over all series; the whole timeline is an artifact."""
 
 
+_MOST_PARAM = 500
+"""Characters of a parameter that every version of MLflow takes."""
+
+
 def run_params(manifest: Mapping[str, object], entry: Entry | None) -> list[Param]:
     """Parameters of a run from its manifest; the workload's label comes from the entry, if given."""
     from mlflow.entities import Param
@@ -70,6 +74,36 @@ def timeline_metrics(timeline: pl.DataFrame) -> list[Metric]:
         for column in series
         if row[column] is not None
     ]
+
+
+def curve_metrics(curves: pl.DataFrame) -> list[Metric]:
+    """Points of the curves of a training, by round; a round without a figure has no point."""
+    from mlflow.entities import Metric
+
+    names = [name for name in curves.columns if name not in ("round", "phase")]
+    return [
+        Metric(name, float(row[name]), timestamp=row["round"], step=row["round"])
+        for row in curves.iter_rows(named=True)
+        for name in names
+        if row[name] is not None
+    ]
+
+
+def training_params(facts: Mapping[str, object]) -> list[Param]:
+    """Parameters of a training: the entries of its plan, by dotted key."""
+    from mlflow.entities import Param
+
+    found: dict[str, object] = {}
+
+    def add(prefix: str, content: object) -> None:
+        if isinstance(content, dict):
+            for key, value in content.items():
+                add(f"{prefix}.{key}" if prefix else str(key), value)
+        elif content is not None:
+            found[prefix] = content
+
+    add("", facts["plan"])
+    return [Param(key, str(value)[:_MOST_PARAM]) for key, value in found.items()]
 
 
 def thin_timeline(timeline: pl.DataFrame, points: int) -> pl.DataFrame:

@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ray_sim.experiments.mlflow_database import migrate, schema_revision, sqlite_file
-from ray_sim.experiments.mlflow_records import final_metrics, run_params, timeline_metrics
+from ray_sim.experiments.mlflow_records import (
+    curve_metrics,
+    final_metrics,
+    run_params,
+    timeline_metrics,
+    training_params,
+)
 from ray_sim.experiments.mlflow_template import new_database
 from ray_sim.experiments.mlflow_views import (
     CONFIGURATION_TAG,
@@ -29,6 +35,7 @@ from ray_sim.experiments.mlflow_views import (
 from ray_sim.experiments.result_files import check_result, read_manifest, read_summary, read_table
 from ray_sim.experiments.store import ConfigurationOutcome, ResultStore
 from ray_sim.experiments.sweep_file import Detail, Entry
+from ray_sim.experiments.training_files import CURVES, StoredTraining, read_training_directory
 from ray_sim.model.errors import RunFailedError
 from ray_sim.reports.plots import JctCdfPngs, completed_jct_s, jct_cdf_png
 from ray_sim.reports.tables import RunRow, place_title, sweep_table
@@ -59,6 +66,12 @@ _PATIENCE = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
 }
 """Default settings of MLflow; the user's own settings override them."""
+
+TRAININGS = "ray_sim trainings"
+"""Experiment of trainings."""
+
+_MOST_METRICS = 1000
+"""Points that MLflow takes at a time."""
 
 _MAX_TEXT = 4000
 """Largest number of characters of an error in a tag."""
@@ -158,6 +171,23 @@ def log_run(directory: Path) -> Logged:
     with tracker.errors_named():
         tracker.log_run(directory)
         tracker.log_view(read_summary(directory).flat())
+    return tracker.logged()
+
+
+def log_training(directory: Path) -> Logged:
+    """Log a training: its curves by round, its parameters, and its files as artifacts.
+
+    A training that is logged already is logged anew where it went on since.
+
+    Raises
+    ------
+    InvalidInputError : the directory has no training, or a file has changed
+    RunFailedError : the tracking store cannot be used
+    """
+    training = read_training_directory(directory)
+    tracker = _Tracker(TRAININGS, directory.absolute())
+    with tracker.errors_named():
+        tracker.log_training(directory, training)
     return tracker.logged()
 
 
@@ -363,6 +393,23 @@ class _Tracker:
             self._client.log_artifacts(run_id, str(directory))
             jct_s = completed_jct_s(read_table(directory, "jobs"))
             self._log_bytes(run_id, "jct_cdf.png", self._pictures.draw(jct_s, f"JCT, {name}"))
+        self._client.set_terminated(run_id, "FINISHED")
+
+    def log_training(self, directory: Path, training: StoredTraining) -> None:
+        """Log a training, unless it is logged already as it is now."""
+        facts = training.facts
+        digests = facts["files"]
+        assert isinstance(digests, dict)
+        tags = {_DIRECTORY_TAG: str(directory.absolute())}
+        run_id = self._begin(str(digests[CURVES]), str(facts["name"]), "FINISHED", tags)
+        if run_id is None:
+            return
+        metrics = curve_metrics(training.curves)
+        for start in range(0, len(metrics), _MOST_METRICS):
+            self._client.log_batch(run_id, metrics=metrics[start : start + _MOST_METRICS])
+        self._client.log_batch(run_id, params=training_params(facts))
+        for file in training.files:
+            self._client.log_artifact(run_id, str(file))
         self._client.set_terminated(run_id, "FINISHED")
 
     def _log_failure(self, entry: Entry, error: str, tags: Mapping[str, str]) -> None:

@@ -46,6 +46,14 @@ class MovingAverage:
             self._sum = self._decay * self._sum + number
             self._weight = self._decay * self._weight + 1.0
 
+    def state(self) -> FloatArray:
+        """(2,) what further means depend on."""
+        return np.array([self._sum, self._weight])
+
+    def restore(self, state: FloatArray) -> None:
+        """Continue from a `state`."""
+        self._sum, self._weight = state.tolist()
+
     @property
     def value(self) -> float:
         """Weighted mean so far; 0 before the first number."""

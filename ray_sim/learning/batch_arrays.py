@@ -83,6 +83,10 @@ class Runs(NamedTuple):
     """(E,) instants in a row at which nothing was placed though nothing else would happen."""
     reading: F64
     """(E,) shares of work done, summed over jobs, at the last decision with a valid action."""
+    since: I64
+    """(E,) microseconds of that decision."""
+    present: F64
+    """(E,) job-microseconds in the system since that decision, of jobs that wait or run."""
 
 
 class Boards(NamedTuple):
@@ -126,6 +130,10 @@ class Answers(NamedTuple):
 
     reward: F64
     """(E,)."""
+    length: F64
+    """(E,) microseconds of the interval that ended."""
+    present: F64
+    """(E,) job-microseconds in the system within it."""
     interval_ended: Bool
     """(E,)."""
     episode_ended: Bool
@@ -183,6 +191,8 @@ def new_batch(sets: JobSets, episodes: int, rows: int, new: int, models: int) ->
         completed=whole(),
         idle=whole(),
         reading=np.zeros(episodes),
+        since=whole(),
+        present=np.zeros(episodes),
     )
     boards = Boards(
         job=whole(rows, fill=-1),
@@ -202,4 +212,12 @@ def new_batch(sets: JobSets, episodes: int, rows: int, new: int, models: int) ->
         hidden=single(2),
         mask=np.zeros((episodes, new * 2 * servers), dtype=np.int8),
     )
-    return Batch(sets, runs, boards, Answers(np.zeros(episodes), flags(), flags(), whole()))
+    answers = Answers(
+        reward=np.zeros(episodes),
+        length=np.zeros(episodes),
+        present=np.zeros(episodes),
+        interval_ended=flags(),
+        episode_ended=flags(),
+        queue=whole(),
+    )
+    return Batch(sets, runs, boards, answers)

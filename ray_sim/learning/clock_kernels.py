@@ -94,6 +94,15 @@ def _decides_now(batch: Batch, e: int) -> bool:
     return True
 
 
+@kernel
+def _advance(batch: Batch, e: int, instant: int) -> None:
+    """Let time pass, with the jobs that wait or run in the system."""
+    runs = batch.runs
+    there = runs.n_waiting[e] + runs.n_running[e]
+    runs.present[e] += there * (instant - runs.now[e])
+    runs.now[e] = instant
+
+
 @outlined
 def _run_on(batch: Batch, e: int) -> int:
     """Run an episode to the next decision with a valid action, change of rates, or its end; return which.
@@ -104,8 +113,10 @@ def _run_on(batch: Batch, e: int) -> int:
         instant = _next_instant(batch, e)
         idle = batch.runs.idle[e] > batch.sets.clock[2] and instant > batch.runs.now[e]
         if instant > batch.sets.clock[1] or idle:
+            if batch.sets.clock[1] < NEVER - 1:
+                _advance(batch, e, batch.sets.clock[1])
             return _END
-        batch.runs.now[e] = instant
+        _advance(batch, e, instant)
         if _complete(batch, e) and batch.runs.n_running[e] > 0:
             return _RATES
         _submit(batch, e)
@@ -143,6 +154,7 @@ def begin_episode(batch: Batch, e: int, job_set: int) -> None:
     runs.review[e], runs.last_slot[e], runs.news[e] = NEVER, -1, False
     runs.n_waiting[e], runs.n_running[e], runs.completed[e] = 0, 0, 0
     runs.idle[e], runs.reading[e] = 0, 0.0
+    runs.present[e] = 0.0
     runs.tasks[e] = 0
     for server in range(sets.capacity.shape[0]):
         for r in range(sets.capacity.shape[1]):
@@ -150,6 +162,7 @@ def begin_episode(batch: Batch, e: int, job_set: int) -> None:
     for at in range(sets.first[job_set], sets.first[job_set + 1]):
         sets.completion[at] = NEVER
     _run_on(batch, e)
+    runs.since[e] = runs.now[e]
 
 
 @kernel
@@ -169,11 +182,11 @@ def _settle(batch: Batch, e: int, stage: int) -> bool:
     if stage == _RATES:
         return True
     answers.interval_ended[e] = True
+    answers.reward[e] = _read(batch, e, runs.now[e])
+    answers.length[e], answers.present[e] = runs.now[e] - runs.since[e], runs.present[e]
+    runs.since[e], runs.present[e] = runs.now[e], 0.0
     if stage == _DECISION:
-        answers.reward[e] = _read(batch, e, runs.now[e])
         return False
-    last, bounded = batch.sets.clock[1], batch.sets.clock[1] < NEVER - 1
-    answers.reward[e] = _read(batch, e, last if bounded else runs.now[e])
     answers.episode_ended[e] = True
     begin_episode(batch, e, (runs.job_set[e] + len(runs.now)) % (len(batch.sets.first) - 1))
     return False
@@ -187,6 +200,8 @@ def act(batch: Batch, actions: I64) -> int:
     """
     answers, n = batch.answers, 0
     answers.reward[:] = 0.0
+    answers.length[:] = 0.0
+    answers.present[:] = 0.0
     answers.interval_ended[:] = False
     answers.episode_ended[:] = False
     for e in range(len(actions)):

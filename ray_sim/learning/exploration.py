@@ -55,6 +55,29 @@ def rule_actions(observations: Observations, capacity: FloatArray) -> IntArray:
     return actions
 
 
+def together_actions(observations: Observations, capacity: FloatArray) -> IntArray:
+    """(E,) actions that put the tasks of a job together, and jobs apart.
+
+    The task is that of `rule_actions`. It goes to the valid server with the most tasks of its job; among
+    these to the least loaded one; ties: the lowest.
+    """
+    episodes, servers, columns = observations["placement"].shape
+    balanced = rule_actions(observations, capacity)[1]
+    row = balanced // (2 * servers)
+    tasks = observations["placement"].reshape(episodes, servers, columns // 2, 2).sum(axis=3)
+    own = tasks[np.arange(episodes), :, row]
+    first = balanced // servers * servers
+    mask = observations[ACTION_MASK].astype(np.bool_)
+    valid = mask[np.arange(episodes)[:, None], first[:, None] + np.arange(servers)]
+    most = np.where(valid, own, -1.0)
+    has = capacity > 0
+    share = np.divide(observations["free"], capacity, out=np.zeros(observations["free"].shape), where=has)
+    load: FloatArray = (has - share).sum(axis=2)
+    best = np.where(most == most.max(axis=1, keepdims=True), load, np.inf).argmin(axis=1)
+    actions: IntArray = first + best
+    return actions
+
+
 def explore(
     probabilities: npt.NDArray[np.float64],
     rules: IntArray,

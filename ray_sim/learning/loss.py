@@ -38,6 +38,18 @@ def value_losses(values: Tensor, returns: Tensor) -> Tensor:
     return (returns - values) ** 2
 
 
+def proximal_weights(log_probability: Tensor, taken_with: Tensor, advantage: Tensor, most: float) -> Tensor:
+    """(E,) ratios of probabilities; 0 where one is above 1 + ``most`` or below 1 - ``most``, as the
+    advantage wants it.
+
+    So ``- A w log pi`` has the gradient of the clipped objective of Schulman et al., Proximal Policy
+    Optimization Algorithms, 2017, equation 7.
+    """
+    ratio = (log_probability - taken_with).exp().detach()
+    goes_on = torch.where(advantage > 0, ratio < 1.0 + most, ratio > 1.0 - most)
+    return torch.where(goes_on, ratio, torch.zeros_like(ratio))
+
+
 def importance_weights(log_probability: Tensor, taken_with: Tensor, most: float) -> Tensor:
     """(E,) ratios of the probability of an action now and when it was taken, at most ``most``."""
     return (log_probability - taken_with).exp().clamp(max=most).detach()

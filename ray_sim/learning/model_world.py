@@ -35,6 +35,12 @@ class StepAnswer(NamedTuple):
 
     rewards: FloatArray
     """Shares of work done in the interval that the action ended, summed over jobs; 0 within a decision."""
+    lengths_us: FloatArray
+    """Length of that interval, from one decision with a valid action to the next; 0 within a decision."""
+    present_us: FloatArray
+    """Sum over jobs of the time in the system, waiting or running, within it; 0 within a decision. The first
+    interval of an episode has the time before it as well, so that the sum over an episode without horizon is
+    that of JCT."""
     interval_ended: Bool
     """Whether the action was the last of its decision."""
     episode_ended: Bool
@@ -139,7 +145,9 @@ class ModelWorld:
             rates = self.speeds.rates(self._gathered(queued))
             queued = resume(self._handle, queued, rates)
         answers = self._batch.answers
-        return StepAnswer(answers.reward, answers.interval_ended, answers.episode_ended)
+        return StepAnswer(
+            answers.reward, answers.length, answers.present, answers.interval_ended, answers.episode_ended
+        )
 
     def _check(self, actions: I64) -> None:
         mask = self._batch.boards.mask

@@ -70,11 +70,16 @@ class Network(nn.Module):
         servers = torch.relu(self.layer("server", torch.cat([states["free"], held], dim=2)))
         return jobs, servers
 
+    def shown(self, states: States) -> Tensor:
+        """(E, N, 1) whether a row has a job."""
+        asked = states["demands"][:, :, [0, 1 + self.architecture.resources]]
+        return (asked > 0).any(dim=2, keepdim=True)
+
     def context(self, states: States, jobs: Tensor, servers: Tensor) -> Tensor:
         """(E, 2 B) sums of the blocks of shown jobs, and of servers, over the number of servers."""
-        asked = states["demands"][:, :, [0, 1 + self.architecture.resources]]
-        shown = (asked > 0).any(dim=2, keepdim=True)
-        return torch.cat([(jobs * shown).sum(dim=1), servers.sum(dim=1)], dim=1) / servers.shape[1]
+        return (
+            torch.cat([(jobs * self.shown(states)).sum(dim=1), servers.sum(dim=1)], dim=1) / servers.shape[1]
+        )
 
 
 class PolicyNet(Network):
@@ -86,8 +91,15 @@ class PolicyNet(Network):
         if self.architecture.form is Form.DENSE:
             joined = torch.cat([jobs.flatten(1), servers.flatten(1)], dim=1)
             return self.layer("actions", self.hidden(self.layer("hidden_0", joined)))
-        pairs = self._first_of_pairs(states, jobs[:, : self.architecture.most_new], servers, jobs)
-        scores = self.layer("scores", self.hidden(pairs))
+        return self._scores(states, jobs[:, : self.architecture.most_new], servers, jobs)
+
+    def _scores(self, states: States, new: Tensor, servers: Tensor, jobs: Tensor) -> Tensor:
+        """(E, N' x 2 x S) scores of actions; 0 for pairs of a new job and a server without a valid action."""
+        sizes = (new.shape[1], ROLES, servers.shape[1])
+        episode, job, server = states[ACTION_MASK].unflatten(1, sizes).any(dim=2).nonzero(as_tuple=True)
+        pairs = self._first_of_pairs(states, new, servers, jobs)[episode, job, server]
+        scores = torch.zeros(len(new), sizes[0], sizes[2], ROLES, dtype=pairs.dtype)
+        scores = scores.index_put((episode, job, server), self.layer("scores", self.hidden(pairs)))
         return scores.permute(0, 1, 3, 2).flatten(1)
 
     def _first_of_pairs(self, states: States, new: Tensor, servers: Tensor, jobs: Tensor) -> Tensor:
@@ -118,8 +130,28 @@ class ValueNet(Network):
         if self.architecture.form is Form.DENSE:
             joined = torch.cat([jobs.flatten(1), servers.flatten(1)], dim=1)
         else:
-            joined = self.context(states, jobs, servers)
+            joined = torch.cat(
+                [self.context(states, jobs, servers), self._placed(states, jobs, servers)], dim=1
+            )
         return self.layer("value", self.hidden(self.layer("hidden_0", joined))).squeeze(1)
+
+    def _placed(self, states: States, jobs: Tensor, servers: Tensor) -> Tensor:
+        """(E, 2 B) sums over pairs of a job and a server that has tasks of it, and over jobs with their
+        pairs.
+
+        Sums over the tasks of a server alone do not tell whose they are, so not which jobs lie on one server
+        only.
+        """
+        rows, count = jobs.shape[1], servers.shape[1]
+        held = states["placement"].unflatten(2, (rows, ROLES)).transpose(1, 2)
+        episode, job, server = held.sum(dim=3).nonzero(as_tuple=True)
+        of_pair = [jobs[episode, job], servers[episode, server], held[episode, job, server]]
+        pairs = torch.relu(self.layer("pair", torch.cat(of_pair, dim=1)))
+        of_jobs = torch.zeros_like(jobs).flatten(0, 1).index_add(0, episode * rows + job, pairs)
+        of_jobs = of_jobs.unflatten(0, (len(jobs), rows))
+        placed = torch.relu(self.layer("placed", torch.cat([jobs, of_jobs], dim=2)))
+        shown = self.shown(states)
+        return torch.cat([of_jobs.sum(dim=1), (placed * shown).sum(dim=1)], dim=1) / count
 
 
 def new_policy(architecture: Architecture, streams: Streams) -> PolicyNet:

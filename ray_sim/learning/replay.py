@@ -20,6 +20,9 @@ class Batch(NamedTuple):
     """Of the action when it was taken."""
     returns: FloatArray
     """Q of the interval, computed when it was added."""
+    baseline: FloatArray
+    """V of the state then; a later V would follow these very returns, and with it what is left of an
+    advantage."""
 
 
 class Replay:
@@ -32,12 +35,13 @@ class Replay:
     def __len__(self) -> int:
         return 0 if self._kept is None else len(self._kept.action)
 
-    def add(self, samples: Samples, returns: FloatArray) -> None:
+    def add(self, samples: Samples, returns: FloatArray, baseline: FloatArray) -> None:
         """Add samples, the oldest first.
 
         Parameters
         ----------
         returns : (m,) of each interval
+        baseline : V of each row of the observations
         """
         n = len(samples.action)
         new = Batch(
@@ -45,8 +49,22 @@ class Replay:
             samples.action,
             samples.log_probability,
             returns[samples.interval],
+            baseline[:n],
         )
+        self.put(new)
+
+    def put(self, new: Batch) -> None:
+        """Add a batch, the oldest first."""
         self._kept = _last(new if self._kept is None else _joined(self._kept, new), self._capacity)
+
+    def forget(self) -> None:
+        """Remove all samples."""
+        self._kept = None
+
+    @property
+    def kept(self) -> Batch | None:
+        """All samples, the oldest first; None if there are none."""
+        return self._kept
 
     def minibatch(self, size: int, step: int) -> Batch:
         """Draw samples with replacement, by the stream of this step of training."""
@@ -61,6 +79,7 @@ def _joined(one: Batch, other: Batch) -> Batch:
         np.concatenate([one.action, other.action]),
         np.concatenate([one.log_probability, other.log_probability]),
         np.concatenate([one.returns, other.returns]),
+        np.concatenate([one.baseline, other.baseline]),
     )
 
 
@@ -74,4 +93,5 @@ def _rows(batch: Batch, rows: IntArray | slice) -> Batch:
         batch.action[rows],
         batch.log_probability[rows],
         batch.returns[rows],
+        batch.baseline[rows],
     )

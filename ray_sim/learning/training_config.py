@@ -24,11 +24,23 @@ class Advantage(StrEnum):
     GAE = "gae"
 
 
+class Reward(StrEnum):
+    """What is rewarded, see docs/models/harmony.md#offline-and-online-phase."""
+
+    PROGRESS = "progress"
+    """Shares of work done, as published."""
+    JCT = "jct"
+    """Minus the time that jobs spend in the system."""
+
+
 class Importance(StrEnum):
     """Weights of samples that another policy drew."""
 
     NONE = "none"
     CLIPPED = "clipped"
+    """Ratios of probabilities, at most 2."""
+    PROXIMAL = "proximal"
+    """Ratios, 0 where the policy has already moved by a fifth in the direction of the advantage (PPO)."""
 
 
 Width = Annotated[int, Field(ge=1, le=4096)]
@@ -52,8 +64,9 @@ class TrainingConfig(BaseModel):
     minibatch: Count = 256
     buffer: Count = 8192
     """Samples of past intervals that are kept."""
-    discount: Share = 0.9
-    """For each interval."""
+    reward: Annotated[Reward, Field(strict=False)] = Reward.PROGRESS
+    discount: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 0.9
+    """For each interval of one slot."""
     advantage: Annotated[Advantage, Field(strict=False)] = Advantage.RETURN
     gae_lambda: Share = 0.95
     critic: bool = True

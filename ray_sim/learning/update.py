@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -13,17 +14,27 @@ from ray_sim.learning.loss import (
     importance_weights,
     log_probabilities,
     policy_losses,
+    proximal_weights,
     value_losses,
 )
-from ray_sim.learning.networks import new_policy, new_value, states_of
+from ray_sim.learning.networks import Network, new_policy, new_value, states_of
 from ray_sim.learning.pytorch import Tensor, one_thread, torch
 from ray_sim.learning.replay import Batch, Replay
-from ray_sim.learning.samples import Observations, Samples
+from ray_sim.learning.samples import ENTRIES, Observations, Samples
 from ray_sim.learning.training_config import Importance, TrainingConfig
 from ray_sim.model.errors import RunFailedError
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray
 from ray_sim.policies.harmony.architecture import F32, Architecture
+
+MOST_GRADIENT = 1.0
+"""Norm to which the gradient of a network is cut."""
+
+TINY = 1e-8
+"""Keeps equal advantages from a division by 0."""
+
+MOST_MOVE = 0.2
+"""Change of a ratio beyond which a sample has no more weight, for `Importance.PROXIMAL`."""
 
 MOST_IMPORTANCE = 2.0
 """Bound on importance ratios."""
@@ -70,13 +81,21 @@ class Learner:
         """Put samples into the buffer, with returns by the value network as it is now."""
         if not len(samples.action):
             return
-        returns = interval_returns(
-            samples, self._values(samples.observations), self._config.discount, self._config.trace_decay
-        )
+        values = self.values(samples.observations)
+        returns = interval_returns(samples, values, self._config.discount, self._config.trace_decay)
         self._baseline.add(returns)
-        self._replay.add(samples, returns)
+        self._replay.add(samples, returns, values)
 
-    def _values(self, observations: Observations) -> FloatArray:
+    def put(self, batch: Batch) -> None:
+        """Put samples with their returns into the buffer, the oldest first."""
+        self._baseline.add(batch.returns)
+        self._replay.put(batch)
+
+    def forget(self) -> None:
+        """Empty the buffer, as its returns are of other rewards."""
+        self._replay.forget()
+
+    def values(self, observations: Observations) -> FloatArray:
         """(E,) the baseline of states."""
         if not self._config.critic:
             return np.full(len(observations[ACTION_MASK]), self._baseline.value)
@@ -84,40 +103,47 @@ class Learner:
             values: FloatArray = self.value(states_of(observations)).double().numpy()
         return values
 
-    def step(self) -> Losses:
+    def step(self, *, imitate: bool = False) -> Losses:
         """Draw a minibatch and improve both networks.
+
+        Parameters
+        ----------
+        imitate : whether the policy network learns the actions as they were taken, whatever their returns
 
         Raises
         ------
         TrainingDivergedError : a loss or a gradient is not finite
         """
         batch = self._replay.minibatch(self._config.minibatch, self.steps)
-        policy, value, entropy = self._losses(batch)
+        policy, value, entropy = self._losses(batch, imitate)
         for optimiser in self._optimisers:
             optimiser.zero_grad()
         (policy + value).backward()
         self._check_finite(policy, value)
+        for network in (self.policy, self.value):
+            torch.nn.utils.clip_grad_norm_(network.parameters(), MOST_GRADIENT)
         for optimiser in self._optimisers:
             optimiser.step()
         self.steps += 1
         return Losses(policy.item(), value.item(), entropy.item())
 
-    def _losses(self, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+    def _losses(self, batch: Batch, imitate: bool) -> tuple[Tensor, Tensor, Tensor]:
         """Mean losses of policy and value, and the mean entropy."""
         states = states_of(batch.observations)
         mask, action = states[ACTION_MASK], torch.as_tensor(batch.action)
         returns = torch.as_tensor(batch.returns, dtype=torch.float32)
         found = log_probabilities(self.policy(states), mask)
-        if self._config.critic:
-            values = self.value(states)
-            value = value_losses(values, returns).mean()
-        else:
-            values, value = torch.tensor(self._baseline.value), torch.zeros(())
-        advantage = returns - values.detach()
-        if self._config.importance is Importance.CLIPPED:
-            taken = found.gather(1, action[:, None]).squeeze(1)
-            before = torch.as_tensor(batch.log_probability, dtype=torch.float32)
+        value = value_losses(self.value(states), returns).mean() if self._config.critic else torch.zeros(())
+        advantage = returns - torch.as_tensor(batch.baseline, dtype=torch.float32)
+        advantage = (advantage - advantage.mean()) / (advantage.std(correction=0) + TINY)
+        taken = found.gather(1, action[:, None]).squeeze(1).detach()
+        before = torch.as_tensor(batch.log_probability, dtype=torch.float32)
+        if imitate:
+            advantage = torch.ones_like(advantage)
+        elif self._config.importance is Importance.CLIPPED:
             advantage = advantage * importance_weights(taken, before, MOST_IMPORTANCE)
+        elif self._config.importance is Importance.PROXIMAL:
+            advantage = advantage * proximal_weights(taken, before, advantage, MOST_MOVE)
         losses = policy_losses(found, mask, action, advantage, self._config.entropy)
         return losses.mean(), value, entropies(found, mask).mean().detach()
 
@@ -138,3 +164,39 @@ class Learner:
     def parameters(self) -> dict[str, F32]:
         """Parameters of the policy network for a checkpoint."""
         return self.policy.parameters_by_name()
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All that further steps depend on, as arrays by name."""
+        found: dict[str, np.ndarray] = {"steps": np.array(self.steps), "baseline": self._baseline.state()}
+        for name, network, optimiser in self._parts():
+            for key, array in network.arrays.items():
+                found[f"{name}.{key}"] = array.detach().numpy()
+                moments = optimiser.state.get(array, {})
+                found |= {f"{name}.{key}.{moment}": value.numpy() for moment, value in moments.items()}
+        kept = self._replay.kept
+        if kept is not None:
+            found |= {f"replay.{name}": array for name, array in kept.observations.items()}
+            columns = zip(Batch._fields[1:], kept[1:], strict=True)
+            found |= {f"replay.{name}": array for name, array in columns}
+        return found
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from a `state`."""
+        self.steps = int(state["steps"])
+        self._baseline.restore(state["baseline"])
+        for name, network, optimiser in self._parts():
+            for key, array in network.arrays.items():
+                prefix = f"{name}.{key}"
+                array.data = torch.as_tensor(state[prefix]).clone()
+                moments = [each for each in state if each.startswith(f"{prefix}.")]
+                optimiser.state[array] = {
+                    each.removeprefix(f"{prefix}."): torch.as_tensor(state[each]).clone() for each in moments
+                }
+        self._replay.forget()
+        if "replay.action" in state:
+            observations = {name: state[f"replay.{name}"] for name in ENTRIES}
+            self._replay.put(Batch(observations, *(state[f"replay.{name}"] for name in Batch._fields[1:])))
+
+    def _parts(self) -> Iterator[tuple[str, Network, torch.optim.Optimizer]]:
+        yield "policy", self.policy, self._optimisers[0]
+        yield "value", self.value, self._optimisers[1]

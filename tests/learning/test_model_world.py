@@ -139,6 +139,28 @@ def test_the_rewards_of_an_episode_without_horizon_add_up_to_the_jobs_that_fit()
     np.testing.assert_allclose(total, fitting, rtol=1e-12)
 
 
+def test_times_in_the_system_add_up_to_the_completion_times_and_lengths_to_the_episode() -> None:
+    worlds = random_worlds(10, 8)
+    twice = [*worlds, *worlds]
+    batch = ModelWorld(twice, true_speeds(twice), episodes=8)
+    draw, present, length = np.random.default_rng(11), np.zeros(8), np.zeros(8)
+    open_lanes, compared = np.ones(8, dtype=np.bool_), 0
+    while open_lanes.any():
+        answer = batch.step(at_random(draw, batch.mask))
+        present += np.where(open_lanes, answer.present_us, 0.0)
+        length += np.where(open_lanes, answer.lengths_us, 0.0)
+        for e in np.flatnonzero(open_lanes & answer.episode_ended):
+            of_set = slice(*batch.sets.first[e : e + 2])
+            if batch.sets.fits[of_set].all():  # others wait for the first decision, which rejects them
+                ends = batch.sets.completion[of_set]
+                assert present[e] == (ends - batch.sets.submit[of_set]).sum()
+                # From second 0 to the slot boundary that would have had a decision if a job had waited.
+                assert ends.max() <= length[e] < ends.max() + SLOT_S * 1_000_000
+                compared += 1
+        open_lanes &= ~answer.episode_ended
+    assert compared >= 4
+
+
 def test_a_forbidden_action_is_refused_and_changes_nothing() -> None:
     worlds = random_worlds(8, 2)
     batch = ModelWorld(worlds, true_speeds(worlds))

@@ -152,11 +152,13 @@ def test_a_full_buffer_drops_the_oldest_samples_and_keeps_what_belongs_together(
                 np.zeros(4, np.int64),
             ),
             2.0 * floats,
+            3.0 * floats,
         )
     batch = replay.minibatch(200, 0)
     assert len(replay) == 5
     assert set(batch.action.tolist()) == {3, 4, 5, 6, 7}
     assert batch.returns.tolist() == (2.0 * batch.action).tolist()
+    assert batch.baseline.tolist() == (3.0 * batch.action).tolist()
     assert batch.observations["free"][:, 0].tolist() == batch.action.tolist()
     assert batch.action.tolist() == replay.minibatch(200, 0).action.tolist()
     assert batch.action.tolist() != replay.minibatch(200, 1).action.tolist()

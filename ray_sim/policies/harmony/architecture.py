@@ -26,6 +26,8 @@ STATE = ("type", "demands", "workers", "ps", "free", "placement")
 ROLES = 2
 """Workers and parameter servers."""
 
+_FIRST_HIDDEN = "hidden_0"
+
 _LAST_LAYER_SCALE = 0.01
 """Small, so that a network before training prefers no action much."""
 
@@ -72,7 +74,13 @@ class Architecture:
 
     def value_layers(self) -> dict[str, tuple[int, int]]:
         """Inputs and outputs of each layer of the value network, by name, in order."""
-        return self._layers(self._all_blocks if self.form is Form.DENSE else 2 * self.block, "value", 1)
+        if self.form is Form.DENSE:
+            return self._layers(self._all_blocks, "value", 1)
+        pairs = {
+            "pair": (2 * self.block + ROLES, self.block),
+            "placed": (2 * self.block, self.block),
+        }
+        return {**pairs, **self._layers(4 * self.block, "value", 1)}
 
     @property
     def _all_blocks(self) -> int:
@@ -101,14 +109,16 @@ def parameter_shapes(layers: Mapping[str, tuple[int, int]]) -> dict[str, tuple[i
 def initial_parameters(
     layers: Mapping[str, tuple[int, int]], streams: Streams, purpose: str
 ) -> dict[str, F32]:
-    """Parameters before training: weights of He et al. (ICCV 2015), uniform, and biases of 0.
+    """Parameters before training: uniform weights, and biases of 0.
 
-    Weights of a layer with n inputs are in [-sqrt(6 / n), sqrt(6 / n)]; those of the last layer in a
-    hundredth of that. Layer i draws from the stream (``purpose``, i).
+    Weights of a layer with n inputs are in [-1 / sqrt(n), 1 / sqrt(n)]; those of the first hidden layer in
+    sqrt(6) times that (He et al., ICCV 2015); those of the last layer in a hundredth.
+    Layer i draws from the stream (``purpose``, i).
     """
     found: dict[str, F32] = {}
     for i, (name, (inputs, outputs)) in enumerate(layers.items()):
-        most = (6.0 / inputs) ** 0.5 * (_LAST_LAYER_SCALE if i == len(layers) - 1 else 1.0)
+        most = ((6.0 if name == _FIRST_HIDDEN else 1.0) / inputs) ** 0.5
+        most *= _LAST_LAYER_SCALE if i == len(layers) - 1 else 1.0
         draws = streams.generator(purpose, i).uniform(-most, most, (inputs, outputs))
         found[f"{name}.weight"] = draws.astype(np.float32)
         found[f"{name}.bias"] = np.zeros(outputs, dtype=np.float32)

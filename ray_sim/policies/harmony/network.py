@@ -45,8 +45,8 @@ class PolicyNetwork:
         self._demand_columns = np.concatenate(
             [start + np.array([0, *(1 + resources)]) for start in self._tasks_asked]
         )
-        self._seen = _inputs(architecture, servers)
-        layers, work = _layers(architecture, parameters), _work(architecture, servers)
+        self._seen = state_inputs(architecture, servers)
+        layers, work = joined_layers(architecture, parameters), work_space(architecture, servers)
         self._logits = np.empty(len(self._seen.mask), dtype=np.float32)
         self._handles = handle(layers), handle(self._seen), handle(work)
 
@@ -76,7 +76,8 @@ class PolicyNetwork:
         seen.mask[:] = observation[ACTION_MASK]
 
 
-def _inputs(architecture: Architecture, servers: int) -> Inputs:
+def state_inputs(architecture: Architecture, servers: int) -> Inputs:
+    """Arrays for one state of so many servers."""
     rows = architecture.most_jobs
     return Inputs(
         jobs=np.zeros((rows, architecture.job_features), dtype=np.float32),
@@ -87,7 +88,7 @@ def _inputs(architecture: Architecture, servers: int) -> Inputs:
     )
 
 
-def _layers(architecture: Architecture, parameters: Parameters) -> Layers:
+def joined_layers(architecture: Architecture, parameters: Parameters) -> Layers:
     """The parameters in one array."""
     layers = architecture.policy_layers()
     sizes = np.array(list(layers.values()), dtype=np.int64)
@@ -100,7 +101,8 @@ def _layers(architecture: Architecture, parameters: Parameters) -> Layers:
     )
 
 
-def _work(architecture: Architecture, servers: int) -> Work:
+def work_space(architecture: Architecture, servers: int) -> Work:
+    """Work space of the kernels for one state of so many servers."""
     width, first = architecture.block, architecture.hidden[0]
     widest = max(outputs for _, outputs in architecture.policy_layers().values())
 

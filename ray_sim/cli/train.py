@@ -1,0 +1,113 @@
+"""`ray-sim train`: train the network of a learned policy."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ray_sim.cli.options import Json
+
+if TYPE_CHECKING:
+    from ray_sim.learning.curves import Point
+
+
+class Trainable(StrEnum):
+    """Policies that can be trained."""
+
+    HARMONY = "harmony"
+
+
+def train(
+    policy: Annotated[Trainable, typer.Argument(help="Policy to train.")],
+    file: Annotated[str, typer.Argument(metavar="FILE.yaml", help="Plan of the training, by path or URL.")],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Directory for the training [trainings/NAME].")
+    ] = None,
+    actors: Annotated[
+        int | None,
+        typer.Option(min=0, help="Actors that collect; 0 collects in this process, without Ray [cores]."),
+    ] = None,
+    address: Annotated[
+        str, typer.Option(help="local starts Ray; auto or ray://HOST:PORT join a running one.")
+    ] = "local",
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on after the last round that is kept.")
+    ] = False,
+    json_output: Json = False,
+) -> None:
+    """Train a policy network on Ray, and log its curves and checkpoint to MLflow.
+
+    Needs PyTorch: pip install 'ray_sim[learn]'.
+
+    Example: ray-sim train harmony docs/examples/harmony/train.yaml -o trained
+    """
+    from ray_sim.cli.console import announcer, print_json, print_rows, say
+    from ray_sim.experiments.tracking import log_training
+    from ray_sim.interruption import interruptible
+    from ray_sim.kernels.compile import COMPILING, compiled_before
+    from ray_sim.learning.train import run_training
+    from ray_sim.learning.training_plan import read_plan
+    from ray_sim.model.errors import RunFailedError
+
+    announce = announcer(quiet=json_output)
+    if not compiled_before():
+        announce(COMPILING)
+    plan = read_plan(file)
+    directory = out or Path("trainings") / plan.name
+    with interruptible() as interruption:
+        ended = run_training(
+            plan,
+            directory,
+            command=f"ray-sim train {policy} {file}",
+            actors=actors,
+            address=address,
+            resume=resume,
+            report=_reporter(plan.rounds, quiet=json_output),
+            stop=interruption.asked,
+            announce=announce,
+        )
+    tracking: dict[str, object] = {}
+    failed = None
+    try:
+        logged = log_training(directory)
+        tracking = {"tracking_uri": logged.tracking_uri, "serve": logged.serve}
+    except RunFailedError as error:
+        failed = str(error)
+    facts = {**ended.to_dict(), **tracking}
+    if json_output:
+        print_json({**facts, "tracking_error": failed})
+    else:
+        print_rows((label, value) for label, value in facts.items() if value is not None)
+    if failed is not None:
+        say(f"error: {failed}")
+    if ended.stopped:
+        done = f"{ended.rounds} of {ended.planned} rounds"
+        say(f"stopped after {done}; go on with the same command and --resume")
+        raise typer.Exit(interruption.exit_code)
+    if failed is not None:
+        raise typer.Exit(1)
+
+
+def _reporter(rounds: int, *, quiet: bool) -> Callable[[Point], None]:
+    """Callback that writes a line for each round on standard error."""
+
+    def report(point: Point) -> None:
+        if quiet:
+            return
+        text = (
+            f"round {point.round + 1} of {rounds}, {point.phase}: reward {point.reward:.3f}, "
+            f"entropy {point.entropy:.3f}, loss {point.policy_loss:.3f} and {point.value_loss:.3f}"
+        )
+        if point.reward_model_error == point.reward_model_error:
+            text += f", reward model {point.reward_model_error:.1%}"
+        if point.validation_jct_s == point.validation_jct_s:
+            text += f", validation JCT {point.validation_jct_s:,.0f} s"
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+
+    return report
