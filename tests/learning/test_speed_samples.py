@@ -55,8 +55,7 @@ def test_a_sample_observed_in_a_run_is_what_its_jobs_hold_and_their_rates() -> N
     assert sum(sample.speed.size for _, sample in policy.seen) > 0
 
 
-def test_samples_have_the_speeds_of_a_run_with_their_placements() -> None:
-    # Among jobs of one size per type, the placements of a sample determine its speeds.
+def test_as_many_samples_are_drawn_as_asked_for_with_a_speed_of_each_job_and_none_elsewhere() -> None:
     worlds = random_worlds(2, 6)
     samples = draw_samples(worlds, MODELS, 200, seed=3)
     assert len(samples) == 200
