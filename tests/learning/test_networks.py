@@ -58,6 +58,7 @@ def test_parameters_come_back_as_they_were(architecture: Architecture) -> None:
     assert all(found[name].tobytes() == parameters[name].tobytes() for name in parameters)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", FORMS, ids=lambda each: each.form)
 def test_gradients_of_both_networks_agree_with_finite_differences(architecture: Architecture) -> None:
     states = states_of(together([random_state(architecture, 4, seed) for seed in range(2)]), torch.float64)

@@ -44,7 +44,7 @@ def worlds() -> list[World]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["shared", "dense"])
+@pytest.mark.parametrize("form", [pytest.param("shared", marks=pytest.mark.long), "dense"])
 def test_both_forms_fit_32_samples_to_less_than_one_percent(form: Form, worlds: list[World]) -> None:
     models = model_columns(worlds)
     few = draw_samples(worlds, models, 32, seed=1)
