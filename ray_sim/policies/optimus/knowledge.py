@@ -77,12 +77,14 @@ def note_speeds(known: Knowledge, at: IntArray, tasks: IntArray, steps_per_s: Fl
     steps_per_s : (m,) > 0
     """
     remembered = np.arange(MEMORY) < known.seen_pairs[at, None]
-    again = remembered & (known.seen[at, :, :2] == tasks[:, None, :]).all(axis=2)
-    place = np.where(again.any(axis=1), again.argmax(axis=1), known.seen_pairs[at] % MEMORY)
-    changed: BoolArray = ~again.any(axis=1) | (known.seen[at, place, 2] != steps_per_s)
+    seen = known.seen[at]
+    again = remembered & (seen[:, :, 0] == tasks[:, :1]) & (seen[:, :, 1] == tasks[:, 1:])
+    first_time = ~again.any(axis=1)
+    place = np.where(first_time, known.seen_pairs[at] % MEMORY, again.argmax(axis=1))
+    changed: BoolArray = first_time | (known.seen[at, place, 2] != steps_per_s)
     known.seen[at, place, :2] = tasks
     known.seen[at, place, 2] = steps_per_s
-    known.seen_pairs[at] += ~again.any(axis=1)
+    known.seen_pairs[at] += first_time
     return at[changed]
 
 
@@ -109,7 +111,8 @@ def fit_speeds(
     samples_per_s = trial_speed(known.job[at[of]], workers, ps)
     trials = np.stack([workers, ps, samples_per_s / batch[of]], axis=1)
     remembered = np.arange(MEMORY) < known.seen_pairs[at, None]
-    alike = (trials[:, None, :2] == known.seen[at[of], :, :2]).all(axis=2) & remembered[of]
+    seen = known.seen[at[of]]
+    alike = (trials[:, :1] == seen[:, :, 0]) & (trials[:, 1:2] == seen[:, :, 1]) & remembered[of]
     once = ~alike.any(axis=1) & ~np.isnan(samples_per_s)
     seen_of, place = np.nonzero(remembered)
     owner = np.concatenate([of[once], seen_of])
@@ -118,5 +121,5 @@ def fit_speeds(
     counts = np.bincount(owner, minlength=len(at))
     fitted = counts > 0
     ptr = np.concatenate([[0], np.cumsum(counts[fitted])])
-    seen = Speeds(ptr, *np.ascontiguousarray(points.T))
-    known.time[at[fitted]] = fitted_times(exchange[fitted], batch[fitted], seen)
+    observed = Speeds(ptr, *np.ascontiguousarray(points.T))
+    known.time[at[fitted]] = fitted_times(exchange[fitted], batch[fitted], observed)

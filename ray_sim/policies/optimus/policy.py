@@ -123,7 +123,8 @@ class Optimus(ElasticPolicy):
 
     def decide(self, view: ElasticView) -> ElasticDecision:
         """Fit to the observations of the last interval, then allocate and place."""
-        jobs = np.union1d(view.waiting, view.running)
+        jobs = np.concatenate([view.waiting, view.running])
+        jobs.sort()
         rows = _numbered(view.placements.rows_of(jobs))
         held, useful = tasks_of(rows, len(jobs)), _useful_workers(view, jobs)
         slow = view.slowdown(jobs) > self._slow_above
@@ -162,11 +163,17 @@ class Optimus(ElasticPolicy):
         exchange = view.jobs.exchange[jobs[at]]
         fit_speeds(self._known, at, exchange, batch[at], useful[at], self._trials.samples_per_s)
         if self._predicts:
-            losses = view.losses(jobs, np.ones(len(jobs), dtype=np.int64))
-            epochs = np.diff(losses.ptr)
-            if (epochs != self._known.epochs).any():
-                self._known.curve[:] = fitted_curves(losses.ptr, losses.value)
-                self._known.epochs[:] = epochs
+            self._fit_curves(view, jobs)
+
+    def _fit_curves(self, view: ElasticView, jobs: IntArray) -> None:
+        """Fit the curves of jobs with more losses than they were fitted to, or fewer: work may be lost."""
+        known = self._known
+        last_and_new = np.diff(view.losses(jobs, np.maximum(known.epochs, 1)).ptr)
+        at = np.flatnonzero(last_and_new != (known.epochs > 0))
+        if len(at):
+            losses = view.losses(jobs[at], np.ones(len(at), dtype=np.int64))
+            known.curve[at] = fitted_curves(losses.ptr, losses.value)
+            known.epochs[at] = np.diff(losses.ptr)
 
     def _claims(self, view: ElasticView, jobs: IntArray, useful: IntArray) -> Claims:
         """Estimates and demands of each job; costs are filled in by partition."""

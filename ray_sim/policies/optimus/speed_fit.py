@@ -51,19 +51,21 @@ def fitted_times(exchange: IntArray, batch: FloatArray, seen: Speeds) -> FloatAr
 
     w, p, counts = seen.workers, seen.ps, np.diff(seen.ptr)
     per_ps = np.divide(w, p, out=np.zeros_like(w), where=p > 0)
-    alone = np.repeat(exchange == Exchange.ASYNC, counts)
+    on_its_own = exchange == Exchange.ASYNC
+    alone = np.repeat(on_its_own, counts)
     rows = np.stack([np.repeat(batch, counts) / w, np.ones_like(w), per_ps, w, p], axis=1)
     rows *= np.where(alone, seen.steps_per_s / w, seen.steps_per_s)[:, None]
     size = np.sqrt(np.add.reduceat(rows * rows, seen.ptr[:-1], axis=0))
     size[size == 0] = 1.0
     rows /= np.repeat(size, counts, axis=0)
-    coefficients = np.zeros((len(exchange), TERMS))
-    for i, (begin, end) in enumerate(pairwise(seen.ptr.tolist())):
-        terms, first = (_ASYNC, 1) if exchange[i] == Exchange.ASYNC else (_SYNC, 0)
-        share = nnls(rows[begin:end, first:], np.ones(end - begin))[0]
+    coefficients, ones = np.zeros((len(exchange), TERMS)), np.ones(counts.max(initial=0))
+    parts = zip(on_its_own.tolist(), pairwise(seen.ptr.tolist()), strict=True)
+    for i, (asynchronous, (begin, end)) in enumerate(parts):
+        terms, first = (_ASYNC, 1) if asynchronous else (_SYNC, 0)
+        share = nnls(rows[begin:end, first:], ones[: end - begin])[0]
         share[share < _NOISE * math.sqrt(end - begin)] = 0.0
         coefficients[i, terms] = share / size[i, first:]
-    coefficients[:, 0] *= np.where(exchange == Exchange.ASYNC, 1.0, batch)
+    coefficients[:, 0] *= np.where(on_its_own, 1.0, batch)
     return coefficients
 
 
