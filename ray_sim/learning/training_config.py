@@ -25,7 +25,7 @@ class Advantage(StrEnum):
 
 
 class Reward(StrEnum):
-    """What is rewarded, see docs/models/harmony.md#offline-and-online-phase."""
+    """What is rewarded, see docs/models/harmony.md#training-beyond-the-paper."""
 
     PROGRESS = "progress"
     """Shares of work done, as published."""
