@@ -77,8 +77,8 @@ def _matched_first(target: Places, now: Places, servers: int) -> tuple[IntArray,
     exchanges = Exchanges(*np.empty((len(Exchanges._fields), len(target.server)), dtype=np.int64))
     n = find_exchanges(target, now, _WHOLE_JOB, exchanges)
     pairs = np.empty((n * MOST_SQUARED, 3), dtype=np.int64)
-    group, new, held, weight = (column[:n] for column in exchanges)
-    pairs = pairs[: weigh_pairs(group, new, held, weight, pairs)]
+    group, wanted, held, weight = (column[:n] for column in exchanges)
+    pairs = pairs[: weigh_pairs(group, wanted, held, weight, pairs)]
     both, rank = np.empty((2, len(pairs)), dtype=np.int64), np.empty(len(pairs), dtype=np.int64)
     in_order = np.argsort(pairs[:, 0] * servers + pairs[:, 1], kind="stable")
     best = np.argsort(rank[: sum_pairs(pairs, in_order, both, rank)], kind="stable")

@@ -104,5 +104,5 @@ class _Offer(NamedTuple):
 def _offer_of(available: IntArray, capacity: IntArray) -> _Offer:
     order = np.lexsort(capacity.T)
     capacity = capacity[order]
-    _, first, count = np.unique(capacity, axis=0, return_index=True, return_counts=True)
-    return _Offer(available, available[order], capacity, capacity.sum(axis=0), first, count)
+    _, first, alike = np.unique(capacity, axis=0, return_index=True, return_counts=True)
+    return _Offer(available, available[order], capacity, capacity.sum(axis=0), first, alike)
