@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 
 from ray_sim.kernels.core.arrays import I64
@@ -20,7 +23,8 @@ class BatchedPolicy:
         self, architecture: Architecture, parameters: Parameters, observations: Observations
     ) -> None:
         episodes, servers = observations["free"].shape[:2]
-        shown = Shown(*(observations[name] for name in ENTRIES))  # type: ignore[arg-type]
+        entries: Iterator[Any] = (observations[name] for name in ENTRIES)
+        shown = Shown(*entries)
         self._forward = all_dense_logits if architecture.form is Form.DENSE else all_shared_logits
         self._arguments = (
             handle(joined_layers(architecture, parameters)),

@@ -21,7 +21,7 @@ from ray_sim.learning.placing_kernels import (
 )
 
 _RATES, _DECISION, _END = range(3)
-"""What an episode waits for: rates of its running jobs, an action, or nothing as it is over."""
+"""States of an episode: it waits for rates of its running jobs, waits for an action, or is over."""
 
 
 @kernel

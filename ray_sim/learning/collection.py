@@ -29,7 +29,7 @@ MEASURED_SHARE = 0.05
 
 
 class Steps(NamedTuple):
-    """What E episodes did in T steps."""
+    """Observations, actions and rewards of E episodes over T steps."""
 
     observations: Observations
     """(T + 1, E) states; the last are those after the last step."""
@@ -51,7 +51,7 @@ class Steps(NamedTuple):
 
 
 class Collected(NamedTuple):
-    """What a unit gives."""
+    """Result of a collection unit."""
 
     steps: Steps
     measured: SpeedSamples | None

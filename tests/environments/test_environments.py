@@ -12,33 +12,34 @@ from typing import Any
 import numpy as np
 import pytest
 
-gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is not installed")
+pytest.importorskip("gymnasium", reason="gymnasium is not installed")
 
-from gymnasium.utils.env_checker import check_env  # noqa: E402
+import gymnasium
+from gymnasium.utils.env_checker import check_env
 
-from ray_sim.agents.round import Observation  # noqa: E402
-from ray_sim.contract.elastic_worlds import busy_elastic, failing_elastic  # noqa: E402
-from ray_sim.contract.rigid_worlds import busy_world, failing_world  # noqa: E402
-from ray_sim.engine.build_world import build_world  # noqa: E402
-from ray_sim.engine.run import run_world  # noqa: E402
-from ray_sim.engine.run_meter import RunMeter  # noqa: E402
-from ray_sim.engine.simulation import Simulation  # noqa: E402
-from ray_sim.engine.world import World  # noqa: E402
-from ray_sim.environments import Episode, Interval, PlacementAgent, PlacementEnv, QueueEnv  # noqa: E402
-from ray_sim.environments.scheduling_env import SchedulingEnv  # noqa: E402
-from ray_sim.environments.vector import PlacementVector, QueueVector  # noqa: E402
-from ray_sim.model.errors import (  # noqa: E402
+from ray_sim.agents.round import Observation
+from ray_sim.contract.elastic_worlds import busy_elastic, failing_elastic
+from ray_sim.contract.rigid_worlds import busy_world, failing_world
+from ray_sim.engine.build_world import build_world
+from ray_sim.engine.run import run_world
+from ray_sim.engine.run_meter import RunMeter
+from ray_sim.engine.simulation import Simulation
+from ray_sim.engine.world import World
+from ray_sim.environments import Episode, Interval, PlacementAgent, PlacementEnv, QueueEnv
+from ray_sim.environments.scheduling_env import SchedulingEnv
+from ray_sim.environments.vector import PlacementVector, QueueVector
+from ray_sim.model.errors import (
     ForbiddenActionError,
     InvalidInputError,
     InvalidScenarioError,
     UnknownNameError,
 )
-from ray_sim.model.units import US_PER_S  # noqa: E402
-from ray_sim.policies.registry import create_policy  # noqa: E402
-from tests.elastic_worlds import elastic_world  # noqa: E402
-from tests.environments.rules import InTurn, LeastLoaded, first_valid, in_turn, least_loaded  # noqa: E402
-from tests.training import profile  # noqa: E402
-from tests.worlds import DOWN, UP, Job, availability, cluster_of, job_table, world_of  # noqa: E402
+from ray_sim.model.units import US_PER_S
+from ray_sim.policies.registry import create_policy
+from tests.elastic_worlds import elastic_world
+from tests.environments.rules import InTurn, LeastLoaded, first_valid, in_turn, least_loaded
+from tests.training import profile
+from tests.worlds import DOWN, UP, Job, availability, cluster_of, job_table, world_of
 
 Rule = Callable[[Observation], int]
 Steps = list[tuple[int, float, bool, bool]]
@@ -266,7 +267,7 @@ def test_a_vector_steps_as_single_environments_do(vector: Any) -> None:
     id_ = {PlacementVector: "ray_sim/Placement-v0", QueueVector: "ray_sim/Queue-v0"}[vector]
     episodes = [Episode(busy_elastic(8, 0), 1), Episode(busy_elastic(12, 1))]
     names = ("waited_s", "duration_s", "free")
-    options = {"episodes": episodes, "most_jobs": 4, "observe": names, "scaled": True}
+    options: dict[str, Any] = {"episodes": episodes, "most_jobs": 4, "observe": names, "scaled": True}
     ours = gymnasium.make_vec(id_, num_envs=3, **options)
     assert isinstance(ours, vector)
     theirs = gymnasium.make_vec(id_, num_envs=3, vectorization_mode="sync", **options)
@@ -413,7 +414,7 @@ def test_bad_episodes_are_named() -> None:
     with pytest.raises(InvalidInputError, match="either `episodes`, or a `scenario`"):
         PlacementEnv()
     with pytest.raises(InvalidInputError, match="number 0 must be a World or an Episode, got 'x'"):
-        PlacementEnv("x")  # type: ignore[arg-type]
+        PlacementEnv("x")  # type: ignore[arg-type]  # what the check is for
     with pytest.raises(InvalidScenarioError, match="number 1 is on cluster"):
         PlacementEnv([world, other])
     with pytest.raises(InvalidScenarioError, match="give their length"):

@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'ray_sim[learn]'")
+pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'ray_sim[learn]'")
 
-from ray_sim.learning.loss import (  # noqa: E402
+from ray_sim.learning.loss import (
     entropies,
     importance_weights,
     log_probabilities,
     policy_losses,
     value_losses,
 )
+from ray_sim.learning.pytorch import torch
 
 LOGITS, MASK = [[1.0, 2.0, 0.0, -1.0]], [[True, False, True, True]]
 

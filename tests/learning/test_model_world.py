@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -71,7 +72,7 @@ def same_as_engine(
     return placements
 
 
-CASES: dict[str, dict[str, object]] = {
+CASES: dict[str, dict[str, Any]] = {
     "as it is": {},
     "without interference": {"slowing": None},
     "with a horizon": {"horizon_s": 4 * SLOT_S + 37},
@@ -86,7 +87,7 @@ CASES: dict[str, dict[str, object]] = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_observations_rewards_and_completions_are_those_of_the_engine(case: str) -> None:
-    worlds = random_worlds(1, 10, **CASES[case])  # type: ignore[arg-type]
+    worlds = random_worlds(1, 10, **CASES[case])
     assert same_as_engine(worlds, seed=2, most_jobs=6, most_new=6) > 50
 
 
@@ -94,7 +95,7 @@ def test_observations_rewards_and_completions_are_those_of_the_engine(case: str)
 @pytest.mark.parametrize("rows", [(1, 1), (3, 2), (12, 12)])
 @pytest.mark.parametrize("case", CASES)
 def test_they_are_in_hundreds_of_worlds_and_for_any_number_of_rows(case: str, rows: tuple[int, int]) -> None:
-    worlds = random_worlds(3, 25, **CASES[case])  # type: ignore[arg-type]
+    worlds = random_worlds(3, 25, **CASES[case])
     same_as_engine(worlds, seed=4, most_jobs=rows[0], most_new=rows[1])
 
 

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'ray_sim[learn]'")
+pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'ray_sim[learn]'")
 
-from ray_sim.agents.features import ACTION_MASK  # noqa: E402
-from ray_sim.learning.networks import PolicyNet, ValueNet, new_policy, new_value, states_of  # noqa: E402
-from ray_sim.model.streams import Streams  # noqa: E402
-from ray_sim.policies.harmony.architecture import Architecture, initial_parameters  # noqa: E402
-from tests.harmony_states import (  # noqa: E402
+from ray_sim.agents.features import ACTION_MASK
+from ray_sim.learning.networks import PolicyNet, ValueNet, new_policy, new_value, states_of
+from ray_sim.learning.pytorch import torch
+from ray_sim.model.streams import Streams
+from ray_sim.policies.harmony.architecture import Architecture, initial_parameters
+from tests.harmony_states import (
     DENSE,
     FORMS,
     SHARED,

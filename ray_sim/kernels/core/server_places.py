@@ -16,7 +16,7 @@ class Places(NamedTuple):
     ptr: I64
     """Places of job i: ptr[i] .. ptr[i + 1]."""
     order: I64
-    """Those of each job sorted by kind, workers, parameter servers and server."""
+    """The places of each job, sorted by kind of server, then workers, parameter servers and server."""
     kind: I64
     workers: I64
     ps: I64

@@ -21,7 +21,7 @@ class Training(NamedTuple):
     batch: F64
     gradient_mb: F64
     straggling: F64
-    """How many times as long the slowest worker takes."""
+    """Step time of the slowest worker over that of a sound one, >= 1."""
     workers: I64
     """At the last placement; 0 before the first."""
     mb_per_sample: F64
