@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import glob
 import hashlib
 import inspect
@@ -9,8 +10,8 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
@@ -19,6 +20,7 @@ import llvmlite
 import llvmlite.binding
 import numba
 from numba.core import caching
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
 
 from ray_sim.kernels.content_digest import content_digest
@@ -168,27 +170,45 @@ class _ContentCache(caching.FunctionCache):  # type: ignore[misc]  # numba ships
         except (ImportError, AttributeError):
             self._drop_index()
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Wait until no other process compiles this kernel.
+
+        A kernel waits for those that it calls, and no call leads back, so processes do not wait in a circle.
+        The lock ends with its process. Where no lock is to be had, several processes may compile the same
+        kernel.
+        """
+        with ExitStack() as held:
+            with suppress(OSError):
+                _folder().mkdir(parents=True, exist_ok=True)
+                file = held.enter_context((_folder() / f"{self._impl.filename_base}.lock").open("wb"))
+                fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
     def _drop_index(self) -> None:
         (_folder() / f"{self._impl.filename_base}.nbi").unlink(missing_ok=True)
 
 
-class _UnopenedCache(caching.NullCache):  # type: ignore[misc]  # numba ships no types
-    """Opens the cache of a kernel at its first call: only then is every name that it uses bound."""
+def _with_cache(compiled: Any) -> Callable[[Any], Any]:
+    """The method ``compile`` of a kernel, with the cache of its content, and in one process at a time.
 
-    def __init__(self, compiled: Any) -> None:
-        self._compiled = compiled
+    The cache is opened at the first call of the kernel: only then is every name that it uses bound. A
+    function without a module, as of `runpy` or `exec`, is compiled in each process: stored code imports its
+    module when it is loaded.
+    """
+    compile_types = compiled.compile
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Replace this cache by that of the kernel's content, and ask that one.
+    def compile_or_load(types: Any) -> Any:
+        if types in compiled.overloads or inspect.getmodule(compiled.py_func) is None:
+            return compile_types(types)
+        with global_compiler_lock:
+            if not isinstance(compiled._cache, _ContentCache):
+                _open_version()
+                compiled._cache = _ContentCache(compiled)
+            with compiled._cache.alone():
+                return compile_types(types)
 
-        A function without a module, as of `runpy` or `exec`, is compiled in each process: stored code
-        imports its module when it is loaded.
-        """
-        if inspect.getmodule(self._compiled.py_func) is None:
-            return None
-        _open_version()
-        self._compiled._cache = _ContentCache(self._compiled)
-        return self._compiled._cache.load_overload(sig, target_context)
+    return compile_or_load
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -240,5 +260,5 @@ def outlined(function: Callable[P, R]) -> Callable[P, R]:
 def _compile(function: Callable[P, R], *, inline: bool) -> Callable[P, R]:
     compiled = numba.njit(function, _nrt=False, error_model="numpy", forceinline=inline)
     if not numba.config.DISABLE_JIT:
-        compiled._cache = _UnopenedCache(compiled)
+        compiled.compile = _with_cache(compiled)
     return cast("Callable[P, R]", compiled)

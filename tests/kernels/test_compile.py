@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from enum import IntEnum
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -102,12 +104,12 @@ def _start(folder: Path) -> None:
     _write(folder, {f"ray_sim/{path}": (ours / path).read_text() for path in OURS} | BEFORE)
 
 
-def _in_a_process(folder: Path) -> tuple[bool, dict[str, int], list[str]]:
+def _in_a_process(folder: Path, cache: Path | None = None) -> tuple[bool, dict[str, int], list[str]]:
     """Whether kernels were compiled before, what each answers to 1, and which were loaded from disk."""
     ended = subprocess.run(
         [sys.executable, "-B", "-c", PROCESS],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder / "cache")},
+        env={**os.environ, "PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(cache or folder / "cache")},
         capture_output=True,
         text=True,
         check=False,
@@ -134,6 +136,18 @@ def test_a_process_after_an_edit_computes_with_the_edited_code_and_loads_the_res
     before, answers, loaded = _in_a_process(tmp_path)
     assert (before, answers) == (False, dict.fromkeys(CALLS, 3) | REST)
     assert loaded == [name for name in CALLS if name not in IN_KERNELS]
+
+
+@compiled_only
+def test_processes_that_start_at_once_compile_each_kernel_once(tmp_path: Path) -> None:
+    """Each has its own copy of the sources, as workers of Ray have."""
+    copies = [tmp_path / name for name in "abc"]
+    for copy in copies:
+        _start(copy)
+    with ThreadPoolExecutor(len(copies)) as pool:
+        runs = list(pool.map(partial(_in_a_process, cache=tmp_path / "cache"), copies))
+    for name in CALLS:
+        assert sum(name in loaded for _, _, loaded in runs) == 2, name
 
 
 @compiled_only
