@@ -35,6 +35,9 @@ from ray_sim.model.errors import RaySimError, UnknownNameError
 Progress = Callable[[str], None]
 """Callback that gets one line of text per step."""
 
+Ended = Callable[[str, Findings], None]
+"""Callback that gets the name and the findings of each benchmark when it ends."""
+
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
@@ -87,7 +90,11 @@ def choose(names: Iterable[str]) -> dict[str, Benchmark]:
     return {name: benchmark for name, benchmark in BENCHMARKS.items() if name in wanted or not wanted}
 
 
-def run_benchmarks(chosen: Mapping[str, Benchmark], progress: Progress = lambda line: None) -> BenchReport:
+def run_benchmarks(
+    chosen: Mapping[str, Benchmark],
+    progress: Progress = lambda line: None,
+    ended: Ended | None = None,
+) -> BenchReport:
     """Run benchmarks one after the other; a failure is reported, and the others still run."""
     began = time.monotonic()
     found: dict[str, Findings] = {}
@@ -98,6 +105,8 @@ def run_benchmarks(chosen: Mapping[str, Benchmark], progress: Progress = lambda 
 
         step(f"takes about {benchmark.rough_s} s")
         found[name] = _outcome(benchmark, step)
+        if ended is not None:
+            ended(name, found[name])
     progress(f"{time.monotonic() - began:5.0f} s  done")
     return BenchReport(machine=Machine.here(), versions=_versions(), benchmarks=found)
 

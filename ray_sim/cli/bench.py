@@ -60,14 +60,19 @@ def bench(
     before = read_report(against) if against else None  # check both before the work
     if out:
         require_replaceable(out, is_report)
-    report = run_benchmarks(chosen, progress=_say)
+    # Changes to an earlier report are known when all have ended; without one each table appears at once.
+    at_once = before is None and not json_output
+    report = run_benchmarks(chosen, progress=_say, ended=_print_findings if at_once else None)
     if out:
         write_report(report, out)
     comparison = compare(report, before, str(against)) if before else None
     if json_output:
         print_json(report.to_dict() | ({"comparison": comparison.to_dict()} if comparison else {}))
     else:
-        _print(report, comparison)
+        if comparison:
+            for name, findings in report.benchmarks.items():
+                _print_findings(name, findings, comparison.changes.get(name, {}))
+        _print_end(report, comparison)
     if not report.ok or (comparison and comparison.worse):
         raise typer.Exit(1)
 
@@ -90,13 +95,10 @@ def _say(line: str) -> None:
     sys.stderr.flush()
 
 
-def _print(report: BenchReport, comparison: Comparison | None) -> None:
+def _print_end(report: BenchReport, comparison: Comparison | None) -> None:
     from ray_sim.cli.console import print_rows
 
     print_rows([*report.machine.to_dict().items(), *report.versions.items()])
-    for name, findings in report.benchmarks.items():
-        sys.stdout.write("\n")
-        _print_findings(name, findings, comparison.changes.get(name, {}) if comparison else None)
     results = [row.result for findings in report.benchmarks.values() for row in findings.rows]
     sys.stdout.write("\n")
     print_rows([("budgets met", results.count("passed")), ("budgets missed", results.count("FAILED"))])
@@ -104,7 +106,7 @@ def _print(report: BenchReport, comparison: Comparison | None) -> None:
         _print_comparison(comparison)
 
 
-def _print_findings(name: str, findings: Findings, changes: Mapping[str, Change] | None) -> None:
+def _print_findings(name: str, findings: Findings, changes: Mapping[str, Change] | None = None) -> None:
     from ray_sim.cli.console import print_table
 
     if findings.skipped is not None:
@@ -119,6 +121,8 @@ def _print_findings(name: str, findings: Findings, changes: Mapping[str, Change]
             for row in findings.rows
         ]
         print_table(columns, rows, title=f"{name}: {findings.input}")
+    sys.stdout.write("\n")
+    sys.stdout.flush()
 
 
 def _cells(row: Measurement) -> tuple[object, ...]:
