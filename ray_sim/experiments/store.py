@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
@@ -172,6 +173,11 @@ class ResultStore:
             return
         if (self.root / _LOCK).exists() and not (self.root / PLAN).exists():
             return  # the lock file of a sweep that was killed before it wrote its plan
+        if not (self.root / PLAN).exists():
+            other = min(self.root.iterdir()).name
+            raise InvalidInputError(
+                f"{self.root}: not the results of a sweep: it holds {other}, which stays; choose another -o"
+            )
         owner, _ = self.read_plan()
         if owner != name:
             raise InvalidInputError(f"{self.root}: holds the results of sweep '{owner}'; choose another -o")
@@ -255,17 +261,9 @@ class ResultStore:
     def _read(self, name: str, complaint: str) -> dict[str, object]:
         """Read a file of the store and check it against its own SHA-256."""
         try:
-            return read_checked_json(self.root / name, complaint, self._check_format)
+            return read_checked_json(self.root / name, complaint, partial(_check_format, self.root / name))
         except ChangedFileError as error:
             raise ChangedFileError(self.root / name, "delete it and go on with --resume") from error
-
-    def _check_format(self, content: Mapping[str, object]) -> None:
-        if content.get("format") != STORE_FORMAT:
-            raise InvalidInputError(
-                f"{self.root}: written by another version of ray-sim (store format "
-                f"{content.get('format', 'unknown')}, this version has {STORE_FORMAT}); choose another "
-                "-o, or read it with the version that wrote it"
-            )
 
     def _write(self, name: str, content: Mapping[str, object]) -> None:
         temporary = self.root / f".{name}.tmp"
@@ -275,3 +273,13 @@ class ResultStore:
         except OSError as error:
             temporary.unlink(missing_ok=True)
             raise unwritable(self.root / name, error) from error
+
+
+def _check_format(path: Path, content: Mapping[str, object]) -> None:
+    """Refuse a format of another version; a file without a format is damaged, which its SHA-256 tells."""
+    found = content.get("format")
+    if isinstance(found, int) and found != STORE_FORMAT:
+        raise InvalidInputError(
+            f"{path}: written by another version of ray-sim (store format {found}, this version has "
+            f"{STORE_FORMAT}), or damaged; choose another -o, or read it with the version that wrote it"
+        )

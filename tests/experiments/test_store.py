@@ -96,7 +96,9 @@ def test_the_results_of_another_sweep_are_not_mixed_in(tmp_path: Path) -> None:
 def test_a_directory_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("")
     with (
-        pytest.raises(InvalidInputError, match="not the results of a sweep"),
+        pytest.raises(
+            InvalidInputError, match=r"not the results of a sweep: it holds thesis\.tex, which stays"
+        ),
         ResultStore(tmp_path).writing("test"),
     ):
         pass
@@ -114,13 +116,17 @@ def test_a_store_of_another_format_is_refused(tmp_path: Path) -> None:
     store.write_plan("test", [ENTRY])
     plan = json.loads((tmp_path / "sweep.json").read_text())
     assert plan["format"] == STORE_FORMAT
-    for found in ({"format": STORE_FORMAT + 1}, {}):
-        other = {key: value for key, value in plan.items() if key != "format"} | found
-        (tmp_path / "sweep.json").write_text(json.dumps(other))
-        with pytest.raises(InvalidInputError, match=r"another version of ray-sim .* choose another -o"):
-            store.read_plan()
-        with pytest.raises(InvalidInputError, match="another version"), store.writing("test"):
-            pass
+    (tmp_path / "sweep.json").write_text(json.dumps(plan | {"format": STORE_FORMAT + 1}))
+    with pytest.raises(
+        InvalidInputError, match=r"sweep\.json: written by another version .* choose another -o"
+    ):
+        store.read_plan()
+    with pytest.raises(InvalidInputError, match="another version"), store.writing("test"):
+        pass
+    del plan["format"]
+    (tmp_path / "sweep.json").write_text(json.dumps(plan))
+    with pytest.raises(InvalidInputError, match=r"sweep\.json: changed since it was written"):
+        store.read_plan()
 
 
 def test_a_sweep_killed_before_its_plan_was_written_can_begin_again(tmp_path: Path) -> None:
