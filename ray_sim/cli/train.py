@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable
 from enum import StrEnum
@@ -28,6 +29,14 @@ def train(
     out: Annotated[
         Path | None, typer.Option("-o", "--out", help="Directory for the training [trainings/NAME].")
     ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Entry of the plan, e.g. seed=1 or learning.critic=false; repeatable.",
+        ),
+    ] = None,
     actors: Annotated[
         int | None,
         typer.Option(min=0, help="Actors that collect; 0 collects in this process, without Ray [cores]."),
@@ -47,6 +56,7 @@ def train(
     Example: ray-sim train harmony docs/examples/harmony/train.yaml -o trained
     """
     from ray_sim.cli.console import announcer, print_json, print_rows, say
+    from ray_sim.experiments.scenario import key_values
     from ray_sim.experiments.tracking import log_training
     from ray_sim.interruption import interruptible
     from ray_sim.kernels.compile import COMPILING, compiled_before
@@ -57,13 +67,15 @@ def train(
     announce = announcer(quiet=json_output)
     if not compiled_before():
         announce(COMPILING)
-    plan = read_plan(file)
+    plan = read_plan(file, key_values(changes or (), "--set"))
     directory = out or Path("trainings") / plan.name
     with interruptible() as interruption:
         ended = run_training(
             plan,
             directory,
-            command=f"ray-sim train {policy} {file}",
+            command=shlex.join(
+                ["ray-sim", "train", policy, file, *(f"--set={each}" for each in changes or ())]
+            ),
             actors=actors,
             address=address,
             resume=resume,

@@ -91,17 +91,19 @@ class Collection:
     """E, episodes of a unit."""
     steps: int
     """T, actions of a unit in each episode."""
+    lanes_per_set: int
+    """Neighbouring lanes that play the same job set, again and again."""
     exploration: float
     """Probability that a rule chooses an action."""
 
     def collect(self, unit: Unit, guide: Guide) -> Collected:
-        """Play the episodes of a unit, with job sets that all differ."""
+        """Play the episodes of a unit, with job sets that all differ, but for `lanes_per_set`."""
         streams = Streams(self.seed)
         chosen = streams.generator("harmony-job-sets", *unit).choice(
-            len(self.worlds), self.lanes, replace=False
+            len(self.worlds), self.lanes // self.lanes_per_set, replace=False
         )
         draw = streams.generator("harmony-actions", *unit)
-        world = self.batch([self.worlds[i] for i in chosen])
+        world = self.batch([self.worlds[i] for i in np.repeat(chosen, self.lanes_per_set).tolist()])
         measured = RecordedSpeeds(
             world.speeds, world.sets.model, MEASURED_SHARE, streams.generator("harmony-measured", *unit)
         )

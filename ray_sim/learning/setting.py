@@ -44,6 +44,7 @@ def setting_of(plan: TrainingPlan) -> Setting:
         capacity=sets.capacity * sets.unit,
         lanes=plan.collecting.lanes,
         steps=plan.collecting.steps,
+        lanes_per_set=plan.collecting.lanes_per_set,
         exploration=learning.exploration,
     )
     return Setting(plan, collection, validation, slot_us)

@@ -21,7 +21,7 @@ from ray_sim.learning.collection import Collected, Collection, Guide, Steps, Uni
 from ray_sim.learning.collectors import Collectors
 from ray_sim.learning.curves import Curves, Point
 from ray_sim.learning.replay import Batch
-from ray_sim.learning.returns import lambda_returns, rewards
+from ray_sim.learning.returns import common_errors, lambda_returns, rewards
 from ray_sim.learning.reward_arrays import model_arrays, model_of
 from ray_sim.learning.reward_model import RewardModel
 from ray_sim.learning.reward_training import RewardTraining, fit_reward_model
@@ -123,13 +123,16 @@ class Trainer:
         values = self._learner.values(flat).reshape(count + 1, lanes)
         reward = rewards(steps, config.reward, config.discount, slot_us)
         found = lambda_returns(steps, reward, values, config.discount, config.trace_decay, slot_us)
+        baseline, lanes_per_set = values[:-1], self._plan.collecting.lanes_per_set
+        if lanes_per_set > 1:
+            baseline = baseline + common_errors(steps, found.returns - baseline, found.known, lanes_per_set)
         rows = np.flatnonzero(found.known)
         return Batch(
             {name: array[rows] for name, array in flat.items()},
             steps.action.ravel()[rows],
             steps.log_probability.ravel()[rows],
             found.returns.ravel()[rows],
-            values[:-1].ravel()[rows],
+            baseline.ravel()[rows],
         )
 
     def _drawn_samples(self) -> SpeedSamples:

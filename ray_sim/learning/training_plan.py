@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -44,6 +45,9 @@ class Collecting(Part):
     """Episodes of a unit, each with a job set of its own."""
     steps: Count = 176
     """Actions of a unit in each episode."""
+    lanes_per_set: Count = 1
+    """Lanes of a unit that play the same job set; with more than 1, what their returns have in common at one
+    time is part of the baseline."""
 
 
 class Rewards(Part):
@@ -106,6 +110,8 @@ class TrainingPlan(Part):
                 f"collecting.lanes: must be at most jobs.count = {self.jobs.count}, as job sets of a unit "
                 "differ"
             )
+        if self.collecting.lanes % self.collecting.lanes_per_set:
+            raise ValueError("collecting.lanes: must be a multiple of collecting.lanes_per_set")
         if not self.workload.uses_seed:
             raise ValueError("workload: must be drawn with a seed (`synth`, `resample` or `enrich`)")
         if not self.rounds:
@@ -148,11 +154,31 @@ def parse_plan(content: object, source: str) -> TrainingPlan:
         raise InvalidInputError(problems_text(source, dotted_problems(error, known))) from error
 
 
-def read_plan(path: Source) -> TrainingPlan:
+def read_plan(path: Source, changes: Mapping[str, Value] | None = None) -> TrainingPlan:
     """Read a plan from a YAML file.
+
+    Parameters
+    ----------
+    changes : values in YAML by key, with a dot between a part and its key, that replace those of the file
 
     Raises
     ------
     InvalidInputError : the file cannot be read, or breaks the rules
     """
-    return parse_plan(parse_yaml(read_text(path, InvalidInputError), str(path), InvalidInputError), str(path))
+    content = parse_yaml(read_text(path, InvalidInputError), str(path), InvalidInputError)
+    for key, value in (changes or {}).items():
+        _replace(content, key, parse_yaml(str(value), key, InvalidInputError))
+    return parse_plan(content, str(path))
+
+
+def _replace(content: object, key: str, value: object) -> None:
+    """Set an entry by its dotted key; a part that is no mapping becomes one."""
+    part, dot, rest = key.partition(".")
+    if not isinstance(content, dict):
+        return  # no plan, which is refused later
+    if dot:
+        if not isinstance(content.get(part), dict):
+            content[part] = {}
+        _replace(content[part], rest, value)
+    else:
+        content[part] = value

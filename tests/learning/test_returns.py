@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from ray_sim.learning.collection import Steps
-from ray_sim.learning.returns import lambda_returns, rewards
+from ray_sim.learning.returns import common_errors, lambda_returns, rewards
 from ray_sim.learning.training_config import Reward
 
 SLOT_US = 1_000_000
@@ -74,3 +74,45 @@ def test_two_halves_of_an_interval_earn_what_the_whole_does(discount: float) -> 
     earned = rewards(halves, Reward.PROGRESS, discount, SLOT_US)
     found = lambda_returns(halves, earned, np.zeros((3, 1)), discount, 1.0, SLOT_US)
     assert_allclose(found.returns[0], whole[0])
+
+
+def test_common_errors_by_hand() -> None:
+    """Lanes 0 and 1 share a job set: errors 1 and 3 at 0 s, 5 and 7 at 1 s; later one of them acts."""
+    lanes = [
+        steps([0, 0, 0], [1, 1, 1], [False] * 3, [0] * 3),
+        steps([0, 0, 0], [1, 2, 1], [False] * 3, [0] * 3),
+        steps([0, 0, 0], [1, 1, 1], [False] * 3, [0] * 3),
+    ]
+    given = beside(lanes)
+    errors = np.array([[1.0, 3, 8], [5, 7, 8], [9, 9, 8]])
+    found = common_errors(given, errors, np.ones((3, 3), dtype=np.bool_), 2)
+    assert found.tolist() == [[2, 2, 8], [6, 6, 8], [9, 9, 8]]
+
+
+def test_common_errors_are_means_over_lanes_of_a_set_at_one_time_of_the_episode() -> None:
+    """Against sums over all pairs of samples, in random episodes."""
+    draw = np.random.default_rng(0)
+    given = beside(
+        [
+            steps([0] * 30, draw.integers(0, 3, 30).tolist(), (draw.random(30) < 0.1).tolist(), [0] * 30)
+            for _ in range(6)
+        ]
+    )
+    errors, known = draw.normal(size=(30, 6)), draw.random((30, 6)) < 0.8
+    time = np.zeros((30, 6))
+    for t, e in np.ndindex(29, 6):
+        time[t + 1, e] = 0 if given.episode_ended[t, e] else time[t, e] + given.length_us[t, e]
+    found = common_errors(given, errors, known, 3)
+    for t, e in zip(*np.nonzero(known), strict=True):
+        alike = known & (time == time[t, e]) & (np.arange(6) // 3 == e // 3)
+        assert found[t, e] == pytest.approx(errors[alike].mean())
+    assert not found[~known].any()
+
+
+def beside(lanes: list[Steps]) -> Steps:
+    """Steps of single lanes as those of one unit."""
+    free = np.concatenate([lane.observations["free"] for lane in lanes], axis=1)
+    return Steps(
+        {"free": free},
+        *(np.concatenate(columns, axis=1) for columns in zip(*(lane[1:] for lane in lanes), strict=True)),
+    )
