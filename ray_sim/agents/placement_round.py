@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,13 +9,11 @@ import numpy as np
 from ray_sim.agents.arguments import MOST_ROWS, whole_number
 from ray_sim.agents.features import (
     DURATION,
-    F32,
     FREE,
     MODEL,
     MOST_TASKS,
     Feature,
     chosen,
-    engine_world,
     most_time,
     most_units,
     units,
@@ -34,15 +31,13 @@ from ray_sim.agents.placement_kernels import (
     place_task,
     show_batch,
 )
-from ray_sim.agents.round import chosen_action
+from ray_sim.agents.round import Round, chosen_action
 from ray_sim.agents.shown_arrays import ShownArrays
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.order import never_fits
-from ray_sim.engine.placements import State
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
-from ray_sim.kernels.core.arrays import I8, WORKER, Pool, new_changes
-from ray_sim.kernels.handle import handle
+from ray_sim.kernels.core.arrays import WORKER, new_changes
 from ray_sim.model.errors import ForbiddenActionError, InvalidInputError
 from ray_sim.model.units import NEVER_US, IntArray
 
@@ -73,14 +68,16 @@ class PlacementSettings(NamedTuple):
     """Columns of ``type``; None for the models of the workload, in its order."""
 
 
-class PlacementRound:
+class PlacementRound(Round):
     """Places the new jobs of a decision task by task, batch by batch."""
+
+    _new_board = Board
 
     def __init__(self, world: PolicyContext, settings: PlacementSettings) -> None:
         rows = whole_number("most_jobs", settings.most_jobs, 1, MOST_ROWS)
         new = rows if settings.most_new is None else whole_number("most_new", settings.most_new, 1, rows)
-        self._context, self._settings = world, settings
-        self._world = engine_world(world)
+        super().__init__(world)
+        self._settings = settings
         self.names = chosen(settings.observe, STATE, ENTRIES, world)
         self._verdict = never_fits(self._world, "pooled")[self._world.arrays.job_class]
         models, type_of = self._types()
@@ -110,14 +107,6 @@ class PlacementRound:
         }
         self._shown = ShownArrays(self.names, self._arrays, _FIELDS, settings.scaled)
         self._again = False
-        self._pool: Pool | None = None
-        self._board: Any = None
-        self.pending = False
-        """Whether an action is valid; else `decision` has the result."""
-
-    def serves(self, world: PolicyContext) -> bool:
-        """Whether it was made for this world."""
-        return engine_world(world) is self._world
 
     def _types(self) -> tuple[tuple[str, ...], IntArray]:
         """The columns of ``type``, and the column of each job, -1 for none."""
@@ -153,36 +142,18 @@ class PlacementRound:
 
     def open(self, view: View) -> None:
         """Begin the decision of a view."""
-        if view.placements._pool is not self._pool:
-            self._pool = view.placements._pool
-            self._board = handle(Board(pool=self._pool, **self._arrays))
+        self._look_at(view)
         waiting = view.waiting
         verdict = self._verdict[waiting]
         self._refused = waiting[verdict != 0] if verdict.any() else waiting[:0]
         self._waiting = waiting[verdict == 0] if len(self._refused) else waiting
         self._running = view.running
-        self._view, self._again = view, False
+        self._again = False
         begin_placing(self._board)
         self.pending = bool(show_batch(self._board, self._waiting, self._running))
 
-    @property
-    def mask(self) -> I8:
-        """(actions,) 1 where an action is valid; not to be written to."""
-        return self._shown.mask
-
-    def observation(self) -> dict[str, F32 | I8]:
-        """The entries by name, and the mask; the arrays belong to the caller."""
-        self.refresh()
-        return self._shown.copies()
-
-    def refresh(self) -> None:
-        """Bring the arrays that it shows up to date, after `open`, `take` or `close`."""
-        self._shown.fill_times(self._view, int(self._arrays["tally"][SHOWN]))
-
-    def show_in(self, arrays: Mapping[str, F32 | I8]) -> None:
-        """Show everything in these arrays by name from the next `open` on, instead of its own."""
-        self._shown.move_to(arrays)
-        self._pool = None
+    def _jobs_shown(self) -> int:
+        return int(self._arrays["tally"][SHOWN])
 
     def take(self, action: object) -> None:
         """Place one task.
@@ -255,20 +226,12 @@ class PlacementRound:
 
     def close(self) -> None:
         """The run is over: nothing is shown and no action is valid."""
-        self.pending = False
-        self._shown.clear()
+        super().close()
         self._arrays["tally"][:] = 0
 
     def new_job(self, row: int) -> int | None:
         """Job that a row shows as new, None for another row."""
         return int(self._arrays["job"][row]) if 0 <= row < self._arrays["tally"][NEW] else None
-
-    def state(self) -> State:
-        """No arrays: nothing is kept between two decisions."""
-        return {}
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Nothing is kept."""
 
 
 assert WORKER == 0, "actions number the roles so"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,13 +9,11 @@ import numpy as np
 from ray_sim.agents.arguments import MOST_ROWS, whole_number
 from ray_sim.agents.features import (
     DURATION,
-    F32,
     FREE,
     MOST_GANG,
     MOST_TASKS,
     Feature,
     chosen,
-    engine_world,
     most_time,
     most_units,
     units,
@@ -28,16 +25,14 @@ from ray_sim.agents.queue_kernels import (
     show_queue,
     start_row,
 )
-from ray_sim.agents.round import chosen_action
+from ray_sim.agents.round import Round, chosen_action
 from ray_sim.agents.shown_arrays import ShownArrays
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.order import never_fits
-from ray_sim.engine.placements import State
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
-from ray_sim.kernels.core.arrays import I8, Pool, new_changes, new_scratch
+from ray_sim.kernels.core.arrays import new_changes, new_scratch
 from ray_sim.kernels.core.placement import RULE_NAMES
-from ray_sim.kernels.handle import handle
 from ray_sim.model.errors import ForbiddenActionError, UnknownNameError
 
 ENTRIES = {
@@ -68,15 +63,17 @@ class QueueSettings(NamedTuple):
     """Placement rule of jobs that start, as of the policies that serve a queue."""
 
 
-class QueueRound:
+class QueueRound(Round):
     """Starts waiting jobs one by one, until the choice is to wait or no job that is shown fits."""
+
+    _new_board = QueueBoard
 
     def __init__(self, world: PolicyContext, settings: QueueSettings) -> None:
         rows = whole_number("most_jobs", settings.most_jobs, 1, MOST_ROWS)
         if settings.placement not in RULE_NAMES:
             raise UnknownNameError("placement", settings.placement, RULE_NAMES)
-        self._context, self._settings = world, settings
-        self._world = engine_world(world)
+        super().__init__(world)
+        self._settings = settings
         self._rule = RULE_NAMES.index(settings.placement)
         self.names = chosen(settings.observe, tuple(ENTRIES), ENTRIES, world)
         self._rows = rows
@@ -113,21 +110,10 @@ class QueueRound:
             "changes": new_changes(jobs, self._world.row_bound),
         }
         self._shown = ShownArrays(self.names, self._arrays, _FIELDS, settings.scaled)
-        self._pool: Pool | None = None
-        self._board: Any = None
-        self.pending = False
-        """Whether an action is valid; else `decision` has the result."""
-
-    def serves(self, world: PolicyContext) -> bool:
-        """Whether it was made for this world."""
-        return engine_world(world) is self._world
 
     def open(self, view: View) -> None:
         """Begin the decision of a view."""
-        if view.placements._pool is not self._pool:
-            self._pool = view.placements._pool
-            self._board = handle(QueueBoard(pool=self._pool, **self._arrays))
-        self._view = view
+        self._look_at(view)
         self._all_there = bool(view.available.all())
         begin_starting(self._board, view.waiting, len(view.running))
         self._show()
@@ -135,24 +121,8 @@ class QueueRound:
     def _show(self) -> None:
         self.pending = bool(show_queue(self._board, self._rule, self._all_there))
 
-    @property
-    def mask(self) -> I8:
-        """(actions,) 1 where an action is valid; not to be written to."""
-        return self._shown.mask
-
-    def observation(self) -> dict[str, F32 | I8]:
-        """The entries by name, and the mask; the arrays belong to the caller."""
-        self.refresh()
-        return self._shown.copies()
-
-    def refresh(self) -> None:
-        """Bring the arrays that it shows up to date, after `open`, `take` or `close`."""
-        self._shown.fill_times(self._view, int((self._arrays["job"] >= 0).sum()))
-
-    def show_in(self, arrays: Mapping[str, F32 | I8]) -> None:
-        """Show everything in these arrays by name from the next `open` on, instead of its own."""
-        self._shown.move_to(arrays)
-        self._pool = None
+    def _jobs_shown(self) -> int:
+        return int((self._arrays["job"] >= 0).sum())
 
     def take(self, action: object) -> None:
         """Start a job, or wait.
@@ -195,18 +165,10 @@ class QueueRound:
 
     def close(self) -> None:
         """The run is over: nothing is shown and no action is valid."""
-        self.pending = False
-        self._shown.clear()
+        super().close()
         self._arrays["job"][:] = -1
 
     def new_job(self, row: int) -> int | None:
         """Job of a row, None for a padded one."""
         job = int(self._arrays["job"][row]) if 0 <= row < self._rows else -1
         return job if job >= 0 else None
-
-    def state(self) -> State:
-        """No arrays: nothing is kept between two decisions."""
-        return {}
-
-    def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Nothing is kept."""

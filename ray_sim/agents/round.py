@@ -2,47 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
-from ray_sim.agents.features import F32, Feature
+from ray_sim.agents.features import F32, Feature, engine_world
+from ray_sim.agents.shown_arrays import ShownArrays
 from ray_sim.engine.decision import Decision
+from ray_sim.engine.placements import State
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
-from ray_sim.kernels.core.arrays import I8
+from ray_sim.kernels.core.arrays import I8, Pool
+from ray_sim.kernels.handle import handle
 from ray_sim.model.errors import ForbiddenActionError
 
 
-class Round(Protocol):
+class Round(ABC):
     """One decision at a time, made action by action."""
 
+    names: tuple[str, ...]
+    """Entries of an observation beside the mask."""
     features: dict[str, Feature]
-    """Entries of an observation beside the mask, by name."""
+    """The same with their form, by name."""
     actions: int
-    pending: bool
+    """Number of actions."""
+    pending = False
     """Whether an action is valid; else `decision` has the result."""
+    _new_board: Callable[..., Any]
+    """What kernels work on, from the pool of placements and `_arrays`."""
+    _arrays: dict[str, Any]
+    _shown: ShownArrays
+    _view: View
+
+    def __init__(self, world: PolicyContext) -> None:
+        self._context, self._world = world, engine_world(world)
+        self._pool: Pool | None = None
+        self._board: Any = None
+
+    def serves(self, world: PolicyContext) -> bool:
+        """Whether it was made for this world."""
+        return engine_world(world) is self._world
+
+    @abstractmethod
+    def open(self, view: View) -> None:
+        """Begin the decision of a view."""
+
+    def _look_at(self, view: View) -> None:
+        """Let the board and the times be those of this view."""
+        if view.placements._pool is not self._pool:
+            self._pool = view.placements._pool
+            self._board = handle(self._new_board(pool=self._pool, **self._arrays))
+        self._view = view
 
     @property
     def mask(self) -> I8:
         """(actions,) 1 where an action is valid; not to be written to."""
-
-    def serves(self, world: PolicyContext) -> bool:
-        """Whether it was made for this world."""
-
-    def open(self, view: View) -> None:
-        """Begin the decision of a view."""
+        return self._shown.mask
 
     def observation(self) -> dict[str, F32 | I8]:
         """The entries by name, and the mask; the arrays belong to the caller."""
+        self.refresh()
+        return self._shown.copies()
 
     def refresh(self) -> None:
         """Bring the arrays that it shows up to date, after `open`, `take` or `close`."""
+        self._shown.fill_times(self._view, self._jobs_shown())
+
+    @abstractmethod
+    def _jobs_shown(self) -> int:
+        """Number of rows that have a job."""
 
     def show_in(self, arrays: Mapping[str, F32 | I8]) -> None:
         """Show everything in these arrays by name from the next `open` on, instead of its own."""
+        self._shown.move_to(arrays)
+        self._pool = None
 
+    @abstractmethod
     def take(self, action: object) -> None:
         """Carry out one action.
 
@@ -51,14 +88,26 @@ class Round(Protocol):
         ForbiddenActionError : the action is not valid now
         """
 
+    @abstractmethod
     def decision(self) -> Decision:
         """The decision, once no action is valid."""
 
+    @abstractmethod
     def new_job(self, row: int) -> int | None:
         """Job that a row shows as new, None for another row."""
 
     def close(self) -> None:
         """The run is over: nothing is shown and no action is valid."""
+        self.pending = False
+        self._shown.clear()
+
+    def state(self) -> State:
+        """No arrays: nothing is kept between two decisions."""
+        return {}
+
+    def restore(self, state: Mapping[str, np.ndarray]) -> None:
+        """Continue from a `state`."""
+        assert not state, "nothing is kept"
 
 
 Observation = Mapping[str, F32 | I8]

@@ -10,7 +10,7 @@ import numpy as np
 from ray_sim.kernels.core.arrays import I64
 from ray_sim.kernels.handle import handle
 from ray_sim.learning.choice_kernels import Shown, all_dense_logits, all_shared_logits
-from ray_sim.learning.samples import ENTRIES, Observations
+from ray_sim.learning.observations import ENTRIES, Observations
 from ray_sim.model.units import FloatArray
 from ray_sim.policies.harmony.architecture import Architecture, Form, Parameters
 from ray_sim.policies.harmony.network import joined_layers, state_inputs, work_space

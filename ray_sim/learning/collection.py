@@ -16,8 +16,8 @@ from ray_sim.engine.world import World
 from ray_sim.learning.batched_policy import BatchedPolicy
 from ray_sim.learning.exploration import Choice, explore, rule_actions, together_actions
 from ray_sim.learning.model_world import ModelWorld
+from ray_sim.learning.observations import ENTRIES, Observations
 from ray_sim.learning.reward_model import ModelledSpeeds, RewardModel
-from ray_sim.learning.samples import ENTRIES, Observations
 from ray_sim.learning.speed_samples import RecordedSpeeds, SpeedSamples, joined
 from ray_sim.learning.speeds import true_speeds
 from ray_sim.model.streams import Streams

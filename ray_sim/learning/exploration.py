@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ray_sim.agents.features import ACTION_MASK, units
-from ray_sim.engine.policy_context import PolicyContext
-from ray_sim.learning.samples import Observations
+from ray_sim.agents.features import ACTION_MASK
+from ray_sim.learning.observations import Observations
 from ray_sim.model.units import FloatArray, IntArray
 
 RULES = 2
@@ -23,12 +22,6 @@ class Choice(NamedTuple):
     """(E,)"""
     log_probability: FloatArray
     """(E,) logarithm of the probability of the action, exploration included."""
-
-
-def capacity_shares(world: PolicyContext) -> FloatArray:
-    """(S, R) capacity of servers as shares of the largest, as `free` of scaled observations shows them."""
-    shares: FloatArray = world.cluster.capacity * units(world, scaled=True)
-    return shares
 
 
 def rule_actions(observations: Observations, capacity: FloatArray) -> IntArray:

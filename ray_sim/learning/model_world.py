@@ -26,9 +26,6 @@ from ray_sim.learning.speeds import Running, SpeedModel, refuse_unknown_facts
 from ray_sim.model.errors import ForbiddenActionError, InvalidInputError, InvalidScenarioError
 from ray_sim.model.units import FloatArray
 
-ENTRIES = ("type", "demands", "workers", "ps", "free", "placement", "hidden")
-"""Entries of observations beside the mask; docs/environments.md describes them."""
-
 
 class StepAnswer(NamedTuple):
     """Results of a step, (E,) each. The arrays are used again."""

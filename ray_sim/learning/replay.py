@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ray_sim.learning.samples import Observations, Samples
+from ray_sim.learning.observations import Observations
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray, IntArray
 
@@ -19,7 +19,7 @@ class Batch(NamedTuple):
     log_probability: FloatArray
     """Of the action when it was taken."""
     returns: FloatArray
-    """Q of the interval, computed when it was added."""
+    """Q of the action, computed when it was added."""
     baseline: FloatArray
     """V of the state then; a later V would follow these very returns, and with it what is left of an
     advantage."""
@@ -34,24 +34,6 @@ class Replay:
 
     def __len__(self) -> int:
         return 0 if self._kept is None else len(self._kept.action)
-
-    def add(self, samples: Samples, returns: FloatArray, baseline: FloatArray) -> None:
-        """Add samples, the oldest first.
-
-        Parameters
-        ----------
-        returns : (m,) of each interval
-        baseline : V of each row of the observations
-        """
-        n = len(samples.action)
-        new = Batch(
-            {name: array[:n] for name, array in samples.observations.items()},
-            samples.action,
-            samples.log_probability,
-            returns[samples.interval],
-            baseline[:n],
-        )
-        self.put(new)
 
     def put(self, new: Batch) -> None:
         """Add a batch, the oldest first."""

@@ -17,7 +17,7 @@ HIDDEN = {Form.DENSE: (196, 196, 128), Form.SHARED: (64, 64)}
 
 
 class Advantage(StrEnum):
-    """What the return of an interval is made of, see docs/models/harmony.md#loss."""
+    """What the return of an action is made of, see docs/models/harmony.md#loss."""
 
     RETURN = "return"
     TD = "td"
@@ -72,7 +72,7 @@ class TrainingConfig(BaseModel):
     critic: bool = True
     """Whether a value network is the baseline; else a moving average of returns."""
     baseline_decay: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] = 0.99
-    """Decay of that average at each interval."""
+    """Decay of that average at each action."""
     exploration: Share = 0.4
     """Probability that an action follows a rule instead of the network."""
     entropy: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.1
@@ -94,7 +94,7 @@ class TrainingConfig(BaseModel):
 
     @property
     def trace_decay(self) -> float:
-        """Lambda of the returns: 1 for whole returns, 0 for one interval."""
+        """Lambda of the returns: 1 for whole returns, 0 for one action."""
         return {Advantage.RETURN: 1.0, Advantage.TD: 0.0, Advantage.GAE: self.gae_lambda}[self.advantage]
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ray_sim.agents.features import ACTION_MASK
-from ray_sim.learning.advantages import MovingAverage, interval_returns
+from ray_sim.learning.baseline import MovingAverage
 from ray_sim.learning.loss import (
     entropies,
     importance_weights,
@@ -18,9 +18,9 @@ from ray_sim.learning.loss import (
     value_losses,
 )
 from ray_sim.learning.networks import Network, new_policy, new_value, states_of
+from ray_sim.learning.observations import ENTRIES, Observations
 from ray_sim.learning.pytorch import Tensor, one_thread, torch
 from ray_sim.learning.replay import Batch, Replay
-from ray_sim.learning.samples import ENTRIES, Observations, Samples
 from ray_sim.learning.training_config import Importance, TrainingConfig
 from ray_sim.model.errors import RunFailedError
 from ray_sim.model.streams import Streams
@@ -68,23 +68,6 @@ class Learner:
         self._baseline = MovingAverage(config.baseline_decay)
         self.steps = 0
         """Steps of training so far."""
-
-    def probabilities(self, observations: Observations) -> FloatArray:
-        """(E, actions) of the policy network; rows sum to 1 to rounding in double precision."""
-        states = states_of(observations)
-        with torch.no_grad():
-            logits = self.policy(states).double()
-            found: FloatArray = log_probabilities(logits, states[ACTION_MASK]).exp().numpy()
-        return found
-
-    def add(self, samples: Samples) -> None:
-        """Put samples into the buffer, with returns by the value network as it is now."""
-        if not len(samples.action):
-            return
-        values = self.values(samples.observations)
-        returns = interval_returns(samples, values, self._config.discount, self._config.trace_decay)
-        self._baseline.add(returns)
-        self._replay.add(samples, returns, values)
 
     def put(self, batch: Batch) -> None:
         """Put samples with their returns into the buffer, the oldest first."""

@@ -23,22 +23,20 @@ columns: {epochs: [2, 4], samples: [2000, 20000], num_workers: [1, 2]}
 """
 
 
+def scenario(profile: Path, cluster: Path, jobs: int, horizon_s: int, slot_s: int) -> dict[str, Any]:
+    """Jobs of the types of harmony_types, drawn from a profile, which slow each other."""
+    drawn = {"profile": str(profile), "jobs": jobs, "horizon_s": horizon_s, "arrivals": "poisson"}
+    world = {"truth": "placement", "slot_s": slot_s, "overcommit": 2, "interference": "harmony_types"}
+    return {"workload": {"synth": drawn}, "cluster": str(cluster), "world": world}
+
+
 def small_plan(folder: Path, **changed: object) -> dict[str, Any]:
     """Content of a plan whose files are written to a folder."""
     (folder / "cluster.yaml").write_text(CLUSTER)
     (folder / "jobs.yaml").write_text(PROFILE)
     plan: dict[str, Any] = {
         "name": "small",
-        "workload": {
-            "synth": {
-                "profile": str(folder / "jobs.yaml"),
-                "jobs": 6,
-                "horizon_s": 3600,
-                "arrivals": "poisson",
-            }
-        },
-        "cluster": str(folder / "cluster.yaml"),
-        "world": {"truth": "placement", "slot_s": 600, "overcommit": 2, "interference": "harmony_types"},
+        **scenario(folder / "jobs.yaml", folder / "cluster.yaml", jobs=6, horizon_s=3600, slot_s=600),
         "jobs": {"first": 100, "count": 6},
         "learning": {
             "most_jobs": 6,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -13,11 +15,11 @@ from ray_sim.learning.training_config import Reward
 SLOT_US = 1_000_000
 
 
-def steps(progress: list[float], slots: list[float], over: list[bool], present: list[float]) -> Steps:
+def steps(progress: list[float], slots: Sequence[float], over: list[bool], present: list[float]) -> Steps:
     """One lane; an action with slots above 0 ends its interval."""
     count = len(progress)
 
-    def column(values: list[float]) -> np.ndarray:
+    def column(values: Sequence[float]) -> np.ndarray:
         return np.array(values, dtype=np.float64)[:, None]
 
     return Steps(
@@ -33,11 +35,13 @@ def steps(progress: list[float], slots: list[float], over: list[bool], present: 
 
 
 def test_example_5_b_all_actions_of_an_interval_share_its_discounted_rewards() -> None:
-    # Rewards 0.7, 0.7, 0.3, 0.3 of four slots; at discount 0.9: 0.7 + 0.63 + 0.243 + 0.2187 = 1.7917.
+    # Rewards 0.7, 0.7, 0.3, 0.3 of four slots, in all 2; at 0.9: 0.7 + 0.63 + 0.243 + 0.2187 = 1.7917.
     given = steps([0, 0.7, 0.7, 0.3, 0.3], [0, 1, 1, 1, 1], [False] * 4 + [True], [0] * 5)
     found = lambda_returns(given, given.progress, np.full((6, 1), 9.0), 0.9, 1.0, SLOT_US)
     assert_allclose(found.returns[:2, 0], 1.7917)
     assert_allclose(found.returns[3:, 0], [0.3 + 0.27, 0.3])
+    whole = lambda_returns(given, given.progress, np.full((6, 1), 9.0), 1.0, 1.0, SLOT_US)
+    assert_allclose(whole.returns[:2, 0], 2.0)
     assert found.known.all()
 
 
@@ -48,10 +52,38 @@ def test_a_value_stands_for_what_follows_the_last_step_and_an_open_interval_is_u
     assert found.known[:, 0].tolist() == [True, False]
 
 
-def test_decay_0_looks_one_action_ahead() -> None:
-    given = steps([0, 1.0], [0, 1], [False, False], [0, 0])
-    found = lambda_returns(given, given.progress, np.array([[7.0], [4.0], [3.0]]), 0.9, 0.0, SLOT_US)
-    assert_allclose(found.returns[:, 0], [4.0, 1.0 + 0.9 * 3.0])
+@pytest.mark.parametrize(
+    ("decay", "expected"),
+    [
+        # 4 + 0.5 x 30 = 19; 2 + 0.5 x 19 = 11.5; 1 + 0.5 x 11.5 = 6.75, also of the action before
+        (1.0, [6.75, 6.75, 11.5, 19.0]),
+        # V of the next state; 1 + 0.5 x 10; 2 + 0.5 x 20; 4 + 0.5 x 30
+        (0.0, [9.0, 6.0, 12.0, 19.0]),
+        # 2 + 0.5 (10 + 9.5) = 11.75; 1 + 0.5 (5 + 5.875) = 6.4375; 4.5 + 3.21875
+        (0.5, [7.71875, 6.4375, 11.75, 19.0]),
+    ],
+)
+def test_returns_by_hand(decay: float, expected: list[float]) -> None:
+    """Two actions in the first of three intervals of a slot."""
+    given = steps([0, 1, 2, 4], [0, 1, 1, 1], [False] * 4, [0] * 4)
+    values = np.array([[8.0], [9.0], [10.0], [20.0], [30.0]])
+    found = lambda_returns(given, given.progress, values, 0.5, decay, SLOT_US)
+    assert found.returns[:, 0].tolist() == expected
+
+
+def test_generalised_advantages_are_discounted_sums_of_temporal_differences() -> None:
+    """Schulman et al.: A_t = sum over u >= t of (l d_t) ... (l d_(u-1)) delta_u.
+
+    delta_u = r_u + d_u V_(u+1) - V_u; the discount d of an action is 0.9 to the power of its slots.
+    """
+    draw, decay = np.random.default_rng(0), 0.7
+    values, reward, slots = draw.normal(size=(7, 1)), draw.normal(size=(6, 1)), [1, 0, 0, 2, 3, 1]
+    given = steps([0] * 6, slots, [False] * 6, [0] * 6)
+    discount = 0.9 ** np.array(slots)
+    delta = reward[:, 0] + discount * values[1:, 0] - values[:-1, 0]
+    expected = [sum(np.prod(decay * discount[t:u]) * delta[u] for u in range(t, 6)) for t in range(6)]
+    found = lambda_returns(given, reward, values, 0.9, decay, SLOT_US)
+    assert_allclose((found.returns - values[:-1])[:, 0], expected)
 
 
 def test_the_progress_of_a_long_interval_is_discounted_as_if_it_came_evenly() -> None:

@@ -17,25 +17,15 @@ from ray_sim.learning.reward_training import Form, RewardTraining, fit_reward_mo
 from ray_sim.learning.speed_samples import SpeedSamples, draw_samples
 from ray_sim.model.errors import InvalidInputError
 from tests.conftest import REPOSITORY
+from tests.learning.small_training import scenario
 
 STUDY = REPOSITORY / "docs/studies/interference"
 
 
 def _testbed_worlds(count: int) -> list[World]:
     """Jobs of the eight types of harmony_types on Harmony's six servers."""
-    scenario = {
-        "workload": {
-            "synth": {
-                "profile": str(STUDY / "jobs.yaml"),
-                "jobs": 36,
-                "horizon_s": 14_400,
-                "arrivals": "poisson",
-            }
-        },
-        "cluster": str(STUDY / "testbed.yaml"),
-        "world": {"truth": "placement", "slot_s": 1200, "overcommit": 2, "interference": "harmony_types"},
-    }
-    return [episode.world for episode in scenario_episodes(scenario, range(count))]
+    jobs = scenario(STUDY / "jobs.yaml", STUDY / "testbed.yaml", jobs=36, horizon_s=14_400, slot_s=1200)
+    return [episode.world for episode in scenario_episodes(jobs, range(count))]
 
 
 @pytest.fixture(scope="module")

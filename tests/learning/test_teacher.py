@@ -6,7 +6,7 @@ import numpy as np
 
 from ray_sim.agents.features import ACTION_MASK
 from ray_sim.learning.exploration import together_actions
-from ray_sim.learning.samples import Observations
+from ray_sim.learning.observations import Observations
 
 
 def test_a_task_goes_where_its_job_is_and_else_to_the_least_loaded_server() -> None:

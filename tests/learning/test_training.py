@@ -2,54 +2,97 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'ray_sim[learn]'")
 pytest.importorskip("gymnasium", reason="gymnasium is not installed: pip install 'ray_sim[gym]'")
 
-from ray_sim.environments import PlacementEnv
-from ray_sim.environments.vector import PlacementVector
-from ray_sim.learning.online import Progress, Sampler, train
-from ray_sim.learning.training_config import TrainingConfig, parse_training
-from ray_sim.learning.update import Learner, TrainingDivergedError
-from ray_sim.model.streams import Streams
+from ray_sim.environments import Episode, PlacementEnv
+from ray_sim.learning.collection import Collection, Guide, Unit
+from ray_sim.learning.collectors import LocalCollectors
+from ray_sim.learning.trainer import Setting, Trainer
+from ray_sim.learning.update import TrainingDivergedError
 from ray_sim.policies.harmony.architecture import Architecture, Form
 from tests.harmony_states import network_of
+from tests.learning.small_training import parsed
 from tests.learning.tiny_world import (
+    MODELS,
     PAIRS,
     SETTINGS,
     best_rewards,
-    episodes,
+    one_by_one,
     random_act,
     reward_of,
+    tiny_world,
 )
 
-CAPACITY = np.ones((2, 1))
+TASKS = 4
+"""Actions of an episode."""
 
 
-def config_of(form: Form, **changes: object) -> TrainingConfig:
-    """Small networks, and a large rate for a small world."""
+def setting_of(
+    folder: Path, form: Form, seed: int = 0, rounds: int = 1, steps: int = 2 * TASKS, **changes: Any
+) -> Setting:
+    """Eight tiny worlds, small networks, a large rate for a small world, and the defaults otherwise.
+
+    Parameters
+    ----------
+    changes : of the settings of learning
+    """
     small = {"most_jobs": 2, "most_new": 2, "block": 16, "hidden": [32, 32], "minibatch": 128, "buffer": 1024}
-    content = {"form": form, **small, "learning_rate": 3e-3, "entropy": 0.03, "exploration": 0.3, **changes}
-    return parse_training(content, "test")
+    learning = {"form": form, **small, "learning_rate": 3e-3, **changes}
+    plan = parsed(
+        folder,
+        seed=seed,
+        learning=learning,
+        jobs={"first": 1, "count": 8},
+        collecting={"units": 1, "lanes": 8, "steps": steps},
+        updates=8,
+        rewards={},
+        phases={"online": rounds},
+        validation={"every": rounds, "seeds": {"first": 0, "count": 1}},
+    )
+    config, worlds = plan.learning, [tiny_world(pair) for pair in PAIRS]
+    servers = 2 if form is Form.DENSE else 0
+    architecture = Architecture(form, len(MODELS), 1, servers, 2, 2, config.block, config.hidden_widths)
+    collection = Collection(
+        seed=seed,
+        worlds=2 * worlds,
+        models=MODELS,
+        architecture=architecture,
+        capacity=np.ones((2, 1)),
+        lanes=plan.collecting.lanes,
+        steps=steps,
+        lanes_per_set=plan.collecting.lanes_per_set,
+        exploration=config.exploration,
+    )
+    slot_us = worlds[0].slot_us
+    assert slot_us is not None
+    return Setting(plan, collection, worlds, slot_us)
 
 
-def architecture_of(config: TrainingConfig) -> Architecture:
-    servers = 2 if config.form is Form.DENSE else 0
-    return Architecture(config.form, 2, 1, servers, 2, 2, config.block, config.hidden_widths)
+def trained(setting: Setting) -> Trainer:
+    """All rounds of the plan."""
+    trainer, collectors = Trainer(setting), LocalCollectors(setting.collection)
+    while not trainer.done:
+        trainer.do_round(collectors)
+    return trainer
 
 
-def trained(config: TrainingConfig, seed: int, rounds: int) -> tuple[Learner, list[Progress]]:
-    learner = Learner(config, architecture_of(config), Streams(seed))
-    environments = PlacementVector(8, episodes=episodes(), **SETTINGS)
-    sampler = Sampler(environments, CAPACITY, config.exploration, Streams(seed))
-    return learner, list(train(learner, sampler, rounds, steps=10, updates=8))
+def greedy_reward(env: PlacementEnv, setting: Setting) -> float:
+    """Sum over episodes of the reward in the engine of the most probable actions after training."""
+    network = network_of(setting.collection.architecture, trained(setting).parameters(), 2)
+    return sum(reward_of(env, episode, network.best) for episode in range(len(PAIRS)))
 
 
 @pytest.fixture(scope="module")
 def env() -> PlacementEnv:
-    return PlacementEnv(episodes(), **SETTINGS)  # type: ignore[arg-type]
+    episodes = [Episode(tiny_world(pair), 0) for pair in PAIRS]
+    return PlacementEnv(episodes, **SETTINGS)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -61,13 +104,10 @@ def best(env: PlacementEnv) -> float:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(1, 5))])
 def test_training_finds_the_best_placements_of_a_tiny_world(
-    seed: int, env: PlacementEnv, best: float
+    seed: int, env: PlacementEnv, best: float, tmp_path: Path
 ) -> None:
     """At least 95 % of the best reward by brute force; random choice has 44 % of it."""
-    config = config_of(Form.DENSE)
-    learner, _ = trained(config, seed, rounds=100)
-    network = network_of(architecture_of(config), learner.parameters(), 2)
-    reached = sum(reward_of(env, episode, network.best) for episode in range(len(PAIRS)))
+    reached = greedy_reward(env, setting_of(tmp_path, Form.DENSE, seed, rounds=100))
     by_chance = np.mean(
         [reward_of(env, episode, random_act(seed)) for episode in range(len(PAIRS)) for seed in range(20)]
     )
@@ -76,11 +116,8 @@ def test_training_finds_the_best_placements_of_a_tiny_world(
 
 
 @pytest.mark.slow
-def test_the_shared_form_learns_too(env: PlacementEnv, best: float) -> None:
-    config = config_of(Form.SHARED, entropy=0.1, exploration=0.4)
-    learner, _ = trained(config, 1, rounds=100)
-    network = network_of(architecture_of(config), learner.parameters(), 2)
-    assert sum(reward_of(env, episode, network.best) for episode in range(len(PAIRS))) >= 0.95 * best
+def test_the_shared_form_learns_too(env: PlacementEnv, best: float, tmp_path: Path) -> None:
+    assert greedy_reward(env, setting_of(tmp_path, Form.SHARED, seed=1, rounds=100)) >= 0.95 * best
 
 
 @pytest.mark.parametrize(
@@ -88,36 +125,58 @@ def test_the_shared_form_learns_too(env: PlacementEnv, best: float) -> None:
     [
         {},
         {"advantage": "td", "importance": "none"},
-        {"advantage": "gae"},
+        {"advantage": "gae", "importance": "proximal"},
         {"critic": False},
     ],
 )
-def test_a_seed_gives_the_same_weights_every_time(changes: dict[str, object]) -> None:
-    config = config_of(Form.SHARED, **changes)
-    one, same, other = (trained(config, seed, rounds=3) for seed in (0, 0, 1))
-    first, second, third = (learner.parameters() for learner, _ in (one, same, other))
-    assert all(first[name].tobytes() == second[name].tobytes() for name in first)
-    assert any(first[name].tobytes() != third[name].tobytes() for name in first)
-    assert [each.losses for each in one[1]] == [each.losses for each in same[1]]
-    assert one[0].steps == 24
+def test_a_seed_gives_the_same_weights_every_time(changes: dict[str, Any], tmp_path: Path) -> None:
+    one, same, other = (
+        trained(setting_of(tmp_path, Form.SHARED, seed, rounds=3, **changes)) for seed in (0, 0, 1)
+    )
+    first, second = one.state(), same.state()
+    assert {name: array.tobytes() for name, array in second.items()} == {
+        name: array.tobytes() for name, array in first.items()
+    }
+    third = other.parameters()
+    assert any(array.tobytes() != third[name].tobytes() for name, array in one.parameters().items())
+    assert first["learner.steps"] == 3 * 8
 
 
-def test_rewards_of_intervals_are_those_of_the_environment() -> None:
-    """An episode is one interval here, with the same reward in each of eight environments of one type."""
-    _, progress = trained(config_of(Form.SHARED), 0, rounds=2)
-    rewards = np.concatenate([each.rewards for each in progress])
-    assert len(rewards) == 8 * 4
-    assert rewards.min() > 0
-    assert rewards.max() <= 2
+def test_rewards_of_collected_episodes_are_those_of_the_engine(env: PlacementEnv, tmp_path: Path) -> None:
+    """An episode is one interval here; two of the eight lanes begin with each pair of types."""
+    setting = setting_of(tmp_path, Form.SHARED)
+    steps = setting.collection.collect(Unit(0, 0), Guide(Trainer(setting).parameters())).steps
+    for lane, shown in enumerate(steps.observations["type"][0].argmax(axis=2)):
+        episode = PAIRS.index((MODELS[shown[0]], MODELS[shown[1]]))
+        reward = reward_of(env, episode, one_by_one(steps.action[:TASKS, lane].tolist()))
+        assert steps.progress[:TASKS, lane].tolist() == [0, 0, 0, reward]
+    assert steps.episode_ended.sum() == 2 * 2 * len(PAIRS)
 
 
-def test_a_loss_that_is_not_finite_stops_training_and_keeps_the_networks() -> None:
-    config = config_of(Form.SHARED)
-    learner, _ = trained(config, 0, rounds=1)
-    environments = PlacementVector(2, episodes=episodes(), reward=lambda interval: 1e300, **SETTINGS)
-    sampler = Sampler(environments, CAPACITY, config.exploration, Streams(0))
-    learner.add(sampler.collect(10, learner.probabilities))
-    kept = learner.parameters()
+def test_actions_are_learned_in_order_of_time_once_their_interval_has_ended(tmp_path: Path) -> None:
+    """Ten actions in each of eight lanes: two decisions of four, and two actions of a third."""
+    setting = setting_of(tmp_path, Form.SHARED, steps=10)
+    first = setting.collection.collect(Unit(0, 0), Guide(Trainer(setting).parameters()))
+    learned = trained(setting).state()["learner.replay.action"]
+    assert learned.tolist() == first.steps.action[: 2 * TASKS].ravel().tolist()
+
+
+def test_a_loss_that_is_not_finite_stops_training_and_keeps_the_networks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setting = setting_of(tmp_path, Form.SHARED, rounds=2)
+    trainer, collectors = Trainer(setting), LocalCollectors(setting.collection)
+    trainer.do_round(collectors)
+    kept = networks(trainer)
+    monkeypatch.setattr(
+        "ray_sim.learning.trainer.rewards", lambda steps, *given: np.full(steps.progress.shape, 1e300)
+    )
     with pytest.raises(TrainingDivergedError, match=r"training: step 8: .* is not finite; .* learning_rate"):
-        learner.step()
-    assert all(kept[name].tobytes() == array.tobytes() for name, array in learner.parameters().items())
+        trainer.do_round(collectors)
+    assert networks(trainer) == kept
+
+
+def networks(trainer: Trainer) -> dict[str, bytes]:
+    """Weights of both networks, and moments of Adam."""
+    parts = ("learner.policy", "learner.value")
+    return {name: array.tobytes() for name, array in trainer.state().items() if name.startswith(parts)}

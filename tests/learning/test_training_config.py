@@ -58,9 +58,9 @@ def test_faults_are_named_by_key(content: object, said: str) -> None:
 WITHOUT = """
 import sys
 sys.modules["torch"] = None
-import ray_sim.learning.training_config, ray_sim.learning.samples, ray_sim.learning.exploration
+import ray_sim.learning.training_config, ray_sim.learning.observations, ray_sim.learning.exploration
 from ray_sim.model.errors import InvalidInputError
-for name in ("networks", "loss", "update", "online"):
+for name in ("networks", "loss", "update", "trainer"):
     try:
         __import__(f"ray_sim.learning.{name}")
     except (InvalidInputError, ImportError) as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import product
 
@@ -11,8 +11,8 @@ import numpy as np
 from ray_sim.agents.features import ACTION_MASK
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.world import World
-from ray_sim.environments import Episode, PlacementEnv
-from ray_sim.learning.samples import Observations
+from ray_sim.environments import PlacementEnv
+from ray_sim.learning.observations import Observations
 from tests.interfering_worlds import interference, interfering_world
 from tests.training import profile
 
@@ -23,6 +23,13 @@ PAIRS = tuple(product(MODELS, MODELS))
 PLACEMENTS = tuple(product(range(2), repeat=4))
 """Servers of the worker and the parameter server of job 0, then of job 1."""
 
+SLOWING = interference(
+    worker_load={"calm": [0.1, 0.0], "loud": [0.6, 0.2]},
+    sensitivity={"calm": [0.2, 0.0], "loud": [3.0, 1.0]},
+    ps_load={"calm": [0.0, 0.1], "loud": [0.1, 0.4]},
+)
+"""Two calm jobs hardly disturb each other, two loud ones do."""
+
 SETTINGS = {"most_jobs": 2, "scaled": True, "models": MODELS}
 
 Act = Callable[[Observations], int]
@@ -32,22 +39,13 @@ def tiny_world(pair: tuple[str, str]) -> World:
     """Jobs of this pair of types, which run until the horizon; server 0 is faster than server 1.
 
     A step takes 1 s of computation on server 0 and 2 s on server 1, and two transfers of 0.4 s within a
-    server or 4 s between servers. Two calm jobs hardly disturb each other, two loud ones do.
+    server or 4 s between servers.
     """
-    disturbing = interference(
-        {"calm": [0.1, 0.0], "loud": [0.6, 0.2]},
-        {"calm": [0.2, 0.0], "loud": [3.0, 1.0]},
-        {"calm": [0.0, 0.1], "loud": [0.1, 0.4]},
-    )
     job = profile(epochs=1, samples=15_000, sample_s=0.01)
     facts = {"slot_s": 10, "horizon_s": 200}
-    world = interfering_world([0.0, 0.0], [(model, job) for model in pair], [4.0, 4.0], disturbing, facts)
+    world = interfering_world([0.0, 0.0], [(model, job) for model in pair], [4.0, 4.0], SLOWING, facts)
     servers = replace(world.cluster, speed=np.array([1.0, 0.5]))
     return build_world(world.table, servers, params=world.params)
-
-
-def episodes() -> list[Episode]:
-    return [Episode(tiny_world(pair), 0) for pair in PAIRS]
 
 
 def reward_of(env: PlacementEnv, episode: int, act: Act) -> float:
@@ -60,10 +58,15 @@ def reward_of(env: PlacementEnv, episode: int, act: Act) -> float:
     return total
 
 
+def one_by_one(actions: Iterable[int]) -> Act:
+    """Takes these actions."""
+    left = iter(actions)
+    return lambda seen: next(left)
+
+
 def in_turn(servers: tuple[int, ...]) -> Act:
     """Places the tasks of job 0, then those of job 1, on these servers."""
-    actions = iter([task * 2 + server for task, server in enumerate(servers)])
-    return lambda seen: next(actions)
+    return one_by_one(task * 2 + server for task, server in enumerate(servers))
 
 
 def best_rewards(env: PlacementEnv) -> list[float]:
