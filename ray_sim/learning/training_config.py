@@ -5,12 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ray_sim.model.errors import InvalidInputError, problems_text
 from ray_sim.policies.harmony.architecture import Form
-from workloads.documents import dotted_problems, parse_yaml, read_text
-from workloads.sources import Source
 
 HIDDEN = {Form.DENSE: (196, 196, 128), Form.SHARED: (64, 64)}
 """Widths of hidden layers unless others are given: the paper's best for the dense form."""
@@ -96,28 +93,3 @@ class TrainingConfig(BaseModel):
     def trace_decay(self) -> float:
         """Lambda of the returns: 1 for whole returns, 0 for one action."""
         return {Advantage.RETURN: 1.0, Advantage.TD: 0.0, Advantage.GAE: self.gae_lambda}[self.advantage]
-
-
-def parse_training(content: object, source: str) -> TrainingConfig:
-    """Parse settings.
-
-    Raises
-    ------
-    InvalidInputError : every problem, by key, under ``source``
-    """
-    try:
-        return TrainingConfig.model_validate(content)
-    except ValidationError as error:
-        problems = dotted_problems(error, TrainingConfig.model_fields)
-        raise InvalidInputError(problems_text(source, problems)) from error
-
-
-def read_training(path: Source) -> TrainingConfig:
-    """Read settings from a YAML file.
-
-    Raises
-    ------
-    InvalidInputError : the file cannot be read, or breaks the rules
-    """
-    content = parse_yaml(read_text(path, InvalidInputError), str(path), InvalidInputError)
-    return parse_training(content, str(path))

@@ -96,7 +96,13 @@ class Learner:
         Raises
         ------
         TrainingDivergedError : a loss or a gradient is not finite
+        RunFailedError : there are no samples
         """
+        if not len(self._replay):
+            raise RunFailedError(
+                "training: no interval has ended in the actions of the rounds so far, so there is nothing to "
+                "learn from; raise collecting.steps"
+            )
         batch = self._replay.minibatch(self._config.minibatch, self.steps)
         policy, value, entropy = self._losses(batch, imitate)
         for optimiser in self._optimisers:

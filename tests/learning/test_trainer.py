@@ -19,7 +19,7 @@ from ray_sim.learning.setting import setting_of
 from ray_sim.learning.train import run_training
 from ray_sim.learning.trainer import Trainer
 from ray_sim.learning.update import Learner, TrainingDivergedError
-from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.errors import InvalidInputError, RunFailedError
 from ray_sim.policies.harmony.checkpoint import parse_checkpoint
 from ray_sim.policies.harmony.policy import Harmony
 from tests.learning.small_training import contents, parsed
@@ -89,6 +89,12 @@ def test_a_loss_that_is_no_number_names_the_step_and_keeps_the_state_before_the_
     assert contents(tmp_path / "before") == kept
     monkeypatch.undo()
     assert trained(tmp_path, tmp_path / "before", resume=True) == trained(tmp_path, tmp_path / "whole")
+
+
+def test_a_training_without_an_interval_to_learn_from_says_so(tmp_path: Path) -> None:
+    plan = parsed(tmp_path, phases={"online": 1}, collecting={"units": 1, "lanes": 2, "steps": 1})
+    with pytest.raises(RunFailedError, match=r"no interval has ended .*; raise collecting\.steps"):
+        run_training(plan, tmp_path / "out", command="test", actors=0)
 
 
 def test_another_training_is_not_overwritten_and_another_plan_does_not_go_on(tmp_path: Path) -> None:

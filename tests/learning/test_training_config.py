@@ -8,15 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from ray_sim.learning.training_config import (
-    Advantage,
-    Importance,
-    TrainingConfig,
-    parse_training,
-    read_training,
-)
+from ray_sim.learning.training_config import Advantage, Importance, TrainingConfig
+from ray_sim.learning.training_plan import parse_plan, read_plan
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.policies.harmony.architecture import Form
+from tests.learning.small_training import small_plan, written
 
 
 def test_defaults_are_those_of_the_papers() -> None:
@@ -27,8 +23,8 @@ def test_defaults_are_those_of_the_papers() -> None:
 
 
 def test_a_file_is_read(tmp_path: Path) -> None:
-    (tmp_path / "t.yaml").write_text("form: dense\nhidden: [64, 32]\nadvantage: gae\nimportance: none\n")
-    config = read_training(tmp_path / "t.yaml")
+    learning = {"form": "dense", "hidden": [64, 32], "advantage": "gae", "importance": "none"}
+    config = read_plan(written(tmp_path, learning=learning)).learning
     assert (config.form, config.hidden_widths) == (Form.DENSE, (64, 32))
     assert (config.advantage, config.trace_decay, config.importance) == (Advantage.GAE, 0.95, Importance.NONE)
 
@@ -47,12 +43,12 @@ def test_a_file_is_read(tmp_path: Path) -> None:
         ({"advantage": "best"}, "advantage: must be 'return', 'td' or 'gae', got 'best'"),
         ({"most_new": 5, "most_jobs": 4}, "most_new: must be at most most_jobs = 4"),
         ({"critic": False, "advantage": "td"}, "advantage: td needs a critic; set critic: true"),
-        ([], "must be a mapping"),
+        ([], "learning: must be a mapping"),
     ],
 )
-def test_faults_are_named_by_key(content: object, said: str) -> None:
+def test_faults_are_named_by_key(tmp_path: Path, content: object, said: str) -> None:
     with pytest.raises(InvalidInputError, match=said):
-        parse_training(content, "t.yaml")
+        parse_plan(small_plan(tmp_path, learning=content), "t.yaml")
 
 
 WITHOUT = """
