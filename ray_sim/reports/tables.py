@@ -240,6 +240,7 @@ def _utility_rows(summary: Summary) -> list[tuple[str, object]]:
 
 def _welfare_rows(found: WelfareFigures) -> list[tuple[str, object]]:
     fates = [(f"{fate.replace('_', ' ')}", count) for fate, count in found.fates.items() if count]
+    changed = [("statements cut to the bounds", found.clipped), ("jobs misreported", found.misreporting)]
     return [
         ("welfare", found.welfare),
         ("upper bound on welfare", found.bound),
@@ -247,6 +248,7 @@ def _welfare_rows(found: WelfareFigures) -> list[tuple[str, object]]:
         ("revenue", found.revenue),
         ("eviction rate", found.eviction_rate),
         *fates,
+        *((label, count) for label, count in changed if count),
     ]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,19 @@ def test_run_prints_the_audit_and_keeps_it(announced: list[str], capsys: pytest.
     assert plain["summary"]["audit"] is None  # type: ignore[index]  # JSON
     assert len({str(told["hash"]) for told in (few, plain)}) == 2
     assert Path("plain/jobs.parquet").read_bytes() == Path("out/jobs.parquet").read_bytes()
+
+
+@pytest.mark.slow
+def test_run_prints_how_many_statements_it_cut_and_how_many_jobs_misreport(
+    announced: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    misreports = ["-w", "misreport=value", "-w", "misreport_share=1"]
+    assert main(["run", *announced, "-w", "most_value=8", *misreports, "-o", "out"]) == 0
+    told = json.loads(Path("out/summary.json").read_text())["welfare"]
+    table = capsys.readouterr().out
+    assert told["clipped"] > 0
+    assert re.search(rf"statements cut to the bounds +{told['clipped']}\b", table)
+    assert re.search(r"jobs misreported +30\b", table)
 
 
 @pytest.mark.slow

@@ -322,7 +322,10 @@ def test_misreports_change_the_report_and_not_the_truth(
 @pytest.mark.parametrize(
     ("params", "fault"),
     [
-        ({"most_gpus": 1}, "reported_gpus: must be at most 1 .most_gpus., is 2 for job job-1"),
+        (
+            {"most_gpus": 1},
+            r"reported_gpus: must be at most 1 .*; raise -w most_gpus, .*, is 2 for job job-1",
+        ),
         ({"most_duration_s": 60}, "outlook: must be at most 1 rounds .most_duration_s.*is 3 for job job-0"),
         ({"most_value": 3}, "value: must be at most 3 .most_value.*is 4 for job job-0"),
         ({}, "value: must be 0 or at least 1 unit.*is 0.5 for job job-2"),

@@ -71,9 +71,11 @@ def check_bounds(reported: Statements, bounds: StatementBounds, job_id: pl.Serie
 
 def _problems(reported: Statements, bounds: StatementBounds, job_id: pl.Series) -> Iterator[str]:
     gpus = reported.concurrency
-    yield from _beyond(
-        "reported_gpus", gpus > bounds.concurrency, gpus, f"at most {bounds.concurrency} (most_gpus)", job_id
+    limit = (
+        f"at most {bounds.concurrency} (most_gpus; num_gpus where none are reported); raise -w most_gpus, as "
+        "GPUs are never cut"
     )
+    yield from _beyond("reported_gpus", gpus > bounds.concurrency, gpus, limit, job_id)
     longest = _per_row(reported.outlooks)[reported.outlook_row]
     limit = f"at most {bounds.duration} rounds (most_duration_s); -w clip_statements=true cuts them"
     yield from _beyond("outlook", longest > bounds.duration, longest, limit, job_id)
