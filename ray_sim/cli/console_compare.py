@@ -9,7 +9,7 @@ from ray_sim.cli.console import print_rows, print_table
 from ray_sim.experiments.compare import ComparisonReport, Group
 from ray_sim.model.text import shown
 from ray_sim.reports.breakdown import Breakdown, ClassRatio, JobComparison
-from ray_sim.reports.compare import PolicyComparison
+from ray_sim.reports.compare import PolicyComparison, lower_is_better
 from ray_sim.reports.cover import Cover
 from ray_sim.reports.statistics import ConfidenceInterval
 from ray_sim.reports.text import number
@@ -57,10 +57,20 @@ def _print_group(group: Group, compared: str) -> None:
     print_table(columns, rows, ", ".join(filter(None, (group.workload, group.cluster, group.setting))))
     for note in comparison.notes:
         sys.stdout.write(f"  {note}\n")
+    if group.bounds:
+        _print_bounds(group, compared)
     for each in group.breakdowns:
         _print_breakdown(each, comparison.baseline)
     if group.jobs:
         _print_jobs(group.jobs, comparison.baseline)
+
+
+def _print_bounds(group: Group, compared: str) -> None:
+    side = "lower" if lower_is_better(group.comparison.metric) else "upper"
+    rows = [(each.policy, each.runs, each.bound, each.gap, each.largest) for each in group.bounds]
+    sys.stdout.write("\n")
+    title = "bounds that hold for every schedule of the same jobs"
+    print_table([compared, "runs", f"{side} bound", "gap", "largest bound"], rows, title)
 
 
 def _cover_line(cover: Cover) -> str:

@@ -31,6 +31,7 @@ from ray_sim.reports.compare import (
     lower_is_better,
 )
 from ray_sim.reports.cover import Cover, shortfall
+from ray_sim.reports.policy_bounds import PolicyBound, policy_bounds
 from workloads.progress import Progress, silent
 
 
@@ -42,6 +43,8 @@ class Group:
     cluster: str
     setting: str
     comparison: GroupComparison
+    bounds: tuple[PolicyBound, ...]
+    """Bounds on the metric, one for each policy whose runs have them."""
     breakdowns: tuple[Breakdown, ...]
     jobs: JobComparison | None
     """Job-by-job comparison; present where the group has two runs."""
@@ -237,7 +240,8 @@ def _group(
             other = jobs_of(policy)
             breakdowns += [break_down(kind, policy, other, classes[kind]) for kind in kinds]
             jobs = compare_jobs(policy, other, base) if by_job else None
-    return Group(*labels, comparison, tuple(breakdowns), jobs)
+    bounds = policy_bounds(((run.entry.policy, run.summary) for run in runs), comparison.metric)
+    return Group(*labels, comparison, bounds, tuple(breakdowns), jobs)
 
 
 def _jobs(runs: Iterable[FoundRun], read: Callable[[], None], *, with_load: bool) -> pl.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,14 @@ def test_a_sweep_is_compared_over_its_seeds(tmp_path: Path, capsys: pytest.Captu
     assert set(compared) == {"sjf", "srtf"}
 
     store = ResultStore(Path(stores[0]))
+    bounds = {each["policy"]: each for each in group["bounds"]}
+    assert set(bounds) == {"fifo", "sjf", "srtf"}
+    certified = [row.summary for row in store.rows(store.read_plan()[1]) if row.policy == "sjf"]
+    bound = np.mean([each.certificate.bound_s for each in certified if each.certificate is not None])
+    mean = np.mean([each.jct_s.mean for each in certified if each.jct_s.mean is not None])
+    assert bounds["sjf"]["bound"] == pytest.approx(bound, rel=1e-12)
+    assert bounds["sjf"]["gap"] == pytest.approx(mean / bound - 1, rel=1e-9)
+    assert bounds["sjf"]["gap"] >= 0
     means = {
         (row.policy, row.seed): row.summary.jct_s.mean or 0.0 for row in store.rows(store.read_plan()[1])
     }
@@ -93,6 +102,7 @@ def test_a_sweep_is_compared_over_its_seeds(tmp_path: Path, capsys: pytest.Captu
     printed = capsys.readouterr().out
     assert "verdict" in printed
     assert "by duration: fifo over" in printed
+    assert re.search(r"lower bound +gap +largest bound", printed)
     assert "failed: week/days, small.yaml, mine:Broken, seed 7" in printed
 
 
@@ -132,6 +142,18 @@ def test_too_few_seeds_and_the_cover_of_their_intervals_are_said(
         "percent": {"exponential": 89, "log-normal": 84, "Pareto, tail index 2.5": 80},
     }
     assert _answer(capsys, *two_runs)["cover"] is None
+
+
+def test_bounds_name_what_binds_and_only_metrics_with_bounds_have_them(two_runs: tuple[str, str]) -> None:
+    (group,) = compare_results(two_runs).groups
+    fifo, sjf = group.bounds
+    assert (fifo.policy, fifo.runs, sjf.policy) == ("fifo", 1, "sjf")
+    summary = json.loads((Path(two_runs[0]) / "summary.json").read_text())
+    assert fifo.bound == summary["certificate"]["bound_s"]
+    assert fifo.gap == pytest.approx(summary["certificate"]["gap"])
+    assert fifo.largest is not None
+    assert fifo.largest.startswith(summary["certificate"]["binding"])
+    assert not compare_results(two_runs, "makespan_s").groups[0].bounds
 
 
 @pytest.mark.parametrize(
