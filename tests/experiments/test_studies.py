@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -17,6 +19,8 @@ from ray_sim.experiments.run import simulate
 from ray_sim.experiments.scenario import Value
 from ray_sim.experiments.sweep_file import read_sweep
 from ray_sim.experiments.training_file import load_training_draws
+from ray_sim.learning.training_plan import read_plan
+from ray_sim.policies.harmony.policy import BUNDLED
 
 STUDIES = Path(__file__).parents[2] / "docs" / "studies"
 WRITERS = ("alike", "example")
@@ -30,7 +34,7 @@ FILES = sorted(path.relative_to(STUDIES) for path in STUDIES.glob("*/*.yaml"))
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The studies, each with its jobs; synthetic ones stand in for traces."""
+    """The studies, each with its jobs; synthetic ones stand in for traces, one network for those trained."""
     desk = tmp_path_factory.mktemp("studies") / "studies"
     shutil.copytree(STUDIES, desk)
     for study in (path for path in desk.iterdir() if path.is_dir()):
@@ -40,7 +44,16 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
             assert main(["convert", "csv", str(jobs), "-o", str(jobs.with_suffix(".parquet"))]) == 0
         for trace in ("google", "google_tasks", "philly", "philly_day", *DAYS, "week"):
             assert main(["synth", "philly", "-n", "50", "-o", str(study / f"{trace}.parquet")]) == 0
+    for checkpoint in sorted(_checkpoints(desk / "harmony")):
+        (desk / "harmony" / checkpoint).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(BUNDLED, desk / "harmony" / checkpoint)
     return desk
+
+
+def _checkpoints(study: Path) -> set[str]:
+    """Networks that the sweeps of a study name."""
+    text = "".join(path.read_text(encoding="utf-8") for path in study.glob("*.yaml"))
+    return set(re.findall(r"trained/[\w-]+/checkpoint\.npz", text))
 
 
 @pytest.mark.slow
@@ -58,6 +71,21 @@ def test_a_file_of_a_study_is_sound(file: Path, desk: Path, monkeypatch: pytest.
         assert load_announcement_draws(Path(file.name)).name == content["name"]
     else:
         assert load_training_draws(Path(file.name)).name == content["name"]
+
+
+def test_trainings_of_the_study_of_harmony_are_sound_and_in_its_sweeps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = STUDIES / "harmony"
+    monkeypatch.chdir(folder)
+    names = runpy.run_path("trainings.py")
+    trained = {f"trained/main-{seed}/checkpoint.npz" for seed in names["MAIN_SEEDS"]}
+    for setting in names["SETTINGS"]:
+        for seed in names["SEEDS"]:
+            plan = read_plan(names["PLAN"], names["changes_of"](setting, seed))
+            assert plan.seed == seed
+            trained.add(f"trained/{setting}-{seed}/checkpoint.npz")
+    assert _checkpoints(folder) == trained
 
 
 @pytest.mark.slow
