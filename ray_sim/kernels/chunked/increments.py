@@ -56,7 +56,7 @@ class NewChunk(NamedTuple):
     """Number of equal chunks sent there before it."""
 
 
-@outlined
+@kernel
 def increment(q: ReadQueues, plans: Plans, worker: int, now: int, new: NewChunk, preempt: bool) -> int:
     """Return D Q of a chunk on a worker, by its four terms, in microseconds.
 

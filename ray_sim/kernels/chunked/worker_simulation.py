@@ -196,7 +196,7 @@ def begin(q: ReadQueues, plans: Plans, worker: int) -> None:
         row = plans.after[row]
 
 
-@outlined
+@kernel
 def simulate(q: ReadQueues, plans: Plans, worker: int, now: int, until: int, preempt: bool) -> WorkerState:
     """Simulate a worker up to ``until``, with the rows in `Plans.in_upload` and no other, and without stalls.
 
