@@ -23,15 +23,15 @@ class Round(ABC):
     """One decision at a time, made action by action."""
 
     names: tuple[str, ...]
-    """Entries of an observation beside the mask."""
+    """Names of the entries of an observation, without the mask."""
     features: dict[str, Feature]
-    """The same with their form, by name."""
+    """Shape and largest value of these entries, by name."""
     actions: int
     """Number of actions."""
     pending = False
     """Whether an action is valid; else `decision` has the result."""
     _new_board: Callable[..., Any]
-    """What kernels work on, from the pool of placements and `_arrays`."""
+    """Makes the named tuple of arrays that the kernels take, from the pool of placements and `_arrays`."""
     _arrays: dict[str, Any]
     _shown: ShownArrays
     _view: View
@@ -50,7 +50,7 @@ class Round(ABC):
         """Begin the decision of a view."""
 
     def _look_at(self, view: View) -> None:
-        """Let the board and the times be those of this view."""
+        """Take the placements and the times of this view."""
         if view.placements._pool is not self._pool:
             self._pool = view.placements._pool
             self._board = handle(self._new_board(pool=self._pool, **self._arrays))

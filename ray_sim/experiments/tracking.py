@@ -1,4 +1,4 @@
-"""Logging of stored results to MLflow: one run per sweep, configuration and seed, without duplicates."""
+"""Logging of stored sweeps, runs and trainings to MLflow, each once however often it is logged."""
 
 from __future__ import annotations
 

@@ -92,12 +92,12 @@ class Collection:
     steps: int
     """T, actions of a unit in each episode."""
     lanes_per_set: int
-    """Neighbouring lanes that play the same job set, again and again."""
+    """Number of neighbouring lanes with the same job set, which each of them plays again at its end."""
     exploration: float
     """Probability that a rule chooses an action."""
 
     def collect(self, unit: Unit, guide: Guide) -> Collected:
-        """Play the episodes of a unit, with job sets that all differ, but for `lanes_per_set`."""
+        """Play the episodes of a unit; groups of `lanes_per_set` lanes have different job sets."""
         streams = Streams(self.seed)
         chosen = streams.generator("harmony-job-sets", *unit).choice(
             len(self.worlds), self.lanes // self.lanes_per_set, replace=False

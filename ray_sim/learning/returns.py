@@ -38,8 +38,9 @@ def rewards(steps: Steps, kind: Reward, discount: float, slot_us: int) -> FloatA
 def common_errors(steps: Steps, errors: FloatArray, known: BoolArray, lanes_per_set: int) -> FloatArray:
     """(T, E) mean error of the values at one time of an episode, over the lanes with its job set.
 
-    What jobs will come moves the returns of all these lanes alike, and no action of theirs changes it. With
-    this mean in the baseline it leaves the advantages, which do not become biased.
+    The jobs to come change the returns of all these lanes alike, whatever the lanes do. A baseline with this
+    mean removes that part of the advantages, which lowers their variance. The mean has the error of the
+    action itself, so that k lanes with one action each at that time have (k - 1) / k of the advantages.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ HIDDEN = {Form.DENSE: (196, 196, 128), Form.SHARED: (64, 64)}
 
 
 class Advantage(StrEnum):
-    """What the return of an action is made of, see docs/models/harmony.md#loss."""
+    """Formula of the return of an action; docs/models/harmony.md#loss has its lambda."""
 
     RETURN = "return"
     TD = "td"

@@ -46,8 +46,8 @@ class Collecting(Part):
     steps: Count = 176
     """Actions of a unit in each episode."""
     lanes_per_set: Count = 1
-    """Lanes of a unit that play the same job set; with more than 1, what their returns have in common at one
-    time is part of the baseline."""
+    """Number of lanes of a unit with the same job set; with more than 1 the baseline has their mean error of
+    the values at one time, see `common_errors`."""
 
 
 class Rewards(Part):

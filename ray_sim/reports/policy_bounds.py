@@ -1,4 +1,4 @@
-"""Bounds beside the means of a comparison: how far each policy is at most from the best schedule."""
+"""Mean bounds of each policy's runs, and its gap to them, for comparisons."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class PolicyBound:
     bound: float
     """Mean bound of these runs: below their values for completion times, above for utility and welfare."""
     gap: float | None
-    """Value / bound - 1 for completion times, bound / value - 1 for utility and welfare, of the means: the
-    best schedule is not further away. None where that divides by 0."""
+    """Mean value / mean bound - 1 for completion times, mean bound / mean value - 1 for utility and welfare;
+    None where that divides by 0."""
     largest: str | None
     """The bound that counts, with its resource and partition, e.g. ``B2 of gpu``, in most runs."""
 

@@ -53,5 +53,5 @@ def test_without_exploration_a_forbidden_action_is_never_drawn() -> None:
 
     probabilities = np.array([[0.3, 0.7 - 1e-12, 0.0], [1.0, 0.0, 0.0]])
     rules = np.zeros((2, 2), dtype=np.int64)
-    choice = explore(probabilities, rules, 0.0, Ones())  # type: ignore[arg-type]
+    choice = explore(probabilities, rules, 0.0, Ones())  # type: ignore[arg-type]  # no seed draws this
     assert choice.action.tolist() == [1, 0]

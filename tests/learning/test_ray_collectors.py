@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,8 +42,8 @@ def collectors() -> list[int]:
     return sorted(pid for pid in descendants(os.getpid()) if name(pid).startswith("ray::Collector"))
 
 
-def trained(folder: Path, out: Path, actors: int, **options: object) -> TrainingReport:
-    return run_training(parsed(folder), out, command="c", actors=actors, **options)  # type: ignore[arg-type]
+def trained(folder: Path, out: Path, actors: int, **options: Any) -> TrainingReport:
+    return run_training(parsed(folder), out, command="c", actors=actors, **options)
 
 
 def test_any_number_of_actors_gives_the_same_bytes_also_where_one_is_killed(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -25,9 +26,9 @@ from ray_sim.policies.harmony.policy import Harmony
 from tests.learning.small_training import contents, parsed
 
 
-def trained(folder: Path, out: Path, **options: object) -> dict[str, bytes]:
+def trained(folder: Path, out: Path, **options: Any) -> dict[str, bytes]:
     """Files of a training in this process."""
-    run_training(parsed(folder), out, command="a command", actors=0, **options)  # type: ignore[arg-type]
+    run_training(parsed(folder), out, command="a command", actors=0, **options)
     return dict(contents(out))
 
 
@@ -79,8 +80,8 @@ def test_a_loss_that_is_no_number_names_the_step_and_keeps_the_state_before_the_
     trained(tmp_path, tmp_path / "before", report=done.append, stop=lambda: len(done) >= 2)
     kept = contents(tmp_path / "before")
 
-    def broken(*given: object) -> np.ndarray:
-        found: np.ndarray = rewards(*given)  # type: ignore[arg-type]
+    def broken(*given: Any) -> np.ndarray:
+        found: np.ndarray = rewards(*given)
         return np.full_like(found, np.nan)
 
     monkeypatch.setattr("ray_sim.learning.trainer.rewards", broken)

@@ -92,7 +92,7 @@ def greedy_reward(env: PlacementEnv, setting: Setting) -> float:
 @pytest.fixture(scope="module")
 def env() -> PlacementEnv:
     episodes = [Episode(tiny_world(pair), 0) for pair in PAIRS]
-    return PlacementEnv(episodes, **SETTINGS)  # type: ignore[arg-type]
+    return PlacementEnv(episodes, **SETTINGS)
 
 
 @pytest.fixture(scope="module")

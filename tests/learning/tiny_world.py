@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -30,7 +31,7 @@ SLOWING = interference(
 )
 """Two calm jobs hardly disturb each other, two loud ones do."""
 
-SETTINGS = {"most_jobs": 2, "scaled": True, "models": MODELS}
+SETTINGS: dict[str, Any] = {"most_jobs": 2, "scaled": True, "models": MODELS}
 
 Act = Callable[[Observations], int]
 
