@@ -21,6 +21,8 @@ SIDE_BY_SIDE := --numprocesses $(shell expr $$(nproc) + 1) --maxprocesses 4 --di
 # The tests start hundreds of Python processes; without stored bytecode each compiles the whole package.
 export PYTHONDONTWRITEBYTECODE :=
 export RAY_USAGE_STATS_ENABLED := 0
+# Ray lowers the priority of its workers to 15; beside the other tests they would hardly run.
+export RAY_worker_niceness := 0
 export MLFLOW_SERVER_ENABLE_JOB_EXECUTION := false
 
 .PHONY: help demo ui test test-quick test-long test-all fingerprint fuzz lint bench lock clean

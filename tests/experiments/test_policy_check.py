@@ -207,8 +207,12 @@ def test_writes_through_private_names_are_named(desk: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["Blocks", "BlocksInC"])
 def test_a_decision_that_never_comes_is_reported_with_its_line(desk: Path, policy: str) -> None:
-    detail = _broken_off(_checked(f"broken:{policy}", limit_s=5), "comes to an end")
-    assert detail.startswith("the check did not end within 5 s in breaks (")
+    # On a busy machine the policy may not have been asked after 5 s.
+    for limit_s in (5, 60, 720):
+        detail = _broken_off(_checked(f"broken:{policy}", limit_s=limit_s), "comes to an end")
+        if " in breaks (" in detail:
+            break
+    assert detail.startswith(f"the check did not end within {limit_s} s in breaks (")
     assert f"{desk}/broken.py, line " in detail
     assert not _runs(int(Path("pid").read_text()))
 

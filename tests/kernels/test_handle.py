@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -72,10 +73,12 @@ def output_of(code: str, **environment: str) -> str:
     return ended.stdout.strip()
 
 
-def test_another_process_takes_the_stored_code_of_handles() -> None:
-    # What makes a handle is compiled too, by functions that have another pickle in each process.
-    output_of(STORED)
-    assert output_of(STORED) == "1"
+def test_another_process_takes_the_stored_code_of_handles(tmp_path: Path) -> None:
+    # What makes a handle is compiled too, by functions that have another pickle in each process. The cache is
+    # of this test: a process that cannot import the types above drops an index that names them.
+    folder = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    output_of(STORED, **folder)
+    assert output_of(STORED, **folder) == "1"
 
 
 def test_without_compilation_a_handle_is_the_group() -> None:
