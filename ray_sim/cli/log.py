@@ -23,8 +23,9 @@ def log(
     """
     from ray_sim.cli.console import print_json, print_rows
     from ray_sim.experiments.result_files import MANIFEST
-    from ray_sim.experiments.tracking import log_run, log_store, log_training
+    from ray_sim.experiments.tracking import log_run, log_store
     from ray_sim.experiments.training_files import TRAINING
+    from ray_sim.experiments.training_tracking import log_training
 
     if (directory / TRAINING).exists():
         logged = log_training(directory)

@@ -1,4 +1,8 @@
-"""Views of a sweep in MLflow: configurations with means over their seeds, and a page of charts."""
+"""Views of a sweep in MLflow: configurations with means over their seeds, and a page of charts.
+
+The export of a sweep to MLflow calls this module; nothing here talks to MLflow. Runs already exported carry
+the tags and the metric names: a change leaves old runs off the page. The JSON keys are MLflow's.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +22,13 @@ from ray_sim.reports.statistics import mean_interval
 from ray_sim.reports.tables import KEYS, SWEEP_HEADINGS, RunRow, run_table, sweep_table
 
 CONFIGURATION_TAG = "ray_sim.configuration"
-"""Tag of the runs that the prepared page shows: the top-level runs of an experiment with metrics."""
+"""Tag of the runs that the prepared page shows: one top-level run with metrics per configuration."""
 
 VIEW_TAG = "mlflow.sharedViewState.ray_sim"
-"""Tag of the experiment with the state of its prepared page, in the form of MLflow's Share button."""
+"""Tag of the experiment; its value is the state of the prepared page, as MLflow's Share button stores it.
+
+The part after the last dot is the key in the page's path.
+"""
 
 CHARTS = (
     "utility",
@@ -37,12 +44,15 @@ CHARTS = (
 """Metrics that the prepared page charts, in order of priority; utility and welfare where jobs have them."""
 
 MAX_CHARTS = 5
+"""Largest number of charts on the prepared page."""
+
 _MAX_BARS = 100
+"""Largest number of runs, and so of bars, in a chart."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeedGroup:
-    """Runs of one workload, cluster, setting and policy that differ in their seeds only."""
+    """A configuration: runs of one workload, cluster, setting and policy that differ only in their seeds."""
 
     label: str
     """Unique label within the sweep."""
@@ -51,7 +61,14 @@ class SeedGroup:
     entries: tuple[Entry, ...]
 
     def state(self, done: Collection[str]) -> tuple[str, str]:
-        """MLflow's status of the configuration, and a digest of the hashes of its finished runs."""
+        """MLflow's status, FAILED unless all runs are done, and a digest of the finished runs.
+
+        The digest changes when another run finishes.
+
+        Parameters
+        ----------
+        done : content hashes of the finished runs
+        """
         members = sorted(entry.content_hash for entry in self.entries if entry.content_hash in done)
         status = "FINISHED" if len(members) == len(self.entries) else "FAILED"
         return status, hashlib.sha256("\n".join(members).encode()).hexdigest()
@@ -81,7 +98,11 @@ def configuration_label(run: Entry | RunRow) -> str:
 
 
 def configuration_metrics(rows: Sequence[RunRow]) -> dict[str, float]:
-    """Means over the runs of one configuration, as in `sweep_table`, and their 95 % intervals.
+    """Means over the runs of one configuration, as in `sweep_table`, and their 95 % confidence intervals.
+
+    Parameters
+    ----------
+    rows : at least one run; all of one configuration
 
     Returns
     -------
@@ -92,7 +113,7 @@ def configuration_metrics(rows: Sequence[RunRow]) -> dict[str, float]:
     found = {name: float(value) for name, value in means.items() if value is not None}
     runs = run_table(rows)
     for name in SWEEP_HEADINGS:
-        # Bounds of utility are compared by a ratio of means, not by a mean of ratios.
+        # The table compares utility with its bound by a ratio of means, which has no interval here.
         if name in found and name in runs.columns and not name.startswith("utility_certificate."):
             interval = mean_interval(_floats(runs[name].drop_nulls()))
             if interval is not None:
@@ -112,8 +133,8 @@ def charts_path(experiment_id: str) -> str:
 def view_state(metrics: Collection[str]) -> str:
     """Value of `VIEW_TAG`: bar charts of the first `MAX_CHARTS` of `CHARTS` that the runs have.
 
-    The first chart sorts the runs, best first. MLflow adds a chart for every other metric to the folded
-    section "Model metrics".
+    The runs are sorted by the metric of the first chart, best first. MLflow adds a chart for every other
+    metric to the folded section "Model metrics".
     """
     charted = [name for name in CHARTS if name in metrics][:MAX_CHARTS]
     first = charted[0] if charted else CHARTS[0]

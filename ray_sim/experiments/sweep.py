@@ -14,11 +14,12 @@ from typing import Any, Self
 import polars as pl
 
 from ray_sim.experiments.fanout import check_address, fan_out
+from ray_sim.experiments.mlflow_experiment import Logged
 from ray_sim.experiments.result_directories import remove_directory, require_result_files
 from ray_sim.experiments.stale_runs import Dropped, find_stale, other_versions
 from ray_sim.experiments.store import ConfigurationOutcome, ResultStore, fault_of
 from ray_sim.experiments.sweep_file import Entry, Sweep, read_sweep
-from ray_sim.experiments.tracking import Logged, log_sweep
+from ray_sim.experiments.tracking import log_sweep
 from ray_sim.model.errors import RaySimError, RunFailedError
 from ray_sim.reports.tables import first_warnings, sweep_table
 from workloads.sources import Source

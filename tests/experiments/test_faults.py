@@ -21,9 +21,10 @@ from mlflow import MlflowClient
 
 from benchmarks import crash
 from benchmarks.processes import command, descendants, still_running
+from ray_sim.experiments.mlflow_experiment import HASH_TAG
 from ray_sim.experiments.store import ResultStore
 from ray_sim.experiments.sweep import run_sweep
-from ray_sim.experiments.tracking import HASH_TAG, log_store
+from ray_sim.experiments.tracking import log_store
 from tests.patience import PATIENCE_S, until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]

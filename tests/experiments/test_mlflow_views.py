@@ -18,19 +18,14 @@ from scipy import stats
 
 from ray_sim.cli import main
 from ray_sim.experiments.mlflow_database import migrate, schema_revision
+from ray_sim.experiments.mlflow_experiment import HASH_TAG, SWEEP_TAG
 from ray_sim.experiments.mlflow_template import new_database
 from ray_sim.experiments.mlflow_views import CONFIGURATION_TAG, VIEW_TAG, configurations, view_state
 from ray_sim.experiments.result_files import read_summary
 from ray_sim.experiments.run import run_scenario
 from ray_sim.experiments.store import ConfigurationOutcome, ResultStore
 from ray_sim.experiments.sweep_file import Configuration, Entry, read_sweep
-from ray_sim.experiments.tracking import (
-    HASH_TAG,
-    SWEEP_TAG,
-    log_run,
-    log_store,
-    log_sweep,
-)
+from ray_sim.experiments.tracking import log_run, log_store, log_sweep
 
 pytestmark = pytest.mark.slow
 

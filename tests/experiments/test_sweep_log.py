@@ -8,17 +8,12 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
+from ray_sim.experiments.mlflow_experiment import HASH_TAG, SWEEP_RUN_TAG
 from ray_sim.experiments.mlflow_records import MAX_TIMELINE_POINTS
 from ray_sim.experiments.result_files import read_result
 from ray_sim.experiments.store import ConfigurationOutcome, ResultStore
 from ray_sim.experiments.sweep import run_sweep
-from ray_sim.experiments.tracking import (
-    HASH_TAG,
-    SWEEP_RUN_TAG,
-    log_run,
-    log_store,
-    log_sweep,
-)
+from ray_sim.experiments.tracking import log_run, log_store, log_sweep
 from ray_sim.model.errors import InvalidInputError, RunFailedError
 from tests.sweeps import RESAMPLED, children, sweep_file
 

@@ -1,0 +1,50 @@
+"""Logging of trainings to MLflow, each once however often it is logged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ray_sim.experiments.mlflow_experiment import DIRECTORY_TAG, Logged, MlflowExperiment
+from ray_sim.experiments.mlflow_records import curve_metrics, training_params
+from ray_sim.experiments.training_files import CURVES, StoredTraining, read_training_directory
+
+TRAININGS = "ray_sim trainings"
+"""Experiment of trainings."""
+
+_MOST_METRICS = 1000
+"""Points that MLflow takes at a time."""
+
+
+def log_training(directory: Path) -> Logged:
+    """Log a training: its curves by round, its parameters, and its files as artifacts.
+
+    A training that is logged already is logged anew where it went on since.
+
+    Raises
+    ------
+    InvalidInputError : the directory has no training, or a file has changed
+    RunFailedError : the tracking store cannot be used
+    """
+    training = read_training_directory(directory)
+    experiment = MlflowExperiment(TRAININGS, directory.absolute())
+    with experiment.errors_named():
+        _log(experiment, directory, training)
+    return experiment.logged()
+
+
+def _log(experiment: MlflowExperiment, directory: Path, training: StoredTraining) -> None:
+    """Log a training, unless it is logged already as it is now."""
+    facts = training.facts
+    digests = facts["files"]
+    assert isinstance(digests, dict)
+    tags = {DIRECTORY_TAG: str(directory.absolute())}
+    run_id = experiment.begin(str(digests[CURVES]), str(facts["name"]), "FINISHED", tags)
+    if run_id is None:
+        return
+    metrics = curve_metrics(training.curves)
+    for start in range(0, len(metrics), _MOST_METRICS):
+        experiment.client.log_batch(run_id, metrics=metrics[start : start + _MOST_METRICS])
+    experiment.client.log_batch(run_id, params=training_params(facts))
+    for file in training.files:
+        experiment.client.log_artifact(run_id, str(file))
+    experiment.client.set_terminated(run_id, "FINISHED")
