@@ -395,3 +395,4 @@ def test_a_task_with_nothing_but_updates_is_not_lost(folder: Folder) -> None:
     folder.write("task_events", *life(*FINISHED), task_line(605, UPDATE, job=9), task_line(606, 7, job=9))
     report = folder.convert()
     assert (report.read, report.kept, report.rejected) == (2, 1, {"missing_submit_s": 1})
+    assert report.notes["tasks_without_any_end"] == 1

@@ -1,4 +1,9 @@
-"""Convert events to lifecycles: one row per task (or job), from its first submission to its last end."""
+"""Conversion of events to lifecycles: one row per task (or job), from its first submission to its last end.
+
+The readers of the Google traces call `in_order`, `with_neighbours`, and then `lifecycles` or `attempts`;
+`gangs` joins the tasks of a job. Times are in microseconds. An event is an integer code; codes above SCHEDULE
+end a run, except those above ``max(STATUS)``, which change no state.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +16,22 @@ from ray_sim.model.units import NEVER_US, IntArray
 from workloads.formats.google.events import FINISH, SCHEDULE, STATUS, SUBMIT
 
 REQUESTS = ("cpu", "memory", "disk", "different_machines")
-"""Requests of a task; they may change with every event."""
+"""Requests of a task; they may change with every event.
+
+The order counts: `lifecycles` also returns the first request of the first two, cpu and memory.
+"""
 
 
 def in_order(events: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
-    """Events sorted by lifecycle, then time, ties in the order of the trace.
+    """Events sorted by `keys`, then by time; ties stay in the order of the trace (`place`).
 
-    Adds `lifecycle` (number of the task or job) and fills unknown requests with the latest ones so far.
+    Adds `lifecycle`, the number of the task or job from 1. If a run starts with a null request, fills every
+    null request with the latest known one of the same lifecycle.
+
+    Parameters
+    ----------
+    events : with the `keys`, time, place, event, and all of `REQUESTS` or none
+    keys : columns that identify a lifecycle: job and task, or job
     """
     if not (events["time"].is_sorted() and events["place"].is_sorted()):
         events = events.sort("time", "place")
@@ -43,9 +57,15 @@ def in_order(events: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
 
 
 def with_neighbours(events: pl.DataFrame) -> pl.DataFrame:
-    """Events that change a lifecycle's state, with time and kind of the events before and after in it.
+    """Events that change the state of a lifecycle, each with the time and code of both its neighbours.
 
-    Adds `starts` (a run starts), `closed` (a run starts, and the next event ends it) and `run`, its length.
+    A lifecycle without such an event keeps its first event, which then has a code above ``max(STATUS)``.
+    Adds last_time, last_event, next_time, next_event (null where the lifecycle has no such event), starts (a
+    run starts), closed (a run starts, and the next event ends it) and run (length of a closed run, else 0).
+
+    Parameters
+    ----------
+    events : of `in_order`
     """
     neighbours = {
         f"{where}_{name}": pl.when(pl.col("lifecycle") == pl.col("lifecycle").shift(by)).then(
@@ -83,10 +103,12 @@ def lifecycles(events: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
 
     Returns
     -------
-    `keys`, place, user and submit (of the first event), first_event, last_event, start (first), end (last, of
-    any kind), run (closed runs together), open_start (of a run that goes on), lost (runs whose end is
-    missing), attempts, submits, scheduling_class and priority (of the last event), and the requests at the
-    last start and of the first event
+    `keys`, and of the first event place, user, submit (its time), first_event (its code), first_cpu and
+    first_memory; of the last event last_event (its code), scheduling_class and priority; start of the first
+    run; end, time of the last end; run, total length of the closed runs; open_start, start
+    of a last run without an end; lost, number of earlier runs without an end; attempts, number of runs;
+    submits, number of submissions; the requests at the last start, null if no run started. Null: unknown.
+    Without requests in `events` there are no request columns and no priority.
     """
     if events.is_empty():
         begin = last = np.empty(0, np.int64)
@@ -95,6 +117,7 @@ def lifecycles(events: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
         begin = np.flatnonzero(np.concatenate([[True], life[1:] != life[:-1]]))
         last = np.append(begin[1:], len(life)) - 1
     time, event, starts, closed = (events[name].to_numpy() for name in ("time", "event", "starts", "closed"))
+    ends = (event > SCHEDULE) & (event <= max(STATUS))
     endless = starts & ~closed
     goes_on = endless[last]
     endless[last] = False
@@ -110,7 +133,7 @@ def lifecycles(events: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
         "first_event": first_rows["event"],
         "last_event": last_rows["event"],
         "start": _known(_reduced(np.minimum, np.where(starts, time, NEVER_US), begin), NEVER_US),
-        "end": _known(_reduced(np.maximum, np.where(event > SCHEDULE, time, -1), begin), -1),
+        "end": _known(_reduced(np.maximum, np.where(ends, time, -1), begin), -1),
         "run": _reduced(np.add, events["run"].to_numpy(), begin),
         "open_start": _known(np.where(goes_on, time[last], -1), -1),
         "lost": _reduced(np.add, endless.astype(np.int64), begin),
@@ -137,8 +160,14 @@ def _known(values: IntArray, missing: int) -> pl.Series:
 def attempts(events: pl.DataFrame) -> pl.DataFrame:
     """One row per run of each task, and one for each task that never ran.
 
-    The columns are those of `lifecycles` and `number`, the position of the run in its lifecycle from 1. A run
-    that follows no submission counts as submitted when it started.
+    The columns are those of `lifecycles` for a task, without first_cpu and first_memory, and number: position
+    of the run in its lifecycle from 1, 0 for a task that never ran. A run that does not directly follow a
+    submission counts as submitted when it started. The other values are those at the start of the run; end
+    is null unless the run is closed.
+
+    Parameters
+    ----------
+    events : of `with_neighbours`, with requests
     """
     begun = events.with_columns(
         number=pl.col("starts").cum_sum().over("lifecycle"),
@@ -163,18 +192,21 @@ def attempts(events: pl.DataFrame) -> pl.DataFrame:
 
 
 def gangs(tasks: pl.DataFrame) -> pl.DataFrame:
-    """One row per job: its tasks as one gang, each as demanding as the largest.
+    """One row per job: its tasks as one gang, each with the largest request of all.
+
+    The rows are in no fixed order.
 
     Parameters
     ----------
-    tasks : of `lifecycles`
+    tasks : of `lifecycles` for tasks, with a column until
 
     Returns
     -------
-    the columns of `lifecycles` without `task`, and num_tasks
+    the columns of `tasks` without task, first_cpu and first_memory, and num_tasks. run is null and lost is 0.
+    last_event is SCHEDULE if a task has not ended, FINISH if all tasks finished, else that of the last end.
     """
     ends_last = pl.col("last_event").sort_by("end", "place", nulls_last=True)
-    finished = pl.all_horizontal(pl.col("last_event") == FINISH).all()
+    finished = (pl.col("last_event") == FINISH).all()
     return tasks.group_by("job").agg(
         pl.col("place", "submit", "start", "open_start").min(),
         pl.col("end", "until", "attempts", "submits", "scheduling_class", "priority", *REQUESTS).max(),
