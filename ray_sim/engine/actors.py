@@ -1,8 +1,9 @@
-"""Sites in Ray actors and the central scheduler in another: the same loop, the same bytes.
+"""Run with the central scheduler and every site in a Ray actor of its own; the entry is `run_on_actors`.
 
-The scheduler's actor owns those of the sites, so it takes them with it when it dies. Whoever dies is
-made anew from its last snapshot: a site is told again what it has been told since, the scheduler
-decides again what it has decided since. Everything is deterministic, so nothing changes.
+The loop and the result are those of a run in one process. The scheduler's actor owns the actors of the
+sites: if it dies, they die too. A dead actor is replaced from its last snapshot: a site gets again all
+requests since then, the scheduler takes its decisions since then again. Both are deterministic, so the
+result does not change. `RayFleet` has the methods, and `state` the format, of `LocalFleet`.
 """
 
 from __future__ import annotations
@@ -39,25 +40,26 @@ if TYPE_CHECKING:
     Actor = Any  # Ray knows the methods of classes that it decorates, and these must work without it
 
 MAX_DEATHS = 5
-"""Deaths of one actor without progress in between, after which the run is given up."""
+"""Number of deaths of one actor, without progress in between, that ends the run with an error."""
 
 _REQUESTS_PER_MESSAGE = 64
-"""Requests to a site that has nothing to report are sent together."""
+"""Number of requests sent together to a site whose part has nothing to report."""
 
 _REQUESTS_PER_STATE = 2_000
-"""A site's state is fetched this often, so that what it must be told again stays short."""
+"""Number of requests between two snapshots of a site; it limits how many a replacement gets again."""
 
 SPELL_S = 0.5
-"""The scheduler decides this long between two words with the driver."""
+"""Seconds that the scheduler decides for between two replies to the driver."""
 
 _STATE_S = 20.0
-"""Time between two states of the scheduler that are kept in memory, where nobody keeps them better."""
+"""Seconds between two snapshots of the scheduler in the driver's memory, if there is no keeper."""
 
 
 class SiteLink:
-    """One site's actor: what it has been told since its last state, and its heir if it dies.
+    """Link to the actor of one site: it logs the requests since the last snapshot and replaces a dead actor.
 
-    The heir is made by ``create_heir``: the node of the first actor may be gone.
+    ``create_heir`` creates the replacement, on any node: the node of the first actor may be gone.
+    `sequence` numbers the requests from 1; `deaths`, `messages` and `bytes` count.
     """
 
     def __init__(self, create: Callable[[], Actor], create_heir: Callable[[], Actor]) -> None:
@@ -73,17 +75,17 @@ class SiteLink:
         self.bytes = 0
 
     def add(self, now_us: int, commands: Commands | None) -> None:
-        """Note a request; it is sent with the next ones."""
+        """Log a request; the next `send` sends it. None: no commands, only the reports at ``now_us``."""
         self.sequence += 1
         self._told.append((self.sequence, now_us, commands))
 
     @property
     def unsent(self) -> int:
-        """Requests noted and not sent."""
+        """Number of requests logged and not sent."""
         return len(self._told) - self._sent
 
     def send(self) -> None:
-        """Send what has been noted, without waiting."""
+        """Send the unsent requests in one message, without waiting."""
         if self.unsent:
             requests = self._told[self._sent :]
             self._answer = self._actor.carry_out.remote(requests)
@@ -92,7 +94,7 @@ class SiteLink:
             self.bytes += sum(commands.nbytes for _, _, commands in requests if commands is not None)
 
     def receive(self) -> tuple[IntArray, int]:
-        """The answer to the last request sent."""
+        """Answer to the last message: its reports, and the instant in us of the next one; waits for it."""
         answer: tuple[IntArray, int] = self._get(self._answer, lambda: self._answer)
         self.bytes += answer[0].nbytes
         if len(self._told) >= _REQUESTS_PER_STATE:
@@ -100,12 +102,12 @@ class SiteLink:
         return answer
 
     def settle(self) -> None:
-        """Wait until the requests sent have been carried out."""
+        """Wait until the requests sent, if any, have been carried out."""
         if self._answer is not None:
             self.receive()
 
     def ask(self, query: Query) -> Callable[[], State]:
-        """The answer to a question; called later, so that sites answer side by side."""
+        """Send a query; return a function that waits for the answer, so that sites answer in parallel."""
         self.send()
         asked = self._actor.ask.remote(query)
 
@@ -118,23 +120,30 @@ class SiteLink:
         return answer
 
     def ask_for_state(self) -> Callable[[], State]:
-        """The state after all that has been noted; called later, so that sites answer side by side."""
+        """Ask for the state after all logged requests; return a function that waits for it.
+
+        No request may be added before that function is called: it clears the log.
+        """
         self.send()
-        asked = self._actor.state.remote()
+
+        def ask() -> Any:
+            return self._actor.state.remote()  # `_actor` is a replacement after a death
+
+        asked = ask()
 
         def received() -> State:
-            state: State = self._get(asked, lambda: self._actor.state.remote())  # noqa: PLW0108  # an heir's
+            state: State = self._get(asked, ask)
             self._start_from(state)
             return state
 
         return received
 
     def keep_state(self) -> None:
-        """Fetch the state to go back to."""
+        """Fetch a snapshot of the site and clear the log."""
         self.ask_for_state()()
 
     def restore(self, state: State, sequence: int) -> None:
-        """Continue from a state."""
+        """Continue from a state; ``sequence`` is the number of its last request."""
         self.sequence = sequence
         self._start_from(state)
         self._actor.restore.remote(state)
@@ -144,7 +153,7 @@ class SiteLink:
         self._told, self._sent, self._answer = [], 0, None
 
     def _get(self, asked: Any, ask_again: Callable[[], Any]) -> Any:
-        """The answer of the actor, or of its heir."""
+        """Wait for an answer; if the actor dies, replace it and ask the replacement."""
         import ray
 
         for _ in range(MAX_DEATHS):
@@ -157,7 +166,7 @@ class SiteLink:
         raise RunFailedError(f"a site's actor died {MAX_DEATHS} times in a row; the last time: {_why(last)}")
 
     def _revive(self) -> None:
-        """Another actor, from the last state, told all since."""
+        """Replace the actor: restore the last snapshot and send all requests since."""
         self.deaths += 1
         self._actor = self._create_heir()
         if self._saved is not None:
@@ -174,14 +183,15 @@ class SiteLink:
 
 
 class RayFleet:
-    """Sites in one Ray actor each, over the nodes of the cluster.
+    """Fleet with each site in a Ray actor of its own; the actors are spread over the nodes of the cluster.
 
-    Messages: requests of one instant go together, sites work side by side, and those that have nothing
-    to do hear nothing. Sites whose part has nothing to report are not waited for; they get their
-    requests in batches, and nobody waits for them.
+    Requests of one instant go in one message per site. Sites work in parallel; a site without work gets no
+    message. If the part in use has nothing to report, requests go in batches, and only the batch before
+    is waited for.
     """
 
     listens = True
+    """Part of the protocol of fleets; see `GeneralRun`."""
 
     def __init__(self, world: World, sites: int) -> None:
         import ray
@@ -190,7 +200,7 @@ class RayFleet:
         self._reports = world.facts.part.reports
         facts = ray.put(SiteFacts.of(world))
         actor: Actor = ray.remote(num_cpus=0, max_restarts=0)(SiteActor)
-        # Ray spreads by cores, of which actors claim none: so sites are dealt out to the nodes.
+        # Ray spreads actors by claimed cores, and these claim none: so each site gets a node in turn.
         alive = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]  # Ray's own
         nodes = cycle(sorted(node["NodeID"] for node in alive))
         self._links = [
@@ -209,19 +219,22 @@ class RayFleet:
 
     @property
     def deaths(self) -> int:
-        """Sites that died and were made anew."""
+        """Number of deaths of sites' actors so far; each was replaced."""
         return sum(link.deaths for link in self._links)
 
     @property
     def traffic(self) -> tuple[int, int]:
-        """Messages to sites so far, and bytes of the arrays in them and in their answers."""
+        """Messages to sites so far, and bytes of the arrays in them and in the answers, without snapshots."""
         return sum(link.messages for link in self._links), sum(link.bytes for link in self._links)
 
     @property
     def next_us(self) -> int:
-        """When a site next has something to report."""
+        """Instant in us of the next report of any site, `NEVER_US` if there is none.
+
+        Sends the waiting sites a request and waits for their answers.
+        """
         if self._waiting:
-            # What the commands bring about at their own instant is reported with them: a message less.
+            # Fetch the reports at the instant of the commands in the same message as the commands.
             sites = sorted(self._waiting)
             for i in sites:
                 self._links[i].add(self._waiting[i], None)
@@ -230,7 +243,7 @@ class RayFleet:
         return self._told_at if self._early else min(self._next)
 
     def collect(self, now_us: int, commands: Commands | None = None) -> IntArray:
-        """Reports of all sites that have some at ``now_us``, or get commands first."""
+        """Carry out the commands, then return the reports at ``now_us`` of all sites that have some."""
         told = {} if commands is None else dict(self._routing.split(commands))
         due = [i for i, at in enumerate(self._next) if (at <= now_us and i not in self._early) or i in told]
         for i in due:
@@ -240,7 +253,7 @@ class RayFleet:
         return self._routing.join([reports[i] for i in sorted(reports)])
 
     def command(self, now_us: int, commands: Commands) -> None:
-        """Pass commands on to the sites concerned."""
+        """Log the commands for the sites concerned; they are sent later."""
         for i, mine in self._routing.split(commands):
             link = self._links[i]
             link.add(now_us, mine)
@@ -256,7 +269,7 @@ class RayFleet:
         return join([answer() for answer in answers])
 
     def _exchange(self, sites: Sequence[int]) -> list[IntArray]:
-        """Send to all of them, then hear all of them."""
+        """Reports of the given sites, in their order: send to all, then wait for all."""
         for i in sites:
             self._links[i].send()
         answers = [self._links[i].receive() for i in sites]
@@ -266,33 +279,33 @@ class RayFleet:
         return [events for events, _ in answers]
 
     def state(self) -> State:
-        """Arrays that `restore` takes, those of a `LocalFleet` with as many sites."""
+        """Arrays that `restore` takes; a `LocalFleet` with as many sites has the same."""
         self._exchange(sorted(self._waiting))
         asked = [link.ask_for_state() for link in self._links]
         states = [received() for received in asked]
         return join_states(states, self._routing, [link.sequence for link in self._links], self._next)
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
-        """Continue from a state."""
+        """Continue a new fleet from the arrays of `state`; as many sites as then."""
         for i, link in enumerate(self._links):
             link.restore(part(state, str(i)), int(state["sequence"][i]))
         self._routing.restore(part(state, "routing"))
         self._next = state["next"].tolist()
 
     def close(self) -> None:
-        """End the sites."""
+        """End the actors of the sites."""
         for link in self._links:
             link.close()
 
 
 class Spell(NamedTuple):
-    """State of the run after the scheduler has decided for some time."""
+    """Progress of the run after one call of `SchedulerActor.go_on`."""
 
     going: bool
     """Whether the run goes on."""
     ended_jobs: int
     site_deaths: int
-    """Sites of this scheduler that died and were made anew."""
+    """Number of deaths of sites under this scheduler; each was replaced."""
 
 
 class SchedulerActor:
@@ -322,7 +335,7 @@ class SchedulerActor:
         return self._run.state()
 
     def result(self, trim: Trim | None) -> RunResult:
-        """At the end."""
+        """Result of the run, which must have ended; ends the actors of the sites."""
         result = self._run.result(trim, "sites in Ray actors")
         self._fleet.close()
         return result
@@ -342,8 +355,9 @@ def run_on_actors(
     """Run a policy to the end with the scheduler and every site in a Ray actor of its own.
 
     Ray must have been started or joined. The result has the same bytes as that of any other fleet,
-    also if actors, workers or nodes die on the way. The scheduler decides for ``spell_s`` seconds, at
-    least once, between two words with the driver.
+    also if actors, workers or nodes die on the way. Between two replies to the driver the scheduler
+    decides for ``spell_s`` seconds, at least once. ``progress`` gets the numbers of ended and of all jobs.
+    Without a ``keeper`` the driver keeps the last snapshot in memory.
 
     Raises
     ------
@@ -355,7 +369,7 @@ def run_on_actors(
 
     if trim is not None:
         trim.window_us(world.table.submit_us)
-    Routing(world, sites)  # complains here, not in an actor
+    Routing(world, sites)  # raises InvalidScenarioError here, not in an actor
     saved = None if keeper is None else keeper.load()
     driver = _Driver(ray.put(world), new_policy, seed, sites, spell_s, saved)
     deaths, last = 0, -1
@@ -379,7 +393,7 @@ def run_on_actors(
 
 
 class _Driver:
-    """Driver's side of a run: outlives the scheduler's actor."""
+    """Driver's side of a run: it outlives the scheduler's actor and holds the last snapshot."""
 
     def __init__(
         self,
@@ -401,7 +415,7 @@ class _Driver:
     def follow(
         self, jobs: int, trim: Trim | None, progress: Progress | None, keeper: Keeper | None
     ) -> RunResult:
-        """A scheduler from the last snapshot to the end of the run."""
+        """Run a new scheduler actor from the last snapshot to the end; ``jobs`` is the number of all jobs."""
         import ray
 
         actor: Actor = ray.remote(num_cpus=0, max_restarts=0)(SchedulerActor)
@@ -419,7 +433,8 @@ class _Driver:
                     return result
                 if progress is not None:
                     progress(self.ended_jobs, jobs)
-                if time.monotonic() - saved_at >= _STATE_S if keeper is None else keeper.due():
+                due = time.monotonic() - saved_at >= _STATE_S if keeper is None else keeper.due()
+                if due:
                     self._keep(ray.get(scheduler.state.remote()), keeper)
                     saved_at = time.monotonic()
                 if keeper is not None and keeper.stopping():
@@ -434,7 +449,10 @@ class _Driver:
 
 
 def on_node(node: str) -> NodeAffinitySchedulingStrategy:
-    """On this node only: with ``soft=True`` Ray 2.60 puts about half of such actors on another node."""
+    """Strategy that puts an actor on the node with this ID only.
+
+    With ``soft=True`` Ray 2.60 puts about half of such actors on another node.
+    """
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     return NodeAffinitySchedulingStrategy(node, soft=False)

@@ -1,4 +1,8 @@
-"""Availability of a cluster's servers over time: a CSV of changes, read from a file or drawn at random."""
+"""Availability of a cluster's servers over time: changes read from a CSV file, written to one, or drawn.
+
+The loading of a cluster calls `with_availability`; the command that draws failures calls `draw_failures` and
+`write_failures`. The columns and the words in `EVENTS` are a file format of users and must stay.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +17,23 @@ from ray_sim.model.cluster import Cluster
 from workloads.sources import Source
 
 EVENTS = {"add": True, "repair": True, "remove": False, "fail": False}
-"""Events of an availability file, and whether the server is available after each."""
+"""Whether the server is available after an event, by the event's word in the file."""
 
 MAX_FAILURES = 1_000_000
 """Approximate limit on the failures drawn for a cluster; a larger file could not be read back."""
 
 
 def with_availability(cluster: Cluster, path: Source | None) -> Cluster:
-    """The cluster with the availability of the file, or unchanged where no file is given."""
+    """The cluster with the availability of the file; unchanged if `path` is None."""
     return cluster if path is None else replace(cluster, availability=read_availability(path, cluster))
 
 
 def read_availability(path: Source, cluster: Cluster) -> Availability:
     """Read changes of servers from a CSV file, by path or URL, with the columns time_s, server and event.
 
-    Lines that begin with # are comments. Lines may be in any order; changes at one instant apply in the
-    order written. The events of a server alternate: an available server fails or is removed, an absent
-    one is repaired or added.
+    time_s is in seconds; server is a name. Lines that begin with # are comments. Lines may be in any order;
+    changes at one instant apply in the order written. The events of a server alternate: an available server
+    fails or is removed, an absent one is repaired or added. The first event of a server may be any of them.
 
     Raises
     ------
@@ -58,7 +62,8 @@ def write_failures(
 
     Parameters
     ----------
-    words : two of `EVENTS`: the event of a server that comes, and of one that goes
+    failures : changes of any kind
+    words : two of `EVENTS`: the one for ``up=True``, then the one for ``up=False``
     """
     said = [words[0] if up else words[1] for up in failures.up.tolist()]
     write_changes(path, cluster, "event", failures.time_us, failures.server, said)
@@ -73,15 +78,16 @@ def _event(text: str) -> bool:
 def draw_failures(
     cluster: Cluster, mtbf_s: float, repair_s: float, from_s: float, until_s: float, seed: int
 ) -> Availability:
-    """Draw random failures: exponential times between failures and of repairs, for each server.
+    """Random failures and repairs of each server: times to failure and to repair are exponential.
 
-    Failures occur from ``from_s`` until before ``until_s``; the last repair may end later.
-    A server's draws depend on the seed and its own index only.
+    Failures occur in [from_s, until_s); the last repair may end later. The draws of a server depend only on
+    the seed and on the server's index.
 
     Parameters
     ----------
-    mtbf_s : mean time from a repair to the next failure, > 0
-    repair_s : mean time to repair, > 0
+    mtbf_s : mean seconds from a repair to the next failure, > 0; the literature calls this MTTF
+    repair_s : mean seconds from a failure to the end of the repair (MTTR), > 0
+    from_s, until_s : seconds of simulated time
     """
     spans = Spans(mtbf_s, repair_s, from_s, until_s)
     time_us, server, up = spans.draw(len(cluster), seed, "server-failures", ("mtbf-s", "repair-s"))

@@ -1,4 +1,9 @@
-"""Directories of results: written as a whole, replaced without a moment of loss, cleared of leftovers."""
+"""Directories of results: written as a whole, replaced without loss, cleared of leftovers.
+
+The commands and sweeps that write results call this module. The names of temporary directories,
+``.NAME.<32 hex digits>`` with the suffix .tmp, .old or .replaced, are a format: a later version must still
+recognise them, since `remove_leftovers` deletes or restores such directories.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +23,10 @@ _REPLACED = ".replaced"
 """Suffix of a complete older result while a new one takes its name."""
 _UUID_DIGITS = 32
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Error numbers of a full disk, a full quota and a file beyond the size limit."""
+
 _UNPACKED = {"runtime_resources", "working_dir_files"}
-"""Folders in which Ray unpacks the working directory of a job, and which Ray later deletes."""
+"""Folders in the path where Ray unpacks a job's working directory; Ray deletes it after the job."""
 
 
 class StoreFullError(RunFailedError):
@@ -27,7 +34,11 @@ class StoreFullError(RunFailedError):
 
 
 def write_files(directory: Path, files: Mapping[str, bytes]) -> None:
-    """Write the files of `encode_result` as a directory; an older result is replaced.
+    """Check the directory with `prepare_target`, then write a result with `replace_files`.
+
+    Parameters
+    ----------
+    files : content by file name, from `encode_result`; names without folders
 
     Raises
     ------
@@ -41,8 +52,9 @@ def write_files(directory: Path, files: Mapping[str, bytes]) -> None:
 def replace_files(directory: Path, files: Mapping[str, bytes]) -> None:
     """Write files as a directory, in place of an older result.
 
-    A kill at any moment leaves the older or the new result complete. If it is not under its name,
-    `prepare_target` and `remove_leftovers` rename it.
+    If the process is killed, the older or the new result stays complete. An older result may then have a
+    temporary name; the next `prepare_target` or `remove_leftovers` gives it its name back. A power failure
+    is not covered: files are not flushed to the disk.
 
     Raises
     ------
@@ -62,7 +74,7 @@ def replace_files(directory: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _swap(fresh: Path, directory: Path) -> None:
-    """Rename `fresh` to `directory`; an older result keeps its files, under another name, until then."""
+    """Rename `fresh` to `directory`; an older result is moved aside first and removed last."""
     replaced: list[Path] = []
     try:
         while not _renamed(fresh, directory):
@@ -75,7 +87,7 @@ def _swap(fresh: Path, directory: Path) -> None:
 
 
 def _renamed(fresh: Path, directory: Path) -> bool:
-    """Rename a directory; False if the new name holds files, since a rename replaces an empty one only."""
+    """Rename a directory if the new name is free or an empty directory; return whether it was renamed."""
     try:
         fresh.replace(directory)
     except OSError as error:
@@ -86,7 +98,7 @@ def _renamed(fresh: Path, directory: Path) -> bool:
 
 
 def _settle(replaced: Path, directory: Path) -> None:
-    """Give an older result its name back if no other result has it, else remove the older one."""
+    """Give an older result its name back, or remove it if another result has the name."""
     with suppress(OSError):  # another process has done it
         if not _renamed(replaced, directory):
             remove_directory(replaced)
@@ -103,7 +115,13 @@ def require_result_files(directory: Path) -> None:
 
 
 def remove_directory(directory: Path) -> None:
-    """Remove a result's directory atomically; raises `InvalidInputError` if it holds another file."""
+    """Remove the directory of a result: its name disappears at once, then its files.
+
+    Raises
+    ------
+    InvalidInputError : the directory holds a file that is not part of a result
+    OSError : the directory cannot be renamed
+    """
     require_result_files(directory)
     old = _sibling(directory, ".old")
     with suppress(FileNotFoundError):  # another process has removed the directory
@@ -118,7 +136,8 @@ def _sibling(directory: Path, suffix: str) -> Path:
 def remove_leftovers(parent: Path) -> None:
     """Remove the temporary directories that a killed process left in `parent`.
 
-    An older result that a killed process moved aside and did not replace gets its name back.
+    An older result that a killed process moved aside and did not replace gets its name back. No other
+    process may write results into `parent` meanwhile: its temporary directories would be removed too.
     """
     for leftover in sorted(parent.glob(".*")):
         name, _, token = leftover.stem.rpartition(".")
@@ -131,15 +150,15 @@ def remove_leftovers(parent: Path) -> None:
 
 
 def prepare_target(directory: Path) -> None:
-    """Create the parents of a result's directory, and refuse a directory that must not be replaced.
+    """Create the parents of a result's directory; refuse a path where no result may be written.
 
     An older result that a killed process moved aside gets its name back.
 
     Raises
     ------
-    InvalidInputError : it is a file, a symbolic link, in the folder that Ray unpacks for a job, a directory
-        that holds no result, a changed result or another file beside a result, or its parent cannot be
-        written
+    InvalidInputError : the path is a file or a symbolic link, or Ray will delete it after the job; or the
+        directory has files but no result, a result that was changed, or other files beside a result; or
+        its parent cannot be written
     StoreFullError : the disk or the quota is full
     """
     refuse_ray_job_directory(directory)

@@ -1,4 +1,9 @@
-"""Named parameters of policies and of the world, declared once and resolved from text or YAML."""
+"""Named parameters of policies and of the world, declared once and resolved from text or YAML.
+
+Policies and worlds declare their parameters; the readers of scenarios and of ``-p KEY=VALUE`` call
+`resolve`. Names, kinds and ranges are part of scenario files. The keys of `Parameter.to_dict`
+are part of the JSON output.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +21,16 @@ Value = bool | int | float | str | tuple[float, ...] | None
 Kind = Literal["bool", "int", "float", "choice", "floats", "text"]
 
 MAX_NUMBER = 2**53
-"""Largest number where a parameter declares no maximum: whole numbers up to this are exact floats."""
+"""Default maximum of a parameter. Up to it, every whole number is exact as a float."""
 
 MAX_FACTOR = 1000.0
 """The largest factor on speeds and capacities; with it, sums over a cluster still fit in 64 bits."""
 
 SECONDS = "s"
-"""Unit of times, which are 0 or from `SHORTEST_S` to `MAX_TIME_S`."""
+"""Unit of times. A time is at most `MAX_TIME_S`, and not between 0 and `SHORTEST_S`.
+
+The unit sets no minimum: a time that must not be negative declares ``minimum=0``.
+"""
 
 SHORTEST_S = 1 / US_PER_S
 """Shortest time: one microsecond, the resolution of the clock."""
@@ -30,7 +38,11 @@ SHORTEST_S = 1 / US_PER_S
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter: its kind, range, default, meaning and source."""
+    """One parameter: its kind, range, default, meaning and source.
+
+    The range applies to ``int`` and ``float``, and to each item of ``floats``; `choices` to ``choice`` only.
+    `resolve` does not check `default`; a default of None also allows None as a given value.
+    """
 
     name: str
     kind: Kind
@@ -41,7 +53,7 @@ class Parameter:
     choices: tuple[str, ...] = ()
     minimum: float = -MAX_NUMBER
     exclusive: bool = False
-    """Whether `minimum` itself is refused."""
+    """Whether the range excludes `minimum` itself."""
     maximum: float = MAX_NUMBER
 
     @property
@@ -76,11 +88,16 @@ class _BadValueError(Exception):
 
 
 def resolve(owner: str, parameters: Sequence[Parameter], given: Mapping[str, object]) -> dict[str, Value]:
-    """Parse and check the given values, and add the defaults.
+    """Values of all parameters by name: the given ones, parsed and checked, and the defaults of the others.
+
+    Parameters
+    ----------
+    owner : name of the policy or world, for error messages
+    given : text or YAML values by name; ``floats`` as a list or as text with commas
 
     Raises
     ------
-    UnknownNameError : one unknown name, with the nearest known name
+    UnknownNameError : the first unknown name, with the nearest known name
     InvalidScenarioError : all other problems together
     """
     known = {parameter.name: parameter for parameter in parameters}
@@ -174,5 +191,5 @@ def _shown(given: object) -> str:
 
 
 def microseconds(seconds: Value) -> int | None:
-    """Whole microseconds of a value in seconds; None of none."""
+    """Whole microseconds of a value in seconds; None if the value is not a number."""
     return int(seconds_to_us(seconds)) if isinstance(seconds, (int, float)) else None

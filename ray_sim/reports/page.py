@@ -1,4 +1,8 @@
-"""HTML report in one self-contained file: sections of facts, tables and pictures."""
+"""HTML report in one self-contained file: sections of facts, tables and pictures.
+
+The reports build a `Page` and pass it to `render`. The template ``report.html`` reads the fields of `Page`,
+`Section`, `Table`, `Cell` and `Picture` by name: rename a field in both. An unknown field raises an error.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +14,12 @@ import polars as pl
 from ray_sim.reports.text import number
 
 Facts = Sequence[tuple[str, object]]
-"""Labels and values of a section."""
+"""Pairs (label, value) of a section, in the order shown; `fact_texts` formats the values."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a table."""
+    """A cell of a table; `best` marks it as the best of its column."""
 
     text: str
     is_number: bool = False
@@ -24,7 +28,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table; `note` appears below it."""
+    """A table: each row has one cell per column; `note` appears below the table."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -33,7 +37,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An SVG element, inserted without escaping, and its description."""
+    """An SVG element and its caption. `svg` is not escaped: it must never contain text from outside."""
 
     svg: str
     caption: str
@@ -60,7 +64,7 @@ class Page:
 
 
 def fact_texts(facts: Iterable[tuple[str, object]]) -> tuple[tuple[str, str], ...]:
-    """Facts as texts of the page."""
+    """Pairs (label, text) of the facts, for `Section.facts`; `number` formats each value."""
     return tuple((label, number(value)) for label, value in facts)
 
 
@@ -70,11 +74,12 @@ def frame_table(
     best: Callable[[pl.Series], float | None] = lambda _: None,
     note: str = "",
 ) -> Table:
-    """Table of a frame's columns under the given headings; columns that the frame lacks are left out.
+    """Table of a frame: one row per row of the frame, columns in the order of `headings`.
 
     Parameters
     ----------
-    best : value of a column to mark, if any
+    headings : heading by column name; names that the frame lacks are skipped
+    best : function from a column to its best value, None to mark no cell; every cell equal to it is marked
     """
     shown = [name for name in headings if name in frame.columns]
     columns = [_cells(frame[name], best(frame[name])) for name in shown]
@@ -84,7 +89,7 @@ def frame_table(
 
 
 def render(page: Page) -> bytes:
-    """Render the page as HTML; texts are escaped."""
+    """HTML of the page in UTF-8; all texts are escaped, except `Picture.svg`."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(

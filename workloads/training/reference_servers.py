@@ -1,4 +1,8 @@
-"""Training rates and feasibility of jobs on the reference servers of their training profile."""
+"""Training rate, feasibility and shortest training time of jobs.
+
+The rate and the feasibility refer to the reference servers of the training profile, `shortest_s` to one job
+alone. The readers and generators of workloads call this module. J is the number of jobs, R of resources.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,13 @@ from workloads.training.profile import TrainingDraws
 
 
 def bundles_of(frame: pl.DataFrame, resources: Sequence[str]) -> JobBundles:
-    """Requested bundles of the jobs of a frame."""
+    """Requested bundles of the J jobs of a frame: workers, parameter servers and the demand of each.
+
+    Parameters
+    ----------
+    frame : with `num_workers`, `num_ps` and the demand of both roles
+    resources : R names; they set the order of the demand's columns
+    """
     return JobBundles(
         frame["num_workers"].to_numpy(),
         frame["num_ps"].to_numpy(),
@@ -28,10 +38,10 @@ def bundles_of(frame: pl.DataFrame, resources: Sequence[str]) -> JobBundles:
 
 
 def reference_rates(frame: pl.DataFrame, draws: TrainingDraws) -> FloatArray:
-    """(J,) samples per second of each bundle on the fewest reference servers.
+    """(J,) samples per second of each bundle, placed on as few reference servers as possible.
 
-    Run time = epochs x samples / rate. Enrichment solves this for the samples, a draw of whole jobs for the
-    run time.
+    Run time = epochs x samples / rate. Enrichment knows the run time and computes `samples`; a draw of whole
+    jobs knows `samples` and computes the run time.
 
     Parameters
     ----------
@@ -43,9 +53,10 @@ def reference_rates(frame: pl.DataFrame, draws: TrainingDraws) -> FloatArray:
 
 
 def infeasible_on_reference(frame: pl.DataFrame, draws: TrainingDraws) -> dict[str, BoolArray]:
-    """Jobs whose bundle fits on no number of reference servers, by the first reason that applies.
+    """(J,) masks by reason: jobs whose bundle does not fit on any number of reference servers.
 
-    None, if the profile has no reference server, as its jobs demand nothing then.
+    A job is in the mask of the first reason that applies. The dict is empty if the profile has no reference
+    server, since jobs then demand nothing.
     """
     if not draws.reference_server:
         return {}
@@ -54,13 +65,15 @@ def infeasible_on_reference(frame: pl.DataFrame, draws: TrainingDraws) -> dict[s
 
 
 def shortest_s(frame: pl.DataFrame, truth: Form, speed: float = 1.0) -> FloatArray:
-    """(J,) least seconds that each job takes alone, with as many workers as its batch has samples at most.
+    """(J,) shortest training time of each job in seconds, if it runs alone.
 
-    With the truth ``pd_ors`` this is V theta^i / F in the symbols of the paper, on one server. For
-    ``placement``, and for all_reduce jobs, which have no such form, see `least_placement_sample_s`.
+    A job has at most one worker per sample of its batch. With ``pd_ors`` the time is V theta^i / F in the
+    symbols of the PD-ORS paper, on one server. For ``placement``, and for all-reduce jobs, which ``pd_ors``
+    does not cover, see `least_placement_sample_s`.
 
     Parameters
     ----------
+    truth : form of the true training progress
     speed : speed of the fastest server, > 0; divides the training time
     """
     training = _training(frame, ())
@@ -75,17 +88,17 @@ def shortest_s(frame: pl.DataFrame, truth: Form, speed: float = 1.0) -> FloatArr
 
 
 def any_reason(reasons: dict[str, BoolArray], jobs: int) -> BoolArray:
-    """Jobs that some reason applies to."""
+    """(J,) mask of the jobs with at least one reason; `jobs` is J, needed if `reasons` is empty."""
     return np.asarray(np.logical_or.reduce([np.zeros(jobs, np.bool_), *reasons.values()]))
 
 
 def _capacity(draws: TrainingDraws) -> IntArray:
-    """(R,) quanta of a reference server."""
+    """(R,) capacity of one reference server in quanta, in the order of `draws.reference_server`."""
     amounts = draws.reference_server.items()
     return np.array([int(capacity_quanta(amount, name)) for name, amount in amounts], dtype=np.int64)
 
 
 def _training(frame: pl.DataFrame, resources: Sequence[str]) -> TrainingProfile:
     training = job_profiles(frame, resources).training
-    assert training is not None, "a profile with samples has all that a step time needs"
+    assert training is not None, "the frame lacks columns that a step time needs"
     return training

@@ -1,4 +1,8 @@
-"""World parameter for the bound B4 on the mean JCT, of rigid and elastic jobs."""
+"""World parameter `bound_cells`: size limit of the linear programme for bound B4 on the mean JCT.
+
+The kinds of rigid and of elastic jobs declare `BOUND_CELLS` and read its value with `cells_of`. The name and
+the range are part of scenario files: a change breaks existing files.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,8 @@ BOUND_CELLS = KindParameter(
         "bound_cells",
         "int",
         None,
-        "maximum number of variables, jobs x time steps, of the linear programme behind the bound B4 on the "
-        "mean completion time, which the certificate then has. none = no B4",
+        "largest number of variables (jobs x time steps) of the linear programme for bound B4 on the mean "
+        "completion time. none = the certificate has no B4",
         source="docs/models/certificates.md#b4",
         minimum=100,
     ),
@@ -22,6 +26,6 @@ BOUND_CELLS = KindParameter(
 
 
 def cells_of(values: Mapping[str, Value]) -> int | None:
-    """Value of the parameter; None where B4 is not asked for."""
+    """Largest number of variables, >= 100; None if B4 is not asked for or the world has no such parameter."""
     cells = values.get("bound_cells")
     return cells if isinstance(cells, int) else None
