@@ -342,7 +342,8 @@ class Summary:
     """Mean relative error |estimate - true| / true of the policy's speed estimates for elastic jobs, over all
     estimates of the run; null where there are none."""
     convergence_error: float | None = None
-    """Mean relative error of the policy's estimates of the work left; null as `speed_error`."""
+    """Mean error |estimate - true| of the policy's estimates of the work left, as a share of the job's whole
+    work; null as `speed_error`."""
     welfare: WelfareFigures | None = None
     """Null where jobs are not announced."""
     audit: WelfareAudit | None = None

@@ -194,9 +194,10 @@ def summary_rows(summary: Summary) -> list[tuple[str, object]]:
         rows.append(("share of training time that interference cost", summary.interference_share))
     if summary.interruptions:
         rows += [("servers lost by jobs", summary.interruptions), ("progress lost s", summary.lost_s)]
-    for label, error in (("speeds", summary.speed_error), ("work left", summary.convergence_error)):
-        if error is not None:
-            rows.append((f"relative error of expected {label}", error))
+    if summary.speed_error is not None:
+        rows.append(("relative error of expected speeds", summary.speed_error))
+    if summary.convergence_error is not None:
+        rows.append(("error of expected work left over all work of a job", summary.convergence_error))
     figures = {**(summary.policy_counts or {}), **(summary.policy_figures or {})}
     return rows + [(f"policy, {name.replace('_', ' ')}", number) for name, number in figures.items()]
 

@@ -24,6 +24,7 @@ from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.result import RunResult
+from ray_sim.model.units import NEVER_US
 from ray_sim.reports.tables import summary_rows
 from tests.elastic_worlds import elastic_world
 from tests.scripted import EVENTS, scripted
@@ -60,8 +61,11 @@ def told(result: RunResult) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize(("factor", "error"), [(1.0, 0.0), (2.0, 1.0), (0.25, 0.75), (0.0, 1.0)])
-def test_errors_are_relative_to_the_truth_when_the_decision_takes_effect(factor: float, error: float) -> None:
-    """Five steps of twenty are over at 54 s. Speeds hold as soon as the job has what they are for."""
+def test_errors_are_those_when_the_decision_takes_effect(factor: float, error: float) -> None:
+    """Five steps of twenty are over at 54 s. Speeds hold as soon as the job has what they are for.
+
+    Errors of the work left are relative to all twenty steps.
+    """
 
     def beliefs(view: View) -> Estimates:
         if len(view.running) + len(view.arrived) == 0:
@@ -70,9 +74,23 @@ def test_errors_are_relative_to_the_truth_when_the_decision_takes_effect(factor:
         return estimates([0], [factor * SPEED], [factor * left])
 
     result = run_world(lone_world(), believing(beliefs))
-    near = pytest.approx(error, abs=1e-9)
-    assert told(result) == [(0.0, near, near), (54.0, near, near), (216.0, None, None)]
-    assert [result.summary.speed_error, result.summary.convergence_error] == pytest.approx([error] * 2)
+    near, later = pytest.approx(error, abs=1e-9), pytest.approx(error * 15 / 20, abs=1e-9)
+    assert told(result) == [(0.0, near, near), (54.0, near, later), (216.0, None, None)]
+    assert result.summary.speed_error == pytest.approx(error)
+    assert result.summary.convergence_error == pytest.approx(error * (20 + 15) / 40)
+
+
+def test_little_or_nothing_left_in_truth_is_no_large_error() -> None:
+    """A microsecond before the end 9e-6 of 2000 samples are left; 500 are expected, a quarter of the job."""
+
+    def decide(view: View) -> Decision:
+        decision = ElasticDecision.of(dict.fromkeys(view.arrived.tolist(), PAIR))
+        beliefs = estimates([0], [NAN], [500.0]) if view.reviewed else NOTHING
+        return replace(decision, estimates=beliefs, review_us=215_999_999 if view.now_us == 0 else NEVER_US)
+
+    result = run_world(lone_world(), scripted(decide, wake=EVENTS | Wake.REVIEW, elastic=True))
+    assert result.jobs["finish_s"][0] == 216.0
+    assert result.summary.convergence_error == pytest.approx(500 / 2000)
 
 
 def test_the_mean_is_over_all_that_was_told() -> None:
@@ -92,7 +110,7 @@ def test_the_mean_is_over_all_that_was_told() -> None:
     assert result.summary.convergence_error == pytest.approx(4 / 3)
     shown = dict(summary_rows(result.summary))
     assert shown["relative error of expected speeds"] == result.summary.speed_error
-    assert shown["relative error of expected work left"] == result.summary.convergence_error
+    assert shown["error of expected work left over all work of a job"] == result.summary.convergence_error
 
 
 NOTHING = estimates([], [], [])

@@ -19,9 +19,15 @@ SPEED, WORK_LEFT = range(2)
 
 
 class EstimateErrors:
-    """Relative errors |told - true| / true of speed and of work left, added up decision by decision."""
+    """Errors |told - true| of speed and of work left, added up decision by decision.
 
-    def __init__(self) -> None:
+    Those of speed are relative to the true speed, those of work left to the whole work of the job: at the end
+    of a job little is left in truth, or only what rounding to microseconds leaves.
+    """
+
+    def __init__(self, work: FloatArray) -> None:
+        """``work`` is the whole work of each job, (J,)."""
+        self._work = work
         self._time_us: list[int] = []
         self._total: list[FloatArray] = []
         """(2,) sums of errors."""
@@ -31,12 +37,13 @@ class EstimateErrors:
     def add(self, now_us: int, estimates: Estimates, speed: FloatArray, work_left: FloatArray) -> None:
         """Compare a decision's estimates with the truth, (n,) each.
 
-        What is not told (NaN), or is in truth 0, has no relative error and is left out.
+        What is not told (NaN) is left out, and so are speeds that are in truth 0 and jobs without work.
         """
         told = np.stack([estimates.speed, estimates.work_left]).astype(np.float64)
         true = np.stack([speed, work_left])
-        known = np.isfinite(told) & (true > 0)
-        error = np.divide(np.abs(told - true), true, out=np.zeros_like(true), where=known)
+        whole = np.stack([speed, self._work[estimates.job]])
+        known = np.isfinite(told) & (whole > 0)
+        error = np.divide(np.abs(told - true), whole, out=np.zeros_like(true), where=known)
         self._time_us.append(now_us)
         self._total.append(error.sum(axis=1))
         self._told.append(known.sum(axis=1))

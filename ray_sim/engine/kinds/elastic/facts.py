@@ -183,8 +183,8 @@ class ElasticFacts(FactDefaults):
                 list(self.block_gaps),
             )
             raise InvalidScenarioError(
-                f"{text}\n  draw them by `ray-sim enrich` with a profile that has them, or use "
-                "parameter_blocks=even"
+                f"{text}\n  draw them by `ray-sim enrich` or `enrich` of the workload with a profile that "
+                "has them, or use parameter_blocks=even"
             )
         return DealtLoads(self.blocks, BlockRule(rule), streams)
 
@@ -202,7 +202,10 @@ def _profile_of(table: JobTable, rule: StepTimeRule) -> TrainingProfile:
     if table.training is None:
         gaps = table.gaps.get("training", ("it has no training columns",))
         text = problems_text(f"truth={rule.truth}: the workload does not say how its jobs train", list(gaps))
-        raise InvalidScenarioError(f"{text}\n  draw what is missing by `ray-sim enrich`, or use truth=rigid")
+        raise InvalidScenarioError(
+            f"{text}\n  draw what is missing by `ray-sim enrich` or `enrich` of the workload, or use "
+            "truth=rigid"
+        )
     return table.training
 
 

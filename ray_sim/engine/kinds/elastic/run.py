@@ -158,7 +158,7 @@ class ElasticRun(RigidRun):
         self._trial_progress = facts.progress(np.ones(jobs), loads)
         self._imbalance = None if loads is None else Imbalance(jobs, loads)
         self._strikes = 0
-        self._estimate_errors = EstimateErrors()
+        self._estimate_errors = EstimateErrors(facts.profile.work)
         self._losses = None if facts.loss is None else NoisyLosses(facts.loss, streams)
 
     def _progress_of(self, loads: DealtLoads | None) -> ProgressRule:

@@ -67,7 +67,7 @@ def slot_jobs(world: World) -> list[SlotJob]:
         )
     if slot_us is None or not world.bounded:
         raise InvalidScenarioError(
-            "exact optimum: give slots and an end, e.g. -w slot_s=3600 -w horizon_s=36000"
+            "exact optimum: give slots and an end, e.g. slot_s=3600 and horizon_s=36000"
         )
     _refuse_disturbances(world, facts)
     idle = np.flatnonzero(facts.profile.work <= 0)
