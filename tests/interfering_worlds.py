@@ -15,7 +15,7 @@ from ray_sim.model.job import TrainingProfile
 from ray_sim.model.links import LinkChanges
 from ray_sim.model.units import IntArray
 from tests.training import together
-from tests.worlds import Job, cluster_of, job_table
+from tests.worlds import Change, Job, availability, cluster_of, job_table
 
 
 def interference(
@@ -52,6 +52,8 @@ def interfering_world(
     params: Mapping[str, object] | None = None,
     links: LinkChanges | None = None,
     sockets: Sequence[int] | None = None,
+    speed: Sequence[float] | None = None,
+    changes: Sequence[Change] | None = None,
 ) -> World:
     """Jobs with the models that they train; see `tests.elastic_worlds.elastic_world`."""
     names = tuple(dict.fromkeys(name for name, _ in jobs))
@@ -62,10 +64,11 @@ def interfering_world(
     )
     table = replace(job_table([Job(at, 1, 100) for at in submit_s]), training=training)
     servers = replace(
-        cluster_of(gpus),
+        cluster_of(gpus, speed=speed),
         interference=profile,
         links=links,
         sockets=None if sockets is None else np.array(sockets),
+        availability=None if changes is None else availability(changes),
     )
     return build_world(table, servers, params={"truth": "placement", **(params or {})})
 

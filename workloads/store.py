@@ -127,10 +127,7 @@ def read_frame(path: Source) -> pl.DataFrame:
         with open_source(path, InvalidWorkloadError) as file:
             table = pq.ParquetFile(file, page_checksum_verification=True).read()
         table.validate(full=True)
-        names = table.column_names
-        frame = pl.DataFrame(
-            [pl.Series(name, values) for name, values in zip(names, table.columns, strict=True)]
-        )
+        frame = _frame(table)
     except _READ_ERRORS as error:
         raise _unreadable(path, error) from error
     check_frame(frame, str(path))
@@ -153,10 +150,7 @@ def read_some(path: Source, *, gaps: bool) -> pl.DataFrame:
     try:
         with open_source(path, InvalidWorkloadError) as file:
             source = pq.ParquetFile(file, page_checksum_verification=True)
-            table = source.read_row_group(0) if source.num_row_groups else source.read()
-        frame = pl.DataFrame(
-            [pl.Series(name, values) for name, values in zip(table.column_names, table.columns, strict=True)]
-        )
+            frame = _frame(source.read_row_group(0) if source.num_row_groups else source.read())
     except _READ_ERRORS as error:
         raise _unreadable(path, error) from error
     check_frame(frame, str(path))
@@ -166,6 +160,28 @@ def read_some(path: Source, *, gaps: bool) -> pl.DataFrame:
     partly = [name for name in SCHEMA if 0 < jobs[name].null_count() < jobs.height]
     chosen = [jobs.head(1), *(jobs.filter(pl.col(name).is_null()).head(1) for name in partly)]
     return pl.concat(chosen).unique("job_id", keep="first", maintain_order=True)
+
+
+def read_columns(path: Source, names: Sequence[str]) -> pl.DataFrame:
+    """Those of these columns that a workload file has, for all jobs, in its order; values are not checked.
+
+    Raises
+    ------
+    InvalidWorkloadError : missing, no Parquet, or damaged in these columns
+    """
+    try:
+        with open_source(path, InvalidWorkloadError) as file:
+            source = pq.ParquetFile(file, page_checksum_verification=True)
+            return _frame(source.read(columns=[name for name in names if name in source.schema_arrow.names]))
+    except _READ_ERRORS as error:
+        raise _unreadable(path, error) from error
+
+
+def _frame(table: pa.Table) -> pl.DataFrame:
+    """The columns of a table of Arrow."""
+    return pl.DataFrame(
+        [pl.Series(name, values) for name, values in zip(table.column_names, table.columns, strict=True)]
+    )
 
 
 def read_provenance(path: Source) -> Provenance | None:

@@ -85,11 +85,14 @@ class PlacementAgent(Agent):
     most_jobs: int = PlacementSettings().most_jobs
     most_new: int | None = None
     models: tuple[str, ...] | None = None
+    blank_types: bool = PlacementSettings().blank_types
     sees = sees_of(placement_round.STATE, placement_round.ENTRIES)
 
     def new_round(self, world: PolicyContext) -> PlacementRound:
         """See `PlacementRound`."""
-        settings = PlacementSettings(self.most_jobs, self.most_new, self.observe, self.scaled, self.models)
+        settings = PlacementSettings(
+            self.most_jobs, self.most_new, self.observe, self.scaled, self.models, self.blank_types
+        )
         return PlacementRound(world, settings)
 
 

@@ -1,6 +1,8 @@
-"""Checks of numbers that a user gives to agents and environments."""
+"""Checks of what a user gives to agents and environments."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -22,3 +24,29 @@ def whole_number(name: str, given: object, least: int, most: int) -> int:
         if least <= number <= most:
             return number
     raise InvalidInputError(f"{name}: must be a whole number from {least:,} to {most:,}, got {given!r}")
+
+
+def switch(name: str, given: object) -> bool:
+    """The truth value as a plain one; other objects, though true or false to Python, are refused.
+
+    Raises
+    ------
+    InvalidInputError : it is neither True nor False
+    """
+    if isinstance(given, bool | np.bool_):
+        return bool(given)
+    raise InvalidInputError(f"{name}: must be True or False, got {given!r}")
+
+
+def names_in(name: str, given: object) -> tuple[str, ...]:
+    """The names; a text alone, each letter of which would be one, is refused.
+
+    Raises
+    ------
+    InvalidInputError : it is no list of texts
+    """
+    if isinstance(given, Iterable) and not isinstance(given, str):
+        names = tuple(given)
+        if all(isinstance(each, str) for each in names):
+            return names
+    raise InvalidInputError(f"{name}: must be a list of names, got {given!r}")

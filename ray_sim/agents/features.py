@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ray_sim.agents.arguments import names_in
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.world import World
 from ray_sim.model.errors import InvalidScenarioError, UnknownNameError
@@ -64,9 +65,10 @@ def sees_of(observe: Iterable[str] | None, known: Mapping[str, Needs]) -> frozen
 
     Raises
     ------
+    InvalidInputError : it is no list of names
     UnknownNameError : there is no such entry
     """
-    names = list(known if observe is None else observe)
+    names = known if observe is None else names_in("observe", observe)
     for name in names:
         if name not in known:
             raise UnknownNameError("observation", name, known)

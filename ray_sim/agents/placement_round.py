@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ray_sim.agents.arguments import MOST_ROWS, whole_number
+from ray_sim.agents.arguments import MOST_ROWS, names_in, switch, whole_number
 from ray_sim.agents.features import (
     DURATION,
     FREE,
@@ -66,6 +66,8 @@ class PlacementSettings(NamedTuple):
     """Show shares of the largest server and log10(1 + s), instead of units and seconds."""
     models: tuple[str, ...] | None = None
     """Columns of ``type``; None for the models of the workload, in its order."""
+    blank_types: bool = False
+    """Show jobs of models without a column with no type, instead of refusing the workload."""
 
 
 class PlacementRound(Round):
@@ -76,6 +78,7 @@ class PlacementRound(Round):
     def __init__(self, world: PolicyContext, settings: PlacementSettings) -> None:
         rows = whole_number("most_jobs", settings.most_jobs, 1, MOST_ROWS)
         new = rows if settings.most_new is None else whole_number("most_new", settings.most_new, 1, rows)
+        scaled = switch("scaled", settings.scaled)
         super().__init__(world)
         self._settings = settings
         self.names = chosen(settings.observe, STATE, ENTRIES, world)
@@ -89,7 +92,7 @@ class PlacementRound(Round):
         self._arrays: dict[str, Any] = {
             "arrays": self._world.arrays,
             "type_of": type_of,
-            "unit": units(world, settings.scaled),
+            "unit": units(world, scaled),
             "free": np.zeros((self._servers, resources), dtype=np.int64),
             "job": np.full(rows, -1, dtype=np.int64),
             "tally": np.zeros(6, dtype=np.int64),
@@ -105,7 +108,7 @@ class PlacementRound(Round):
             "hidden": np.zeros(2, dtype=np.float32),
             "changes": new_changes(len(self._world.table), self._world.row_bound),
         }
-        self._shown = ShownArrays(self.names, self._arrays, _FIELDS, settings.scaled)
+        self._shown = ShownArrays(self.names, self._arrays, _FIELDS, scaled)
         self._again = False
 
     def _types(self) -> tuple[tuple[str, ...], IntArray]:
@@ -114,16 +117,17 @@ class PlacementRound(Round):
         if "type" not in self.names:
             return (), np.full(len(jobs.submit_us), -1, dtype=np.int64)
         names: tuple[str, ...] = tuple(jobs.model_names)
-        models = names if self._settings.models is None else tuple(self._settings.models)
+        models = names if self._settings.models is None else names_in("models", self._settings.models)
         if len(set(models)) < len(models):
             raise InvalidInputError(f"models: each may be there once, got {', '.join(models)}")
-        if unknown := sorted(set(names) - set(models)):
+        unknown = sorted(set(names) - set(models))
+        if unknown and not self._settings.blank_types:
             raise InvalidInputError(
-                f"models: the workload has jobs of model '{unknown[0]}', which is not one of "
-                f"{', '.join(models)}"
+                f"models: lacks {', '.join(unknown)}, of which there are jobs; it has {', '.join(models)}"
             )
-        column = np.array([*(models.index(name) for name in names), -1], dtype=np.int64)
-        return models, column[jobs.model]
+        column_of = {name: column for column, name in enumerate(models)}
+        columns = np.array([*(column_of.get(name, -1) for name in names), -1], dtype=np.int64)
+        return models, columns[jobs.model]
 
     def _features(self, resources: int, models: int) -> dict[str, Feature]:
         rows, scaled = self._rows, self._settings.scaled

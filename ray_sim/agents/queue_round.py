@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ray_sim.agents.arguments import MOST_ROWS, whole_number
+from ray_sim.agents.arguments import MOST_ROWS, switch, whole_number
 from ray_sim.agents.features import (
     DURATION,
     FREE,
@@ -71,7 +71,8 @@ class QueueRound(Round):
     def __init__(self, world: PolicyContext, settings: QueueSettings) -> None:
         rows = whole_number("most_jobs", settings.most_jobs, 1, MOST_ROWS)
         if settings.placement not in RULE_NAMES:
-            raise UnknownNameError("placement", settings.placement, RULE_NAMES)
+            raise UnknownNameError("placement", str(settings.placement), RULE_NAMES)
+        scaled = switch("scaled", settings.scaled)
         super().__init__(world)
         self._settings = settings
         self._rule = RULE_NAMES.index(settings.placement)
@@ -80,7 +81,6 @@ class QueueRound(Round):
         self.actions = rows + 1
         """Number of actions: start the job of a row; the last is to wait."""
         jobs, servers, resources = len(self._world.table), len(world.cluster), len(world.cluster.resources)
-        scaled = settings.scaled
         every = {
             "tasks": Feature((rows,), MOST_GANG),
             "demands": Feature((rows, resources), most_units(scaled)),
@@ -109,7 +109,7 @@ class QueueRound(Round):
             "running": np.zeros(1, dtype=np.float32),
             "changes": new_changes(jobs, self._world.row_bound),
         }
-        self._shown = ShownArrays(self.names, self._arrays, _FIELDS, settings.scaled)
+        self._shown = ShownArrays(self.names, self._arrays, _FIELDS, scaled)
 
     def open(self, view: View) -> None:
         """Begin the decision of a view."""

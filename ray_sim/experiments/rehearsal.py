@@ -5,6 +5,8 @@ The rehearsal sets up the engine as for a run and does not start it, so it repea
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 
 from ray_sim.engine.build_world import build_world
@@ -16,9 +18,12 @@ from ray_sim.experiments.run_identity import Inputs
 from ray_sim.experiments.scenario import EnrichSpec, Scenario, SynthSpec, WorkloadSpec
 from ray_sim.experiments.server_files import split_world
 from ray_sim.experiments.workload_draws import enriched
+from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from ray_sim.policies.registry import create_policy
 from workloads.announcements.profile import AnnouncementDraws
-from workloads.store import frame_to_table, read_frame, read_some
+from workloads.realisation import realise
+from workloads.schema import SCHEMA, with_all_columns
+from workloads.store import frame_to_table, read_columns, read_frame, read_some
 from workloads.synthetic.drawn_jobs import draw_jobs
 from workloads.synthetic.fit import fit
 from workloads.synthetic.horizon_request import HorizonRequest
@@ -31,6 +36,8 @@ _JOBS = 8
 
 _ANY_PROFILE = "philly"
 """Profile of the synthetic jobs; all profiles give the same columns."""
+
+_MODEL = {"model": SCHEMA["model"]}
 
 
 class Rehearsal:
@@ -82,7 +89,23 @@ class Rehearsal:
             draws = self._inputs.draws(spec)
             assert draws is not None, "an enrichment has a profile"
             jobs, _ = enriched(jobs, EnrichSpec(profile=spec.enrich.profile), draws, seed)
-        return jobs
+        return _with_models(jobs, self._models(spec))
+
+    def _models(self, spec: WorkloadSpec) -> list[str]:
+        """Models that jobs of a workload can have; none where they have none."""
+        draws = self._inputs.draws(spec)
+        if isinstance(draws, TrainingDraws):
+            return [family.name for family in draws.families if family.name is not None]
+        if spec.path is None:
+            return []
+        jobs = read_columns(spec.path, ("model", "status", "submit_s"))
+        if "model" not in jobs.columns:
+            return []
+        try:
+            kept, _ = realise(with_all_columns(jobs), replace(spec.realisation, resample=None), seed=0)
+        except InvalidInputError as error:
+            raise InvalidWorkloadError(f"{spec.path}: {error}") from error
+        return kept["model"].drop_nulls().unique().sort().to_list()
 
     def _drawn(self, spec: WorkloadSpec, synth: SynthSpec, seed: int) -> pl.DataFrame:
         jobs = min(synth.jobs, _JOBS)
@@ -99,3 +122,15 @@ class Rehearsal:
         if synth.like is not None and isinstance(self._inputs.draws(spec), AnnouncementDraws):
             return fit(read_frame(synth.like))
         return profile_model(_ANY_PROFILE)
+
+
+def _with_models(jobs: pl.DataFrame, models: list[str]) -> pl.DataFrame:
+    """The jobs of these models, and a copy of the first job for each model that they lack."""
+    if not models:
+        return jobs
+    model = pl.col("model")
+    kept = jobs.filter(model.is_null() | model.is_in(models))
+    others = pl.DataFrame({"model": [name for name in models if name not in set(kept["model"])]}, _MODEL)
+    copies = jobs.head(1).drop("model").join(others, how="cross")
+    named = copies.with_columns(job_id=pl.format("{}-{}", "job_id", "model"))
+    return pl.concat([kept, named.select(jobs.columns)])

@@ -58,7 +58,7 @@ class InterferenceProfile:
             text = problems_text(f"interference={self.name}", problems)
             raise InvalidScenarioError(
                 f"{text}\n  the types are {', '.join(self.types)}; add the missing ones to the profile, or "
-                "draw models that it has by `ray-sim enrich`"
+                "draw models that it has by `ray-sim enrich` or `enrich` of the workload"
             )
         types = np.array([known.get(name, -1) for name in model_names], dtype=np.int64)
         return types[models]

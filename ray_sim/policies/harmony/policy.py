@@ -40,6 +40,15 @@ CHECKPOINT = Parameter(
     source="docs/models/harmony.md#checkpoints",
 )
 
+UNKNOWN_MODELS = Parameter(
+    "unknown_models",
+    "choice",
+    "refuse",
+    "jobs of models that the network does not know: refuse the world, or show them without a type",
+    choices=("refuse", "blank"),
+    source="docs/studies/harmony.md#models-that-the-network-does-not-know",
+)
+
 
 class Harmony(PlacementAgent):
     """Place each task of new jobs, at slot boundaries, by the most probable action of the policy network.
@@ -54,13 +63,16 @@ class Harmony(PlacementAgent):
     name: ClassVar[str] = "harmony"
     section: ClassVar[str] = "docs/models/harmony.md#policy (Bao et al., INFOCOM 2019)"
     summary: ClassVar[str] = "fixed gangs, task by task, by a network trained to avoid interference"
-    parameters: ClassVar[tuple[Parameter, ...]] = (CHECKPOINT,)
+    parameters: ClassVar[tuple[Parameter, ...]] = (CHECKPOINT, UNKNOWN_MODELS)
     schedules: ClassVar[str] = ElasticPolicy.schedules
     unchanging: ClassVar[frozenset[str]] = frozenset({"network", "_balance"})
     observe = STATE
     scaled = True
 
-    def __init__(self, checkpoint: str | None = None) -> None:
+    def __init__(
+        self, checkpoint: str | None = None, unknown_models: str = str(UNKNOWN_MODELS.default)
+    ) -> None:
+        self.blank_types = unknown_models == "blank"
         self._file = str(BUNDLED) if checkpoint is None else checkpoint
         self._balance = LoadBalance()
         self._balanced = 0
@@ -84,7 +96,9 @@ class Harmony(PlacementAgent):
             raise InvalidInputError(f"{source}: cannot be read: {error}") from error
         trained = parse_checkpoint(content, source)
         header = trained.header
-        _check_world(header, world, source)
+        problems = _unfit(header, world) + ([] if self.blank_types else _unknown_models(header, world))
+        if problems:
+            raise InvalidScenarioError(_refusal(source, problems))
         self.most_jobs, self.most_new = header.most_jobs, header.most_new
         self.models = tuple(header.models)
         super().start(world, streams)
@@ -120,8 +134,8 @@ class Harmony(PlacementAgent):
         return {"jobs_balanced": self._balanced}
 
 
-def _check_world(header: Header, world: PolicyContext, source: str) -> None:
-    """Refuse a world that the network was not trained for."""
+def _unknown_models(header: Header, world: PolicyContext) -> list[str]:
+    """Which jobs have no column of x."""
     problems = []
     names: tuple[str, ...] = tuple(world.jobs.model_names)
     nameless = world.jobs.model < 0 if len(names) else np.ones(len(world.jobs.submit_us), dtype=np.bool_)
@@ -129,6 +143,14 @@ def _check_world(header: Header, world: PolicyContext, source: str) -> None:
         problems.append(f"{nameless.sum()} jobs have no model, the first in row {int(np.argmax(nameless))}")
     if unknown := sorted(set(names) - set(header.models)):
         problems.append(f"model {', '.join(unknown)}: it knows {', '.join(header.models)}")
+    if problems:
+        problems.append("-p unknown_models=blank shows such jobs without a type")
+    return problems
+
+
+def _unfit(header: Header, world: PolicyContext) -> list[str]:
+    """Which resources and servers the network was not trained for."""
+    problems = []
     if unknown := sorted(set(world.cluster.resources) - set(header.resources)):
         problems.append(f"resource {', '.join(unknown)}: it knows {', '.join(header.resources)}")
     if header.servers and header.servers != len(world.cluster):
@@ -136,9 +158,13 @@ def _check_world(header: Header, world: PolicyContext, source: str) -> None:
             f"servers: the world has {len(world.cluster)}, and this network is for {header.servers}; "
             "one of form shared takes any number"
         )
-    if problems:
-        listing = "\n".join(f"  {problem}" for problem in problems)
-        raise InvalidScenarioError(
-            f"{source}: the network does not fit the world:\n{listing}\n  train one for this world and "
-            "name its file by -p checkpoint=FILE"
-        )
+    return problems
+
+
+def _refusal(source: str, problems: list[str]) -> str:
+    """Text of an error about a network that does not fit a world."""
+    listing = "\n".join(f"  {problem}" for problem in problems)
+    return (
+        f"{source}: the network does not fit the world:\n{listing}\n  train one for this world and "
+        "name its file by -p checkpoint=FILE"
+    )

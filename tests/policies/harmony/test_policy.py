@@ -20,7 +20,7 @@ from ray_sim.experiments.scenario import Scenario
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, RaySimError
 from ray_sim.model.job import Exchange
 from ray_sim.model.streams import Streams
-from ray_sim.policies.harmony.architecture import Form
+from ray_sim.policies.harmony.architecture import Form, Parameters
 from ray_sim.policies.harmony.checkpoint import Checkpoint, Header, parse_checkpoint, untrained
 from ray_sim.policies.harmony.policy import BUNDLED, Harmony
 from ray_sim.policies.registry import create_policy
@@ -35,6 +35,12 @@ def saved(folder: Path, changes: Mapping[str, object], seed: int = 0) -> str:
     header = Header.model_validate({**BUNDLED_HEADER.model_dump(), **changes})
     path = folder / "network.npz"
     path.write_bytes(untrained(header, Streams(seed)).to_bytes())
+    return str(path)
+
+
+def written(path: Path, header: Header, parameters: Parameters) -> str:
+    """File of a network with these weights."""
+    path.write_bytes(Checkpoint(header, parameters).to_bytes())
     return str(path)
 
 
@@ -98,9 +104,7 @@ def interleaving(folder: Path) -> str:
     parameters["job.weight"][-2] = 1
     parameters["hidden_0.weight"][0] = 1
     parameters["scores.weight"][0] = [-1, -2]
-    path = folder / "interleaving.npz"
-    path.write_bytes(Checkpoint(header, parameters).to_bytes())
-    return str(path)
+    return written(folder / "interleaving.npz", header, parameters)
 
 
 def test_jobs_that_a_network_never_completes_on_idle_servers_are_placed_by_load_balancing(
@@ -140,6 +144,29 @@ def test_jobs_without_a_model_are_refused() -> None:
     nameless = elastic_world([0.0, 0.0], [profile()] * 2, [4.0], {"slot_s": 10})
     with pytest.raises(InvalidScenarioError, match="2 jobs have no model, the first in row 0"):
         run_world(nameless, Harmony())
+
+
+def test_unknown_models_are_placed_as_by_a_network_that_ignores_types(tmp_path: Path) -> None:
+    """The first rows of the block of a job are those of the types: 0 in one network, foreign in the other."""
+    world = busy_elastic(40)
+    header = BUNDLED_HEADER.model_copy(update={"models": ["foreign"]})
+    foreign = untrained(header, Streams(3)).parameters
+    types = len(BUNDLED_HEADER.models)
+    rows = np.zeros((types, foreign["job.weight"].shape[1]), dtype=np.float32)
+    ignoring = {**foreign, "job.weight": np.concatenate([rows, foreign["job.weight"][1:]])}
+    one = written(tmp_path / "foreign.npz", header, foreign)
+    other = written(tmp_path / "ignoring.npz", BUNDLED_HEADER, ignoring)
+    with pytest.raises(InvalidScenarioError, match="-p unknown_models=blank shows such jobs without a type"):
+        run_world(world, Harmony(one))
+    events = run_world(world, Harmony(one, unknown_models="blank")).events
+    assert events.equals(run_world(world, Harmony(other)).events)
+    assert not events.equals(run_world(world, Harmony()).events)
+
+
+def test_blank_types_change_nothing_where_all_models_are_known() -> None:
+    world = busy_elastic(40)
+    blank = run_world(world, Harmony(unknown_models="blank"))
+    assert blank.events.equals(run_world(world, Harmony()).events)
 
 
 def test_rigid_jobs_are_refused() -> None:
