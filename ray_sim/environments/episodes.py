@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
+from ray_sim.agents.agent import Agent
 from ray_sim.agents.arguments import whole_number
 from ray_sim.engine.build_world import build_world
+from ray_sim.engine.kinds.base import JobKind
+from ray_sim.engine.kinds.elastic.facts import ElasticFacts
+from ray_sim.engine.kinds.registry import kinds_for
 from ray_sim.engine.world import World
+from ray_sim.engine.world_parameters import kind_of
+from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.experiments.run import read_base, realise
-from ray_sim.experiments.run_identity import Inputs
-from ray_sim.experiments.scenario import parse_scenario, read_scenario
-from ray_sim.experiments.server_files import split_world
+from ray_sim.experiments.scenario import Scenario, parse_scenario, read_scenario
+from ray_sim.experiments.server_files import WORLD, split_world, with_server_files
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError
+from ray_sim.model.parameters import resolve
 from ray_sim.model.streams import SEEDS
 
 ScenarioSource = Mapping[str, object] | str | Path
@@ -47,23 +54,67 @@ def scenario_episodes(scenario: ScenarioSource, seeds: Iterable[int] | None = No
     ------
     InvalidInputError : a part of the scenario is not possible, or there is no seed
     """
-    if isinstance(scenario, Mapping):
-        parsed = parse_scenario(dict(scenario), "scenario")
-    else:
-        parsed = read_scenario(scenario)
-    cluster = Inputs().servers(parsed.cluster, parsed.world)
-    base, (values, _) = read_base(parsed.workload), split_world(parsed.world)
-    chosen = [parsed.seed] if seeds is None else [whole_number("seeds", s, 0, SEEDS - 1) for s in seeds]
-    if not chosen:
-        raise InvalidInputError("seeds: there must be at least one")
+    source = "scenario" if isinstance(scenario, Mapping) else str(scenario)
+    parsed = _parsed(scenario)
+    with _named(source, "world"):
+        _check_kind(kind_of(resolve("the world", WORLD, parsed.world)))
+    with _named(source, "cluster"):
+        cluster = load_cluster(parsed.cluster)
+    values, files = split_world(parsed.world)
+    with _named(source, "world"):
+        cluster = with_server_files(cluster, files)
+    with _named(source, "workload"):
+        base = read_base(parsed.workload)
+    chosen = [parsed.seed] if seeds is None else _checked(seeds)
     worlds: dict[int, World] = {}
     for seed in chosen:
         if worlds and not parsed.workload.uses_seed:
             worlds[seed] = next(iter(worlds.values()))
         elif seed not in worlds:
-            table = realise(parsed.workload, seed, base, cluster.resources).table
-            worlds[seed] = build_world(table, cluster, partition=parsed.partition, params=values)
+            with _named(source, "workload"):
+                table = realise(parsed.workload, seed, base, cluster.resources).table
+            with _named(source, "world"):
+                worlds[seed] = build_world(table, cluster, partition=parsed.partition, params=values)
     return [Episode(worlds[seed], seed) for seed in chosen]
+
+
+def _parsed(scenario: ScenarioSource) -> Scenario:
+    if isinstance(scenario, Mapping):
+        return parse_scenario(dict(scenario), "scenario")
+    if isinstance(scenario, str | Path):
+        return read_scenario(scenario)
+    raise InvalidInputError(f"scenario: must be a mapping, or the path of a file, got {scenario!r}")
+
+
+@contextmanager
+def _named(source: str, part: str) -> Iterator[None]:
+    """Begin the text of errors with the part of the scenario that they are about."""
+    try:
+        yield
+    except InvalidInputError as error:
+        error.args = (f"{source}: {part}: {error}",)
+        raise
+
+
+def _checked(seeds: Iterable[int]) -> list[int]:
+    if not isinstance(seeds, Iterable):
+        raise InvalidInputError(f"seeds: must be whole numbers, such as range(16), got {seeds!r}")
+    chosen = [whole_number("seeds", seed, 0, SEEDS - 1) for seed in seeds]
+    if not chosen:
+        raise InvalidInputError("seeds: there must be at least one")
+    return chosen
+
+
+def _check_kind(kind: JobKind) -> None:
+    """Raise InvalidScenarioError unless agents schedule jobs of this kind."""
+    if Agent.schedules in kind.takes:
+        return
+    fitting = kinds_for(Agent.schedules)
+    jobs = " and ".join(dict.fromkeys(each.jobs for each in fitting))
+    raise InvalidScenarioError(
+        f"truth={kind.truth} has {kind.jobs} jobs, and environments are for {jobs} jobs: "
+        f"set truth={' or '.join(each.truth for each in fitting)}"
+    )
 
 
 def episodes_of(
@@ -82,13 +133,19 @@ def episodes_of(
     if seeds is not None:
         raise InvalidInputError("seeds: only with a `scenario`; an Episode has its own")
     assert episodes is not None
-    given = [episodes] if isinstance(episodes, (World, Episode)) else list(episodes)
-    found = [Episode(each) if isinstance(each, World) else each for each in given]
+    if isinstance(episodes, (World, Episode)):
+        episodes = [episodes]
+    if not isinstance(episodes, Iterable):
+        raise InvalidInputError(f"episodes: must be a World, an Episode or a list of them, got {episodes!r}")
+    found = [Episode(each) if isinstance(each, World) else each for each in episodes]
     if not found:
         raise InvalidInputError("episodes: there must be at least one")
     for i, each in enumerate(found):
         if not isinstance(each, Episode):
             raise InvalidInputError(f"episodes: number {i} must be a World or an Episode, got {each!r}")
+        assert isinstance(each.world.kind, JobKind), "worlds are made by build_world"
+        with _named("episodes", f"number {i}"):
+            _check_kind(each.world.kind)
         _check_same_servers(found[0].world, each.world, i)
     return found
 
@@ -105,3 +162,37 @@ def _check_same_servers(first: World, other: World, number: int) -> None:
             f"episodes: number {number} is on cluster {other.cluster.name}, whose servers are not those of "
             f"cluster {first.cluster.name} of number 0; make one environment for each cluster"
         )
+
+
+def check_slots(episodes: Sequence[Episode]) -> None:
+    """Raise InvalidScenarioError for an episode without slots."""
+    for number, (world, _) in enumerate(episodes):
+        if world.slot_us is None:
+            raise InvalidScenarioError(
+                f"slot_s: the world of episode {number} has none, and jobs are placed at slot boundaries: "
+                "give the length of a slot in seconds, in `world` of the scenario or `params` of "
+                "build_world, e.g. {'slot_s': 600}"
+            )
+
+
+def check_models(episodes: Sequence[Episode]) -> None:
+    """Raise InvalidInputError for an episode whose jobs have other models than those of the first one.
+
+    The columns of ``type`` would mean something else in each.
+    """
+    models = [_models_of(world) for world, _ in episodes]
+    for number, names in enumerate(models):
+        if names != models[0]:
+            raise InvalidInputError(
+                f"models: episode 0 has jobs of {_listed(models[0])}, and episode {number} of "
+                f"{_listed(names)}: give those of all episodes, models={sorted(set().union(*models))}"
+            )
+
+
+def _models_of(world: World) -> tuple[str, ...]:
+    facts = world.facts
+    return tuple(facts.profile.model_names) if isinstance(facts, ElasticFacts) else ()
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "no model"

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 from ray_sim.agents.agent import PlacementAgent
+from ray_sim.agents.arguments import names_in
 from ray_sim.agents.round import Observation
-from ray_sim.environments.episodes import Episodes, ScenarioSource
+from ray_sim.environments.episodes import Episodes, ScenarioSource, check_models
 from ray_sim.environments.rewards import Reward
 from ray_sim.environments.scheduling_env import SchedulingEnv
 
 
 class _FromOutside(PlacementAgent):
     """The environment gives its actions."""
+
+    name: ClassVar[str] = "ray_sim/Placement-v0"
 
     def act(self, observation: Observation) -> int:
         raise AssertionError("the environment gives the actions")
@@ -46,9 +50,11 @@ class PlacementEnv(SchedulingEnv):
         render_mode: str | None = None,
     ) -> None:
         self._most_jobs, self._most_new, self._scaled = most_jobs, most_new, scaled
-        self._observe = None if observe is None else tuple(observe)
-        self._models = None if models is None else tuple(models)
+        self._observe = None if observe is None else names_in("observe", observe)
+        self._models = None if models is None else names_in("models", models)
         super().__init__(episodes, scenario, seeds, reward, reward_scale_s, render_mode)
+        if models is None and "type" in self.entries:
+            check_models(self.episodes)
 
     def new_agent(self) -> PlacementAgent:
         """A policy for one world; the environment gives its actions."""

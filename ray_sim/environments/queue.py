@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 from ray_sim.agents.agent import QueueAgent
+from ray_sim.agents.arguments import names_in
 from ray_sim.agents.round import Observation
 from ray_sim.environments.episodes import Episodes, ScenarioSource
 from ray_sim.environments.rewards import Reward
@@ -13,6 +15,8 @@ from ray_sim.environments.scheduling_env import SchedulingEnv
 
 class _FromOutside(QueueAgent):
     """The environment gives its actions."""
+
+    name: ClassVar[str] = "ray_sim/Queue-v0"
 
     def act(self, observation: Observation) -> int:
         raise AssertionError("the environment gives the actions")
@@ -45,7 +49,7 @@ class QueueEnv(SchedulingEnv):
         render_mode: str | None = None,
     ) -> None:
         self._most_jobs, self._placement, self._scaled = most_jobs, placement, scaled
-        self._observe = None if observe is None else tuple(observe)
+        self._observe = None if observe is None else names_in("observe", observe)
         super().__init__(episodes, scenario, seeds, reward, reward_scale_s, render_mode)
 
     def new_agent(self) -> QueueAgent:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
+
 from ray_sim.engine.run_meter import Reading
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from ray_sim.model.units import US_PER_S
@@ -75,7 +77,7 @@ def finite(reward: Reward) -> Reward:
     return checked
 
 
-def reward_of(reward: str | Reward, scale_s: float) -> Reward:
+def reward_of(reward: str | Reward, scale_s: object) -> Reward:
     """The reward of a name, or the user's own function, see `finite`.
 
     Raises
@@ -86,9 +88,9 @@ def reward_of(reward: str | Reward, scale_s: float) -> Reward:
         if not callable(reward):
             raise InvalidInputError(f"reward: must be a name or a function of an Interval, got {reward!r}")
         return finite(reward)
-    if not 0 < scale_s < float("inf"):
-        raise InvalidInputError(f"reward_scale_s: must be above 0, got {scale_s}")
-    known = {"progress": progress, "jct": minus_present(scale_s)}
+    if not (isinstance(scale_s, int | float | np.number) and 0 < scale_s < math.inf):
+        raise InvalidInputError(f"reward_scale_s: must be a number above 0, got {scale_s!r}")
+    known = {"progress": progress, "jct": minus_present(float(scale_s))}
     if reward not in known:
         raise UnknownNameError("reward", reward, known)
     return known[reward]

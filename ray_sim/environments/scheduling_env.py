@@ -13,12 +13,12 @@ from gymnasium import spaces
 
 from ray_sim.agents.agent import Agent
 from ray_sim.agents.arguments import whole_number
-from ray_sim.agents.features import ACTION_MASK, F32
+from ray_sim.agents.features import ACTION_MASK, F32, Feature
 from ray_sim.agents.round import Round
 from ray_sim.engine.run_meter import Reading, RunMeter
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.world import World
-from ray_sim.environments.episodes import Episodes, ScenarioSource, episodes_of
+from ray_sim.environments.episodes import Episodes, ScenarioSource, check_slots, episodes_of
 from ray_sim.environments.rewards import Interval, Reward, interval_between, reward_of
 from ray_sim.environments.spaces import ValidActions
 from ray_sim.kernels.core.arrays import I8
@@ -90,6 +90,8 @@ class SchedulingEnv(gymnasium.Env[Observations, np.int64], ABC):
         self._reward = reward_of(reward, reward_scale_s)
         self.episodes = episodes_of(episodes, scenario, seeds)
         """What `reset` draws from; ``options={"episode": i}`` chooses number i."""
+        if self.new_agent().slotted:
+            check_slots(self.episodes)
         self._stages: dict[int, _Stage] = {}
         self._simulation: Simulation | None = None
         self._over = True
@@ -152,8 +154,8 @@ class SchedulingEnv(gymnasium.Env[Observations, np.int64], ABC):
         self._round, self._meter = stage.round, stage.meter(simulation)
         if self._round.features != self._form:
             raise InvalidScenarioError(
-                f"episode {number}: its observations have not the form of episode 0: {self._round.features}, "
-                f"{self._form}; give `observe` and `models`"
+                f"episode {number}: its observations have not the form of episode 0: "
+                f"{_form_text(self._round.features)}; {_form_text(self._form)}; give `observe` and `models`"
             )
         self._reading = Reading(0, 0.0, 0.0, 0, 0, 0)
         reading, _ = self._run_on(simulation)
@@ -246,6 +248,10 @@ class SchedulingEnv(gymnasium.Env[Observations, np.int64], ABC):
         if self._simulation is None or not self._over:
             raise InvalidInputError("result: the episode is not over")
         return self._simulation.result()
+
+
+def _form_text(features: Mapping[str, Feature]) -> str:
+    return ", ".join(f"{name} {feature.shape}" for name, feature in features.items())
 
 
 def _info(interval: Interval, decisions: int) -> dict[str, Any]:

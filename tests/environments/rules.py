@@ -1,11 +1,38 @@
-"""Agents that follow a simple rule, for both environments."""
+"""Agents that follow a simple rule, for both environments, and episodes of them."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ray_sim.agents.round import Observation
 from ray_sim.environments import PlacementAgent, QueueAgent
+
+if TYPE_CHECKING:
+    from ray_sim.environments.scheduling_env import SchedulingEnv
+
+Rule = Callable[[Observation], int]
+Steps = list[tuple[int, float, bool, bool]]
+
+
+def play(env: SchedulingEnv, rule: Rule, **reset: Any) -> Steps:
+    """An episode: action, reward and flags of each step."""
+    seen, _ = env.reset(**reset)
+    steps: Steps = []
+    while True:
+        action = rule(seen)
+        seen, reward, terminated, truncated, _ = env.step(action)
+        steps.append((action, reward, terminated, truncated))
+        if terminated or truncated:
+            return steps
+
+
+def at_random(seed: int) -> Rule:
+    """Any valid action."""
+    draw = np.random.default_rng(seed)
+    return lambda seen: int(draw.choice(np.flatnonzero(seen["action_mask"])))
 
 
 def first_valid(observation: Observation) -> int:

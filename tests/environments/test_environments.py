@@ -26,7 +26,6 @@ from ray_sim.engine.run_meter import RunMeter
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.world import World
 from ray_sim.environments import Episode, Interval, PlacementAgent, PlacementEnv, QueueEnv
-from ray_sim.environments.scheduling_env import SchedulingEnv
 from ray_sim.environments.vector import PlacementVector, QueueVector
 from ray_sim.model.errors import (
     ForbiddenActionError,
@@ -37,33 +36,13 @@ from ray_sim.model.errors import (
 from ray_sim.model.units import US_PER_S
 from ray_sim.policies.registry import create_policy
 from tests.elastic_worlds import elastic_world
-from tests.environments.rules import InTurn, LeastLoaded, first_valid, in_turn, least_loaded
+from tests.environments.rules import InTurn, LeastLoaded, at_random, first_valid, in_turn, least_loaded, play
 from tests.training import profile
 from tests.worlds import DOWN, UP, Job, availability, cluster_of, job_table, world_of
-
-Rule = Callable[[Observation], int]
-Steps = list[tuple[int, float, bool, bool]]
-
-
-def play(env: SchedulingEnv, rule: Rule, **reset: Any) -> Steps:
-    """An episode: action, reward and flags of each step."""
-    seen, _ = env.reset(**reset)
-    steps: Steps = []
-    while True:
-        action = rule(seen)
-        seen, reward, terminated, truncated, _ = env.step(action)
-        steps.append((action, reward, terminated, truncated))
-        if terminated or truncated:
-            return steps
 
 
 def last_valid(observation: Observation) -> int:
     return int(np.flatnonzero(observation["action_mask"])[-1])
-
-
-def at_random(seed: int) -> Rule:
-    draw = np.random.default_rng(seed)
-    return lambda seen: int(draw.choice(np.flatnonzero(seen["action_mask"])))
 
 
 @pytest.mark.parametrize(
@@ -370,7 +349,11 @@ def test_waiting_jobs_that_are_not_shown_are_counted() -> None:
         ({"most_jobs": 10**12}, InvalidInputError, "most_jobs: must be a whole number from 1 to 1,048,576"),
         ({"most_jobs": 4, "most_new": 5}, InvalidInputError, "most_new: .* from 1 to 4, got 5"),
         ({"reward": "speed"}, UnknownNameError, "unknown reward 'speed'"),
-        ({"reward": "jct", "reward_scale_s": 0}, InvalidInputError, "reward_scale_s: must be above 0"),
+        (
+            {"reward": "jct", "reward_scale_s": 0},
+            InvalidInputError,
+            "reward_scale_s: must be a number above 0",
+        ),
         ({"seeds": [1]}, InvalidInputError, "seeds: only with a `scenario`"),
         ({"render_mode": "human"}, InvalidInputError, "render_mode"),
     ],
@@ -417,7 +400,7 @@ def test_bad_episodes_are_named() -> None:
         PlacementEnv("x")  # type: ignore[arg-type]  # what the check is for
     with pytest.raises(InvalidScenarioError, match="number 1 is on cluster"):
         PlacementEnv([world, other])
-    with pytest.raises(InvalidScenarioError, match="give their length"):
+    with pytest.raises(InvalidScenarioError, match="give the length of a slot"):
         PlacementEnv(world_of([Job(0, 1, 30)], [1]))
     with pytest.raises(InvalidScenarioError, match="no action is valid in the whole run"):
         PlacementEnv(world_of([Job(0, 2, 30)], [1], params={"slot_s": 10})).reset()

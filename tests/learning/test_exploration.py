@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
 from ray_sim.agents.features import ACTION_MASK
@@ -53,5 +55,5 @@ def test_without_exploration_a_forbidden_action_is_never_drawn() -> None:
 
     probabilities = np.array([[0.3, 0.7 - 1e-12, 0.0], [1.0, 0.0, 0.0]])
     rules = np.zeros((2, 2), dtype=np.int64)
-    choice = explore(probabilities, rules, 0.0, Ones())  # type: ignore[arg-type]  # no seed draws this
+    choice = explore(probabilities, rules, 0.0, cast("np.random.Generator", Ones()))
     assert choice.action.tolist() == [1, 0]
