@@ -134,7 +134,8 @@ def _count_faults(points: _Points, texts: int) -> dict[int, str]:
     count = np.bincount(points.text, minlength=texts)
     empty = {int(k): f"has no points; must be {OUTLOOK_FORM}" for k in np.flatnonzero(count == 0)}
     large = np.flatnonzero(count > MOST_POINTS)
-    return empty | {int(k): f"has {count[k]:,} points, at most {MOST_POINTS:,} are possible" for k in large}
+    most = f"at most {MOST_POINTS:,} are possible; give it fewer points"
+    return empty | {int(k): f"has {count[k]:,} points, {most}" for k in large}
 
 
 def _point_faults(points: _Points) -> dict[int, str]:

@@ -72,8 +72,9 @@ class _Lines:
         first = part.find(b"\n")
         if self._length + (first if first >= 0 else len(part)) > MAX_LINE:
             raise InvalidWorkloadError(
-                f"{self._path}: line {self._line:,} is longer than {MAX_LINE // 2**20} MiB; this is no file "
-                "of records, or its line ends are lost"
+                f"{self._path}: line {self._line:,} is longer than {MAX_LINE // 2**20} MiB, the most that a "
+                "row may have. If it is one row, shorten its texts: an `outlook` or a `value` with fewer "
+                "points. If not, its line ends are lost, or this is no file of records"
             )
         if first < 0:
             self._length += len(part)

@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from ray_sim.model.audit import AuditedJobs
+from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.statement import NANO, NEVER_ROUND
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.policies.posted_price.audit import MechanismAudit
@@ -199,11 +200,19 @@ class PostedPrice(AnnouncedPolicy):
         )
 
     def _submit(self, job: int) -> bool:
-        """Plan a job at its birth; False if no start is worth its price."""
+        """Plan a job at its birth; False if no start is worth its price.
+
+        Raises
+        ------
+        InvalidScenarioError : its failures cannot be estimated; names the job
+        """
         report = self._plans.planned_job(job)
-        if self._audit is not None:
-            self._audit.born(job, report)
-        plan = self._plans.make(job, report, self._failures(report))
+        try:
+            if self._audit is not None:
+                self._audit.born(job, report)
+            plan = self._plans.make(job, report, self._failures(report))
+        except InvalidScenarioError as error:
+            raise InvalidScenarioError(f"job {self._world.job_name(job)}: {error}") from error
         if plan is None:
             return False
         self._oracle.add(job, report.concurrency, plan)

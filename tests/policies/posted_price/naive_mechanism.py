@@ -306,6 +306,7 @@ def submit(job: Job, earlier: Sequence[Submitted], menu: Menu, setting: Setting)
     futures = joint_futures(earlier, setting, job.birth) if setting.oracle == "exact" else []
     least = as_written(setting.eps) / 10 if setting.threshold else Fraction(0)
 
+    @cache
     def failure(start: int, duration: int) -> Fraction:
         return failure_probability(futures, setting.nodes, job.birth, start, job.concurrency, duration)
 

@@ -91,6 +91,18 @@ def test_too_many_failure_estimates_are_refused_before_they_are_made() -> None:
         oracle.failures(0, 2, 1)
 
 
+def test_too_many_joint_outcomes_are_refused_with_the_job_and_the_mend() -> None:
+    """20 jobs of two arrivals have 2^20 outcomes, and the 21st of the same round does not fit beside all."""
+    one = replace(JOB, concurrency=1, points=((1, 1, 0.5), (4, 1, 0.5)), duration=1)
+    setting = replace(SETTING, nodes=20, max_concurrency=1)
+    fits, crowd = (Instance((one,) * jobs, (one,) * jobs, setting) for jobs in (20, 21))
+    run_engine(fits)
+    fault = "job job-20: .* 1,048,576 joint points of the 20 .*; use failure_oracle=sampled or union"
+    with pytest.raises(InvalidScenarioError, match=fault):
+        run_engine(crowd)
+    assert len(run_engine(crowd, failure_oracle="sampled").fates()) == 21
+
+
 def test_estimates_are_made_for_the_durations_of_the_job_only() -> None:
     """D_m is 10^7 rounds, for one job among short ones that may fail."""
     long = replace(JOB, points=((1, 10**7, 0.5), (1, 1, 0.5)), duration=1)
@@ -157,7 +169,7 @@ def test_the_command_line_complains_without_a_traceback(
     ("cluster", "options", "fault"),
     [
         ("toy", (), "C = 8 nodes and C_m = 32 nodes per job"),
-        ("small.yaml", ("-p", "failure_oracle=exact"), "use failure_oracle=sampled"),
+        ("small.yaml", ("-p", "failure_oracle=exact"), "use failure_oracle=sampled or union"),
     ],
 )
 def test_the_command_line_tells_what_a_cluster_is_too_small_for(

@@ -93,7 +93,7 @@ def roomy(instance: Instance) -> Instance:
 
 def test_no_deterministic_job_fails_where_all_fit_at_once() -> None:
     """4.4 (e)."""
-    for instance in drawn(100, 6):
+    for instance in drawn(2000, 6):
         jobs = tuple(sorted(map(single, instance.jobs), key=lambda one: (one.birth, one.arrival)))
         found = run_engine(roomy(Instance(jobs, jobs, instance.setting)))
         assert {fate for fate, *_ in found.fates()} <= {"completed", "not_launched", "never_came"}
@@ -101,7 +101,7 @@ def test_no_deterministic_job_fails_where_all_fit_at_once() -> None:
 
 def test_without_bookings_before_it_every_job_earns_its_best() -> None:
     """With prices of 0, those of no load: one job alone, reported truly."""
-    for instance in drawn(100, 6):
+    for instance in drawn(2000, 6):
         job = single(instance.jobs[0])
         (fate,) = run_engine(roomy(Instance((job,), (job,), instance.setting))).fates()
         finish = job.arrival + job.duration
@@ -112,7 +112,7 @@ def test_without_bookings_before_it_every_job_earns_its_best() -> None:
 
 def test_planned_welfare_is_utility_plus_payments(utilities: list[float]) -> None:
     """Welfare is utility plus revenue, where nothing can fail."""
-    for instance in drawn(100, 6):
+    for instance in drawn(2000, 6):
         given = roomy(instance)
         utilities.clear()
         found = run_engine(given)

@@ -266,7 +266,7 @@ def test_welfare_against_the_relaxed_optimum() -> None:
     alpha *= (base**step - 1) / (step * math.log(base))
     assert alpha == pytest.approx(9.94, abs=0.01)
     worst = 1.0
-    for seed in range(instances(200, 10)):
+    for seed in range(instances(2000, 10)):
         rng, menu, welfare = np.random.default_rng(seed), steep_menu(9), 0.0
         jobs = [random_job(rng, Signal.FULL, STEEP, birth=number // 12) for number in range(48)]
         for job in jobs:

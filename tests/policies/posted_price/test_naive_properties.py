@@ -96,7 +96,7 @@ def urgent(jobs: Sequence[Job], setting: Setting, nodes: int) -> tuple[list[Job]
 def test_estimated_failures_are_frequencies_of_failure() -> None:
     """The Lemma: E given the history equals the share of joint realisations in which the job fails."""
     uncertain = 0
-    for seed in range(instances(200, 6)):
+    for seed in range(instances(1000, 6)):
         jobs, setting, prices = random_instance(seed, jobs=4, most_points=3)
         hurried = urgent(jobs, setting, 1 + seed % 2)
         for case_jobs, case_setting, case_prices in ((jobs, setting, prices), (*hurried, prices or free)):
@@ -164,7 +164,7 @@ def test_menus_do_not_decrease_in_birth_concurrency_and_duration() -> None:
 
 def test_no_deterministic_job_fails_where_all_fit_at_once() -> None:
     """With a menu of zeros each finishes as early as it can, if that is worth anything."""
-    for seed in range(instances(100, 15)):
+    for seed in range(instances(2000, 15)):
         jobs, setting, _ = random_instance(seed, jobs=5, most_points=1)
         roomy = replace(setting, nodes=sum(one.concurrency for one in jobs))
         for one, fate in zip(jobs, run(jobs, roomy, free).fates, strict=True):
@@ -177,7 +177,7 @@ def test_no_deterministic_job_fails_where_all_fit_at_once() -> None:
 
 def test_relaxed_welfare_is_utility_plus_revenue() -> None:
     """Where E is 0: the relaxed problem knows no failure."""
-    for seed in range(instances(100, 15)):
+    for seed in range(instances(2000, 15)):
         jobs, setting, prices = random_instance(seed, jobs=5, most_points=3)
         setting = replace(setting, oracle="zero")
         for one, fate in zip(jobs, run(jobs, setting, prices).fates, strict=True):

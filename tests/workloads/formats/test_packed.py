@@ -6,9 +6,11 @@ import gzip
 import io
 from pathlib import Path
 
+import polars as pl
 import pyarrow as pa
 import pytest
 
+from ray_sim.model import outlook
 from ray_sim.model.errors import InvalidWorkloadError
 from workloads.convert import convert
 from workloads.formats import packed
@@ -47,6 +49,39 @@ def test_lines_count_from_one_wherever_they_are_cut(tmp_path: Path, monkeypatch:
         path.write_bytes(b"0123456789\n\n" * 3 + b"0123456789x\n")
         with pytest.raises(InvalidWorkloadError, match="line 7 is longer"):
             check_text(path, lines=True)
+
+
+STATEMENTS = b"submit_s,duration_s,num_gpus,birth_s,value,outlook\n"
+STATED = b"9,1,1,0,deadline 4 60,"
+
+
+def test_a_row_too_long_for_its_points_is_refused_by_its_line_and_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packed, "MAX_LINE", len(STATEMENTS))
+    monkeypatch.setattr(packed, "_PART_BYTES", 10)
+    path = tmp_path / "t.csv"
+    points = b" ".join(b"%d:1:0.1" % k for k in range(10))
+    path.write_bytes(STATEMENTS + STATED + b"9:1:1\n" + STATED + points)
+    fault = r"t.csv: line 3 .* If it is one row, .* an `outlook` .* fewer points\. If not, its line ends"
+    with pytest.raises(InvalidWorkloadError, match=fault):
+        convert("csv", [path], tmp_path / "w.parquet")
+
+
+def test_too_many_points_in_a_row_of_allowed_length_are_rejected_by_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outlook, "MOST_POINTS", 1)
+    path, crowded = tmp_path / "t.csv", STATED + b"9:1:0.5 9:2:0.5\n"
+    path.write_bytes(STATEMENTS + STATED + b"9:1:1\n" + crowded)
+    report = convert("csv", [path], tmp_path / "w.parquet")
+    assert (report.kept, report.rejected) == (1, {"invalid_outlook": 1})
+    assert report.rejects is not None
+    assert pl.read_parquet(report.rejects)["line"].to_list() == [3]
+    path.write_bytes(STATEMENTS + crowded)
+    fault = "line 2 of t.csv: has 2 points, at most 1 are possible; give it fewer points"
+    with pytest.raises(InvalidWorkloadError, match=fault):
+        convert("csv", [path], tmp_path / "w.parquet")
 
 
 @pytest.mark.parametrize("codec", ["gzip", "zstd"])

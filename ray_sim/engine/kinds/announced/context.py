@@ -30,6 +30,10 @@ class AnnouncedContext(PolicyContext):
         self.signal: str = facts.signal
         """What is told of the duration at the arrival: none, partial or full."""
 
+    def job_name(self, job: int) -> str:
+        """``job_id`` of a job, for messages."""
+        return str(self._world.table.job_id[job])
+
     @property
     def statements(self) -> Statements:
         """Reports of all jobs; a policy is to look only at jobs that have been submitted."""
