@@ -6,8 +6,10 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -42,8 +44,24 @@ WEEK_BUDGETS_S = {"drf": 6.0, "tetris": 7.5, "optimus": 11.0}
 ELASTIC_JOBS = 1_000
 SERVERS = 6
 
-INTERFERING_BUDGETS = {SERVERS: 3_000, 100: 1_000}
-"""Least decisions per CPU second by number of servers, elastic jobs that slow each other."""
+
+class Crowd(NamedTuple):
+    """A world of elastic jobs that slow each other, and the least decisions per CPU second."""
+
+    case: str
+    servers: int
+    budget: int
+    cores: int = 64
+    """Cores of a server. A worker and its parameter server take four together."""
+    times_jobs: int = 1
+    load_scale: float = 1.0
+
+
+CROWDS = (
+    Crowd("interfering-6", SERVERS, 3_000),
+    Crowd("interfering-full-100", 100, 1_000, cores=20, times_jobs=3, load_scale=10.0),
+)
+"""The second has 500 running jobs, all that fit, at most of its instants."""
 
 _WEEK = ("--enrich", "optimus_nine_models", "-w", "truth=placement", "-w", "slot_s=600")
 
@@ -75,10 +93,9 @@ def run(
         step("placements of elastic jobs on six servers")
         elastic = _elastic(elastic_world(jobs), repetitions)
         interfering = {}
-        for servers in INTERFERING_BUDGETS:
-            step(f"elastic jobs that slow each other on {servers} servers")
-            world_of = elastic_world(jobs * (1 + servers // 50), servers, "harmony_types")
-            interfering[servers] = _elastic(world_of, repetitions)
+        for crowd in CROWDS:
+            step(f"elastic jobs that slow each other on {crowd.servers} servers")
+            interfering[crowd] = _elastic(crowded_world(jobs, crowd), repetitions)
         step(f"{SITES} sites in one process")
         one_s = _cpu_s(lambda: run_world(world, create_policy("srtf")), repetitions)
         sites_s = _cpu_s(lambda: run_world(world, create_policy("srtf"), sites=SITES), repetitions)
@@ -93,15 +110,8 @@ def run(
         Measurement("sites", "times_one_site", sites_s / one_s, "x", "smaller", SITES_BUDGET),
     )
     slowed = tuple(
-        Measurement(
-            f"interfering-{servers}",
-            "decisions_per_cpu_s",
-            rate,
-            "decisions/s",
-            "larger",
-            INTERFERING_BUDGETS[servers],
-        )
-        for servers, rate in interfering.items()
+        Measurement(crowd.case, "decisions_per_cpu_s", rate, "decisions/s", "larger", crowd.budget)
+        for crowd, rate in interfering.items()
     )
     return Findings(f"{source}; {jobs} elastic jobs on {SERVERS} servers", rows + slowed + week)
 
@@ -123,35 +133,43 @@ def _elastic(world: World, repetitions: int) -> float:
     return policy.decisions / cpu_s
 
 
-def elastic_world(jobs: int, servers: int = SERVERS, interference: str | None = None) -> World:
-    """World of elastic synthetic Philly jobs that come as fast as the servers can take them.
+def elastic_world(jobs: int) -> World:
+    """World of elastic synthetic Philly jobs on six servers of eight GPUs."""
+    return _world(jobs, 1.0, "optimus_nine_models", _servers(SERVERS, {"gpu": 8}))
 
-    Parameters
-    ----------
-    servers : each has eight GPUs and 64 cores
-    interference : profile by which jobs slow each other; without it they do not
-    """
-    profile = load_training_draws("optimus_nine_models" if interference is None else interference)
-    frame, _ = enrich(synth("philly", jobs, seed=1)[0], profile, seed=1)
-    resources = ("gpu",) if interference is None else ("gpu", "cpu")
-    cluster = Cluster(
-        name=f"{servers}-servers",
-        server_names=tuple(f"s{i}" for i in range(servers)),
-        resources=resources,
-        capacity=np.tile([8_000, 64_000][: len(resources)], (servers, 1)),
-        speed=np.ones(servers),
-        vc=(None,) * servers,
-        kind=(ServerKind.PLAIN,) * servers,
-        gpu_type=(None,) * servers,
-        interference=None if interference is None else load_interference(interference),
+
+def crowded_world(jobs: int, crowd: Crowd) -> World:
+    """World of such jobs that slow each other, on servers that have cores too."""
+    servers = _servers(crowd.servers, {"gpu": 8, "cpu": crowd.cores})
+    slowing = replace(servers, interference=load_interference("harmony_types"))
+    return _world(jobs * crowd.times_jobs, crowd.load_scale, "harmony_types", slowing)
+
+
+def _world(jobs: int, load_scale: float, profile: str, servers: Cluster) -> World:
+    drawn = synth("philly", jobs, seed=1, load_scale=load_scale)[0]
+    frame, _ = enrich(drawn, load_training_draws(profile), seed=1)
+    return build_world(frame_to_table(frame, servers.resources), servers, params={"truth": "placement"})
+
+
+def _servers(count: int, offers: Mapping[str, int]) -> Cluster:
+    """Equal servers that offer these GPUs and cores."""
+    return Cluster(
+        name=f"{count}-servers",
+        server_names=tuple(f"s{i}" for i in range(count)),
+        resources=tuple(offers),
+        capacity=np.tile([1_000 * amount for amount in offers.values()], (count, 1)),
+        speed=np.ones(count),
+        vc=(None,) * count,
+        kind=(ServerKind.PLAIN,) * count,
+        gpu_type=(None,) * count,
     )
-    return build_world(frame_to_table(frame, resources), cluster, params={"truth": "placement"})
 
 
 def _week(policy: str, workload: Path, step: Step) -> Measurement:
-    """CPU seconds of the week with elastic jobs as a command."""
+    """CPU seconds of the week with elastic jobs as a command, after a run that compiles what it needs."""
     command = ["run", "--workload", workload.name, "--cluster", CLUSTER, "--policy", policy, *_WEEK]
     step(f"ray-sim {' '.join(command)}")
+    python("-m", "ray_sim.cli", *command, cwd=workload.parent)
     began = _children_s()
     python("-m", "ray_sim.cli", *command, cwd=workload.parent)
     budget_s = WEEK_BUDGETS_S[policy]

@@ -30,8 +30,10 @@ from benchmarks import (
 from benchmarks.announced_jobs import Size
 from benchmarks.children import python
 from benchmarks.measurement import Findings, SkippedError, Step
+from benchmarks.own_policy import OneWorkerEach
 from benchmarks.processes import peak_mb
 from benchmarks.runner import BENCHMARKS, Benchmark, choose, run_benchmarks
+from ray_sim.engine.run import run_world
 from ray_sim.model.errors import RunFailedError, UnknownNameError
 
 SMALL_REPLAY = Benchmark("speed", 1, partial(replay.run, repetitions=1))
@@ -92,9 +94,17 @@ def test_the_loop_is_measured_for_each_kind_of_policy() -> None:
     found = loop.run(repetitions=1, jobs=20, commands=["drf"])
     assert [row.case for row in found.rows] == [
         *("idle", "own", "priority", "elastic", "sites"),
-        *("interfering-6", "interfering-100", "week-drf"),
+        *("interfering-6", "interfering-full-100", "week-drf"),
     ]
     assert all(row.value > 0 for row in found.rows)
+
+
+@pytest.mark.slow
+def test_the_crowded_servers_have_500_running_jobs_most_of_the_time() -> None:
+    # 100 servers of 20 cores: five jobs each, whose worker and parameter server take two cores apiece.
+    world = loop.crowded_world(loop.ELASTIC_JOBS, loop.CROWDS[1])
+    running = run_world(world, OneWorkerEach()).timeline["running"]
+    assert running.max() == running.median() == 100 * 20 // 4
 
 
 @pytest.mark.slow
