@@ -12,6 +12,7 @@ import polars as pl
 
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
+from ray_sim.engine.world import World
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.experiments.result_files import read_manifest, read_table
 from ray_sim.experiments.run import read_base, realise
@@ -108,13 +109,18 @@ def _scenario(found: FoundRun) -> Scenario:
 
 
 @lru_cache(maxsize=16)
-def announced_facts(scenario_json: str) -> AnnouncedFacts:
-    """The announced jobs of a scenario, given as JSON."""
+def announced_world(scenario_json: str) -> World:
+    """The world of announced jobs of a scenario, given as JSON."""
     scenario = Scenario.model_validate_json(scenario_json)
     cluster = load_cluster(scenario.cluster)
     jobs = realise(scenario.workload, scenario.seed, read_base(scenario.workload), cluster.resources).table
     world, _ = split_world(scenario.world)
-    return AnnouncedFacts.in_world(build_world(jobs, cluster, params=world))
+    return build_world(jobs, cluster, params=world)
+
+
+def announced_facts(scenario_json: str) -> AnnouncedFacts:
+    """The announced jobs of a scenario, given as JSON."""
+    return AnnouncedFacts.in_world(announced_world(scenario_json))
 
 
 def _rounds(scenario_json: str) -> int:
