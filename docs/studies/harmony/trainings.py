@@ -29,6 +29,10 @@ SETTINGS: dict[str, dict[str, object]] = {
     "no-importance": {"learning.importance": "none"},
     "progress": {"learning.reward": "progress"},
     "dense": {"learning.form": "dense"},
+    "five-models": {
+        "workload.synth.profile": "five_models.yaml",
+        "models": ["resnet-50", "resnext-110", "inception-bn", "dssm", "wlm"],
+    },
     "hidden-1": {"learning.hidden": [64]},
     "hidden-3": {"learning.hidden": [64, 64, 64]},
     "neurons-16": {"learning.hidden": [16, 16]},
