@@ -1,4 +1,8 @@
-"""Checks of what a user gives to agents and environments."""
+"""Checks of arguments that a user passes to environments and agents.
+
+`ray_sim/environments` and the modules of `ray_sim/agents` call them. Each returns a plain Python value or
+raises an error that begins with the argument's name. A check that only one module needs belongs there.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ MOST_ROWS = 2**20
 
 
 def whole_number(name: str, given: object, least: int, most: int) -> int:
-    """The number as a plain one; fractions and truth values are refused, also those that would be whole.
+    """Return the number as an int. Floats, 2.0 too, and booleans are refused.
 
     Raises
     ------
@@ -27,7 +31,7 @@ def whole_number(name: str, given: object, least: int, most: int) -> int:
 
 
 def switch(name: str, given: object) -> bool:
-    """The truth value as a plain one; other objects, though true or false to Python, are refused.
+    """Return the boolean as a Python one. Numbers and other objects are refused.
 
     Raises
     ------
@@ -39,7 +43,7 @@ def switch(name: str, given: object) -> bool:
 
 
 def names_in(name: str, given: object) -> tuple[str, ...]:
-    """The names; a text alone, each letter of which would be one, is refused.
+    """Return the names. A single text is refused: each of its letters would be a name.
 
     Raises
     ------

@@ -1,4 +1,9 @@
-"""Variants of a contract world in columns or rows of its jobs, for whatever columns a job table has."""
+"""Change columns or rows of the jobs of a contract world.
+
+`blindness.py` calls this: it permutes columns that a policy has not declared, and expects the same decisions.
+The lists of columns are kept apart from the engine on purpose, so that an engine that shows too much is
+found. A new column of `JobTable` counts as undeclared until it is in `ALWAYS_SEEN` or `GRANTS`.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +44,7 @@ GRANTS: dict[str, tuple[str, ...]] = {
     "losses": ("loss.", "training."),
     "statements": ("statements.reported_",),
 }
-"""By a name in `sees`, the columns that it tells of, or their beginnings."""
+"""Columns, or prefixes of columns, that each name in `sees` grants."""
 
 _PROGRESS = ("work_us", "chunk_profile.", "training.", "blocks.")
 """Columns by which jobs end, so that a policy sees them in what happens."""
@@ -54,7 +59,7 @@ def column_names(table: JobTable) -> list[str]:
 
 
 def undeclared(table: JobTable, sees: frozenset[str]) -> list[str]:
-    """Columns that such a policy may not know; one that is new belongs to them."""
+    """Columns that a policy with this `sees` may not know."""
     granted = tuple(column for name in sees for column in GRANTS.get(name, ()))
     return [name for name in column_names(table) if name not in ALWAYS_SEEN and not name.startswith(granted)]
 
@@ -85,7 +90,7 @@ def with_rows(table: JobTable, rows: IntArray) -> JobTable:
 
 
 def with_others_from(table: JobTable, first: int, later_us: int) -> JobTable:
-    """The same jobs before ``first``; those after it come later, and the last of them first in all else."""
+    """Keep rows before ``first``; delay the others and reverse the order of their other columns."""
     order = np.concatenate([np.arange(first), np.arange(len(table) - 1, first - 1, -1)])
     later = later_us * (np.arange(len(table)) >= first)
 

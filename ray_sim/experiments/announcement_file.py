@@ -1,4 +1,9 @@
-"""Reader of announcement profiles: YAML files with a section `announcements`, or bundled ones by name."""
+"""Reader of announcement profiles: YAML files with a section `announcements`, or bundled ones by name.
+
+`workload_draws.py` reads those of scenarios and sweeps, `cli/enrich.py` those of `ray-sim enrich`. The fields
+of the models are the keys of the file, so their names, units and defaults are public: docs/announced.md lists
+them.
+"""
 
 from __future__ import annotations
 
@@ -43,6 +48,7 @@ MOST_DURATION_POINTS = 15
 """Most points of a lognormal error; the outermost of more have no noticeable probability."""
 
 _HISTORY_JOBS = 50
+"""Default of `history_jobs`."""
 
 _FILES = ProfileFiles("announcement profile", workloads.__path__, "announcements/profiles")
 

@@ -1,4 +1,10 @@
-"""Protocols of what a kind of job keeps at sites beside placements, and the part that keeps nothing."""
+"""Protocols of the state that a kind of job keeps at sites beside placements, and an empty part.
+
+`Site` calls its `SitePart` for every request: first `come_to`, `withdraw`, `change_servers` and `carry_out`,
+and `advance` where events are due. `Routing` calls `PartRouting`. A kind gives its `PartFacts`, which travel
+to actors; `engine/kinds/chunked/site_part.py` implements all three. A new method needs an answer in
+`EmptyPart`.
+"""
 
 from __future__ import annotations
 
@@ -38,13 +44,13 @@ class SitePart(Stateful, Protocol):
         """When it next has something to report."""
 
     def come_to(self, now_us: int) -> None:
-        """Note the time; nothing is due before it."""
+        """Set the time of the commands that follow. No event is due before it, and none is reported."""
 
     def withdraw(self, jobs: IntArray) -> None:
         """Forget jobs that have ended."""
 
     def change_servers(self, outages: Outages, free: IntArray) -> None:
-        """Heed servers that go and come back; ``free`` is (S, R) as it is then."""
+        """Stop work on servers that go and resume it on those that return; ``free`` is (S, R) after that."""
 
     def carry_out(self, commands: PartCommands) -> None:
         """Carry out commands for this site."""

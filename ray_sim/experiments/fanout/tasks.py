@@ -1,4 +1,10 @@
-"""Ray tasks: run configurations and report their results."""
+"""Ray tasks: run configurations and report their results.
+
+`driver.py` submits `run_items`, `shared.py` submits `draw`, and `connection.py` warms workers with `ready`.
+Driver and learners shorten errors by `root_cause` and `in_a_line`. Grouping and `TASK_S` change only the
+speed: a result depends on its `RunIdentity` alone. An error of one configuration becomes a `Failed` and
+leaves no task.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +63,7 @@ class Done:
     """Results of a task, which may end before its last item."""
 
     answers: list[Answer]
-    """Outcomes of the first items, at least one, in order; limited by time."""
+    """Outcomes of items[0], items[1], ...: at least one, and fewer than the items if time ran out."""
     wall_s: float
 
 

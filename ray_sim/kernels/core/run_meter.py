@@ -1,4 +1,8 @@
-"""Totals of a run so far, for rewards: work done, time in the system, completions."""
+"""Totals of a run so far, for rewards: work done, time in the system, completions.
+
+`engine/run_meter.py` calls `read_meter` once per decision of an environment. Sums run in the order of jobs:
+another order gives other last bits of rewards.
+"""
 
 from __future__ import annotations
 

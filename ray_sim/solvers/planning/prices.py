@@ -1,7 +1,11 @@
 """Price of a unit of a resource on a server in a slot, increasing in its use.
 
-A price rises from L at no load to U of its resource at full load: L (U / L)^(load / capacity).
-Units are the user's (GPU, core, GiB), loads and capacities integer quanta.
+A price rises from L at no load to U of its resource at full load: L (U / L)^(load / capacity). Units are the
+user's (GPU, core, GiB), loads and capacities integer quanta.
+
+PD-ORS takes `traced_constants` or `declared_constants`, OASiS `price_range`; `market.py` prices the loads of
+both. Model and proofs: docs/models/pd_ors.md#prices. The order of floating-point operations is part of the
+results.
 """
 
 from __future__ import annotations
@@ -122,7 +126,7 @@ def traced_constants(jobs: Iterable[SlotJob], cluster: MarketCapacity) -> Consta
 
 
 def declared_constants(ranges: Ranges, cluster: MarketCapacity, slots: int) -> Constants:
-    """Compute prices from ranges that hold every job: L is at most, and U at least, that of such jobs.
+    """Compute L and U from ranges: L is not above, U not below, the traced ones of any jobs within them.
 
     Raises
     ------

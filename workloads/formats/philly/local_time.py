@@ -1,4 +1,9 @@
-"""Convert local times of a zone to instants."""
+"""Convert local times of a zone to instants.
+
+`log.py` makes one `LocalClock` for a log. `job.py` resets it for each job and reads the times in the order of
+the log, as an ambiguous time is compared with the one before it. Another rule gives other workloads: it needs
+a new version of the format in `log.py`, and docs/traces/philly.md states it.
+"""
 
 from __future__ import annotations
 
