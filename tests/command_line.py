@@ -10,7 +10,7 @@ import pytest
 from ray_sim.cli import main
 
 WEEK = ["--workload", "week.parquet", "--cluster", "small.yaml"]
-RAY_SIM = [sys.executable, "-c", "import sys; from ray_sim.cli import main; sys.exit(main())"]
+RAY_SIM = [sys.executable, "-c", "import sys; from ray_sim.cli import process; sys.exit(process())"]
 
 
 def answer(capsys: pytest.CaptureFixture[str], *argv: str, code: int = 0) -> dict[str, object]:

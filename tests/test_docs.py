@@ -21,12 +21,15 @@ from ray_sim.environments.registration import ENVIRONMENTS
 from ray_sim.experiments.cluster_file import _Servers
 from ray_sim.experiments.server_files import WORLD
 from ray_sim.model.result import Summary
-from ray_sim.policies.registry import BUILT_IN
+from ray_sim.policies.registry import BUILT_IN, policy_class
 
 REPOSITORY = Path(__file__).parents[1]
 PAGES = [*(REPOSITORY / "docs").rglob("*.md"), REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md"]
 GUIDE = [page for page in PAGES if page.parent.name != "decisions"]
 """Without the decisions, which also tell what there was, and what there shall not be."""
+
+_BUILT_IN = tuple(policy_class(name) for name in BUILT_IN)
+
 OTHER_OPTIONS = frozenset({"--working-dir", "--runtime-env-json"})
 """Of programs that the pages name beside ray-sim."""
 
@@ -112,7 +115,7 @@ def _named(pattern: str, page: Path) -> set[str]:
 
 @_each(GUIDE)
 def test_every_parameter_of_a_policy_or_of_the_world_exists(page: Path) -> None:
-    in_policies = {parameter.name for policy in BUILT_IN for parameter in policy.parameters}
+    in_policies = {parameter.name for policy in _BUILT_IN for parameter in policy.parameters}
     assert _named(r"-p (\w+)=", page) <= in_policies
     assert _named(r"-w (\w+)=", page) <= {parameter.name for parameter in WORLD}
 
@@ -124,7 +127,7 @@ def _pages_named(text: str) -> list[tuple[str, str]]:
 
 def test_every_policy_names_the_page_of_its_model_and_a_heading_on_it() -> None:
     wrong = []
-    for policy in BUILT_IN:
+    for policy in _BUILT_IN:
         [(path, anchor)] = _pages_named(policy.section) or [("", "")]
         page = REPOSITORY / path
         if page.parent != REPOSITORY / "docs/models" or not page.exists() or anchor not in _anchors(page):
@@ -133,7 +136,7 @@ def test_every_policy_names_the_page_of_its_model_and_a_heading_on_it() -> None:
 
 
 def test_sources_of_parameters_name_pages_and_headings_that_exist() -> None:
-    of_policies = [parameter for policy in BUILT_IN for parameter in policy.parameters]
+    of_policies = [parameter for policy in _BUILT_IN for parameter in policy.parameters]
     wrong = []
     for parameter in (*of_policies, *WORLD_PARAMETERS):
         pages = _pages_named(parameter.source)
@@ -216,7 +219,7 @@ def test_every_command_takes_json_as_the_guide_says() -> None:
 def test_every_policy_is_listed() -> None:
     text = (REPOSITORY / "docs/policies.md").read_text()
     listed = re.findall(r"^\| \[?`(\w+)`", text, re.MULTILINE)
-    assert {policy.name for policy in BUILT_IN} <= set(listed)
+    assert set(BUILT_IN) <= set(listed)
 
 
 @_each(GUIDE)

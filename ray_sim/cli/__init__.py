@@ -5,6 +5,6 @@ Commands import heavy packages inside their functions, so that --help is fast.
 
 from __future__ import annotations
 
-from ray_sim.cli.app import main
+from ray_sim.cli.app import main, process
 
-__all__ = ["main"]
+__all__ = ["main", "process"]

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from ray_sim.cli.app import main
+from ray_sim.cli.app import process
 
-sys.exit(main())
+sys.exit(process())

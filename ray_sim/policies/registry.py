@@ -16,55 +16,35 @@ from typing import Any
 
 from ray_sim.model.errors import InvalidInputError, RaySimError, UnknownNameError, failure_text
 from ray_sim.model.parameters import Parameter, resolve
-from ray_sim.policies.a_online import AOnline
-from ray_sim.policies.announced.fifo import AnnouncedFifo
-from ray_sim.policies.announced.reservation import Reservation
-from ray_sim.policies.announced.value_density import ValueDensity
-from ray_sim.policies.chunk_fifo import ChunkFifo
-from ray_sim.policies.chunk_spt import ChunkSpt
-from ray_sim.policies.dorm import Dorm
-from ray_sim.policies.drf import Drf
-from ray_sim.policies.fifo import Fifo
-from ray_sim.policies.harmony.policy import Harmony
-from ray_sim.policies.las import Las
-from ray_sim.policies.oasis import Oasis
-from ray_sim.policies.optimus.policy import Optimus
-from ray_sim.policies.pd_ors.policy import PdOrs
-from ray_sim.policies.posted_price.policy import PostedPrice
-from ray_sim.policies.sjf import Sjf
-from ray_sim.policies.srtf import Srtf
-from ray_sim.policies.task_placement.least_interference import LifLinear, LifQuad
-from ray_sim.policies.task_placement.load_balance import LoadBalance
-from ray_sim.policies.task_placement.tetris_packing import TetrisPacking
-from ray_sim.policies.tetris import Tetris
 from ray_sim.policy_api import Policy, Wake
 from ray_sim.policy_api.worlds import DECLARABLE, SCHEDULES, jobs_of, options_of
 from ray_sim.siblings import namesakes
 
-BUILT_IN: tuple[type[Policy], ...] = (
-    Fifo,
-    Sjf,
-    Srtf,
-    Las,
-    ChunkFifo,
-    ChunkSpt,
-    AOnline,
-    Drf,
-    Tetris,
-    LoadBalance,
-    TetrisPacking,
-    LifLinear,
-    LifQuad,
-    Harmony,
-    Dorm,
-    Optimus,
-    PdOrs,
-    Oasis,
-    PostedPrice,
-    AnnouncedFifo,
-    ValueDensity,
-    Reservation,
-)
+BUILT_IN: Mapping[str, str] = {
+    "fifo": "fifo:Fifo",
+    "sjf": "sjf:Sjf",
+    "srtf": "srtf:Srtf",
+    "las": "las:Las",
+    "chunk_fifo": "chunk_fifo:ChunkFifo",
+    "chunk_spt": "chunk_spt:ChunkSpt",
+    "a_online": "a_online:AOnline",
+    "drf": "drf:Drf",
+    "tetris": "tetris:Tetris",
+    "load_balance": "task_placement.load_balance:LoadBalance",
+    "tetris_packing": "task_placement.tetris_packing:TetrisPacking",
+    "lif_linear": "task_placement.least_interference:LifLinear",
+    "lif_quad": "task_placement.least_interference:LifQuad",
+    "harmony": "harmony.policy:Harmony",
+    "dorm": "dorm:Dorm",
+    "optimus": "optimus.policy:Optimus",
+    "pd_ors": "pd_ors.policy:PdOrs",
+    "oasis": "oasis:Oasis",
+    "posted_price": "posted_price.policy:PostedPrice",
+    "announced_fifo": "announced.fifo:AnnouncedFifo",
+    "value_density": "announced.value_density:ValueDensity",
+    "reservation": "announced.reservation:Reservation",
+}
+"""Module in this package and class, by name. A run imports only the modules of its policy."""
 ENTRY_POINT_GROUP = "ray_sim.policies"
 
 
@@ -98,7 +78,7 @@ class PolicyInfo:
 
 def policy_classes() -> dict[str, type[Policy]]:
     """Built-in policies, then policies of installed packages, by name."""
-    classes = {policy.name: policy for policy in BUILT_IN}
+    classes = {name: _built_in(name) for name in BUILT_IN}
     for entry in entry_points(group=ENTRY_POINT_GROUP):
         classes.setdefault(entry.name, _checked(f"entry point {entry.name}", entry.load()))
     return classes
@@ -133,9 +113,8 @@ def policy_class(ref: str) -> type[Policy]:
     InvalidInputError : a `module:Class` that cannot be imported or is not a policy
     """
     if ":" not in ref:
-        built_in = {policy.name: policy for policy in BUILT_IN}
-        if ref in built_in:
-            return built_in[ref]  # a search of all installed packages takes milliseconds
+        if ref in BUILT_IN:
+            return _built_in(ref)  # a search of all installed packages takes milliseconds
         classes = policy_classes()
         if ref not in classes:
             raise UnknownNameError("policy", ref, classes)
@@ -160,6 +139,12 @@ def policy_class(ref: str) -> type[Policy]:
         names = [name for name, value in vars(module).items() if _is_policy(value)]
         raise UnknownNameError(f"policy class of {module_name}", class_name, names)
     return _checked(ref, getattr(module, class_name))
+
+
+def _built_in(name: str) -> type[Policy]:
+    module_name, _, class_name = BUILT_IN[name].partition(":")
+    policy: type[Policy] = getattr(importlib.import_module(f"ray_sim.policies.{module_name}"), class_name)
+    return policy
 
 
 def _import(module_name: str) -> Any:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -11,7 +12,14 @@ from ray_sim import Simulation, build_world
 from ray_sim.contract.subject import Subject
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, RaySimError, UnknownNameError
 from ray_sim.policies.fifo import Fifo
-from ray_sim.policies.registry import PolicyInfo, create_policy, describe_policy, policy_class, policy_infos
+from ray_sim.policies.registry import (
+    BUILT_IN,
+    PolicyInfo,
+    create_policy,
+    describe_policy,
+    policy_class,
+    policy_infos,
+)
 from tests.worlds import Job, replay, times_of, world_of
 
 Module = Callable[[str, str], None]
@@ -229,3 +237,14 @@ def test_a_mistake_in_a_run_names_the_policys_own_line_or_the_mend(
     module("careless", CARELESS)
     with pytest.raises(RaySimError, match=text):
         replay(world_of([Job(0, 1, 5)], [1]), create_policy(f"careless:{name}"))
+
+
+def test_built_in_policies_are_listed_by_their_own_names() -> None:
+    assert [policy_class(name).name for name in BUILT_IN] == list(BUILT_IN)
+
+
+def test_a_policy_imports_no_other() -> None:
+    program = "import sys; from ray_sim.policies.registry import create_policy; create_policy('fifo'); "
+    program += "print([name for name in sys.modules if name.startswith('ray_sim.policies.')])"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stdout.strip() == "['ray_sim.policies.registry', 'ray_sim.policies.fifo']"
