@@ -97,7 +97,7 @@ OTHER_NUMBERS: Mapping[str, tuple[Mapping[str, object], ...]] = {
 }
 """Settings of numbers that a run depends on; choices and switches are found by themselves."""
 
-NEED_MORE = {("pd_ors", "constants", "declared")}
+NEED_MORE = {("pd_ors", "constants", "declared"), ("oasis", "constants", "declared")}
 """Choices that want other parameters beside them."""
 
 

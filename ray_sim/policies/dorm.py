@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import IntEnum
 from typing import ClassVar
 
@@ -10,6 +11,7 @@ import numpy as np
 from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.units import IntArray
 from ray_sim.policies.shared.bundles import CAP, MOST_WORKERS, Reallocation, bundles, worker_limit
+from ray_sim.policies.shared.decision_times import WHEN, deciding_slot_us, waits_for_slot
 from ray_sim.policies.shared.parameter_blocks import PARAMETER_BLOCKS
 from ray_sim.policy_api import (
     WORKER,
@@ -19,6 +21,7 @@ from ray_sim.policy_api import (
     ElasticView,
     Parameter,
     Streams,
+    Wake,
 )
 from ray_sim.solvers.dorm import AllocationLimits, Applications, allocate, most_together
 from ray_sim.solvers.milp import SearchEnd
@@ -40,7 +43,7 @@ class _Count(IntEnum):
 
 
 class Dorm(ElasticPolicy):
-    """Bundles that use most of the servers, decided at every arrival and completion.
+    """Bundles that use most of the servers, decided at every arrival and completion, or at the next slot.
 
     theta1 bounds the distance of shares from dominant resource fairness, theta2 bounds how many running jobs
     may be changed. If both cannot be met, theta1, then theta2 are raised to 1; if that does not help, the
@@ -90,8 +93,10 @@ class Dorm(ElasticPolicy):
             "nodes of the search tree after which the incumbent is used, or nothing changes without one",
             minimum=1,
         ),
+        replace(WHEN, default="event"),
         PARAMETER_BLOCKS,
     )
+    wake_on: Wake = Wake.ARRIVAL | Wake.COMPLETION | Wake.SERVER_CHANGE | Wake.REVIEW
 
     def __init__(
         self,
@@ -102,6 +107,7 @@ class Dorm(ElasticPolicy):
         gap: float = 0.01,
         packing: str = "search",
         node_limit: int = 100,
+        when: str = "event",
         parameter_blocks: str = AS_WORLD,
     ) -> None:
         self.parameter_blocks = parameter_blocks
@@ -111,16 +117,26 @@ class Dorm(ElasticPolicy):
         self._gap = gap
         self._nodes = node_limit
         self._in_turn = packing == "in_turn"
+        self._when = when
         self._counts = np.zeros(len(_Count), dtype=np.int64)
 
     def start(self, world: ElasticContext, streams: Streams) -> None:
-        """Compute the bundles."""
+        """Compute the bundles.
+
+        Raises
+        ------
+        InvalidScenarioError : when=slot in a world without slots
+        """
         self._world = world
+        self._slot_us = deciding_slot_us(self.name, self._when, world)
         limit = worker_limit(world, self._cap, self._most_workers)
         self._reallocation = Reallocation(world, bundles(world, limit))
 
     def decide(self, view: ElasticView) -> Decision:
-        """Solve for the bundles of all jobs."""
+        """Solve for the bundles of all jobs; on slots, ask within a slot to be called at its end."""
+        waits = waits_for_slot(view, self._slot_us)
+        if waits is not None:
+            return waits
 
         def share(jobs: IntArray, servers: IntArray) -> tuple[IntArray, IntArray]:
             containers = self._containers(self._applications(view, jobs, servers))

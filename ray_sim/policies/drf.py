@@ -11,7 +11,6 @@ from typing import ClassVar
 from ray_sim.kernels.elastic.dominant_shares import fill, new_filling
 from ray_sim.kernels.elastic.least_loaded import new_loads
 from ray_sim.kernels.elastic.server_tree import new_server_tree
-from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.units import IntArray
 from ray_sim.policies.shared.bundles import (
@@ -22,6 +21,7 @@ from ray_sim.policies.shared.bundles import (
     bundles,
     worker_limit,
 )
+from ray_sim.policies.shared.decision_times import WHEN, deciding_slot_us, waits_for_slot
 from ray_sim.policies.shared.parameter_blocks import PARAMETER_BLOCKS
 from ray_sim.policy_api import Decision, ElasticContext, ElasticPolicy, ElasticView, Parameter, Streams, Wake
 
@@ -38,14 +38,7 @@ class Drf(ElasticPolicy):
     section: ClassVar[str] = "docs/models/baselines.md#drf (Ghodsi et al., NSDI 2011)"
     summary: ClassVar[str] = "equal dominant shares by progressive filling (DRF)"
     parameters: ClassVar[tuple[Parameter, ...]] = (
-        Parameter(
-            "when",
-            "choice",
-            "slot",
-            "slot: at the slot boundary after jobs came or ended, needs slot_s; event: at once",
-            source="docs/models/baselines.md#drf; slot as in the comparisons of Yu et al. and Peng et al.",
-            choices=("slot", "event"),
-        ),
+        WHEN,
         CAP,
         MOST_WORKERS,
         Parameter(
@@ -93,20 +86,15 @@ class Drf(ElasticPolicy):
         ------
         InvalidScenarioError : when=slot in a world without slots
         """
-        if self._when == "slot" and world.slot_us is None:
-            raise InvalidScenarioError(
-                "policy drf decides on slots: give their length, e.g. -w slot_s=600, or set -p when=event"
-            )
         self._world = world
-        self._slot_us = world.slot_us or 1 if self._when == "slot" else 1
+        self._slot_us = deciding_slot_us(self.name, self._when, world)
         limit = worker_limit(world, self._cap, self._most_workers)
         self._reallocation = Reallocation(world, bundles(world, limit))
 
     def decide(self, view: ElasticView) -> Decision:
         """Share all servers among all jobs, from empty; within a slot, ask to be called at its end."""
-        if view.now_us % self._slot_us:
-            return Decision(review_us=(view.now_us // self._slot_us + 1) * self._slot_us)
-        return self._reallocation.decide(view, self._share)
+        waits = waits_for_slot(view, self._slot_us)
+        return self._reallocation.decide(view, self._share) if waits is None else waits
 
     def counts(self) -> dict[str, int]:
         """Return the number of bundles that were given and not placed, over all rounds."""

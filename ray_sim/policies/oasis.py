@@ -9,10 +9,11 @@ from typing import ClassVar
 import numpy as np
 
 from ray_sim.model.units import IntArray
+from ray_sim.policies.shared.declared_ranges import DeclaredRanges, price_parameters
 from ray_sim.policies.shared.plan_at_arrival import OPTIONS, Planned, PricedServers, Refusal, refusal
-from ray_sim.policy_api import PARAMETER_SERVER, WHOLE_TRACE, WORKER, Parameter
+from ray_sim.policy_api import PARAMETER_SERVER, WORKER, Parameter
 from ray_sim.solvers.planning.oasis import Sides, apart, best_schedule, ends_alone, role_constants
-from ray_sim.solvers.planning.prices import MarketCapacity
+from ray_sim.solvers.planning.prices import Constants, MarketCapacity, declared_constants
 from ray_sim.solvers.planning.schedule import Planning, Schedule
 from ray_sim.solvers.planning.slot_job import SlotJob
 
@@ -57,22 +58,30 @@ class Oasis(Planned):
             minimum=1,
             maximum=1_000_000,
         ),
+        *price_parameters(
+            "a task (a worker or a parameter server)",
+            "docs/models/oasis.md#declared-ranges",
+            lists="; or first these numbers of workers, then those of parameter servers",
+        ),
         *OPTIONS,
     )
-
-    sees: frozenset[str] = Planned.sees | {WHOLE_TRACE}
 
     def __init__(
         self,
         worker_share: float = 0.5,
         grid: str = "quanta",
         quanta: int | None = None,
+        constants: str = "trace",
+        declared_utility: Sequence[float] | None = None,
+        declared_demand: Sequence[float] | None = None,
+        declared_work: Sequence[float] | None = None,
         price_span: float | None = None,
         unfinished: str = "leave",
         replan: str = "none",
         record: bool = False,
     ) -> None:
-        super().__init__(price_span, unfinished, replan, record)
+        ranges = DeclaredRanges(declared_utility, declared_demand, declared_work)
+        super().__init__(price_span, unfinished, replan, record, constants, ranges)
         self._worker_share = worker_share
         self._is_exact = grid == "exact"
         self._planning = Planning(quanta)
@@ -102,12 +111,26 @@ class Oasis(Planned):
         ]
         if any(cluster.units <= 0 for cluster in clusters):
             return []
-        counted = [job for job in self._promising(partition) if ends_alone(job, *clusters)]
+        constants = self._constants(partition, clusters)
+        if not constants:
+            return []
+        return [self._market(*side) for side in zip(servers, clusters, constants, strict=True)]
+
+    def _constants(self, partition: int, sides: list[MarketCapacity]) -> list[Constants]:
+        """Compute the lowest and highest prices of both sides; none if no job counts."""
+        if self._declared is not None:
+            resources = self._world.cluster.resources
+            ranges = self._declared.of_markets(self.name, resources, ("workers", "parameter servers"))
+            return [
+                declared_constants(of_side, side, self._slots, markets=2)
+                for of_side, side in zip(ranges, sides, strict=True)
+            ]
+        counted = [job for job in self._promising(partition) if ends_alone(job, *sides)]
         if not counted:
             return []
         return [
-            self._market(of_side, cluster, role_constants(counted, role, cluster, self._slots))
-            for role, of_side, cluster in zip((WORKER, PARAMETER_SERVER), servers, clusters, strict=True)
+            role_constants(counted, role, side, self._slots)
+            for role, side in zip((WORKER, PARAMETER_SERVER), sides, strict=True)
         ]
 
     def _best_plan(self, job: SlotJob, markets: Sequence[PricedServers]) -> Schedule | Refusal:

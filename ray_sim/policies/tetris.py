@@ -9,8 +9,9 @@ import numpy as np
 from ray_sim.kernels.elastic.alignment import balance, new_packing, pack
 from ray_sim.kernels.elastic.server_tree import new_server_tree
 from ray_sim.model.parameter_blocks import AS_WORLD
-from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.model.units import NEVER_US, FloatArray, IntArray
 from ray_sim.policies.shared.bundles import Reallocation, bundle_bound, bundles
+from ray_sim.policies.shared.decision_times import WHEN, deciding_slot_us, next_slot_us, waits_for_slot
 from ray_sim.policies.shared.parameter_blocks import PARAMETER_BLOCKS
 from ray_sim.policy_api import (
     WORKER,
@@ -25,10 +26,10 @@ from ray_sim.policy_api import (
 
 
 class Tetris(ElasticPolicy):
-    """Give bundles one by one to the best pair of job and server, from empty servers in every slot.
+    """Give bundles one by one to the best pair of job and server, from empty servers in every round.
 
     The score is alignment - eps x remaining work, with eps = m x mean alignment / mean work over the pairs
-    that fit when the slot begins. A job gets at most the workers that it asks for.
+    that fit when the round begins. A job gets at most the workers that it asks for.
 
     Source: Grandl et al., Multi-resource Packing for Cluster Schedulers, SIGCOMM 2014.
     """
@@ -45,32 +46,44 @@ class Tetris(ElasticPolicy):
             source="docs/models/baselines.md#tetris; about 1 in Grandl et al., from memory",
             minimum=0.0,
         ),
+        WHEN,
         PARAMETER_BLOCKS,
     )
     wake_on: Wake = Wake.ARRIVAL | Wake.COMPLETION | Wake.SERVER_CHANGE | Wake.REVIEW
     sees: frozenset[str] = frozenset({"duration_s", "work_left"})
-    slotted: ClassVar[bool] = True
+    needs: ClassVar[frozenset[str]] = frozenset({"slot_s"})
 
-    def __init__(self, work_weight: float = 1.0, parameter_blocks: str = AS_WORLD) -> None:
+    def __init__(
+        self, work_weight: float = 1.0, when: str = "slot", parameter_blocks: str = AS_WORLD
+    ) -> None:
         self.parameter_blocks = parameter_blocks
         self._work_weight = work_weight
+        self._when = when
 
     def start(self, world: ElasticContext, streams: Streams) -> None:
-        """Compute the bundles."""
+        """Compute the bundles.
+
+        Raises
+        ------
+        InvalidScenarioError : when=slot in a world without slots
+        """
         self._world = world
+        self._slot_us = deciding_slot_us(self.name, self._when, world)
         self._offer: _Offer | None = None
         """That of the last round: it changes with the servers that are there only."""
         self._reallocation = Reallocation(world, bundles(world, world.jobs.gang[:, WORKER]))
 
     def decide(self, view: ElasticView) -> Decision:
-        """Pack all jobs onto all servers, from empty servers."""
+        """Pack all jobs onto all servers, from empty servers; on slots, do so in every one."""
+        waits = waits_for_slot(view, self._slot_us)
+        if waits is not None:
+            return waits
 
         def share(jobs: IntArray, servers: IntArray) -> tuple[IntArray, IntArray]:
             return self._packed(jobs, servers, view.time_left_us(jobs))
 
-        slot_us = self._world.slot_us
-        assert slot_us is not None, "a slotted policy runs where there are slots"
-        return self._reallocation.decide(view, share, (view.now_us // slot_us + 1) * slot_us)
+        again_us = next_slot_us(view, self._slot_us) if self._when == "slot" else NEVER_US
+        return self._reallocation.decide(view, share, again_us)
 
     def _packed(self, jobs: IntArray, servers: IntArray, left_us: FloatArray) -> tuple[IntArray, IntArray]:
         bundle = self._reallocation.bundles

@@ -27,7 +27,9 @@ SOLVER = 1e-6
 
 NODES: Mapping[str, object] = {"optimum_nodes": 1000}
 SLOTTED = [
-    name for name, policy in policy_classes().items() if policy.slotted and policy.schedules != CHUNKED
+    name
+    for name, policy in policy_classes().items()
+    if (policy.slotted or "slot_s" in policy.needs) and policy.schedules != CHUNKED
 ]
 
 

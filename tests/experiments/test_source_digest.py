@@ -22,11 +22,14 @@ from ray_sim.experiments.source_digest import (
     without_prose,
 )
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError
-from ray_sim.policies.registry import policy_class
+from ray_sim.policies.registry import BUILT_IN, policy_class
 from ray_sim.policies.sjf import Sjf
 
-ROOT = "ray_sim.experiments.run"
-"""What a run is made of: this module, and all that it imports."""
+ROOTS = (
+    "ray_sim.experiments.run",
+    *(f"ray_sim.policies.{where.partition(':')[0]}" for where in BUILT_IN.values()),
+)
+"""What a run is made of: these modules, and all that they import. A run imports the policy that it names."""
 
 PRINTED_ONLY = {"ray_sim/reports/tables.py"}
 """Imported by a run for what it prints."""
@@ -44,7 +47,7 @@ def _modules() -> dict[str, Path]:
 def _reached(modules: dict[str, Path]) -> set[str]:
     """The files of all modules that a run imports, inside of functions too, directly or through others."""
     seen: set[str] = set()
-    waiting = [ROOT]
+    waiting = list(ROOTS)
     while waiting:
         name = waiting.pop()
         if name in seen or name not in modules:

@@ -140,8 +140,11 @@ def test_objectives_are_recorded_on_request_only() -> None:
 @pytest.mark.parametrize(
     ("params", "text"),
     [
-        ({"constants": "declared"}, "constants=declared needs 2 numbers in declared_utility, got none"),
-        ({**RANGES, "declared_demand": (1.0, 2.0)}, "one number for each of gpu in declared_demand, got 2"),
+        (
+            {"constants": "declared"},
+            r"constants=declared needs 2 numbers in declared_utility \(least, largest\); got none",
+        ),
+        ({**RANGES, "declared_demand": (1.0, 2.0)}, r"needs 1 numbers in declared_demand \(gpu\); got 2"),
         ({**RANGES, "declared_work": (2.0, 1.0)}, "must rise"),
     ],
 )

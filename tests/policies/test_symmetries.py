@@ -31,7 +31,7 @@ DECLARED = {
     "declared_work": "1,1e5",
     "unfinished": "extend",  # else jobs that are slower than planned never end
 }
-PARAMS: dict[str, Mapping[str, Any]] = {"pd_ors": DECLARED}
+PARAMS: dict[str, Mapping[str, Any]] = {"pd_ors": DECLARED, "oasis": DECLARED}
 """With the constants of the trace, a job that comes late changes the prices of all."""
 
 QUICK = {"fifo", "las", "drf", "chunk_spt", "pd_ors"}

@@ -56,9 +56,18 @@ def test_what_happens_inside_a_slot_waits_for_the_next_one() -> None:
     assert [time_s for _, time_s, *_ in starts(result)] == [0, 0, 50, 50]
 
 
+def test_or_is_decided_at_once() -> None:
+    """J2 starts when it comes, and J3 when J1 ends, at 216 s; the run needs no slots."""
+    jobs, submit_s = [profile(), profile(), profile()], [0.0, 10.0, 20.0]
+    result = tetris(jobs, [4], submit_s, when="event")
+    assert [(job, time_s) for job, time_s, *_ in starts(result)][::2] == [("J1", 0), ("J2", 10), ("J3", 216)]
+    without = run_world(elastic_world(submit_s, jobs, [4]), create_policy("tetris", {"when": "event"}))
+    assert without.events.equals(result.events)
+
+
 def test_slots_need_a_length() -> None:
     world = elastic_world([0], [profile()], [4])
-    with pytest.raises(InvalidScenarioError, match="slot_s"):
+    with pytest.raises(InvalidScenarioError, match=r"tetris decides on slots.*slot_s=600, or set -p when"):
         run_world(world, create_policy("tetris"))
 
 

@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
+from ray_sim.model.units import tolerant_ceil
+from ray_sim.policies.shared.declared_ranges import DeclaredRanges
 from ray_sim.solvers.planning.market import Market
-from ray_sim.solvers.planning.oasis import Sides, best_schedule, role_constants
-from ray_sim.solvers.planning.prices import Constants
+from ray_sim.solvers.planning.oasis import Sides, apart, best_schedule, role_constants
+from ray_sim.solvers.planning.prices import Constants, Ranges, declared_constants
 from ray_sim.solvers.planning.schedule import Infeasible, NotWorthIt, Obstacle, Schedule
 from ray_sim.solvers.planning.slot_job import SlotJob
-from tests.solvers.planning.small import floats, ints, servers
+from tests.solvers.planning.small import drawn_job, floats, ints, servers
 
 EXAMPLE_D = SlotJob(
     number=0,
@@ -65,6 +67,52 @@ def test_the_constants_of_example_6_d() -> None:
     # U / L is 64 and 32, so at half the load prices are L x 8 and L x sqrt(32).
     assert workers.prices(ints(0, 2, 4), ints(4)) == pytest.approx([9 / 96, 0.75, 6])
     assert ps.prices(ints(0, 1, 2), ints(2)) == pytest.approx([9 / 24, 9 / 24 * 32**0.5, 12])
+
+
+def test_declared_ranges_with_one_job_in_them_are_the_constants_of_example_6_d() -> None:
+    # The job ends at once in slot 1 at the best, f(1) = 12, and in slot 2 at the latest, f(2) = 9.
+    for role, cluster, demand, work in (
+        (WORKER, servers([4], [4]), 2, 12),
+        (PARAMETER_SERVER, servers([2]), 1, 6),
+    ):
+        traced = role_constants([EXAMPLE_D], role, cluster, 3)
+        ranges = Ranges((9.0, 12.0), floats(demand), (float(work), float(work)))
+        # Half of the bound on the initial dual to each side: L = 9 / (2 x 2 x 3 slots x capacity).
+        declared = declared_constants(ranges, cluster, 3, markets=2)
+        assert declared.lowest == pytest.approx(traced.lowest, rel=1e-15)
+        assert declared.highest == pytest.approx(traced.highest, rel=1e-15)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_declared_ranges_that_hold_every_job_hold_the_prices_of_both_sides(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    sides = [servers(*draw.integers(1, 9, (2, 3)).tolist()) for _ in range(2)]
+    jobs = [apart(drawn_job(draw, n, 4, 3)) for n in range(6)]
+    ended = [job for job in jobs if job.can_end and job.demand.any(axis=1).all()]
+    if not ended:
+        return
+    utility = min(float(job.utility[-1]) for job in ended), max(float(job.utility[0]) for job in ended)
+    demand = np.array([[job.demand[role] for job in ended] for role in range(2)], dtype=np.float64)
+    slots = [tolerant_ceil(job.samples * job.theta_external) for job in ended]
+    work = np.array([n * job.demand.sum(axis=1) for n, job in zip(slots, ended, strict=True)]).T
+    least = [np.where(d > 0, d, np.inf).min(axis=0) for d in demand]
+    least = [np.where(np.isinf(d), 0.0, d) for d in least]
+    both = np.where(least[0] * least[1] > 0, np.minimum(*least), np.maximum(*least))
+    together = DeclaredRanges(utility, both.tolist(), (work.min(), work.max()))
+    in_turn = DeclaredRanges(
+        utility,
+        np.concatenate(least).tolist(),
+        [f(work[role]) for role in range(2) for f in (np.min, np.max)],
+    )
+    names = ("workers", "parameter servers")
+    for ranges in (in_turn, together):
+        found = ranges.of_markets("oasis", ("a", "b", "c"), names)
+        for role, of_side in enumerate(found):
+            traced = role_constants(ended, role, sides[role], 4)
+            declared = declared_constants(of_side, sides[role], 4, markets=2)
+            assert declared.lowest <= traced.lowest * (1 + 1e-12)
+            used = demand[role].any(axis=0)
+            assert (declared.highest[used] >= traced.highest[used] * (1 - 1e-12)).all()
 
 
 @pytest.mark.parametrize(

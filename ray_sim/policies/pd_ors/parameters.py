@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ray_sim.policies.shared.declared_ranges import price_parameters
 from ray_sim.policies.shared.plan_at_arrival import IDLE, OPTIONS
 from ray_sim.policy_api import Parameter
 
@@ -52,40 +53,10 @@ PARAMETERS = (
         exclusive=True,
         maximum=1.0,
     ),
-    Parameter(
-        "constants",
-        "choice",
-        "trace",
-        "source of the lowest and highest prices. trace: all jobs of the run, also later ones; "
-        "declared: the ranges declared_utility, declared_demand and declared_work",
-        source="docs/models/pd_ors.md#prices; Yu et al., (12)-(14)",
-        choices=("trace", "declared"),
-    ),
-    Parameter(
-        "declared_utility",
-        "floats",
-        None,
-        "least utility of a job that ends in the last slot, and the largest of any",
-        source="docs/models/pd_ors.md#prices",
-    ),
-    Parameter(
-        "declared_demand",
-        "floats",
-        None,
-        "for each resource of the cluster the least total demand of a worker and a parameter server, over "
-        "jobs that use it; 0 if none does",
-        "the resource's own",
-        source="docs/models/pd_ors.md#prices",
-        minimum=0.0,
-    ),
-    Parameter(
-        "declared_work",
-        "floats",
-        None,
-        "least and largest work of a job: slots of one worker at the external rate, times the total demand "
-        "of a worker and a parameter server, summed over resources",
-        source="docs/models/pd_ors.md#prices",
-        minimum=0.0,
+    *price_parameters(
+        "a worker and a parameter server together",
+        "docs/models/pd_ors.md#prices",
+        paper="; Yu et al., (12)-(14)",
     ),
     *OPTIONS,
     IDLE,

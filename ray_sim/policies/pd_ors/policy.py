@@ -8,16 +8,14 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from ray_sim.model.errors import InvalidScenarioError
-from ray_sim.model.units import FloatArray
 from ray_sim.policies.pd_ors.parameters import PARAMETERS
+from ray_sim.policies.shared.declared_ranges import DeclaredRanges
 from ray_sim.policies.shared.plan_at_arrival import Planned, PricedServers, Refusal, refusal
-from ray_sim.policy_api import WHOLE_TRACE, Parameter
+from ray_sim.policy_api import Parameter
 from ray_sim.solvers.planning.alone import ends_alone
 from ray_sim.solvers.planning.prices import (
     Constants,
     MarketCapacity,
-    Ranges,
     declared_constants,
     traced_constants,
 )
@@ -40,7 +38,6 @@ class PdOrs(Planned):
     summary: ClassVar[str] = "admission and full schedule at arrival, by prices (PD-ORS)"
     parameters: ClassVar[tuple[Parameter, ...]] = PARAMETERS
     uses_seed: ClassVar[bool] = True
-    sees: frozenset[str] = Planned.sees | {WHOLE_TRACE}
 
     def __init__(
         self,
@@ -59,16 +56,9 @@ class PdOrs(Planned):
         idle: str = "leave",
         record: bool = False,
     ) -> None:
-        super().__init__(price_span, unfinished, replan, record, idle)
+        ranges = DeclaredRanges(declared_utility, declared_demand, declared_work)
+        super().__init__(price_span, unfinished, replan, record, constants, ranges, idle)
         self._planning = Planning(quanta, TaskRounding(_FAVOUR[gain], delta, tries), round)
-        self._declares = constants == "declared"
-        if self._declares:
-            self.sees = self.sees - {WHOLE_TRACE}
-        self._declared = {
-            "declared_utility": declared_utility,
-            "declared_demand": declared_demand,
-            "declared_work": declared_work,
-        }
 
     def _open(self) -> list[PricedServers]:
         """Open a market for each partition that has jobs with utility that can end."""
@@ -87,38 +77,12 @@ class PdOrs(Planned):
         """Compute the lowest and highest prices of a partition."""
         if cluster.units <= 0:
             return None
-        if self._declares:
-            return declared_constants(self._ranges(), cluster, self._slots)
+        if self._declared is not None:
+            resources = self._world.cluster.resources
+            [ranges] = self._declared.of_markets(self.name, resources, ())
+            return declared_constants(ranges, cluster, self._slots)
         counted = [job for job in self._promising(partition) if ends_alone(job, cluster)]
         return traced_constants(counted, cluster) if counted else None
-
-    def _ranges(self) -> Ranges:
-        """Read the declared ranges of jobs.
-
-        Raises
-        ------
-        InvalidScenarioError : a range is missing or has the wrong number of values
-        """
-        resources = self._world.cluster.resources
-        lengths = {"declared_utility": 2, "declared_demand": len(resources), "declared_work": 2}
-        for name, length in lengths.items():
-            given = self._declared[name]
-            if given is None or len(given) != length:
-                what = (
-                    f"one number for each of {', '.join(resources)}"
-                    if name == "declared_demand"
-                    else "2 numbers"
-                )
-                found = "none" if given is None else f"{len(given)}"
-                raise InvalidScenarioError(
-                    f"policy pd_ors: constants=declared needs {what} in {name}, got {found}"
-                )
-        utility, demand, work = (_floats(self._declared[name]) for name in lengths)
-        return Ranges(
-            utility=(float(utility[0]), float(utility[1])),
-            least_demand=demand,
-            work=(float(work[0]), float(work[1])),
-        )
 
     def _best_plan(self, job: SlotJob, markets: Sequence[PricedServers]) -> Schedule | Refusal:
         """Search by `best_schedule`, on the servers of the job's partition."""
@@ -131,7 +95,3 @@ class PdOrs(Planned):
         if not isinstance(outcome, Schedule):
             return refusal(outcome)
         return replace(outcome, plan=replace(outcome.plan, server=priced.servers[outcome.plan.server]))
-
-
-def _floats(numbers: Sequence[float] | None) -> FloatArray:
-    return np.array(() if numbers is None else numbers, dtype=np.float64)

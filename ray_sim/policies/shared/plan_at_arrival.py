@@ -17,8 +17,10 @@ from ray_sim.model.units import NEVER_US, QUANTA_PER_UNIT, US_PER_S, BoolArray, 
 from ray_sim.model.utility import arrival_slot
 from ray_sim.policies.shared.booked_plans import JOB, SERVER, SLOT, BookedPlans
 from ray_sim.policies.shared.bundles import bundles
+from ray_sim.policies.shared.declared_ranges import DeclaredRanges
 from ray_sim.policies.shared.idle_capacity import enlarged, left_free
 from ray_sim.policy_api import (
+    WHOLE_TRACE,
     Decision,
     ElasticContext,
     ElasticPolicy,
@@ -139,13 +141,24 @@ class Planned(ElasticPolicy):
 
     parameters: ClassVar[tuple[Parameter, ...]] = OPTIONS
     wake_on: Wake = Wake.ARRIVAL | Wake.SERVER_CHANGE | Wake.REVIEW
-    sees: frozenset[str] = frozenset({"utility", "training_profile"})
+    sees: frozenset[str] = frozenset({"utility", "training_profile", WHOLE_TRACE})
     slotted: ClassVar[bool] = True
     bounded: ClassVar[bool] = True
 
     def __init__(
-        self, price_span: float | None, unfinished: str, replan: str, record: bool, idle: str = "leave"
+        self,
+        price_span: float | None,
+        unfinished: str,
+        replan: str,
+        record: bool,
+        constants: str,
+        ranges: DeclaredRanges,
+        idle: str = "leave",
     ) -> None:
+        self._declared = ranges if constants == "declared" else None
+        """Ranges from which prices come; None where they come from the trace."""
+        if self._declared is not None:
+            self.sees = self.sees - {WHOLE_TRACE}
         self._price_span = price_span
         self._extends = unfinished == "extend"
         self._replans = replan == "failed"

@@ -82,15 +82,15 @@ class Constants:
 class Ranges:
     """Declared ranges that hold every job, for prices without a look at the trace.
 
-    The work of a job is the worker-slots that it needs at the external rate, times the total demand of one
-    worker and one parameter server, summed over resources in units.
+    The demand is that of one worker and one parameter server together, or of one task where a market sells
+    to one role only. The work of a job is the worker-slots that it needs at the external rate, times this
+    demand, summed over resources in units.
     """
 
     utility: tuple[float, float]
     """Least utility of a job that ends in the last slot; largest utility of any job."""
     least_demand: FloatArray
-    """(R,) least total units of a worker and a parameter server, over jobs that use the resource; 0 if none
-    does."""
+    """(R,) least demand in units, over jobs that use the resource; 0 if none does."""
     work: tuple[float, float]
     """Least and largest work."""
 
@@ -125,8 +125,12 @@ def traced_constants(jobs: Iterable[SlotJob], cluster: MarketCapacity) -> Consta
     return price_range(min(payments, default=best), highest, cluster, slots)
 
 
-def declared_constants(ranges: Ranges, cluster: MarketCapacity, slots: int) -> Constants:
+def declared_constants(ranges: Ranges, cluster: MarketCapacity, slots: int, *, markets: int = 1) -> Constants:
     """Compute L and U from ranges: L is not above, U not below, the traced ones of any jobs within them.
+
+    Parameters
+    ----------
+    markets : number of markets that share the bound on the initial dual in equal parts
 
     Raises
     ------
@@ -141,7 +145,7 @@ def declared_constants(ranges: Ranges, cluster: MarketCapacity, slots: int) -> C
     demand = ranges.least_demand
     highest = np.divide(most, demand, out=np.zeros(len(demand)), where=demand > 0)
     payment = max(least, UTILITY_FLOOR * most) * (least_work / most_work)
-    return price_range(payment, highest, cluster, slots)
+    return price_range(payment / markets, highest, cluster, slots)
 
 
 def job_demand(job: SlotJob, cluster: MarketCapacity) -> FloatArray:
