@@ -5,6 +5,7 @@ The rehearsal sets up the engine as for a run and does not start it, so it repea
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import polars as pl
@@ -77,7 +78,9 @@ class Rehearsal:
         if scenario.audit is not None:
             check_audited(world)
         policy = create_policy(scenario.policy, scenario.params)
-        GeneralRun(world, policy, seed=scenario.seed, fleet=LocalFleet(world, scenario.sites))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # they would be about the few jobs
+            GeneralRun(world, policy, seed=scenario.seed, fleet=LocalFleet(world, scenario.sites))
 
     def _some_jobs(self, spec: WorkloadSpec, seed: int) -> pl.DataFrame:
         if spec.synth is not None:

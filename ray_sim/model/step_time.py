@@ -19,13 +19,19 @@ def transfer_s(size_mb: FloatArray, bandwidth_mbps: FloatArray) -> FloatArray:
     return BITS_PER_BYTE * size_mb / bandwidth_mbps
 
 
-def pd_ors_sample_s(profile: TrainingProfile, jobs: IntArray, internal: bool | BoolArray) -> FloatArray:
-    """Seconds per sample of a worker of speed 1, tau + (gamma / F) 2 g / b.
+def pd_ors_sample_s(
+    profile: TrainingProfile,
+    jobs: IntArray,
+    internal: bool | BoolArray,
+    speed: float | FloatArray = 1.0,
+) -> FloatArray:
+    """Seconds per sample of a worker, tau / speed + (gamma / F) 2 g / b.
 
     Parameters
     ----------
     jobs : any shape
     internal : whether all workers and parameter servers of a job are on one server (Fact 1)
+    speed : of the slowest server held
 
     Source: Yu et al., Toward Efficient Online Scheduling for Distributed Machine Learning Systems, 2021;
     docs/models/pd_ors.md#problem.
@@ -33,7 +39,7 @@ def pd_ors_sample_s(profile: TrainingProfile, jobs: IntArray, internal: bool | B
     mbps = internal * profile.internal_bandwidth_mbps[jobs] + (1 - internal) * profile.bandwidth_mbps[jobs]
     exchange_s = 2 * transfer_s(profile.gradient_mb[jobs], mbps)
     seconds: FloatArray = (
-        profile.sample_s[jobs] + profile.workers_per_ps[jobs] / profile.batch[jobs] * exchange_s
+        profile.sample_s[jobs] / speed + profile.workers_per_ps[jobs] / profile.batch[jobs] * exchange_s
     )
     return seconds
 

@@ -33,7 +33,8 @@ from ray_sim.model.errors import InvalidInputError, problems_text
 from ray_sim.model.job import Exchange, TrainingProfile
 from ray_sim.model.job_rows import rows_of, tasks_of
 from ray_sim.model.progress_rule import NO_JOBS, PlacementRows, ProgressRule
-from ray_sim.model.step_time import transfer_s
+from ray_sim.model.speed_bound import PLAN_MARGIN, apart, together
+from ray_sim.model.step_time import pd_ors_sample_s, transfer_s
 from ray_sim.model.units import US_PER_S, FloatArray, IntArray
 
 Form = Literal["placement", "pd_ors"]
@@ -61,6 +62,7 @@ class PlacementProgress:
     Construct it by `placement_progress`; docs/training.md has the formulas.
     """
 
+    profile: TrainingProfile
     steps: Steps
     """A handle of them."""
     speed: FloatArray
@@ -93,6 +95,18 @@ class PlacementProgress:
             placement_rates(self.steps, jobs, rows, *self._costs, loads, rates)
         return rates
 
+    def longest_sample_s(
+        self, jobs: IntArray, workers: IntArray, ps: IntArray, speed: FloatArray, *, on_one_server: bool
+    ) -> FloatArray:
+        """See `SpeedBound`; a `PLAN_MARGIN` longer."""
+        pairs = replace(self, speed=np.repeat(speed, 2), links=np.ones(2 * len(jobs)))
+        slowest = pairs.samples_per_s(jobs, together(workers, ps))
+        if not on_one_server:
+            rows = apart(workers, ps, self.profile.exchange[jobs])
+            slowest = np.minimum(slowest, pairs.samples_per_s(jobs, rows))
+        longest: FloatArray = workers / slowest * (1.0 + PLAN_MARGIN)
+        return longest
+
     @property
     def _costs(self) -> tuple[int, FloatArray, FloatArray, float]:
         return int(self.nic), self.speed, self.links, self.request_s
@@ -117,6 +131,7 @@ class PdOrsProgress:
     docs/models/pd_ors.md#problem.
     """
 
+    profile: TrainingProfile
     steps: Steps
     """A handle of them."""
     speed: FloatArray
@@ -137,6 +152,17 @@ class PdOrsProgress:
         rates = np.empty(len(jobs))
         pd_ors_rates(self.steps, jobs, rows, self.speed, self.links, rates)
         return rates
+
+    def longest_sample_s(
+        self, jobs: IntArray, workers: IntArray, ps: IntArray, speed: FloatArray, *, on_one_server: bool
+    ) -> FloatArray:
+        """See `SpeedBound`; without a margin, since `rates` has one."""
+        longest = pd_ors_sample_s(self.profile, jobs, True, speed)
+        if not on_one_server:
+            longest = np.maximum(longest, pd_ors_sample_s(self.profile, jobs, False, speed))
+        counted = np.minimum(self.profile.workers_per_ps[jobs] * ps, self.profile.batch[jobs])
+        share = np.maximum(workers / counted, 1.0)  # workers that do not count take no part
+        return np.where(share <= 1.0 + PLAN_MARGIN, longest, longest * share)
 
     def on_reference_servers(self, servers: int) -> PdOrsProgress:
         """The same rule on so many servers of speed 1 with nominal links."""
@@ -172,7 +198,9 @@ def placement_progress(
     InvalidInputError : a step would take no time, or a number is not finite
     """
     steps, nominal = handle(steps_of(profile, speed, straggling)), np.ones_like(speed)
-    return PlacementProgress(steps, speed, nominal if links is None else links, nic, loads, request_s)
+    return PlacementProgress(
+        profile, steps, speed, nominal if links is None else links, nic, loads, request_s
+    )
 
 
 def pd_ors_progress(
@@ -194,7 +222,7 @@ def pd_ors_progress(
             "has no form for jobs without parameter servers, use truth=placement"
         )
     steps, nominal = handle(steps_of(profile, speed, straggling)), np.ones_like(speed)
-    return PdOrsProgress(steps, speed, nominal if links is None else links)
+    return PdOrsProgress(profile, steps, speed, nominal if links is None else links)
 
 
 class SpeedProgress(ProgressRule, Protocol):

@@ -12,7 +12,7 @@ from ray_sim.model.units import IntArray
 from ray_sim.policies.shared.declared_ranges import DeclaredRanges, price_parameters
 from ray_sim.policies.shared.plan_at_arrival import OPTIONS, Planned, PricedServers, Refusal, refusal
 from ray_sim.policy_api import PARAMETER_SERVER, WORKER, Parameter
-from ray_sim.solvers.planning.oasis import Sides, apart, best_schedule, ends_alone, role_constants
+from ray_sim.solvers.planning.oasis import Sides, best_schedule, ends_alone, role_constants
 from ray_sim.solvers.planning.prices import Constants, MarketCapacity, declared_constants
 from ray_sim.solvers.planning.schedule import Planning, Schedule
 from ray_sim.solvers.planning.slot_job import SlotJob
@@ -75,13 +75,14 @@ class Oasis(Planned):
         declared_utility: Sequence[float] | None = None,
         declared_demand: Sequence[float] | None = None,
         declared_work: Sequence[float] | None = None,
+        speeds: str = "world",
         price_span: float | None = None,
         unfinished: str = "leave",
         replan: str = "none",
         record: bool = False,
     ) -> None:
         ranges = DeclaredRanges(declared_utility, declared_demand, declared_work)
-        super().__init__(price_span, unfinished, replan, record, constants, ranges)
+        super().__init__(speeds, price_span, unfinished, replan, record, constants, ranges)
         self._worker_share = worker_share
         self._is_exact = grid == "exact"
         self._planning = Planning(quanta)
@@ -92,17 +93,23 @@ class Oasis(Planned):
         markets: list[PricedServers] = []
         for partition in np.unique(self._world.server_partition).tolist():
             servers = np.flatnonzero(self._world.server_partition == partition)
-            first = int(np.clip(round(self._worker_share * len(servers)), 1, max(len(servers) - 1, 1)))
+            first = len(self._worker_servers(partition))
             sides = self._sides(partition, (servers[:first], servers[first:]))
             if sides:
                 self._of_partition[partition] = len(markets)
                 markets += sides
         return markets
 
+    def _worker_servers(self, partition: int) -> IntArray:
+        """Return the first servers of a partition, at least one; the others are for parameter servers."""
+        servers = super()._worker_servers(partition)
+        first = int(np.clip(round(self._worker_share * len(servers)), 1, max(len(servers) - 1, 1)))
+        return servers[:first]
+
     def slot_job(self, job: int) -> SlotJob | None:
         """Convert a job to slots, with all its tasks at the external rate."""
         planned = super().slot_job(job)
-        return None if planned is None else apart(planned)
+        return None if planned is None else planned.apart()
 
     def _sides(self, partition: int, servers: tuple[IntArray, IntArray]) -> list[PricedServers]:
         clusters = [
@@ -125,7 +132,7 @@ class Oasis(Planned):
                 declared_constants(of_side, side, self._slots, markets=2)
                 for of_side, side in zip(ranges, sides, strict=True)
             ]
-        counted = [job for job in self._promising(partition) if ends_alone(job, *sides)]
+        counted = self._counted_jobs(partition, lambda job: ends_alone(job, *sides))
         if not counted:
             return []
         return [

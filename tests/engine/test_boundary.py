@@ -53,6 +53,10 @@ def answers(world: Any, view: Any) -> Iterator[tuple[str, np.ndarray]]:
         "upload_us": lambda: world.upload_us(jobs, np.zeros(len(jobs), dtype=np.bool_)),
         "cloud_serves": lambda: world.cloud_serves(slice(None)),  # a live view
         "trial_speed": lambda: world.trial_speed(jobs, alone),
+        "speed_alone": lambda: world.speed_alone(jobs, alone),
+        "longest_sample_s": lambda: world.longest_sample_s(
+            jobs, jobs * 0 + 1, jobs * 0 + 1, np.arange(1), on_one_server=False
+        ),
         "gang_gpus": world.gang_gpus,
         "service": lambda: world.service("pooled"),
         "first_start_us": lambda: view.first_start_us(slice(None)),

@@ -13,7 +13,7 @@ from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.model.units import tolerant_ceil
 from ray_sim.policies.shared.declared_ranges import DeclaredRanges
 from ray_sim.solvers.planning.market import Market
-from ray_sim.solvers.planning.oasis import Sides, apart, best_schedule, role_constants
+from ray_sim.solvers.planning.oasis import Sides, best_schedule, role_constants
 from ray_sim.solvers.planning.prices import Constants, Ranges, declared_constants
 from ray_sim.solvers.planning.schedule import Infeasible, NotWorthIt, Obstacle, Schedule
 from ray_sim.solvers.planning.slot_job import SlotJob
@@ -87,7 +87,7 @@ def test_declared_ranges_with_one_job_in_them_are_the_constants_of_example_6_d()
 def test_declared_ranges_that_hold_every_job_hold_the_prices_of_both_sides(seed: int) -> None:
     draw = np.random.default_rng(seed)
     sides = [servers(*draw.integers(1, 9, (2, 3)).tolist()) for _ in range(2)]
-    jobs = [apart(drawn_job(draw, n, 4, 3)) for n in range(6)]
+    jobs = [drawn_job(draw, n, 4, 3).apart() for n in range(6)]
     ended = [job for job in jobs if job.can_end and job.demand.any(axis=1).all()]
     if not ended:
         return

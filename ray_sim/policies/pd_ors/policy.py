@@ -50,6 +50,7 @@ class PdOrs(Planned):
         declared_utility: Sequence[float] | None = None,
         declared_demand: Sequence[float] | None = None,
         declared_work: Sequence[float] | None = None,
+        speeds: str = "world",
         price_span: float | None = None,
         unfinished: str = "leave",
         replan: str = "none",
@@ -57,7 +58,7 @@ class PdOrs(Planned):
         record: bool = False,
     ) -> None:
         ranges = DeclaredRanges(declared_utility, declared_demand, declared_work)
-        super().__init__(price_span, unfinished, replan, record, constants, ranges, idle)
+        super().__init__(speeds, price_span, unfinished, replan, record, constants, ranges, idle)
         self._planning = Planning(quanta, TaskRounding(_FAVOUR[gain], delta, tries), round)
 
     def _open(self) -> list[PricedServers]:
@@ -81,7 +82,7 @@ class PdOrs(Planned):
             resources = self._world.cluster.resources
             [ranges] = self._declared.of_markets(self.name, resources, ())
             return declared_constants(ranges, cluster, self._slots)
-        counted = [job for job in self._promising(partition) if ends_alone(job, cluster)]
+        counted = self._counted_jobs(partition, lambda job: ends_alone(job, cluster))
         return traced_constants(counted, cluster) if counted else None
 
     def _best_plan(self, job: SlotJob, markets: Sequence[PricedServers]) -> Schedule | Refusal:

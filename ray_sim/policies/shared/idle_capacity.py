@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ray_sim.model.units import IntArray
@@ -11,7 +13,14 @@ from ray_sim.solvers.planning.market import SlotPlan
 from ray_sim.solvers.planning.slot_job import SlotJob
 
 
-def enlarged(job: SlotJob, held: SlotPlan, slot: int, bundles: Bundles, free: IntArray) -> SlotPlan | None:
+def enlarged(
+    job: SlotJob,
+    held: SlotPlan,
+    slot: int,
+    bundles: Bundles,
+    free: IntArray,
+    speed_of: Callable[[SlotPlan], float],
+) -> SlotPlan | None:
     """Enlarge the tasks of a job in a slot; None if it would train no faster.
 
     The bundles go to the lowest servers with room: to the one server that holds all tasks of the job, or to
@@ -21,6 +30,7 @@ def enlarged(job: SlotJob, held: SlotPlan, slot: int, bundles: Bundles, free: In
     ----------
     held : planned tasks of the slot, possibly none
     free : (S, R) free quanta, 0 on servers that the job may not use
+    speed_of : speed of the job with these tasks in a slot, in any unit
     """
     workers = int(bundles.workers[job.number])
     if workers == 0:
@@ -30,12 +40,12 @@ def enlarged(job: SlotJob, held: SlotPlan, slot: int, bundles: Bundles, free: In
     most = (job.most_workers - int(held.workers.sum())) // workers
     room = np.full(len(free), max(most, 0))
     room[:] = np.minimum(room, (free[:, needed] // demand[needed]).min(axis=1, initial=most))
-    best, speed = None, _speed(job, held)
+    best, speed = None, speed_of(held)
     for only in ([held.server] if len(held.server) == 1 else []) + [np.arange(len(free))]:
         count = np.zeros(len(free), dtype=np.int64)
         count[only] = np.diff(np.minimum(np.cumsum(room[only]), most), prepend=0)
         larger = _with_bundles(held, slot, count, workers, int(bundles.ps[job.number]))
-        if (then := _speed(job, larger)) > speed:
+        if (then := speed_of(larger)) > speed:
             best, speed = larger, then
     return best
 
@@ -45,12 +55,6 @@ def _with_bundles(held: SlotPlan, slot: int, count: IntArray, workers: int, ps: 
     tasks[held.server] += np.stack([held.workers, held.ps], axis=1)
     server = np.flatnonzero(tasks.any(axis=1))
     return SlotPlan(np.full(len(server), slot), server, tasks[server, 0], tasks[server, 1])
-
-
-def _speed(job: SlotJob, held: SlotPlan) -> float:
-    """Samples trained in a slot."""
-    theta = job.theta_internal if len(held.server) == 1 else job.theta_external
-    return float(held.workers.sum()) / theta
 
 
 def left_free(capacity: IntArray, plans: BookedPlans, demand: IntArray) -> IntArray:

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
+from ray_sim.kernels.core.feasibility import MOST_TASKS
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.job import Exchange, TrainingProfile, UtilityProfile
-from ray_sim.model.units import NEVER_US, QUANTA_PER_UNIT, US_PER_S, BoolArray, FloatArray, IntArray
+from ray_sim.model.units import (
+    NEVER_US,
+    QUANTA_PER_UNIT,
+    US_PER_S,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    tolerant_ceils,
+)
 from ray_sim.model.utility import arrival_slot
 from ray_sim.policies.shared.booked_plans import JOB, SERVER, SLOT, BookedPlans
 from ray_sim.policies.shared.bundles import bundles
@@ -35,7 +46,7 @@ from ray_sim.policy_api import (
 from ray_sim.solvers.planning.market import Market, SlotPlan
 from ray_sim.solvers.planning.prices import Constants, MarketCapacity
 from ray_sim.solvers.planning.schedule import Infeasible, NotWorthIt, Obstacle, Schedule
-from ray_sim.solvers.planning.slot_job import SlotJob, slot_job
+from ray_sim.solvers.planning.slot_job import SampleTimes, SlotJob, slot_job
 
 
 class Refusal(StrEnum):
@@ -88,6 +99,15 @@ PRICE_SPAN = Parameter(
     "none = the published L",
     minimum=1.0,
 )
+SPEEDS = Parameter(
+    "speeds",
+    "choice",
+    "world",
+    "speeds by which plans are made. world: lower bounds by the world's step-time rule and servers, for a "
+    "job alone; published: the form of Yu et al. on servers of speed 1, as truth=pd_ors",
+    source="docs/models/pd_ors.md#speeds",
+    choices=("world", "published"),
+)
 RECORD = Parameter(
     "record",
     "bool",
@@ -96,7 +116,7 @@ RECORD = Parameter(
     "the cost of all servers at their prices",
     source="docs/models/pd_ors.md#properties-to-check; the dual is never below the primal",
 )
-OPTIONS = (PRICE_SPAN, UNFINISHED, REPLAN, RECORD)
+OPTIONS = (SPEEDS, PRICE_SPAN, UNFINISHED, REPLAN, RECORD)
 """Parameters of all policies that plan at arrival."""
 
 
@@ -147,6 +167,7 @@ class Planned(ElasticPolicy):
 
     def __init__(
         self,
+        speeds: str,
         price_span: float | None,
         unfinished: str,
         replan: str,
@@ -155,6 +176,7 @@ class Planned(ElasticPolicy):
         ranges: DeclaredRanges,
         idle: str = "leave",
     ) -> None:
+        self._by_world = speeds == "world"
         self._declared = ranges if constants == "declared" else None
         """Ranges from which prices come; None where they come from the trace."""
         if self._declared is not None:
@@ -193,13 +215,42 @@ class Planned(ElasticPolicy):
         self._training, self._utility = _profiles(world.jobs)
         self._plans = BookedPlans.nothing()
         self._admitted = np.zeros(len(world.jobs.submit_us), dtype=np.bool_)
+        self._short = np.zeros(len(world.jobs.submit_us), dtype=np.bool_)
+        """Jobs with work left when a plan of theirs ended."""
         self._counted: Counter[str] = Counter()
         self._bundles = bundles(world, world.jobs.batch)
         self._earned = np.zeros(2)
         """Total utility and total payoff of the schedules of all admitted jobs."""
         self._objectives = np.empty((0, 3))
         """One row per arrival if `record` is set: time, primal and dual objective."""
+        self._can_end = 0
+        """Jobs that set the lowest and highest prices."""
         self._markets = self._open()
+        self._warnings = [*self._warning_of_slowing(), *self._warning_of_horizon()]
+        for text in self._warnings:
+            warnings.warn(text, UserWarning, stacklevel=2)
+
+    def _warning_of_slowing(self) -> list[str]:
+        """Warn if other jobs, links or slow workers may slow a job below the planned speeds."""
+        options = self._world.slowing_options
+        if not options:
+            return []
+        return [
+            f"policy {self.name} plans by the speeds of jobs alone, on nominal links and without slow "
+            f"workers, but this world has {', '.join(options)}, which may slow jobs without a limit that "
+            f"helps: plans may end before the work is done. -p unfinished=extend plans the rest again"
+        ]
+
+    def _warning_of_horizon(self) -> list[str]:
+        """Warn if no job can end in time, so that all will be rejected; not told without the whole trace."""
+        jobs = len(self._world.jobs.submit_us)
+        if self._declared is not None or self._can_end or not jobs:
+            return []
+        return [
+            f"policy {self.name}: none of {jobs} jobs can earn utility by the horizon at the planned speeds, "
+            f"even alone on the empty servers, so all will be rejected: give a longer horizon_s, more "
+            f"servers, or other jobs"
+        ]
 
     @abstractmethod
     def _open(self) -> Sequence[PricedServers]:
@@ -226,8 +277,10 @@ class Planned(ElasticPolicy):
         self._plans = self._plans.kept(kept)
         if self._replans and len(view.changed_servers):
             self._plan_failed_anew(view, slot)
+        over = active[self._admitted[active] & ~np.isin(active, self._plans.rows[:, JOB])]
+        self._count_short(over)
         if self._extends:
-            self._extend(view, slot, active)
+            self._extend(view, slot, over)
         refused = self._admit(view, slot)
         active = np.setdiff1d(active, list(refused))
         now = self._plans.kept(view.available[self._plans.rows[:, SERVER]]).at(slot)
@@ -253,9 +306,37 @@ class Planned(ElasticPolicy):
         if arrival >= self._slots:
             return None
         slot_s = self._slot_us / US_PER_S
-        planned = slot_job(job, arrival, self._slots, slot_s, self._training, self._utility)
+        times = self._sample_times(job)
+        planned = slot_job(job, arrival, self._slots, slot_s, self._training, self._utility, times)
         # A job without work has to start in order to end: plan it as if it had one sample.
         return planned if planned.samples > 0 else replace(planned, samples=1.0)
+
+    def _sample_times(self, job: int) -> SampleTimes | None:
+        """Time of a sample by number of workers, in the world; None for the published form.
+
+        There are as many workers as the job may have and the servers hold when empty, and their share of
+        parameter servers.
+        """
+        if not self._by_world or self._training.exchange[job] == Exchange.ALL_REDUCE:
+            return None
+        servers = self._worker_servers(self.partition_of(job))
+        demand = self._training.worker_demand[job]
+        some = demand > 0
+        most = int(min(self._training.batch[job], MOST_TASKS))
+        room = np.min(self._world.cluster.capacity[servers][:, some] // demand[some], axis=1, initial=most)
+        workers = np.arange(1, max(1, min(most, int(room.sum()))) + 1)
+        ps = tolerant_ceils(workers / self._training.workers_per_ps[job])
+        jobs = np.full(len(workers), job)
+        return SampleTimes(
+            *(
+                self._world.longest_sample_s(jobs, workers, ps, servers, on_one_server=on_one_server)
+                for on_one_server in (True, False)
+            )
+        )
+
+    def _worker_servers(self, partition: int) -> IntArray:
+        """Servers of a partition on which workers may stand."""
+        return np.flatnonzero(self._world.server_partition == partition)
 
     def partition_of(self, job: int) -> int:
         """Index of the market of the servers that the job may use."""
@@ -266,6 +347,12 @@ class Planned(ElasticPolicy):
         mine = np.flatnonzero(self._world.jobs.partition == partition)
         jobs = [job for job in map(self.slot_job, mine.tolist()) if job is not None]
         return [job for job in jobs if job.can_end and job.most_worth > 0]
+
+    def _counted_jobs(self, partition: int, ends_alone: Callable[[SlotJob], bool]) -> list[SlotJob]:
+        """Jobs of a partition that set its prices: those that can end alone and have utility then."""
+        counted = [job for job in self._promising(partition) if ends_alone(job)]
+        self._can_end += len(counted)
+        return counted
 
     def _admit(self, view: ElasticView, slot: int) -> dict[int, str]:
         """Plan the jobs that have arrived; returns the reasons of those rejected."""
@@ -339,9 +426,15 @@ class Planned(ElasticPolicy):
             else:
                 self._counted["replanned"] += 1
 
-    def _extend(self, view: ElasticView, slot: int, active: IntArray) -> None:
+    def _count_short(self, over: IntArray) -> None:
+        """Count admitted jobs that are there when their plan is over, each once."""
+        new = over[~self._short[over]]
+        if len(new):
+            self._short[new] = True
+            self._counted["under_delivered"] += len(new)
+
+    def _extend(self, view: ElasticView, slot: int, over: IntArray) -> None:
         """Plan the rest of admitted jobs whose plan is over; jobs without a new plan are given up."""
-        over = active[self._admitted[active] & ~np.isin(active, self._plans.rows[:, JOB])]
         for job in over.tolist():
             rest = self._rest(job, view, slot)
             if rest is None or isinstance(self._plan(rest, view, slot), Refusal):
@@ -358,11 +451,24 @@ class Planned(ElasticPolicy):
             job = self.slot_job(number)
             mine = self._world.server_partition == self.partition_of(number)
             free = left_free(there, now, demand) * mine[:, None]
-            larger = None if job is None else enlarged(job, now.of(number), slot, self._bundles, free)
+            larger = (
+                None
+                if job is None
+                else enlarged(job, now.of(number), slot, self._bundles, free, partial(self._speed, job))
+            )
             if larger is not None:
                 now = now.kept(now.rows[:, JOB] != number).having(number, larger)
                 self._counted["gifts"] += 1
         return now
+
+    def _speed(self, job: SlotJob, plan: SlotPlan) -> float:
+        """Speed of a job with the tasks of a plan of one slot, in samples per second or per slot."""
+        if not self._by_world:
+            workers, servers = int(plan.workers.sum()), len(plan.server)
+            return job.samples_trained(workers, on_one_server=servers == 1)
+        jobs = np.array([job.number])
+        rows = BookedPlans.nothing().having(job.number, plan).placements(jobs)
+        return float(self._world.speed_alone(jobs, rows)[0])
 
     def counts(self) -> dict[str, int]:
         """Return counts of admitted and refused jobs, and of changes of plans."""
@@ -373,6 +479,23 @@ class Planned(ElasticPolicy):
         return {PRICE_SPAN.name: self._widest} if self._markets else {}
 
     def warnings(self) -> list[str]:
+        """Warn of a world in which plans may fail, of plans that did, and of a wide span of prices."""
+        return [*self._warnings, *self._warnings_of_plans(), *self._warnings_of_prices()]
+
+    def _warnings_of_plans(self) -> list[str]:
+        """Warn if jobs had work left when their plan ended."""
+        short = self._counted["under_delivered"]
+        if not short:
+            return []
+        cures = ["-p unfinished=extend plans the rest again"] if not self._extends else []
+        cures += [] if self._by_world else ["-p speeds=world plans by the speeds of this world"]
+        return [
+            f"policy {self.name}: {short} of {self._counted['admitted']} admitted jobs had work left when "
+            "their plan ended: they trained slower than planned, paused, or lost servers"
+            + "".join(f"; {cure}" for cure in cures)
+        ]
+
+    def _warnings_of_prices(self) -> list[str]:
         """Warn if prices span more than in the published ranges."""
         if not self._markets or self._widest <= PUBLISHED_SPAN:
             return []
@@ -400,6 +523,7 @@ class Planned(ElasticPolicy):
         return {
             "plans": self._plans.rows.copy(),
             "admitted": self._admitted.copy(),
+            "short": self._short.copy(),
             "earned": self._earned.copy(),
             "objectives": self._objectives.copy(),
             "counts": np.array(list(counted.values()), dtype=np.int64),
@@ -411,6 +535,7 @@ class Planned(ElasticPolicy):
         """Continue from a state."""
         self._plans = BookedPlans(state["plans"].copy())
         self._admitted[:] = state["admitted"]
+        self._short[:] = state["short"]
         self._earned[:] = state["earned"]
         self._objectives = state["objectives"].copy()
         names = state["count_names"].tobytes().decode().split()

@@ -19,16 +19,12 @@ def ends_alone(job: SlotJob, cluster: MarketCapacity) -> bool:
     Assumption: tasks on one server train no slower than tasks on several.
     """
     kinds, servers = np.unique(cluster.capacity, axis=0, return_counts=True)
-    inside = _workers_needed(job, job.theta_internal)
+    slots = len(job.utility)
+    inside = job.workers_in_each(slots, on_one_server=True)
     if inside <= job.most_workers and any(_together(job, kind[None], [1], inside) for kind in kinds):
         return True
-    outside = _workers_needed(job, job.theta_external)
+    outside = job.workers_in_each(slots, on_one_server=False)
     return outside <= job.most_workers and _together(job, kinds, servers.tolist(), outside)
-
-
-def _workers_needed(job: SlotJob, theta: float) -> int:
-    """Fewest workers per slot that do all the work by the horizon, at theta slots per sample."""
-    return tolerant_ceil(job.samples * theta / len(job.utility))
 
 
 def _together(job: SlotJob, kinds: IntArray, servers: list[int], workers: int) -> bool:

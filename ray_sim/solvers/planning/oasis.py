@@ -11,7 +11,7 @@ Source: Bao, Peng, Wu, Li, Online Job Scheduling in Distributed Machine Learning
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -72,7 +72,7 @@ def role_constants(jobs: Iterable[SlotJob], role: int, cluster: MarketCapacity, 
     ------
     InvalidInputError : there are no jobs, or none has utility
     """
-    counted = [job for job in map(apart, jobs) if job.can_end]
+    counted = [job for job in (each.apart() for each in jobs) if job.can_end]
     best = max((job.most_worth for job in counted), default=0.0)
     if best <= 0.0:
         raise InvalidInputError("prices: no job that can end before the horizon has utility")
@@ -92,14 +92,9 @@ def role_constants(jobs: Iterable[SlotJob], role: int, cluster: MarketCapacity, 
     return price_range(payment, highest, cluster, slots)
 
 
-def apart(job: SlotJob) -> SlotJob:
-    """Copy of the job that trains at the external rate only."""
-    return replace(job, theta_internal=job.theta_external)
-
-
 def ends_alone(job: SlotJob, workers: MarketCapacity, ps: MarketCapacity) -> bool:
     """Whether some schedule of whole tasks ends before slot T if both sides are empty; exact, not a bound."""
-    needed = tolerant_ceil(job.samples * job.theta_external / len(job.utility))
+    needed = job.workers_in_each(len(job.utility), on_one_server=False)
     return (
         needed <= job.most_workers
         and _places(job.worker_demand, workers.capacity, needed) >= needed
@@ -123,7 +118,7 @@ def best_schedule(job: SlotJob, sides: Sides, quanta: int) -> Outcome:
     ----------
     quanta : number of parts; with E N parts the search is exact
     """
-    job = apart(job)
+    job = job.apart()
     parts = WorkParts.of(job, quanta)
     if not job.can_end:
         return Infeasible(Obstacle.HORIZON)

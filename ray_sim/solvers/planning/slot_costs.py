@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ray_sim.kernels.planning.slot_tasks import Spread, price_externally, price_internally
 from ray_sim.kernels.planning.slot_tasks import Tasks as Holding
 from ray_sim.model.streams import Streams
-from ray_sim.model.units import BoolArray, FloatArray, IntArray, scaled_down, tolerant_ceils
+from ray_sim.model.units import BoolArray, FloatArray, IntArray, tolerant_ceils
 from ray_sim.solvers.planning.market import Market
 from ray_sim.solvers.planning.rounding_factor import TaskRounding
 from ray_sim.solvers.planning.slot_job import SlotJob
@@ -31,15 +31,16 @@ class WorkParts:
     internal: IntArray
     """(most,) whole workers for j parts on one server."""
     external: FloatArray
-    """(most,) fractional workers for j parts on several servers."""
+    """(most,) workers for j parts on several servers, in the published form fractional."""
 
     @classmethod
     def of(cls, job: SlotJob, number: int) -> WorkParts:
         """Cut the work into this many parts."""
         samples = job.samples / number
-        most = min(number, int(scaled_down(1.0, job.most_workers / (job.fastest * samples))))
+        most = min(number, job.parts_per_slot(samples))
         done: FloatArray = samples * np.arange(1, most + 1, dtype=np.float64)
-        return cls(number, most, tolerant_ceils(done * job.theta_internal), done * job.theta_external)
+        internal = tolerant_ceils(job.workers_for(done, on_one_server=True))
+        return cls(number, most, internal, job.workers_for(done, on_one_server=False))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ _TOLERANCE = 1e-9
 def samples_trained(job: SlotJob, held: IntArray) -> float:
     """Samples per slot of (n, 2) tasks on n servers; tasks on one server train at the internal rate."""
     on_one = np.count_nonzero(held.any(axis=1)) == 1
-    return float(held[:, WORKER].sum()) / (job.theta_internal if on_one else job.theta_external)
+    return job.samples_trained(int(held[:, WORKER].sum()), on_one_server=on_one)
 
 
 def trim(job: SlotJob, slots: Sequence[SlotTasks]) -> list[SlotTasks]:

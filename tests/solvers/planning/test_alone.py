@@ -10,7 +10,6 @@ import pytest
 from ray_sim.model.units import IntArray, tolerant_ceil
 from ray_sim.solvers.planning import oasis
 from ray_sim.solvers.planning.alone import ends_alone
-from ray_sim.solvers.planning.oasis import apart
 from ray_sim.solvers.planning.prices import MarketCapacity
 from ray_sim.solvers.planning.slot_job import SlotJob
 from tests.solvers.planning.exact import choices, is_enough
@@ -71,7 +70,7 @@ def test_with_roles_apart_a_job_ends_alone_exactly_if_both_sides_hold_enough() -
     for seed in range(200):
         draw = np.random.default_rng(seed)
         sides = [servers(*draw.integers(0, 6, (int(draw.integers(1, 3)), 2)).tolist()) for _ in range(2)]
-        job = apart(drawn_job(draw, 0, 3, 2))
+        job = drawn_job(draw, 0, 3, 2).apart()
         most = job.most_workers * len(job.utility) / job.theta_external
         job = replace(job, samples=most * float(draw.uniform(0.2, 1.0)))
         workers = min(job.most_workers, places(job.worker_demand, sides[0].capacity))

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from ray_sim.engine.kinds.elastic.facts import ElasticFacts
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.world import World
+from ray_sim.kernels.core.arrays import WORKER
 from ray_sim.kernels.core.job_rows import Rows
-from ray_sim.model.errors import BlindPolicyError
+from ray_sim.model.errors import BlindPolicyError, InvalidScenarioError
+from ray_sim.model.speed_bound import SpeedBound
 from ray_sim.model.training_progress import SpeedProgress, trial_speeds
 from ray_sim.model.units import FloatArray, IntArray
 
@@ -18,7 +23,11 @@ class ElasticContext(PolicyContext):
     ) -> None:
         super().__init__(world, sees, policy)
         self._trial = trial_progress
-        self._sees_speed = "training_speed" in sees
+        self._sees = sees
+        facts = ElasticFacts.in_world(world)
+        self._truth = facts.rule.truth
+        self.slowing_options: tuple[str, ...] = facts.slowing_options
+        """World options, e.g. ``nic=per_server``, by which jobs may train slower than `speed_alone` says."""
 
     def trial_speed(self, jobs: IntArray, rows: Rows) -> FloatArray:
         """(n,) samples per second in trial runs of jobs, without slow workers; see `trial_speeds`.
@@ -27,8 +36,63 @@ class ElasticContext(PolicyContext):
         ------
         BlindPolicyError : the policy's `sees` lacks training_speed
         """
-        if not self._sees_speed:
-            raise BlindPolicyError(
-                f"policy {self._policy} makes trial runs, but its `sees` lacks training_speed"
-            )
+        self._demand_sight("training_speed", "makes trial runs")
         return trial_speeds(self._trial, jobs, rows)
+
+    def speed_alone(self, jobs: IntArray, rows: Rows) -> FloatArray:
+        """(n,) samples per second of jobs with these placements, by the world's progress rule.
+
+        Each has the servers to itself, nominal links and no slow worker.
+
+        Parameters
+        ----------
+        jobs : (n,), repeats allowed
+        rows : placements, sorted by server
+
+        Raises
+        ------
+        BlindPolicyError : the policy's `sees` lacks training_profile
+        """
+        self._demand_sight("training_profile", "asks for the speed of placements")
+        return self._trial.samples_per_s(jobs, rows)
+
+    def longest_sample_s(
+        self, jobs: IntArray, workers: IntArray, ps: IntArray, servers: IntArray, *, on_one_server: bool
+    ) -> FloatArray:
+        """(n,) most seconds that each worker of a job takes per sample, wherever on servers its tasks stand.
+
+        The job trains at least ``workers`` / this samples per second, alone as in `speed_alone`; see
+        `SpeedBound`.
+
+        Parameters
+        ----------
+        jobs, workers, ps : (n,), repeats of jobs allowed, numbers >= 1
+        servers : those on which workers may stand; the slowest with room for a worker counts
+        on_one_server : whether all tasks stand on one server; otherwise they may stand anywhere
+
+        Raises
+        ------
+        BlindPolicyError : the policy's `sees` lacks training_profile
+        InvalidScenarioError : the world's step-time rule states no bound
+        """
+        self._demand_sight("training_profile", "asks for bounds of speed")
+        if not isinstance(self._trial, SpeedBound):
+            raise InvalidScenarioError(
+                f"policy {self._policy} asks for a lower bound of speeds, but truth={self._truth} states none"
+            )
+        speed = self._slowest(jobs, servers)
+        return self._trial.longest_sample_s(jobs, workers, ps, speed, on_one_server=on_one_server)
+
+    def _slowest(self, jobs: IntArray, servers: IntArray) -> FloatArray:
+        """(n,) speed of the slowest of these servers with room for a worker; of the cluster if none has."""
+        capacity, speed = self.cluster.capacity[servers], self.cluster.speed[servers]
+        different, which = np.unique(jobs, return_inverse=True)
+        found = np.empty(len(different))
+        for i, demand in enumerate(self.jobs.role_demand[different, WORKER]):
+            room = (capacity >= demand).all(axis=1)
+            found[i] = (speed[room] if room.any() else self.cluster.speed).min()
+        return found[which]
+
+    def _demand_sight(self, name: str, what: str) -> None:
+        if name not in self._sees:
+            raise BlindPolicyError(f"policy {self._policy} {what}, but its `sees` lacks {name}")

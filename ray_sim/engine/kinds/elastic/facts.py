@@ -132,6 +132,19 @@ class ElasticFacts(FactDefaults):
         assert isinstance(world.facts, cls), "only in worlds of elastic jobs"
         return world.facts
 
+    @property
+    def slowing_options(self) -> tuple[str, ...]:
+        """World options by which jobs train slower than alone, on nominal links, without slow workers."""
+        shared = self.colocation
+        profile = None if shared is None else shared.profile
+        there = {
+            "nic=per_server": shared is not None and shared.shares_interfaces,
+            f"interference={'' if profile is None else profile.name}": profile is not None,
+            "links": shared is not None and shared.changes is not None,
+            "straggler_probability": self.stragglers is not None,
+        }
+        return tuple(name for name, is_there in there.items() if is_there)
+
     def work(self, table: JobTable) -> FloatArray:
         """(J,) samples that each job trains."""
         return self.profile.work
