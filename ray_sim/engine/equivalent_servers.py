@@ -1,4 +1,7 @@
-"""Servers that nothing tells apart: which is which does not matter, so jobs may stay where they are."""
+"""Permute equivalent servers to minimise migrations.
+
+Servers are equivalent if capacity, speed and partition are the same; GPU types are not compared.
+"""
 
 from __future__ import annotations
 

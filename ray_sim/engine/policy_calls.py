@@ -6,7 +6,7 @@ import math
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,8 @@ from ray_sim.model.errors import RaySimError, RunFailedError, failure_text
 from ray_sim.model.units import FloatArray, IntArray
 
 _LARGEST = 2**63
-_TIMELINE = ("time_s", "waiting", "running", "speed_error", "convergence_error")
+_TIMELINE = ("time_s", "waiting", "running")
+"""Columns of every timeline, beside the use of each resource."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +70,12 @@ def _place(policy: Policy, failure: BaseException) -> traceback.FrameSummary:
     return own[-1] if own else frames[-1]
 
 
-def telling_of(policy: Policy) -> Telling:
+def telling_of(policy: Policy, of_kind: Collection[str]) -> Telling:
     """Ask a policy what it tells of a finished run.
+
+    Parameters
+    ----------
+    of_kind : columns that the kind of job puts into the timeline
 
     Raises
     ------
@@ -84,7 +89,7 @@ def telling_of(policy: Policy) -> Telling:
                 timeline_method(policy),
                 "a pair of arrays of one length: whole instants that rise, and numbers; under a name that "
                 "the timeline has not yet",
-                _column,
+                lambda name, value: None if name in of_kind else _column(name, value),
             ),
             figures=_by_name(policy, "figures", "a finite number", _finite),
             warnings=_warnings(policy),

@@ -44,5 +44,5 @@ class PolicyContext:
         return gang_gpus(self._world)
 
     def order(self, **rule: Any) -> Order:
-        """An order rule for the compiled loop, see `ray_sim.engine.compiled.order_rule`."""
+        """An order rule for the compiled loop, see `ray_sim.engine.order.order_rule`."""
         return order_rule(self._world, **rule)

@@ -5,8 +5,8 @@
         sim.apply(policy.decide(view))
     result = sim.result()
 
-Inside an instant: servers, reports of sites, completions, arrivals, slot, review; then job order.
-An instant repeats while events remain at it.
+Events of an instant are processed in the order of docs/engine.md#time-and-order. An instant repeats while events
+remain at it.
 """
 
 from __future__ import annotations
@@ -309,14 +309,15 @@ class Simulation:
     ) -> RunResult:
         """The result; call it when `advance` has returned None. `trim` says which jobs it counts."""
         now = max(self._now, 0)
-        telling = telling_of(self._policy)
+        of_kind = self._kind.outcome(now, self._full_world.end_us(now))
+        telling = telling_of(self._policy, of_kind.timeline(np.empty(0, dtype=np.int64)).keys())
         outcome = Outcome(
             self._core.ledger,
             self._core.recording.joined(),
             now,
             self._reasons,
             "general",
-            self._kind.outcome(now, self._full_world.end_us(now)),
+            of_kind,
             loop_reason,
             decision_seconds,
             telling.counts,

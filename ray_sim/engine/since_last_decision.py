@@ -24,12 +24,12 @@ class News:
         return bool(self._arrays)
 
     def add(self, numbers: IntArray) -> None:
-        """Note these, sorted; they may have been noted before, where none are none is noted."""
+        """Append sorted indices; repeats and empty input are allowed."""
         if len(numbers):
             self._arrays.append(numbers)
 
     def drop(self, numbers: IntArray) -> None:
-        """Forget these."""
+        """Remove indices."""
         others = [np.setdiff1d(array, numbers) for array in self._arrays]
         self._arrays = [array for array in others if len(array)]
 

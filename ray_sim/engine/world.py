@@ -41,7 +41,7 @@ class World:
 
     @property
     def work(self) -> IntArray | FloatArray:
-        """(J,) work of each job: microseconds at speed 1, or samples of a job that trains."""
+        """(J,) work of each job: in the unit of its kind, for rigid jobs microseconds at speed 1."""
         return self.facts.work(self.table)
 
     @property

@@ -7,7 +7,8 @@ are read-only. docs/own_policies.md leads from three lines to a full decision.
 ====================  ===========================================================================
 for                   names
 ====================  ===========================================================================
-every policy          Policy, PolicyContext, View, Decision, Wake, Parameter, Streams, WHOLE_TRACE
+every policy          Policy, PolicyContext, View, JobColumns, Decision, NO_JOBS, Wake, Parameter, Streams,
+                      WHOLE_TRACE
 queues                PriorityPolicy, JobQueue, Order, PLACEMENT, RULE_NAMES, backfill
 placements of one's   VisiblePlacements, PlacementTable, Rows, allocation_changes, keeping_places,
 own                   WORKER, PARAMETER_SERVER, ALL_REDUCE

@@ -1,4 +1,4 @@
-"""Chunks of one job that are to be sent off, as a question to all sites: where to, and at what increment.
+"""Query: best worker and cost increment of each undispatched chunk of a job.
 
 Workers are independent of each other, and a chunk changes the increment of its own worker only. So each
 site tells where it would send all of them, one after another; merging these rows by who is first gives
