@@ -5,8 +5,8 @@
         sim.apply(policy.decide(view))
     result = sim.result()
 
-Events of an instant are processed in the order of docs/engine.md#time-and-order. An instant repeats while events
-remain at it.
+Events of an instant are processed in the order of docs/engine.md#time-and-order. An instant repeats while
+events remain at it.
 """
 
 from __future__ import annotations

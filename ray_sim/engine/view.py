@@ -69,7 +69,7 @@ class View:
         return self.placements.free
 
     def work_left(self, jobs: IntArray) -> FloatArray:
-        """(n,) work each job has left now: in the unit of its kind, for rigid jobs microseconds at speed 1."""
+        """(n,) work left of each job, in the unit of its kind; of rigid jobs microseconds at speed 1."""
         self._demand_sight("work_left")
         left = np.empty(len(jobs))
         work_left_of(self._ledger, jobs.copy(), self.now_us, left)

@@ -17,8 +17,8 @@ class Wake(Flag):
     SERVER_CHANGE = auto()
     """Servers go or come back."""
     ACTIVATION = auto()
-    """Sites report that jobs begin or cease to be active, in kinds that have such reports. Asked at once, also
-    where decisions wait for slots."""
+    """Sites report that jobs begin or cease to be active, in kinds that have such reports. Asked at once,
+    also where decisions wait for slots."""
 
 
 NO_WAKE = Wake(0)

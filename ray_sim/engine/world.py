@@ -41,7 +41,7 @@ class World:
 
     @property
     def work(self) -> IntArray | FloatArray:
-        """(J,) work of each job: in the unit of its kind, for rigid jobs microseconds at speed 1."""
+        """(J,) work of each job, in the unit of its kind; of rigid jobs microseconds at speed 1."""
         return self.facts.work(self.table)
 
     @property

@@ -1,4 +1,4 @@
-"""Protocols of a kind of job (rigid, elastic, chunked, announced): its facts, its run and its part of the result.
+"""Protocols of a kind of job, e.g. rigid or elastic: its facts, its run and its part of the result.
 
 A `JobKind` is registered under the value of ``-w truth=`` that chooses it. It is stateless: `facts` makes the
 frozen facts of one world, `start` the state of one run.
