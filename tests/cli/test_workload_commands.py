@@ -54,9 +54,22 @@ def test_enrich_announces_jobs_and_reports_how_well_outlooks_predict(
     assert pl.read_parquet("training.parquet")["outlook"].null_count() == 0
     assert main([*ENRICH, "--profile", "announced_history"]) == 0
     assert "CRPS of log(duration)" in capsys.readouterr().out
-    assert "leave out --feasible-only" in complaint(
+    assert "leave out `feasible_only`" in complaint(
         capsys, *ENRICH, "--profile", "announced", "--horizon", "9"
     )
+
+
+def test_enrich_puts_several_layers_on_a_workload(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = answer(capsys, *ENRICH, "--profile", "pd_ors", "--profile", "announced")
+    layers = told["layers"]
+    assert isinstance(layers, list)
+    assert [layer["profile"] for layer in layers] == ["pd_ors", "announced"]
+    filled = pl.read_parquet("training.parquet")
+    assert filled["sample_s"].null_count() == filled["outlook"].null_count() == 0
+    again = ["enrich", "training.parquet", "-o", "again.parquet", "--profile"]
+    assert "already says epochs" in complaint(capsys, *again, "harmony_types")
+    both = complaint(capsys, *ENRICH, "--profile", "pd_ors", "--profile", "harmony_types")
+    assert "layers pd_ors and harmony_types: both fill epochs" in both
 
 
 def test_enrich_leaves_out_what_fits_no_server(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,7 +88,13 @@ def test_enrich_lists_its_profiles_and_names_a_wrong_one(
 ) -> None:
     assert main(["enrich", "--list"]) == 0
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
-    training = ("harmony_types", "jsac_edge_cloud", "optimus_nine_models", "pd_ors", "pd_ors_mix")
+    training = (
+        "harmony_types",
+        "jsac_edge_cloud",
+        "optimus_nine_models",
+        "pd_ors",
+        "pd_ors_mix",
+    )
     assert names == [*training, "announced", "announced_history"]
     assert "Did you mean 'pd_ors'" in complaint(capsys, *ENRICH, "--profile", "pdors")
     Path("own.yaml").write_text("name: own\ncolumns: {sample_s: -1}\n")

@@ -28,7 +28,7 @@ from workloads.announcements.durations import (
     scores,
 )
 from workloads.announcements.profile import AnnouncementDraws, ValueDraws
-from workloads.files import require_other_file, require_replaceable, sha256
+from workloads.files import require_other_file, require_replaceable
 from workloads.progress import Progress, silent
 from workloads.provenance import Counts, Provenance, SourceFile
 from workloads.schema import SCHEMA
@@ -130,9 +130,29 @@ def announce_file(
     require_replaceable(out, has_provenance)
     frame, made = read_frame(source), read_provenance(source)
     announced, report = announce(frame, draws, seed, progress)
+    origin = SourceFile.of(source, name_of(source).name)
+    progress(report.read, report.read, "writing")
+    write_workload(announced, announced_provenance(draws, seed, report, origin, made), out)
+    return report
+
+
+def announced_provenance(
+    draws: AnnouncementDraws,
+    seed: int,
+    report: AnnouncementReport,
+    source: SourceFile,
+    made: Provenance | None,
+) -> Provenance:
+    """Provenance of announced jobs.
+
+    Parameters
+    ----------
+    source : file of the jobs
+    made : provenance of the jobs before; None where they have none
+    """
     notes = {} if made is None else {key: made.notes[key] for key in ("epoch_utc",) if key in made.notes}
-    provenance = Provenance(
-        sources=(SourceFile(name=name_of(source).name, sha256=sha256(source)),),
+    return Provenance(
+        sources=(source,),
         converter="announce",
         converter_version=VERSION,
         options={"profile": draws.name, "profile_sha256": draws.sha256},
@@ -146,9 +166,6 @@ def announce_file(
             "source_provenance": None if made is None else made.model_dump(mode="json"),
         },
     )
-    progress(report.read, report.read, "writing")
-    write_workload(announced, provenance, out)
-    return report
 
 
 def _refuse(frame: pl.DataFrame) -> None:

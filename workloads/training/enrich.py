@@ -18,7 +18,7 @@ from ray_sim.model.streams import Streams
 from ray_sim.model.training_progress import Form
 from ray_sim.model.units import MAX_TIME_S, BoolArray, FloatArray
 from workloads.checks import refuse_absurd
-from workloads.files import require_other_file, require_replaceable, sha256
+from workloads.files import require_other_file, require_replaceable
 from workloads.progress import Progress, silent
 from workloads.provenance import Counts, Provenance, SourceFile
 from workloads.schema import SCHEMA
@@ -180,10 +180,32 @@ def enrich_file(
     require_replaceable(out, has_provenance)
     frame, made = read_frame(source), read_provenance(source)
     enriched, report = enrich(frame, draws, seed, feasibility, progress)
+    origin = SourceFile.of(source, name_of(source).name)
+    provenance = enriched_provenance(draws, feasibility, seed, report, origin, made)
+    progress(report.read, report.read, "writing")
+    write_workload(enriched, provenance, out)
+    return report
+
+
+def enriched_provenance(
+    draws: TrainingDraws,
+    feasibility: Feasibility,
+    seed: int,
+    report: EnrichReport,
+    source: SourceFile,
+    made: Provenance | None,
+) -> Provenance:
+    """Provenance of an enrichment.
+
+    Parameters
+    ----------
+    source : file of the jobs
+    made : provenance of the jobs before; None where they have none
+    """
     dropped = report.read - report.kept
     notes = {} if made is None else {key: made.notes[key] for key in ("epoch_utc",) if key in made.notes}
-    provenance = Provenance(
-        sources=(SourceFile(name=name_of(source).name, sha256=sha256(source)),),
+    return Provenance(
+        sources=(source,),
         converter="enrich",
         converter_version=VERSION,
         options={
@@ -206,12 +228,9 @@ def enrich_file(
             "source_provenance": None if made is None else made.model_dump(mode="json"),
         },
     )
-    progress(report.read, report.read, "writing")
-    write_workload(enriched, provenance, out)
-    return report
 
 
-def _filled(draws: TrainingDraws) -> list[str]:
+def filled_columns(draws: TrainingDraws) -> list[str]:
     """Columns that an enrichment fills."""
     return [*draws.columns, *draws.following]
 
@@ -220,16 +239,17 @@ def _origins(draws: TrainingDraws) -> dict[str, JsonValue]:
     """Names of the drawn, solved and derived columns."""
     drawn = [name for name in draws.columns if name not in (SOLVED, *GIVEN)]
     solved = [name for name in (SOLVED,) if name in draws.columns]
-    following = [name for name in _filled(draws) if name not in (*drawn, *solved)]
+    following = [name for name in filled_columns(draws) if name not in (*drawn, *solved)]
     return {"drawn": [*drawn], "solved": [*solved], "following": [*following]}
 
 
 def _refuse_values(frame: pl.DataFrame, draws: TrainingDraws) -> None:
-    taken = [name for name in _filled(draws) if frame[name].null_count() < frame.height]
+    taken = [name for name in filled_columns(draws) if frame[name].null_count() < frame.height]
     if taken:
         raise InvalidWorkloadError(
-            f"the workload already says {', '.join(taken)}; drawn and other values must not mix, so enrich a "
-            "workload without these columns"
+            f"the workload already says {', '.join(taken)}; drawn and other values must not mix, so "
+            f"profile {draws.name} can only fill a workload without these columns: take one, or a profile "
+            "without them"
         )
 
 
