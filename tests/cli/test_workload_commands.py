@@ -89,13 +89,14 @@ def test_enrich_lists_its_profiles_and_names_a_wrong_one(
     assert main(["enrich", "--list"]) == 0
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     training = (
+        "common_training",
         "harmony_types",
         "jsac_edge_cloud",
         "optimus_nine_models",
         "pd_ors",
         "pd_ors_mix",
     )
-    assert names == [*training, "announced", "announced_history"]
+    assert names == ["common", *training, "announced", "announced_history", "common_announced"]
     assert "Did you mean 'pd_ors'" in complaint(capsys, *ENRICH, "--profile", "pdors")
     Path("own.yaml").write_text("name: own\ncolumns: {sample_s: -1}\n")
     assert "columns.sample_s: must be a number from" in complaint(capsys, *ENRICH, "--profile", "own.yaml")

@@ -34,7 +34,9 @@ from workloads.training.reference_servers import (
     infeasible_on_reference,
     reference_rates,
     shortest_s,
+    traced_rates,
 )
+from workloads.training.view_columns import with_view_columns
 
 VERSION = "2"
 """Changes when the same arguments draw other numbers."""
@@ -157,8 +159,11 @@ def _fill(frame: pl.DataFrame, draws: TrainingDraws, streams: Streams) -> pl.Dat
     filled = frame.with_columns(drawn_columns(frame, draws, streams).get_columns()).select(*SCHEMA)
     if SOLVED not in draws.columns:
         return filled
-    work = filled["duration_s"].to_numpy() * reference_rates(filled, draws)
-    return filled.with_columns(samples=work / filled["epochs"].to_numpy())
+    rates = traced_rates(filled, draws) if draws.traced_time_in else None
+    rate = reference_rates(filled, draws) if rates is None else rates.traced
+    work = filled["duration_s"].to_numpy() * rate
+    filled = filled.with_columns(samples=work / filled["epochs"].to_numpy())
+    return filled if rates is None else with_view_columns(filled, draws, rates)
 
 
 def enrich_file(
@@ -237,8 +242,8 @@ def filled_columns(draws: TrainingDraws) -> list[str]:
 
 def _origins(draws: TrainingDraws) -> dict[str, JsonValue]:
     """Names of the drawn, solved and derived columns."""
-    drawn = [name for name in draws.columns if name not in (SOLVED, *GIVEN)]
-    solved = [name for name in (SOLVED,) if name in draws.columns]
+    solved = draws.solved
+    drawn = [name for name in draws.columns if name not in (*solved, *GIVEN)]
     following = [name for name in filled_columns(draws) if name not in (*drawn, *solved)]
     return {"drawn": [*drawn], "solved": [*solved], "following": [*following]}
 
