@@ -173,6 +173,22 @@ def test_info_deals_out_the_blocks_of_models(desk: Path, capsys: pytest.CaptureF
     assert "only with a workload" in complaint(capsys, "info", "small.yaml", "--blocks", "2")
 
 
+def test_info_names_what_each_system_reads_ignores_and_lacks(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["info", "week.parquet", "--views"]) == 0
+    told = capsys.readouterr().out
+    assert "lacks value, outlook; filled by --profile common or announced" in told
+    answer(capsys, *ENRICH, "--profile", "common")
+    views = answer(capsys, "info", "training.parquet", "--views")["views"]
+    assert isinstance(views, list)
+    assert {view["name"]: view["missing"] for view in views} == {
+        name: []
+        for name in ("rigid", "placement", "optimus", "interference", "pd_ors", "a_online", "announced")
+    }
+    assert "only with a workload" in complaint(capsys, "info", "small.yaml", "--views")
+
+
 def test_convert_counts_what_is_outside_the_window(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("jobs.csv").write_text("job_id,submit_s,num_gpus,duration_s\na,0,1,10\nb,5,1,3\nc,6,2,20\n")
     report = answer(capsys, "convert", "csv", "jobs.csv", "-o", "out.parquet", "--window", "5", "6")

@@ -204,8 +204,8 @@ def _profile_of(table: JobTable, rule: StepTimeRule) -> TrainingProfile:
         gaps = table.gaps.get("training", ("it has no training columns",))
         text = problems_text(f"truth={rule.truth}: the workload does not say how its jobs train", list(gaps))
         raise InvalidScenarioError(
-            f"{text}\n  draw what is missing by `ray-sim enrich` or `enrich` of the workload, or use "
-            "truth=rigid"
+            f"{text}\n  draw what is missing by `ray-sim enrich` or `enrich` of the workload, "
+            "e.g. profile common, or use truth=rigid"
         )
     return training
 
