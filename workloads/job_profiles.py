@@ -14,6 +14,7 @@ from ray_sim.model.job import (
     ChunkProfile,
     Exchange,
     LossProfile,
+    PairProfile,
     StatementProfile,
     TrainingProfile,
     UtilityProfile,
@@ -48,6 +49,7 @@ class JobProfiles:
 
     chunk_profile: ChunkProfile | None
     training: TrainingProfile | None
+    pairs: PairProfile | None
     utility: UtilityProfile | None
     loss: LossProfile | None
     blocks: BlockProfile | None
@@ -71,6 +73,7 @@ def job_profiles(frame: pl.DataFrame, resources: Sequence[str], origin_us: int =
     return JobProfiles(
         chunk_profile=_chunk_profile(frame),
         training=None if "training" in gaps else _training_profile(frame, resources),
+        pairs=None if "training" in gaps else _pair_profile(frame),
         utility=utility,
         loss=loss,
         blocks=None if "blocks" in gaps else _block_profile(frame["blocks"]),
@@ -94,7 +97,8 @@ def _chunk_profile(frame: pl.DataFrame) -> ChunkProfile | None:
     """Chunk profile of the jobs; None where no job has a value in its columns."""
     if all(frame[name].null_count() == frame.height for name in CHUNK):
         return None
-    floats = frame.select(CHUNK).cast(pl.Float64).fill_null(float("nan"))
+    own = pl.coalesce("chunk_bandwidth_mbps", "bandwidth_mbps").alias("bandwidth_mbps")
+    floats = frame.with_columns(own).select(CHUNK).cast(pl.Float64).fill_null(float("nan"))
     memory = _floats(frame, CHUNK_MEMORY)
     return ChunkProfile(**{series.name: series.to_numpy(writable=True) for series in floats}, **memory)
 
@@ -114,6 +118,15 @@ def _training_profile(frame: pl.DataFrame, resources: Sequence[str]) -> Training
         model=model,
         model_names=names,
     )
+
+
+def _pair_profile(frame: pl.DataFrame) -> PairProfile | None:
+    """Bandwidths of pairs, those of tasks where a job has none of its own; None where no job has."""
+    names = tuple(field.name for field in fields(PairProfile))
+    if all(frame[name].null_count() == frame.height for name in names):
+        return None
+    own = [pl.coalesce(name, name.replace("pair_", "")).alias(name) for name in names]
+    return PairProfile(**_floats(frame.select(own), names))
 
 
 def _block_profile(blocks: pl.Series) -> BlockProfile:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from workloads.files import sha256
 from workloads.schema import SCHEMA_VERSION
+from workloads.sources import Source
 
 
 class _Record(BaseModel):
@@ -22,7 +21,7 @@ class SourceFile(_Record):
     sha256: str
 
     @classmethod
-    def of(cls, path: Path, name: str) -> SourceFile:
+    def of(cls, path: Source, name: str) -> SourceFile:
         """The record of a file that exists."""
         return cls(name=name, sha256=sha256(path))
 

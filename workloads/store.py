@@ -263,6 +263,7 @@ def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> 
         origin_us=origin_us,
         chunk_profile=profiles.chunk_profile,
         training=profiles.training,
+        pairs=profiles.pairs,
         utility=profiles.utility,
         loss=profiles.loss,
         blocks=profiles.blocks,

@@ -33,8 +33,8 @@ def _seconds(name: str, meaning: str, *, minimum: float = 0, null: str = _UNKNOW
     return _real(name, meaning, "s", minimum=minimum, maximum=MAX_TIME_S, null=null)
 
 
-def _mbps(name: str, meaning: str) -> Column:
-    return _real(name, meaning, "Mbps", minimum=2**-10, maximum=MAX_MB)
+def _mbps(name: str, meaning: str, null: str = _UNKNOWN) -> Column:
+    return _real(name, meaning, "Mbps", minimum=2**-10, maximum=MAX_MB, null=null)
 
 
 def _demands(role: str, who: str, gpu_null: str) -> tuple[Column, ...]:
@@ -86,6 +86,21 @@ TRAINING_COLUMNS: tuple[Column, ...] = (
     ),
     _seconds("sample_s", "Time of a worker of speed 1 to train one sample.", minimum=LEAST),
     _mbps("internal_bandwidth_mbps", "Bandwidth between a worker and a parameter server on the same server."),
+    _mbps(
+        "pair_bandwidth_mbps",
+        "With truth=pd_ors, of a pair of a worker and a parameter server in place of `bandwidth_mbps`.",
+        null="`bandwidth_mbps`",
+    ),
+    _mbps(
+        "internal_pair_bandwidth_mbps",
+        "The same within a server, in place of `internal_bandwidth_mbps`.",
+        null="`internal_bandwidth_mbps`",
+    ),
+    _mbps(
+        "chunk_bandwidth_mbps",
+        "With truth=a_online, of a worker in place of `bandwidth_mbps`.",
+        null="`bandwidth_mbps`",
+    ),
     _seconds("step_s", "Fixed time of each step, besides training and exchange.", null="0"),
     _seconds("step_s_per_worker", "Time that each worker adds to `step_s`.", null="0"),
     _seconds("step_s_per_ps", "Time that each parameter server adds to `step_s`.", null="0"),

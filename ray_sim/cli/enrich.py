@@ -18,8 +18,10 @@ def _list_profiles(asked: bool) -> None:
         bundled_announcement_profiles,
         load_announcement_draws,
     )
+    from ray_sim.experiments.layer_file import bundled_layered_profiles, layered_title
     from ray_sim.experiments.training_file import bundled_training_profiles, load_training_draws
 
+    print_rows((name, layered_title(name)) for name in bundled_layered_profiles())
     print_rows((name, load_training_draws(name).title) for name in bundled_training_profiles())
     print_rows((name, load_announcement_draws(name).title) for name in bundled_announcement_profiles())
     raise typer.Exit
@@ -29,7 +31,11 @@ def enrich(
     source: Annotated[str, typer.Argument(metavar="IN", help="Parquet workload, by path or URL.")],
     out: Out,
     profile: Annotated[
-        str, typer.Option("--profile", help="Bundled profile (see --list), or a YAML file by path.")
+        list[str],
+        typer.Option(
+            "--profile",
+            help="Bundled profile (see --list), or a YAML file by path; repeat it for several layers.",
+        ),
     ],
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
     feasible_only: Annotated[
@@ -60,40 +66,34 @@ def enrich(
 ) -> None:
     """Add training columns (workers, samples, speeds, ...) to a workload, consistent with GPUs and run times.
 
-    A profile with announcements adds statements of work instead: births, values and outlooks.
+    A profile with announcements adds statements of work instead: births, values and outlooks. Several
+    profiles are layers: each fills columns that are empty so far.
 
     Example: ray-sim enrich philly.parquet -o training.parquet --profile pd_ors --seed 1
     """
     from ray_sim.cli.console import print_json, print_rows, progress
-    from ray_sim.experiments.announcement_file import load_announcement_draws, names_announcement_profile
     from ray_sim.experiments.cluster_file import load_cluster
-    from ray_sim.experiments.training_file import load_training_draws
-    from ray_sim.model.errors import InvalidInputError
-    from workloads.announcements.announce import AnnouncementReport, announce_file
-    from workloads.announcements.profile import AnnouncementDraws
-    from workloads.training.enrich import EnrichReport, Feasibility, enrich_file
-    from workloads.training.profile import TrainingDraws
+    from ray_sim.experiments.layer_file import load_profiles
+    from workloads.layers.fill import fill_file
+    from workloads.training.enrich import Feasibility
 
     began = time.perf_counter()
-    draws: AnnouncementDraws | TrainingDraws
-    report: AnnouncementReport | EnrichReport
+    servers = None if cluster is None else load_cluster(cluster)
+    layers = load_profiles(profile, Feasibility(servers, horizon, truth, feasible_only))
     with progress("enrich", quiet=json_output) as show:
-        if names_announcement_profile(profile):
-            if feasible_only or (cluster, horizon, truth) != (None, None, None):
-                raise InvalidInputError(
-                    f"profile {profile}: announcements are drawn for every job; leave out --feasible-only, "
-                    "--cluster, --horizon and --truth"
-                )
-            draws = load_announcement_draws(profile)
-            report = announce_file(source, out, draws, seed, show)
-        else:
-            servers = None if cluster is None else load_cluster(cluster)
-            draws = load_training_draws(profile)
-            feasibility = Feasibility(servers, horizon, truth, feasible_only)
-            report = enrich_file(source, out, draws, seed, feasibility, show)
+        reports = fill_file(source, out, layers, seed, show)
     seconds = time.perf_counter() - began
+    told = [
+        ({"profile": layer.draws.name, "profile_sha256": layer.draws.sha256}, report.to_dict())
+        for layer, report in zip(layers, reports, strict=True)
+    ]
     if json_output:
-        facts = {"workload": str(out), "profile": draws.name, "profile_sha256": draws.sha256, "seed": seed}
-        print_json({**facts, **report.to_dict(), "seconds": seconds})
-    else:
-        print_rows([("workload", out), *report.rows(), ("seconds", round(seconds, 2))])
+        where: dict[str, object] = {"workload": str(out)}
+        if len(told) == 1:
+            print_json({**where, **told[0][0], "seed": seed, **told[0][1], "seconds": seconds})
+        else:
+            each = [{**name, **counts} for name, counts in told]
+            print_json({**where, "seed": seed, "layers": each, "seconds": seconds})
+        return
+    rows = [row for report in reports for row in report.rows()]
+    print_rows([("workload", out), *rows, ("seconds", round(seconds, 2))])

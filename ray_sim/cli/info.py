@@ -50,6 +50,10 @@ def info(
             help="Show how each rule assigns the blocks of the workload's models to P parameter servers.",
         ),
     ] = None,
+    views: Annotated[
+        bool,
+        typer.Option("--views", help="Show what each system reads of the workload, ignores and lacks."),
+    ] = False,
     json_output: Json = False,
 ) -> None:
     """Check and describe a workload, a cluster or a run.
@@ -65,7 +69,7 @@ def info(
     elif world:
         raise InvalidInputError(f"-w {world[0]}: only with --optimum")
     else:
-        facts, warnings = _facts_of(source, cluster, blocks)
+        facts, warnings = _facts_of(source, cluster, blocks, views=views)
     if json_output:
         print_json(facts.to_dict())
         return
@@ -95,7 +99,7 @@ def _optimum(
 
 
 def _facts_of(
-    source: str, cluster: str | None, blocks: int | None
+    source: str, cluster: str | None, blocks: int | None, *, views: bool
 ) -> tuple[WorkloadInfo | ClusterSummary | StoredRun, list[str]]:
     """Facts to show, and warnings."""
     from workloads.sources import name_of
@@ -104,9 +108,9 @@ def _facts_of(
         from ray_sim.experiments.cluster_file import load_cluster
         from ray_sim.experiments.workload_info import describe_workload
 
-        found = describe_workload(source, load_cluster(cluster) if cluster else None, blocks)
+        found = describe_workload(source, load_cluster(cluster) if cluster else None, blocks, views=views)
         return found, found.warnings
-    for option, value in (("--cluster", cluster), ("--blocks", blocks)):
+    for option, value in (("--cluster", cluster), ("--blocks", blocks), ("--views", views or None)):
         if value is not None:
             raise InvalidInputError(f"{option} {value}: only with a workload, and {source} is none")
     path = Path(source)

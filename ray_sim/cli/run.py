@@ -39,8 +39,10 @@ def run(
     ] = None,
     load_scale: Annotated[float | None, typer.Option(help="Factor on the arrival rate.")] = None,
     enrich: Annotated[
-        str | None,
-        typer.Option(metavar="PROFILE", help="Draw training columns or statements from this profile."),
+        list[str] | None,
+        typer.Option(
+            metavar="PROFILE", help="Draw training columns or statements from this profile; repeatable."
+        ),
     ] = None,
     cluster: Annotated[
         str | None, typer.Option("--cluster", help="Bundled cluster, or a YAML or CSV file by path or URL.")

@@ -36,17 +36,17 @@ GRANTS: dict[str, tuple[str, ...]] = {
     "priority": ("priority",),
     "chunk_profile": ("chunk_profile.",),
     "deadline": ("chunk_profile.", "utility.utility_due_s"),
-    "training_profile": ("training.",),
+    "training_profile": ("training.", "pairs."),
     "utility": ("utility.",),
-    "work_left": ("work_us", "training."),
+    "work_left": ("work_us", "training.", "pairs."),
     "worker_load": ("chunk_profile.",),
-    "training_speed": ("training.", "blocks."),
+    "training_speed": ("training.", "pairs.", "blocks."),
     "losses": ("loss.", "training."),
     "statements": ("statements.reported_",),
 }
 """Columns, or prefixes of columns, that each name in `sees` grants."""
 
-_PROGRESS = ("work_us", "chunk_profile.", "training.", "blocks.")
+_PROGRESS = ("work_us", "chunk_profile.", "training.", "pairs.", "blocks.")
 """Columns by which jobs end, so that a policy sees them in what happens."""
 
 _TIMES = ("submit_us", "statements.birth_us", "statements.arrival_us")

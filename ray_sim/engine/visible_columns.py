@@ -74,7 +74,9 @@ class JobColumns:
         if name not in granted and name in _UTILITY and self.__dict__["_gaps"]:
             text = "the workload does not say what jobs are worth, which its `sees` declares"
             text = problems_text(f"policy {self.__dict__['_policy']}: {text}", self.__dict__["_gaps"])
-            raise InvalidScenarioError(f"{text}\n  draw what is missing by `ray-sim enrich`")
+            raise InvalidScenarioError(
+                f"{text}\n  draw what is missing by `ray-sim enrich`, e.g. --profile common or pd_ors"
+            )
         if name not in granted and name in self.__dict__["_absent"]:
             raise BlindPolicyError(f"policy {self._policy} reads jobs.{name}, {self._absent[name]}")
         if name not in granted:

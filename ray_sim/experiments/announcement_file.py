@@ -25,6 +25,7 @@ from pydantic import (
 
 import workloads
 from ray_sim.experiments.profile_files import ProfileFiles, is_profile_file
+from ray_sim.model.units import MAX_TIME_S
 from ray_sim.model.value_function import MAX_WORTH
 from workloads.announcements.profile import (
     AnnouncementDraws,
@@ -81,7 +82,10 @@ class _Value(_Entry):
     worth_per_gpu_hour: Worth | None = None
     worth: Worth | None = None
     worth_range: tuple[WorthLimit, WorthLimit] | None = None
-    slack: Slack
+    slack: Slack | None = None
+    most_after_due_s: (
+        Annotated[float, Field(gt=0, le=MAX_TIME_S, allow_inf_nan=False, strict=False)] | None
+    ) = None
 
     @field_validator("worth_range", mode="before")
     @classmethod
@@ -96,8 +100,25 @@ class _Value(_Entry):
 
     @model_validator(mode="after")
     def _one_worth(self) -> Self:
+        if self.form == "utility":
+            return self
         if (self.worth is None) == (self.worth_per_gpu_hour is None):
             raise ValueError("expected either `worth_per_gpu_hour` or `worth`")
+        if self.slack is None:
+            raise ValueError("`slack`: is missing")
+        if self.most_after_due_s is not None:
+            raise ValueError("`most_after_due_s`: only with `form: utility`")
+        return self
+
+    @model_validator(mode="after")
+    def _worth_of_utility(self) -> Self:
+        if self.form != "utility":
+            return self
+        drawn = ("worth", "worth_per_gpu_hour", "worth_range", "slack")
+        if given := [name for name in drawn if getattr(self, name) is not None]:
+            raise ValueError(f"{', '.join(given)}: with `form: utility` the worth is the job's utility")
+        if self.most_after_due_s is None:
+            raise ValueError("`most_after_due_s`: is missing; a worth must end")
         return self
 
 
@@ -153,7 +174,14 @@ def load_announcement_draws(ref: Source) -> AnnouncementDraws:
     _, text, file = _FILES.read_as(ref, _ProfileFile, (_Announcements, _Value, _Outlook))
     given = file.announcements
     drawn = given.value
-    value = ValueDraws(drawn.form, drawn.worth_per_gpu_hour, drawn.worth, drawn.worth_range, drawn.slack)
+    value = ValueDraws(
+        drawn.form,
+        drawn.worth_per_gpu_hour,
+        drawn.worth,
+        drawn.worth_range,
+        drawn.slack,
+        drawn.most_after_due_s,
+    )
     digest = hashlib.sha256(text.encode()).hexdigest()
     return AnnouncementDraws(file.name, file.title, digest, given.lead_s, value, given.outlook.draws)
 

@@ -16,12 +16,13 @@ from ray_sim.engine.sites.fleet import LocalFleet
 from ray_sim.engine.world import World
 from ray_sim.experiments.announced_audit import check_audited
 from ray_sim.experiments.run_identity import Inputs
-from ray_sim.experiments.scenario import EnrichSpec, Scenario, SynthSpec, WorkloadSpec
+from ray_sim.experiments.scenario import Scenario, SynthSpec, WorkloadSpec
 from ray_sim.experiments.server_files import split_world
 from ray_sim.experiments.workload_draws import enriched
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from ray_sim.policies.registry import create_policy
 from workloads.announcements.profile import AnnouncementDraws
+from workloads.layers.fill import Layer
 from workloads.realisation import realise
 from workloads.schema import SCHEMA, with_all_columns
 from workloads.store import frame_to_table, read_columns, read_frame, read_some
@@ -88,17 +89,16 @@ class Rehearsal:
         else:
             assert spec.path is not None, "a workload without `synth` has a `path`"
             jobs = read_some(spec.path, gaps=spec.realisation.keeps_all)
-        if spec.enrich is not None:
-            draws = self._inputs.draws(spec)
-            assert draws is not None, "an enrichment has a profile"
-            jobs, _ = enriched(jobs, EnrichSpec(profile=spec.enrich.profile), draws, seed)
+        layers = [Layer(layer.draws) for layer in self._inputs.layers(spec)]  # keeps infeasible jobs
+        jobs, _ = enriched(jobs, layers, seed)
         return _with_models(jobs, self._models(spec))
 
     def _models(self, spec: WorkloadSpec) -> list[str]:
         """Models that jobs of a workload can have; none where they have none."""
-        draws = self._inputs.draws(spec)
-        if isinstance(draws, TrainingDraws):
-            return [family.name for family in draws.families if family.name is not None]
+        drawn = [self._inputs.whole_draws(spec), *(layer.draws for layer in self._inputs.layers(spec))]
+        training = [each for each in drawn if isinstance(each, TrainingDraws)]
+        if names := [family.name for each in training for family in each.families if family.name is not None]:
+            return names
         if spec.path is None:
             return []
         jobs = read_columns(spec.path, ("model", "status", "submit_s"))
@@ -116,13 +116,14 @@ class Rehearsal:
             return draw(self._model(spec, synth), Request(jobs=jobs), seed)
         request = synth.model_copy(update={"jobs": jobs, "feasible_only": False}).request
         assert isinstance(request, HorizonRequest), "jobs of a training profile are drawn within a horizon"
-        draws = self._inputs.draws(spec)
-        assert isinstance(draws, TrainingDraws), "whole jobs are drawn from a training profile"
+        draws = self._inputs.whole_draws(spec)
+        assert draws is not None, "whole jobs are drawn from a training profile"
         return draw_jobs(draws, request, seed)[0]
 
     def _model(self, spec: WorkloadSpec, synth: SynthSpec) -> JobModel:
         """Model of the jobs; announced ones are like the file's, since bounds hold for their sizes."""
-        if synth.like is not None and isinstance(self._inputs.draws(spec), AnnouncementDraws):
+        announced = any(isinstance(layer.draws, AnnouncementDraws) for layer in self._inputs.layers(spec))
+        if synth.like is not None and announced:
             return fit(read_frame(synth.like))
         return profile_model(_ANY_PROFILE)
 

@@ -24,7 +24,7 @@ from ray_sim.experiments.run_identity import Inputs, RunIdentity
 from ray_sim.experiments.scenario import Partition, Scenario, SynthSpec, Value, WorkloadSpec
 from ray_sim.experiments.server_files import split_world, with_server_files
 from ray_sim.experiments.source_digest import imported_sha256, input_files_sha256
-from ray_sim.experiments.workload_draws import Draws, enriched, load_workload_draws
+from ray_sim.experiments.workload_draws import enriched, load_whole_draws, load_workload_layers
 from ray_sim.model.audit import AuditRequest
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, InvalidWorkloadError
@@ -33,6 +33,7 @@ from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy
 from ray_sim.reports.tables import summary_rows
+from workloads.layers.fill import Layer
 from workloads.realisation import Tally
 from workloads.realisation import realise as realise_frame
 from workloads.store import frame_to_table, load_workload, read_frame
@@ -87,8 +88,10 @@ class Base:
 
     frame: pl.DataFrame | None
     """Null where all jobs are drawn."""
-    draws: Draws | None
-    """Profile to draw from; None where none is given."""
+    draws: TrainingDraws | None
+    """Profile to draw whole jobs from; None where none is given."""
+    layers: tuple[Layer, ...]
+    """Profiles to draw columns from, in order."""
 
 
 def simulate(
@@ -175,7 +178,8 @@ def read_base(spec: WorkloadSpec) -> Base:
     """Read the files of a workload, before a seed is applied."""
     return Base(
         frame=None if spec.file is None else read_frame(spec.file),
-        draws=load_workload_draws(spec),
+        draws=load_whole_draws(spec),
+        layers=load_workload_layers(spec),
     )
 
 
@@ -194,8 +198,8 @@ def realise(spec: WorkloadSpec, seed: int, base: Base, resources: tuple[str, ...
         jobs = base.frame if spec.synth is None else _drawn(spec.synth, seed, base)
         assert jobs is not None, "a workload without `synth` has a `path`"
         frame, tally = realise_frame(jobs, spec.realisation, seed)
-        if spec.enrich is not None and base.draws is not None:
-            frame, infeasible = enriched(frame, spec.enrich, base.draws, seed)
+        if base.layers:
+            frame, infeasible = enriched(frame, base.layers, seed)
             tally = replace(tally, infeasible=infeasible, replayed=frame.height)
     except InvalidInputError as error:
         raise InvalidWorkloadError(f"{spec.path or spec.label}: {error}") from error
@@ -206,7 +210,7 @@ def _drawn(spec: SynthSpec, seed: int, base: Base) -> pl.DataFrame:
     """Draw the synthetic jobs of one seed."""
     request = spec.request
     if isinstance(request, HorizonRequest):
-        assert isinstance(base.draws, TrainingDraws), "whole jobs are drawn from a training profile"
+        assert base.draws is not None, "whole jobs are drawn from a training profile"
         return draw_jobs(base.draws, request, seed)[0]
     if base.frame is not None:
         return draw(fit(base.frame), request, seed)

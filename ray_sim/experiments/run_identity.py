@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import cache
 from importlib.metadata import version
@@ -20,7 +20,7 @@ from ray_sim.experiments.result_files import RESULT_FORMAT
 from ray_sim.experiments.scenario import Scenario, Value, WorkloadSpec
 from ray_sim.experiments.server_files import WORLD, ServerFiles, split_world, with_server_files
 from ray_sim.experiments.source_digest import code_sha256, input_files, input_files_sha256, policy_sha256
-from ray_sim.experiments.workload_draws import Draws, load_workload_draws
+from ray_sim.experiments.workload_draws import load_whole_draws, load_workload_layers
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.interference import InterferenceProfile
 from ray_sim.model.links import LinkChanges
@@ -28,6 +28,7 @@ from ray_sim.model.parameters import resolve
 from ray_sim.model.units import IntArray
 from ray_sim.policies.registry import create_policy
 from workloads.files import require_file, sha256
+from workloads.layers.fill import Layer
 from workloads.schema import SCHEMA_VERSION
 from workloads.synthetic.horizon_request import HorizonRequest
 from workloads.training.profile import TrainingDraws
@@ -40,6 +41,7 @@ _INPUT_DIGESTS = (
     "workload_sha256",
     "training_sha256",
     "announcement_sha256",
+    "layers_sha256",
     "cluster_sha256",
     "policy_files_sha256",
 )
@@ -82,7 +84,7 @@ class RunIdentity:
             "scenario_hash": self.scenario_hash,
             "code": {key: self.facts[key] for key in ("code_sha256", "policy_source_sha256")},
             "inputs": {
-                "workload": scenario.workload.model_dump(exclude_none=True),
+                "workload": scenario.workload.plain(),
                 "cluster": scenario.cluster,
                 **{key: self.facts[key] for key in _INPUT_DIGESTS if key in self.facts},
             },
@@ -116,7 +118,8 @@ class Inputs:
     def __init__(self) -> None:
         self._clusters: dict[str, Cluster] = {}
         self._servers: dict[tuple[str, ServerFiles], Cluster] = {}
-        self._draws: dict[WorkloadSpec, Draws | None] = {}
+        self._whole_draws: dict[WorkloadSpec, TrainingDraws | None] = {}
+        self._layers: dict[WorkloadSpec, tuple[Layer, ...]] = {}
         self._workload_digests: dict[str, str] = {}
         self._cluster_digests: dict[tuple[str, ServerFiles], str] = {}
         self._policies: dict[str, _PolicyFacts] = {}
@@ -127,11 +130,17 @@ class Inputs:
             self._clusters[ref] = load_cluster(ref)
         return self._clusters[ref]
 
-    def draws(self, spec: WorkloadSpec) -> Draws | None:
-        """The profile that jobs or columns of a workload are drawn from; None without one."""
-        if spec not in self._draws:
-            self._draws[spec] = load_workload_draws(spec)
-        return self._draws[spec]
+    def whole_draws(self, spec: WorkloadSpec) -> TrainingDraws | None:
+        """The training profile that whole jobs are drawn from; None without one."""
+        if spec not in self._whole_draws:
+            self._whole_draws[spec] = load_whole_draws(spec)
+        return self._whole_draws[spec]
+
+    def layers(self, spec: WorkloadSpec) -> tuple[Layer, ...]:
+        """The profiles that columns of a workload are drawn from, in order."""
+        if spec not in self._layers:
+            self._layers[spec] = load_workload_layers(spec)
+        return self._layers[spec]
 
     def servers(self, ref: str, world: Mapping[str, Value]) -> Cluster:
         """The cluster of a name or a path, with the facts of servers that the world names by file."""
@@ -170,11 +179,9 @@ class Inputs:
             workload["synth"] = request.options()
         if spec.file is not None:
             workload["workload_sha256"] = self.workload_sha256(spec.file)
-        if spec.enrich is not None:
-            workload["enrich"] = spec.enrich.model_dump(exclude={"profile"})
-        if (draws := self.draws(spec)) is not None:
-            kind = "training" if isinstance(draws, TrainingDraws) else "announcement"
-            workload[f"{kind}_sha256"] = draws.sha256
+        if (draws := self.whole_draws(spec)) is not None:
+            workload["training_sha256"] = draws.sha256
+        workload |= _layer_facts(spec, self.layers(spec))
         facts = {
             **workload,
             "cluster_sha256": self.cluster_sha256(scenario.cluster, scenario.world),
@@ -213,6 +220,18 @@ class Inputs:
                 policy.draws,
             )
         return self._policies[key]
+
+
+def _layer_facts(spec: WorkloadSpec, layers: Sequence[Layer]) -> dict[str, object]:
+    """Facts about the profiles that columns are drawn from; their names and places do not enter."""
+    options = [each.model_dump(exclude={"profile"}) for each in spec.layers]
+    if len(layers) > 1:
+        return {"enrich": options, "layers_sha256": [layer.draws.sha256 for layer in layers]}
+    facts: dict[str, object] = {}
+    for layer, given in zip(layers, options, strict=True):
+        kind = "training" if isinstance(layer.draws, TrainingDraws) else "announcement"
+        facts = {"enrich": given, f"{kind}_sha256": layer.draws.sha256}
+    return facts
 
 
 def _cluster_sha256(cluster: Cluster) -> str:

@@ -12,6 +12,8 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
     model_validator,
 )
 
@@ -149,10 +151,10 @@ def _seconds_text(seconds: float) -> str:
 
 
 class EnrichSpec(Spec):
-    """Enrichment: columns of training or statements drawn with the run's seed; see docs/running.md."""
+    """A layer of an enrichment: columns drawn from one profile with the run's seed; see docs/running.md."""
 
     profile: str
-    """Bundled profile of training or announcements, or a YAML file by path or URL."""
+    """Bundled profile, or a YAML file by path or URL."""
     feasible_only: bool = False
     horizon_s: Annotated[float, Field(gt=0, le=MAX_TIME_S, allow_inf_nan=False)] | None = None
     """Jobs that cannot end so long after the first submission count as infeasible."""
@@ -182,6 +184,18 @@ def _profile_alone(given: object) -> object:
     return {"profile": given} if isinstance(given, str) else given
 
 
+def _as_layers(given: object, of_tuple: ValidatorFunctionWrapHandler) -> tuple[EnrichSpec, ...] | None:
+    """The layers of an entry: a profile, a mapping, or a list of them."""
+    if given is None:
+        return None
+    if not isinstance(given, list | tuple):
+        return (EnrichSpec.model_validate(_profile_alone(given)),)
+    if not given:
+        raise ValueError("must name at least one profile, got []")
+    layers: tuple[EnrichSpec, ...] = of_tuple(tuple(map(_profile_alone, given)))
+    return layers
+
+
 class WorkloadSpec(Spec):
     """A Parquet or synthetic workload, and the realisation of it that is replayed."""
 
@@ -191,7 +205,8 @@ class WorkloadSpec(Spec):
     window: Annotated[tuple[Seconds, Seconds], BeforeValidator(_pair), AfterValidator(_rising)] | None = None
     resample: ResampleRule | None = None
     load_scale: LoadScale = 1.0
-    enrich: Annotated[EnrichSpec, BeforeValidator(_profile_alone)] | None = None
+    enrich: Annotated[tuple[EnrichSpec, ...] | None, WrapValidator(_as_layers)] = None
+    """Layers, in order; null for none."""
 
     @model_validator(mode="after")
     def _one_origin(self) -> Self:
@@ -216,12 +231,23 @@ class WorkloadSpec(Spec):
         """The file that the workload is read from or fitted to; None without a file."""
         return self.path if self.synth is None else self.synth.like
 
+    def plain(self) -> dict[str, object]:
+        """The given entries as plain values; one layer as a mapping, several as a list."""
+        entries = self.model_dump(exclude_none=True)
+        if len(self.layers) == 1:
+            entries["enrich"] = self.layers[0].model_dump(exclude_none=True)
+        return entries
+
     @property
-    def profile(self) -> str | None:
-        """Training or announcement profile that jobs or columns are drawn from; None without one."""
-        if self.enrich is not None:
-            return self.enrich.profile
-        return None if self.synth is None else self.synth.training
+    def layers(self) -> tuple[EnrichSpec, ...]:
+        """Profiles that columns are drawn from, in order."""
+        return self.enrich or ()
+
+    @property
+    def profiles(self) -> tuple[str, ...]:
+        """Training and announcement profiles that jobs or columns are drawn from."""
+        whole = None if self.synth is None else self.synth.training
+        return (*filter(None, [whole]), *(layer.profile for layer in self.layers))
 
     @property
     def realisation(self) -> Realisation:
@@ -247,7 +273,7 @@ class WorkloadSpec(Spec):
             "" if self.window is None else "-".join(str(at).removesuffix(".0") for at in self.window) + "s",
             self.resample,
             "" if self.load_scale == 1 else f"x{self.load_scale}",
-            None if self.enrich is None else self.enrich.label,
+            "+".join(layer.label for layer in self.layers),
         ]
         return "/".join([name, *filter(None, parts)])
 

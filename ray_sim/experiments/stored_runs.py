@@ -178,7 +178,8 @@ def _found(source: str, directory: Path, entry: Entry | None = None) -> FoundRun
 def _digest(inputs: Mapping[str, object]) -> str:
     """Digest of the files that the jobs come from."""
     workload = str(inputs.get("workload_sha256", ""))
-    drawn = inputs.get("training_sha256") or inputs.get("announcement_sha256")
+    kinds = ("training_sha256", "announcement_sha256", "layers_sha256")
+    drawn = next((inputs[kind] for kind in kinds if inputs.get(kind)), None)
     return workload if drawn is None else hashlib.sha256(f"{workload} {drawn}".encode()).hexdigest()
 
 

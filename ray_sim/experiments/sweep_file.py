@@ -37,7 +37,6 @@ from ray_sim.policies.registry import create_policy
 from workloads.documents import dotted_problems
 from workloads.sources import Source
 from workloads.synthetic.drawn_jobs import check_whole
-from workloads.training.profile import TrainingDraws
 
 MAX_CONFIGURATIONS = 100_000
 """Largest number of configurations; a larger one is taken for an error in an axis."""
@@ -356,9 +355,9 @@ def _workload(entry: object, inputs: Inputs) -> WorkloadSpec:
     spec = _WORKLOAD.validate_python(entry)
     if spec.file is not None:
         inputs.workload_sha256(spec.file)
-    draws = inputs.draws(spec)
-    if spec.enrich is None and isinstance(draws, TrainingDraws):
+    if (draws := inputs.whole_draws(spec)) is not None:
         check_whole(draws)
+    inputs.layers(spec)
     return spec
 
 

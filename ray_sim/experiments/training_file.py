@@ -20,9 +20,11 @@ from workloads.training.profile import (
     DRAWABLE,
     Family,
     TrainingDraws,
+    View,
     family_problems,
     parse_draws,
     reference_problems,
+    view_problems,
 )
 
 _FILES = ProfileFiles("training profile", workloads.__path__, "training/profiles")
@@ -48,6 +50,7 @@ class _ProfileFile(_Entry):
     title: str = ""
     base: Label | None = None
     reference_server: dict[str, Amount] = Field(default_factory=dict)
+    traced_time_in: list[View] = Field(default_factory=list)
     columns: dict[str, object] = Field(default_factory=dict)
     families: list[_Family] = Field(default_factory=list)
 
@@ -86,14 +89,16 @@ def load_training_draws(ref: Source) -> TrainingDraws:
     digest = hashlib.sha256(text.encode())
     if head.base is None:
         families, reference = _families(head, common, own), head.reference_server
+        views = tuple(head.traced_time_in)
     else:
         base = _base(head, path)
         digest.update(base.sha256.encode())
         families = tuple(replace(each, columns={**each.columns, **common}) for each in base.families)
         reference = {**base.reference_server, **head.reference_server}
-    if problems := _joint_problems(families, reference):
+        views = tuple(head.traced_time_in) or base.traced_time_in
+    if problems := _joint_problems(families, reference, views):
         raise InvalidInputError(problems_text(str(path), problems))
-    return TrainingDraws(head.name, head.title, digest.hexdigest(), families, reference)
+    return TrainingDraws(head.name, head.title, digest.hexdigest(), families, reference, views)
 
 
 def names_training_profile(ref: Source) -> bool:
@@ -130,7 +135,9 @@ def _families(head: _ProfileFile, common: dict[str, Draw], own: list[dict[str, D
     )
 
 
-def _joint_problems(families: tuple[Family, ...], reference_server: Mapping[str, float]) -> list[str]:
+def _joint_problems(
+    families: tuple[Family, ...], reference_server: Mapping[str, float], views: tuple[View, ...]
+) -> list[str]:
     """Problems of combinations of draws that are valid by themselves."""
     problems: list[str] = []
     first = set(families[0].columns)
@@ -142,4 +149,6 @@ def _joint_problems(families: tuple[Family, ...], reference_server: Mapping[str,
             problems.append(f"{where}: all families must draw the same columns; compare {', '.join(missing)}")
         if family.name is not None and names.index(family.name) < i:
             problems.append(f"families[{i}].name: '{family.name}' appears twice")
-    return [*problems, *reference_problems(reference_server, [f.columns for f in families])]
+    drawn = [family.columns for family in families]
+    of_views = dict.fromkeys(view_problems(views, drawn))
+    return [*problems, *reference_problems(reference_server, drawn), *of_views]

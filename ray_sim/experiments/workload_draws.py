@@ -1,48 +1,44 @@
-"""Draws of a workload's jobs with the run's seed: how they train, or their statements of work."""
+"""Draws of a workload's jobs with the run's seed: whole jobs, and columns layer by layer."""
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Sequence
 
 import polars as pl
 
-from ray_sim.experiments.announcement_file import (
-    bundled_announcement_profiles,
-    load_announcement_draws,
-    names_announcement_profile,
-)
-from ray_sim.experiments.scenario import EnrichSpec, WorkloadSpec
-from ray_sim.experiments.training_file import (
-    bundled_training_profiles,
-    load_training_draws,
-    names_training_profile,
-)
-from ray_sim.model.errors import InvalidScenarioError, UnknownNameError
-from workloads.announcements.announce import announce
-from workloads.announcements.profile import AnnouncementDraws
-from workloads.training.enrich import enrich
+from ray_sim.experiments.layer_file import load_profiles
+from ray_sim.experiments.scenario import WorkloadSpec
+from ray_sim.experiments.training_file import load_training_draws
+from workloads.layers.fill import Layer, check_layers, fill
 from workloads.training.profile import TrainingDraws
 
-Draws: TypeAlias = TrainingDraws | AnnouncementDraws
-"""A profile that has been read: of training, or of statements."""
 
-
-def load_workload_draws(spec: WorkloadSpec) -> Draws | None:
-    """Read the profile that jobs or columns of a workload are drawn from; None without one.
+def load_whole_draws(spec: WorkloadSpec) -> TrainingDraws | None:
+    """Read the training profile that whole jobs of a workload are drawn from; None without one.
 
     Raises
     ------
     InvalidInputError : the profile cannot be read or breaks its rules
-    InvalidScenarioError : `enrich` asks for statements of feasible jobs only
-    UnknownNameError : neither a file nor a bundled profile
     """
-    if spec.enrich is not None:
-        return _enrichment_draws(spec.enrich)
     training = None if spec.synth is None else spec.synth.training
     return None if training is None else load_training_draws(training)
 
 
-def enriched(frame: pl.DataFrame, spec: EnrichSpec, draws: Draws, seed: int) -> tuple[pl.DataFrame, int]:
+def load_workload_layers(spec: WorkloadSpec) -> tuple[Layer, ...]:
+    """Read the profiles that columns of a workload are drawn from, in order; empty without any.
+
+    Raises
+    ------
+    InvalidInputError : a profile cannot be read or breaks its rules, two layers fill one column, or `enrich`
+        asks for statements of feasible jobs only
+    UnknownNameError : neither a file nor a bundled profile
+    """
+    layers = tuple(layer for each in spec.layers for layer in load_profiles([each.profile], each.feasibility))
+    check_layers(layers)
+    return layers
+
+
+def enriched(frame: pl.DataFrame, layers: Sequence[Layer], seed: int) -> tuple[pl.DataFrame, int]:
     """Draw the columns of every job of a workload.
 
     Returns
@@ -53,21 +49,7 @@ def enriched(frame: pl.DataFrame, spec: EnrichSpec, draws: Draws, seed: int) -> 
     ------
     InvalidWorkloadError : there are no jobs, or some have such columns already
     """
-    if isinstance(draws, AnnouncementDraws):
-        return announce(frame, draws, seed)[0], 0
-    kept, report = enrich(frame, draws, seed, spec.feasibility)
-    return kept, report.read - report.kept
-
-
-def _enrichment_draws(spec: EnrichSpec) -> Draws:
-    if names_announcement_profile(spec.profile):
-        if spec != EnrichSpec(profile=spec.profile):
-            raise InvalidScenarioError(
-                f"enrich: profile {spec.profile} announces every job; leave out `feasible_only`, "
-                "`horizon_s` and `truth`"
-            )
-        return load_announcement_draws(spec.profile)
-    if not names_training_profile(spec.profile):
-        known = [*bundled_training_profiles(), *bundled_announcement_profiles()]
-        raise UnknownNameError("training or announcement profile", spec.profile, known)
-    return load_training_draws(spec.profile)
+    jobs = frame.height
+    for layer in layers:
+        frame, _ = fill(frame, layer, seed)
+    return frame, jobs - frame.height

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 
 from ray_sim.experiments.block_summary import BlockSummary, describe_blocks
 from ray_sim.experiments.offered_load import Backlog, ClusterLoad, PartitionLoad, ResourceLoad, offered_load
+from ray_sim.experiments.view_summary import ViewSummary, describe_views
 from ray_sim.model.cluster import Cluster
 from ray_sim.reports.bars import bar, sparkline
 from workloads.describe import DAY_S, Bin, WorkloadDescription, describe_frame
@@ -32,6 +33,7 @@ class WorkloadInfo:
     description: WorkloadDescription
     load: ClusterLoad | None
     blocks: BlockSummary | None
+    views: list[ViewSummary] | None
 
     @property
     def warnings(self) -> list[str]:
@@ -42,17 +44,23 @@ class WorkloadInfo:
         """Plain nested values, for JSON."""
         load = None if self.load is None else asdict(self.load)
         blocks = None if self.blocks is None else asdict(self.blocks)
-        return {**self.description.to_dict(), "load": load, "blocks": blocks, "warnings": self.warnings}
+        facts = {**self.description.to_dict(), "load": load, "blocks": blocks, "warnings": self.warnings}
+        return facts if self.views is None else {**facts, "views": [each.to_dict() for each in self.views]}
 
     def rows(self) -> Rows:
         """Label and value of each line of the printed table."""
         load = [] if self.load is None else _load_rows(self.load)
         blocks = [] if self.blocks is None else self.blocks.rows()
-        return [*self.description.rows(), *_histogram(self.description.duration_bins), *load, *blocks]
+        views: Rows = [(f"view {each.view.name}", each.text()) for each in self.views or ()]
+        return [*self.description.rows(), *_histogram(self.description.duration_bins), *load, *blocks, *views]
 
 
 def describe_workload(
-    path: Source, cluster: Cluster | None = None, parameter_servers: int | None = None
+    path: Source,
+    cluster: Cluster | None = None,
+    parameter_servers: int | None = None,
+    *,
+    views: bool = False,
 ) -> WorkloadInfo:
     """Describe a workload file, alone or on a cluster, and the blocks of its models on parameter servers.
 
@@ -64,7 +72,8 @@ def describe_workload(
     frame = read_frame(path)
     load = None if cluster is None else offered_load(frame_to_table(frame, cluster.resources), cluster)
     blocks = None if parameter_servers is None else describe_blocks(frame, str(path), parameter_servers)
-    return WorkloadInfo(describe_frame(frame, str(path), read_provenance(path)), load, blocks)
+    of_views = describe_views(frame) if views else None
+    return WorkloadInfo(describe_frame(frame, str(path), read_provenance(path)), load, blocks, of_views)
 
 
 def _histogram(bins: list[Bin]) -> Rows:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 import numpy as np
@@ -44,7 +44,7 @@ class ChunkProfile:
     gradient_mb: FloatArray
     """q."""
     bandwidth_mbps: FloatArray
-    """b, > 0."""
+    """b, > 0; of the column `chunk_bandwidth_mbps` where that has a value."""
     upload_edge_s: FloatArray
     upload_cloud_s: FloatArray
     worker_memory_gib: FloatArray
@@ -102,6 +102,27 @@ class TrainingProfile:
     def work(self) -> FloatArray:
         """(J,) samples to train in total, V = E K."""
         return self.epochs * self.samples
+
+
+@dataclass(frozen=True, slots=True)
+class PairProfile:
+    """Bandwidth of each pair of a worker and a parameter server, as the form of PD-ORS has it: (J,) each.
+
+    Other forms have the bandwidth of a whole task or server; see docs/training.md.
+    """
+
+    pair_bandwidth_mbps: FloatArray
+    """Between two servers, > 0."""
+    internal_pair_bandwidth_mbps: FloatArray
+    """Within a server, > 0."""
+
+    def of_training(self, training: TrainingProfile) -> TrainingProfile:
+        """The training of the same jobs with these bandwidths."""
+        return replace(
+            training,
+            bandwidth_mbps=self.pair_bandwidth_mbps,
+            internal_bandwidth_mbps=self.internal_pair_bandwidth_mbps,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +236,8 @@ class JobTable:
     """None where the workload has no chunk columns."""
     training: TrainingProfile | None = None
     """None unless the workload has training data for every job; `gaps` lists what is missing."""
+    pairs: PairProfile | None = None
+    """None where the bandwidths of pairs are those of `training`."""
     utility: UtilityProfile | None = None
     loss: LossProfile | None = None
     blocks: BlockProfile | None = None

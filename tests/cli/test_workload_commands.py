@@ -54,9 +54,22 @@ def test_enrich_announces_jobs_and_reports_how_well_outlooks_predict(
     assert pl.read_parquet("training.parquet")["outlook"].null_count() == 0
     assert main([*ENRICH, "--profile", "announced_history"]) == 0
     assert "CRPS of log(duration)" in capsys.readouterr().out
-    assert "leave out --feasible-only" in complaint(
+    assert "leave out `feasible_only`" in complaint(
         capsys, *ENRICH, "--profile", "announced", "--horizon", "9"
     )
+
+
+def test_enrich_puts_several_layers_on_a_workload(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = answer(capsys, *ENRICH, "--profile", "pd_ors", "--profile", "announced")
+    layers = told["layers"]
+    assert isinstance(layers, list)
+    assert [layer["profile"] for layer in layers] == ["pd_ors", "announced"]
+    filled = pl.read_parquet("training.parquet")
+    assert filled["sample_s"].null_count() == filled["outlook"].null_count() == 0
+    again = ["enrich", "training.parquet", "-o", "again.parquet", "--profile"]
+    assert "already says epochs" in complaint(capsys, *again, "harmony_types")
+    both = complaint(capsys, *ENRICH, "--profile", "pd_ors", "--profile", "harmony_types")
+    assert "layers pd_ors and harmony_types: both fill epochs" in both
 
 
 def test_enrich_leaves_out_what_fits_no_server(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,8 +88,15 @@ def test_enrich_lists_its_profiles_and_names_a_wrong_one(
 ) -> None:
     assert main(["enrich", "--list"]) == 0
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
-    training = ("harmony_types", "jsac_edge_cloud", "optimus_nine_models", "pd_ors", "pd_ors_mix")
-    assert names == [*training, "announced", "announced_history"]
+    training = (
+        "common_training",
+        "harmony_types",
+        "jsac_edge_cloud",
+        "optimus_nine_models",
+        "pd_ors",
+        "pd_ors_mix",
+    )
+    assert names == ["common", *training, "announced", "announced_history", "common_announced"]
     assert "Did you mean 'pd_ors'" in complaint(capsys, *ENRICH, "--profile", "pdors")
     Path("own.yaml").write_text("name: own\ncolumns: {sample_s: -1}\n")
     assert "columns.sample_s: must be a number from" in complaint(capsys, *ENRICH, "--profile", "own.yaml")
@@ -151,6 +171,22 @@ def test_info_deals_out_the_blocks_of_models(desk: Path, capsys: pytest.CaptureF
     assert "blocks of resnet-50" in capsys.readouterr().out
     assert "week.parquet has no column blocks" in complaint(capsys, "info", "week.parquet", "--blocks", "2")
     assert "only with a workload" in complaint(capsys, "info", "small.yaml", "--blocks", "2")
+
+
+def test_info_names_what_each_system_reads_ignores_and_lacks(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["info", "week.parquet", "--views"]) == 0
+    told = capsys.readouterr().out
+    assert "lacks value, outlook; filled by --profile common or announced" in told
+    answer(capsys, *ENRICH, "--profile", "common")
+    views = answer(capsys, "info", "training.parquet", "--views")["views"]
+    assert isinstance(views, list)
+    assert {view["name"]: view["missing"] for view in views} == {
+        name: []
+        for name in ("rigid", "placement", "optimus", "interference", "pd_ors", "a_online", "announced")
+    }
+    assert "only with a workload" in complaint(capsys, "info", "small.yaml", "--views")
 
 
 def test_convert_counts_what_is_outside_the_window(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,7 +33,7 @@ def written(folder: Path, text: str) -> Path:
 
 def test_the_bundled_profiles_bear_their_files_names_and_no_training_profile_has_them() -> None:
     bundled = {name: load_announcement_draws(name) for name in bundled_announcement_profiles()}
-    assert list(bundled) == ["announced", "announced_history"]
+    assert list(bundled) == ["announced", "announced_history", "common_announced"]
     assert all(draws.name == name and draws.title for name, draws in bundled.items())
     assert bundled["announced"].outlook.history is None
     assert bundled["announced_history"].outlook.history == History("vc", 50, 5)

@@ -193,6 +193,23 @@ def test_a_workload_that_says_how_it_trains_is_not_enriched_again(at_desk: Path)
         run_scenario(_scenario(workload={"path": "trained.parquet", "enrich": "pd_ors"}))
 
 
+def test_layers_are_drawn_in_order_and_one_in_a_list_is_the_same_run_as_alone(at_desk: Path) -> None:
+    both = _scenario(workload={"path": "week.parquet", "enrich": ["pd_ors", "announced"]})
+    assert both.workload.label == "week/pd_ors+announced"
+    jobs = realise(both.workload, 4, read_base(both.workload), ("gpu",)).table
+    assert jobs.training is not None
+    assert jobs.statements is not None
+    alone, listed = (
+        run_scenario(_scenario(workload={"path": "week.parquet", "enrich": given}))
+        for given in ("pd_ors", [{"profile": "pd_ors"}])
+    )
+    assert alone.files()["manifest.json"] == listed.files()["manifest.json"]
+    assert json.loads(alone.files()["manifest.json"])["inputs"]["workload"]["enrich"]["profile"] == "pd_ors"
+    digests = run_scenario(both).identity.manifest()["inputs"]
+    assert isinstance(digests, dict)
+    assert len(digests["layers_sha256"]) == 2
+
+
 def test_a_window_without_jobs_is_the_users_mistake(at_desk: Path) -> None:
     with pytest.raises(InvalidWorkloadError, match="window: no job is submitted from"):
         run_scenario(_scenario(workload={"path": "week.parquet", "window": [1e9, 2e9]}))

@@ -330,6 +330,17 @@ def test_statements_are_an_axis_and_an_announced_workload_is_rehearsed_like_its_
     assert "leave out `feasible_only`" in _problems(workloads=[philly], world=rounds)[1]
 
 
+def test_a_list_within_a_list_is_layers_and_not_an_axis(at_desk: Path) -> None:
+    layered = {"path": "week.parquet", "enrich": ["announced", ["pd_ors", "announced"]]}
+    sweep = _sweep(workloads=[layered], world={}, policies=["fifo"], seeds=[0])
+    labels = [each.entry.workload for each in sweep.configurations]
+    assert labels == ["week/announced", "week/pd_ors+announced"]
+    told = _problems(workloads=[{"path": "week.parquet", "enrich": [["pd_ors", "harmony_types"]]}])[1]
+    assert "workloads[0]: layers pd_ors and harmony_types: both fill epochs" in told
+    told = _problems(workloads=[{"path": "week.parquet", "enrich": [["pd_ors", {"profil": "x"}]]}])[1]
+    assert "enrich[1].profile: is missing" in told or "unknown key" in told
+
+
 def test_a_gap_in_a_column_counts_where_every_job_is_replayed(at_desk: Path) -> None:
     # Of 40 jobs the last two do not say how they train; a window that leaves them out is a world.
     frame, provenance = synth("philly", 40, seed=1)

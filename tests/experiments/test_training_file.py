@@ -41,10 +41,17 @@ def problems_of(folder: Path, text: str) -> list[str]:
 def test_the_bundled_profiles_are_sound_and_bear_their_files_names() -> None:
     profiles = {name: load_training_draws(name) for name in bundled_training_profiles()}
     assert list(profiles) == [
-        *("harmony_types", "jsac_edge_cloud", "optimus_nine_models", "pd_ors", "pd_ors_mix")
+        *(
+            "common_training",
+            "harmony_types",
+            "jsac_edge_cloud",
+            "optimus_nine_models",
+            "pd_ors",
+            "pd_ors_mix",
+        )
     ]
     assert all(draws.name == name and draws.title for name, draws in profiles.items())
-    assert [len(draws.families) for draws in profiles.values()] == [8, 1, 9, 1, 1]
+    assert [len(draws.families) for draws in profiles.values()] == [8, 8, 1, 9, 1, 1]
 
 
 def test_a_profile_of_ones_own(tmp_path: Path) -> None:
@@ -180,7 +187,9 @@ def test_other_contents_are_refused(tmp_path: Path, text: str, problem: str) -> 
 
 
 def test_an_unknown_name_lists_the_known(tmp_path: Path) -> None:
-    with pytest.raises(UnknownNameError, match=r"Did you mean 'pd_ors'\? Known: harmony_types, "):
+    with pytest.raises(
+        UnknownNameError, match=r"Did you mean 'pd_ors'\? Known: common_training, harmony_types, "
+    ):
         load_training_draws("pdors")
     with pytest.raises(InvalidInputError, match="cannot be read"):
         load_training_draws(tmp_path / "absent.yaml")

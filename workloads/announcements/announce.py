@@ -28,7 +28,8 @@ from workloads.announcements.durations import (
     scores,
 )
 from workloads.announcements.profile import AnnouncementDraws, ValueDraws
-from workloads.files import require_other_file, require_replaceable, sha256
+from workloads.files import require_other_file, require_replaceable
+from workloads.job_profiles import UTILITY
 from workloads.progress import Progress, silent
 from workloads.provenance import Counts, Provenance, SourceFile
 from workloads.schema import SCHEMA
@@ -47,6 +48,12 @@ ARRIVAL_STEPS = np.array([-1.0, 0.0, 1.0])
 """Arrivals in units of the jitter around the announced one,"""
 ARRIVAL_WEIGHTS = np.array([0.25, 0.5, 0.25])
 """and their probabilities."""
+
+LEAST_WORTH = 1.0
+"""Least positive worth of the model, in units."""
+
+_SHORTEST_TAIL_S = 0.01
+"""A sigmoid ends after its due time."""
 
 _HOUR_S = 3600
 _WORTH_DIGITS, _TIME_DIGITS = 6, 3
@@ -130,9 +137,29 @@ def announce_file(
     require_replaceable(out, has_provenance)
     frame, made = read_frame(source), read_provenance(source)
     announced, report = announce(frame, draws, seed, progress)
+    origin = SourceFile.of(source, name_of(source).name)
+    progress(report.read, report.read, "writing")
+    write_workload(announced, announced_provenance(draws, seed, report, origin, made), out)
+    return report
+
+
+def announced_provenance(
+    draws: AnnouncementDraws,
+    seed: int,
+    report: AnnouncementReport,
+    source: SourceFile,
+    made: Provenance | None,
+) -> Provenance:
+    """Provenance of announced jobs.
+
+    Parameters
+    ----------
+    source : file of the jobs
+    made : provenance of the jobs before; None where they have none
+    """
     notes = {} if made is None else {key: made.notes[key] for key in ("epoch_utc",) if key in made.notes}
-    provenance = Provenance(
-        sources=(SourceFile(name=name_of(source).name, sha256=sha256(source)),),
+    return Provenance(
+        sources=(source,),
         converter="announce",
         converter_version=VERSION,
         options={"profile": draws.name, "profile_sha256": draws.sha256},
@@ -146,9 +173,6 @@ def announce_file(
             "source_provenance": None if made is None else made.model_dump(mode="json"),
         },
     )
-    progress(report.read, report.read, "writing")
-    write_workload(announced, provenance, out)
-    return report
 
 
 def _refuse(frame: pl.DataFrame) -> None:
@@ -191,6 +215,9 @@ def _values(
     job: IntArray,
 ) -> list[str]:
     """Value functions of the jobs, from what is known at the birth: none depends on the realised duration."""
+    if draws.form == "utility":
+        return _utility_values(frame, draws, lead_s)
+    assert draws.slack is not None, "all other forms draw it"
     uniform = streams.uniforms("announce worth", job)
     length_s = np.maximum(mean_s, SHORTEST_S)
     if draws.worth is not None:
@@ -209,6 +236,35 @@ def _values(
     ]
 
 
+def _utility_values(frame: pl.DataFrame, draws: ValueDraws, lead_s: FloatArray) -> list[str]:
+    """The jobs' utilities as value functions: the sigmoid of delays after the announced arrival.
+
+    It ends where it falls below `LEAST_WORTH`, the least positive value of the model, or at
+    ``most_after_due_s`` after the due time, if that is sooner.
+
+    Raises
+    ------
+    InvalidWorkloadError : a job has no utility
+    """
+    lacking = [name for name in UTILITY if frame[name].null_count()]
+    if lacking:
+        raise InvalidWorkloadError(
+            f"value.form utility: the worth of a job is its utility, and {', '.join(lacking)} have empty "
+            "rows; put a training profile with utilities, such as pd_ors, on the workload first"
+        )
+    assert draws.most_after_due_s is not None, "a profile of this form says it"
+    most, decay, due_s = (frame[name].to_numpy() for name in UTILITY)
+    ratio = np.log(np.maximum(most / LEAST_WORTH - 1.0, 1.0))
+    falls_s = np.divide(ratio, decay, out=np.full_like(ratio, np.inf), where=decay > 0)
+    after_s = np.maximum(np.minimum(falls_s, draws.most_after_due_s), _SHORTEST_TAIL_S)
+    due_s = due_s + lead_s
+    end_s = np.floor((due_s + after_s) * 10**_TIME_DIGITS) / 10**_TIME_DIGITS
+    columns = zip(most.tolist(), decay.tolist(), due_s.tolist(), end_s.tolist(), strict=True)
+    return [
+        str(ValueFunction(Shape.SIGMOID, (due, end), (worth, 0.0), rate)) for worth, rate, due, end in columns
+    ]
+
+
 def _value(draws: ValueDraws, worth: float, lead_s: float, slack_s: float) -> ValueFunction:
     """Worth until the slack after the announced arrival; 0 from twice the slack on."""
     due_s, end_s = round(lead_s + slack_s, _TIME_DIGITS), round(lead_s + 2 * slack_s, _TIME_DIGITS)
@@ -219,7 +275,7 @@ def _value(draws: ValueDraws, worth: float, lead_s: float, slack_s: float) -> Va
             return ValueFunction(Shape.STEPS, (due_s, end_s), (worth, round(worth / 2, _WORTH_DIGITS)))
         case "linear":
             return ValueFunction(Shape.LINES, (due_s, end_s), (worth, 0.0))
-        case "sigmoid":
+        case _:
             return ValueFunction(Shape.SIGMOID, (due_s, end_s), (worth, 0.0), _SIGMOID_STEEPNESS / slack_s)
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from workloads.training.draws import Draw
 
-ValueKind = Literal["deadline", "step", "linear", "sigmoid"]
+ValueKind = Literal["deadline", "step", "linear", "sigmoid", "utility"]
 Owner = Literal["user", "vc"]
 
 
@@ -22,8 +22,11 @@ class ValueDraws:
     """Units of the whole job; None where `worth_per_gpu_hour` is drawn."""
     worth_range: tuple[float, float] | None
     """Least and most units of a job: a draw outside becomes the nearer of them; None for no limits."""
-    slack: Draw
-    """Time from the expected arrival until the worth begins to fall, in expected durations."""
+    slack: Draw | None
+    """Time from the expected arrival until the worth begins to fall, in expected durations; None for the
+    form ``utility``, whose worth is the job's utility."""
+    most_after_due_s: float | None = None
+    """For the form ``utility``: the worth is 0 from so long after `utility_due_s` on."""
 
 
 @dataclass(frozen=True, slots=True)

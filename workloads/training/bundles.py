@@ -75,9 +75,34 @@ def bundle_rates(profile: TrainingProfile, bundles: JobBundles, capacity: IntArr
     ----------
     capacity : (R,) quanta of one server
     """
-    servers = np.maximum(1, fewest_servers(bundles, capacity))
+    return spread_rates(profile, bundles, np.maximum(1, fewest_servers(bundles, capacity)))
+
+
+def spread_rates(profile: TrainingProfile, bundles: JobBundles, servers: IntArray) -> FloatArray:
+    """Samples per second of each bundle spread evenly over so many servers, (J,), of speed 1."""
     truth = placement_progress(profile, np.ones(int(servers.max(initial=1))))
     return truth.samples_per_s(np.arange(len(servers)), _even_rows(bundles, servers))
+
+
+def apart_rates(profile: TrainingProfile, bundles: JobBundles) -> FloatArray:
+    """Samples per second of each bundle with every task on a server of its own, of speed 1."""
+    tasks = bundles.workers + bundles.ps
+    truth = placement_progress(profile, np.ones(int(tasks.max(initial=1))))
+    return truth.samples_per_s(np.arange(len(tasks)), _rows_apart(bundles))
+
+
+def _rows_apart(bundles: JobBundles) -> Rows:
+    """Placements of each bundle, workers on the first servers and parameter servers on the next."""
+    tasks = bundles.workers + bundles.ps
+    ptr = np.concatenate([[0], np.cumsum(tasks)])
+    server = np.arange(ptr[-1]) - np.repeat(ptr[:-1], tasks)
+    of_ps = server >= np.repeat(bundles.workers, tasks)
+    return Rows(
+        ptr=ptr,
+        server=server,
+        role=np.where(of_ps, PARAMETER_SERVER, WORKER),
+        tasks=np.ones(len(server), dtype=np.int64),
+    )
 
 
 def _even_rows(bundles: JobBundles, servers: IntArray) -> Rows:

@@ -18,7 +18,7 @@ from ray_sim.model.streams import Streams
 from ray_sim.model.training_progress import Form
 from ray_sim.model.units import MAX_TIME_S, BoolArray, FloatArray
 from workloads.checks import refuse_absurd
-from workloads.files import require_other_file, require_replaceable, sha256
+from workloads.files import require_other_file, require_replaceable
 from workloads.progress import Progress, silent
 from workloads.provenance import Counts, Provenance, SourceFile
 from workloads.schema import SCHEMA
@@ -34,7 +34,9 @@ from workloads.training.reference_servers import (
     infeasible_on_reference,
     reference_rates,
     shortest_s,
+    traced_rates,
 )
+from workloads.training.view_columns import with_view_columns
 
 VERSION = "2"
 """Changes when the same arguments draw other numbers."""
@@ -157,8 +159,11 @@ def _fill(frame: pl.DataFrame, draws: TrainingDraws, streams: Streams) -> pl.Dat
     filled = frame.with_columns(drawn_columns(frame, draws, streams).get_columns()).select(*SCHEMA)
     if SOLVED not in draws.columns:
         return filled
-    work = filled["duration_s"].to_numpy() * reference_rates(filled, draws)
-    return filled.with_columns(samples=work / filled["epochs"].to_numpy())
+    rates = traced_rates(filled, draws) if draws.traced_time_in else None
+    rate = reference_rates(filled, draws) if rates is None else rates.traced
+    work = filled["duration_s"].to_numpy() * rate
+    filled = filled.with_columns(samples=work / filled["epochs"].to_numpy())
+    return filled if rates is None else with_view_columns(filled, draws, rates)
 
 
 def enrich_file(
@@ -180,10 +185,32 @@ def enrich_file(
     require_replaceable(out, has_provenance)
     frame, made = read_frame(source), read_provenance(source)
     enriched, report = enrich(frame, draws, seed, feasibility, progress)
+    origin = SourceFile.of(source, name_of(source).name)
+    provenance = enriched_provenance(draws, feasibility, seed, report, origin, made)
+    progress(report.read, report.read, "writing")
+    write_workload(enriched, provenance, out)
+    return report
+
+
+def enriched_provenance(
+    draws: TrainingDraws,
+    feasibility: Feasibility,
+    seed: int,
+    report: EnrichReport,
+    source: SourceFile,
+    made: Provenance | None,
+) -> Provenance:
+    """Provenance of an enrichment.
+
+    Parameters
+    ----------
+    source : file of the jobs
+    made : provenance of the jobs before; None where they have none
+    """
     dropped = report.read - report.kept
     notes = {} if made is None else {key: made.notes[key] for key in ("epoch_utc",) if key in made.notes}
-    provenance = Provenance(
-        sources=(SourceFile(name=name_of(source).name, sha256=sha256(source)),),
+    return Provenance(
+        sources=(source,),
         converter="enrich",
         converter_version=VERSION,
         options={
@@ -206,30 +233,28 @@ def enrich_file(
             "source_provenance": None if made is None else made.model_dump(mode="json"),
         },
     )
-    progress(report.read, report.read, "writing")
-    write_workload(enriched, provenance, out)
-    return report
 
 
-def _filled(draws: TrainingDraws) -> list[str]:
+def filled_columns(draws: TrainingDraws) -> list[str]:
     """Columns that an enrichment fills."""
     return [*draws.columns, *draws.following]
 
 
 def _origins(draws: TrainingDraws) -> dict[str, JsonValue]:
     """Names of the drawn, solved and derived columns."""
-    drawn = [name for name in draws.columns if name not in (SOLVED, *GIVEN)]
-    solved = [name for name in (SOLVED,) if name in draws.columns]
-    following = [name for name in _filled(draws) if name not in (*drawn, *solved)]
+    solved = draws.solved
+    drawn = [name for name in draws.columns if name not in (*solved, *GIVEN)]
+    following = [name for name in filled_columns(draws) if name not in (*drawn, *solved)]
     return {"drawn": [*drawn], "solved": [*solved], "following": [*following]}
 
 
 def _refuse_values(frame: pl.DataFrame, draws: TrainingDraws) -> None:
-    taken = [name for name in _filled(draws) if frame[name].null_count() < frame.height]
+    taken = [name for name in filled_columns(draws) if frame[name].null_count() < frame.height]
     if taken:
         raise InvalidWorkloadError(
-            f"the workload already says {', '.join(taken)}; drawn and other values must not mix, so enrich a "
-            "workload without these columns"
+            f"the workload already says {', '.join(taken)}; drawn and other values must not mix, so "
+            f"profile {draws.name} can only fill a workload without these columns: take one, or a profile "
+            "without them"
         )
 
 

@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from ray_sim.model.errors import UnknownNameError
+from ray_sim.model.job import Exchange
 from ray_sim.model.units import QUANTA_PER_UNIT
 from workloads.job_profiles import CHUNK, LOSS, TRAINING, UTILITY
 from workloads.schema import BY_NAME
-from workloads.training.draws import Constant, Draw, Multiple, Uniform, draw_range, parse_draw
+from workloads.training.draws import Constant, Draw, Mixture, Multiple, Uniform, draw_range, parse_draw
 from workloads.training_columns import LEAST, TRAINING_COLUMNS
 
 FOLLOWING = ("model", "num_workers", "num_ps")
 """Derived columns: the family's name, workers by the row's GPUs, parameter servers by the ratio."""
+
+RING = Exchange.ALL_REDUCE.name.lower()
 
 STEP_COLUMNS = ("exchange", "samples", "batch", "sample_s", "internal_bandwidth_mbps", "workers_per_ps")
 """Columns derived for chunked jobs whose profile has no step time, see `derives_step_columns`."""
 
 SOLVED = "samples"
 """Column that enrichment solves for; its draw is a range, used to count values outside it."""
+
+PAIR_COLUMNS = ("pair_bandwidth_mbps", "internal_pair_bandwidth_mbps")
+"""Columns solved for such that the traced run takes its time with truth=pd_ors too, see `view_columns`."""
+
+CHUNK_COLUMNS = ("chunks", "minibatches_per_chunk", "minibatch_s", "chunk_bandwidth_mbps")
+"""The same with truth=a_online."""
+
+View = Literal["pd_ors", "a_online"]
+"""Truths, besides placement, in which the traced run can take its time by columns that are solved for."""
+
+VIEW_COLUMNS: Mapping[View, tuple[str, ...]] = {"pd_ors": PAIR_COLUMNS, "a_online": CHUNK_COLUMNS}
+
+UPLOADS = ("upload_edge_s", "upload_cloud_s")
+"""Columns of chunks that are never solved for."""
 
 GIVEN = ("chunks", "num_workers")
 """Columns that the row gives in enrichment (one chunk per worker); their draws are ranges too."""
@@ -61,6 +80,14 @@ class TrainingDraws:
     reference_server: Mapping[str, float] = field(default_factory=dict)
     """Capacity of a reference server by resource, on which the traced run is assumed; empty where the
     samples are not solved for."""
+    traced_time_in: tuple[View, ...] = ()
+    """Truths, besides placement, in which the traced run takes its time too."""
+
+    @property
+    def solved(self) -> tuple[str, ...]:
+        """Columns that an enrichment solves for."""
+        views = [name for view in self.traced_time_in for name in VIEW_COLUMNS[view]]
+        return (*(name for name in (SOLVED,) if name in self.columns), *views)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -75,6 +102,7 @@ class TrainingDraws:
             follow.insert(0, "epochs")
         if all(derives_step_columns(family.columns) for family in self.families):
             follow += STEP_COLUMNS
+        follow += [name for view in self.traced_time_in for name in VIEW_COLUMNS[view]]
         return tuple(name for name in follow if name not in self.columns)
 
 
@@ -133,6 +161,28 @@ def _set_problems(columns: Mapping[str, Draw], where: str) -> Iterator[str]:
         yield f"{where}.{name}: is missing; {what} needs it"
     if not {"chunks", "sample_s"} & columns.keys():
         yield f"{where}: must say how jobs train: by `sample_s` and what belongs to it, or by `chunks`"
+
+
+def view_problems(views: Iterable[View], families: Iterable[Mapping[str, Draw]]) -> Iterator[str]:
+    """Problems of draws from which columns are to be solved for other truths, one line each."""
+    for view, columns in itertools.product(views, families):
+        where = f"traced_time_in: {view}"
+        if SOLVED not in columns:
+            yield f"{where} needs `{SOLVED}` and the other columns of a step time"
+        if taken := [name for name in VIEW_COLUMNS[view] if name in columns]:
+            yield f"{where} solves for {', '.join(taken)}; leave their draws out"
+        if "gradient_mb" in columns and draw_range(columns["gradient_mb"])[0] <= 0:
+            yield f"{where} needs a `gradient_mb` above 0"
+        if view == "pd_ors" and "exchange" in columns and RING in _texts_of(columns["exchange"]):
+            yield f"{where} has no form for {RING}; leave it out of `exchange`"
+        if view == "a_online" and (lacking := [name for name in UPLOADS if name not in columns]):
+            yield f"{where} needs {', '.join(lacking)}"
+
+
+def _texts_of(draw: Draw) -> set[object]:
+    """Texts that a draw can give."""
+    parts = draw.parts if isinstance(draw, Mixture) else (draw,)
+    return {part.value for part in parts if isinstance(part, Constant)}
 
 
 def _is_whole_range(draw: Draw) -> bool:

@@ -7,7 +7,7 @@ alone. The readers and generators of workloads call this module. J is the number
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -17,7 +17,14 @@ from ray_sim.model.step_time import least_placement_sample_s, pd_ors_sample_s
 from ray_sim.model.training_progress import Form
 from ray_sim.model.units import BoolArray, FloatArray, IntArray, capacity_quanta
 from workloads.job_profiles import job_profiles, role_demand
-from workloads.training.bundles import JobBundles, bundle_rates, infeasible_bundles
+from workloads.training.bundles import (
+    JobBundles,
+    apart_rates,
+    bundle_rates,
+    fewest_servers,
+    infeasible_bundles,
+    spread_rates,
+)
 from workloads.training.profile import TrainingDraws
 
 
@@ -52,6 +59,34 @@ def reference_rates(frame: pl.DataFrame, draws: TrainingDraws) -> FloatArray:
     return bundle_rates(training, bundles_of(frame, resources), _capacity(draws))
 
 
+@dataclass(frozen=True, slots=True)
+class TracedRates:
+    """Samples per second of the requested bundles of J jobs on reference servers, (J,) each."""
+
+    traced: FloatArray
+    """On the fewest servers, where the traced run is assumed."""
+    near: FloatArray
+    """With all tasks on one server, however large."""
+    far: FloatArray
+    """With each task on a server of its own."""
+    on_one: BoolArray
+    """Whether one reference server holds the bundle, or none do."""
+
+
+def traced_rates(frame: pl.DataFrame, draws: TrainingDraws) -> TracedRates:
+    """Rates of the J jobs of a frame with all columns that a step time needs; `samples` may be null."""
+    resources = tuple(draws.reference_server)
+    training = _training(frame.with_columns(samples=0.0), resources)
+    bundles = bundles_of(frame, resources)
+    servers = np.maximum(1, fewest_servers(bundles, _capacity(draws)))
+    return TracedRates(
+        traced=spread_rates(training, bundles, servers),
+        near=spread_rates(training, bundles, np.ones_like(servers)),
+        far=apart_rates(training, bundles),
+        on_one=servers == 1,
+    )
+
+
 def infeasible_on_reference(frame: pl.DataFrame, draws: TrainingDraws) -> dict[str, BoolArray]:
     """(J,) masks by reason: jobs whose bundle does not fit on any number of reference servers.
 
@@ -81,7 +116,9 @@ def shortest_s(frame: pl.DataFrame, truth: Form, speed: float = 1.0) -> FloatArr
     jobs = np.arange(frame.height)
     sample_s = least_placement_sample_s(training, jobs)
     if truth == "pd_ors":
-        of_paper = pd_ors_sample_s(training, jobs, internal=True) / training.batch
+        pairs = job_profiles(frame, ()).pairs
+        of_pairs = training if pairs is None else pairs.of_training(training)
+        of_paper = pd_ors_sample_s(of_pairs, jobs, internal=True) / training.batch
         sample_s = np.where(training.exchange == Exchange.ALL_REDUCE, sample_s, of_paper)
     seconds: FloatArray = training.work * sample_s
     return seconds

@@ -99,7 +99,7 @@ class Shared:
         seed = scenario.seed if workload.uses_seed else "any"
         resources = ",".join(self._inputs.cluster(scenario.cluster).resources)
         return (
-            f"frame {workload.file}, {workload.profile}",
+            f"frame {workload.file}, {workload.profiles}",
             f"jobs {workload.model_dump_json()} seed {seed} for {resources}",
             f"cluster {scenario.cluster}, {split_world(scenario.world)[1]}",
         )

@@ -177,6 +177,7 @@ def by_birth(table: JobTable) -> tuple[JobTable, StatementProfile]:
         statements=statements,
         chunk_profile=None,
         training=None,
+        pairs=None,
         loss=None,
         blocks=None,
         utility=None,

@@ -212,14 +212,15 @@ class ElasticFacts(FactDefaults):
 
 
 def _profile_of(table: JobTable, rule: StepTimeRule) -> TrainingProfile:
-    if table.training is None:
+    training = rule.training(table)
+    if training is None:
         gaps = table.gaps.get("training", ("it has no training columns",))
         text = problems_text(f"truth={rule.truth}: the workload does not say how its jobs train", list(gaps))
         raise InvalidScenarioError(
-            f"{text}\n  draw what is missing by `ray-sim enrich` or `enrich` of the workload, or use "
-            "truth=rigid"
+            f"{text}\n  draw what is missing by `ray-sim enrich` or `enrich` of the workload, "
+            "e.g. profile common, or use truth=rigid"
         )
-    return table.training
+    return training
 
 
 def _colocation(setting: Setting, rule: StepTimeRule, training: TrainingProfile) -> ColocationFacts | None:

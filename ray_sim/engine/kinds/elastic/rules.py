@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from ray_sim.engine.kinds.base import KindParameter
 from ray_sim.model.dealt_loads import DealtLoads
-from ray_sim.model.job import TrainingProfile
+from ray_sim.model.job import JobTable, TrainingProfile
 from ray_sim.model.parameter_blocks import EVEN, BlockRule
 from ray_sim.model.parameters import Parameter, Value
 from ray_sim.model.training_progress import Nic, SpeedProgress, pd_ors_progress, placement_progress
@@ -54,6 +54,10 @@ class StepTimeRule(ABC):
     def shares_interfaces(self, values: Mapping[str, Value]) -> bool:
         """Whether the jobs on a server share the bandwidth of its interface."""
         return False
+
+    def training(self, table: JobTable) -> TrainingProfile | None:
+        """The training of the jobs as the rule sees it; None where the workload does not say it of all."""
+        return table.training
 
     @abstractmethod
     def progress(self, inputs: StepTimeInputs) -> SpeedProgress:
@@ -172,6 +176,12 @@ class PdOrsRule(StepTimeRule):
     source: ClassVar[str] = "docs/models/pd_ors.md#problem; Yu et al."
     parameters: ClassVar[tuple[KindParameter, ...]] = (OPTIMUM_NODES,)
     in_whole_slots: ClassVar[bool] = True
+
+    def training(self, table: JobTable) -> TrainingProfile | None:
+        """With the bandwidths of pairs, where the workload has them."""
+        if table.training is None or table.pairs is None:
+            return table.training
+        return table.pairs.of_training(table.training)
 
     def progress(self, inputs: StepTimeInputs) -> SpeedProgress:
         """See `PdOrsProgress`."""
