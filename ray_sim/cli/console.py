@@ -6,10 +6,11 @@ import json
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TextIO
 
 from ray_sim.model.text import shown
 from ray_sim.reports.bars import ASCII
@@ -41,6 +42,31 @@ def print_json(content: object) -> None:
 def say(text: str) -> None:
     """Print a message on standard error; control characters from traces and names are escaped."""
     sys.stderr.write(shown(text, lines=True) + "\n")
+
+
+@contextmanager
+def said_warnings() -> Iterator[list[str]]:
+    """Print warnings of policies as messages when they come; yields those printed so far."""
+    said: list[str] = []
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if category is not UserWarning:
+                usual(message, category, filename, lineno, file, line)
+                return
+            said.append(str(message))
+            say(f"warning: {message}")
+
+        warnings.showwarning = show
+        yield said
 
 
 def print_rows(rows: Iterable[tuple[str, object]]) -> None:

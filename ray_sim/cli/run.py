@@ -107,7 +107,7 @@ def run(
     """
     from contextlib import nullcontext
 
-    from ray_sim.cli.console import announcer, print_json, print_rows, progress, say
+    from ray_sim.cli.console import announcer, print_json, print_rows, progress, said_warnings, say
     from ray_sim.experiments.fanout import check_address
     from ray_sim.experiments.fanout import cluster as ray_cluster
     from ray_sim.experiments.rehearsal import Rehearsal
@@ -167,7 +167,7 @@ def run(
             say=say,
         )
         try:
-            with ray_cluster(address, announce) if on_actors else nullcontext():
+            with ray_cluster(address, announce) if on_actors else nullcontext(), said_warnings() as said:
                 finished = run_scenario(scenario, inputs, report, snapshot)
         except RunStoppedError as stopped:
             say(str(stopped))
@@ -175,7 +175,8 @@ def run(
     write_files(directory, finished.files())
     snapshot.remove()
     for warning in finished.result.summary.policy_warnings or ():
-        say(f"warning: {warning}")
+        if warning not in said:
+            say(f"warning: {warning}")
     if json_output:
         summary = finished.result.summary.to_dict()
         print_json({"directory": str(directory), "hash": identity.content_hash, "summary": summary})

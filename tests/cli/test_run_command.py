@@ -61,6 +61,20 @@ def test_run_and_info_warn_where_prices_span_too_much(desk: Path, capsys: pytest
     assert told["summary"]["policy_warnings"] is None  # type: ignore[index]  # JSON
 
 
+@pytest.mark.slow
+def test_run_warns_once_and_before_the_run_of_a_horizon_that_no_job_meets(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server = "gpus: 8, cpus: 72, memory_gib: 192, disk_gib: 500"
+    Path("servers.yaml").write_text(f"name: two\nservers:\n  - {{name: s, count: 2, {server}}}\n")
+    synth = "synth pd_ors -n 20 --horizon 72000 --feasible-only --seed 1 -o e.parquet"
+    answer(capsys, *synth.split())
+    run = "run --workload e.parquet --cluster servers.yaml --policy pd_ors -w truth=placement -w slot_s=3600"
+    assert main([*run.split(), "-w", "horizon_s=7200", "-o", "out"]) == 0
+    text = "warning: policy pd_ors: none of 20 jobs can earn utility by the horizon"
+    assert capsys.readouterr().err.count(text) == 1
+
+
 def test_run_says_what_a_chunked_world_needs(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     chunked = ["-w", "truth=a_online", "-w", "slot_s=60"]
     told = complaint(capsys, "run", *WEEK, "--policy", "chunk_spt", *chunked)
