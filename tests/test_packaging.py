@@ -45,7 +45,7 @@ def test_the_lock_holds_every_dependency() -> None:
 
 def test_the_command_and_the_plug_in_group_are_declared() -> None:
     entries = distribution("ray_sim").entry_points
-    assert [entry.value for entry in entries if entry.name == "ray-sim"] == ["ray_sim.cli:main"]
+    assert [entry.value for entry in entries if entry.name == "ray-sim"] == ["ray_sim.cli:process"]
     assert "ray_sim.policies" in PYPROJECT["project"]["entry-points"]
 
 
