@@ -25,7 +25,7 @@ from ray_sim.solvers.planning.market import SlotPlan
 from ray_sim.solvers.planning.slot_job import SlotJob
 from tests.engine.test_step_time_rules import linear
 from tests.policies.utility_worlds import SLOT_S, example_1_a, paper_world, pd_ors_job, utility_world, worth
-from tests.proofs import seeds
+from tests.proofs import instances
 from tests.training import profile, together
 from tests.worlds import Job, cluster_of, fingerprint, job_table
 
@@ -118,7 +118,7 @@ def rates(world: World, job: int, plan: SlotPlan) -> list[tuple[IntArray, float]
 
 
 @pytest.mark.parametrize("noting", [NotingPdOrs, NotingOasis])
-@pytest.mark.parametrize("seed", seeds(300, quick=30))
+@pytest.mark.parametrize("seed", range(instances(300)))
 def test_the_world_is_never_slower_than_a_plan(noting: type[NotingPdOrs | NotingOasis], seed: int) -> None:
     world = random_world(seed)
     policy = noting()
