@@ -61,13 +61,17 @@ def pids_of(kind: str) -> list[int]:
 
 
 def killer(moments: Mapping[int, str]) -> Callable[[int, int], None]:
-    """Progress that kills an actor of the given kind after each of these decisions."""
+    """Progress that kills an actor of the given kind, of the run to come, after each of these decisions."""
     decisions = iter(range(10_000))
+    earlier = {pid for kind in set(moments.values()) for pid in pids_of(kind)}  # Ray may still be ending them
+
+    def own(kind: str) -> list[int]:
+        return [pid for pid in pids_of(kind) if pid not in earlier]
 
     def progress(ended: int, jobs: int) -> None:
         if (kind := moments.get(next(decisions))) is not None:
-            until(lambda: bool(pids_of(kind)), f"a {kind} has started")  # nobody waits for rigid jobs' sites
-            os.kill(pids_of(kind)[-1], signal.SIGKILL)
+            until(lambda: bool(own(kind)), f"a {kind} has started")  # no run waits for the sites of rigid jobs
+            os.kill(own(kind)[-1], signal.SIGKILL)
 
     return progress
 
