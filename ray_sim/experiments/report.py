@@ -17,6 +17,7 @@ from ray_sim.model.errors import InvalidInputError
 from ray_sim.reports.page import Page, render
 from ray_sim.reports.run_report import run_page
 from ray_sim.reports.sweep_report import CONFIGURATIONS_SCHEMA, sweep_page
+from ray_sim.reports.tables import KEYS
 from workloads.files import is_signed, replacing, require_replaceable, signed
 
 _COMMENT = b"<!-- ", b" -->"
@@ -153,5 +154,5 @@ def _line(entry: Entry, errors: dict[str, str | None]) -> dict[str, object]:
     error = errors.get(entry.content_hash)
     state = "missing" if entry.content_hash not in errors else "done" if error is None else "failed"
     short = entry.content_hash[:SHORT]
-    labels = {key: value for key, value in asdict(entry).items() if not key.endswith("_hash")}
+    labels = {key: getattr(entry, key) for key in (*KEYS, "seed")}
     return {**labels, "state": state, "hash": short, "directory": f"runs/{short}", "error": error}

@@ -160,15 +160,24 @@ def _found(source: str, directory: Path, entry: Entry | None = None) -> FoundRun
     scenario, inputs = described.scenario, described.inputs
     trim = scenario.trim
     drawn = scenario.workload.model_dump(exclude={"path"}, exclude_none=True)
-    world, _ = split_world(resolve("the world", WORLD, scenario.world))  # the cluster's hash covers the files
+    entry = entry or described.entry
+    world = full_world = resolve("the world", WORLD, scenario.world)
+    if entry.shared_world is not None:
+        world = resolve("the world", WORLD, json.loads(entry.shared_world))
+    own = {key: value for key, value in scenario.world.items() if full_world[key] != world[key]}
+    world, _ = split_world(world)  # the cluster's hash covers the files
     return FoundRun(
         source=source,
         directory=directory,
-        entry=entry or described.entry,
+        entry=entry,
         workload=f"{_digest(inputs)} {json.dumps(drawn, sort_keys=True)}",
         cluster=str(inputs.get("cluster_sha256")),
         setting=json.dumps([scenario.partition, world, trim and trim.model_dump()], sort_keys=True),
-        policy=PolicySpec(name=scenario.policy, params=dict(sorted(scenario.params.items()))).label,
+        policy=PolicySpec(
+            name=scenario.policy,
+            params=dict(sorted(scenario.params.items())),
+            world=dict(sorted(own.items())),
+        ).label,
         trim=None if trim is None else trim.trim,
         made_with=described.made_with,
         summary=read_summary(directory),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Generic, Literal, TypeVar
@@ -94,15 +95,19 @@ class SweepFile(Spec):
 
 
 class PolicySpec(Spec):
-    """A policy with its parameters."""
+    """A policy with its parameters, and the entries of the world that differ for it."""
 
     name: str
     params: dict[str, Value] = Field(default_factory=dict)
+    world: dict[str, Value] = Field(default_factory=dict)
+    """Entries that replace or extend those of the sweep's `world` in the runs of this policy."""
 
     @property
     def label(self) -> str:
-        """``las(quantum_s=3600)``, or the bare name."""
-        return f"{self.name}({setting_label(self.params)})" if self.params else self.name
+        """``las(knob=2)``, ``a_online{truth=a_online, slot_s=60}``, or the bare name."""
+        params = f"({setting_label(self.params)})" if self.params else ""
+        world = f"{{{setting_label(self.world)}}}" if self.world else ""
+        return f"{self.name}{params}{world}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +124,8 @@ class Entry:
     """Seed; None if every seed gives the same result."""
     scenario_hash: str
     """Hash that results of other code share; see `RunIdentity`."""
+    shared_world: str | None = None
+    """World of the sweep, as JSON, where the policy has entries of its own; None where it has none."""
 
     @property
     def label(self) -> str:
@@ -127,20 +134,32 @@ class Entry:
         return ", ".join(filter(None, [self.workload, self.cluster, self.setting, self.policy, seed]))
 
     @classmethod
-    def of(cls, scenario: Scenario, content_hash: str, seed: int | None, scenario_hash: str) -> Entry:
-        """Entry of a scenario with these hashes."""
+    def of(
+        cls,
+        scenario: Scenario,
+        content_hash: str,
+        seed: int | None,
+        scenario_hash: str,
+        shared_world: Mapping[str, Value] | None = None,
+    ) -> Entry:
+        """Entry of a scenario with these hashes; ``shared_world`` is the world of its sweep."""
         partitioned: dict[str, Value] = (
             {} if scenario.partition == "none" else {"partition": scenario.partition}
         )
         trimmed = {} if scenario.trim is None else scenario.trim.model_dump()
+        shared = scenario.world if shared_world is None else shared_world
+        own = {
+            key: value for key, value in scenario.world.items() if key not in shared or shared[key] != value
+        }
         return cls(
             content_hash=content_hash,
             workload=scenario.workload.label,
             cluster=scenario.cluster,
-            setting=setting_label({**partitioned, **scenario.world, **trimmed}),
-            policy=PolicySpec(name=scenario.policy, params=scenario.params).label,
+            setting=setting_label({**partitioned, **shared, **trimmed}),
+            policy=PolicySpec(name=scenario.policy, params=scenario.params, world=own).label,
             seed=seed,
             scenario_hash=scenario_hash,
+            shared_world=json.dumps(shared) if own else None,
         )
 
 
@@ -191,6 +210,10 @@ def parse_sweep(content: object, source: str, inputs: Inputs) -> Sweep:
     )
     for cluster, world in itertools.product(axes.clusters, axes.worlds):
         _collect(problems, "world.availability", partial(inputs.servers, cluster.value, world.value))
+        for policy in axes.policies:
+            if "availability" in policy.value.world:
+                servers = partial(inputs.servers, cluster.value, {**world.value, **policy.value.world})
+                _collect(problems, f"{policy.place}.world.availability", servers)
     if shape is not None and not problems and axes.combinations <= MAX_CONFIGURATIONS:
         _rehearse(axes, shape, inputs, problems)
     if problems or shape is None:
@@ -246,7 +269,7 @@ def _combine(axes: _Axes, shape: SweepFile, inputs: Inputs) -> Iterator[Configur
                 cluster=cluster.value,
                 policy=policy.value.name,
                 params=policy.value.params,
-                world=world.value,
+                world={**world.value, **policy.value.world},
                 partition=partition,
                 trim=trim.value,
                 audit=shape.audit,
@@ -255,9 +278,8 @@ def _combine(axes: _Axes, shape: SweepFile, inputs: Inputs) -> Iterator[Configur
                 fleet=shape.fleet,
             )
             identity = inputs.identify(scenario)
-            yield Configuration(
-                Entry.of(scenario, identity.content_hash, identity.seed, identity.scenario_hash), identity
-            )
+            hashes = identity.content_hash, identity.seed, identity.scenario_hash
+            yield Configuration(Entry.of(scenario, *hashes, world.value), identity)
             if identity.seed_free:
                 break
 
@@ -278,13 +300,29 @@ def _rehearse(axes: _Axes, shape: SweepFile, inputs: Inputs, problems: list[str]
             sites=shape.sites,
         )
         where = workload.place + (f", {setting_label(world.value)}" if several else "")
-        facts = _collect(problems, f"world with {where}", partial(rehearsal.world, setting))
-        if facts is None:
-            continue
-        for policy in axes.policies:
-            scenario = setting.model_copy(update={"policy": policy.value.name, "params": policy.value.params})
-            place = f"{policy.place} with {where}"
-            _collect(problems, place, partial(rehearsal.set_up, scenario, facts))
+        for own, policies in _by_own_world(axes.policies):
+            named = f"{policies[0].place}.world" if own else "world"
+            here = setting.model_copy(update={"world": {**world.value, **own}})
+            facts = _collect(problems, f"{named} with {where}", partial(rehearsal.world, here))
+            if facts is None:
+                continue
+            for policy in policies:
+                scenario = here.model_copy(
+                    update={"policy": policy.value.name, "params": policy.value.params}
+                )
+                place = f"{policy.place} with {where}"
+                _collect(problems, place, partial(rehearsal.set_up, scenario, facts))
+
+
+def _by_own_world(
+    policies: Iterable[_Placed[PolicySpec]],
+) -> list[tuple[dict[str, Value], list[_Placed[PolicySpec]]]]:
+    """The policies that share a world, in order of appearance, with their entries of it."""
+    found: dict[str, tuple[dict[str, Value], list[_Placed[PolicySpec]]]] = {}
+    for policy in policies:
+        own = policy.value.world
+        found.setdefault(json.dumps(own, sort_keys=True), (own, []))[1].append(policy)
+    return list(found.values())
 
 
 def _entries(
@@ -384,4 +422,5 @@ def _trim(entry: object) -> TrimSpec | None:
 def _policy(entry: object) -> PolicySpec:
     spec = PolicySpec.model_validate({"name": entry} if isinstance(entry, str) else entry)
     create_policy(spec.name, spec.params)
+    resolve("the world", WORLD, spec.world)
     return spec

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -116,6 +117,35 @@ def test_failed_and_missing_configurations_are_told_unless_another_source_has_th
     runs, missing = find_runs([str(tmp_path / "sweep"), _run(tmp_path / "third", abouts[3])])
     assert [run.entry.seed for run in runs] == [0, 3]
     assert [(each.entry.seed, each.error) for each in missing] == [(1, "no luck"), (2, None)]
+
+
+def test_runs_of_policies_with_worlds_of_their_own_stand_in_the_place_of_their_sweep(tmp_path: Path) -> None:
+    shared: dict[str, object] = {"truth": "placement", "slot_s": 600}
+    owns: dict[str, dict[str, object]] = {
+        "drf": {},
+        "a_online": {"truth": "a_online", "slot_s": "60"},
+        "pd_ors": {"horizon_s": 7200},
+    }
+    abouts = {policy: manifest(policy, world={**shared, **own}) for policy, own in owns.items()}
+    text = json.dumps(shared)
+    entries = [
+        replace(_entry(about, policy), setting="here", shared_world=text if owns[policy] else None)
+        for policy, about in abouts.items()
+    ]
+    store = ResultStore(tmp_path / "sweep")
+    (tmp_path / "sweep" / "runs").mkdir(parents=True)
+    store.write_plan("study", entries)
+    for about in abouts.values():
+        store.put(str(about["content_hash"]), encode_result(three_jobs(), about))
+    runs, _ = find_runs([str(tmp_path / "sweep")])
+    assert len({run.place for run in runs}) == 1
+    assert [run.policy for run in runs] == [
+        "drf",
+        "a_online{slot_s=60, truth=a_online}",
+        "pd_ors{horizon_s=7200}",
+    ]
+    alone, _ = find_runs([_run(tmp_path / "alone", abouts["a_online"])])
+    assert alone[0].place not in {run.place for run in runs}
 
 
 def test_one_name_for_two_workloads_is_told_apart_by_content(tmp_path: Path) -> None:

@@ -301,6 +301,40 @@ def test_a_policy_that_does_not_go_with_the_jobs_or_the_world_is_refused_with_it
     )
 
 
+def test_a_policy_may_have_entries_of_the_world_of_its_own(at_desk: Path) -> None:
+    own = {"truth": "a_online", "slot_s": [60, 120]}
+    sweep = _sweep(
+        workloads=[{"path": "week.parquet", "enrich": "common"}],
+        world={"truth": "placement", "slot_s": 600},
+        policies=["drf", {"name": "chunk_fifo", "world": own}],
+    )
+    setting = "truth=placement, slot_s=600"
+    policies = [
+        "drf",
+        "chunk_fifo{truth=a_online, slot_s=60}",
+        "chunk_fifo{truth=a_online, slot_s=120}",
+    ]
+    assert [label[1:3] for label in _labels(sweep)] == [(setting, policy) for policy in policies]
+    worlds = [configuration.identity.scenario.world for configuration in sweep.configurations]
+    assert [(world["truth"], world["slot_s"]) for world in worlds] == [
+        ("placement", 600),
+        ("a_online", 60),
+        ("a_online", 120),
+    ]
+
+
+def test_a_policys_own_world_is_checked_with_its_path(at_desk: Path) -> None:
+    wrong = {"name": "chunk_fifo", "world": {"truth": "a_onlin"}}
+    assert "policies[1]: " in _problems(policies=["fifo", wrong])[1]
+    unlike = {"name": "chunk_fifo", "world": {"truth": "a_online", "slot_s": 60}}
+    told = _problems(policies=["fifo", unlike])
+    assert told[1].startswith(
+        "  policies[1].world with workloads[0]: truth=a_online: the workload does not say"
+    )
+    absent = {"name": "sjf", "world": {"availability": "nowhere.csv"}}
+    assert "policies[1].world.availability: nowhere.csv" in _problems(policies=["fifo", absent])[1]
+
+
 def test_a_world_that_does_not_go_with_the_jobs_is_refused_with_its_path(at_desk: Path) -> None:
     told = _problems(world={"slot_fill": ["whole", "fractional"], "slot_s": 60})
     assert told == [
