@@ -63,7 +63,8 @@ def pids_of(kind: str) -> list[int]:
 def killer(moments: Mapping[int, str]) -> Callable[[int, int], None]:
     """Progress that kills an actor of the given kind, of the run to come, after each of these decisions."""
     decisions = iter(range(10_000))
-    earlier = {pid for kind in set(moments.values()) for pid in pids_of(kind)}  # Ray may still be ending them
+    # Ray may still be ending the actors of earlier runs.
+    earlier = {pid for kind in set(moments.values()) for pid in pids_of(kind)}
 
     def own(kind: str) -> list[int]:
         return [pid for pid in pids_of(kind) if pid not in earlier]
