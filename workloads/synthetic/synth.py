@@ -21,7 +21,8 @@ from workloads.store import read_frame
 from workloads.synthetic.arrivals import DAY_S, MAX_JOBS, ArrivalKind, observed
 from workloads.synthetic.fit import chance_distance, fit, goodness_of_fit, left_out
 from workloads.synthetic.job_model import JobModel
-from workloads.synthetic.trace_profile import PHILLY, Profile
+from workloads.synthetic.philly_profile import PHILLY
+from workloads.synthetic.trace_profile import Profile
 
 PROFILES: dict[str, Profile] = {PHILLY.name: PHILLY}
 """Every profile by its name."""
