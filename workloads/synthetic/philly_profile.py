@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from workloads.synthetic.trace_profile import DurationClass, Profile
+from workloads.synthetic.trace_profile import DurationClass, Profile, WeekShape
 
 PHILLY = Profile(
     name="philly",
     # Midnight of Monday 2017-10-30 in Los Angeles; summer time ends on the Sunday of that week.
     monday_utc=datetime(2017, 10, 30, 7, tzinfo=UTC),
     arrivals_per_s=109_532 / 11_178_853,
-    weekend_rate=0.47,
-    daily_amplitude=0.3,
-    daily_peak_h=3.4,
+    week=WeekShape(weekend_rate=0.47, daily_amplitude=0.3, daily_peak_h=3.4),
     sizes={
         1: 95_462,
         2: 2_469,
