@@ -16,8 +16,8 @@ def synth(
     profile: Annotated[
         str | None,
         typer.Argument(
-            help="Published statistics to draw from, e.g. philly; or a training profile, such as pd_ors or a "
-            "YAML file.",
+            help="Published statistics to draw from: philly or google; or a training profile, such as "
+            "pd_ors or a YAML file.",
             show_default=False,
         ),
     ] = None,
@@ -34,7 +34,8 @@ def synth(
         typer.Option(
             metavar="KIND",
             help="Arrival process: poisson, alternating, diurnal, or resampled (with --like) [diurnal; "
-            "poisson if the workload spans less than a day]. Training profile: alternating or poisson.",
+            "poisson for google, or if the workload spans less than a day]. Training profile: alternating "
+            "or poisson.",
         ),
     ] = None,
     slot_s: Annotated[
@@ -59,6 +60,8 @@ def synth(
     """Draw a synthetic workload.
 
     Example: ray-sim synth philly -n 10000 --seed 1 -o synthetic.parquet
+
+    Example: ray-sim synth google -n 10000 --seed 1 -o synthetic.parquet
 
     Example: ray-sim synth pd_ors -n 50 --horizon 72000 --feasible-only -o drawn.parquet
     """

@@ -37,7 +37,7 @@ _JOBS = 8
 """Number of jobs that are drawn."""
 
 _ANY_PROFILE = "philly"
-"""Profile of the synthetic jobs; all profiles give the same columns."""
+"""Profile of jobs that are like those of a file."""
 
 _MODEL = {"model": SCHEMA["model"]}
 
@@ -125,7 +125,7 @@ class Rehearsal:
         announced = any(isinstance(layer.draws, AnnouncementDraws) for layer in self._inputs.layers(spec))
         if synth.like is not None and announced:
             return fit(read_frame(synth.like))
-        return profile_model(_ANY_PROFILE)
+        return profile_model(synth.profile or _ANY_PROFILE)
 
 
 def _with_models(jobs: pl.DataFrame, models: list[str]) -> pl.DataFrame:

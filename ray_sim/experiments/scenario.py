@@ -36,7 +36,7 @@ from workloads.realisation import (
 from workloads.sources import Source
 from workloads.synthetic.arrivals import ArrivalKind
 from workloads.synthetic.horizon_request import HorizonRequest, request_of
-from workloads.synthetic.synth import PROFILES, Request
+from workloads.synthetic.synth import PROFILES, Request, check_arrivals
 from workloads.training.enrich import Feasibility
 
 Scalar = bool | int | float | str | None
@@ -104,13 +104,13 @@ class SynthSpec(Spec):
     def _consistent(self) -> Self:
         if (self.profile is None) == (self.like is None):
             raise ValueError("expected either a `profile`, or a workload to be `like`")
-        if self.training is None:
-            if self.slot_s is not None and self.arrivals is not ArrivalKind.ALTERNATING:
-                raise ValueError("`slot_s`: only with `arrivals: alternating`")
-            if self.like is None and self.arrivals is ArrivalKind.RESAMPLED:
-                raise ValueError("`arrivals: resampled`: only with `like`, whose days are drawn")
+        of_trace = self.training is None
+        if of_trace and self.slot_s is not None and self.arrivals is not ArrivalKind.ALTERNATING:
+            raise ValueError("`slot_s`: only with `arrivals: alternating`")
         try:
             _ = self.request
+            if of_trace and self.profile is not None:
+                check_arrivals(self.profile, self.arrivals)
         except InvalidInputError as error:
             raise ValueError(str(error)) from error
         return self

@@ -38,8 +38,12 @@ WORLDS: dict[str, Mapping[str, Value]] = {
 @pytest.fixture(scope="module")
 def workload(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Twenty jobs, enriched once."""
-    folder = tmp_path_factory.mktemp("common")
-    frame, made = synth("philly", 20, seed=2)
+    return enriched("philly", tmp_path_factory.mktemp("common"))
+
+
+def enriched(profile: str, folder: Path) -> Path:
+    """A folder with twenty jobs and the servers to run them."""
+    frame, made = synth(profile, 20, seed=2)
     write_workload(frame, made, folder / "jobs.parquet")
     line = [
         "enrich",
@@ -57,6 +61,16 @@ def workload(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("policy", WORLDS)
 def test_every_system_runs_the_same_file(workload: Path, policy: str) -> None:
+    runs_all(workload, policy)
+
+
+@pytest.mark.parametrize("policy", ["fifo", "optimus", "pd_ors"])
+def test_jobs_like_googles_run_the_same_way(policy: str, tmp_path: Path) -> None:
+    runs_all(enriched("google", tmp_path), policy)
+
+
+def runs_all(workload: Path, policy: str) -> None:
+    """Run the folder's jobs; some complete."""
     result = simulate(
         str(workload / "common.parquet"), str(workload / "servers.yaml"), policy, world=dict(WORLDS[policy])
     )

@@ -93,7 +93,8 @@ def test_a_wrong_realisation_is_named(realisation: dict[str, object], problem: s
             {"jobs": 5, "profile": "philly", "arrivals": "poison"},
             "synth.arrivals: must be 'poisson'",
         ),
-        ({"jobs": 5, "profile": "philly", "arrivals": "resampled"}, "resampled`: only with `like`"),
+        ({"jobs": 5, "profile": "philly", "arrivals": "resampled"}, "resampled needs a workload to be like"),
+        ({"jobs": 5, "profile": "google", "arrivals": "diurnal"}, "diurnal needs .*; take poisson"),
         ({"jobs": 5, "profile": "philly", "slot_s": 60}, "`slot_s`: only with `arrivals: alternating`"),
         (
             {"jobs": 5, "profile": "philly", "arrivals": "alternating", "slot_s": 0},

@@ -20,10 +20,12 @@ from workloads.sources import Source, name_of
 from workloads.store import read_frame
 from workloads.synthetic.arrivals import DAY_S, MAX_JOBS, ArrivalKind, observed
 from workloads.synthetic.fit import chance_distance, fit, goodness_of_fit, left_out
+from workloads.synthetic.google_profile import GOOGLE
 from workloads.synthetic.job_model import JobModel
-from workloads.synthetic.trace_profile import PHILLY, Profile
+from workloads.synthetic.philly_profile import PHILLY
+from workloads.synthetic.trace_profile import Profile
 
-PROFILES: dict[str, Profile] = {PHILLY.name: PHILLY}
+PROFILES: dict[str, Profile] = {profile.name: profile for profile in (PHILLY, GOOGLE)}
 """Every profile by its name."""
 
 VERSION = "1"
@@ -229,6 +231,12 @@ def check_seed(seed: int) -> None:
     """Raise InvalidInputError for a negative seed."""
     if seed < 0:
         raise InvalidInputError(f"seed: must be at least 0, is {seed}")
+
+
+def check_arrivals(profile: str, kind: ArrivalKind | None) -> None:
+    """Raise InvalidInputError for arrivals that the profile does not know; None is its own kind."""
+    model = profile_model(profile)
+    model.arrivals(kind or model.own_arrivals, SLOT_S)
 
 
 def profile_model(name: str) -> JobModel:

@@ -15,8 +15,8 @@ from workloads.checks import check_frame
 from workloads.convert import convert
 from workloads.store import read_frame
 from workloads.synthetic.arrivals import DAY_S, WEEK_S
+from workloads.synthetic.philly_profile import PHILLY
 from workloads.synthetic.synth import synth
-from workloads.synthetic.trace_profile import PHILLY
 
 JOBS = 200_000
 
@@ -59,6 +59,7 @@ def test_sizes_have_the_published_shares(philly: pl.DataFrame) -> None:
 
 
 def test_vcs_have_the_published_shares(philly: pl.DataFrame) -> None:
+    assert PHILLY.vcs is not None
     shares_agree(Counter(philly["vc"].to_list()), PHILLY.vcs, JOBS)
 
 
@@ -99,16 +100,17 @@ def test_the_arrival_rate_is_the_published_one_times_the_load_scale(
 
 
 def test_arrivals_follow_the_week_and_the_day(philly: pl.DataFrame) -> None:
+    assert PHILLY.week is not None
     submit_s = philly["submit_s"].to_numpy()
     whole_weeks = submit_s[submit_s < submit_s.max() // WEEK_S * WEEK_S]
     day = whole_weeks % WEEK_S // DAY_S
     weekend, week = (day >= 5).sum() / 2, (day < 5).sum() / 5
-    assert weekend / week == pytest.approx(PHILLY.weekend_rate, rel=0.02)
+    assert weekend / week == pytest.approx(PHILLY.week.weekend_rate, rel=0.02)
     # First Fourier coefficient of a rate 1 + a cos(2 pi (h - peak) / 24): mean of exp(i 2 pi h / 24) is
     # a / 2 at angle peak.
     turn = np.exp(2j * np.pi * (whole_weeks % DAY_S) / DAY_S).mean()
-    assert 2 * abs(turn) == pytest.approx(PHILLY.daily_amplitude, abs=0.015)
-    assert np.angle(turn) * 24 / (2 * np.pi) == pytest.approx(PHILLY.daily_peak_h, abs=0.2)
+    assert 2 * abs(turn) == pytest.approx(PHILLY.week.daily_amplitude, abs=0.015)
+    assert np.angle(turn) * 24 / (2 * np.pi) == pytest.approx(PHILLY.week.daily_peak_h, abs=0.2)
 
 
 def test_the_same_seed_draws_the_same_workload_and_another_seed_another() -> None:
