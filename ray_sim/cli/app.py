@@ -11,6 +11,7 @@ from typing import Any
 
 import typer
 
+from ray_sim.cli.arena import arena
 from ray_sim.cli.bench import bench
 from ray_sim.cli.check_policy import check_policy
 from ray_sim.cli.compare import compare
@@ -51,6 +52,7 @@ COMMANDS = (
     policies,
     run,
     sweep,
+    arena,
     train,
     log,
     report,

@@ -69,11 +69,16 @@ def write_report(source: Path, out: Path) -> ReportFile:
             f"{source}: not a result of ray-sim: neither a run's directory (with {MANIFEST}) "
             f"nor the results of a sweep (with {PLAN})"
         )
-    with replacing(out, _is_report) as temporary:
-        temporary.write_bytes(signed(render(page) + b"\n", *_COMMENT))
+    write_page(page, out)
     done, failed, missing = (counts.get(state, 0) for state in ("done", "failed", "missing"))
     kind = "run" if is_run else "sweep"
     return ReportFile(out, kind, done + failed + missing, done, failed, missing)
+
+
+def write_page(page: Page, out: Path) -> None:
+    """Write a page to an HTML file, which appears whole or not at all; only an unchanged page is replaced."""
+    with replacing(out, _is_report) as temporary:
+        temporary.write_bytes(signed(render(page) + b"\n", *_COMMENT))
 
 
 class _Inputs(BaseModel):

@@ -136,9 +136,14 @@ def check_result(directory: Path) -> None:
     manifest = read_manifest(directory)
     for name in _CHECKED:
         _checked_content(directory, name, manifest["files"])
-    timing = read_checked_json(directory / TIMING, f"{directory / TIMING}: damaged")
+    timing = read_timing(directory)
     if timing.get("content_hash") != manifest["content_hash"]:
         raise InvalidInputError(f"{directory / TIMING}: of another run; {_REMEDY}")
+
+
+def read_timing(directory: Path) -> Mapping[str, object]:
+    """Read the wall-clock figures of a result, after checking their SHA-256."""
+    return read_checked_json(directory / TIMING, f"{directory / TIMING}: damaged")
 
 
 @dataclass(frozen=True, slots=True)

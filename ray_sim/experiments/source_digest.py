@@ -26,6 +26,7 @@ WITHOUT_EFFECT = {
         "job.py",
         "reports/*",
         "experiments/*_summary.py",
+        "experiments/arena*.py",
         "experiments/cluster_writer.py",
         "experiments/compare.py",
         "experiments/fanout/*",

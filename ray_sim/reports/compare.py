@@ -111,7 +111,9 @@ def lower_is_better(metric: str) -> bool:
     return metric != "utility" and not metric.startswith(_HIGHER_IS_BETTER)
 
 
-def compare_policies(runs: pl.DataFrame, metric: str, baseline: str | None = None) -> GroupComparison:
+def compare_policies(
+    runs: pl.DataFrame, metric: str, baseline: str | None = None, *, lower: bool | None = None
+) -> GroupComparison:
     """Compare every policy of a group with the baseline over common seeds.
 
     Parameters
@@ -119,12 +121,13 @@ def compare_policies(runs: pl.DataFrame, metric: str, baseline: str | None = Non
     runs : columns policy, seed (null if the run depends on no seed), value (of the metric, not
         null), completed (jobs); one row per run, at least two policies
     baseline : label of a policy; by default the policy with the best mean over the seeds of all policies
+    lower : whether lower values are better; by default as the metric has it
 
     Raises
     ------
     UnknownNameError : no such baseline
     """
-    sign = 1.0 if lower_is_better(metric) else -1.0
+    sign = 1.0 if (lower_is_better(metric) if lower is None else lower) else -1.0
     parts = runs.sort("policy", "seed").partition_by("policy", as_dict=True)
     by_policy = {str(policy): frame for (policy,), frame in parts.items()}
     base = _best(by_policy, sign) if baseline is None else find_baseline(baseline, by_policy)

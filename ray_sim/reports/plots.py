@@ -37,6 +37,9 @@ _LEFT_IN, _RIGHT_IN, _BOTTOM_IN, _TITLE_IN, _TOP_IN = 0.7, 0.19, 0.52, 0.32, 0.1
 _LINE_IN, _HANDLE_IN, _CHARACTER_IN = 0.18, 0.55, 0.075
 """Height of a line of small text, and widths of a legend entry and of each of its characters."""
 
+_FULL_COLOUR, _DARK = 10.0, 0.5
+"""Ratio at which a cell of a heat map has the full colour, and depth of colour above which text is white."""
+
 _TICKS_S = {
     "1 s": 1,
     "10 s": 10,
@@ -181,6 +184,43 @@ def bars_svg(values: Mapping[str, float | None], xlabel: str, name: str) -> str:
     axes.spines[["left", "right", "top"]].set_visible(False)
     axes.locator_params(axis="x", nbins=5)
     axes.set_xlabel(xlabel)
+    return _svg(figure, name)
+
+
+def heat_map_svg(ratios: Mapping[str, Sequence[float | None]], columns: Sequence[str], name: str) -> str:
+    """Ratios of at least 1 as coloured cells with their number, as an SVG element; a null has no cell.
+
+    Parameters
+    ----------
+    ratios : rows by name, each with a ratio for each column
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    left_in, top_in, cell_in = 0.09 * max(map(len, ratios), default=1) + 0.1, 1.9, (0.52, 0.22)
+    width = left_in + cell_in[0] * len(columns) + 0.1
+    height = top_in + cell_in[1] * len(ratios) + 0.1
+    figure = Figure(figsize=(width, height))
+    body = (left_in / width, 0.1 / height, 1 - (left_in + 0.1) / width, 1 - (top_in + 0.1) / height)
+    axes = figure.add_axes(body)
+    colours, scale = mpl.colormaps["cividis_r"], math.log(_FULL_COLOUR)
+    for y, row in enumerate(ratios.values()):
+        for x, ratio in enumerate(row):
+            if ratio is None:
+                continue
+            depth = min(math.log(ratio) / scale, 1.0)
+            axes.add_patch(mpl.patches.Rectangle((x, y), 1, 1, facecolor=colours(depth), edgecolor="none"))
+            ink = "white" if depth > _DARK else "#1c1e21"
+            text = f"{ratio:.2f}" if ratio < 10 else f"{ratio:.0f}" if ratio < 1000 else ">999"
+            axes.text(x + 0.5, y + 0.5, text, ha="center", va="center", fontsize="x-small", color=ink)
+    axes.set_xlim(0, len(columns))
+    axes.set_ylim(len(ratios), 0)
+    axes.set_yticks(np.arange(len(ratios)) + 0.5, [_literal(label) for label in ratios], fontsize="small")
+    axes.xaxis.tick_top()
+    places = [_literal(label) for label in columns]
+    axes.set_xticks(np.arange(len(columns)) + 0.5, places, fontsize="small", rotation=60, ha="left")
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
     return _svg(figure, name)
 
 

@@ -139,6 +139,9 @@ def test_a_csv_list_says_the_same_as_yaml(tmp_path: Path) -> None:
         ("philly", 552, 3205),
         # 4 * 4 + 3 * 6 + 3 * 8 at the edge, 16 * 8 in the cloud.
         ("edge-cloud", 26, 58 + 128),
+        ("arena-roomy", 16, 128),
+        ("arena-scarce", 8, 64),
+        ("arena-edge-cloud", 12, 32 + 32),
     ],
 )
 def test_bundled_clusters_have_their_published_totals(name: str, servers: int, gpus: int) -> None:
@@ -148,7 +151,16 @@ def test_bundled_clusters_have_their_published_totals(name: str, servers: int, g
 
 
 def test_every_bundled_cluster_is_tested_above() -> None:
-    assert sorted(bundled_clusters()) == ["edge-cloud", "philly", "philly-week-6vc", "pool-368", "toy"]
+    assert sorted(bundled_clusters()) == [
+        "arena-edge-cloud",
+        "arena-roomy",
+        "arena-scarce",
+        "edge-cloud",
+        "philly",
+        "philly-week-6vc",
+        "pool-368",
+        "toy",
+    ]
 
 
 def test_the_philly_week_has_six_virtual_clusters_in_order() -> None:
@@ -220,14 +232,15 @@ def test_a_folder_of_that_name_does_not_hide_a_bundled_cluster(
 
 def test_an_unknown_name_suggests_the_nearest() -> None:
     with pytest.raises(
-        UnknownNameError, match=r"unknown cluster 'pool-386'. Did you mean 'pool-368'\? Known: edge"
+        UnknownNameError, match=r"unknown cluster 'pool-386'. Did you mean 'pool-368'\? Known: arena"
     ):
         load_cluster("pool-386")
 
 
 @pytest.mark.parametrize("ref", ["missing.yaml", "missing.csv", "folder/missing"])
 def test_a_missing_file_is_called_that(ref: str) -> None:
-    with pytest.raises(InvalidClusterError, match=rf"^{ref}: no such file\. Bundled clusters: edge-cloud, "):
+    told = rf"^{ref}: no such file\. Bundled clusters: arena-edge-cloud, "
+    with pytest.raises(InvalidClusterError, match=told):
         load_cluster(ref)
 
 

@@ -1,0 +1,93 @@
+"""`ray-sim arena`: all systems on the same jobs, and who is best where."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ray_sim.cli.options import Json
+
+MOST_NAMES = 4
+"""Number of policies that a cell of the printed table names; the page names all."""
+
+
+def arena(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE.yaml]", help="Arena file [the bundled arena].")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", help="Directory for the results [results/NAME].")
+    ] = None,
+    address: Annotated[
+        str, typer.Option(help="local starts Ray; auto or ray://HOST:PORT join a running one.")
+    ] = "local",
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Run only configurations without a result of this code.")
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Few jobs and one seed: does everything run? No verdicts.")
+    ] = False,
+    show: Annotated[
+        bool, typer.Option("--show", help="Print the arena file, as a start for one of your own.")
+    ] = False,
+    max_in_flight: Annotated[
+        int | None, typer.Option(min=1, help="Configurations submitted to Ray at a time [cores + 1].")
+    ] = None,
+    json_output: Json = False,
+) -> None:
+    """Let all systems schedule the same jobs at every place of an arena file, and rank them by question.
+
+    Example: ray-sim arena --quick -o results/quick
+    """
+    from ray_sim.cli.console import announcer, print_json, print_rows, print_table, progress, say
+    from ray_sim.experiments.arena import run_arena
+    from ray_sim.experiments.arena_file import BUNDLED, read_arena
+    from ray_sim.experiments.sweep import INTERRUPTED
+    from ray_sim.interruption import interruptible
+    from ray_sim.kernels.compile import COMPILING, compiled_before
+    from ray_sim.reports.arena import QUESTIONS, SENSITIVE
+    from ray_sim.reports.arena_page import best_table
+
+    path = file or BUNDLED
+    if show:
+        sys.stdout.write(path.read_text())
+        return
+    announce = announcer(quiet=json_output)
+    if not compiled_before():
+        announce(COMPILING)
+    announce("checking every policy at every place")
+    planned = read_arena(path, quick=quick)
+    with interruptible() as interruption, progress("arena", quiet=json_output) as report:
+        ended = run_arena(
+            planned,
+            out,
+            address=address,
+            resume=resume,
+            max_in_flight=max_in_flight,
+            progress=lambda done, failed, total: report(done, total, f"({failed} failed)" if failed else ""),
+            stop=interruption.asked,
+            announce=announce,
+        )
+    if json_output:
+        print_json(ended.to_dict())
+    else:
+        best = best_table(ended.standings, [each for each in QUESTIONS if each.key in SENSITIVE], MOST_NAMES)
+        print_table(best.columns, [[cell.text for cell in row] for row in best.rows])
+        say(best.note)
+        for failure in ended.sweep.failures[:10]:
+            say(f"failed: {failure.entry.label}: {failure.error}")
+        print_rows(
+            [
+                ("runs", f"{ended.scores.height} of {sum(len(place.runs) for place in planned.places)}"),
+                ("conclusions", ended.conclusions.height),
+                ("of these hold in every variant", int(ended.conclusions["holds"].sum())),
+                ("page", str(ended.page)),
+            ]
+        )
+    if ended.sweep.stopped == INTERRUPTED:
+        raise typer.Exit(interruption.exit_code)
+    if not ended.sweep.ok:
+        raise typer.Exit(1)

@@ -1,0 +1,291 @@
+"""Tables of an arena: standings of the policies for each question, worth of knowledge, conclusions that hold.
+
+All take scores: a frame with one row per run and the columns ``place``, ``policy``, ``seed`` (null if the run
+depends on none), ``jobs``, ``completed``, one column for each `Question`, and the bounds that questions name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import polars as pl
+
+from ray_sim.reports.compare import PolicyComparison, Verdict, compare_policies
+from ray_sim.reports.statistics import LEVEL
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A measure by which policies are ranked; `key` is its column in the scores."""
+
+    key: str
+    title: str
+    unit: str
+    lower: bool = True
+    """Whether lower values are better."""
+    of_completed: bool = False
+    """Whether it counts completed jobs only; then a policy that completes fewer than others has no rank."""
+    bound: str | None = None
+    """Column of the bound that no policy can pass in that run."""
+
+
+QUESTIONS = (
+    Question("jct_mean_s", "Mean completion time", "s", of_completed=True, bound="jct_bound_s"),
+    Question("jct_p99_s", "99th percentile of completion times", "s", of_completed=True),
+    Question("makespan_s", "Makespan", "s", of_completed=True),
+    Question("utility", "Utility", "units", lower=False, bound="utility_bound"),
+    Question("welfare", "Welfare", "units", lower=False, bound="welfare_bound"),
+    Question("due_share", "Jobs done by their due time", "share", lower=False),
+    Question("fairness", "Fairness: Jain's index of run time over completion time", "index", lower=False),
+    Question("restarts", "Restarts and preemptions per job", "count"),
+    Question("cross_server_gb", "Traffic between servers", "GB", of_completed=True),
+    Question("decision_ms", "Decision time per job", "ms"),
+)
+
+SENSITIVE = ("jct_mean_s", "utility", "due_share", "fairness")
+"""Questions whose conclusions are tested for sensitivity."""
+
+STANDINGS_SCHEMA = {
+    "place": pl.String(),
+    "question": pl.String(),
+    "policy": pl.String(),
+    "runs": pl.Int64(),
+    "completed_share": pl.Float64(),
+    "mean": pl.Float64(),
+    "rank": pl.Int64(),
+    "percent_to_best": pl.Float64(),
+    "percent_low": pl.Float64(),
+    "percent_high": pl.Float64(),
+    "verdict": pl.String(),
+    "bound": pl.Float64(),
+    "gap": pl.Float64(),
+}
+"""Columns of `standings`; without a rank, `verdict` is null too."""
+
+LEVEL_WITH_BEST = ("best", "level with the best")
+"""Verdicts on the best policy, and on those whose difference to it is not significant."""
+
+_VERDICTS = {
+    Verdict.WORSE: "behind",
+    Verdict.NOT_DISTINGUISHABLE: LEVEL_WITH_BEST[1],
+    Verdict.BETTER: LEVEL_WITH_BEST[1],
+    Verdict.TOO_FEW_SEEDS: "untested",
+    Verdict.NOT_TESTED: "untested",
+}
+"""Verdict on a policy whose mean is behind the best, by the verdict of the comparison of the two."""
+
+KNOWLEDGE_SCHEMA = {
+    "place": pl.String(),
+    "question": pl.String(),
+    "what": pl.String(),
+    "blind": pl.String(),
+    "told": pl.String(),
+    "percent": pl.Float64(),
+    "percent_low": pl.Float64(),
+    "percent_high": pl.Float64(),
+    "verdict": pl.String(),
+}
+"""Columns of `worth_of_knowledge`: change of the told policy's mean to the blind one's."""
+
+CONCLUSIONS_SCHEMA = {
+    "question": pl.String(),
+    "place": pl.String(),
+    "better": pl.String(),
+    "worse": pl.String(),
+    "percent": pl.Float64(),
+    "holds": pl.Boolean(),
+    "fades_in": pl.List(pl.String()),
+    "turns_in": pl.List(pl.String()),
+}
+"""Columns of `conclusions`: the places in which the difference is not significant, and in which it turns."""
+
+
+def standings(scores: pl.DataFrame) -> pl.DataFrame:
+    """Means, ranks, differences to the best and bounds, by place and question; `STANDINGS_SCHEMA`.
+
+    Differences are paired by seed, p-values are those of `compare_policies` after Holm within a place and
+    question.
+    """
+    rows = [
+        row
+        for (place,), here in scores.group_by("place", maintain_order=True)
+        for question in QUESTIONS
+        for row in _standing(str(place), here, question)
+    ]
+    return pl.DataFrame(rows, schema=STANDINGS_SCHEMA)
+
+
+def _standing(place: str, here: pl.DataFrame, question: Question) -> Iterator[dict[str, object]]:
+    values = here.drop_nulls(question.key)
+    ranked = _ranked(values, question)
+    compared = _against_best(ranked, question)
+    for policy, runs in values.group_by("policy", maintain_order=True):
+        name, mean = str(policy[0]), runs[question.key].mean()
+        found = compared.get(name)
+        gap = _gap(runs, question)
+        yield {
+            "place": place,
+            "question": question.key,
+            "policy": name,
+            "runs": runs.height,
+            "completed_share": float(runs["completed"].sum()) / float(runs["jobs"].sum()),
+            "mean": mean,
+            **(found or {"rank": None}),
+            **gap,
+        }
+
+
+def _ranked(values: pl.DataFrame, question: Question) -> pl.DataFrame:
+    """Runs of the policies that have a rank."""
+    if not question.of_completed:
+        return values
+    completed = values.group_by("policy").agg(pl.col("completed").sum())
+    most = completed.filter(pl.col("completed") == pl.col("completed").max())
+    return values.filter(pl.col("policy").is_in(most["policy"].implode()))
+
+
+def _against_best(ranked: pl.DataFrame, question: Question) -> Mapping[str, dict[str, object]]:
+    names = ranked["policy"].unique(maintain_order=True).to_list()
+    if len(names) < 2:
+        return {name: {"rank": 1, "verdict": "best"} for name in names}
+    runs = _values(ranked, question)
+    found = compare_policies(runs, question.key, lower=question.lower)
+    means = {name: runs.filter(policy=name)["value"].mean() for name in names}
+    sign = 1 if question.lower else -1
+    order = sorted(sign * float(mean) for mean in means.values() if isinstance(mean, float))
+    ranks = {
+        name: 1 + order.index(sign * float(mean)) for name, mean in means.items() if isinstance(mean, float)
+    }
+    rows: dict[str, dict[str, object]] = {
+        found.baseline: {"rank": ranks[found.baseline], "verdict": "best", "percent_to_best": 0.0}
+    }
+    for each in found.policies:
+        verdict = _VERDICTS[each.verdict]
+        rows[each.policy] = {
+            "rank": ranks[each.policy],
+            "verdict": verdict,
+            **_percents(each, "percent_to_best"),
+        }
+    return rows
+
+
+def _values(scores: pl.DataFrame, question: Question) -> pl.DataFrame:
+    """Runs in the form of `compare_policies`."""
+    return scores.select("policy", "seed", "completed", value=pl.col(question.key).cast(pl.Float64))
+
+
+def _percents(each: PolicyComparison, name: str) -> dict[str, object]:
+    interval = each.relative_interval
+    return {
+        name: each.relative_percent,
+        "percent_low": interval and interval.low,
+        "percent_high": interval and interval.high,
+    }
+
+
+def _gap(runs: pl.DataFrame, question: Question) -> dict[str, float | None]:
+    """Mean bound of the runs that have one, and the gap of their mean to it."""
+    if question.bound is None:
+        return {"bound": None, "gap": None}
+    bounded = runs.drop_nulls(question.bound)
+    bound, mean = bounded[question.bound].mean(), bounded[question.key].mean()
+    if not isinstance(bound, float) or not isinstance(mean, float):
+        return {"bound": None, "gap": None}
+    above, below = (mean, bound) if question.lower else (bound, mean)
+    return {"bound": bound, "gap": above / below - 1 if below else None}
+
+
+def worth_of_knowledge(scores: pl.DataFrame, pairs: Sequence[tuple[str, str, str]]) -> pl.DataFrame:
+    """Difference between policies that are told something and those that are not; `KNOWLEDGE_SCHEMA`.
+
+    Parameters
+    ----------
+    pairs : policy that is blind, policy that is told, and what it is told
+    """
+    rows: list[dict[str, object]] = []
+    for (place,), here in scores.group_by("place", maintain_order=True):
+        for question in QUESTIONS:
+            if question.key not in SENSITIVE:
+                continue
+            for blind, told, what in pairs:
+                both = here.filter(pl.col("policy").is_in([blind, told])).drop_nulls(question.key)
+                if both["policy"].n_unique() < 2:
+                    continue
+                found = compare_policies(_values(both, question), question.key, blind, lower=question.lower)
+                (each,) = found.policies
+                names = {"place": place, "question": question.key, "what": what, "blind": blind, "told": told}
+                rows.append({**names, **_percents(each, "percent"), "verdict": str(each.verdict)})
+    return pl.DataFrame(rows, schema=KNOWLEDGE_SCHEMA)
+
+
+def conclusions(scores: pl.DataFrame, variants: Mapping[str, Sequence[str]]) -> pl.DataFrame:
+    """Differences between two policies at a place, and whether they hold in all of its variants.
+
+    A difference counts where its p-value (sign flips, one pair of policies) is at most 5 % and its 95 %
+    interval leaves out 0. Holding in every variant is the protection against chance, so there is no
+    correction for the number of pairs. See `CONCLUSIONS_SCHEMA`.
+
+    Parameters
+    ----------
+    variants : places that change one thing, by the place of which they do
+    """
+    rows: list[dict[str, object]] = []
+    for place, others in variants.items():
+        for question in (each for each in QUESTIONS if each.key in SENSITIVE):
+            base = _ranked(scores.filter(place=place).drop_nulls(question.key), question)
+            elsewhere = {other: scores.filter(place=other).drop_nulls(question.key) for other in others}
+            names = base["policy"].unique(maintain_order=True).to_list()
+            for one, two in combinations(names, 2):
+                row = _conclusion(base, elsewhere, one, two, question)
+                if row is not None:
+                    rows.append({"place": place, "question": question.key, **row})
+    return pl.DataFrame(rows, schema=CONCLUSIONS_SCHEMA)
+
+
+def _conclusion(
+    base: pl.DataFrame, elsewhere: Mapping[str, pl.DataFrame], one: str, two: str, question: Question
+) -> dict[str, object] | None:
+    found = _difference(base, one, two, question)
+    if found is None or (sign := _sign(found)) == 0:
+        return None
+    better, worse = (one, two) if (sign < 0) == question.lower else (two, one)
+    if better != one:
+        found = _difference(base, better, worse, question)
+        assert found is not None, "the pair has been compared the other way round"
+    fades, turns = [], []
+    for place, here in elsewhere.items():
+        other = _difference(_ranked(here, question), better, worse, question)
+        if other is None:
+            continue  # one of the two is not there, or completes fewer jobs
+        wanted = -1 if question.lower else 1
+        if _sign(other) == -wanted:
+            turns.append(place)
+        elif _sign(other) != wanted:
+            fades.append(place)
+    return {
+        "better": better,
+        "worse": worse,
+        "percent": found.relative_percent,
+        "holds": not fades and not turns,
+        "fades_in": fades,
+        "turns_in": turns,
+    }
+
+
+def _difference(runs: pl.DataFrame, one: str, two: str, question: Question) -> PolicyComparison | None:
+    """Comparison of ``one`` with ``two`` as the baseline; None where one of them has no run."""
+    both = runs.filter(pl.col("policy").is_in([one, two]))
+    if both["policy"].n_unique() < 2:
+        return None
+    return compare_policies(_values(both, question), question.key, two, lower=question.lower).policies[0]
+
+
+def _sign(found: PolicyComparison) -> int:
+    """Sign of a significant difference; 0 where it is not significant."""
+    if found.p_value is None or found.p_value > LEVEL or found.interval is None or found.difference is None:
+        return 0
+    if found.interval.low <= 0 <= found.interval.high:
+        return 0
+    return 1 if found.difference > 0 else -1

@@ -1,0 +1,182 @@
+"""Page of an arena: a table and a picture for each question, what knowledge is worth, and what holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import polars as pl
+
+from ray_sim.reports.arena import LEVEL_WITH_BEST, QUESTIONS, Question
+from ray_sim.reports.page import Cell, Page, Picture, Section, Table, frame_table
+from ray_sim.reports.plots import heat_map_svg
+from ray_sim.reports.text import number
+
+MOST_CONCLUSIONS = 20
+"""Number of conclusions that a table of the page has; all are in the command's JSON."""
+
+
+def arena_page(
+    name: str,
+    standings: pl.DataFrame,
+    knowledge: pl.DataFrame,
+    conclusions: pl.DataFrame,
+    knows: Mapping[str, str],
+    runs: str,
+) -> Page:
+    """Build the page; frames as in `ray_sim.reports.arena`.
+
+    Parameters
+    ----------
+    knows : what each policy is told, by policy
+    runs : text on the number of runs
+    """
+    return Page(
+        title=f"Arena {name}",
+        subtitle=runs,
+        sections=(
+            Section("Who is best where", tables=(best_table(standings),)),
+            *(_question(question, standings) for question in QUESTIONS),
+            Section("What the policies are told", tables=(_knows(knows),)),
+            Section("What knowledge is worth", tables=(_knowledge(knowledge),)),
+            Section("Conclusions under changed assumptions", tables=_conclusions(conclusions)),
+        ),
+    )
+
+
+def best_table(
+    standings: pl.DataFrame, questions: Sequence[Question] = QUESTIONS, most: int | None = None
+) -> Table:
+    """The best policies of each place by question: the best, and those that are level with it.
+
+    Parameters
+    ----------
+    most : number of policies that a cell names; all without it
+    """
+    rows = []
+    for (place,), here in standings.group_by("place", maintain_order=True):
+        cells = [Cell(str(place))]
+        for question in questions:
+            level = here.filter(pl.col("question") == question.key, pl.col("verdict").is_in(LEVEL_WITH_BEST))
+            names = level.sort("rank")["policy"].to_list()
+            rest = "" if most is None or len(names) <= most else f" and {len(names) - most} more"
+            cells.append(Cell((", ".join(names[:most]) or "-") + rest))
+        rows.append(tuple(cells))
+    return Table(
+        ("place", *(question.title for question in questions)),
+        tuple(rows),
+        note="The best mean first, then policies whose difference to it is not significant (5 % after Holm).",
+    )
+
+
+def _question(question: Question, standings: pl.DataFrame) -> Section:
+    here = standings.filter(question=question.key)
+    places = here["place"].unique(maintain_order=True).to_list()
+    policies = here["policy"].unique(maintain_order=True).to_list()
+    by_key = {(row["place"], row["policy"]): row for row in here.iter_rows(named=True)}
+    rows = [
+        (Cell(policy), *(_cell(by_key.get((place, policy))) for place in places), _gap_cell(here, policy))
+        for policy in policies
+    ]
+    direction = "lower" if question.lower else "higher"
+    note = f"Mean over seeds in {question.unit}, {direction} is better; in brackets the rank."
+    note += " The best and those level with it are marked."
+    if question.of_completed:
+        note += " A policy without a rank completes fewer jobs than others."
+    ratios = {
+        policy: [_ratio(by_key.get((place, policy)), question) for place in places] for policy in policies
+    }
+    columns = ("policy", *places, "gap to the bound")
+    table = Table(columns, tuple(rows), note)
+    if not any(ratio for row in ratios.values() for ratio in row):
+        return Section(question.title, tables=(table,))
+    svg = heat_map_svg(ratios, places, f"arena-{question.key}")
+    caption = f"{question.title}: how many times worse than the best of the place"
+    return Section(question.title, tables=(table,), pictures=(Picture(svg, caption),))
+
+
+def _cell(row: Mapping[str, object] | None) -> Cell:
+    if row is None or row["mean"] is None:
+        return Cell("-", is_number=True)
+    rank = "" if row["rank"] is None else f" ({row['rank']})"
+    best = row["verdict"] in LEVEL_WITH_BEST
+    return Cell(f"{number(row['mean'])}{rank}", is_number=True, best=best)
+
+
+def _gap_cell(here: pl.DataFrame, policy: str) -> Cell:
+    """Range of the gaps of a policy over the places."""
+    gaps = here.filter(policy=policy)["gap"].drop_nulls().to_list()
+    if not gaps:
+        return Cell("-", is_number=True)
+    return Cell(f"{number(min(gaps))} to {number(max(gaps))}", is_number=True)
+
+
+def _ratio(row: Mapping[str, object] | None, question: Question) -> float | None:
+    """How many times worse than the best of the place; None without a rank."""
+    if row is None or row["rank"] is None or not isinstance(percent := row["percent_to_best"], float):
+        return None
+    ratio = 1 + percent / 100
+    if question.lower:
+        return max(ratio, 1.0)
+    return max(1 / ratio, 1.0) if ratio > 0 else None
+
+
+def _knows(knows: Mapping[str, str]) -> Table:
+    return Table(("policy", "is told"), tuple((Cell(policy), Cell(what)) for policy, what in knows.items()))
+
+
+def _knowledge(knowledge: pl.DataFrame) -> Table:
+    titles = {question.key: question.title for question in QUESTIONS}
+    shown = knowledge.with_columns(pl.col("question").replace(titles))
+    headings = {
+        "what": "told of",
+        "blind": "without",
+        "told": "with",
+        "question": "question",
+        "place": "place",
+        "percent": "change in %",
+        "percent_low": "low",
+        "percent_high": "high",
+        "verdict": "verdict",
+    }
+    note = (
+        "The same policy, or the same rule, with and without the knowledge, paired by seed; 95 % intervals."
+    )
+    return frame_table(shown, headings, note=note)
+
+
+def _conclusions(conclusions: pl.DataFrame) -> tuple[Table, ...]:
+    """Conclusions that hold in all variants, and those that do not, the largest differences first."""
+    holding = conclusions.filter(pl.col("holds"))
+    others = conclusions.filter(~pl.col("holds"))
+    largest = pl.col("percent").abs()
+    return (
+        _listed(
+            holding.sort(largest, descending=True),
+            f"{holding.height} of {conclusions.height} differences hold in every variant; the largest first.",
+        ),
+        _listed(
+            others.sort(pl.col("turns_in").list.len(), largest, descending=True),
+            f"{others.height} do not: in a variant they turn round, or are not significant.",
+        ),
+    )
+
+
+def _listed(conclusions: pl.DataFrame, note: str) -> Table:
+    titles = {question.key: question.title for question in QUESTIONS}
+    shown = conclusions.head(MOST_CONCLUSIONS).with_columns(
+        pl.col("question").replace(titles), pl.col("fades_in", "turns_in").list.join(", ")
+    )
+    headings = {
+        "question": "question",
+        "better": "better",
+        "worse": "than",
+        "percent": "in %",
+        "fades_in": "not significant in",
+        "turns_in": "turns in",
+    }
+    return frame_table(shown, headings, note=note)
+
+
+def missing_text(done: int, planned: int) -> str:
+    """Subtitle that counts the runs."""
+    return f"{done:,} runs" if done == planned else f"{done:,} of {planned:,} runs; the others are missing"

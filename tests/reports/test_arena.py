@@ -1,0 +1,126 @@
+"""Tables of an arena: ranks among those that do the same work, verdicts, and conclusions that hold."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from ray_sim.experiments.arena_scores import SCORES_SCHEMA
+from ray_sim.reports.arena import QUESTIONS, conclusions, standings, worth_of_knowledge
+from ray_sim.reports.arena_page import arena_page, best_table
+from ray_sim.reports.page import render
+
+SEEDS = 10
+
+
+def _scores(**means: dict[str, tuple[float, float]]) -> pl.DataFrame:
+    """Scores by place and policy: mean JCT in hours over ten seeds, and its swing from seed to seed.
+
+    All rise with the seed, but for policies whose name ends in ``_odd``, which fall.
+    """
+    rows = [
+        {
+            "place": place,
+            "policy": policy,
+            "seed": seed,
+            "jobs": 100,
+            "completed": 99 if policy.startswith("picky") else 100,
+            "jct_mean_s": mean + swing * (seed - 4.5) / 4.5 * (-1 if policy.endswith("_odd") else 1),
+            "utility": 100 - mean,
+            "jct_bound_s": mean / 2,
+        }
+        for place, policies in means.items()
+        for policy, (mean, swing) in policies.items()
+        for seed in range(SEEDS)
+    ]
+    return pl.DataFrame(rows, schema=SCORES_SCHEMA)
+
+
+def _standing(scores: pl.DataFrame, question: str = "jct_mean_s") -> dict[str, tuple[int | None, str | None]]:
+    rows = standings(scores).filter(question=question).iter_rows(named=True)
+    return {row["policy"]: (row["rank"], row["verdict"]) for row in rows}
+
+
+def test_policies_are_ranked_by_their_means_and_level_where_seeds_cannot_tell() -> None:
+    scores = _scores(here={"slow": (30, 1), "fast": (10, 1), "near_odd": (10.1, 1)})
+    assert _standing(scores) == {
+        "slow": (3, "behind"),
+        "fast": (1, "best"),
+        "near_odd": (2, "level with the best"),
+    }
+
+
+def test_a_policy_that_completes_fewer_jobs_has_no_rank_in_times_and_one_in_utility() -> None:
+    scores = _scores(here={"slow": (30, 1), "fast": (10, 1), "picky": (1, 0)})
+    assert _standing(scores)["picky"] == (None, None)
+    assert _standing(scores)["fast"] == (1, "best")
+    assert _standing(scores, "utility")["picky"] == (1, "best")
+
+
+def test_equal_means_share_a_rank() -> None:
+    scores = _scores(here={"one": (10, 0), "two": (10, 0), "three": (20, 0)})
+    ranks = {policy: rank for policy, (rank, _) in _standing(scores).items()}
+    assert ranks == {"one": 1, "two": 1, "three": 3}
+
+
+def test_a_single_seed_gives_means_and_no_verdict() -> None:
+    scores = _scores(here={"slow": (30, 1), "fast": (10, 1)}).filter(seed=0)
+    assert _standing(scores) == {"slow": (2, "untested"), "fast": (1, "best")}
+
+
+def test_the_gap_is_the_mean_over_the_mean_bound() -> None:
+    rows = standings(_scores(here={"slow": (30, 0), "fast": (10, 0)})).filter(question="jct_mean_s")
+    assert rows["gap"].to_list() == pytest.approx([1, 1])
+    assert rows["percent_to_best"].to_list() == pytest.approx([200, 0])
+
+
+def test_knowledge_is_the_change_from_the_blind_policy_to_the_one_that_is_told() -> None:
+    scores = _scores(here={"las": (20, 1), "srtf": (15, 1)})
+    (row,) = (
+        worth_of_knowledge(scores, [("las", "srtf", "run times")]).filter(question="jct_mean_s").to_dicts()
+    )
+    assert row["percent"] == pytest.approx(-25)
+    assert row["verdict"] == "better"
+    assert worth_of_knowledge(scores, [("las", "optimus", "losses")]).is_empty()
+
+
+def test_a_conclusion_holds_only_where_every_variant_shows_it() -> None:
+    scores = _scores(
+        base={"a": (10, 1), "b": (20, 1), "c": (30, 1), "d": (40, 1)},
+        costly={"a": (10, 1), "b": (20, 1), "c": (9, 1), "d_odd": (40, 1)},
+        noisy={"a": (10, 1), "b_odd": (10.1, 5), "c": (30, 1), "d": (40, 1)},
+    ).with_columns(pl.col("policy").str.strip_suffix("_odd"))
+    found = conclusions(scores, {"base": ["costly", "noisy"]}).filter(question="jct_mean_s")
+    held = {(row["better"], row["worse"]): row for row in found.to_dicts()}
+    assert len(held) == 6
+    assert held["a", "d"]["holds"]
+    assert held["a", "d"]["percent"] == pytest.approx(-75)
+    assert (held["a", "c"]["turns_in"], held["a", "c"]["fades_in"]) == (["costly"], [])
+    assert (held["a", "b"]["turns_in"], held["a", "b"]["fades_in"]) == ([], ["noisy"])
+    assert [row["holds"] for row in held.values()].count(True) == 3  # a and b to d, and c to d
+
+
+def test_a_difference_that_the_base_does_not_show_is_no_conclusion() -> None:
+    scores = _scores(base={"a": (10, 5), "b_odd": (10.1, 5)}, other={"a": (10, 1), "b_odd": (20, 1)})
+    assert conclusions(scores, {"base": ["other"]}).filter(question="jct_mean_s").is_empty()
+
+
+def test_the_page_shows_every_question_and_names_are_inert() -> None:
+    scores = _scores(
+        here={"slow<script>": (30, 1), "fast": (10, 1)}, there={"slow<script>": (3, 1), "fast": (9, 1)}
+    )
+    ranked = standings(scores)
+    held = conclusions(scores, {"here": ["there"]})
+    worth = worth_of_knowledge(scores, [("fast", "slow<script>", "nothing")])
+    html = render(arena_page("test", ranked, worth, held, {"fast": "arrivals"}, "40 runs")).decode()
+    for question in QUESTIONS:
+        assert question.title.replace("'", "&#39;") in html
+    assert "<script>" not in html
+    assert html.count("<svg") == 2  # a picture for mean JCT and for utility: the scores have no others
+    assert "40 runs" in html
+
+
+def test_a_cell_of_the_table_of_the_best_names_so_many_and_counts_the_rest() -> None:
+    scores = _scores(here=dict.fromkeys("abcd", (10, 0)))
+    (row,) = best_table(standings(scores), QUESTIONS[:1], most=2).rows
+    assert [cell.text for cell in row] == ["here", "a, b and 2 more"]
