@@ -11,7 +11,7 @@ from benchmarks.measurement import Findings, Measurement, Step
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.kinds.chunked.chunk_queues import ChunkQueues
 from ray_sim.engine.kinds.chunked.facts import ChunkFacts
-from ray_sim.engine.kinds.chunked.new_chunks import NewChunks, Rule, merged, sites_choice
+from ray_sim.engine.kinds.chunked.increment_query import IncrementQuery, Rule, merged, sites_choice
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
 from ray_sim.experiments.training_file import load_training_draws
@@ -79,10 +79,10 @@ def _dispatch(workers: int, queued: int, repetitions: int) -> float:
     every, kinds = np.arange(workers), np.zeros(workers, dtype=np.int64)
     seconds = []
     for length in draw.integers(2, 170, repetitions + 1) * _SLOT_US:
-        new = NewChunks(
+        new = IncrementQuery(
             count=_CHUNKS,
             partition=0,
-            need=0,
+            memory_level=0,
             ready_us=_UPLOAD_SLOTS * _SLOT_US,
             length_us=np.array([length]),
             key=np.array([_CHUNKS * length]),
@@ -90,8 +90,8 @@ def _dispatch(workers: int, queued: int, repetitions: int) -> float:
             rule=Rule.CHEAPEST,
             preempt=True,
             exact=False,
-            listed=np.empty(0, dtype=np.int64),
-            sent=np.empty((0, 5), dtype=np.int64),
+            given_workers=np.empty(0, dtype=np.int64),
+            dispatched=np.empty((0, 5), dtype=np.int64),
         )
         began = time.process_time()
         merged(sites_choice(new, queues, every, kinds, 0, 0)["rows"], _CHUNKS)

@@ -27,7 +27,7 @@ from tests.worlds import Change, Job, world_of
 
 
 @dataclass(frozen=True, slots=True)
-class WorkersTruth:
+class WorkersRule:
     """A job's rate is the number of workers it holds."""
 
     n_jobs: int
@@ -44,7 +44,7 @@ class WorkersTruth:
 
 
 @dataclass(frozen=True, slots=True)
-class CrowdedTruth:
+class CrowdedRule:
     """A job's rate is one over the number of jobs on the most crowded of its servers."""
 
     n_jobs: int
@@ -70,7 +70,7 @@ class PartialFacts(RigidFacts):
 
 
 def world_with(
-    truth: type[WorkersTruth] | type[CrowdedTruth],
+    truth: type[WorkersRule] | type[CrowdedRule],
     jobs: Sequence[Job],
     gpus: Sequence[float],
     *,

@@ -29,7 +29,7 @@ class AnnouncedRules:
     arrival: IntArray
     """(J,) rounds."""
     signal: IntArray
-    """(J,) what was told of the duration at the arrival."""
+    """(J,) signal of the duration at the arrival."""
     nodes: int
     slot_us: int
 
@@ -129,9 +129,9 @@ def _overdue(rules: AnnouncedRules, runs: Runs) -> BoolArray:
     for job in np.flatnonzero((runs.start < NEVER) & (runs.end < NEVER)).tolist():
         row = int(reported.outlook_row[job])
         points = slice(int(outlooks.ptr[row]), int(outlooks.ptr[row + 1]))
-        told = outlooks.arrival[points] + reported.birth[job] == rules.arrival[job]
-        told &= outlooks.signal[points] == rules.signal[job]
-        longest = int(outlooks.duration[points][told].max(initial=0))
+        matches = outlooks.arrival[points] + reported.birth[job] == rules.arrival[job]
+        matches &= outlooks.signal[points] == rules.signal[job]
+        longest = int(outlooks.duration[points][matches].max(initial=0))
         overdue[job] = runs.end[job] - runs.start[job] == longest * rules.slot_us
     return overdue
 

@@ -38,7 +38,7 @@ class Decision:
 
     @property
     def idle(self) -> bool:
-        """Whether it changes no job: it may tell something, or ask for a review."""
+        """Whether it changes no job: it may report something, or ask for a review."""
         placed = self.changes is not None and self.changes.size[0] > 0
         return not (placed or len(self.reject) or len(self.evict))
 

@@ -70,7 +70,7 @@ class View:
 
     def work_left(self, jobs: IntArray) -> FloatArray:
         """(n,) work left of each job, in the unit of its kind; of rigid jobs microseconds at speed 1."""
-        self._demand_sight("work_left")
+        self._demand_visible("work_left")
         left = np.empty(len(jobs))
         work_left_of(self._ledger, jobs.copy(), self.now_us, left)
         return left
@@ -81,7 +81,7 @@ class View:
 
     def executed_us(self, jobs: IntArray) -> IntArray:
         """Microseconds in which each job has made progress."""
-        self._demand_sight("attained_service")
+        self._demand_visible("attained_service")
         ran = np.empty(len(jobs), dtype=np.int64)
         executed_of(self._ledger, jobs.copy(), self.now_us, ran)
         return ran
@@ -103,7 +103,7 @@ class View:
         jobs: IntArray = (self._ledger.status[: self.arrivals] == status).nonzero()[0]
         return jobs
 
-    def _demand_sight(self, observation: str) -> None:
+    def _demand_visible(self, observation: str) -> None:
         if observation not in self._sees:
             raise BlindPolicyError(
                 f"policy {self._policy} observes {observation}, which its `sees` does not declare"

@@ -249,9 +249,9 @@ def _cluster_sha256(cluster: Cluster) -> str:
             else [column.tolist() for column in astuple(cluster.availability)],
             "workers": cluster.worker_slots.tolist(),
             "ps": cluster.ps_slots.tolist(),
-            "worker_memory": _listed(cluster.worker_memory),
-            "ps_memory": _listed(cluster.ps_memory),
-            "sockets": _listed(cluster.sockets),
+            "worker_memory": _as_list(cluster.worker_memory),
+            "ps_memory": _as_list(cluster.ps_memory),
+            "sockets": _as_list(cluster.sockets),
             "interference": None if cluster.interference is None else _content(cluster.interference),
             "links": None if cluster.links is None else _content(cluster.links),
         }
@@ -263,7 +263,7 @@ def _content(record: InterferenceProfile | LinkChanges) -> list[object]:
     return [field.tolist() if isinstance(field, np.ndarray) else field for field in astuple(record)]
 
 
-def _listed(column: IntArray | None) -> list[int] | None:
+def _as_list(column: IntArray | None) -> list[int] | None:
     return None if column is None else column.tolist()
 
 

@@ -28,7 +28,7 @@ class AuditedJobs:
     duration: IntArray
     """(J,) rounds."""
     signal: IntArray
-    """(J,) what is told of the duration at the arrival."""
+    """(J,) signal of the duration at the arrival."""
     sample: IntArray
     """(n,) jobs whose misreports are tried, sorted."""
 

@@ -113,8 +113,8 @@ class PlacementProgress:
 
     def on_reference_servers(self, servers: int) -> PlacementProgress:
         """The same rule on so many servers of speed 1 with nominal links."""
-        alike = np.ones(servers)
-        return replace(self, speed=alike, links=alike)
+        ones = np.ones(servers)
+        return replace(self, speed=ones, links=ones)
 
     def note_changes(self, placements: PlacementRows, jobs: IntArray) -> IntArray:
         """No jobs: none heeds what others hold."""
@@ -166,8 +166,8 @@ class PdOrsProgress:
 
     def on_reference_servers(self, servers: int) -> PdOrsProgress:
         """The same rule on so many servers of speed 1 with nominal links."""
-        alike = np.ones(servers)
-        return replace(self, speed=alike, links=alike)
+        ones = np.ones(servers)
+        return replace(self, speed=ones, links=ones)
 
     def note_changes(self, placements: PlacementRows, jobs: IntArray) -> IntArray:
         """No jobs: none heeds what others hold."""

@@ -36,7 +36,7 @@ from ray_sim.engine.kinds.announced.rounds import signals
 from ray_sim.engine.kinds.announced.view import AnnouncedView
 from ray_sim.engine.kinds.chunked.context import ChunkedContext
 from ray_sim.engine.kinds.chunked.decision import ChunkedDecision, Dispatch, NewKeys
-from ray_sim.engine.kinds.chunked.new_chunks import NewChunks, Rule
+from ray_sim.engine.kinds.chunked.increment_query import IncrementQuery, Rule
 from ray_sim.engine.kinds.chunked.policy import ChunkedPolicy
 from ray_sim.engine.kinds.chunked.view import ChunkedView, Offers, UndispatchedChunks, WorkerLoads
 from ray_sim.engine.kinds.elastic.context import ElasticContext
@@ -84,12 +84,12 @@ __all__ = [
     "ElasticPolicy",
     "ElasticView",
     "Estimates",
+    "IncrementQuery",
     "JobColumns",
     "JobQueue",
     "Launches",
     "Losses",
     "MechanismRecord",
-    "NewChunks",
     "NewKeys",
     "Offers",
     "Order",

@@ -88,9 +88,9 @@ def launch_plan_bound(statements: Statements, nodes: int, rounds: int, *, evicti
 
 def _groups(statements: Statements, nodes: int, rounds: int, evictions: bool) -> Iterator[_Group]:
     columns = (statements.birth, statements.concurrency, statements.value_row, statements.outlook_row)
-    alike, jobs = np.unique(np.stack(columns, axis=1), axis=0, return_counts=True)
+    groups, jobs = np.unique(np.stack(columns, axis=1), axis=0, return_counts=True)
     for (birth, concurrency, value_row, outlook_row), count in zip(
-        alike.tolist(), jobs.tolist(), strict=True
+        groups.tolist(), jobs.tolist(), strict=True
     ):
         if concurrency > nodes:
             continue

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ray_sim.engine.kinds.chunked.chunk_queues import ChunkQueues
-from ray_sim.engine.kinds.chunked.new_chunks import NewChunks, Rule, merged, sites_choice
+from ray_sim.engine.kinds.chunked.increment_query import IncrementQuery, Rule, merged, sites_choice
 from ray_sim.engine.kinds.chunked.worker_queries import ANSWERS, Workers
 from ray_sim.kernels.chunked.chunk_events import COMPLETE, PAUSE, PREEMPT, RUN
 from ray_sim.kernels.chunked.queue_state import RUNNING
@@ -83,15 +83,15 @@ def ask(
     rule: Rule = Rule.CHEAPEST,
     preempt: bool = True,
     exact: bool = False,
-    sent: IntArray = NOTHING,
-    listed: IntArray = NOTHING[:, 0],
+    dispatched: IntArray = NOTHING,
+    given_workers: IntArray = NOTHING[:, 0],
     may_train: IntArray | None = None,
 ) -> IntArray:
     """Rows worker, rank, increment, turn of ``count`` chunks like the new one, for all workers or some."""
-    question = NewChunks(
+    question = IncrementQuery(
         count=count,
         partition=0,
-        need=0,
+        memory_level=0,
         ready_us=new.ready * SLOT,
         length_us=np.array([new.length * SLOT]),
         key=np.array([new.key[0] * SLOT]),
@@ -99,8 +99,8 @@ def ask(
         rule=rule,
         preempt=preempt,
         exact=exact,
-        listed=listed,
-        sent=sent,
+        given_workers=given_workers,
+        dispatched=dispatched,
     )
     kinds = np.zeros(workers, dtype=np.int64)
     of = np.arange(workers) if may_train is None else may_train
@@ -151,12 +151,12 @@ def test_the_increments_of_the_example_of_edge_and_cloud() -> None:
     ]
 
 
-def test_listed_workers_get_their_chunks_in_turn_each_behind_the_earlier_ones() -> None:
+def test_given_workers_get_their_chunks_in_turn_each_behind_the_earlier_ones() -> None:
     # Chunks of 3 slots of a job of four, without upload, to workers 1, 0, 1, 1: 3 on each at first, then 6,
     # then 9.
     new = OnWorker(4, 3, 0, 3, 0)
     rows = ask(
-        new_queues(2), 0, new, workers=2, count=4, rule=Rule.IN_TURN, listed=np.array([1, 0, 1, 1])
+        new_queues(2), 0, new, workers=2, count=4, rule=Rule.GIVEN_ORDER, given_workers=np.array([1, 0, 1, 1])
     )  # fmt: skip
     assert rows[:, [0, 2]].tolist() == [[1, 3 * SLOT], [0, 3 * SLOT], [1, 6 * SLOT], [1, 9 * SLOT]]
 
@@ -331,10 +331,11 @@ def test_no_query_writes_a_byte_of_the_queues_it_asks(
     on_their_way = np.array([[w, place, place, new.ready * SLOT, SLOT] for w in (0, 2, 0)])
     answers = [
         ask(
-            queues, now, new, workers=3, count=70, rule=rule, exact=exact, listed=np.arange(70) % 3, sent=sent
+            queues, now, new, workers=3, count=70, rule=rule, exact=exact,
+            given_workers=np.arange(70) % 3, dispatched=dispatched,
         )
-        for sent in (NOTHING, on_their_way, NOTHING)
-    ]
+        for dispatched in (NOTHING, on_their_way, NOTHING)
+    ]  # fmt: skip
     workers = Workers(
         queues, 0, np.zeros(3, dtype=np.int64), np.zeros(3, dtype=np.int64), np.zeros(3, np.int64)
     )
@@ -438,7 +439,7 @@ def test_chunks_go_where_the_greedy_rule_puts_them_with_any_sites(
         answers.append(
             ask(
                 queues, now, new, workers=end - first, first=first, count=count, preempt=preempt,
-                exact=exact, sent=on_way,
+                exact=exact, dispatched=on_way,
                 may_train=np.array([w - first for w in sorted(eligible) if first <= w < end], dtype=np.int64),
             )
         )  # fmt: skip

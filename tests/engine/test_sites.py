@@ -27,7 +27,7 @@ from ray_sim.policies.registry import create_policy
 from tests.chunk_worlds import ChunkJob, Server, chunk_world
 from tests.proofs import instances
 from tests.random_worlds import job_lists, policies, server_changes, worlds
-from tests.toys import Dealer, Impatient, Turns, WorkersTruth, chunked, world_with
+from tests.toys import Dealer, Impatient, Turns, WorkersRule, chunked, world_with
 from tests.worlds import Job, changes_of, fingerprint, replay, world_of
 
 few = settings(max_examples=instances(60, 30))
@@ -98,12 +98,12 @@ def run_in_two(world: World, new: Callable[[], Policy], sites: int, stop: int) -
         if view is None:
             return simulation.result()
         simulation.apply(policy.decide(view))
-    heir = new()
-    continued = Simulation(world, heir, fleet=LocalFleet(world, sites))
-    heir.start(continued.world, continued.streams)
+    successor = new()
+    continued = Simulation(world, successor, fleet=LocalFleet(world, sites))
+    successor.start(continued.world, continued.streams)
     continued.restore(through_bytes(simulation.state()))
     while (view := continued.advance()) is not None:
-        continued.apply(heir.decide(view))
+        continued.apply(successor.decide(view))
     return continued.result()
 
 
@@ -137,7 +137,7 @@ def other_worlds(draw: st.DrawFn) -> Case:
     params = {"slot_s": draw(st.sampled_from([0.5, 3])), "restart_cost_s": draw(st.sampled_from([0, 1]))}
     # Jobs that are always on the move may never end.
     params["horizon_s"] = 60
-    return world_with(WorkersTruth, jobs, gpus, elastic=True, params=params), Turns
+    return world_with(WorkersRule, jobs, gpus, elastic=True, params=params), Turns
 
 
 @pytest.mark.slow
@@ -219,9 +219,9 @@ def test_a_repeated_request_is_answered_again_by_a_restored_site() -> None:
     site = chunk_site()
     site.step(1, 10, ONE_CHUNK)
     site.step(2, 12, None)
-    heir = chunk_site()
-    heir.restore(through_bytes(site.state()))
-    events, following = heir.step(2, 12, None)
+    successor = chunk_site()
+    successor.restore(through_bytes(site.state()))
+    events, following = successor.step(2, 12, None)
     assert (events.tolist(), following) == (STARTED, 17)
 
 
@@ -234,5 +234,5 @@ def test_a_gap_in_the_requests_is_refused(sequence: int) -> None:
 
 
 def test_a_site_refuses_to_hold_more_than_it_has() -> None:
-    with pytest.raises(RunFailedError, match=r"range\(1, 3\) was told to hold more"):
+    with pytest.raises(RunFailedError, match=r"range\(1, 3\) is commanded to hold more"):
         small_site().step(1, 0, Commands(changes=changes_of([(0, [(1, 0, 3)])])))

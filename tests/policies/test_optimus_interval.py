@@ -9,7 +9,7 @@ from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.model.units import IntArray
 from ray_sim.policies.optimus.allocation_kernels import Claims
 from ray_sim.policies.optimus.baseline_allocations import drf_tasks, tetris_tasks
-from ray_sim.policies.optimus.interval import Choices, IntervalJobs, part_of, targets, tasks_of
+from ray_sim.policies.optimus.interval import Choices, IntervalJobs, part_of, target_of, tasks_of
 
 NOTHING: IntArray = np.empty((0, 4), dtype=np.int64)
 
@@ -54,7 +54,7 @@ def found(
     servers: IntArray | None = None,
 ) -> list[list[int]]:
     at = np.arange(len(capacity)) if servers is None else servers
-    target = targets(interval, at, np.array(capacity)[:, None], choices or choose())
+    target = target_of(interval, at, np.array(capacity)[:, None], choices or choose())
     return sorted(target.rows.tolist())
 
 
@@ -95,12 +95,12 @@ def test_jobs_for_whose_tasks_there_is_no_room_are_counted() -> None:
     """Two workers of three quanta, a parameter server of one: all fit in 4 and 3, not in 4, 2 and 2."""
     small = claims_of([[[3], [1]]], [9])._replace(most_workers=np.array([2]))
     for rooms, shrunk, workers in (([4, 3], 0, 2), ([4, 2, 2], 1, 1)):
-        target = targets(interval_of(small), np.arange(len(rooms)), np.array(rooms)[:, None], choose())
+        target = target_of(interval_of(small), np.arange(len(rooms)), np.array(rooms)[:, None], choose())
         assert (target.shrunk, target.without_room) == (shrunk, 0)
         assert tasks_of(target.rows, 1).tolist() == [[workers, 1]]
     # The pool of 16 holds a worker of five and its parameter server, but no server of 4 does.
     large = claims_of([[[5], [1]]], [9])
-    target = targets(interval_of(large), np.arange(4), np.full((4, 1), 4), choose())
+    target = target_of(interval_of(large), np.arange(4), np.full((4, 1), 4), choose())
     assert (target.shrunk, target.without_room, len(target.rows)) == (0, 1, 0)
 
 

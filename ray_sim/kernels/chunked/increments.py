@@ -147,7 +147,7 @@ class Candidates(NamedTuple):
 
 
 # Rules by which each chunk is sent to a worker.
-CHEAPEST, LEAST_LOADED, IN_TURN = range(3)
+CHEAPEST, LEAST_LOADED, GIVEN_ORDER = range(3)
 """To the smallest increment; to the least work left; to the candidates in their order."""
 
 
@@ -172,7 +172,7 @@ def send(
     ready: int,
     preempt: bool,
     exact: bool,
-    sent: I64,
+    chosen: I64,
 ) -> None:
     """Send the chunks of one job one after another; fill ``sent``, (m, 3) rows worker, rank, increment.
 
@@ -183,16 +183,16 @@ def send(
     rules.
     """
     n = 0
-    if rule != IN_TURN:
+    if rule != GIVEN_ORDER:
         for i in range(len(of.worker)):
             if rule == CHEAPEST:
                 of.rank[i] = _increment_of(q, plans, of, i, now, ready, preempt, exact)
             n = push(of.heap, 0, n, of.position, of.rank, i)
-    for turn in range(len(sent)):
-        i = turn if rule == IN_TURN else of.heap[0]
-        sent[turn, 0], sent[turn, 1], sent[turn, 2] = of.worker[i], of.rank[i], of.rank[i]
+    for turn in range(len(chosen)):
+        i = turn if rule == GIVEN_ORDER else of.heap[0]
+        chosen[turn, 0], chosen[turn, 1], chosen[turn, 2] = of.worker[i], of.rank[i], of.rank[i]
         if rule != CHEAPEST:
-            sent[turn, 2] = _increment_of(q, plans, of, i, now, ready, preempt, exact)
+            chosen[turn, 2] = _increment_of(q, plans, of, i, now, ready, preempt, exact)
         of.before[i] += 1
         if rule == LEAST_LOADED or (rule == CHEAPEST and not exact):
             rekey(of.heap, 0, n, of.position, of.rank, i, of.rank[i] + of.length[i])

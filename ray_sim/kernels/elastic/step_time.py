@@ -185,12 +185,12 @@ def placement_rate(
     for row in range(rows.ptr[i], rows.ptr[i + 1]):
         if rows.role[row] != WORKER or rows.tasks[row] == 0:
             continue
-        own, alike = speed[rows.server[row]], rows.tasks[row]
+        own, others = speed[rows.server[row]], rows.tasks[row]
         if straggler and own == slowest:
             rate += batch / (training_s / own * steps.straggling[job] + rest_s)
             straggler = False
-            alike -= 1
-        rate += alike * (batch / (training_s / own + rest_s))
+            others -= 1
+        rate += others * (batch / (training_s / own + rest_s))
     return rate
 
 

@@ -53,7 +53,7 @@ class Spread(NamedTuple):
     """(S, 2), 0 but for the ``server`` listed."""
     server: I64
     """(S,)."""
-    listed: I64
+    in_list: I64
     """(S,) 0 or 1."""
     size: I64
     """(1,)."""
@@ -66,7 +66,7 @@ class Tasks(NamedTuple):
     """(S, 2), 0 but for the ``server`` listed."""
     server: I64
     """(S,)."""
-    listed: I64
+    in_list: I64
     """(S,) 0 or 1."""
     size: I64
     """(1,)."""
@@ -137,15 +137,15 @@ def _clear(spread: Spread | Tasks) -> None:
     for k in range(spread.size[0]):
         server = spread.server[k]
         spread.held[server, WORKER], spread.held[server, PARAMETER_SERVER] = 0, 0
-        spread.listed[server] = 0
+        spread.in_list[server] = 0
     spread.size[0] = 0
 
 
 @kernel
 def _list(spread: Spread | Tasks, server: int) -> None:
     """Add a server to the list unless it is there."""
-    if spread.listed[server] == 0:
-        spread.listed[server] = 1
+    if spread.in_list[server] == 0:
+        spread.in_list[server] = 1
         spread.server[spread.size[0]] = server
         spread.size[0] += 1
 

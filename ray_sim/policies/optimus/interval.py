@@ -69,7 +69,7 @@ class Target(NamedTuple):
     """Number of jobs that get no tasks although some were allocated."""
 
 
-def targets(interval: IntervalJobs, servers: IntArray, capacity: IntArray, choices: Choices) -> Target:
+def target_of(interval: IntervalJobs, servers: IntArray, capacity: IntArray, choices: Choices) -> Target:
     """Allocate and place the jobs on these servers.
 
     Jobs that stay keep their placements; the other jobs share the rest of the servers.

@@ -19,7 +19,7 @@ from ray_sim.model.units import (
 )
 from ray_sim.policies.optimus.allocation import Normalise
 from ray_sim.policies.optimus.allocation_kernels import Claims, steps_per_s
-from ray_sim.policies.optimus.interval import Choices, IntervalJobs, part_of, targets, tasks_of
+from ray_sim.policies.optimus.interval import Choices, IntervalJobs, part_of, target_of, tasks_of
 from ray_sim.policies.optimus.knowledge import (
     Knowledge,
     carried_over,
@@ -214,7 +214,7 @@ class Optimus(ElasticPolicy):
             members = np.flatnonzero(partition == p)
             servers = np.flatnonzero((self._world.server_partition == p) & view.available)
             capacity = self._world.cluster.capacity[servers]
-            target = targets(part_of(interval, members), servers, capacity, self._choices)
+            target = target_of(part_of(interval, members), servers, capacity, self._choices)
             target.rows[:, 0] = members[target.rows[:, 0]]
             found.append(target.rows)
             self._counts[_SHRUNK] += target.shrunk

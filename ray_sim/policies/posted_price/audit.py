@@ -1,7 +1,8 @@
 """Audit of the mechanism: what it offered at births, and what sampled jobs could gain by misreports.
 
-Failures are estimated anew, from the plans and the news alone, by an oracle of the audit: from all outcomes
-of the earlier active jobs where these are few, else from other sample paths than those of the mechanism.
+Failures are estimated anew, from the plans and the observations alone, by an oracle of the audit: from all
+outcomes of the earlier active jobs where these are few, else from other sample paths than those of the
+mechanism.
 
 Source: Babaioff et al., Truthful Online Scheduling of Cloud Workloads under Uncertainty (WWW 2022), section
 3: no misreport gains more than 2 mu H in expectation if estimates of failure err by at most mu.
@@ -111,7 +112,7 @@ class MechanismAudit:
     def observed(
         self, round_: int, arrived: IntArray, signals: IntArray, completed: IntArray, removed: IntArray
     ) -> None:
-        """Take the news of a round, see `FailureOracle.observe`."""
+        """Take the observations of a round, see `FailureOracle.observe`."""
         self._history.observe(round_, arrived, signals, completed, removed)
 
     def record(self) -> MechanismRecord:
@@ -216,10 +217,10 @@ class _Worth:
             if not len(group) or made.start[group[0]] == NEVER_ROUND or made.run[group].max() < duration:
                 continue
             begin = int(made.start[group[0]])
-            told = group[report.duration[group] == duration]
+            chosen = group[report.duration[group] == duration]
             paid = (
-                int(made.price[told[0]])
-                if len(told)
+                int(made.price[chosen[0]])
+                if len(chosen)
                 else report.concurrency * self._audit.priced(truth.birth, begin, duration)
             )
             after = min(begin + duration - truth.birth, last)

@@ -40,7 +40,7 @@ class JobRows(NamedTuple):
     """and the end of these points, exclusive; equal to ``low`` for a job that has no load any more."""
     arrived: I64
     """0 or 1."""
-    next_news: I64
+    next_observation: I64
     """First round in which the job must arrive or end, or points are ruled out."""
     narrowings: I64
     """How often points have been ruled out."""
@@ -81,11 +81,11 @@ def _settle(jobs: JobRows, points: PointRows, slot: int) -> None:
     if at < jobs.high[slot] and jobs.arrived[slot] == 1 and points.start[at] == NEVER_ROUND:
         jobs.high[slot] = at
     if at == jobs.high[slot]:
-        jobs.next_news[slot] = NEVER_ROUND
+        jobs.next_observation[slot] = NEVER_ROUND
     elif jobs.arrived[slot] == 1:
-        jobs.next_news[slot] = points.start[at] + points.duration[at]
+        jobs.next_observation[slot] = points.start[at] + points.duration[at]
     else:
-        jobs.next_news[slot] = points.arrival[at]
+        jobs.next_observation[slot] = points.arrival[at]
 
 
 @kernel
@@ -117,7 +117,7 @@ def _keep_later(jobs: JobRows, points: PointRows, slot: int, round_: int) -> Non
 
 @kernel
 def settle_new(jobs: JobRows, points: PointRows, slot: int) -> None:
-    """Set ``next_news`` of a job that was appended."""
+    """Set ``next_observation`` of a job that was appended."""
     _settle(jobs, points, slot)
 
 
@@ -125,7 +125,7 @@ def settle_new(jobs: JobRows, points: PointRows, slot: int) -> None:
 def narrow(
     jobs: JobRows, points: PointRows, count: int, round_: int, arrived: I64, signals: I64, changed: I64
 ) -> int:
-    """Rule out the points that disagree with the news of a round, and with the lack of news until it.
+    """Rule out the points that disagree with the observations of a round, and with their lack until it.
 
     O(count + points ruled out).
 
@@ -150,7 +150,7 @@ def narrow(
             changed[n] = slot
             n += 1
     for slot in range(count):
-        if jobs.next_news[slot] <= round_:
+        if jobs.next_observation[slot] <= round_:
             _keep_later(jobs, points, slot, round_)
             _settle(jobs, points, slot)
             jobs.narrowings[slot] += 1

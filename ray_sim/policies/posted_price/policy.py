@@ -186,10 +186,10 @@ class PostedPrice(AnnouncedPolicy):
         evicted = np.union1d(view.overload(due, np.union1d(rejected, overdue)), overdue)
         charges = self._charge(view.round, view.completed)
         removed = np.union1d(rejected, evicted)
-        news = came, self._signal[came], view.completed, removed
-        self._oracle.observe(view.round, *news)
+        observed = came, self._signal[came], view.completed, removed
+        self._oracle.observe(view.round, *observed)
         if self._audit is not None:
-            self._audit.observed(view.round, *news)
+            self._audit.observed(view.round, *observed)
         return AnnouncedDecision(
             changes=view.starts(np.setdiff1d(due, evicted), np.intersect1d(evicted, running)),
             reject=rejected,

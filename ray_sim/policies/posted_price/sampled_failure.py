@@ -48,9 +48,9 @@ def sample_count(oracle_error: OracleError, mu: float, triples: int, budget: flo
 class SampledFailure(FailureOracle):
     """Share of N sample paths in which a job fails; each path has a point of every active job.
 
-    A new job is drawn once in each path. News of a job redraws it in the paths that it contradicts; the
-    others keep their points, so that every path stays a draw from the posterior. The paths of one round are
-    N independent samples; estimates of different rounds depend on each other.
+    A new job is drawn once in each path. An observation of a job redraws it in the paths that it contradicts;
+    the others keep their points, so that every path stays a draw from the posterior. The paths of one round
+    are N independent samples; estimates of different rounds depend on each other.
 
     Parameters
     ----------

@@ -242,7 +242,7 @@ class Planned(ElasticPolicy):
         ]
 
     def _warning_of_horizon(self) -> list[str]:
-        """Warn if no job can end in time, so that all will be rejected; not told without the whole trace."""
+        """Warn if no job can end in time, so that all will be rejected; not without the whole trace."""
         jobs = len(self._world.jobs.submit_us)
         if self._declared is not None or self._can_end or not jobs:
             return []

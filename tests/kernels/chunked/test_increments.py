@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ray_sim.kernels.chunked.commands import add_rows
 from ray_sim.kernels.chunked.increments import (
     CHEAPEST,
-    IN_TURN,
+    GIVEN_ORDER,
     LEAST_LOADED,
     Candidates,
     NewChunk,
@@ -89,13 +89,13 @@ def test_an_exact_increment_is_the_difference_that_a_plain_loop_finds(seed: int)
 
 
 @settings(max_examples=instances(300))
-@given(seed=SEEDS, rule=st.sampled_from([CHEAPEST, LEAST_LOADED, IN_TURN]), exact=st.booleans())
+@given(seed=SEEDS, rule=st.sampled_from([CHEAPEST, LEAST_LOADED, GIVEN_ORDER]), exact=st.booleans())
 def test_each_chunk_goes_to_the_first_worker_of_the_smallest_rank(seed: int, rule: int, exact: bool) -> None:
     rng = np.random.default_rng(seed)
     workers, count = 3, 4
     _, read, plans = asked(random_chunks(rng, 6, workers), workers)
     length, key = rng.integers(1, 6, workers), rng.integers(0, 4, workers)
-    of = ints([0, 1, 2]) if rule != IN_TURN else rng.integers(0, workers, count)
+    of = ints([0, 1, 2]) if rule != GIVEN_ORDER else rng.integers(0, workers, count)
     n = len(of)
     rank = rng.integers(0, 20, n)
     candidates = Candidates(
@@ -118,8 +118,8 @@ def test_each_chunk_goes_to_the_first_worker_of_the_smallest_rank(seed: int, rul
         ]
         costs = [price(read, plans, int(of[i]), 0, new[i], True) for i in range(n)]
         loads = [int(rank[i]) + before[i] * int(length[of[i]]) for i in range(n)]
-        ranks = {CHEAPEST: costs, LEAST_LOADED: loads, IN_TURN: rank.tolist()}[rule]
-        i = turn if rule == IN_TURN else min(range(n), key=lambda i: (ranks[i], i))
+        ranks = {CHEAPEST: costs, LEAST_LOADED: loads, GIVEN_ORDER: rank.tolist()}[rule]
+        i = turn if rule == GIVEN_ORDER else min(range(n), key=lambda i: (ranks[i], i))
         assert sent[turn].tolist() == [of[i], ranks[i], costs[i]]
         before[i] += 1
 

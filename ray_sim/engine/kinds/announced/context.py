@@ -28,7 +28,7 @@ class AnnouncedContext(PolicyContext):
         self.bounds: StatementBounds = facts.bounds
         """Bounds that all statements keep."""
         self.signal: str = facts.signal
-        """What is told of the duration at the arrival: none, partial or full."""
+        """Signal of the duration at the arrival: none, partial or full."""
 
     def job_name(self, job: int) -> str:
         """``job_id`` of a job, for messages."""

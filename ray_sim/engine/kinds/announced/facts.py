@@ -35,7 +35,7 @@ class AnnouncedFacts(RigidFacts):
     statements: RoundedJobs
     bounds: StatementBounds
     signal: str
-    """What is told of the duration at the arrival: none, partial or full."""
+    """Signal of the duration at the arrival: none, partial or full."""
     slot_us: int
     nodes: int
     """C, GPUs of all servers."""

@@ -232,6 +232,6 @@ class ChunkQueues:
 
 def _among(numbers: IntArray, n: int) -> BoolArray:
     """(n,) which numbers are listed."""
-    listed = np.zeros(n, dtype=np.bool_)
-    listed[numbers] = True
-    return listed
+    mask = np.zeros(n, dtype=np.bool_)
+    mask[numbers] = True
+    return mask

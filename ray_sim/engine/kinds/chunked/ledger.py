@@ -13,7 +13,7 @@ from ray_sim.engine.decision import NO_JOBS, Decision
 from ray_sim.engine.kinds.chunked.decision import ChunkedDecision, Dispatch
 from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 from ray_sim.engine.kinds.chunked.site_part import ChunkCommands
-from ray_sim.engine.kinds.chunked.slot_rounding import Rounding
+from ray_sim.engine.kinds.chunked.slot_rounding import SlotRounding
 from ray_sim.engine.placements import Placements, State, nothing_for, part
 from ray_sim.engine.sites.site import Commands
 from ray_sim.kernels.chunked.chunk_events import COMPLETE, LOST
@@ -33,7 +33,7 @@ class ChunkLedger:
         """Chunks that are on a worker or done: all of the first job, then those of the second, and so on."""
         self.used: IntArray = np.zeros(2, dtype=np.int64)
         """Worker slots and parameter-server slots in use."""
-        self.rounding = Rounding(facts)
+        self.rounding = SlotRounding(facts)
         self._finished = np.empty(len(facts.chunks), dtype=np.int64)
 
     @property
@@ -112,7 +112,7 @@ class ChunkLedger:
     def carry_out(
         self, now_us: int, decision: Decision, placements: Placements, record: Recorder
     ) -> Commands:
-        """Book a decision, which has been checked, and say what the sites are to be told."""
+        """Book a decision, which has been checked; return the commands to the sites."""
         changes, dispatch, new_keys = decision.changes, None, None
         if isinstance(decision, ChunkedDecision):
             dispatch, new_keys = decision.dispatch, decision.keys
@@ -190,9 +190,9 @@ class ChunkLedger:
         none is left on a worker, those that are not done count as the whole job.
         """
         in_cloud, left = self.jobs.in_cloud, self.jobs.left
-        sent, n = np.unique(jobs[to_cloud], return_counts=True)
-        new = (left[sent] == self.facts.chunks[sent]) | in_cloud[sent]
-        whole = sent[new & (n == left[sent]) & self.facts.cloud_serves[sent]]
+        cloud_jobs, n = np.unique(jobs[to_cloud], return_counts=True)
+        new = (left[cloud_jobs] == self.facts.chunks[cloud_jobs]) | in_cloud[cloud_jobs]
+        whole = cloud_jobs[new & (n == left[cloud_jobs]) & self.facts.cloud_serves[cloud_jobs]]
         rows = placements.rows(whole)
         elsewhere = rows[~self.facts.in_cloud[rows[:, 1]], 0]
         back = jobs[in_cloud[jobs]]

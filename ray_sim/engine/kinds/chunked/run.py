@@ -18,7 +18,7 @@ from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 from ray_sim.engine.kinds.chunked.jct_limits import chunk_limits
 from ray_sim.engine.kinds.chunked.ledger import ChunkLedger
 from ray_sim.engine.kinds.chunked.site_part import ChunkCommands
-from ray_sim.engine.kinds.chunked.slot_rounding import Rounding
+from ray_sim.engine.kinds.chunked.slot_rounding import SlotRounding
 from ray_sim.engine.kinds.chunked.validation import check_chunks
 from ray_sim.engine.kinds.chunked.view import ChunkedView, Observed
 from ray_sim.engine.kinds.rigid.run import RigidRun
@@ -44,7 +44,7 @@ class ChunkedOutcome:
     horizon_us: int
     stalled_us: IntArray
     """(J,) time as an active job without a parameter server."""
-    rounding: Rounding
+    rounding: SlotRounding
 
     def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> Mapping[str, Any]:
         """Time without a parameter server, rounding up to whole slots, cost of preemptions."""
@@ -149,7 +149,7 @@ class ChunkedRun(RigidRun):
             changes = nothing_for(done)
             self._ledger.hold(now_us, changes, core.placements)
             core.fleet.command(now_us, Commands(changes=changes))
-            core.news.completed.add(done)
+            core.since_last_decision.completed.add(done)
         return changed
 
     takes: ClassVar[type[Decision]] = ChunkedDecision

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ray_sim.engine.kinds.chunked.increment_query import IncrementQuery, merged
 from ray_sim.engine.kinds.chunked.ledger import ChunkLedger
-from ray_sim.engine.kinds.chunked.new_chunks import NewChunks, merged
 from ray_sim.engine.kinds.chunked.worker_queries import BETAS, INCREMENTS, LEAST_LOADED, TIME_LEFT
 from ray_sim.engine.placements import State
 from ray_sim.engine.read_only import read_only
@@ -110,7 +110,7 @@ class ChunkedView(View):
         rows = self._ask(LEAST_LOADED, partitions=partitions, units=units, needs=needs)["rows"]
         return WorkerLoads(*rows.T)
 
-    def increments(self, new: NewChunks) -> Offers:
+    def increments(self, query: IncrementQuery) -> Offers:
         """Workers that chunks of one job would go to, one after another, and their increments D Q.
 
         Nothing is sent. Each chunk counts as queued for those after it. Q (Wang et al., see
@@ -119,13 +119,13 @@ class ChunkedView(View):
 
         Parameters
         ----------
-        new : the chunks; docs/examples/least_increment.py shows each field
+        query : the chunks; docs/examples/least_increment.py shows each field
 
         Returns
         -------
-        As many entries as `new.count`, or none if no worker may train them.
+        As many entries as `query.count`, or none if no worker may train them.
         """
-        rows = merged(self._ask(INCREMENTS, **new.arrays())["rows"], new.count)
+        rows = merged(self._ask(INCREMENTS, **query.arrays())["rows"], query.count)
         return Offers(rows[:, 0], rows[:, 2])
 
     def betas(self) -> FloatArray:
@@ -153,5 +153,5 @@ class ChunkedView(View):
         raise BlindPolicyError(f"policy {self._policy} observes work_left, which jobs in chunks have not")
 
     def _ask(self, question: str, **arrays: np.ndarray) -> State:
-        self._demand_sight("worker_load")
+        self._demand_visible("worker_load")
         return self._observed.fleet.ask(Query(question, self.now_us, arrays))

@@ -52,7 +52,7 @@ PARAMETERS = (
             "straggler_every_s",
             "float",
             600.0,
-            "time between two occasions at which workers become slow",
+            "time between two instants at which workers become slow",
             unit="s",
             source="docs/models/optimus.md#problem; the scheduling interval of Peng et al., 600 s",
             minimum=0.0,

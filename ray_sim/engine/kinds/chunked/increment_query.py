@@ -31,13 +31,13 @@ class Rule(IntEnum):
     """The smallest increment."""
     LEAST_LOADED = increments.LEAST_LOADED
     """The least work left, in time on the worker."""
-    IN_TURN = increments.IN_TURN
-    """To the listed ones, in their order."""
+    GIVEN_ORDER = increments.GIVEN_ORDER
+    """To the given workers, in their order."""
 
 
 @dataclass(frozen=True, slots=True)
-class NewChunks:
-    """The question of `ChunkedView.increments`: which workers would take ``count`` chunks of one job?
+class IncrementQuery:
+    """Query of `ChunkedView.increments`: which workers would take ``count`` chunks of one job?
 
     V is the number of different speeds of servers, in ascending order.
     """
@@ -45,7 +45,7 @@ class NewChunks:
     count: int
     partition: int
     """Partition of the job, whose workers are asked."""
-    need: int
+    memory_level: int
     """Level of memory that a worker must offer: `world.eligible.workers_need[job]`."""
     ready_us: int
     """When the uploads end: `world.ready_us`."""
@@ -60,17 +60,17 @@ class NewChunks:
     """Whether chunks with a smaller key overtake the one that is served."""
     exact: bool
     """Whether increments are exact, or follow from the four terms."""
-    listed: IntArray
-    """(count,) workers for IN_TURN, else empty."""
-    sent: IntArray
-    """(n, 5) rows worker, key, D p, ready, work of chunks that were sent off at this instant, in order."""
+    given_workers: IntArray
+    """(count,) workers for `Rule.GIVEN_ORDER`, else empty."""
+    dispatched: IntArray
+    """(n, 5) rows worker, key, D p, ready, work of chunks that were dispatched at this instant, in order."""
 
     def arrays(self) -> State:
         """Arguments of a `Query`."""
         return {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)}
 
     @classmethod
-    def of(cls, arrays: Mapping[str, np.ndarray]) -> NewChunks:
+    def of(cls, arrays: Mapping[str, np.ndarray]) -> IncrementQuery:
         """Read from the arguments of a `Query`."""
         values: dict[str, Any] = {
             name: array.item() if array.ndim == 0 else array for name, array in arrays.items()
@@ -79,7 +79,12 @@ class NewChunks:
 
 
 def sites_choice(
-    new: NewChunks, queues: ChunkQueues, workers: IntArray, speed_kind: IntArray, first: int, now_us: int
+    query: IncrementQuery,
+    queues: ChunkQueues,
+    workers: IntArray,
+    speed_kind: IntArray,
+    first: int,
+    now_us: int,
 ) -> State:
     """Workers of a site that would take all of them.
 
@@ -93,37 +98,39 @@ def sites_choice(
     -------
     rows : (n, 4) worker, rank, increment, which of the site's own it is
     """
-    here = (new.sent[:, 0] >= first) & (new.sent[:, 0] < first + len(speed_kind))
-    sent = new.sent[here] - np.array([first, 0, 0, 0, 0])
+    here = (query.dispatched[:, 0] >= first) & (query.dispatched[:, 0] < first + len(speed_kind))
+    dispatched = query.dispatched[here] - np.array([first, 0, 0, 0, 0])
     before = np.zeros(len(workers), dtype=np.int64)
     rank = np.zeros(len(workers), dtype=np.int64)
-    if new.rule == Rule.LEAST_LOADED:
+    if query.rule == Rule.LEAST_LOADED:
         load = queues.loads(now_us)[0]
-        np.add.at(load, sent[:, 0], sent[:, 4])
+        np.add.at(load, dispatched[:, 0], dispatched[:, 4])
         rank = load[workers]
-    elif new.rule == Rule.IN_TURN:
-        rank = np.flatnonzero(np.isin(new.listed - first, workers))
-        workers = new.listed[rank] - first
-        before = _earlier_alike(workers)
+    elif query.rule == Rule.GIVEN_ORDER:
+        rank = np.flatnonzero(np.isin(query.given_workers - first, workers))
+        workers = query.given_workers[rank] - first
+        before = _earlier_equal(workers)
     kind = speed_kind[workers]
     candidates = Candidates(
         worker=workers,
-        length=new.length_us[kind],
-        key=new.key[kind],
-        inverse_rate=new.inverse_rate[kind],
+        length=query.length_us[kind],
+        key=query.key[kind],
+        inverse_rate=query.inverse_rate[kind],
         before=before,
         rank=rank,
         heap=np.empty(len(workers), dtype=np.int64),
         position=np.empty(len(workers), dtype=np.int64),
     )
-    most = len(workers) if new.rule == Rule.IN_TURN or len(workers) == 0 else new.count
-    rows = queues.send(candidates, sent, most, int(new.rule), now_us, new.ready_us, new.preempt, new.exact)
+    most = len(workers) if query.rule == Rule.GIVEN_ORDER or len(workers) == 0 else query.count
+    rows = queues.send(
+        candidates, dispatched, most, int(query.rule), now_us, query.ready_us, query.preempt, query.exact
+    )
     rows[:, 0] += first
     return {"rows": np.column_stack([rows, np.arange(len(rows))])}
 
 
-def _earlier_alike(workers: IntArray) -> IntArray:
-    """(n,) how many of the elements before it are equal to each."""
+def _earlier_equal(workers: IntArray) -> IntArray:
+    """(n,) number of equal elements before each."""
     order = np.argsort(workers, kind="stable")
     _, first, counts = np.unique(workers[order], return_index=True, return_counts=True)
     earlier = np.empty_like(workers)
