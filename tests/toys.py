@@ -34,9 +34,9 @@ class WorkersRule:
     disturbing: ClassVar[bool] = False
 
     def rates(self, placements: PlacementRows, jobs: IntArray) -> FloatArray:
-        rows = placements.rows(jobs)
+        held = placements.of(jobs)
         workers = np.zeros(self.n_jobs)
-        np.add.at(workers, rows[:, 0], rows[:, 3])
+        np.add.at(workers, held.job, held.count)
         return workers[jobs]
 
     def note_changes(self, placements: PlacementRows, jobs: IntArray) -> IntArray:
@@ -51,9 +51,9 @@ class CrowdedRule:
     disturbing: ClassVar[bool] = True
 
     def rates(self, placements: PlacementRows, jobs: IntArray) -> FloatArray:
-        everyone = placements.rows(np.arange(self.n_jobs))
-        crowd = np.bincount(everyone[:, 1])
-        return np.array([1 / max(crowd[row[1]] for row in everyone if row[0] == job) for job in jobs])
+        everyone = placements.of(np.arange(self.n_jobs))
+        crowd = np.bincount(everyone.server)[everyone.server]
+        return np.array([1 / crowd[everyone.job == job].max() for job in jobs])
 
     def note_changes(self, placements: PlacementRows, jobs: IntArray) -> IntArray:
         """All others that hold something."""

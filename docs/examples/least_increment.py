@@ -3,7 +3,7 @@
 import numpy as np
 from chunks_in_turn import ChunksInTurn
 
-from ray_sim.policy_api import ChunkedDecision, Dispatch, IncrementQuery, Rule
+from ray_sim.policy_api import ChunkedDecision, Dispatch, DispatchedChunks, IncrementQuery, Rule
 
 
 class LeastIncrement(ChunksInTurn):
@@ -12,19 +12,24 @@ class LeastIncrement(ChunksInTurn):
     sees = frozenset({"chunk_profile", "worker_load"})
 
     def decide(self, view):
-        rows, dispatched = [], np.empty((0, 5), dtype=np.int64)  # what this decision sends
+        rows, dispatched = [], DispatchedChunks.none()  # what this decision sends
         for job in np.union1d(view.waiting, view.running).tolist():
             chunks = view.undispatched(np.array([job])).unit
-            new = self.question(view, job, len(chunks), dispatched)
-            workers = view.increments(new).worker if len(chunks) else chunks
+            query = self.question(view, job, len(chunks), dispatched)
+            workers = view.increments(query).worker if len(chunks) else chunks
             if not len(workers):  # no edge server may train them: to a cloud, if there is one
                 workers = np.repeat(self.workers_for(view, job)[:1], len(chunks))
             if len(workers):
                 rows += [(job, int(chunk), int(w), 0) for chunk, w in zip(chunks, workers, strict=True)]
-                work = self.world.chunk_us(np.array([job]), workers)
-                rate = work * view.jobs.chunks[job]
-                ready = np.full_like(work, new.ready_us)
-                dispatched = np.vstack([dispatched, np.column_stack([workers, 0 * work, rate, ready, work])])
+                work_us = self.world.chunk_us(np.array([job]), workers)
+                more = DispatchedChunks(
+                    worker=workers,
+                    key=np.zeros_like(work_us),
+                    inverse_rate=work_us * view.jobs.chunks[job],
+                    ready_us=np.full_like(work_us, query.ready_us),
+                    work_us=work_us,
+                )
+                dispatched = dispatched.plus(more)
         columns = np.array(rows, dtype=np.int64).reshape(-1, 4).T
         dispatch = Dispatch(*columns, overtake=False)
         return ChunkedDecision.of(self.parameter_servers(view), dispatch=dispatch)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ray_sim.engine.decision import NO_JOBS, Decision
+from ray_sim.engine.decision import NO_JOBS, Decision, QueueLevels
 from ray_sim.engine.order import never_fits
 from ray_sim.engine.placements import State
 from ray_sim.engine.read_only import read_only
@@ -103,7 +103,7 @@ class JobQueue:
         view: View,
         running_keys: tuple[IntArray, IntArray] | None = None,
         *,
-        levels: IntArray | None = None,
+        levels: QueueLevels | None = None,
         review_us: int = NEVER_US,
     ) -> Decision:
         """Decide who starts, and with ``preemptive`` who is suspended.
@@ -126,7 +126,7 @@ class JobQueue:
             changes=changes if changes.size[0] > 0 else None,
             reject=rejected,
             reject_reason="never_fits",
-            levels=NO_JOBS if levels is None else levels,
+            levels=levels,
             review_us=review_us,
         )
 

@@ -295,8 +295,9 @@ class Simulation:
             ended = np.union1d(decision.reject, decision.evict)
             core.since_last_decision.arrived.drop(ended)
             core.since_last_decision.returned.drop(ended)
-        for job, level in decision.levels.tolist():
-            add_event(core.recording.writer, now, LEVEL, job, -1, -1, level)
+        if (levels := decision.levels) is not None:
+            for job, level in zip(levels.job.tolist(), levels.level.tolist(), strict=True):
+                add_event(core.recording.writer, now, LEVEL, job, -1, -1, level)
         self._kind.carry_out(now, decision)
         self._review = decision.review_us
 

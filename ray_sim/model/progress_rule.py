@@ -15,6 +15,17 @@ from ray_sim.model.units import FloatArray, IntArray
 NO_JOBS: IntArray = np.empty(0, dtype=np.int64)
 
 
+@dataclass(frozen=True, slots=True)
+class PlacementTable:
+    """Placements as columns: one entry per (job, server, role), sorted by them."""
+
+    job: IntArray
+    server: IntArray
+    role: IntArray
+    count: IntArray
+    """Tasks of this role, >= 1."""
+
+
 class PlacementRows(Protocol):
     """Placements in the form that progress rules read."""
 
@@ -26,8 +37,8 @@ class PlacementRows(Protocol):
     def held(self) -> Held:
         """Handle of the linked rows and of work space for those of some jobs, for kernels."""
 
-    def rows(self, jobs: IntArray) -> IntArray:
-        """(rows, 4) integers job, server, role, count of the given jobs, sorted."""
+    def of(self, jobs: IntArray) -> PlacementTable:
+        """Placements of the given jobs."""
 
 
 class ProgressRule(Protocol):

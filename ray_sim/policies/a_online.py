@@ -26,6 +26,7 @@ from ray_sim.policy_api import (
     ChunkedContext,
     ChunkedDecision,
     ChunkedView,
+    DispatchedChunks,
     IncrementQuery,
     Parameter,
     Rule,
@@ -185,7 +186,7 @@ class AOnline(ChunkPolicy):
         """Run A_greedy for one job after another."""
         cloud_workers = self.clouds_there(view, partition)
         chunks: list[Chunk] = []
-        dispatched = np.empty((0, 5), dtype=np.int64)  # columns as in `IncrementQuery.dispatched`
+        dispatched = DispatchedChunks.none()
         for job in jobs.tolist():
             units = view.undispatched(np.array([job])).unit
             query = self._increment_query(view, job, units, partition, dispatched)
@@ -196,9 +197,8 @@ class AOnline(ChunkPolicy):
             key = self._keys(view, job, length)
             chunks += zip([job] * len(units), units.tolist(), workers.tolist(), key.tolist(), strict=True)
             self._jobs_sent[self._destination(workers)] += 1
-            inverse_rate = length * view.jobs.chunks[job]
-            more = np.stack([workers, key, inverse_rate, np.full_like(key, query.ready_us), length], axis=1)
-            dispatched = np.concatenate([dispatched, more])
+            ready_us, inverse_rate = np.full_like(key, query.ready_us), length * view.jobs.chunks[job]
+            dispatched = dispatched.plus(DispatchedChunks(workers, key, inverse_rate, ready_us, length))
         return chunks
 
     def _greedy(
@@ -225,7 +225,7 @@ class AOnline(ChunkPolicy):
         return np.where(at_edge, edge.worker, cloud.worker), False
 
     def _increment_query(
-        self, view: ChunkedView, job: int, units: IntArray, partition: int, dispatched: IntArray
+        self, view: ChunkedView, job: int, units: IntArray, partition: int, dispatched: DispatchedChunks
     ) -> IncrementQuery:
         of = np.array([job])
         length_us = self._world.chunk_us_by_speed(job)

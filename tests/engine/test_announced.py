@@ -117,7 +117,7 @@ def test_a_job_is_born_comes_runs_and_pays_in_whole_rounds() -> None:
     assert come == [(120.0, "job-0"), (120.0, "job-1")]
 
 
-@pytest.mark.parametrize(("signal", "told"), [("none", [0, 0]), ("full", [1, 5]), ("partial", [1, 3])])
+@pytest.mark.parametrize(("signal", "stated"), [("none", [0, 0]), ("full", [1, 5]), ("partial", [1, 3])])
 def test_signals_tell_nothing_the_digits_or_the_rounds(signal: str, stated: list[int]) -> None:
     rows: list[Row] = [
         (0.0, 0.0, 60.0, 1, "deadline 4 600", CERTAIN),

@@ -107,7 +107,7 @@ def test_attained_service_is_the_time_in_which_any_chunk_ran_and_work_left_is_no
         return ChunkedDecision.of(first_idle_ps(view), dispatch=sent, review_us=following)
 
     sees = frozenset({"attained_service", "work_left"})
-    policy = scripted(decide, wake=Wake.ARRIVAL | Wake.ACTIVATION, sees=sees, chunks=True)
+    policy = scripted(decide, wake=Wake.ARRIVAL | Wake.ACTIVATION, visible=sees, chunks=True)
     replay(chunk_world([ChunkJob(0, 2, 4, 1)], TWO), policy)
     assert seen == [2_000_000]
 

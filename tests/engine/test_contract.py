@@ -22,14 +22,14 @@ from tests.worlds import Job, cluster_of, job_table, world_of
 def first_view(sees: frozenset[str]) -> View:
     """A view at 0 s, one job waiting."""
     table = job_table([Job(0, 1, 1, "a")], columns={"priority": [3], "user": ["u"]})
-    simulation = Simulation(build_world(table, cluster_of([1])), scripted(lambda view: Decision(), sees=sees))
+    simulation = Simulation(build_world(table, cluster_of([1])), scripted(lambda view: Decision(), visible=sees))
     view = simulation.advance()
     assert view is not None
     return view
 
 
 @pytest.mark.parametrize(
-    ("sight", "look"),
+    ("sees", "look"),
     [
         ("duration_s", lambda view: view.jobs.work_us),
         ("num_gpus", lambda view: view.jobs.num_gpus),

@@ -49,7 +49,7 @@ def believing(beliefs: Beliefs, wake: Wake = EVENTS) -> Policy:
         later = 54_000_000 if view.now_us == 0 else decision.review_us
         return replace(decision, estimates=beliefs(view), review_us=later)
 
-    return scripted(decide, wake=wake | Wake.REVIEW, sees=frozenset({"work_left"}), elastic=True)
+    return scripted(decide, wake=wake | Wake.REVIEW, visible=frozenset({"work_left"}), elastic=True)
 
 
 def lone_world(restart_cost_s: float = 0.0) -> World:

@@ -13,10 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ray_sim.engine.kinds.chunked.chunk_queues import ChunkQueues
-from ray_sim.engine.kinds.chunked.increment_query import IncrementQuery, Rule, merged, sites_choice
+from ray_sim.engine.kinds.chunked.increment_query import (
+    IncrementQuery,
+    Rule,
+    SiteOffers,
+    merged_offers,
+    sites_choice,
+)
 from ray_sim.engine.kinds.chunked.worker_queries import ANSWERS, Workers
+from ray_sim.engine.placements import part
 from ray_sim.kernels.chunked.chunk_events import COMPLETE, PAUSE, PREEMPT, RUN
-from ray_sim.kernels.chunked.queue_state import RUNNING
+from ray_sim.kernels.chunked.increments import DispatchedChunks
+from ray_sim.kernels.chunked.queue_state import RUNNING, ChunkRows
 from ray_sim.model.units import IntArray
 from tests.engine.naive_increments import OnWorker, change, increment
 from tests.proofs import instances
@@ -24,7 +32,7 @@ from tests.proofs import instances
 SLOT = 32 * 27 * 5 * 7
 """Microseconds in a slot of these tests, divisible by all their D p: nothing is rounded."""
 
-NOTHING: IntArray = np.empty((0, 5), dtype=np.int64)
+NOTHING = DispatchedChunks.none()
 
 
 def send(queues: ChunkQueues, rows: Sequence[tuple[int, OnWorker]], *, preempt: bool) -> None:
@@ -36,12 +44,12 @@ def send(queues: ChunkQueues, rows: Sequence[tuple[int, OnWorker]], *, preempt: 
         )
         for worker, c in rows
     ]  # fmt: skip
-    queues.dispatch(np.array(chunks, dtype=np.int64).reshape(-1, 8))
+    queues.dispatch(ChunkRows(*np.array(chunks, dtype=np.int64).reshape(-1, 8).T))
 
 
 def new_queues(workers: int) -> ChunkQueues:
     queues = ChunkQueues(np.zeros(workers, dtype=np.bool_), 1)
-    queues.set_ps(np.array([[0, 1]]))
+    queues.set_ps(np.array([0]), np.array([1]))
     return queues
 
 
@@ -64,7 +72,9 @@ def left_on(queues: ChunkQueues, sent: Sequence[OnWorker], now: int, workers: in
     of = {c.order: c for c in sent}
     chunks: list[list[OnWorker]] = [[] for _ in range(workers)]
     serving: list[int | None] = [None] * workers
-    for worker, _, _, unit, ready, left, _, _, phase, anchor, _, _ in queues.state()["rows"].tolist():
+    names = ("worker", "unit", "ready", "left", "phase", "anchor")
+    columns = (part(queues.state(), "rows")[name].tolist() for name in names)
+    for worker, unit, ready, left, phase, anchor in zip(*columns, strict=True):
         c = of[unit]
         done = now * SLOT - anchor if phase == RUNNING else 0
         chunks[worker].append(replace(c, ready=ready // SLOT, left=(left - done) // SLOT))
@@ -83,8 +93,8 @@ def ask(
     rule: Rule = Rule.CHEAPEST,
     preempt: bool = True,
     exact: bool = False,
-    dispatched: IntArray = NOTHING,
-    given_workers: IntArray = NOTHING[:, 0],
+    dispatched: DispatchedChunks = NOTHING,
+    given_workers: IntArray = NOTHING.worker,
     may_train: IntArray | None = None,
 ) -> IntArray:
     """Rows worker, rank, increment, turn of ``count`` chunks like the new one, for all workers or some."""
@@ -104,7 +114,7 @@ def ask(
     )
     kinds = np.zeros(workers, dtype=np.int64)
     of = np.arange(workers) if may_train is None else may_train
-    return sites_choice(question, queues, of, kinds, first, now * SLOT)["rows"]
+    return np.stack(list(sites_choice(question, queues, of, kinds, first, now * SLOT).values()), axis=1)
 
 
 def q_of(
@@ -328,7 +338,9 @@ def test_no_query_writes_a_byte_of_the_queues_it_asks(
     queues, _ = carried_out(script, now, 0, 3, preempt=preempt)
     before = bytes_of(queues)
     place = new.key[0] * SLOT
-    on_their_way = np.array([[w, place, place, new.ready * SLOT, SLOT] for w in (0, 2, 0)])
+    on_their_way = DispatchedChunks(
+        *np.array([[w, place, place, new.ready * SLOT, SLOT] for w in (0, 2, 0)]).T.copy()
+    )
     answers = [
         ask(
             queues, now, new, workers=3, count=70, rule=rule, exact=exact,
@@ -423,13 +435,14 @@ def test_chunks_go_where_the_greedy_rule_puts_them_with_any_sites(
     script, _, new = case
     now, last = script[-1]
     new = replace(new, ready=now + new.ready % 6)
-    on_way = np.array(
+    rows = np.array(
         [
             [worker, c.key[0] * SLOT, c.inverse_rate * SLOT, c.ready * SLOT, c.length * SLOT]
             for worker, c in last
         ],
         dtype=np.int64,
     ).reshape(-1, 5)
+    on_way = DispatchedChunks(*rows.T.copy())
     on_workers: OnWorkers = []
     answers = []
     for first, end in pairwise(bounds):
@@ -446,5 +459,6 @@ def test_chunks_go_where_the_greedy_rule_puts_them_with_any_sites(
         assert all(np.array_equal(before[name], after) for name, after in queues.state().items())
     for worker, chunk in last:
         on_workers[worker][0].append(chunk)
-    found = merged(np.concatenate(answers), count)[:, [0, 2]].tolist()
+    offers = merged_offers(SiteOffers(*np.concatenate(answers).T), count)
+    found = np.stack(offers, axis=1).tolist()
     assert found == naive_greedy(on_workers, now, new, count, eligible, exact=exact, preempt=preempt)

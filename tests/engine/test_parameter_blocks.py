@@ -156,7 +156,7 @@ def test_trial_runs_and_observed_speeds_are_those_of_the_dealt_out_blocks() -> N
         return replace(both, review_us=10_000_000)
 
     world = with_blocks(elastic_world([0], [profile()], [4]), THREE_AND_ONE, GIVEN_ORDER, [4])
-    policy = scripted(decide, elastic=True, sees=frozenset({"training_speed"}))
+    policy = scripted(decide, elastic=True, visible=frozenset({"training_speed"}))
     simulation = Simulation(world, policy)
     apart = rows([(1, 0), (1, 0), (0, 1), (0, 1)])
     assert isinstance(simulation.world, ElasticContext)

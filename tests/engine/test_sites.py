@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.kinds.chunked.site_part import ChunkCommands
+from ray_sim.engine.kinds.chunked.site_part import ChunkCommands, JobValues
 from ray_sim.engine.placements import State
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.sites.fleet import Fleet, LocalFleet
@@ -20,6 +20,7 @@ from ray_sim.engine.sites.site import Commands, Site, SiteFacts
 from ray_sim.engine.sites.site_queries import Query
 from ray_sim.engine.world import World
 from ray_sim.kernels.chunked.chunk_events import COMPLETE, RUN, SERVE
+from ray_sim.kernels.chunked.queue_state import ChunkRows
 from ray_sim.model.errors import InvalidScenarioError, RunFailedError
 from ray_sim.model.result import RunResult
 from ray_sim.model.units import NEVER_US, IntArray
@@ -189,7 +190,12 @@ def chunk_site() -> Site:
 
 
 TWO_WORKERS = Commands(changes=changes_of([(0, [(1, 0, 1)]), (1, [(2, 0, 1)])]))
-ONE_CHUNK = Commands(part=ChunkCommands(ps=np.array([[0, 1]]), chunks=np.array([[3, 0, 0, 0, 12, 5, 1]])))
+ONE_CHUNK = Commands(
+    part=ChunkCommands(
+        ps=JobValues(np.array([0]), np.array([1])),
+        chunks=ChunkRows(*np.array([[3], [0], [0], [0], [12], [5], [1], [0]])),
+    )
+)
 """Job 0 has a parameter server; to worker 3, key 0, its chunk 0, uploaded at 12 us, 5 us of work."""
 STARTED, DONE = [[SERVE, 0, 0, 3, 5], [RUN, 0, 0, 3, 5]], [[COMPLETE, 0, 0, 3, 0]]
 

@@ -1,8 +1,8 @@
 """Query: best worker and cost increment of each undispatched chunk of a job.
 
 Workers are independent of each other, and a chunk changes the increment of its own worker only. So each
-site tells where it would send all of them, one after another; merging these rows by who is first gives
-where they go when all workers are asked.
+site answers where it would send all of them, one after another; merging these offers by rank gives where
+they go among all workers.
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ from dataclasses import dataclass, fields
 from enum import IntEnum
 from itertools import pairwise
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ray_sim.engine.kinds.chunked.chunk_queues import ChunkQueues
-from ray_sim.engine.placements import State
+from ray_sim.engine.placements import State, part
 from ray_sim.kernels.chunked import increments
-from ray_sim.kernels.chunked.increments import Candidates
+from ray_sim.kernels.chunked.increments import Candidates, DispatchedChunks
 from ray_sim.model.units import IntArray
+
+_DISPATCHED = "dispatched"
 
 
 class Rule(IntEnum):
@@ -62,20 +64,42 @@ class IncrementQuery:
     """Whether increments are exact, or follow from the four terms."""
     given_workers: IntArray
     """(count,) workers for `Rule.GIVEN_ORDER`, else empty."""
-    dispatched: IntArray
-    """(n, 5) rows worker, key, D p, ready, work of chunks that were dispatched at this instant, in order."""
+    dispatched: DispatchedChunks
+    """Chunks that were dispatched at this instant."""
 
     def arrays(self) -> State:
         """Arguments of a `Query`."""
-        return {field.name: np.asarray(getattr(self, field.name)) for field in fields(self)}
+        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != _DISPATCHED}
+        sent = {f"{_DISPATCHED}.{name}": column for name, column in self.dispatched._asdict().items()}
+        return {name: np.asarray(value) for name, value in (own | sent).items()}
 
     @classmethod
     def of(cls, arrays: Mapping[str, np.ndarray]) -> IncrementQuery:
         """Read from the arguments of a `Query`."""
         values: dict[str, Any] = {
-            name: array.item() if array.ndim == 0 else array for name, array in arrays.items()
+            name: array.item() if array.ndim == 0 else array
+            for name, array in arrays.items()
+            if "." not in name
         }
-        return cls(**values)
+        return cls(**values, dispatched=DispatchedChunks(**part(arrays, _DISPATCHED)))
+
+
+class Offers(NamedTuple):
+    """Workers that chunks of one job would go to, in the order of dispatch."""
+
+    worker: IntArray
+    increment: IntArray
+    """D Q, see `ChunkedView.increments`."""
+
+
+class SiteOffers(NamedTuple):
+    """Workers that each site would send all chunks to, one site after another."""
+
+    worker: IntArray
+    rank: IntArray
+    increment: IntArray
+    turn: IntArray
+    """Place in the order of the site, from 0."""
 
 
 def sites_choice(
@@ -96,15 +120,17 @@ def sites_choice(
 
     Returns
     -------
-    rows : (n, 4) worker, rank, increment, which of the site's own it is
+    Columns of `SiteOffers`.
     """
-    here = (query.dispatched[:, 0] >= first) & (query.dispatched[:, 0] < first + len(speed_kind))
-    dispatched = query.dispatched[here] - np.array([first, 0, 0, 0, 0])
+    of_all = query.dispatched
+    here = (of_all.worker >= first) & (of_all.worker < first + len(speed_kind))
+    dispatched = DispatchedChunks(*(column[here] for column in of_all))
+    dispatched = dispatched._replace(worker=dispatched.worker - first)
     before = np.zeros(len(workers), dtype=np.int64)
     rank = np.zeros(len(workers), dtype=np.int64)
     if query.rule == Rule.LEAST_LOADED:
         load = queues.loads(now_us)[0]
-        np.add.at(load, dispatched[:, 0], dispatched[:, 4])
+        np.add.at(load, dispatched.worker, dispatched.work_us)
         rank = load[workers]
     elif query.rule == Rule.GIVEN_ORDER:
         rank = np.flatnonzero(np.isin(query.given_workers - first, workers))
@@ -122,11 +148,11 @@ def sites_choice(
         position=np.empty(len(workers), dtype=np.int64),
     )
     most = len(workers) if query.rule == Rule.GIVEN_ORDER or len(workers) == 0 else query.count
-    rows = queues.send(
+    chosen = queues.send(
         candidates, dispatched, most, int(query.rule), now_us, query.ready_us, query.preempt, query.exact
     )
-    rows[:, 0] += first
-    return {"rows": np.column_stack([rows, np.arange(len(rows))])}
+    offers = SiteOffers(chosen.worker + first, chosen.rank, chosen.increment, np.arange(most))
+    return offers._asdict()
 
 
 def _earlier_equal(workers: IntArray) -> IntArray:
@@ -138,9 +164,11 @@ def _earlier_equal(workers: IntArray) -> IntArray:
     return earlier
 
 
-def merged(rows: IntArray, count: int) -> IntArray:
-    """The first ``count`` rows of all sites, by (rank, worker) of those that are next at their site."""
-    bounds = np.append(np.flatnonzero(rows[:, 3] == 0), len(rows)).tolist()
-    of_sites = [rows[a:b].tolist() for a, b in pairwise(bounds)]
-    best = heapq.merge(*of_sites, key=itemgetter(1, 0))
-    return np.array([row for row, _ in zip(best, range(count), strict=False)], dtype=np.int64).reshape(-1, 4)
+def merged_offers(offers: SiteOffers, count: int) -> Offers:
+    """The first ``count`` offers of all sites, by (rank, worker) of those that are next at their site."""
+    starts = np.append(np.flatnonzero(offers.turn == 0), len(offers.turn)).tolist()
+    rows = list(zip(offers.rank.tolist(), offers.worker.tolist(), offers.increment.tolist(), strict=True))
+    best = heapq.merge(*(rows[a:b] for a, b in pairwise(starts)), key=itemgetter(0, 1))
+    first = np.array([row for row, _ in zip(best, range(count), strict=False)], dtype=np.int64).reshape(-1, 3)
+    _, worker, increment = first.T
+    return Offers(worker, increment)

@@ -17,7 +17,7 @@ from ray_sim.engine.kinds.chunked.decision import ChunkedDecision
 from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 from ray_sim.engine.kinds.chunked.jct_limits import chunk_limits
 from ray_sim.engine.kinds.chunked.ledger import ChunkLedger
-from ray_sim.engine.kinds.chunked.site_part import ChunkCommands
+from ray_sim.engine.kinds.chunked.site_part import ChunkCommands, JobValues
 from ray_sim.engine.kinds.chunked.slot_rounding import SlotRounding
 from ray_sim.engine.kinds.chunked.validation import check_chunks
 from ray_sim.engine.kinds.chunked.view import ChunkedView, Observed
@@ -117,7 +117,7 @@ class ChunkedRun(RigidRun):
     def change_servers(self, now_us: int, outages: Outages) -> Wake:
         """Take servers away and give them back, in the order listed; chunks there are dispatched again."""
         jobs = np.concatenate(self._losers(now_us, outages))
-        without_ps = np.stack([jobs, np.zeros_like(jobs)], axis=1)
+        without_ps = JobValues(jobs, np.zeros_like(jobs))
         changes = nothing_for(jobs)
         commands = Commands(changes=changes, outages=outages, part=ChunkCommands(ps=without_ps), first=True)
         events = self._core.fleet.collect(now_us, commands)

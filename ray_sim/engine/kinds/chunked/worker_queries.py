@@ -47,17 +47,18 @@ def _least_loaded(workers: Workers, now_us: int, arguments: Arguments) -> State:
 
     Returns
     -------
-    rows : (n, 3) worker, microseconds of work left on it, chunks on it that are not done; by load, ties
-        by worker, for one partition and level after another
+    worker, work_left_us, chunks : (n,) worker, microseconds of work left on it, chunks on it that are not
+        done; by load, ties by worker, for one partition and level after another
     """
     load, chunks = workers.queues.loads(now_us)
-    rows = []
+    found = []
     columns = (arguments[name].tolist() for name in ("partitions", "units", "needs"))
     for partition, units, memory_level in zip(*columns, strict=True):
         slots = workers.that_may_train(partition, memory_level)
         best = slots[np.argsort(load[slots], kind="stable")[:units]]
-        rows.append(np.stack([best + workers.first, load[best], chunks[best]], axis=1))
-    return {"rows": np.concatenate(rows)}
+        found.append(best)
+    worker = np.concatenate(found)
+    return {"worker": worker + workers.first, "work_left_us": load[worker], "chunks": chunks[worker]}
 
 
 def _increments(workers: Workers, now_us: int, arguments: Arguments) -> State:
@@ -74,7 +75,8 @@ def _betas(workers: Workers, now_us: int, arguments: Arguments) -> State:
 
 def _time_left(workers: Workers, now_us: int, arguments: Arguments) -> State:
     """Jobs of ``jobs`` with chunks here, and the least time they need, see `ChunkQueues.time_left`."""
-    return {"rows": workers.queues.time_left(arguments["jobs"], now_us)}
+    jobs, left_us = workers.queues.time_left(arguments["jobs"], now_us)
+    return {"job": jobs, "time_left_us": left_us}
 
 
 ANSWERS: dict[str, Callable[[Workers, int, Arguments], State]] = {
