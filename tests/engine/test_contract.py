@@ -22,7 +22,9 @@ from tests.worlds import Job, cluster_of, job_table, world_of
 def first_view(sees: frozenset[str]) -> View:
     """A view at 0 s, one job waiting."""
     table = job_table([Job(0, 1, 1, "a")], columns={"priority": [3], "user": ["u"]})
-    simulation = Simulation(build_world(table, cluster_of([1])), scripted(lambda view: Decision(), visible=sees))
+    simulation = Simulation(
+        build_world(table, cluster_of([1])), scripted(lambda view: Decision(), visible=sees)
+    )
     view = simulation.advance()
     assert view is not None
     return view
