@@ -47,7 +47,7 @@ class BucketProblem:
     """(K, R) available resource x time; infinite where nothing is scarce."""
 
     def __post_init__(self) -> None:
-        for name in ("worth", "most", "need", "offer"):
+        for name in ("worth", "most", "resource_time", "offer"):
             if not (getattr(self, name) >= 0).all():
                 raise ValueError(f"{name} must be at least 0 in every entry")
 

@@ -116,5 +116,10 @@ class AnnouncedView(View):
         )
 
     def work_left(self, jobs: IntArray) -> FloatArray:
-        """Nobody knows it."""
+        """Refuse: durations show only when jobs end.
+
+        Raises
+        ------
+        BlindPolicyError : always
+        """
         raise BlindPolicyError(f"policy {self._policy} reads work_left; durations show when jobs end")

@@ -18,6 +18,11 @@ from ray_sim.model.units import FloatArray, IntArray
 class ElasticContext(PolicyContext):
     """Facts of a world of elastic jobs. Arrays are read-only."""
 
+    __slots__ = {
+        "slowing_options": "World options, e.g. ``nic=per_server``, by which jobs may train slower than "
+        "`speed_alone` says."
+    }
+
     def __init__(
         self, world: World, sees: frozenset[str], policy: str, trial_progress: SpeedProgress
     ) -> None:
@@ -27,7 +32,6 @@ class ElasticContext(PolicyContext):
         facts = ElasticFacts.in_world(world)
         self._truth = facts.rule.truth
         self.slowing_options: tuple[str, ...] = facts.slowing_options
-        """World options, e.g. ``nic=per_server``, by which jobs may train slower than `speed_alone` says."""
 
     def trial_speed(self, jobs: IntArray, rows: Rows) -> FloatArray:
         """(n,) samples per second in trial runs of jobs, without slow workers; see `trial_speeds`.
