@@ -110,6 +110,7 @@ class AOnline(ChunkPolicy):
             "danger: chunks of a job in danger of missing its deadline go before all others, earliest "
             "deadline first; none: deadlines are ignored, as published",
             choices=("none", "danger"),
+            source="docs/policies/a_online.md#parameters",
         ),
         Parameter(
             "slack",
@@ -119,6 +120,7 @@ class AOnline(ChunkPolicy):
             "times the time that its chunks still need",
             minimum=1.0,
             exclusive=True,
+            source="docs/policies/a_online.md#parameters",
         ),
     )
 

@@ -77,7 +77,14 @@ class Dorm(ElasticPolicy):
         ),
         CAP,
         MOST_WORKERS,
-        Parameter("gap", "float", 0.01, "relative gap to the best use at which a search ends", minimum=0.0),
+        Parameter(
+            "gap",
+            "float",
+            0.01,
+            "relative gap to the best use at which a search ends",
+            minimum=0.0,
+            source="docs/models/baselines.md#dorm",
+        ),
         Parameter(
             "packing",
             "choice",
@@ -85,6 +92,7 @@ class Dorm(ElasticPolicy):
             "placement of bundles. search: by the programme; in_turn: the programme counts bundles for all "
             "servers as one, then servers are filled in order: fast, but looser on fairness",
             choices=("search", "in_turn"),
+            source="docs/models/baselines.md#dorm",
         ),
         Parameter(
             "node_limit",
@@ -92,6 +100,7 @@ class Dorm(ElasticPolicy):
             100,
             "nodes of the search tree after which the incumbent is used, or nothing changes without one",
             minimum=1,
+            source="docs/models/baselines.md#dorm",
         ),
         replace(WHEN, default="event"),
         PARAMETER_BLOCKS,

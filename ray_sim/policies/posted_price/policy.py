@@ -87,7 +87,15 @@ class PostedPrice(AnnouncedPolicy):
             source="docs/models/posted_price.md#failure-estimates",
             choices=("pointwise", "uniform"),
         ),
-        Parameter("mu", "float", 0.02, "error of the sampled estimates", minimum=1e-4, maximum=0.5),
+        Parameter(
+            "mu",
+            "float",
+            0.02,
+            "error of the sampled estimates",
+            minimum=1e-4,
+            maximum=0.5,
+            source="docs/models/posted_price.md#failure-estimates",
+        ),
         Parameter(
             "oracle_failure",
             "float",
@@ -95,6 +103,7 @@ class PostedPrice(AnnouncedPolicy):
             "probability with which a uniform error may be larger",
             minimum=1e-12,
             maximum=0.5,
+            source="docs/models/posted_price.md#failure-estimates",
         ),
         Parameter(
             "threshold", "bool", True, "whether estimates of at most eps / 10 count as 0", source=_SOURCE
@@ -105,7 +114,7 @@ class PostedPrice(AnnouncedPolicy):
             False,
             "whether a plan also fixes the longest duration, after which a job is evicted and pays nothing; "
             "without it a report that hides long durations may gain",
-            source="docs/decisions/0038-announced-jobs.md",
+            source="docs/models/posted_price.md#truthfulness",
         ),
     )
 

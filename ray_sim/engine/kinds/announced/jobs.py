@@ -60,6 +60,7 @@ _BOUNDS = (
         "bool",
         False,
         "whether statements beyond the bounds are cut to them, and counted; else they are refused",
+        source="docs/engine.md#announced-jobs",
     ),
 )
 

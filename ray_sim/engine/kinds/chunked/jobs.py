@@ -84,6 +84,7 @@ class ChunkedJobs(JobKind):
                 "none = utility_due_s where the workload has it, else no deadlines",
                 minimum=0.0,
                 exclusive=True,
+                source="docs/engine.md#chunked-jobs",
             ),
             "is about jobs in chunks",
         ),
