@@ -73,7 +73,7 @@ class Las(Policy):
             FIRST_START,
             "order within a queue. first_start: by first start, then submission; running_first: running "
             "jobs, then waiting jobs, then jobs that join at this instant",
-            source="docs/models/baselines.md#las-tiresias-2dlas; running_first as in the simulator of Gu et al.",
+            source="docs/models/baselines.md#las-tiresias-2dlas; running_first: simulator of Gu et al.",
             choices=(FIRST_START, RUNNING_FIRST),
         ),
         Parameter(
