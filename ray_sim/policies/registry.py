@@ -57,9 +57,9 @@ class PolicyInfo:
     summary: str
     parameters: tuple[Parameter, ...]
     jobs: tuple[str, ...]
-    """Kinds of jobs that it schedules: rigid, elastic, chunked."""
+    """Kinds of jobs that it schedules: rigid, elastic, chunked, announced."""
     needs: str
-    """World options that it needs; empty if it runs in any world of rigid jobs."""
+    """Options of `ray-sim run` that it needs; empty if it runs in any world of rigid jobs."""
     sees: tuple[str, ...] = ()
     """Columns and observations that it reads besides arrivals and demands, with default parameters."""
 
