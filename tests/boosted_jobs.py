@@ -18,7 +18,7 @@ from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import NO_JOBS, Decision
 from ray_sim.engine.job_queue import JobQueue
 from ray_sim.engine.kinds.base import JobKind, KindParameter
-from ray_sim.engine.kinds.facts import Setting
+from ray_sim.engine.kinds.facts import WorldSetting
 from ray_sim.engine.kinds.rigid.facts import RigidFacts
 from ray_sim.engine.kinds.rigid.run import RigidOutcome, RigidRun
 from ray_sim.engine.placements import State
@@ -283,7 +283,7 @@ class BoostedJobs(JobKind):
         ),
     )
 
-    def facts(self, setting: Setting) -> BoostFacts:
+    def facts(self, setting: WorldSetting) -> BoostFacts:
         gangs = RigidFacts.of(setting)
         return BoostFacts(**{each.name: getattr(gangs, each.name) for each in fields(RigidFacts)})
 

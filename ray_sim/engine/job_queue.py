@@ -15,7 +15,7 @@ from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import (
     Changes,
     Queue,
-    Running,
+    RunningList,
     new_changes,
     new_queue,
     new_running,
@@ -175,7 +175,7 @@ class JobQueue:
             array[:] = state[f"queue.{name}"]
 
 
-def _as_running(jobs: IntArray, keys: IntArray) -> Running:
+def _as_running(jobs: IntArray, keys: IntArray) -> RunningList:
     """A list in the order given."""
     n = len(jobs)
     return new_running(n)._replace(

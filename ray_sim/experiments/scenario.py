@@ -36,7 +36,7 @@ from workloads.realisation import (
 from workloads.sources import Source
 from workloads.synthetic.arrivals import ArrivalKind
 from workloads.synthetic.horizon_request import HorizonRequest, request_of
-from workloads.synthetic.synth import PROFILES, Request
+from workloads.synthetic.synth import PROFILES, DrawRequest
 from workloads.training.enrich import Feasibility
 
 Scalar = bool | int | float | str | None
@@ -122,7 +122,7 @@ class SynthSpec(Spec):
         return self.profile if drawn_whole else None
 
     @property
-    def request(self) -> Request | HorizonRequest:
+    def request(self) -> DrawRequest | HorizonRequest:
         """Options of the draw; for a training profile, jobs within a horizon."""
         return request_of(
             whole=self.training is not None,

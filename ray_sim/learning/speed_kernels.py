@@ -8,14 +8,14 @@ from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.core.arrays import F64, I64, PARAMETER_SERVER, WORKER, Bool
 from ray_sim.kernels.core.job_rows import Rows, tasks_held
 from ray_sim.kernels.elastic.colocation import slowdown_here
-from ray_sim.kernels.elastic.step_time import Steps, even_load, placement_rate
+from ray_sim.kernels.elastic.step_time import StepCoefficients, even_load, placement_rate
 from ray_sim.model.units import US_PER_S
 
 
 class SpeedFacts(NamedTuple):
     """Facts of J jobs on S servers, of L types with Q channels."""
 
-    steps: Steps
+    steps: StepCoefficients
     speed: F64
     """(S,) of each server."""
     links: F64

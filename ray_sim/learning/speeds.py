@@ -13,7 +13,7 @@ from ray_sim.engine.kinds.elastic.rules import PlacementRule
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import F64, I64, Bool
 from ray_sim.kernels.core.job_rows import Rows
-from ray_sim.kernels.elastic.step_time import Steps
+from ray_sim.kernels.elastic.step_time import StepCoefficients
 from ray_sim.kernels.handle import handle
 from ray_sim.learning.speed_kernels import SpeedFacts, true_rates
 from ray_sim.model.errors import InvalidScenarioError
@@ -73,7 +73,7 @@ def true_speeds(worlds: Sequence[World]) -> TrueSpeeds:
     work_rows = (np.empty(2 * servers, dtype=np.int64) for _ in range(3))
     channels = _channels(facts[0].colocation, servers)
     speed_facts = SpeedFacts(
-        steps=Steps(*(np.concatenate(column) for column in columns)),
+        steps=StepCoefficients(*(np.concatenate(column) for column in columns)),
         speed=rules[0].speed,
         links=rules[0].links,
         nic=np.array([int(rules[0].nic)]),

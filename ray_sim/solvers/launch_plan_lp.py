@@ -26,7 +26,7 @@ import numpy as np
 
 from ray_sim.model.statement import NANO, Outlooks, Statements
 from ray_sim.model.units import FloatArray, IntArray
-from ray_sim.solvers.launches import Launches, check_size, fractional_optimum, ramps
+from ray_sim.solvers.launches import LaunchOptions, check_size, fractional_optimum, ramps
 
 MOST_VARIABLES = 100_000
 """Largest number of plans: group x start x eviction."""
@@ -123,11 +123,11 @@ def _points(outlooks: Outlooks, row: int) -> Iterator[slice]:
     yield from (slice(*edge) for edge in pairwise(edges))
 
 
-def _launches(groups: list[_Group]) -> Launches:
+def _launches(groups: list[_Group]) -> LaunchOptions:
     """Plans of all groups; groups >= 1."""
     start = np.concatenate([group.start for group in groups])
     length = np.concatenate([group.length for group in groups])
-    return Launches(
+    return LaunchOptions(
         claimant=np.repeat(np.arange(len(groups)), [len(group.start) for group in groups]),
         gain=np.concatenate([group.gain for group in groups]),
         most=np.array([float(group.jobs) for group in groups]),

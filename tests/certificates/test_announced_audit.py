@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from ray_sim.certificates.announced_invariants import AnnouncedRules, violations
-from ray_sim.certificates.announced_loads import Runs, eviction_line, load_figures
+from ray_sim.certificates.announced_loads import RunIntervals, eviction_line, load_figures
 from ray_sim.contract.announced_worlds import busy_announced, misreporting
 from ray_sim.contract.rigid_worlds import cluster, job_table
 from ray_sim.engine.build_world import build_world
@@ -201,7 +201,7 @@ def rule_breaks(given: World, result: RunResult, record: MechanismRecord | None 
     facts = AnnouncedFacts.in_world(given)
     jobs = facts.statements
     rules = AnnouncedRules(jobs.reported, jobs.arrival, jobs.signal, facts.nodes, facts.slot_us)
-    return violations(rules, Runs.of(result, given.table.origin_us), result.jobs, record)
+    return violations(rules, RunIntervals.of(result, given.table.origin_us), result.jobs, record)
 
 
 def changed(result: RunResult, **columns: Any) -> RunResult:

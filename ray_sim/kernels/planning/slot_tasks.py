@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.core.arrays import F64, I64, PARAMETER_SERVER, WORKER
-from ray_sim.kernels.planning.parametric_slot_lp import Offer, Offers, Paths, offer_of
+from ray_sim.kernels.planning.parametric_slot_lp import SlotOffer, SlotOffers, SlotWalks, offer_of
 from ray_sim.kernels.planning.random_bits import substate, uniform
 
 U64 = npt.NDArray[np.uint64]
@@ -32,7 +32,7 @@ class Room(NamedTuple):
     """(2, R) demand of a worker and of a parameter server."""
     most_workers: int
     workers_per_ps: float
-    offer: Offer
+    offer: SlotOffer
 
 
 class Rooms(NamedTuple):
@@ -43,7 +43,7 @@ class Rooms(NamedTuple):
     demand: I64
     most_workers: int
     workers_per_ps: float
-    offers: Offers
+    offers: SlotOffers
 
 
 class Spread(NamedTuple):
@@ -151,7 +151,7 @@ def _list(spread: Spread | Tasks, server: int) -> None:
 
 
 @kernel
-def _follow(paths: Paths, step: int, length: float, spread: Spread) -> None:
+def _follow(paths: SlotWalks, step: int, length: float, spread: Spread) -> None:
     """Add a part of a step, ``length`` workers in total, to the two servers that it changes."""
     for mover in range(2):
         server = paths.server[step, mover]
@@ -354,7 +354,7 @@ def _round(
 @outlined
 def price_externally(
     rooms: Rooms,
-    paths: Paths,
+    paths: SlotWalks,
     slot: int,
     wanted: F64,
     asked: I64,

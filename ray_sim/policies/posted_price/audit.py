@@ -41,7 +41,7 @@ Failures = Callable[[PlannedJob], FloatArray | None]
 """The mechanism's estimates for a report, as the planner takes them; None for zeros."""
 
 
-class MechanismAudit:
+class MisreportAudit:
     """Records the births of one run and the gains of misreports; its memory is O(jobs + rounds).
 
     Parameters
@@ -195,7 +195,7 @@ def _gain(found: tuple[float, str]) -> float:
 class _Worth:
     """Expected true utility of the reports of one job, by the audit's own estimates of failure."""
 
-    def __init__(self, audit: MechanismAudit, truth: PlannedJob) -> None:
+    def __init__(self, audit: MisreportAudit, truth: PlannedJob) -> None:
         self._audit, self._truth = audit, truth
         self._oracle, self.exact = audit.failures_now()
         self._known: dict[int, FloatArray] = {}

@@ -15,7 +15,7 @@ from ray_sim.model.audit import AuditedJobs
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.statement import NANO, NEVER_ROUND
 from ray_sim.model.units import FloatArray, IntArray
-from ray_sim.policies.posted_price.audit import MechanismAudit
+from ray_sim.policies.posted_price.audit import MisreportAudit
 from ray_sim.policies.posted_price.exact_failure import ExactFailure
 from ray_sim.policies.posted_price.expected_lp import ExpectedPrices, Population
 from ray_sim.policies.posted_price.exponential_prices import ExponentialPrices
@@ -132,7 +132,7 @@ class PostedPrice(AnnouncedPolicy):
         self._cutoffs = cutoffs
         self._menu_name, self._eps, self._oracle_name = menu, eps, failure_oracle
         self._error, self._mu, self._failure, self._threshold = oracle_error, mu, oracle_failure, threshold
-        self._audit: MechanismAudit | None = None
+        self._audit: MisreportAudit | None = None
         if menu == "expected":
             self.sees = self.sees | {WHOLE_TRACE}
 
@@ -141,10 +141,10 @@ class PostedPrice(AnnouncedPolicy):
         """Whether it draws sample paths."""
         return self._oracle_name == "sampled"
 
-    def audited(self, jobs: AuditedJobs) -> MechanismAudit:
+    def audited(self, jobs: AuditedJobs) -> MisreportAudit:
         """Record births and try misreports in the run that follows; its decisions are the same."""
         mu = {"sampled": self._mu, "exact": 0.0}.get(self._oracle_name)
-        self._audit = MechanismAudit(jobs, self._failures, self._eps / 10, mu, self._threshold, self._cutoffs)
+        self._audit = MisreportAudit(jobs, self._failures, self._eps / 10, mu, self._threshold, self._cutoffs)
         return self._audit
 
     def start(self, world: AnnouncedContext, streams: Streams) -> None:

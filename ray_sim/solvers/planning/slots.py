@@ -9,10 +9,10 @@ import numpy as np
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.kernels.planning.parametric_slot_lp import (
     UNSOLVED,
-    Offers,
-    Paths,
-    Point,
+    SlotOffers,
+    SlotWalks,
     TaskDirections,
+    WalkPoint,
     price_paths,
     walk_all,
 )
@@ -31,7 +31,7 @@ class Slots:
     """Different slots, n of them, solved in fractions for every number of workers of the job."""
 
     rooms: Rooms
-    paths: Paths
+    paths: SlotWalks
     ending: IntArray
     """(n,) end of each path."""
 
@@ -86,7 +86,7 @@ def slot_rooms(job: SlotJob, free: IntArray, price: FloatArray, quanta_per_unit:
     for role in (WORKER, PARAMETER_SERVER):
         for r, units in enumerate((job.demand[role] / quanta_per_unit).tolist()):
             of_task[..., role] += price[..., r] * units
-    offers = Offers(
+    offers = SlotOffers(
         room=row_rooms(job, free),
         price=of_task,
         by_worker=np.argsort(of_task[..., WORKER], axis=-1, kind="stable"),
@@ -95,8 +95,8 @@ def slot_rooms(job: SlotJob, free: IntArray, price: FloatArray, quanta_per_unit:
     return Rooms(free, job.demand, job.most_workers, job.workers_per_ps, offers)
 
 
-def _new_point(directions: TaskDirections, servers: int) -> Point:
-    return Point(
+def _new_point(directions: TaskDirections, servers: int) -> WalkPoint:
+    return WalkPoint(
         held=np.empty((servers, 2)),
         limits=np.empty(servers, dtype=np.int64),
         edge=np.empty(servers, dtype=np.int64),
@@ -106,8 +106,8 @@ def _new_point(directions: TaskDirections, servers: int) -> Point:
     )
 
 
-def _new_paths(slots: int, steps: int) -> Paths:
-    return Paths(
+def _new_paths(slots: int, steps: int) -> SlotWalks:
+    return SlotWalks(
         reach=np.empty(steps),
         slope=np.empty(steps),
         server=np.empty((steps, 2), dtype=np.int64),
@@ -116,7 +116,7 @@ def _new_paths(slots: int, steps: int) -> Paths:
     )
 
 
-def _longer(paths: Paths, limit: int) -> Paths:
+def _longer(paths: SlotWalks, limit: int) -> SlotWalks:
     """Copy with twice the room, plus ``limit``."""
     longer = _new_paths(len(paths.ptr) - 1, 2 * len(paths.reach) + limit)
     for part, into in zip(paths[:-1], longer[:-1], strict=True):

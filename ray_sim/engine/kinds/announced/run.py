@@ -13,7 +13,7 @@ from ray_sim.engine.kinds.announced.decision import AnnouncedDecision
 from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
 from ray_sim.engine.kinds.announced.outcome import AnnouncedOutcome, Fate
 from ray_sim.engine.kinds.announced.validation import Announced, check_announced
-from ray_sim.engine.kinds.announced.view import AnnouncedView, Observed
+from ray_sim.engine.kinds.announced.view import AnnouncedSources, AnnouncedView
 from ray_sim.engine.kinds.rigid.run import RigidRun
 from ray_sim.engine.placements import State
 from ray_sim.engine.run_core import RunCore
@@ -52,9 +52,9 @@ class AnnouncedRun(RigidRun):
         return AnnouncedView
 
     @property
-    def observed(self) -> Observed:
+    def observed(self) -> AnnouncedSources:
         """Sources of observations."""
-        return Observed(self._facts, self._come, self._came)
+        return AnnouncedSources(self._facts, self._come, self._came)
 
     def context(self, sees: frozenset[str], policy: str) -> AnnouncedContext:
         """Facts of the world that a policy of this name may know."""

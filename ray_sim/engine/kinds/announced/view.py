@@ -18,7 +18,7 @@ from ray_sim.model.units import QUANTA_PER_UNIT, BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class AnnouncedSources:
     """Sources of the observations of announced jobs."""
 
     facts: AnnouncedFacts
@@ -36,7 +36,7 @@ class AnnouncedView(View):
     decision. A job waits from its birth on.
     """
 
-    _observed: Observed
+    _observed: AnnouncedSources
 
     @property
     def round(self) -> int:

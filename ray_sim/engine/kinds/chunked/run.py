@@ -20,7 +20,7 @@ from ray_sim.engine.kinds.chunked.ledger import ChunkLedger
 from ray_sim.engine.kinds.chunked.site_part import ChunkCommands, JobValues
 from ray_sim.engine.kinds.chunked.slot_rounding import SlotRounding
 from ray_sim.engine.kinds.chunked.validation import check_chunks
-from ray_sim.engine.kinds.chunked.view import ChunkedView, Observed
+from ray_sim.engine.kinds.chunked.view import ChunkedSources, ChunkedView
 from ray_sim.engine.kinds.rigid.run import RigidRun
 from ray_sim.engine.placements import State, nothing_for
 from ray_sim.engine.run_core import RunCore
@@ -101,9 +101,9 @@ class ChunkedRun(RigidRun):
         return ChunkedView
 
     @property
-    def observed(self) -> Observed:
+    def observed(self) -> ChunkedSources:
         """Sources of observations."""
-        return Observed(self._ledger, self._core.fleet)
+        return ChunkedSources(self._ledger, self._core.fleet)
 
     def context(self, sees: frozenset[str], policy: str) -> ChunkedContext:
         """Facts of the world that a policy of this name may know."""

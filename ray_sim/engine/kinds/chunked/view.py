@@ -39,7 +39,7 @@ class WorkerLoads(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class ChunkedSources:
     """Sources of the observations of chunked jobs."""
 
     ledger: ChunkLedger
@@ -54,7 +54,7 @@ class ChunkedView(View):
     `undispatched` again; others may run.
     """
 
-    _observed: Observed
+    _observed: ChunkedSources
 
     @property
     def active(self) -> IntArray:

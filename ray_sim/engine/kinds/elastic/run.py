@@ -11,7 +11,7 @@ import polars as pl
 
 from ray_sim.certificates.jct import JctLimits, NoJctLimits
 from ray_sim.engine.decision import NO_JOBS, Decision
-from ray_sim.engine.kinds.elastic.colocation import ColocatedProgress, Colocation
+from ray_sim.engine.kinds.elastic.colocation import ColocatedProgress, RunColocation
 from ray_sim.engine.kinds.elastic.context import ElasticContext
 from ray_sim.engine.kinds.elastic.decision import ElasticDecision, Estimates
 from ray_sim.engine.kinds.elastic.estimate_errors import SPEED, WORK_LEFT, EstimateErrors, check_estimates
@@ -150,7 +150,7 @@ class ElasticRun(RigidRun):
         self._colocation = (
             None
             if colocated is None
-            else Colocation(colocated, core.world.row_bound, core.world.cluster.server_names)
+            else RunColocation(colocated, core.world.row_bound, core.world.cluster.server_names)
         )
         super().__init__(core, self._progress_of(loads))
         self._slowed = None if colocated is None or not colocated.interferes else WeightedTime(jobs)
