@@ -15,9 +15,9 @@ import numpy as np
 import polars as pl
 
 from ray_sim.certificates.announced_loads import NEVER, RunIntervals
-from ray_sim.model.audit import MechanismRecord
 from ray_sim.model.statement import NANO, NEVER_ROUND, Statements
 from ray_sim.model.units import US_PER_S, BoolArray, IntArray
+from ray_sim.model.welfare_audit import MechanismRecord
 
 
 @dataclass(frozen=True, slots=True)

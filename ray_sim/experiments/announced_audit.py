@@ -20,13 +20,13 @@ from ray_sim.engine.kinds.announced.policy import AnnouncedPolicy
 from ray_sim.engine.kinds.announced.welfare_limits import welfare_limits
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
-from ray_sim.model.audit import AuditedJobs, AuditRequest, MechanismRecord
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RegretFigures, RunResult, WelfareAudit
 from ray_sim.model.statement import NANO
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
+from ray_sim.model.welfare_audit import AuditedJobs, AuditRequest, MechanismRecord
 from ray_sim.solvers.utility_optimum import SearchLimits
 
 _GAIN = 1e-9

@@ -25,12 +25,12 @@ from ray_sim.experiments.scenario import Partition, Scenario, SynthSpec, Value, 
 from ray_sim.experiments.server_files import split_world, with_server_files
 from ray_sim.experiments.source_digest import imported_sha256, input_files_sha256
 from ray_sim.experiments.workload_draws import enriched, load_whole_draws, load_workload_layers
-from ray_sim.model.audit import AuditRequest
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, InvalidWorkloadError
 from ray_sim.model.job import JobTable
 from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
+from ray_sim.model.welfare_audit import AuditRequest
 from ray_sim.policies.registry import create_policy
 from ray_sim.reports.tables import summary_rows
 from workloads.layers.fill import EnrichmentLayer

@@ -18,12 +18,12 @@ from pydantic import (
 )
 
 from ray_sim.experiments.training_file import bundled_training_profiles, names_training_profile
-from ray_sim.model.audit import AuditRequest
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, UnknownNameError, problems_text
 from ray_sim.model.metrics import Trim
 from ray_sim.model.streams import SEEDS
 from ray_sim.model.training_progress import Form
 from ray_sim.model.units import MAX_TIME_S
+from ray_sim.model.welfare_audit import AuditRequest
 from workloads.documents import dotted_problems, parse_yaml, read_text
 from workloads.realisation import (
     LEAST_LOAD_SCALE,

@@ -40,7 +40,7 @@ BUILT_IN: Mapping[str, str] = {
     "pd_ors": "pd_ors.policy:PdOrs",
     "oasis": "oasis:Oasis",
     "posted_price": "posted_price.policy:PostedPrice",
-    "announced_fifo": "announced.fifo:AnnouncedFifo",
+    "announced_fifo": "announced.announced_fifo:AnnouncedFifo",
     "value_density": "announced.value_density:ValueDensity",
     "reservation": "announced.reservation:Reservation",
 }

@@ -54,11 +54,11 @@ from ray_sim.kernels.core.arrays import ALL_REDUCE, PARAMETER_SERVER, WORKER
 from ray_sim.kernels.core.job_rows import Rows
 from ray_sim.kernels.core.placement import RULE_NAMES
 from ray_sim.kernels.core.replay_state import Order
-from ray_sim.model.audit import AuditedJobs, MechanismRecord
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.progress_rule import PlacementTable
 from ray_sim.model.statement import Outlooks, Statements
 from ray_sim.model.streams import Streams
+from ray_sim.model.welfare_audit import AuditedJobs, MechanismRecord
 from ray_sim.policy_api.priority import PLACEMENT, PriorityPolicy, backfill
 
 __all__ = [

@@ -20,11 +20,11 @@ from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
 from ray_sim.experiments.announced_audit import audit_run
-from ray_sim.model.audit import AuditRequest, MechanismRecord, Regrets
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult, WelfareFigures
 from ray_sim.model.statement import NANO, NEVER_ROUND
+from ray_sim.model.welfare_audit import AuditRequest, MechanismRecord, Regrets
 from ray_sim.policies.registry import create_policy
 from ray_sim.policy_api import AnnouncedDecision, AnnouncedView
 from ray_sim.reports.tables import summary_rows

@@ -11,16 +11,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from ray_sim.model.audit import AuditedJobs
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.statement import NANO, NEVER_ROUND
 from ray_sim.model.units import FloatArray, IntArray
-from ray_sim.policies.posted_price.audit import MisreportAudit
+from ray_sim.model.welfare_audit import AuditedJobs
 from ray_sim.policies.posted_price.exact_failure import ExactFailure
 from ray_sim.policies.posted_price.expected_lp import ExpectedPrices, Population
 from ray_sim.policies.posted_price.exponential_prices import ExponentialPrices
 from ray_sim.policies.posted_price.failure import FailureOracle
 from ray_sim.policies.posted_price.menu import Menu, RelaxedCapacity
+from ray_sim.policies.posted_price.misreport_audit import MisreportAudit
 from ray_sim.policies.posted_price.plan_book import PlanBook
 from ray_sim.policies.posted_price.planner import threshold
 from ray_sim.policies.posted_price.planner_kernels import PlannedJob

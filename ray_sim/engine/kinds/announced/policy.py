@@ -8,7 +8,7 @@ from ray_sim.engine.contract import Policy
 from ray_sim.engine.kinds.announced.context import AnnouncedContext
 from ray_sim.engine.kinds.announced.view import AnnouncedView
 from ray_sim.engine.wake import Wake
-from ray_sim.model.audit import AuditedJobs, MechanismRecord
+from ray_sim.model.welfare_audit import AuditedJobs, MechanismRecord
 
 ANNOUNCED = "announced"
 """Value of `Policy.schedules` of policies for announced jobs."""

@@ -15,18 +15,18 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ray_sim.model.audit import AuditedJobs, MechanismRecord, Regrets
 from ray_sim.model.statement import NANO, NEVER_ROUND
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
+from ray_sim.model.welfare_audit import AuditedJobs, MechanismRecord, Regrets
 from ray_sim.policies.posted_price.exact_failure import ExactFailure
 from ray_sim.policies.posted_price.failure import FailureOracle
 from ray_sim.policies.posted_price.menu import Menu
 from ray_sim.policies.posted_price.menu_kernels import book_load
-from ray_sim.policies.posted_price.misreports import misreports, same_statement
 from ray_sim.policies.posted_price.plan import Plan
 from ray_sim.policies.posted_price.planner import Planner, planned_job
 from ray_sim.policies.posted_price.planner_kernels import Launch, PlannedJob
 from ray_sim.policies.posted_price.sampled_failure import SampledFailure
+from ray_sim.policies.posted_price.tried_misreports import misreports, same_statement
 from ray_sim.policy_api import AnnouncedContext, Streams
 
 MOST_OUTCOMES = 20_000
