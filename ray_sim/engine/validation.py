@@ -1,4 +1,8 @@
-"""Exact validation of a decision: all of it can be carried out, or none of it is."""
+"""Exact validation of a decision: all of it can be carried out, or none of it is.
+
+`Simulation.apply` calls `check_decision` for every decision, then the check of the kind of job (`check` of
+its run). Rules of one kind belong there. Messages are for the author of a policy: they name rule and job.
+"""
 
 from __future__ import annotations
 

@@ -16,6 +16,9 @@ Ties go to the lowest server, and between pairs to the first one, which uses int
 Source: the programme is that of Yu et al., Toward Efficient Online Scheduling for Distributed Machine
 Learning Systems (external case of a slot); the parametric walk is ours.
 docs/models/pd_ors.md#cost-of-one-slot has both.
+
+`ray_sim/solvers/planning/slots.py` calls `walk_all` for the slots of a job. The order of directions, the ties
+and the tolerances decide results: a change of them renews tests/golden/fingerprint.json.
 """
 
 from __future__ import annotations

@@ -194,7 +194,7 @@ def shared_logits(layers: Layers, seen: NetworkInputs, work: Work, logits: F32) 
     Pairs of a new job and a server without a valid action are left out.
     """
     width, servers = work.blocks.shape[1], len(seen.free)
-    new, width = len(seen.mask) // (2 * servers), layers.outputs[HIDDEN]
+    new, hidden = len(seen.mask) // (2 * servers), layers.outputs[HIDDEN]
     _job_blocks(layers, seen, work)
     for server in range(servers):
         _sum_held(seen, server, work)
@@ -209,10 +209,10 @@ def shared_logits(layers: Layers, seen: NetworkInputs, work: Work, logits: F32) 
             logits[worker], logits[ps] = -np.inf, -np.inf
             if seen.mask[worker] == 0 and seen.mask[ps] == 0:
                 continue
-            for j in range(width):
+            for j in range(hidden):
                 work.one[j] = common[j] + work.first[n, j] + work.first[new + server, j]
             _add(layers, HIDDEN, 4 * width, seen.placement[server, 2 * n : 2 * n + 2], work.one)
-            _rectify(work.one, width)
+            _rectify(work.one, hidden)
             _rest(layers, HIDDEN + 1, work.one, work.other)
             if seen.mask[worker] == 1:
                 logits[worker] = work.one[0]

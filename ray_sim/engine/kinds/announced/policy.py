@@ -1,4 +1,8 @@
-"""Base class of policies for announced jobs."""
+"""Base class of policies for announced jobs, exported by `ray_sim.policy_api`.
+
+`ray-sim run --audit` (`ray_sim/experiments/announced_audit.py`) calls `audited`; everything else is called as
+for every `Policy`.
+"""
 
 from __future__ import annotations
 
