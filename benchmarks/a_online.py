@@ -11,10 +11,18 @@ from benchmarks.measurement import Findings, Measurement, Step
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.kinds.chunked.chunk_queues import ChunkQueues
 from ray_sim.engine.kinds.chunked.facts import ChunkFacts
-from ray_sim.engine.kinds.chunked.new_chunks import NewChunks, Rule, merged, sites_choice
+from ray_sim.engine.kinds.chunked.increment_query import (
+    IncrementQuery,
+    Rule,
+    SiteOffers,
+    merged_offers,
+    sites_choice,
+)
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
 from ray_sim.experiments.training_file import load_training_draws
+from ray_sim.kernels.chunked.increments import DispatchedChunks
+from ray_sim.kernels.chunked.queue_state import ChunkRows
 from ray_sim.model.cluster import Cluster, ServerKind
 from ray_sim.model.errors import RunFailedError
 from ray_sim.model.streams import Streams
@@ -79,10 +87,10 @@ def _dispatch(workers: int, queued: int, repetitions: int) -> float:
     every, kinds = np.arange(workers), np.zeros(workers, dtype=np.int64)
     seconds = []
     for length in draw.integers(2, 170, repetitions + 1) * _SLOT_US:
-        new = NewChunks(
+        new = IncrementQuery(
             count=_CHUNKS,
             partition=0,
-            need=0,
+            memory_level=0,
             ready_us=_UPLOAD_SLOTS * _SLOT_US,
             length_us=np.array([length]),
             key=np.array([_CHUNKS * length]),
@@ -90,11 +98,11 @@ def _dispatch(workers: int, queued: int, repetitions: int) -> float:
             rule=Rule.CHEAPEST,
             preempt=True,
             exact=False,
-            listed=np.empty(0, dtype=np.int64),
-            sent=np.empty((0, 5), dtype=np.int64),
+            given_workers=np.empty(0, dtype=np.int64),
+            dispatched=DispatchedChunks.none(),
         )
         began = time.process_time()
-        merged(sites_choice(new, queues, every, kinds, 0, 0)["rows"], _CHUNKS)
+        merged_offers(SiteOffers(**sites_choice(new, queues, every, kinds, 0, 0)), _CHUNKS)
         seconds.append(time.process_time() - began)
     return statistics.median(seconds[1:])
 
@@ -107,8 +115,8 @@ def _queues(workers: int, queued: int) -> ChunkQueues:
     worker = draw.permutation(np.repeat(np.arange(workers), queued))
     queues = ChunkQueues(np.zeros(workers, dtype=np.bool_), n)
     key = draw.integers(1, 11, n) * length
-    queues.dispatch(np.stack([worker, key, job, nothing, nothing, length, nothing + 1, key], axis=1))
-    queues.set_ps(np.stack([job, nothing + 1], axis=1))
+    queues.dispatch(ChunkRows(worker, key, job, nothing, nothing, length, nothing + 1, key))
+    queues.set_ps(job, nothing + 1)
     queues.advance(0)
     return queues
 

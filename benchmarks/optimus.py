@@ -19,11 +19,11 @@ from ray_sim.model.loss import last_epoch, loss
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.policies.optimus.allocation_kernels import Claims
-from ray_sim.policies.optimus.interval import Choices, IntervalJobs, targets, tasks_of
+from ray_sim.policies.optimus.interval import Choices, IntervalJobs, target_of, tasks_of
 from ray_sim.policies.optimus.knowledge import fit_speeds, nothing_known
 from ray_sim.policies.optimus.loss_fit import fitted_curves
 from ray_sim.policies.optimus.policy import Optimus
-from ray_sim.policy_api import ElasticContext, ElasticView
+from ray_sim.policy_api import ElasticContext, ElasticView, PlacementTable
 
 _T = TypeVar("_T")
 
@@ -67,18 +67,17 @@ def _rounds(
 ) -> list[Measurement]:
     """Measure the first round, with empty servers, and the next one, with less remaining work."""
     claims = _claims(n_jobs)
-    nothing = np.empty((0, 4), dtype=np.int64)
+    nothing = PlacementTable.joined([])
     asked = np.ones(n_jobs, dtype=np.int64)
     first = IntervalJobs(claims, asked, nothing, tasks_of(nothing, n_jobs), np.zeros(n_jobs, dtype=np.bool_))
     servers, capacity = np.arange(n_servers), np.tile(_SERVER, (n_servers, 1)).astype(np.int64)
-    first_s, target = _median(lambda: targets(first, servers, capacity, _CHOICES), repetitions)
-    rows = target.rows
-    rows = rows[np.lexsort((rows[:, 2], rows[:, 1], rows[:, 0]))]
+    first_s, target = _median(lambda: target_of(first, servers, capacity, _CHOICES), repetitions)
+    held = target.placements.in_order()
     later = claims._replace(steps=claims.steps * Streams(1).generator("later").uniform(0.8, 1.0, n_jobs))
-    following = IntervalJobs(later, asked, rows, tasks_of(rows, n_jobs), first.stays)
-    next_s, _ = _median(lambda: targets(following, servers, capacity, _CHOICES), repetitions)
+    following = IntervalJobs(later, asked, held, tasks_of(held, n_jobs), first.stays)
+    next_s, _ = _median(lambda: target_of(following, servers, capacity, _CHOICES), repetitions)
     return [
-        Measurement(case, "tasks", float(rows[:, 3].sum()), "", "neither"),
+        Measurement(case, "tasks", float(held.count.sum()), "", "neither"),
         Measurement(case, "first_round_cpu_s", first_s, "s", "smaller", budget),
         Measurement(case, "next_round_cpu_s", next_s, "s", "smaller", budget),
     ]

@@ -57,13 +57,13 @@ def main(workload: str, cluster_name: str, out: str) -> None:
         from ray_sim.experiments.result_directories import write_files
         from ray_sim.experiments.result_files import encode_result
         from ray_sim.experiments.run import read_base, realise
-        from ray_sim.experiments.run_identity import Inputs
+        from ray_sim.experiments.run_identity import HashedInputs
         from ray_sim.experiments.scenario import parse_scenario
         from ray_sim.policies.registry import create_policy
     with clock.phase("identify"):
         options = {"workload": workload, "cluster": cluster_name, "params": {"placement": "pooled"}}
         scenario = parse_scenario(options, "phases")
-        inputs = Inputs()
+        inputs = HashedInputs()
         identity = inputs.identify(scenario)
         cluster = inputs.cluster(scenario.cluster)
     with clock.phase("read"):

@@ -169,6 +169,6 @@ def slot_claims(jobs: Sequence[SlotJob], capacity: IntArray) -> BucketProblem:
         worth=np.array([[*[0.0] * job.arrival, *job.utility] for job in jobs]),
         first=np.array([min(job.arrival + job.shortest - 1, slots) for job in jobs]),
         most=np.where(np.arange(slots) >= arrival[:, None], np.minimum(most, 1.0)[:, None], 0.0),
-        need=blend * (samples * fastest)[:, None],
+        resource_time=blend * (samples * fastest)[:, None],
         offer=np.tile(capacity.sum(axis=0).astype(np.float64), (slots, 1)),
     )

@@ -18,7 +18,7 @@ from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import NO_JOBS, Decision
 from ray_sim.engine.job_queue import JobQueue
 from ray_sim.engine.kinds.base import JobKind, KindParameter
-from ray_sim.engine.kinds.facts import Setting
+from ray_sim.engine.kinds.facts import WorldSetting
 from ray_sim.engine.kinds.rigid.facts import RigidFacts
 from ray_sim.engine.kinds.rigid.run import RigidOutcome, RigidRun
 from ray_sim.engine.placements import State
@@ -31,6 +31,7 @@ from ray_sim.engine.view import View
 from ray_sim.engine.wake import Wake
 from ray_sim.kernels.core.arrays import EVENT_NAMES, RUNNING, Outages, WorldArrays
 from ray_sim.kernels.core.record import add_event
+from ray_sim.kernels.core.site_events import EVENT_JOB
 from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.progress_rule import PlacementRows, RigidProgress
@@ -100,7 +101,7 @@ class BoostPart:
         over = np.flatnonzero(self._ends_us <= now_us)
         self._ends_us[over] = NEVER_US
         events = np.zeros((len(over), NO_EVENTS.shape[1]), dtype=np.int64)
-        events[:, 1] = over
+        events[:, EVENT_JOB] = over
         return events
 
     def ask(self, question: str, now_us: int, arguments: Mapping[str, np.ndarray]) -> State:
@@ -282,7 +283,7 @@ class BoostedJobs(JobKind):
         ),
     )
 
-    def facts(self, setting: Setting) -> BoostFacts:
+    def facts(self, setting: WorldSetting) -> BoostFacts:
         gangs = RigidFacts.of(setting)
         return BoostFacts(**{each.name: getattr(gangs, each.name) for each in fields(RigidFacts)})
 

@@ -133,7 +133,7 @@ def first_idle_ps(view: ChunkedView, cloud: Collection[int] = ()) -> dict[int, l
     """
     idle = dict(enumerate(view.free[:, PARAMETER_SERVER].tolist()))
     placements: dict[int, list[tuple[int, int, int]]] = {job: [] for job in view.idle_holders.tolist()}
-    for _, server, _, _ in view.placements.rows(np.array(list(placements), dtype=np.int64)).tolist():
+    for server in view.placements.of(np.array(list(placements), dtype=np.int64)).server.tolist():
         idle[server] += 1
     for job in view.stalled.tolist():
         mine = (s for s, n in idle.items() if n > 0 and (s in cloud) == bool(view.in_cloud[job]))

@@ -22,7 +22,7 @@ def scripted(
     decide: Decide,
     *,
     wake: Wake = EVENTS,
-    sight: frozenset[str] = frozenset(),
+    visible: frozenset[str] = frozenset(),
     on_slots_only: bool = False,
     chunks: bool = False,
     elastic: bool = False,
@@ -32,7 +32,7 @@ def scripted(
     class Scripted(Policy):
         name: ClassVar[str] = "scripted"
         wake_on: Wake = wake
-        sees: frozenset[str] = sight
+        sees: frozenset[str] = visible
         slotted: ClassVar[bool] = on_slots_only
         schedules: ClassVar[str] = CHUNKED if chunks else ELASTIC if elastic else GANGS
 

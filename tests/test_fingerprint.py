@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import groupby
 
+import polars as pl
 import pytest
 
 from ray_sim.policies.registry import policy_infos
@@ -50,4 +52,11 @@ def test_a_change_of_any_number_is_found() -> None:
         "floats": {**one["floats"], "summary.jct_s.mean": one["floats"]["summary.jct_s.mean"] * (1 + 1e-8)},
     }
     assert len(differences(one, moved)) == 1
-    assert differences(one, {**one, "exact": "0"}) == ["whole numbers, names or nulls"]
+    wrong = {**one, "exact": {**one["exact"], "events": "0"}}
+    assert differences(one, wrong) == ["events: whole numbers, names or nulls"]
+
+
+def test_a_new_column_changes_the_digest_of_its_table_only() -> None:
+    _, result = next(runs(Case("fifo", {}, "rigid", "crowded")))
+    wider = replace(result, timeline=result.timeline.with_columns(extra=pl.col("running")))
+    assert differences(record(result), record(wider)) == ["timeline: whole numbers, names or nulls"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ray_sim.experiments.run_identity import Inputs
+from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.sweep_file import parse_sweep
 from tests.mutated_inputs import MAP, SWEEPS, Desk, totals_of
 from tests.proofs import instances
@@ -33,4 +33,4 @@ def test_unmutated_inputs_are_accepted(tmp_path: Path) -> None:
     assert convert("csv", [tmp_path / "trace.csv"], tmp_path / "w.parquet", options=options).kept == 9
     with contextlib.chdir(desk.folder):
         for content in SWEEPS:
-            assert parse_sweep(content, "sweep.yaml", Inputs()).configurations
+            assert parse_sweep(content, "sweep.yaml", HashedInputs()).configurations

@@ -15,7 +15,7 @@ import pytest
 
 from ray_sim.cli import main
 from ray_sim.experiments.cluster_file import load_cluster
-from ray_sim.experiments.run_identity import Inputs
+from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import parse_scenario, read_scenario
 from ray_sim.experiments.sweep_file import read_sweep
 from ray_sim.experiments.training_file import load_training_draws
@@ -57,7 +57,7 @@ def test_a_content_hash_is_of_the_content_wherever_it_is(bucket: tuple[Path, str
     folder, query = bucket
     places = (f"{folder}/{{}}", f"file://{folder}/{{}}", f"s3://bucket/{{}}?{query}")
     contents = [
-        Inputs().identify(
+        HashedInputs().identify(
             parse_scenario(
                 {"workload": place.format("week.parquet"), "cluster": place.format("small.yaml")}, "x"
             )

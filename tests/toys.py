@@ -27,16 +27,16 @@ from tests.worlds import Change, Job, world_of
 
 
 @dataclass(frozen=True, slots=True)
-class WorkersTruth:
+class WorkersRule:
     """A job's rate is the number of workers it holds."""
 
     n_jobs: int
     disturbing: ClassVar[bool] = False
 
     def rates(self, placements: PlacementRows, jobs: IntArray) -> FloatArray:
-        rows = placements.rows(jobs)
+        held = placements.of(jobs)
         workers = np.zeros(self.n_jobs)
-        np.add.at(workers, rows[:, 0], rows[:, 3])
+        np.add.at(workers, held.job, held.count)
         return workers[jobs]
 
     def note_changes(self, placements: PlacementRows, jobs: IntArray) -> IntArray:
@@ -44,16 +44,16 @@ class WorkersTruth:
 
 
 @dataclass(frozen=True, slots=True)
-class CrowdedTruth:
+class CrowdedRule:
     """A job's rate is one over the number of jobs on the most crowded of its servers."""
 
     n_jobs: int
     disturbing: ClassVar[bool] = True
 
     def rates(self, placements: PlacementRows, jobs: IntArray) -> FloatArray:
-        everyone = placements.rows(np.arange(self.n_jobs))
-        crowd = np.bincount(everyone[:, 1])
-        return np.array([1 / max(crowd[row[1]] for row in everyone if row[0] == job) for job in jobs])
+        everyone = placements.of(np.arange(self.n_jobs))
+        crowd = np.bincount(everyone.server)[everyone.server]
+        return np.array([1 / crowd[everyone.job == job].max() for job in jobs])
 
     def note_changes(self, placements: PlacementRows, jobs: IntArray) -> IntArray:
         """All others that hold something."""
@@ -70,7 +70,7 @@ class PartialFacts(RigidFacts):
 
 
 def world_with(
-    truth: type[WorkersTruth] | type[CrowdedTruth],
+    truth: type[WorkersRule] | type[CrowdedRule],
     jobs: Sequence[Job],
     gpus: Sequence[float],
     *,

@@ -17,7 +17,7 @@ from ray_sim.model.errors import InvalidWorkloadError, problems_text
 from ray_sim.model.units import US_PER_S
 from workloads.column import TextForm
 from workloads.rows import repeated
-from workloads.schema import BY_NAME, COLUMNS, SCHEMA, Column, Layer
+from workloads.schema import BY_NAME, COLUMNS, SCHEMA, Column, ColumnOrigin
 
 EPOCH_RANGE_S = 2**32
 """Instants given as a date must lie in 1970 .. 2106 in UTC; others are broken."""
@@ -224,7 +224,7 @@ def _schema_problems(frame: pl.DataFrame) -> list[str]:
     missing = [
         f"{column.name}: column missing, expected {column.dtype}"
         for column in COLUMNS
-        if column.name not in found and column.layer != Layer.PROFILE
+        if column.name not in found and column.layer != ColumnOrigin.PROFILE
     ]
     wrong = [
         f"{name}: expected {SCHEMA[name]}, found {dtype}"

@@ -24,7 +24,7 @@ MAX_WHOLE = 2**52
 """The largest order or priority; whole numbers up to here survive a floating-point reader."""
 
 
-class Layer(StrEnum):
+class ColumnOrigin(StrEnum):
     """Origin of a column's values."""
 
     TRACE = "trace"
@@ -74,7 +74,7 @@ class Column:
     unit: str = ""
     minimum: float | None = None
     maximum: float | None = None
-    layer: Layer = Layer.TRACE
+    layer: ColumnOrigin = ColumnOrigin.TRACE
     choices: tuple[str, ...] = ()
     """Allowed texts; empty where any text is allowed."""
     form: TextForm | None = None

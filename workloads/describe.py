@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from ray_sim.model.units import FloatArray
 from workloads.provenance import Provenance
-from workloads.schema import COLUMNS, DEMAND_COLUMNS, Layer
+from workloads.schema import COLUMNS, DEMAND_COLUMNS, ColumnOrigin
 
 QUANTILES: dict[str, float] = {
     "min": 0,
@@ -36,7 +36,7 @@ SOURCES_SHOWN = 5
 
 DESCRIBED: tuple[str, ...] = (
     *DEMAND_COLUMNS,
-    *(column.name for column in COLUMNS if column.layer == Layer.PROFILE and column.is_number),
+    *(column.name for column in COLUMNS if column.layer == ColumnOrigin.PROFILE and column.is_number),
 )
 """Columns whose quantiles are shown: demand and training."""
 
@@ -54,7 +54,7 @@ class VcShare:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class ColumnSpread:
     """Distribution of the values of a column."""
 
     jobs: int
@@ -90,7 +90,7 @@ class WorkloadDescription:
     """Bins: below 1 s, then powers of ten, from the first to the last with jobs."""
     inter_arrival_s: dict[str, float] | None
     """`QUANTILES` and the mean of the gaps between submissions; null with one job."""
-    columns: dict[str, Spread]
+    columns: dict[str, ColumnSpread]
     """Values of the columns of `DESCRIBED` that are not all null."""
     vcs: dict[str, VcShare]
     ties: int
@@ -147,7 +147,9 @@ def describe_frame(
         duration_bins=_duration_bins(frame["duration_s"].to_numpy()),
         inter_arrival_s=None if frame.height == 1 else _quantiles(pl.Series(np.diff(submit_s))),
         columns={
-            name: Spread(len(values), _quantiles(values)) for name, values in present.items() if len(values)
+            name: ColumnSpread(len(values), _quantiles(values))
+            for name, values in present.items()
+            if len(values)
         },
         vcs=_vc_shares(frame),
         ties=frame.height - frame["submit_s"].n_unique(),

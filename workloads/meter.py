@@ -24,7 +24,7 @@ class Meter:
         self._done = 0.0
         self._size = self._text = self._read = 0
         self._what = ""
-        self._told = (-1, "")
+        self._reported = (-1, "")
 
     @property
     def all_bytes(self) -> int:
@@ -43,19 +43,19 @@ class Meter:
     def add(self, size: int) -> None:
         """Record that ``size`` bytes of the file's unpacked text were read."""
         self._read += size
-        self._tell()
+        self._report()
 
     def advance(self, size: float, what: str) -> None:
         """Finish the current file and work worth ``size`` bytes; ``what`` names the next step."""
         self._done += self._size + size
         self._size = self._read = 0
         self._what = what
-        self._tell()
+        self._report()
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         within = self._size * min(1.0, self._read / self._text) if self._size else 0.0
         done = min(self._done + within, self._total)
         now = int(done) // BYTES_PER_MB, self._what
-        if now != self._told:
-            self._told = now
+        if now != self._reported:
+            self._reported = now
             self._progress(now[0], max(1, self._total // BYTES_PER_MB), self._what)

@@ -86,9 +86,9 @@ def repeated(frame: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
     hashes = frame.select(pl.struct(keys).hash()).to_series()
     if hashes.n_unique() == frame.height:  # different hashes, different values: no need to compare them
         return none
-    alike = hashes.is_duplicated()
-    again = frame.filter(alike).select(~pl.struct(keys).is_first_distinct()).to_series()
-    return none.scatter(alike.arg_true(), again)
+    repeated = hashes.is_duplicated()
+    again = frame.filter(repeated).select(~pl.struct(keys).is_first_distinct()).to_series()
+    return none.scatter(repeated.arg_true(), again)
 
 
 def repeats(rows: pl.LazyFrame, keys: Sequence[str]) -> pl.Series:

@@ -7,7 +7,7 @@ import polars as pl
 from ray_sim.model.units import MAX_TIME_S
 from workloads.column import MAX_COUNT, MAX_GIB, MAX_NORM, MAX_WHOLE
 from workloads.column import Column as Column
-from workloads.column import Layer as Layer
+from workloads.column import ColumnOrigin as ColumnOrigin
 from workloads.statement_columns import STATEMENT_COLUMNS
 from workloads.training_columns import TRAINING_COLUMNS
 

@@ -8,14 +8,14 @@ import polars as pl
 from ray_sim.model.outlook import OUTLOOK_FORM, outlook_faults, parse_outlook
 from ray_sim.model.units import MAX_TIME_S, FloatArray, IntArray, seconds_to_us, us_to_seconds
 from ray_sim.model.value_function import VALUE_FORM, parse_value, value_faults
-from workloads.column import MAX_COUNT, Column, Layer, TextForm
+from workloads.column import MAX_COUNT, Column, ColumnOrigin, TextForm
 
 _VALUE = TextForm(VALUE_FORM, parse_value, value_faults)
 _OUTLOOK = TextForm(OUTLOOK_FORM, parse_outlook, outlook_faults)
 
 
 def _text(name: str, meaning: str, null: str, form: TextForm) -> Column:
-    return Column(name, pl.String(), meaning, null, layer=Layer.PROFILE, form=form)
+    return Column(name, pl.String(), meaning, null, layer=ColumnOrigin.PROFILE, form=form)
 
 
 STATEMENT_COLUMNS: tuple[Column, ...] = (
@@ -27,7 +27,7 @@ STATEMENT_COLUMNS: tuple[Column, ...] = (
         "s",
         -MAX_TIME_S,
         MAX_TIME_S,
-        Layer.PROFILE,
+        ColumnOrigin.PROFILE,
     ),
     _text(
         "value",
@@ -51,7 +51,7 @@ STATEMENT_COLUMNS: tuple[Column, ...] = (
         "GPU",
         0,
         MAX_COUNT,
-        Layer.PROFILE,
+        ColumnOrigin.PROFILE,
     ),
 )
 

@@ -23,7 +23,7 @@ from workloads.files import replacing, require_file
 from workloads.job_profiles import job_profiles
 from workloads.provenance import Provenance
 from workloads.rows import in_order
-from workloads.schema import COLUMNS, SCHEMA, SCHEMA_VERSION, SORT_KEY, Layer, with_all_columns
+from workloads.schema import COLUMNS, SCHEMA, SCHEMA_VERSION, SORT_KEY, ColumnOrigin, with_all_columns
 from workloads.sources import Source, open_source
 
 METADATA_KEY = "ray_sim"
@@ -64,7 +64,9 @@ def write_rows(rows: pl.LazyFrame, count: int, provenance: Provenance, path: Pat
     """
     names = rows.collect_schema().names()
     wanted = [name for name in names if name in SCHEMA]
-    absent = [column.name for column in COLUMNS if column.layer == Layer.PROFILE and column.name not in names]
+    absent = [
+        column.name for column in COLUMNS if column.layer == ColumnOrigin.PROFILE and column.name not in names
+    ]
     metadata = {METADATA_KEY: provenance.model_dump_json()}
     schema = _table(pl.DataFrame(schema=SCHEMA).drop(absent)).schema.with_metadata(metadata)
     with replacing(path, has_provenance) as temporary, _writer(temporary, schema) as writer:
@@ -98,7 +100,7 @@ def _row_groups(frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
 
 def _valueless(frame: pl.DataFrame) -> list[str]:
     """Optional columns without any value: a million jobs would carry hundreds of megabytes of nulls."""
-    optional = (column.name for column in COLUMNS if column.layer == Layer.PROFILE)
+    optional = (column.name for column in COLUMNS if column.layer == ColumnOrigin.PROFILE)
     return [name for name in optional if name in frame.columns and frame[name].null_count() == frame.height]
 
 

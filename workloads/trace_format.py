@@ -1,4 +1,9 @@
-"""Interface between `convert` and the trace formats."""
+"""Interface between `workloads.convert` and the trace formats.
+
+Every format makes a `TraceFormat` and returns `Parsed`; conversion and `ray-sim convert` know formats by
+these only. Values of the enums are choices of options of that command: a new one needs an answer in each
+format that lists the option.
+"""
 
 from __future__ import annotations
 

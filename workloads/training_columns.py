@@ -7,7 +7,7 @@ import polars as pl
 from ray_sim.model.job import Exchange
 from ray_sim.model.parameter_blocks import BLOCKS_FORM, parse_blocks
 from ray_sim.model.units import MAX_TIME_S
-from workloads.column import MAX_COUNT, MAX_GIB, MAX_MB, MAX_WHOLE, Column, Layer, TextForm
+from workloads.column import MAX_COUNT, MAX_GIB, MAX_MB, MAX_WHOLE, Column, ColumnOrigin, TextForm
 
 EXCHANGES: dict[str, Exchange] = {exchange.name.lower(): exchange for exchange in Exchange}
 """Allowed texts of the column `exchange`."""
@@ -20,13 +20,13 @@ _NOT_CHUNKED = "the job is not chunked"
 
 
 def _whole(name: str, meaning: str, *, minimum: int = 1, null: str = _UNKNOWN) -> Column:
-    return Column(name, pl.Int64(), meaning, null, "", minimum, MAX_COUNT, Layer.PROFILE)
+    return Column(name, pl.Int64(), meaning, null, "", minimum, MAX_COUNT, ColumnOrigin.PROFILE)
 
 
 def _real(
     name: str, meaning: str, unit: str = "", *, minimum: float = 0, maximum: float, null: str = _UNKNOWN
 ) -> Column:
-    return Column(name, pl.Float64(), meaning, null, unit, minimum, maximum, Layer.PROFILE)
+    return Column(name, pl.Float64(), meaning, null, unit, minimum, maximum, ColumnOrigin.PROFILE)
 
 
 def _seconds(name: str, meaning: str, *, minimum: float = 0, null: str = _UNKNOWN) -> Column:
@@ -63,13 +63,13 @@ TRAINING_COLUMNS: tuple[Column, ...] = (
         null=_NOT_CHUNKED,
     ),
     _seconds("upload_cloud_s", "Time to send a chunk to a worker in the cloud.", null=_NOT_CHUNKED),
-    Column("model", pl.String(), "Name of the model's family.", "unknown", layer=Layer.PROFILE),
+    Column("model", pl.String(), "Name of the model's family.", "unknown", layer=ColumnOrigin.PROFILE),
     Column(
         "blocks",
         pl.String(),
         "Parameters in each block of the model, in the order of layers, such as 9408 2*64 3*(4096 64).",
         _UNKNOWN,
-        layer=Layer.PROFILE,
+        layer=ColumnOrigin.PROFILE,
         form=TextForm(BLOCKS_FORM, parse_blocks),
     ),
     Column(
@@ -77,7 +77,7 @@ TRAINING_COLUMNS: tuple[Column, ...] = (
         pl.String(),
         "Exchange of gradients: sync or async through parameter servers, or all_reduce in a ring.",
         _UNKNOWN,
-        layer=Layer.PROFILE,
+        layer=ColumnOrigin.PROFILE,
         choices=tuple(EXCHANGES),
     ),
     _real("samples", "Samples of an epoch; where solved for, not whole.", maximum=MAX_WHOLE),

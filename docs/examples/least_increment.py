@@ -3,7 +3,7 @@
 import numpy as np
 from chunks_in_turn import ChunksInTurn
 
-from ray_sim.policy_api import ChunkedDecision, Dispatch, NewChunks, Rule
+from ray_sim.policy_api import ChunkedDecision, Dispatch, DispatchedChunks, IncrementQuery, Rule
 
 
 class LeastIncrement(ChunksInTurn):
@@ -12,30 +12,35 @@ class LeastIncrement(ChunksInTurn):
     sees = frozenset({"chunk_profile", "worker_load"})
 
     def decide(self, view):
-        rows, sent = [], np.empty((0, 5), dtype=np.int64)  # what this decision sends, see NewChunks.sent
+        rows, dispatched = [], DispatchedChunks.none()  # what this decision sends
         for job in np.union1d(view.waiting, view.running).tolist():
             chunks = view.undispatched(np.array([job])).unit
-            new = self.question(view, job, len(chunks), sent)
-            workers = view.increments(new).worker if len(chunks) else chunks
+            query = self.question(view, job, len(chunks), dispatched)
+            workers = view.increments(query).worker if len(chunks) else chunks
             if not len(workers):  # no edge server may train them: to a cloud, if there is one
                 workers = np.repeat(self.workers_for(view, job)[:1], len(chunks))
             if len(workers):
                 rows += [(job, int(chunk), int(w), 0) for chunk, w in zip(chunks, workers, strict=True)]
-                work = self.world.chunk_us(np.array([job]), workers)
-                rate = work * view.jobs.chunks[job]
-                ready = np.full_like(work, new.ready_us)
-                sent = np.vstack([sent, np.column_stack([workers, 0 * work, rate, ready, work])])
+                work_us = self.world.chunk_us(np.array([job]), workers)
+                more = DispatchedChunks(
+                    worker=workers,
+                    key=np.zeros_like(work_us),
+                    inverse_rate=work_us * view.jobs.chunks[job],
+                    ready_us=np.full_like(work_us, query.ready_us),
+                    work_us=work_us,
+                )
+                dispatched = dispatched.plus(more)
         columns = np.array(rows, dtype=np.int64).reshape(-1, 4).T
         dispatch = Dispatch(*columns, overtake=False)
         return ChunkedDecision.of(self.parameter_servers(view), dispatch=dispatch)
 
-    def question(self, view, job, count, sent):
+    def question(self, view, job, count, dispatched):
         """Query: the workers at which ``count`` chunks, uploaded from now on, add least to flow times."""
         world, length_us = self.world, self.world.chunk_us_by_speed(job)
-        return NewChunks(
+        return IncrementQuery(
             count=count,
             partition=int(view.jobs.partition[job]),
-            need=int(world.eligible.workers_need[job]),
+            memory_level=int(world.eligible.workers_need[job]),
             ready_us=int(world.ready_us(view.now_us, np.array([job]), np.array([False]))[0]),
             length_us=length_us,
             key=np.zeros_like(length_us),  # equal keys: in order of dispatch
@@ -43,6 +48,6 @@ class LeastIncrement(ChunksInTurn):
             rule=Rule.CHEAPEST,
             preempt=False,
             exact=True,
-            listed=np.empty(0, dtype=np.int64),  # for Rule.IN_TURN only
-            sent=sent,
+            given_workers=np.empty(0, dtype=np.int64),  # for Rule.GIVEN_ORDER only
+            dispatched=dispatched,
         )

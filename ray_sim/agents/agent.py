@@ -1,4 +1,9 @@
-"""Base classes of trained agents: policies that see what an environment shows, and answer by its actions."""
+"""Base classes of trained agents: policies that see what an environment shows, and answer by its actions.
+
+Users subclass `QueueAgent` and `PlacementAgent` (docs/environments.md); `harmony` is one. The rounds of
+`ray_sim/agents/` make observations and decisions for agents and environments alike, so what both show is
+changed there.
+"""
 
 from __future__ import annotations
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from ray_sim.certificates.announced_loads import NEVER, Runs
-from ray_sim.model.audit import MechanismRecord
+from ray_sim.certificates.announced_loads import NEVER, RunIntervals
 from ray_sim.model.statement import NANO, NEVER_ROUND, Statements
 from ray_sim.model.units import US_PER_S, BoolArray, IntArray
+from ray_sim.model.welfare_audit import MechanismRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,13 @@ class AnnouncedRules:
     arrival: IntArray
     """(J,) rounds."""
     signal: IntArray
-    """(J,) what was told of the duration at the arrival."""
+    """(J,) signal of the duration at the arrival."""
     nodes: int
     slot_us: int
 
 
 def violations(
-    rules: AnnouncedRules, runs: Runs, jobs: pl.DataFrame, record: MechanismRecord | None
+    rules: AnnouncedRules, runs: RunIntervals, jobs: pl.DataFrame, record: MechanismRecord | None
 ) -> list[str]:
     """One sentence for each rule that the run breaks, with the first job or round and the number of them.
 
@@ -51,7 +51,7 @@ def violations(
     return found
 
 
-def _of_capacity(rules: AnnouncedRules, runs: Runs, jobs: pl.DataFrame) -> Iterator[str]:
+def _of_capacity(rules: AnnouncedRules, runs: RunIntervals, jobs: pl.DataFrame) -> Iterator[str]:
     started = runs.start < NEVER
     wrong = started & (runs.held != rules.reported.concurrency)
     yield from _of_jobs(jobs, wrong, "holds another number of GPUs than it reported")
@@ -95,14 +95,14 @@ def _of_prices(record: MechanismRecord, jobs: pl.DataFrame) -> Iterator[str]:
 
 
 def _of_plans(
-    rules: AnnouncedRules, runs: Runs, jobs: pl.DataFrame, record: MechanismRecord
+    rules: AnnouncedRules, runs: RunIntervals, jobs: pl.DataFrame, record: MechanismRecord
 ) -> Iterator[str]:
     planned = np.where(record.start < NEVER_ROUND, record.start, 0) * rules.slot_us
     wrong = (runs.start < NEVER) & ((record.start == NEVER_ROUND) | (runs.start != planned))
     yield from _of_jobs(jobs, wrong, "starts otherwise than its plan says")
 
 
-def _of_evictions(rules: AnnouncedRules, runs: Runs, jobs: pl.DataFrame) -> Iterator[str]:
+def _of_evictions(rules: AnnouncedRules, runs: RunIntervals, jobs: pl.DataFrame) -> Iterator[str]:
     """Whoever is evicted is born after all that stay active, unless it outlasts its report."""
     evicted = (jobs["status"] == "evicted").to_numpy() & ~_overdue(rules, runs)
     wrong = np.zeros(len(jobs), dtype=np.bool_)
@@ -122,16 +122,16 @@ def _of_evictions(rules: AnnouncedRules, runs: Runs, jobs: pl.DataFrame) -> Iter
     yield from _of_jobs(jobs, wrong, f"is evicted{when}, and a job that was born later stays")
 
 
-def _overdue(rules: AnnouncedRules, runs: Runs) -> BoolArray:
+def _overdue(rules: AnnouncedRules, runs: RunIntervals) -> BoolArray:
     """(J,) jobs that end when they have run for the longest time reported for their arrival and signal."""
     reported, overdue = rules.reported, np.zeros(len(rules.reported), dtype=np.bool_)
     outlooks = reported.outlooks
     for job in np.flatnonzero((runs.start < NEVER) & (runs.end < NEVER)).tolist():
         row = int(reported.outlook_row[job])
         points = slice(int(outlooks.ptr[row]), int(outlooks.ptr[row + 1]))
-        told = outlooks.arrival[points] + reported.birth[job] == rules.arrival[job]
-        told &= outlooks.signal[points] == rules.signal[job]
-        longest = int(outlooks.duration[points][told].max(initial=0))
+        matches = outlooks.arrival[points] + reported.birth[job] == rules.arrival[job]
+        matches &= outlooks.signal[points] == rules.signal[job]
+        longest = int(outlooks.duration[points][matches].max(initial=0))
         overdue[job] = runs.end[job] - runs.start[job] == longest * rules.slot_us
     return overdue
 

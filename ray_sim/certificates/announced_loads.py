@@ -24,7 +24,7 @@ _ENDED = ("finish", "evict", "reject")
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
+class RunIntervals:
     """When the J jobs of a result ran, read from its events, in microseconds; `NEVER` where they did not."""
 
     submit: IntArray
@@ -39,7 +39,7 @@ class Runs:
     """(J,) instants at which the job was placed or moved."""
 
     @classmethod
-    def of(cls, result: RunResult, origin_us: int) -> Runs:
+    def of(cls, result: RunResult, origin_us: int) -> RunIntervals:
         """Read a result whose times begin at ``origin_us``."""
         jobs, n = result.jobs, len(result.jobs)
         names = jobs.select("job_id", number=pl.int_range(n))

@@ -30,7 +30,7 @@ class HopefulJobs:
     submit: IntArray
     shortest: FloatArray
     """Microseconds."""
-    need: FloatArray
+    resource_time: FloatArray
     """(n, R) quanta x microseconds."""
 
     @property
@@ -112,7 +112,7 @@ def _problem(limits: UtilityLimits, hopes: HopefulJobs, capacity: FloatArray) ->
         worth=utility(limits.profile, hopes.job[:, None], delays),
         first=first,
         most=most,
-        need=hopes.need * rest[:, None],
+        resource_time=hopes.resource_time * rest[:, None],
         offer=np.where(np.isfinite(span)[:, None], capacity * np.minimum(span, NEVER_US)[:, None], np.inf),
     )
 
@@ -126,7 +126,7 @@ def _edges(limits: UtilityLimits, hopes: HopefulJobs, capacity: FloatArray) -> I
     if limits.horizon_us is not None:
         until = limits.horizon_us
     else:
-        total = hopes.need.sum(axis=0)
+        total = hopes.resource_time.sum(axis=0)
         drain = np.divide(total, capacity, out=np.zeros_like(total), where=capacity > 0)
         longest = float(hopes.shortest.max(initial=0.0)) + float(drain.max(initial=0.0))
         until = int(hopes.submit.max(initial=0)) + int(min(longest, 2 * LONGEST_US)) + 1

@@ -71,9 +71,9 @@ def said_warnings() -> Iterator[list[str]]:
 
 def print_rows(rows: Iterable[tuple[str, object]]) -> None:
     """Print labels and values, aligned."""
-    listed = [(shown(label), shown(number(value))) for label, value in rows]
-    width = max((len(label) for label, _ in listed), default=0)
-    for label, value in listed:
+    cells = [(shown(label), shown(number(value))) for label, value in rows]
+    width = max((len(label) for label, _ in cells), default=0)
+    for label, value in cells:
         sys.stdout.write(_printable(f"{label:<{width}}  {value}\n"))
 
 

@@ -83,16 +83,16 @@ def enrich(
     with progress("enrich", quiet=json_output) as show:
         reports = fill_file(source, out, layers, seed, show)
     seconds = time.perf_counter() - began
-    told = [
+    filled = [
         ({"profile": layer.draws.name, "profile_sha256": layer.draws.sha256}, report.to_dict())
         for layer, report in zip(layers, reports, strict=True)
     ]
     if json_output:
         where: dict[str, object] = {"workload": str(out)}
-        if len(told) == 1:
-            print_json({**where, **told[0][0], "seed": seed, **told[0][1], "seconds": seconds})
+        if len(filled) == 1:
+            print_json({**where, **filled[0][0], "seed": seed, **filled[0][1], "seconds": seconds})
         else:
-            each = [{**name, **counts} for name, counts in told]
+            each = [{**name, **counts} for name, counts in filled]
             print_json({**where, "seed": seed, "layers": each, "seconds": seconds})
         return
     rows = [row for report in reports for row in report.rows()]

@@ -19,7 +19,7 @@ MOST_MIXES = 10**8
 """Largest number of mixes of types that a mean speed is over; beyond 100 types it is of fewer jobs."""
 
 NOISE = 0.05
-"""Relative noise of measured slowdowns, unless told."""
+"""Default relative noise of measured slowdowns."""
 
 
 def interference(

@@ -43,6 +43,7 @@ def policies(
                 (each.name, ", ".join(each.jobs), each.summary, each.needs, each.section)
                 for each in infos.values()
             ],
+            title="ray-sim run --workload FILE --cluster NAME --policy POLICY [required options]",
         )
     else:
         chosen = infos[name]

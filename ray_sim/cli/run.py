@@ -113,7 +113,7 @@ def run(
     from ray_sim.experiments.rehearsal import Rehearsal
     from ray_sim.experiments.result_directories import prepare_target, write_files
     from ray_sim.experiments.run import run_scenario
-    from ray_sim.experiments.run_identity import SHORT, Inputs
+    from ray_sim.experiments.run_identity import SHORT, HashedInputs
     from ray_sim.experiments.scenario import key_values, parse_scenario, read_scenario
     from ray_sim.experiments.snapshot_file import SnapshotFile
     from ray_sim.interruption import interruptible
@@ -146,7 +146,7 @@ def run(
         scenario = parse_scenario(given, "ray-sim run")
     else:
         scenario = read_scenario(scenario_file, given)
-    inputs = Inputs()
+    inputs = HashedInputs()
     identity = inputs.identify(scenario)
     name = scenario.policy.rpartition(":")[2]
     directory = out or Path("runs") / f"{name}-{identity.content_hash[:SHORT]}"

@@ -35,7 +35,7 @@ _TELLS_RUN_TIMES = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RecordedDecision:
     """A decision and what was known when it was made."""
 
     at_us: int
@@ -45,12 +45,12 @@ class Told:
     ended: BoolArray
     """(J,) jobs that have come and gone."""
 
-    def like(self, other: Told) -> bool:
+    def like(self, other: RecordedDecision) -> bool:
         """Whether the other decides the same at the same instant."""
         return (self.at_us, self.content) == (other.at_us, other.content)
 
 
-def _decisions(world: World, policy: Policy, until_us: int = NEVER_US) -> Iterator[Told]:
+def _decisions(world: World, policy: Policy, until_us: int = NEVER_US) -> Iterator[RecordedDecision]:
     """Yield the decisions of the policy before ``until_us``."""
     simulation = Simulation(world, policy)
     policy.start(simulation.world, simulation.streams)
@@ -60,7 +60,7 @@ def _decisions(world: World, policy: Policy, until_us: int = NEVER_US) -> Iterat
         ended = np.arange(len(placed)) < view.arrivals
         ended[view.waiting] = ended[view.running] = False
         simulation.apply(decision)
-        yield Told(view.now_us, _content(decision), placed.copy(), ended)
+        yield RecordedDecision(view.now_us, _content(decision), placed.copy(), ended)
         placed[sorted(decision.served)] = True
 
 
@@ -75,11 +75,11 @@ def _content(decision: Decision) -> object:
     return content_of(decision)
 
 
-def _same_decisions(one: Iterable[Told], other: Iterable[Told], what: str) -> None:
+def _same_decisions(one: Iterable[RecordedDecision], other: Iterable[RecordedDecision], what: str) -> None:
     """Two runs decide alike as long as both go on."""
     for a, b in zip_longest(one, other):
         if a is None or b is None or not a.like(b):
-            at = min(told.at_us for told in (a, b) if told is not None)
+            at = min(recorded.at_us for recorded in (a, b) if recorded is not None)
             raise BrokenError(f"{what}: the decision at {at / US_PER_S:g} s is another")
 
 
@@ -113,26 +113,28 @@ def blind_to_run_times(subject: Subject) -> str:
     at_once = replace(crowded.table, submit_us=np.zeros_like(crowded.table.submit_us))
     hidden = of_progress(undeclared(crowded.table, subject.new().sees))
     for world in (crowded, with_jobs(crowded, at_once)):
-        told = list(_decisions(world, subject.new()))
-        for last in np.unique(np.linspace(0, len(told) - 1, _CUTS).astype(np.int64)).tolist():
-            for changed in _with_unknown_run_times(subject, world, told[last], hidden):
+        recorded = list(_decisions(world, subject.new()))
+        for last in np.unique(np.linspace(0, len(recorded) - 1, _CUTS).astype(np.int64)).tolist():
+            for changed in _with_unknown_run_times(subject, world, recorded[last], hidden):
                 other = islice(_decisions(changed, subject.new()), last + 1)
                 what = f"with other run times ({', '.join(hidden)}), which nothing has shown by then"
-                _same_decisions(told[: last + 1], other, what)
+                _same_decisions(recorded[: last + 1], other, what)
     return f"run times that nothing has shown at {_CUTS} times change no decision ({', '.join(hidden)})"
 
 
-def _with_unknown_run_times(subject: Subject, world: World, told: Told, hidden: list[str]) -> Iterator[World]:
+def _with_unknown_run_times(
+    subject: Subject, world: World, recorded: RecordedDecision, hidden: list[str]
+) -> Iterator[World]:
     """Worlds in which the same happens up to this decision.
 
     Jobs that were never placed have the columns of others of them. Whole jobs that have not ended run for
     longer; of chunked ones, whose chunks end one by one, those that were never placed.
     """
-    fresh, order = np.flatnonzero(~told.placed), np.arange(len(world.table))
+    fresh, order = np.flatnonzero(~recorded.placed), np.arange(len(world.table))
     order[fresh] = Streams(1).generator("contract-permutation").permutation(fresh)
     yield with_jobs(world, permuted(world.table, hidden, order))
     yield subject.kind.with_longer_run_times(
-        world, ~(told.placed if subject.new().schedules == CHUNKED else told.ended)
+        world, ~(recorded.placed if subject.new().schedules == CHUNKED else recorded.ended)
     )
 
 
@@ -142,13 +144,13 @@ def blind_to_the_future(subject: Subject) -> str:
         raise NotCheckedError(f"it declares {WHOLE_TRACE}: it uses columns of jobs that are still to come")
     world = subject.busy()
     submit, table = world.table.submit_us, world.table
-    told = list(_decisions(world, subject.new()))
+    recorded = list(_decisions(world, subject.new()))
     fresh = np.flatnonzero(np.diff(submit) > 0) + 1
     for first in fresh[np.linspace(0, len(fresh) - 1, _CUTS).astype(np.int64)].tolist():
         alone = list(_decisions(with_jobs(world, with_rows(table, np.arange(first))), subject.new()))
-        known = [sum(one.at_us < submit[first] for one in each) for each in (told, alone)]
+        known = [sum(one.at_us < submit[first] for one in each) for each in (recorded, alone)]
         what = f"the jobs that arrive from {submit[first] / US_PER_S:g} s on"
-        _same_decisions(told[: known[0]], alone[: known[1]], f"without {what}")
+        _same_decisions(recorded[: known[0]], alone[: known[1]], f"without {what}")
         later = with_jobs(world, with_others_from(table, first, _LATER_US))
         beside = _decisions(later, subject.new(), int(submit[first]) + _LATER_US)
         beside = islice(beside, len(alone))  # alone it may be found to ask for ever

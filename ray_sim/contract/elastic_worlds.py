@@ -230,9 +230,11 @@ def elastic_edge_cases() -> dict[str, World]:
         "all at once": ([(3.0, 1, 100.0, "a")] * 20, two, _Ask()),
         "no samples": (some, two, _Ask(samples=0.0)),
     }
-    worlds = {name: _world(_alike(jobs, ask), servers) for name, (jobs, servers, ask) in cases.items()}
+    worlds = {
+        name: _world(_identical_jobs(jobs, ask), servers) for name, (jobs, servers, ask) in cases.items()
+    }
     stranded: list[Job] = [(0.0, 1, 100.0, "a"), (0.0, 1, 100.0, "nowhere"), (1.0, 1, 100.0, "a")]
-    worlds["a vc without servers"] = _world(_alike(stranded, _Ask()), two, "vc")
+    worlds["a vc without servers"] = _world(_identical_jobs(stranded, _Ask()), two, "vc")
     return worlds
 
 
@@ -244,7 +246,7 @@ def bounded_edge_cases() -> dict[str, World]:
     }
 
 
-def _alike(jobs: Sequence[Job], ask: _Ask) -> JobTable:
+def _identical_jobs(jobs: Sequence[Job], ask: _Ask) -> JobTable:
     """Jobs that ask for the same, and otherwise train as the contract draws."""
     n = len(jobs)
     exchange = Exchange.SYNC if ask.ps > 0 else Exchange.ALL_REDUCE

@@ -62,7 +62,7 @@ def clauses(*, actors: bool = False) -> dict[str, Callable[[Subject], str]]:
 
 
 def check_clause(name: str, clause: Callable[[Subject], str], subject: Subject) -> CheckOutcome:
-    """Run one clause against a policy; whatever fails in it is told by the outcome."""
+    """Run one clause against a policy; the outcome reports whatever fails in it."""
     try:
         if subject.endless:
             raise NotCheckedError("its runs do not come to an end")

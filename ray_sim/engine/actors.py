@@ -62,12 +62,12 @@ class SiteLink:
     `sequence` numbers the requests from 1; `deaths`, `messages` and `bytes` count.
     """
 
-    def __init__(self, create: Callable[[], Actor], create_heir: Callable[[], Actor]) -> None:
-        self._create_heir = create_heir
+    def __init__(self, create: Callable[[], Actor], create_replacement: Callable[[], Actor]) -> None:
+        self._create_replacement = create_replacement
         self._actor = create()
         self._saved: State | None = None
-        self._told: list[Request] = []
-        self._sent = 0
+        self._requests: list[Request] = []
+        self._sent_requests = 0
         self._answer: ObjectRef[tuple[IntArray, int]] | None = None
         self.sequence = 0
         self.deaths = 0
@@ -77,19 +77,19 @@ class SiteLink:
     def add(self, now_us: int, commands: Commands | None) -> None:
         """Log a request; the next `send` sends it. None: no commands, only the reports at ``now_us``."""
         self.sequence += 1
-        self._told.append((self.sequence, now_us, commands))
+        self._requests.append((self.sequence, now_us, commands))
 
     @property
     def unsent(self) -> int:
         """Number of requests logged and not sent."""
-        return len(self._told) - self._sent
+        return len(self._requests) - self._sent_requests
 
     def send(self) -> None:
         """Send the unsent requests in one message, without waiting."""
         if self.unsent:
-            requests = self._told[self._sent :]
+            requests = self._requests[self._sent_requests :]
             self._answer = self._actor.carry_out.remote(requests)
-            self._sent = len(self._told)
+            self._sent_requests = len(self._requests)
             self.messages += 1
             self.bytes += sum(commands.nbytes for _, _, commands in requests if commands is not None)
 
@@ -97,7 +97,7 @@ class SiteLink:
         """Answer to the last message: its reports, and the instant in us of the next one; waits for it."""
         answer: tuple[IntArray, int] = self._get(self._answer, lambda: self._answer)
         self.bytes += answer[0].nbytes
-        if len(self._told) >= _REQUESTS_PER_STATE:
+        if len(self._requests) >= _REQUESTS_PER_STATE:
             self.keep_state()
         return answer
 
@@ -109,10 +109,10 @@ class SiteLink:
     def ask(self, query: Query) -> Callable[[], State]:
         """Send a query; return a function that waits for the answer, so that sites answer in parallel."""
         self.send()
-        asked = self._actor.ask.remote(query)
+        pending = self._actor.ask.remote(query)
 
         def answer() -> State:
-            found: State = self._get(asked, lambda: self._actor.ask.remote(query))
+            found: State = self._get(pending, lambda: self._actor.ask.remote(query))
             self.messages += 1
             self.bytes += sum(array.nbytes for array in found.values())
             return found
@@ -129,10 +129,10 @@ class SiteLink:
         def ask() -> Any:
             return self._actor.state.remote()  # `_actor` is a replacement after a death
 
-        asked = ask()
+        pending = ask()
 
         def received() -> State:
-            state: State = self._get(asked, ask)
+            state: State = self._get(pending, ask)
             self._start_from(state)
             return state
 
@@ -150,28 +150,28 @@ class SiteLink:
 
     def _start_from(self, state: State) -> None:
         self._saved = state
-        self._told, self._sent, self._answer = [], 0, None
+        self._requests, self._sent_requests, self._answer = [], 0, None
 
-    def _get(self, asked: Any, ask_again: Callable[[], Any]) -> Any:
+    def _get(self, pending: Any, ask_again: Callable[[], Any]) -> Any:
         """Wait for an answer; if the actor dies, replace it and ask the replacement."""
         import ray
 
         for _ in range(MAX_DEATHS):
             try:
-                return ray.get(asked)
+                return ray.get(pending)
             except (ray.exceptions.RayActorError, ray.exceptions.ActorUnschedulableError) as death:
                 last: Exception = death
                 self._revive()
-                asked = ask_again()
+                pending = ask_again()
         raise RunFailedError(f"a site's actor died {MAX_DEATHS} times in a row; the last time: {_why(last)}")
 
     def _revive(self) -> None:
         """Replace the actor: restore the last snapshot and send all requests since."""
         self.deaths += 1
-        self._actor = self._create_heir()
+        self._actor = self._create_replacement()
         if self._saved is not None:
             self._actor.restore.remote(self._saved)
-        self._sent = 0
+        self._sent_requests = 0
         self._answer = None
         self.send()
 
@@ -213,7 +213,7 @@ class RayFleet:
         self._next = [NEVER_US] * sites
         self._waiting: dict[int, int] = {}
         """Instant of the last commands to each site that has not answered them."""
-        self._told_at = 0
+        self._commanded_us = 0
         self._early: dict[int, IntArray] = {}
         """Reports of the instant of the last commands, which the next `collect` returns."""
 
@@ -240,14 +240,16 @@ class RayFleet:
                 self._links[i].add(self._waiting[i], None)
             found = zip(sites, self._exchange(sites), strict=True)
             self._early = {i: events for i, events in found if len(events)}
-        return self._told_at if self._early else min(self._next)
+        return self._commanded_us if self._early else min(self._next)
 
     def collect(self, now_us: int, commands: Commands | None = None) -> IntArray:
         """Carry out the commands, then return the reports at ``now_us`` of all sites that have some."""
-        told = {} if commands is None else dict(self._routing.split(commands))
-        due = [i for i, at in enumerate(self._next) if (at <= now_us and i not in self._early) or i in told]
+        by_site = {} if commands is None else dict(self._routing.split(commands))
+        due = [
+            i for i, at in enumerate(self._next) if (at <= now_us and i not in self._early) or i in by_site
+        ]
         for i in due:
-            self._links[i].add(now_us, told.get(i))
+            self._links[i].add(now_us, by_site.get(i))
         reports = dict(zip(due, self._exchange(due), strict=True)) | self._early
         self._early = {}
         return self._routing.join([reports[i] for i in sorted(reports)])
@@ -258,7 +260,7 @@ class RayFleet:
             link = self._links[i]
             link.add(now_us, mine)
             if self._reports:
-                self._waiting[i] = self._told_at = now_us
+                self._waiting[i] = self._commanded_us = now_us
             elif link.unsent >= _REQUESTS_PER_MESSAGE:
                 link.settle()
                 link.send()
@@ -281,8 +283,8 @@ class RayFleet:
     def state(self) -> State:
         """Arrays that `restore` takes; a `LocalFleet` with as many sites has the same."""
         self._exchange(sorted(self._waiting))
-        asked = [link.ask_for_state() for link in self._links]
-        states = [received() for received in asked]
+        pending = [link.ask_for_state() for link in self._links]
+        states = [received() for received in pending]
         return join_states(states, self._routing, [link.sequence for link in self._links], self._next)
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from ray_sim.engine.kinds.base import JobKind
-from ray_sim.engine.kinds.facts import Setting
+from ray_sim.engine.kinds.facts import WorldSetting
 from ray_sim.engine.kinds.registry import JOB_KINDS
 from ray_sim.engine.limits import check_jobs, check_servers
 from ray_sim.engine.world import World
@@ -56,7 +56,7 @@ def build_world(
     _check_server_facts(cluster, kind, kinds)
     cluster = _overcommitted(cluster, values["overcommit"])
     slot_us = microseconds(values["slot_s"])
-    facts = kind.facts(Setting(table, cluster, partition, values, slot_us))
+    facts = kind.facts(WorldSetting(table, cluster, partition, values, slot_us))
     outages, there = _outages(cluster, table.origin_us, facts.grid_us)
     return World(
         table=facts.jobs(table),

@@ -53,7 +53,7 @@ class Policy(ABC, Generic[ContextT, ViewT]):
     sees: frozenset[str] = frozenset()
     """Columns and observations it may read, out of `COLUMNS` and `OBSERVATIONS`."""
     slotted: ClassVar[bool] = False
-    """Decide only at slot boundaries; occasions in between wait for the next one."""
+    """Decide only at slot boundaries; events in between wait for the next one."""
     schedules: ClassVar[str] = GANGS
     """Jobs that it is for. `GANGS`: each job holds what it asks for, or nothing. Base classes of policies for
     other kinds of jobs have other values."""
@@ -85,7 +85,7 @@ class Policy(ABC, Generic[ContextT, ViewT]):
 
     @abstractmethod
     def decide(self, view: ViewT) -> Decision:
-        """Answer one occasion."""
+        """Answer one view."""
 
     def state(self) -> State:
         """Arrays from which `restore` goes on alike: every attribute that can change.

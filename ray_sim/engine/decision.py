@@ -17,6 +17,15 @@ NO_JOBS: IntArray = np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
+class QueueLevels:
+    """Queues of jobs in a policy with several, numbered from 0; equal lengths."""
+
+    job: IntArray
+    """Sorted, each at most once."""
+    level: IntArray
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """A policy's answer: complete new placements of the jobs it changes, and nothing else moves.
 
@@ -31,14 +40,14 @@ class Decision:
     """One for all of them, or one for each."""
     evict: IntArray = field(default_factory=lambda: NO_JOBS)
     """Running or waiting jobs ended for ever, sorted."""
-    levels: IntArray = field(default_factory=lambda: NO_JOBS)
-    """(n, 2) rows job, new queue, sorted: recorded, without effect."""
+    levels: QueueLevels | None = None
+    """New queues of jobs: recorded, without effect."""
     review_us: int = NEVER_US
     """When to ask again whatever happens; replaces any earlier review time."""
 
     @property
     def idle(self) -> bool:
-        """Whether it changes no job: it may tell something, or ask for a review."""
+        """Whether it changes no job: it may report something, or ask for a review."""
         placed = self.changes is not None and self.changes.size[0] > 0
         return not (placed or len(self.reject) or len(self.evict))
 
@@ -53,8 +62,9 @@ class Decision:
             yield "reject", self.reject, 1
         if self.evict is not NO_JOBS:
             yield "evict", self.evict, 1
-        if self.levels is not NO_JOBS:
-            yield "levels", self.levels, 2 if np.size(self.levels) else np.ndim(self.levels)
+        if self.levels is not None:
+            yield "levels.job", self.levels.job, 1
+            yield "levels.level", self.levels.level, 1
         if self.changes is not None:
             for name, array in zip(_CHANGES_COLUMNS, self.changes, strict=True):
                 yield name, array, 1
@@ -62,6 +72,7 @@ class Decision:
     def records(self) -> Iterator[tuple[str, object, type]]:
         """Name, value and type of every field that must be None or of that type."""
         yield "changes", self.changes, Changes
+        yield "levels", self.levels, QueueLevels
 
     @property
     def reject_reasons(self) -> Sequence[str]:

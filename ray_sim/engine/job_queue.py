@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ray_sim.engine.decision import NO_JOBS, Decision
+from ray_sim.engine.decision import NO_JOBS, Decision, QueueLevels
 from ray_sim.engine.order import never_fits
 from ray_sim.engine.placements import State
 from ray_sim.engine.read_only import read_only
@@ -15,7 +15,7 @@ from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import (
     Changes,
     Queue,
-    Running,
+    RunningList,
     new_changes,
     new_queue,
     new_running,
@@ -55,7 +55,7 @@ class JobQueue:
         self._changes = new_changes(len(world.table), world.row_bound)
         self._queue: Queue = new_queue(len(world.table), len(self._verdict))
         self._rejected = NO_JOBS
-        self._dirty = np.zeros(len(self._arrays.part_ptr) - 1, dtype=np.bool_)
+        self._to_serve = np.zeros(len(self._arrays.part_ptr) - 1, dtype=np.bool_)
         self._refused = np.empty(len(world.table), dtype=np.int64)
         self._books = handle(
             QueueBooks(
@@ -64,7 +64,7 @@ class JobQueue:
                 self._scratch,
                 self._changes,
                 self._idle,
-                self._dirty,
+                self._to_serve,
                 self._verdict,
                 self._refused,
             )
@@ -103,7 +103,7 @@ class JobQueue:
         view: View,
         running_keys: tuple[IntArray, IntArray] | None = None,
         *,
-        levels: IntArray | None = None,
+        levels: QueueLevels | None = None,
         review_us: int = NEVER_US,
     ) -> Decision:
         """Decide who starts, and with ``preemptive`` who is suspended.
@@ -111,11 +111,11 @@ class JobQueue:
         ``running_keys`` is (jobs, keys) of all running jobs, needed when preemptive.
         """
         if len(view.completed):
-            self._dirty[self._arrays.job_part[view.completed]] = True
+            self._to_serve[self._arrays.job_part[view.completed]] = True
         if len(view.changed_servers):
-            self._dirty[self._arrays.server_part[view.changed_servers]] = True
+            self._to_serve[self._arrays.server_part[view.changed_servers]] = True
         if view.reviewed:
-            self._dirty[:] = True
+            self._to_serve[:] = True
         if self._preemptive:
             changes = self._serve_preemptive(view, running_keys)
         else:
@@ -126,7 +126,7 @@ class JobQueue:
             changes=changes if changes.size[0] > 0 else None,
             reject=rejected,
             reject_reason="never_fits",
-            levels=NO_JOBS if levels is None else levels,
+            levels=levels,
             review_us=review_us,
         )
 
@@ -138,7 +138,7 @@ class JobQueue:
             jobs, keys = running_keys
             queue.key[jobs] = keys
             running = jobs[np.lexsort((jobs, keys))]
-        for p in np.flatnonzero(self._dirty).tolist():
+        for p in np.flatnonzero(self._to_serve).tolist():
             self._idle[:] = view.free
             mine = np.ascontiguousarray(running[arrays.job_part[running] == p])
             serve_all(
@@ -162,7 +162,7 @@ class JobQueue:
             if changes.ptr[i + 1] == changes.ptr[i]:
                 enqueue(arrays, queue, changes.job[i], queue.key[changes.job[i]])
         order_changes(changes)
-        self._dirty[:] = False
+        self._to_serve[:] = False
         return changes
 
     def state(self) -> State:
@@ -175,7 +175,7 @@ class JobQueue:
             array[:] = state[f"queue.{name}"]
 
 
-def _as_running(jobs: IntArray, keys: IntArray) -> Running:
+def _as_running(jobs: IntArray, keys: IntArray) -> RunningList:
     """A list in the order given."""
     n = len(jobs)
     return new_running(n)._replace(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, runtime_checkable
 
@@ -15,6 +14,7 @@ from ray_sim.kernels.core.job_rows import Held, Rows
 from ray_sim.kernels.core.placement_rows import change_placements
 from ray_sim.kernels.handle import handle
 from ray_sim.model.job_rows import rows_of
+from ray_sim.model.progress_rule import PlacementTable
 from ray_sim.model.units import IntArray
 
 State = dict[str, np.ndarray]
@@ -72,8 +72,8 @@ class Placements:
         """(S, R) quanta."""
         return self.pool.free
 
-    def rows(self, jobs: IntArray) -> IntArray:
-        """(rows, 4) integers job, server, role, count of the given jobs, sorted."""
+    def of(self, jobs: IntArray) -> PlacementTable:
+        """Placements of the given jobs."""
         pool = self.pool
         found: list[tuple[int, int, int, int]] = []
         for job in np.sort(jobs):
@@ -83,7 +83,7 @@ class Placements:
                     (int(job), int(pool.row_server[row]), int(pool.row_role[row]), int(pool.row_count[row]))
                 )
                 row = int(pool.row_next[row])
-        return np.array(found, dtype=np.int64).reshape(-1, 4)
+        return PlacementTable(*np.array(found, dtype=np.int64).reshape(-1, 4).T.copy())
 
     def rows_of(self, jobs: IntArray) -> Rows:
         """Placements of jobs as rows, in the order of ``jobs``."""
@@ -117,17 +117,6 @@ class Placements:
         self.used[:] = state["used"]
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementTable:
-    """Placements as columns: one entry per (job, server, role), sorted by them."""
-
-    job: IntArray
-    server: IntArray
-    role: IntArray
-    count: IntArray
-    """Tasks of this role, >= 1."""
-
-
 class VisiblePlacements:
     """Placements as policies see them: nothing here can be written to."""
 
@@ -140,11 +129,7 @@ class VisiblePlacements:
 
     def of(self, jobs: IntArray) -> PlacementTable:
         """Placements of the given jobs."""
-        return PlacementTable(*self._placements.rows(jobs).T)
-
-    def rows(self, jobs: IntArray) -> IntArray:
-        """The same as (rows, 4) integers job, server, role, count, as `Decision.of` and kernels take them."""
-        return self._placements.rows(jobs)
+        return self._placements.of(jobs)
 
     def rows_of(self, jobs: IntArray) -> Rows:
         """Placements of jobs as rows, in the order of ``jobs``."""

@@ -24,7 +24,7 @@ _TIMELINE = ("time_s", "waiting", "running")
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class PolicyReport:
     """A policy's report on a finished run."""
 
     counts: dict[str, int]
@@ -70,8 +70,8 @@ def _place(policy: Policy, failure: BaseException) -> traceback.FrameSummary:
     return own[-1] if own else frames[-1]
 
 
-def telling_of(policy: Policy, of_kind: Collection[str]) -> Telling:
-    """Ask a policy what it tells of a finished run.
+def report_of(policy: Policy, of_kind: Collection[str]) -> PolicyReport:
+    """Ask a policy for its report on a finished run.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def telling_of(policy: Policy, of_kind: Collection[str]) -> Telling:
     RunFailedError : a method failed, or answered something else than `Policy` says
     """
     with named_failures(policy):
-        return Telling(
+        return PolicyReport(
             counts=_by_name(policy, "counts", "a whole number below 2^63", _whole),
             timeline_columns=_by_name(
                 policy,
@@ -136,12 +136,12 @@ def _by_name(
     policy: Policy, method: str, expected: str, convert: Callable[[str, Any], Any]
 ) -> dict[str, Any]:
     """The answer, each value converted; a value of which that makes None is not as expected."""
-    told: dict[str, Any] = {}
+    converted: dict[str, Any] = {}
     for name, value in mapping_of(policy, method).items():
-        told[name] = convert(name, value)
-        if told[name] is None:
+        converted[name] = convert(name, value)
+        if converted[name] is None:
             raise _wrong(policy, method, f"must give {expected} as {name!r}", value)
-    return told
+    return converted
 
 
 def _whole(_: str, value: object) -> int | None:
@@ -165,8 +165,8 @@ def _column(name: str, value: object) -> tuple[IntArray, FloatArray] | None:
     if taken or not isinstance(value, (tuple, list)) or len(value) != 2:
         return None
     at, numbers = (np.asarray(part) for part in value)
-    alike = at.ndim == 1 and at.shape == numbers.shape
-    if not alike or at.dtype.kind != "i" or numbers.dtype.kind not in "if" or (np.diff(at) < 0).any():
+    same_shape = at.ndim == 1 and at.shape == numbers.shape
+    if not same_shape or at.dtype.kind != "i" or numbers.dtype.kind not in "if" or (np.diff(at) < 0).any():
         return None
     return at.astype(np.int64), numbers.astype(np.float64)
 

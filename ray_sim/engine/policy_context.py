@@ -19,6 +19,16 @@ from ray_sim.model.units import IntArray
 class PolicyContext:
     """Facts of the world for a policy. Arrays are read-only."""
 
+    __slots__ = {  # texts for `help`
+        "__dict__": "",
+        "cluster": "Servers: names, capacities, speeds, kinds; see `ray_sim.model.cluster.Cluster`.",
+        "horizon_us": "End of the run in microseconds; None in a world without a horizon.",
+        "jobs": "Columns of all jobs that the policy's `sees` declares, see `JobColumns`.",
+        "restart_us": "Pause of a job that starts again, in microseconds.",
+        "server_partition": "(S,) partition of each server, as `jobs.partition`.",
+        "slot_us": "Length of a slot in microseconds; None in a world without slots.",
+    }
+
     def __init__(self, world: World, sees: frozenset[str], policy: str) -> None:
         self._world = world
         self.cluster: Cluster = read_only_record(world.cluster)
@@ -27,12 +37,15 @@ class PolicyContext:
         self.horizon_us: int | None = world.horizon_us if world.bounded else None
         self.jobs = JobColumns(world, sees, policy)
         self.server_partition: IntArray = read_only(world.arrays.server_part)
-        """(S,) partition of each server, as `jobs.partition`."""
         self._policy = policy
 
-    @cached_property
+    @property
     def server_kind(self) -> IntArray:
         """(S,) the same number for servers that are interchangeable, see `kinds_of_servers`."""
+        return self._server_kind
+
+    @cached_property
+    def _server_kind(self) -> IntArray:
         return read_only(kinds_of_servers(self.cluster, self.server_partition))
 
     def service(self, placement: str, *, backfill: bool = False, preemptive: bool = False) -> JobQueue:

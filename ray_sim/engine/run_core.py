@@ -9,7 +9,7 @@ import numpy as np
 
 from ray_sim.engine.placements import Placements, State, nothing_for, part
 from ray_sim.engine.recording import Recording
-from ray_sim.engine.since_last_decision import Occasions
+from ray_sim.engine.since_last_decision import SinceLastDecision
 from ray_sim.engine.sites.fleet import Fleet
 from ray_sim.engine.sites.site import Commands
 from ray_sim.engine.world import World
@@ -20,7 +20,7 @@ from ray_sim.model.units import BoolArray, IntArray
 
 
 class RunCore:
-    """Ledger of jobs, calendar of completions, placements, record, and news for the policy."""
+    """Ledger of jobs, calendar of completions, placements, record, and events since the last decision."""
 
     def __init__(self, world: World, fleet: Fleet) -> None:
         self.world = world
@@ -33,7 +33,7 @@ class RunCore:
         """Jobs that wait, and jobs that run."""
         self.named: IntArray = np.empty(len(world.table), dtype=np.int64)
         """(J,) work space: jobs that a step of kernels names."""
-        self.news = Occasions()
+        self.since_last_decision = SinceLastDecision()
         self.available: BoolArray = world.there.copy()
         """(S,) servers that are there now."""
         self.after: IntArray = np.empty_like(world.arrays.capacity)
@@ -70,7 +70,7 @@ class RunCore:
         self.calendar.size[:] = 0
         self.recording.clear()
         self.counts[:] = 0
-        self.news.clear()
+        self.since_last_decision.clear()
         self.available[:] = world.there
 
     @property
@@ -95,8 +95,8 @@ class RunCore:
 
     def take_back(self, jobs: IntArray) -> None:
         """Note jobs, sorted, that lost what they had on a server and are to be placed again."""
-        self.news.arrived.add(jobs)
-        self.news.returned.add(jobs)
+        self.since_last_decision.arrived.add(jobs)
+        self.since_last_decision.returned.add(jobs)
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
@@ -106,7 +106,7 @@ class RunCore:
             "recording": self.recording.state(),
             "placements": self.placements.state(),
             "fleet": self.fleet.state(),
-            "news": self.news.state(),
+            "since_last_decision": self.since_last_decision.state(),
         }
         return {
             **{f"{group}.{name}": array for group, of in groups.items() for name, array in of.items()},
@@ -123,6 +123,6 @@ class RunCore:
         self.recording.restore(part(state, "recording"))
         self.placements.restore(part(state, "placements"))
         self.fleet.restore(part(state, "fleet"))
-        self.news.restore(part(state, "news"))
+        self.since_last_decision.restore(part(state, "since_last_decision"))
         self.counts[:] = state["counts"]
         self.available[:] = state["available"]

@@ -20,11 +20,11 @@ from ray_sim.engine.decision import Decision
 from ray_sim.engine.kinds.base import JobKind
 from ray_sim.engine.kinds.registry import refuse_policy
 from ray_sim.engine.placements import State, VisiblePlacements, part
-from ray_sim.engine.policy_calls import mapping_of, name_of, named_failures, telling_of
+from ray_sim.engine.policy_calls import mapping_of, name_of, named_failures, report_of
 from ray_sim.engine.read_only import read_only
 from ray_sim.engine.result import Outcome, build_result
 from ray_sim.engine.run_core import RunCore
-from ray_sim.engine.since_last_decision import NOTHING, Occasions
+from ray_sim.engine.since_last_decision import NOTHING, SinceLastDecision
 from ray_sim.engine.sites.fleet import Fleet, fleet_of
 from ray_sim.engine.validation import check_decision
 from ray_sim.engine.view import View
@@ -52,26 +52,26 @@ _SLOT, _ACTIVATION = Wake.SLOT.value, Wake.ACTIVATION.value
 
 
 class _Wakes:
-    """Occasions at which a policy wants to be asked, as bits: flags are slow to combine."""
+    """Events at which a policy wants to decide, as bits: flags are slow to combine."""
 
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
         self._known: Wake | None = None
         self._bits = 0
 
-    def on(self, occasions: int) -> bool:
-        """Whether it wants to be asked on any of these bits."""
+    def on(self, events: int) -> bool:
+        """Whether it wants to decide at any of these events, bits of `Wake`."""
         wanted = self._policy.wake_on
         if wanted is not self._known:
             self._known, self._bits = wanted, wanted.value
-        return self._bits & occasions != 0
+        return self._bits & events != 0
 
-    def on_news(self, news: Occasions) -> bool:
-        """Whether it wants to be asked on this news."""
+    def on_changes(self, since: SinceLastDecision) -> bool:
+        """Whether it wants to decide on what has happened since its last decision."""
         return (
-            (bool(news.arrived) and self.on(_ARRIVAL))
-            or (bool(news.completed) and self.on(_COMPLETION))
-            or (bool(news.changed_servers) and self.on(_SERVER_CHANGE))
+            (bool(since.arrived) and self.on(_ARRIVAL))
+            or (bool(since.completed) and self.on(_COMPLETION))
+            or (bool(since.changed_servers) and self.on(_SERVER_CHANGE))
         )
 
 
@@ -185,8 +185,8 @@ class Simulation:
     def _wants_slot(self) -> bool:
         if self._wakes.on(_SLOT):
             return self._core.occupied
-        news = self._core.news
-        return self._policy.slotted and bool(news.arrived or news.completed or news.changed_servers)
+        since = self._core.since_last_decision
+        return self._policy.slotted and bool(since.arrived or since.completed or since.changed_servers)
 
     def _next_slot_us(self) -> int:
         """The first slot boundary, now or later, at which the policy has not been asked."""
@@ -211,36 +211,36 @@ class Simulation:
 
     def _happen(self, now: int) -> View | None:
         """Let everything happen that happens now; the view if the policy wants to be asked."""
-        core, news = self._core, self._core.news
+        core, since = self._core, self._core.since_last_decision
         core.recording.ensure_room()
         outages = self._due_outages(now)
         if outages is None:
             reported = self._kind.book_reports(now)
         else:
-            news.changed_servers.add(np.unique(outages.server))
+            since.changed_servers.add(np.unique(outages.server))
             reported = self._kind.change_servers(now, outages)
-        news.completed.add(self._kind.complete(now))
+        since.completed.add(self._kind.complete(now))
         self._arrive(now)
-        occasions = reported.value | self._kind.happen(now).value
+        events = reported.value | self._kind.happen(now).value
         at_slot = self._wants_slot() and self._next_slot_us() == now
         reviewed = self._review <= now
         if reviewed:
             self._review = NEVER
         waits = self._policy.slotted and not (at_slot or reviewed)
-        asked = at_slot or reviewed
-        if not asked and self._wakes.on(occasions):
-            asked = not waits or occasions & _ACTIVATION != 0
-        if not (asked or (not waits and self._wakes.on_news(news))):
+        decides = at_slot or reviewed
+        if not decides and self._wakes.on(events):
+            decides = not waits or events & _ACTIVATION != 0
+        if not (decides or (not waits and self._wakes.on_changes(since))):
             return None
         if at_slot and self._full_world.slot_us is not None:
             self._last_slot = now // self._full_world.slot_us
-        told = NOTHING if waits else news
+        shown = NOTHING if waits else since
         view = self._kind.view(
             now_us=now,
-            arrived=told.arrived.told(),
-            returned=told.returned.told(),
-            completed=told.completed.told(),
-            changed_servers=told.changed_servers.told(),
+            arrived=shown.arrived.merged(),
+            returned=shown.returned.merged(),
+            completed=shown.completed.merged(),
+            changed_servers=shown.changed_servers.merged(),
             available=self._available,
             reviewed=reviewed,
             at_slot=at_slot,
@@ -253,7 +253,7 @@ class Simulation:
             _observed=self._kind.observed,
         )
         if not waits:
-            news.clear()
+            since.clear()
         return view
 
     def _due_outages(self, now: int) -> Outages | None:
@@ -269,7 +269,7 @@ class Simulation:
         core, first = self._core, self._next_job
         if first < len(self._submit_us) and self._submit_us[first] == now:
             self._next_job, n = submit_jobs(now, first, core.books, core.recording.writer)
-            core.news.arrived.add(core.named[:n].copy())
+            core.since_last_decision.arrived.add(core.named[:n].copy())
 
     def apply(self, decision: Decision) -> None:
         """Validate a decision exactly, then carry it out.
@@ -291,12 +291,13 @@ class Simulation:
                 self._reasons[job] = reason
             for job in decision.evict.tolist():
                 self._kind.evict(now, job)
-            # Jobs that came within a slot may end there, before the policy is told at the next one.
+            # Jobs that came within a slot may end there, before the policy decides at the next one.
             ended = np.union1d(decision.reject, decision.evict)
-            core.news.arrived.drop(ended)
-            core.news.returned.drop(ended)
-        for job, level in decision.levels.tolist():
-            add_event(core.recording.writer, now, LEVEL, job, -1, -1, level)
+            core.since_last_decision.arrived.drop(ended)
+            core.since_last_decision.returned.drop(ended)
+        if (levels := decision.levels) is not None:
+            for job, level in zip(levels.job.tolist(), levels.level.tolist(), strict=True):
+                add_event(core.recording.writer, now, LEVEL, job, -1, -1, level)
         self._kind.carry_out(now, decision)
         self._review = decision.review_us
 
@@ -310,7 +311,7 @@ class Simulation:
         """The result; call it when `advance` has returned None. `trim` says which jobs it counts."""
         now = max(self._now, 0)
         of_kind = self._kind.outcome(now, self._full_world.end_us(now))
-        telling = telling_of(self._policy, of_kind.timeline(np.empty(0, dtype=np.int64)).keys())
+        report = report_of(self._policy, of_kind.timeline(np.empty(0, dtype=np.int64)).keys())
         outcome = Outcome(
             self._core.ledger,
             self._core.recording.joined(),
@@ -320,18 +321,18 @@ class Simulation:
             of_kind,
             loop_reason,
             decision_seconds,
-            telling.counts,
-            telling.timeline_columns,
-            telling.figures,
-            telling.warnings,
+            report.counts,
+            report.timeline_columns,
+            report.figures,
+            report.warnings,
         )
         return build_result(self._full_world, outcome, trim)
 
     def state(self) -> State:
         """Everything that `restore` needs to go on alike, as arrays; valid between two instants."""
         with named_failures(self._policy):
-            told = mapping_of(self._policy, "state")
-        return self.state_of_world() | {f"policy.{name}": array for name, array in told.items()}
+            of_policy = mapping_of(self._policy, "state")
+        return self.state_of_world() | {f"policy.{name}": array for name, array in of_policy.items()}
 
     def state_of_world(self) -> State:
         """All of `state` that is not the policy's."""

@@ -14,8 +14,8 @@ from ray_sim.model.units import IntArray
 _NONE = read_only(NO_JOBS)
 
 
-class News:
-    """Numbers of jobs, or of servers, collected until the policy is told."""
+class CollectedIndices:
+    """Indices of jobs, or of servers, collected until the policy decides."""
 
     def __init__(self) -> None:
         self._arrays: list[IntArray] = []
@@ -34,10 +34,10 @@ class News:
         self._arrays = [array for array in others if len(array)]
 
     def clear(self) -> None:
-        """Forget all."""
+        """Empty it."""
         self._arrays.clear()
 
-    def told(self) -> IntArray:
+    def merged(self) -> IntArray:
         """All of them, sorted and read-only."""
         if not self._arrays:
             return _NONE
@@ -45,33 +45,33 @@ class News:
         return read_only(one)
 
 
-class Occasions:
-    """News of every kind."""
+class SinceLastDecision:
+    """What has happened to jobs and servers since the policy last decided."""
 
     def __init__(self) -> None:
-        self.arrived = News()
+        self.arrived = CollectedIndices()
         """Jobs that began to wait: submitted, or returned."""
-        self.returned = News()
+        self.returned = CollectedIndices()
         """Jobs that lost what they had on a server, and wait again."""
-        self.completed = News()
-        self.changed_servers = News()
+        self.completed = CollectedIndices()
+        self.changed_servers = CollectedIndices()
 
     def clear(self) -> None:
-        """Forget all."""
-        for news in (self.arrived, self.returned, self.completed, self.changed_servers):
-            news.clear()
+        """Empty it."""
+        for collected in (self.arrived, self.returned, self.completed, self.changed_servers):
+            collected.clear()
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
-        return {name: news.told() for name, news in vars(self).items()}
+        return {name: collected.merged() for name, collected in vars(self).items()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
         for name in vars(self):
-            news = News()
-            news.add(state[name].copy())
-            setattr(self, name, news)
+            collected = CollectedIndices()
+            collected.add(state[name].copy())
+            setattr(self, name, collected)
 
 
-NOTHING = Occasions()
-"""No news; not to be added to."""
+NOTHING = SinceLastDecision()
+"""Nothing has happened; not to be added to."""

@@ -1,4 +1,8 @@
-"""Exact validation of a decision: all of it can be carried out, or none of it is."""
+"""Exact validation of a decision: all of it can be carried out, or none of it is.
+
+`Simulation.apply` calls `check_decision` for every decision, then the check of the kind of job (`check` of
+its run). Rules of one kind belong there. Messages are for the author of a policy: they name rule and job.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ray_sim.engine.decision import Decision
+from ray_sim.engine.decision import Decision, QueueLevels
 from ray_sim.engine.infeasibility_text import job_name, reject_decision
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.world import World
@@ -14,7 +18,6 @@ from ray_sim.kernels.core.arrays import RUNNING, WAITING, Changes, Ledger
 from ray_sim.kernels.core.feasibility import OK
 from ray_sim.kernels.core.run_steps import check_placements
 from ray_sim.model.errors import InfeasibleDecisionError
-from ray_sim.model.units import IntArray
 
 _MOST_LEVELS = 2**31
 _INT64 = np.dtype(np.int64)
@@ -34,7 +37,8 @@ def check_decision(where: str, now_us: int, core: RunCore, decision: Decision) -
     if decision.review_us <= now_us:
         raise InfeasibleDecisionError(f"at {where} asks for a review at or before now")
     _check_ends(where, world, ledger, decision)
-    _check_levels(where, world, decision.levels)
+    if decision.levels is not None:
+        _check_levels(where, world, decision.levels)
     if decision.changes is not None:
         after = core.after
         fault, job, server = check_placements(
@@ -60,8 +64,9 @@ def _check_types(where: str, decision: object) -> None:
     for name, array, dimensions in decision.columns():
         if not (isinstance(array, np.ndarray) and array.dtype == _INT64 and array.ndim == dimensions):
             raise _wrong_type(where, name, array, f"an array of int64 with {dimensions} dimensions")
-    if np.size(decision.levels) and decision.levels.shape[1] != 2:
-        raise _wrong_type(where, "levels", decision.levels, "rows of a job and its level")
+    levels = decision.levels
+    if levels is not None and len(levels.job) != len(levels.level):
+        raise _wrong_type(where, "levels.level", levels.level, f"one for each of {len(levels.job)} jobs")
     if isinstance(decision.review_us, bool) or not isinstance(decision.review_us, (int, np.integer)):
         raise _wrong_type(where, "review_us", decision.review_us, "a whole number of microseconds")
     reasons = decision.reject_reason
@@ -110,11 +115,9 @@ def _check_ends(where: str, world: World, ledger: Ledger, decision: Decision) ->
         raise InfeasibleDecisionError(f"at {where} both ends and places {job_name(world, both[0])}")
 
 
-def _check_levels(where: str, world: World, levels: IntArray) -> None:
+def _check_levels(where: str, world: World, levels: QueueLevels) -> None:
     """Each job at most once, so that the record has room for them."""
-    if len(levels) == 0:
-        return
-    job, level = levels[:, 0], levels[:, 1]
+    job, level = levels.job, levels.level
     faults = (
         ((job < 0) | (job >= len(world.table)), "of a job that does not exist"),
         ((level < 0) | (level >= _MOST_LEVELS), "that is not 0 or more"),

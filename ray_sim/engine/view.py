@@ -17,34 +17,44 @@ from ray_sim.model.errors import BlindPolicyError
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class View:
     """All a policy may know when it decides. Nothing in it can be changed."""
 
+    __slots__ = {  # texts for `help`
+        "_ledger": "",
+        "_observed": "Observations that only one kind of job offers.",
+        "_policy": "",
+        "_sees": "",
+        "arrivals": "Jobs 0 .. arrivals - 1 have been submitted.",
+        "arrived": "Jobs that began to wait since the last decision, sorted: submitted, or returned.",
+        "at_slot": "Whether this is a slot boundary the policy asked for.",
+        "available": "(S,) servers that are there now; the others have nothing free.",
+        "changed_servers": "Servers that went or came back since the last decision, sorted.",
+        "completed": "Jobs that ended since the last decision, sorted.",
+        "jobs": "Columns of all jobs that the policy's `sees` declares, as `world.jobs`; see `JobColumns`.",
+        "now_us": "Time of the decision, in microseconds.",
+        "placements": "What jobs hold now, see `VisiblePlacements`.",
+        "returned": "Arrived jobs that lost what they had on a server, sorted; gangs go on from their last "
+        "checkpoint.",
+        "reviewed": "Whether a review time the policy asked for has come.",
+    }
+
     now_us: int
     arrived: IntArray
-    """Jobs that began to wait since the last decision, sorted: submitted, or returned."""
     returned: IntArray
-    """Arrived jobs that lost what they had on a server, sorted; gangs go on from their last checkpoint."""
     completed: IntArray
-    """Jobs that ended since the last decision, sorted."""
     changed_servers: IntArray
-    """Servers that went or came back since the last decision, sorted."""
     available: BoolArray
-    """(S,) servers that are there now; the others have nothing free."""
     reviewed: bool
-    """Whether a review time the policy asked for has come."""
     at_slot: bool
-    """Whether this is a slot boundary the policy asked for."""
     jobs: JobColumns
     placements: VisiblePlacements
     arrivals: int
-    """Jobs 0 .. arrivals - 1 have been submitted."""
     _ledger: Ledger
     _sees: frozenset[str]
     _policy: str
     _observed: object
-    """Observations that only one kind of job offers."""
 
     if not TYPE_CHECKING:  # mypy would take every name for an attribute
 
@@ -70,7 +80,7 @@ class View:
 
     def work_left(self, jobs: IntArray) -> FloatArray:
         """(n,) work left of each job, in the unit of its kind; of rigid jobs microseconds at speed 1."""
-        self._demand_sight("work_left")
+        self._demand_visible("work_left")
         left = np.empty(len(jobs))
         work_left_of(self._ledger, jobs.copy(), self.now_us, left)
         return left
@@ -81,7 +91,7 @@ class View:
 
     def executed_us(self, jobs: IntArray) -> IntArray:
         """Microseconds in which each job has made progress."""
-        self._demand_sight("attained_service")
+        self._demand_visible("attained_service")
         ran = np.empty(len(jobs), dtype=np.int64)
         executed_of(self._ledger, jobs.copy(), self.now_us, ran)
         return ran
@@ -103,7 +113,7 @@ class View:
         jobs: IntArray = (self._ledger.status[: self.arrivals] == status).nonzero()[0]
         return jobs
 
-    def _demand_sight(self, observation: str) -> None:
+    def _demand_visible(self, observation: str) -> None:
         if observation not in self._sees:
             raise BlindPolicyError(
                 f"policy {self._policy} observes {observation}, which its `sees` does not declare"

@@ -1,4 +1,4 @@
-"""Occasions at which policies decide."""
+"""Events at which policies decide."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Flag, auto
 
 
 class Wake(Flag):
-    """The occasions at which a policy wants to decide."""
+    """The events at which a policy wants to decide."""
 
     ARRIVAL = auto()
     COMPLETION = auto()
@@ -22,4 +22,4 @@ class Wake(Flag):
 
 
 NO_WAKE = Wake(0)
-"""No occasion."""
+"""No event."""

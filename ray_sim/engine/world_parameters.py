@@ -17,6 +17,7 @@ COMMON = (
         "pause of a job, holding its servers without progress, each time it resumes or moves",
         unit="s",
         minimum=0.0,
+        source="docs/engine.md#jobs",
     ),
     Parameter(
         "checkpoint_s",
@@ -26,6 +27,7 @@ COMMON = (
         "0 = nothing is lost",
         unit="s",
         minimum=0.0,
+        source="docs/engine.md#servers-that-come-and-go",
     ),
     Parameter(
         "overcommit",
@@ -35,6 +37,7 @@ COMMON = (
         minimum=0.0,
         exclusive=True,
         maximum=MAX_FACTOR,
+        source="docs/engine.md#world-parameters",
     ),
     Parameter(
         "horizon_s",
@@ -44,6 +47,7 @@ COMMON = (
         unit="s",
         minimum=0.0,
         exclusive=True,
+        source="docs/engine.md#world-parameters",
     ),
     Parameter(
         "slot_s",
@@ -53,6 +57,7 @@ COMMON = (
         unit="s",
         minimum=0.0,
         exclusive=True,
+        source="docs/engine.md#time-and-order",
     ),
 )
 """Parameters of every world; a kind may leave some unheeded."""

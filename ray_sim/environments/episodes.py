@@ -184,8 +184,8 @@ def check_models(episodes: Sequence[Episode]) -> None:
     for number, names in enumerate(models):
         if names != models[0]:
             raise InvalidInputError(
-                f"models: episode 0 has jobs of {_listed(models[0])}, and episode {number} of "
-                f"{_listed(names)}: give those of all episodes, models={sorted(set().union(*models))}"
+                f"models: episode 0 has jobs of {_comma_list(models[0])}, and episode {number} of "
+                f"{_comma_list(names)}: give those of all episodes, models={sorted(set().union(*models))}"
             )
 
 
@@ -194,5 +194,5 @@ def _models_of(world: World) -> tuple[str, ...]:
     return tuple(facts.profile.model_names) if isinstance(facts, ElasticFacts) else ()
 
 
-def _listed(names: Sequence[str]) -> str:
+def _comma_list(names: Sequence[str]) -> str:
     return ", ".join(names) or "no model"

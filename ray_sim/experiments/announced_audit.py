@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from ray_sim.certificates.announced_invariants import AnnouncedRules, violations
-from ray_sim.certificates.announced_loads import NEVER, Runs, eviction_line, load_figures
+from ray_sim.certificates.announced_loads import NEVER, RunIntervals, eviction_line, load_figures
 from ray_sim.certificates.welfare import launch_plans, optimum_after_the_fact, ratio_to
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
@@ -20,13 +20,13 @@ from ray_sim.engine.kinds.announced.policy import AnnouncedPolicy
 from ray_sim.engine.kinds.announced.welfare_limits import welfare_limits
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
-from ray_sim.model.audit import AuditedJobs, AuditRequest, MechanismRecord
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RegretFigures, RunResult, WelfareAudit
 from ray_sim.model.statement import NANO
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
+from ray_sim.model.welfare_audit import AuditedJobs, AuditRequest, MechanismRecord
 from ray_sim.solvers.utility_optimum import SearchLimits
 
 _GAIN = 1e-9
@@ -77,7 +77,7 @@ def audit_run(
     plans = None if facts.signal == "full" else launch_plans(limits)
     record, again = _recorded(world, new_policy(), request, seed, counted)
     broken = [] if again is None or again.jobs.equals(result.jobs) else [_NOT_REPEATED]
-    runs = Runs.of(result, world.table.origin_us)
+    runs = RunIntervals.of(result, world.table.origin_us)
     broken += violations(_rules(facts), runs, result.jobs, record)
     rounds = _rounds(facts, runs, record)
     booked = None if record is None else _padded(record.booked, rounds)
@@ -133,7 +133,7 @@ def _rules(facts: AnnouncedFacts) -> AnnouncedRules:
     return AnnouncedRules(jobs.reported, jobs.arrival, jobs.signal, facts.nodes, facts.slot_us)
 
 
-def _rounds(facts: AnnouncedFacts, runs: Runs, record: MechanismRecord | None) -> int:
+def _rounds(facts: AnnouncedFacts, runs: RunIntervals, record: MechanismRecord | None) -> int:
     """Rounds in which something may be held or booked."""
     ends = np.concatenate([runs.start[runs.start < NEVER] + facts.slot_us, runs.end[runs.end < NEVER]])
     held = int(ends.max(initial=0)) // facts.slot_us + 1

@@ -14,7 +14,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, ValidationError
 
-from ray_sim.experiments.run_identity import Inputs
+from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Spec, Value, read_document
 from ray_sim.experiments.sweep_file import Configuration, PolicySpec, Sweep, parse_sweep
 from ray_sim.model.errors import InvalidScenarioError, UnknownNameError, problems_text
@@ -124,7 +124,7 @@ def read_arena(path: Path = BUNDLED, *, quick: bool = False) -> Arena:
         known = [*ArenaFile.model_fields, *PlaceSpec.model_fields, *Contestant.model_fields]
         raise InvalidScenarioError(problems_text(str(path), dotted_problems(error, known))) from error
     _check_names(file, path)
-    inputs = Inputs()
+    inputs = HashedInputs()
     specs = _few_places(file.places) if quick else file.places
     places = tuple(_place(file, spec, inputs, path, quick=quick) for spec in specs)
     configurations = {
@@ -153,7 +153,7 @@ def _check_names(file: ArenaFile, path: Path) -> None:
                 raise UnknownNameError("contestant", label, file.policies)
 
 
-def _place(file: ArenaFile, spec: PlaceSpec, inputs: Inputs, path: Path, *, quick: bool) -> Place:
+def _place(file: ArenaFile, spec: PlaceSpec, inputs: HashedInputs, path: Path, *, quick: bool) -> Place:
     contestants = {
         label: other
         for label, usual in file.policies.items()

@@ -21,7 +21,7 @@ from ray_sim.experiments.training_file import (
     names_training_profile,
 )
 from ray_sim.model.errors import InvalidScenarioError, UnknownNameError
-from workloads.layers.fill import Draws, Layer, check_layers
+from workloads.layers.fill import Draws, EnrichmentLayer, check_layers
 from workloads.sources import Source
 from workloads.training.enrich import Feasibility
 from workloads.training.profile import TrainingDraws
@@ -44,7 +44,7 @@ class _LayeredFile(BaseModel):
     layers: Annotated[list[Label], Field(min_length=1)]
 
 
-def load_profiles(refs: Sequence[Source], feasibility: Feasibility = _ANY) -> tuple[Layer, ...]:
+def load_profiles(refs: Sequence[Source], feasibility: Feasibility = _ANY) -> tuple[EnrichmentLayer, ...]:
     """Read profiles as layers, in order; a layered profile stands for those that it names.
 
     Parameters
@@ -60,7 +60,8 @@ def load_profiles(refs: Sequence[Source], feasibility: Feasibility = _ANY) -> tu
     """
     draws = [_load(each) for ref in refs for each in _profiles_of(ref)]
     layers = tuple(
-        Layer(each, feasibility) if isinstance(each, TrainingDraws) else Layer(each) for each in draws
+        EnrichmentLayer(each, feasibility) if isinstance(each, TrainingDraws) else EnrichmentLayer(each)
+        for each in draws
     )
     if feasibility != _ANY and not any(isinstance(each, TrainingDraws) for each in draws):
         raise InvalidScenarioError(

@@ -15,14 +15,14 @@ from ray_sim.engine.general import GeneralRun
 from ray_sim.engine.sites.fleet import LocalFleet
 from ray_sim.engine.world import World
 from ray_sim.experiments.announced_audit import check_audited
-from ray_sim.experiments.run_identity import Inputs
+from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario, SynthSpec, WorkloadSpec
 from ray_sim.experiments.server_files import split_world
 from ray_sim.experiments.workload_draws import enriched
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from ray_sim.policies.registry import create_policy
 from workloads.announcements.profile import AnnouncementDraws
-from workloads.layers.fill import Layer
+from workloads.layers.fill import EnrichmentLayer
 from workloads.realisation import realise
 from workloads.schema import SCHEMA, with_all_columns
 from workloads.store import frame_to_table, read_columns, read_frame, read_some
@@ -30,7 +30,7 @@ from workloads.synthetic.drawn_jobs import draw_jobs
 from workloads.synthetic.fit import fit
 from workloads.synthetic.horizon_request import HorizonRequest
 from workloads.synthetic.job_model import JobModel
-from workloads.synthetic.synth import Request, draw, profile_model
+from workloads.synthetic.synth import DrawRequest, draw, profile_model
 from workloads.training.profile import TrainingDraws
 
 _JOBS = 8
@@ -45,7 +45,7 @@ _MODEL = {"model": SCHEMA["model"]}
 class Rehearsal:
     """Set-up of scenarios with a cache of the jobs that several of them share."""
 
-    def __init__(self, inputs: Inputs) -> None:
+    def __init__(self, inputs: HashedInputs) -> None:
         self._inputs = inputs
         self._jobs: dict[WorkloadSpec, pl.DataFrame] = {}
 
@@ -89,7 +89,9 @@ class Rehearsal:
         else:
             assert spec.path is not None, "a workload without `synth` has a `path`"
             jobs = read_some(spec.path, gaps=spec.realisation.keeps_all)
-        layers = [Layer(layer.draws) for layer in self._inputs.layers(spec)]  # keeps infeasible jobs
+        layers = [
+            EnrichmentLayer(layer.draws) for layer in self._inputs.layers(spec)
+        ]  # keeps infeasible jobs
         jobs, _ = enriched(jobs, layers, seed)
         return _with_models(jobs, self._models(spec))
 
@@ -113,7 +115,7 @@ class Rehearsal:
     def _drawn(self, spec: WorkloadSpec, synth: SynthSpec, seed: int) -> pl.DataFrame:
         jobs = min(synth.jobs, _JOBS)
         if synth.training is None:  # arrivals and the imitated workload change no column
-            return draw(self._model(spec, synth), Request(jobs=jobs), seed)
+            return draw(self._model(spec, synth), DrawRequest(jobs=jobs), seed)
         request = synth.model_copy(update={"jobs": jobs, "feasible_only": False}).request
         assert isinstance(request, HorizonRequest), "jobs of a training profile are drawn within a horizon"
         draws = self._inputs.whole_draws(spec)

@@ -20,20 +20,20 @@ from ray_sim.engine.world import World
 from ray_sim.experiments.announced_audit import audit_run, check_audited
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.experiments.result_files import encode_result
-from ray_sim.experiments.run_identity import Inputs, RunIdentity
+from ray_sim.experiments.run_identity import HashedInputs, RunIdentity
 from ray_sim.experiments.scenario import Partition, Scenario, SynthSpec, Value, WorkloadSpec
 from ray_sim.experiments.server_files import split_world, with_server_files
 from ray_sim.experiments.source_digest import imported_sha256, input_files_sha256
 from ray_sim.experiments.workload_draws import enriched, load_whole_draws, load_workload_layers
-from ray_sim.model.audit import AuditRequest
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, InvalidWorkloadError
 from ray_sim.model.job import JobTable
 from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
+from ray_sim.model.welfare_audit import AuditRequest
 from ray_sim.policies.registry import create_policy
 from ray_sim.reports.tables import summary_rows
-from workloads.layers.fill import Layer
+from workloads.layers.fill import EnrichmentLayer
 from workloads.realisation import Tally
 from workloads.realisation import realise as realise_frame
 from workloads.store import frame_to_table, load_workload, read_frame
@@ -90,7 +90,7 @@ class Base:
     """Null where all jobs are drawn."""
     draws: TrainingDraws | None
     """Profile to draw whole jobs from; None where none is given."""
-    layers: tuple[Layer, ...]
+    layers: tuple[EnrichmentLayer, ...]
     """Profiles to draw columns from, in order."""
 
 
@@ -161,13 +161,13 @@ def _audited(
 
 def run_scenario(
     scenario: Scenario,
-    inputs: Inputs | None = None,
+    inputs: HashedInputs | None = None,
     progress: JobsProgress | None = None,
     keeper: Keeper | None = None,
 ) -> FinishedRun:
     """Identify, read, draw and simulate a scenario; a fleet of actors needs a running Ray."""
     began = time.perf_counter()
-    inputs = inputs or Inputs()
+    inputs = inputs or HashedInputs()
     identity = inputs.identify(scenario)
     cluster = inputs.servers(scenario.cluster, scenario.world)
     jobs = realise(scenario.workload, scenario.seed, read_base(scenario.workload), cluster.resources)

@@ -28,7 +28,7 @@ from ray_sim.model.parameters import resolve
 from ray_sim.model.units import IntArray
 from ray_sim.policies.registry import create_policy
 from workloads.files import require_file, sha256
-from workloads.layers.fill import Layer
+from workloads.layers.fill import EnrichmentLayer
 from workloads.schema import SCHEMA_VERSION
 from workloads.synthetic.horizon_request import HorizonRequest
 from workloads.training.profile import TrainingDraws
@@ -112,14 +112,14 @@ class _PolicyFacts:
     uses_seed: bool
 
 
-class Inputs:
+class HashedInputs:
     """Files and policies that scenarios name; each is read and hashed once."""
 
     def __init__(self) -> None:
         self._clusters: dict[str, Cluster] = {}
         self._servers: dict[tuple[str, ServerFiles], Cluster] = {}
         self._whole_draws: dict[WorkloadSpec, TrainingDraws | None] = {}
-        self._layers: dict[WorkloadSpec, tuple[Layer, ...]] = {}
+        self._layers: dict[WorkloadSpec, tuple[EnrichmentLayer, ...]] = {}
         self._workload_digests: dict[str, str] = {}
         self._cluster_digests: dict[tuple[str, ServerFiles], str] = {}
         self._policies: dict[str, _PolicyFacts] = {}
@@ -136,7 +136,7 @@ class Inputs:
             self._whole_draws[spec] = load_whole_draws(spec)
         return self._whole_draws[spec]
 
-    def layers(self, spec: WorkloadSpec) -> tuple[Layer, ...]:
+    def layers(self, spec: WorkloadSpec) -> tuple[EnrichmentLayer, ...]:
         """The profiles that columns of a workload are drawn from, in order."""
         if spec not in self._layers:
             self._layers[spec] = load_workload_layers(spec)
@@ -222,7 +222,7 @@ class Inputs:
         return self._policies[key]
 
 
-def _layer_facts(spec: WorkloadSpec, layers: Sequence[Layer]) -> dict[str, object]:
+def _layer_facts(spec: WorkloadSpec, layers: Sequence[EnrichmentLayer]) -> dict[str, object]:
     """Facts about the profiles that columns are drawn from; their names and places do not enter."""
     options = [each.model_dump(exclude={"profile"}) for each in spec.layers]
     if len(layers) > 1:
@@ -249,9 +249,9 @@ def _cluster_sha256(cluster: Cluster) -> str:
             else [column.tolist() for column in astuple(cluster.availability)],
             "workers": cluster.worker_slots.tolist(),
             "ps": cluster.ps_slots.tolist(),
-            "worker_memory": _listed(cluster.worker_memory),
-            "ps_memory": _listed(cluster.ps_memory),
-            "sockets": _listed(cluster.sockets),
+            "worker_memory": _as_list(cluster.worker_memory),
+            "ps_memory": _as_list(cluster.ps_memory),
+            "sockets": _as_list(cluster.sockets),
             "interference": None if cluster.interference is None else _content(cluster.interference),
             "links": None if cluster.links is None else _content(cluster.links),
         }
@@ -263,7 +263,7 @@ def _content(record: InterferenceProfile | LinkChanges) -> list[object]:
     return [field.tolist() if isinstance(field, np.ndarray) else field for field in astuple(record)]
 
 
-def _listed(column: IntArray | None) -> list[int] | None:
+def _as_list(column: IntArray | None) -> list[int] | None:
     return None if column is None else column.tolist()
 
 

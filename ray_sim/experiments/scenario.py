@@ -18,12 +18,12 @@ from pydantic import (
 )
 
 from ray_sim.experiments.training_file import bundled_training_profiles, names_training_profile
-from ray_sim.model.audit import AuditRequest
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, UnknownNameError, problems_text
 from ray_sim.model.metrics import Trim
 from ray_sim.model.streams import SEEDS
 from ray_sim.model.training_progress import Form
 from ray_sim.model.units import MAX_TIME_S
+from ray_sim.model.welfare_audit import AuditRequest
 from workloads.documents import dotted_problems, parse_yaml, read_text
 from workloads.realisation import (
     LEAST_LOAD_SCALE,
@@ -36,7 +36,7 @@ from workloads.realisation import (
 from workloads.sources import Source
 from workloads.synthetic.arrivals import ArrivalKind
 from workloads.synthetic.horizon_request import HorizonRequest, request_of
-from workloads.synthetic.synth import PROFILES, Request, check_arrivals
+from workloads.synthetic.synth import PROFILES, DrawRequest, check_arrivals
 from workloads.training.enrich import Feasibility
 
 Scalar = bool | int | float | str | None
@@ -122,7 +122,7 @@ class SynthSpec(Spec):
         return self.profile if drawn_whole else None
 
     @property
-    def request(self) -> Request | HorizonRequest:
+    def request(self) -> DrawRequest | HorizonRequest:
         """Options of the draw; for a training profile, jobs within a horizon."""
         return request_of(
             whole=self.training is not None,

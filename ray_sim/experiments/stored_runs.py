@@ -86,7 +86,7 @@ def find_runs(sources: Iterable[str], progress: Progress = silent) -> tuple[list
         progress(done, len(names), "directories")
     finished = {content_hash for content_hash, _ in found}
     missing = [each for content_hash, each in absent.items() if content_hash not in finished]
-    return _told_apart(list(found.values())), missing
+    return _distinguished(list(found.values())), missing
 
 
 def _read(source: str, progress: Progress) -> tuple[list[FoundRun], list[Missing]]:
@@ -192,7 +192,7 @@ def _digest(inputs: Mapping[str, object]) -> str:
     return workload if drawn is None else hashlib.sha256(f"{workload} {drawn}".encode()).hexdigest()
 
 
-def _told_apart(runs: Sequence[FoundRun]) -> list[FoundRun]:
+def _distinguished(runs: Sequence[FoundRun]) -> list[FoundRun]:
     workloads, clusters, policies = (defaultdict[str, set[str]](set) for _ in range(3))
     results = defaultdict[tuple[tuple[str, str, str], str, int | None], set[str]](set)
     for run in runs:

@@ -14,7 +14,7 @@ from typing import Annotated, Generic, Literal, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
 
 from ray_sim.experiments.rehearsal import Rehearsal
-from ray_sim.experiments.run_identity import Inputs, RunIdentity
+from ray_sim.experiments.run_identity import HashedInputs, RunIdentity
 from ray_sim.experiments.scenario import (
     AuditSpec,
     FleetKind,
@@ -183,18 +183,18 @@ class Sweep:
     configurations: tuple[Configuration, ...]
     repeated: int
     """Number of combinations left out because an earlier one is the same run under another label."""
-    inputs: Inputs
+    inputs: HashedInputs
     """Files and policies that the sweep names."""
     log: Detail
     """Detail of each run that MLflow gets."""
 
 
-def read_sweep(path: Source, inputs: Inputs | None = None) -> Sweep:
+def read_sweep(path: Source, inputs: HashedInputs | None = None) -> Sweep:
     """Read a sweep from a YAML file, by path or URL; the error lists every problem of the file."""
-    return parse_sweep(read_document(path), str(path), inputs or Inputs())
+    return parse_sweep(read_document(path), str(path), inputs or HashedInputs())
 
 
-def parse_sweep(content: object, source: str, inputs: Inputs) -> Sweep:
+def parse_sweep(content: object, source: str, inputs: HashedInputs) -> Sweep:
     """Parse the content of a sweep file; `source` names it in the error."""
     problems: list[str] = []
     shape = _collect(problems, "", lambda: SweepFile.model_validate(content))
@@ -259,7 +259,7 @@ class _Axes:
         return math.prod(map(len, axes))
 
 
-def _combine(axes: _Axes, shape: SweepFile, inputs: Inputs) -> Iterator[Configuration]:
+def _combine(axes: _Axes, shape: SweepFile, inputs: HashedInputs) -> Iterator[Configuration]:
     for workload, cluster, world, partition, trim, policy in itertools.product(
         axes.workloads, axes.clusters, axes.worlds, shape.partition, axes.trims, axes.policies
     ):
@@ -284,7 +284,7 @@ def _combine(axes: _Axes, shape: SweepFile, inputs: Inputs) -> Iterator[Configur
                 break
 
 
-def _rehearse(axes: _Axes, shape: SweepFile, inputs: Inputs, problems: list[str]) -> None:
+def _rehearse(axes: _Axes, shape: SweepFile, inputs: HashedInputs, problems: list[str]) -> None:
     """Set up every policy in every world with every workload; report each problem once, with its entries."""
     rehearsal, several = Rehearsal(inputs), len(axes.worlds) > 1
     for workload, cluster, world, partition in itertools.product(
@@ -389,7 +389,7 @@ def _collect(problems: list[str], place: str, parse: Callable[[], _Parsed | None
 _WORKLOAD: TypeAdapter[WorkloadSpec] = TypeAdapter(Workload)
 
 
-def _workload(entry: object, inputs: Inputs) -> WorkloadSpec:
+def _workload(entry: object, inputs: HashedInputs) -> WorkloadSpec:
     spec = _WORKLOAD.validate_python(entry)
     if spec.file is not None:
         inputs.workload_sha256(spec.file)
@@ -399,7 +399,7 @@ def _workload(entry: object, inputs: Inputs) -> WorkloadSpec:
     return spec
 
 
-def _cluster(entry: object, inputs: Inputs) -> str | None:
+def _cluster(entry: object, inputs: HashedInputs) -> str | None:
     if not isinstance(entry, str):
         return None  # checked by `SweepFile`
     inputs.cluster(entry)

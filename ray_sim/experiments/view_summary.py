@@ -11,7 +11,7 @@ from workloads.training.profile import PAIR_COLUMNS
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class RecordView:
     """The part of a job record that a group of policies reads."""
 
     name: str
@@ -27,7 +27,7 @@ class View:
 
 
 VIEWS = (
-    View(
+    RecordView(
         "rigid",
         "fifo, sjf, srtf, las",
         ("num_gpus", "duration_s"),
@@ -35,7 +35,7 @@ VIEWS = (
         "numbers of workers and parameter servers, losses, utilities, chunks, statements",
         "",
     ),
-    View(
+    RecordView(
         "placement",
         "drf, tetris, dorm",
         TRAINING,
@@ -43,7 +43,7 @@ VIEWS = (
         "losses, utilities, chunks, uploads, statements",
         "common, optimus_nine_models, harmony_types or pd_ors",
     ),
-    View(
+    RecordView(
         "optimus",
         "optimus",
         (*TRAINING, *LOSS),
@@ -51,7 +51,7 @@ VIEWS = (
         "utilities, chunks, uploads, statements",
         "common or optimus_nine_models",
     ),
-    View(
+    RecordView(
         "interference",
         "harmony, lif_linear, lif_quad, load_balance, tetris_packing",
         (*TRAINING, "model"),
@@ -59,7 +59,7 @@ VIEWS = (
         "losses, utilities, chunks, uploads, statements",
         "common or harmony_types",
     ),
-    View(
+    RecordView(
         "pd_ors",
         "pd_ors, oasis",
         (*TRAINING, *UTILITY),
@@ -67,7 +67,7 @@ VIEWS = (
         "the curve of losses, blocks, chunks, uploads, statements; oasis also tasks of a job on one server",
         "common or pd_ors",
     ),
-    View(
+    RecordView(
         "a_online",
         "a_online, chunk_fifo, chunk_spt",
         CHUNK,
@@ -75,7 +75,7 @@ VIEWS = (
         "several workers on one chunk, losses, blocks, worths, statements",
         "common or jsac_edge_cloud",
     ),
-    View(
+    RecordView(
         "announced",
         "posted_price, value_density, announced_fifo, reservation",
         ("num_gpus", "duration_s", *STATEMENTS),
@@ -91,7 +91,7 @@ VIEWS = (
 class ViewSummary:
     """A view of one workload."""
 
-    view: View
+    view: RecordView
     missing: tuple[str, ...]
     """Columns that are empty for some job."""
 

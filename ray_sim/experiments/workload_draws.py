@@ -9,7 +9,7 @@ import polars as pl
 from ray_sim.experiments.layer_file import load_profiles
 from ray_sim.experiments.scenario import WorkloadSpec
 from ray_sim.experiments.training_file import load_training_draws
-from workloads.layers.fill import Layer, check_layers, fill
+from workloads.layers.fill import EnrichmentLayer, check_layers, fill
 from workloads.training.profile import TrainingDraws
 
 
@@ -24,7 +24,7 @@ def load_whole_draws(spec: WorkloadSpec) -> TrainingDraws | None:
     return None if training is None else load_training_draws(training)
 
 
-def load_workload_layers(spec: WorkloadSpec) -> tuple[Layer, ...]:
+def load_workload_layers(spec: WorkloadSpec) -> tuple[EnrichmentLayer, ...]:
     """Read the profiles that columns of a workload are drawn from, in order; empty without any.
 
     Raises
@@ -38,7 +38,7 @@ def load_workload_layers(spec: WorkloadSpec) -> tuple[Layer, ...]:
     return layers
 
 
-def enriched(frame: pl.DataFrame, layers: Sequence[Layer], seed: int) -> tuple[pl.DataFrame, int]:
+def enriched(frame: pl.DataFrame, layers: Sequence[EnrichmentLayer], seed: int) -> tuple[pl.DataFrame, int]:
     """Draw the columns of every job of a workload.
 
     Returns

@@ -57,7 +57,7 @@ class Runs(NamedTuple):
     """(E,) time of a decision that was asked for, `NEVER` for none."""
     last_slot: I64
     """(E,) number of the last slot boundary with a decision, -1 before."""
-    news: Bool
+    unseen_events: Bool
     """(E,) whether a job has come or completed since the last decision."""
     free: I64
     """(E, S, R) quanta; during a decision less what its new jobs hold so far."""
@@ -177,7 +177,7 @@ def new_batch(sets: JobSets, episodes: int, rows: int, new: int, models: int) ->
         next_job=whole(),
         review=whole(fill=NEVER),
         last_slot=whole(),
-        news=flags(),
+        unseen_events=flags(),
         free=whole(servers, resources),
         waiting=whole(most),
         n_waiting=whole(),

@@ -11,7 +11,14 @@ from typing import NamedTuple
 
 from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.core.arrays import I8
-from ray_sim.policies.harmony.network_kernels import F32, Inputs, Layers, Work, dense_logits, shared_logits
+from ray_sim.policies.harmony.network_kernels import (
+    F32,
+    Layers,
+    NetworkInputs,
+    Work,
+    dense_logits,
+    shared_logits,
+)
 
 
 class Shown(NamedTuple):
@@ -36,7 +43,7 @@ def _copy(source: F32, target: F32, first: int) -> None:
 
 
 @kernel
-def _show(shown: Shown, e: int, seen: Inputs) -> None:
+def _show(shown: Shown, e: int, seen: NetworkInputs) -> None:
     """Copy the state of episode e to the inputs of the network."""
     types, asked = shown.kind.shape[2], shown.demands.shape[2]
     _copy(shown.kind[e], seen.jobs, 0)
@@ -53,7 +60,7 @@ def _show(shown: Shown, e: int, seen: Inputs) -> None:
 
 
 @kernel
-def all_dense_logits(layers: Layers, shown: Shown, seen: Inputs, work: Work, logits: F32) -> None:
+def all_dense_logits(layers: Layers, shown: Shown, seen: NetworkInputs, work: Work, logits: F32) -> None:
     """Set ``logits``, (E, N' x 2 x S), by a network of the dense form; -inf where an action is not valid."""
     for e in range(len(logits)):
         _show(shown, e, seen)
@@ -61,7 +68,7 @@ def all_dense_logits(layers: Layers, shown: Shown, seen: Inputs, work: Work, log
 
 
 @kernel
-def all_shared_logits(layers: Layers, shown: Shown, seen: Inputs, work: Work, logits: F32) -> None:
+def all_shared_logits(layers: Layers, shown: Shown, seen: NetworkInputs, work: Work, logits: F32) -> None:
     """Set ``logits``, (E, N' x 2 x S), by a network of the shared form; -inf where an action is not valid."""
     for e in range(len(logits)):
         _show(shown, e, seen)

@@ -44,7 +44,7 @@ def _next_instant(batch: Batch, e: int) -> int:
         instant = min(instant, sets.submit[arriving])
     runs.idle[e] = runs.idle[e] + 1 if instant == NEVER else 0
     instant = min(instant, runs.review[e])
-    return min(instant, _next_slot_us(batch, e)) if runs.news[e] else instant
+    return min(instant, _next_slot_us(batch, e)) if runs.unseen_events[e] else instant
 
 
 @kernel
@@ -62,7 +62,7 @@ def _complete(batch: Batch, e: int) -> bool:
             kept += 1
     found = kept < runs.n_running[e]
     runs.n_running[e] = kept
-    runs.news[e] |= found
+    runs.unseen_events[e] |= found
     return found
 
 
@@ -78,19 +78,19 @@ def _submit(batch: Batch, e: int) -> None:
         runs.waiting[e, runs.n_waiting[e]] = runs.next_job[e]
         runs.n_waiting[e] += 1
         runs.next_job[e] += 1
-        runs.news[e] = True
+        runs.unseen_events[e] = True
 
 
 @kernel
 def _decides_now(batch: Batch, e: int) -> bool:
-    """Whether there is a decision now; it has then been told the news."""
+    """Whether there is a decision now; then its events count as seen."""
     runs, now = batch.runs, batch.runs.now[e]
-    at_slot = runs.news[e] and _next_slot_us(batch, e) == now
+    at_slot = runs.unseen_events[e] and _next_slot_us(batch, e) == now
     if not at_slot and runs.review[e] > now:
         return False
     if at_slot:
         runs.last_slot[e] = now // batch.sets.clock[0]
-    runs.news[e] = False
+    runs.unseen_events[e] = False
     return True
 
 
@@ -151,7 +151,7 @@ def begin_episode(batch: Batch, e: int, job_set: int) -> None:
     """
     sets, runs = batch.sets, batch.runs
     runs.job_set[e], runs.now[e], runs.next_job[e] = job_set, -1, 0
-    runs.review[e], runs.last_slot[e], runs.news[e] = NEVER, -1, False
+    runs.review[e], runs.last_slot[e], runs.unseen_events[e] = NEVER, -1, False
     runs.n_waiting[e], runs.n_running[e], runs.completed[e] = 0, 0, 0
     runs.idle[e], runs.reading[e] = 0, 0.0
     runs.present[e] = 0.0

@@ -215,10 +215,10 @@ def check_worlds(worlds: Sequence[World]) -> None:
         raise InvalidInputError("worlds: there must be at least one")
     for number, world in enumerate(worlds):
         refuse_unknown_facts(world)
-        _check_alike(worlds[0], world, number)
+        _check_same_servers(worlds[0], world, number)
 
 
-def _check_alike(first: World, other: World, number: int) -> None:
+def _check_same_servers(first: World, other: World, number: int) -> None:
     same = (
         np.array_equal(first.cluster.capacity, other.cluster.capacity)
         and np.array_equal(first.cluster.speed, other.cluster.speed)

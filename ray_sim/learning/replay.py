@@ -11,7 +11,7 @@ from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray, IntArray
 
 
-class Batch(NamedTuple):
+class ReplayBatch(NamedTuple):
     """n samples for one step of training."""
 
     observations: Observations
@@ -30,12 +30,12 @@ class Replay:
 
     def __init__(self, capacity: int, streams: Streams) -> None:
         self._capacity, self._streams = capacity, streams
-        self._kept: Batch | None = None
+        self._kept: ReplayBatch | None = None
 
     def __len__(self) -> int:
         return 0 if self._kept is None else len(self._kept.action)
 
-    def put(self, new: Batch) -> None:
+    def put(self, new: ReplayBatch) -> None:
         """Add a batch, the oldest first."""
         self._kept = _last(new if self._kept is None else _joined(self._kept, new), self._capacity)
 
@@ -44,19 +44,19 @@ class Replay:
         self._kept = None
 
     @property
-    def kept(self) -> Batch | None:
+    def kept(self) -> ReplayBatch | None:
         """All samples, the oldest first; None if there are none."""
         return self._kept
 
-    def minibatch(self, size: int, step: int) -> Batch:
+    def minibatch(self, size: int, step: int) -> ReplayBatch:
         """Draw samples with replacement, by the stream of this step of training."""
         assert self._kept is not None, "nothing was added"
         rows = self._streams.generator("harmony-minibatch", step).integers(0, len(self), size)
         return _rows(self._kept, rows)
 
 
-def _joined(one: Batch, other: Batch) -> Batch:
-    return Batch(
+def _joined(one: ReplayBatch, other: ReplayBatch) -> ReplayBatch:
+    return ReplayBatch(
         {name: np.concatenate([array, other.observations[name]]) for name, array in one.observations.items()},
         np.concatenate([one.action, other.action]),
         np.concatenate([one.log_probability, other.log_probability]),
@@ -65,12 +65,12 @@ def _joined(one: Batch, other: Batch) -> Batch:
     )
 
 
-def _last(batch: Batch, count: int) -> Batch:
+def _last(batch: ReplayBatch, count: int) -> ReplayBatch:
     return _rows(batch, slice(-count, None))
 
 
-def _rows(batch: Batch, rows: IntArray | slice) -> Batch:
-    return Batch(
+def _rows(batch: ReplayBatch, rows: IntArray | slice) -> ReplayBatch:
+    return ReplayBatch(
         {name: array[rows] for name, array in batch.observations.items()},
         batch.action[rows],
         batch.log_probability[rows],

@@ -1,4 +1,8 @@
-"""A reward model as arrays by name, for the state of a training."""
+"""A reward model as arrays by name, for the state of a training.
+
+The trainer saves them and continues from them. Names of arrays are those of snapshots: after a change, older
+snapshots of trainings do not load.
+"""
 
 from __future__ import annotations
 

@@ -8,14 +8,14 @@ from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.core.arrays import F64, I64, PARAMETER_SERVER, WORKER, Bool
 from ray_sim.kernels.core.job_rows import Rows, tasks_held
 from ray_sim.kernels.elastic.colocation import slowdown_here
-from ray_sim.kernels.elastic.step_time import Steps, even_load, placement_rate
+from ray_sim.kernels.elastic.step_time import StepCoefficients, even_load, placement_rate
 from ray_sim.model.units import US_PER_S
 
 
-class Truth(NamedTuple):
+class SpeedFacts(NamedTuple):
     """Facts of J jobs on S servers, of L types with Q channels."""
 
-    steps: Steps
+    steps: StepCoefficients
     speed: F64
     """(S,) of each server."""
     links: F64
@@ -38,26 +38,26 @@ class Truth(NamedTuple):
 
 
 @kernel
-def _add_loads(truth: Truth, job: I64, tasks: I64, i: int) -> None:
+def _add_loads(facts: SpeedFacts, job: I64, tasks: I64, i: int) -> None:
     """Set `load` to what all jobs of episode i ask for; O(K S Q)."""
-    truth.load[:] = 0
+    facts.load[:] = 0
     for k in range(job.shape[1]):
         if job[i, k] < 0:
             break
-        of_type = truth.job_type[job[i, k]]
-        for server in range(len(truth.speed)):
+        of_type = facts.job_type[job[i, k]]
+        for server in range(len(facts.speed)):
             workers, ps = tasks[i, k, WORKER, server], tasks[i, k, PARAMETER_SERVER, server]
             if workers + ps > 0:
-                for q in range(truth.load.shape[1]):
-                    truth.load[server, q] += workers * truth.worker_load[of_type, q]
-                    truth.load[server, q] += ps * truth.ps_load[of_type, q]
+                for q in range(facts.load.shape[1]):
+                    facts.load[server, q] += workers * facts.worker_load[of_type, q]
+                    facts.load[server, q] += ps * facts.ps_load[of_type, q]
 
 
 @kernel
-def _copy_rows(truth: Truth, tasks: I64, i: int, k: int) -> None:
+def _copy_rows(facts: SpeedFacts, tasks: I64, i: int, k: int) -> None:
     """Copy the placement of a job to the work space, sorted by server and role."""
-    rows, n = truth.rows, 0
-    for server in range(len(truth.speed)):
+    rows, n = facts.rows, 0
+    for server in range(len(facts.speed)):
         for role in range(2):
             if tasks[i, k, role, server] > 0:
                 rows.server[n], rows.role[n], rows.tasks[n] = server, role, tasks[i, k, role, server]
@@ -66,18 +66,18 @@ def _copy_rows(truth: Truth, tasks: I64, i: int, k: int) -> None:
 
 
 @kernel
-def _slowdown(truth: Truth, of_type: int, tasks: I64, i: int, k: int) -> float:
+def _slowdown(facts: SpeedFacts, of_type: int, tasks: I64, i: int, k: int) -> float:
     """Return by what factor others slow a job: the largest over its servers."""
     worst = 1.0
-    for server in range(len(truth.speed)):
+    for server in range(len(facts.speed)):
         workers, ps = tasks[i, k, WORKER, server], tasks[i, k, PARAMETER_SERVER, server]
         if workers + ps > 0:
             here = slowdown_here(
-                truth.load,
-                truth.present,
-                truth.worker_load,
-                truth.ps_load,
-                truth.sensitivity,
+                facts.load,
+                facts.present,
+                facts.worker_load,
+                facts.ps_load,
+                facts.sensitivity,
                 server,
                 of_type,
                 workers,
@@ -88,27 +88,27 @@ def _slowdown(truth: Truth, of_type: int, tasks: I64, i: int, k: int) -> float:
 
 
 @kernel
-def true_rates(truth: Truth, job: I64, tasks: I64, rates: F64) -> None:
+def true_rates(facts: SpeedFacts, job: I64, tasks: I64, rates: F64) -> None:
     """Set ``rates``, (n, K), to the samples per microsecond of jobs that share servers within each episode.
 
     ``job`` is (n, K), -1 after the last job of an episode; ``tasks`` is (n, K, 2, S). O(n K S Q).
     """
     for i in range(len(job)):
-        _add_loads(truth, job, tasks, i)
+        _add_loads(facts, job, tasks, i)
         for k in range(job.shape[1]):
             rates[i, k] = 0.0
             if job[i, k] < 0:
                 continue
-            _copy_rows(truth, tasks, i, k)
+            _copy_rows(facts, tasks, i, k)
             alone = placement_rate(
-                truth.steps,
+                facts.steps,
                 job[i, k],
-                truth.rows,
+                facts.rows,
                 0,
-                truth.nic[0],
-                truth.speed,
-                truth.links,
-                truth.request_s[0],
-                even_load(tasks_held(truth.rows, 0, PARAMETER_SERVER)),
+                facts.nic[0],
+                facts.speed,
+                facts.links,
+                facts.request_s[0],
+                even_load(tasks_held(facts.rows, 0, PARAMETER_SERVER)),
             )
-            rates[i, k] = alone / US_PER_S / _slowdown(truth, truth.job_type[job[i, k]], tasks, i, k)
+            rates[i, k] = alone / US_PER_S / _slowdown(facts, facts.job_type[job[i, k]], tasks, i, k)

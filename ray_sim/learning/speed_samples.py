@@ -67,14 +67,14 @@ def joined(parts: Sequence[SpeedSamples]) -> SpeedSamples:
     """All samples of several parts, with as many columns of jobs as the widest has."""
     most = max(part.kind.shape[1] for part in parts)
 
-    def wide(array: np.ndarray, fill: int) -> np.ndarray:
+    def padded(array: np.ndarray, fill: int) -> np.ndarray:
         more = [(0, 0), (0, most - array.shape[1]), *[(0, 0)] * (array.ndim - 2)]
         return np.pad(array, more, constant_values=fill)
 
     return SpeedSamples(
-        np.concatenate([wide(part.kind, -1) for part in parts]),
-        np.concatenate([wide(part.tasks, 0) for part in parts]),
-        np.concatenate([wide(part.speed, 0) for part in parts]),
+        np.concatenate([padded(part.kind, -1) for part in parts]),
+        np.concatenate([padded(part.tasks, 0) for part in parts]),
+        np.concatenate([padded(part.speed, 0) for part in parts]),
     )
 
 

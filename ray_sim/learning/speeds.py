@@ -13,9 +13,9 @@ from ray_sim.engine.kinds.elastic.rules import PlacementRule
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import F64, I64, Bool
 from ray_sim.kernels.core.job_rows import Rows
-from ray_sim.kernels.elastic.step_time import Steps
+from ray_sim.kernels.elastic.step_time import StepCoefficients
 from ray_sim.kernels.handle import handle
-from ray_sim.learning.speed_kernels import Truth, true_rates
+from ray_sim.learning.speed_kernels import SpeedFacts, true_rates
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.parameter_blocks import EVEN
 from ray_sim.model.training_progress import PlacementProgress, steps_of
@@ -40,9 +40,9 @@ class SpeedModel(Protocol):
 class TrueSpeeds:
     """The exact speeds of the engine."""
 
-    def __init__(self, truth: Truth) -> None:
+    def __init__(self, facts: SpeedFacts) -> None:
         """See `true_speeds`."""
-        self._truth = handle(truth)
+        self._facts = handle(facts)
         self._rates = np.empty((0, 0))
 
     def rates(self, running: Running) -> F64:
@@ -51,7 +51,7 @@ class TrueSpeeds:
         if self._rates.shape[0] < n or self._rates.shape[1] != most:
             self._rates = np.empty((n, most))
         rates = self._rates[:n]
-        true_rates(self._truth, running.job, running.tasks, rates)
+        true_rates(self._facts, running.job, running.tasks, rates)
         return rates
 
 
@@ -72,8 +72,8 @@ def true_speeds(worlds: Sequence[World]) -> TrueSpeeds:
     columns = zip(*steps, strict=True)
     work_rows = (np.empty(2 * servers, dtype=np.int64) for _ in range(3))
     channels = _channels(facts[0].colocation, servers)
-    truth = Truth(
-        steps=Steps(*(np.concatenate(column) for column in columns)),
+    speed_facts = SpeedFacts(
+        steps=StepCoefficients(*(np.concatenate(column) for column in columns)),
         speed=rules[0].speed,
         links=rules[0].links,
         nic=np.array([int(rules[0].nic)]),
@@ -86,7 +86,7 @@ def true_speeds(worlds: Sequence[World]) -> TrueSpeeds:
         load=np.zeros(channels.present.shape, dtype=np.int64),
         rows=Rows(np.zeros(2, dtype=np.int64), *work_rows),
     )
-    return TrueSpeeds(truth)
+    return TrueSpeeds(speed_facts)
 
 
 class _Channels(NamedTuple):

@@ -20,14 +20,14 @@ from ray_sim.engine.world import World
 from ray_sim.learning.collection import Collected, Collection, Guide, Steps, Unit
 from ray_sim.learning.collectors import Collectors
 from ray_sim.learning.curves import Curves, Point
-from ray_sim.learning.replay import Batch
+from ray_sim.learning.replay import ReplayBatch
 from ray_sim.learning.returns import common_errors, lambda_returns, rewards
 from ray_sim.learning.reward_arrays import model_arrays, model_of
 from ray_sim.learning.reward_model import RewardModel
 from ray_sim.learning.reward_training import RewardTraining, fit_reward_model
 from ray_sim.learning.speed_samples import SpeedSamples, draw_samples, joined
 from ray_sim.learning.training_plan import TrainingPlan
-from ray_sim.learning.update import Learner, Losses
+from ray_sim.learning.update import Learner, UpdateLosses
 from ray_sim.learning.validation import mean_jct_s
 from ray_sim.model.streams import Streams
 from ray_sim.policies.harmony.architecture import F32
@@ -106,14 +106,14 @@ class Trainer:
         self.curves.add(point)
         return point
 
-    def _learn(self, collected: Sequence[Collected], imitate: bool) -> Losses:
+    def _learn(self, collected: Sequence[Collected], imitate: bool) -> UpdateLosses:
         """Fill the buffer and improve the networks; returns mean losses."""
         for each in collected:
             self._learner.put(self._batch(each.steps))
         losses = [self._learner.step(imitate=imitate) for _ in range(self._plan.updates)]
-        return Losses(*np.mean(losses, axis=0).tolist())
+        return UpdateLosses(*np.mean(losses, axis=0).tolist())
 
-    def _batch(self, steps: Steps) -> Batch:
+    def _batch(self, steps: Steps) -> ReplayBatch:
         """The actions whose interval has ended, in order of time."""
         config, slot_us = self._plan.learning, self._setting.slot_us
         count, lanes = steps.action.shape
@@ -127,7 +127,7 @@ class Trainer:
         if lanes_per_set > 1:
             baseline = baseline + common_errors(steps, found.returns - baseline, found.known, lanes_per_set)
         rows = np.flatnonzero(found.known)
-        return Batch(
+        return ReplayBatch(
             {name: array[rows] for name, array in flat.items()},
             steps.action.ravel()[rows],
             steps.log_probability.ravel()[rows],
@@ -165,7 +165,7 @@ class Trainer:
         )
         self._model, self._model_error = fitted.model, fitted.errors[-1].held_out
 
-    def _point(self, phase: str, collected: Sequence[Collected], losses: Losses) -> Point:
+    def _point(self, phase: str, collected: Sequence[Collected], losses: UpdateLosses) -> Point:
         """The round's point of the curves; validates when it is due."""
         number = self.round
         progress = sum(float(each.steps.progress.sum()) for each in collected)

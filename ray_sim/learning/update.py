@@ -20,7 +20,7 @@ from ray_sim.learning.loss import (
 from ray_sim.learning.networks import Network, new_policy, new_value, states_of
 from ray_sim.learning.observations import ENTRIES, Observations
 from ray_sim.learning.pytorch import Tensor, one_thread, torch
-from ray_sim.learning.replay import Batch, Replay
+from ray_sim.learning.replay import Replay, ReplayBatch
 from ray_sim.learning.training_config import Importance, TrainingConfig
 from ray_sim.model.errors import RunFailedError
 from ray_sim.model.streams import Streams
@@ -44,7 +44,7 @@ class TrainingDivergedError(RunFailedError):
     """A loss or a gradient is not finite; the networks are as before that step."""
 
 
-class Losses(NamedTuple):
+class UpdateLosses(NamedTuple):
     """Means over a minibatch."""
 
     policy: float
@@ -69,7 +69,7 @@ class Learner:
         self.steps = 0
         """Steps of training so far."""
 
-    def put(self, batch: Batch) -> None:
+    def put(self, batch: ReplayBatch) -> None:
         """Put samples with their returns into the buffer, the oldest first."""
         self._baseline.add(batch.returns)
         self._replay.put(batch)
@@ -86,7 +86,7 @@ class Learner:
             values: FloatArray = self.value(states_of(observations)).double().numpy()
         return values
 
-    def step(self, *, imitate: bool = False) -> Losses:
+    def step(self, *, imitate: bool = False) -> UpdateLosses:
         """Draw a minibatch and improve both networks.
 
         Parameters
@@ -114,9 +114,9 @@ class Learner:
         for optimiser in self._optimisers:
             optimiser.step()
         self.steps += 1
-        return Losses(policy.item(), value.item(), entropy.item())
+        return UpdateLosses(policy.item(), value.item(), entropy.item())
 
-    def _losses(self, batch: Batch, imitate: bool) -> tuple[Tensor, Tensor, Tensor]:
+    def _losses(self, batch: ReplayBatch, imitate: bool) -> tuple[Tensor, Tensor, Tensor]:
         """Mean losses of policy and value, and the mean entropy."""
         states = states_of(batch.observations)
         mask, action = states[ACTION_MASK], torch.as_tensor(batch.action)
@@ -165,7 +165,7 @@ class Learner:
         kept = self._replay.kept
         if kept is not None:
             found |= {f"replay.{name}": array for name, array in kept.observations.items()}
-            columns = zip(Batch._fields[1:], kept[1:], strict=True)
+            columns = zip(ReplayBatch._fields[1:], kept[1:], strict=True)
             found |= {f"replay.{name}": array for name, array in columns}
         return found
 
@@ -184,7 +184,9 @@ class Learner:
         self._replay.forget()
         if "replay.action" in state:
             observations = {name: state[f"replay.{name}"] for name in ENTRIES}
-            self._replay.put(Batch(observations, *(state[f"replay.{name}"] for name in Batch._fields[1:])))
+            self._replay.put(
+                ReplayBatch(observations, *(state[f"replay.{name}"] for name in ReplayBatch._fields[1:]))
+            )
 
     def _parts(self) -> Iterator[tuple[str, Network, torch.optim.Optimizer]]:
         yield "policy", self.policy, self._optimisers[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -10,9 +11,36 @@ import numpy as np
 from ray_sim.kernels.core.arrays import Pool
 from ray_sim.kernels.core.job_rows import Held
 from ray_sim.kernels.core.placement_rows import rigid_rates
-from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.model.units import BoolArray, FloatArray, IntArray
 
 NO_JOBS: IntArray = np.empty(0, dtype=np.int64)
+
+_COLUMNS = ("job", "server", "role", "count")
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementTable:
+    """Placements as columns: one entry per (job, server, role), sorted by them."""
+
+    job: IntArray
+    server: IntArray
+    role: IntArray
+    count: IntArray
+    """Tasks of this role, >= 1."""
+
+    @classmethod
+    def joined(cls, tables: Sequence[PlacementTable]) -> PlacementTable:
+        """Entries of one table after those of another, in no order; none without tables."""
+        columns = (np.concatenate([NO_JOBS, *(getattr(one, name) for one in tables)]) for name in _COLUMNS)
+        return cls(*columns)
+
+    def where(self, entries: BoolArray | IntArray) -> PlacementTable:
+        """Some entries, by a mask or by their places."""
+        return PlacementTable(*(getattr(self, name)[entries] for name in _COLUMNS))
+
+    def in_order(self) -> PlacementTable:
+        """The entries, sorted by job, server and role."""
+        return self.where(np.lexsort((self.role, self.server, self.job)))
 
 
 class PlacementRows(Protocol):
@@ -26,8 +54,8 @@ class PlacementRows(Protocol):
     def held(self) -> Held:
         """Handle of the linked rows and of work space for those of some jobs, for kernels."""
 
-    def rows(self, jobs: IntArray) -> IntArray:
-        """(rows, 4) integers job, server, role, count of the given jobs, sorted."""
+    def of(self, jobs: IntArray) -> PlacementTable:
+        """Placements of the given jobs."""
 
 
 class ProgressRule(Protocol):

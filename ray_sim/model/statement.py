@@ -35,7 +35,7 @@ class Outlooks:
     probability: FloatArray
     """(n,) > 0; those of a row sum to 1."""
     signal: IntArray
-    """(n,) what the platform is told of the duration when the job arrives; a function of the duration."""
+    """(n,) signal of the duration when the job arrives; a function of the duration."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from ray_sim.kernels.elastic.step_time import (
     PER_LINK,
     PER_SERVER,
     PER_TASK,
-    Steps,
+    StepCoefficients,
     even_rates,
     even_rates_held,
     pd_ors_rates,
@@ -63,7 +63,7 @@ class PlacementProgress:
     """
 
     profile: TrainingProfile
-    steps: Steps
+    steps: StepCoefficients
     """A handle of them."""
     speed: FloatArray
     """(S,) speed of each server; divides the training time."""
@@ -113,8 +113,8 @@ class PlacementProgress:
 
     def on_reference_servers(self, servers: int) -> PlacementProgress:
         """The same rule on so many servers of speed 1 with nominal links."""
-        alike = np.ones(servers)
-        return replace(self, speed=alike, links=alike)
+        ones = np.ones(servers)
+        return replace(self, speed=ones, links=ones)
 
     def note_changes(self, placements: PlacementRows, jobs: IntArray) -> IntArray:
         """No jobs: none heeds what others hold."""
@@ -132,7 +132,7 @@ class PdOrsProgress:
     """
 
     profile: TrainingProfile
-    steps: Steps
+    steps: StepCoefficients
     """A handle of them."""
     speed: FloatArray
     """(S,) speed of each server; the slowest server held divides tau."""
@@ -166,8 +166,8 @@ class PdOrsProgress:
 
     def on_reference_servers(self, servers: int) -> PdOrsProgress:
         """The same rule on so many servers of speed 1 with nominal links."""
-        alike = np.ones(servers)
-        return replace(self, speed=alike, links=alike)
+        ones = np.ones(servers)
+        return replace(self, speed=ones, links=ones)
 
     def note_changes(self, placements: PlacementRows, jobs: IntArray) -> IntArray:
         """No jobs: none heeds what others hold."""
@@ -247,7 +247,7 @@ def trial_speeds(progress: SpeedProgress, jobs: IntArray, rows: Rows) -> FloatAr
     return progress.on_reference_servers(servers).samples_per_s(jobs, rows)
 
 
-def steps_of(profile: TrainingProfile, speed: FloatArray, straggling: FloatArray | None) -> Steps:
+def steps_of(profile: TrainingProfile, speed: FloatArray, straggling: FloatArray | None) -> StepCoefficients:
     """The steps of jobs, for kernels.
 
     Raises
@@ -260,7 +260,7 @@ def steps_of(profile: TrainingProfile, speed: FloatArray, straggling: FloatArray
         raise InvalidInputError(problems_text("training profile", problems))
     if problems := list(_number_problems("speed", speed, 0.0, "above 0", exclusive=True)):
         raise InvalidInputError(problems_text("servers", problems))
-    return Steps(
+    return StepCoefficients(
         exchange=profile.exchange,
         batch=profile.batch,
         sample_s=profile.sample_s,

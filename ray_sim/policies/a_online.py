@@ -26,13 +26,14 @@ from ray_sim.policy_api import (
     ChunkedContext,
     ChunkedDecision,
     ChunkedView,
-    NewChunks,
+    DispatchedChunks,
+    IncrementQuery,
     Parameter,
     Rule,
     Streams,
 )
 
-_RULES = {"greedy": Rule.CHEAPEST, "least_loaded": Rule.LEAST_LOADED, "random": Rule.IN_TURN}
+_RULES = {"greedy": Rule.CHEAPEST, "least_loaded": Rule.LEAST_LOADED, "random": Rule.GIVEN_ORDER}
 
 _NOTHING: IntArray = np.empty(0, dtype=np.int64)
 
@@ -109,6 +110,7 @@ class AOnline(ChunkPolicy):
             "danger: chunks of a job in danger of missing its deadline go before all others, earliest "
             "deadline first; none: deadlines are ignored, as published",
             choices=("none", "danger"),
+            source="docs/policies/a_online.md#parameters",
         ),
         Parameter(
             "slack",
@@ -118,6 +120,7 @@ class AOnline(ChunkPolicy):
             "times the time that its chunks still need",
             minimum=1.0,
             exclusive=True,
+            source="docs/policies/a_online.md#parameters",
         ),
     )
 
@@ -185,33 +188,32 @@ class AOnline(ChunkPolicy):
         """Run A_greedy for one job after another."""
         cloud_workers = self.clouds_there(view, partition)
         chunks: list[Chunk] = []
-        sent = np.empty((0, 5), dtype=np.int64)  # columns as in `NewChunks.sent`
+        dispatched = DispatchedChunks.none()
         for job in jobs.tolist():
             units = view.undispatched(np.array([job])).unit
-            new = self._new_chunks(view, job, units, partition, sent)
-            workers, in_cloud = self._greedy(view, job, new, self._cloud(view.now_us, job, cloud_workers))
+            query = self._increment_query(view, job, units, partition, dispatched)
+            workers, in_cloud = self._greedy(view, job, query, self._cloud(view.now_us, job, cloud_workers))
             if len(workers) == 0:
                 continue
             length = self._world.chunk_us(np.array([job]), workers, in_cloud)
             key = self._keys(view, job, length)
             chunks += zip([job] * len(units), units.tolist(), workers.tolist(), key.tolist(), strict=True)
             self._jobs_sent[self._destination(workers)] += 1
-            inverse_rate = length * view.jobs.chunks[job]
-            more = np.stack([workers, key, inverse_rate, np.full_like(key, new.ready_us), length], axis=1)
-            sent = np.concatenate([sent, more])
+            ready_us, inverse_rate = np.full_like(key, query.ready_us), length * view.jobs.chunks[job]
+            dispatched = dispatched.plus(DispatchedChunks(workers, key, inverse_rate, ready_us, length))
         return chunks
 
     def _greedy(
-        self, view: ChunkedView, job: int, new: NewChunks, cloud: CloudOffer | None
+        self, view: ChunkedView, job: int, query: IncrementQuery, cloud: CloudOffer | None
     ) -> tuple[IntArray, bool]:
         """Worker of each chunk, empty if the chunks have to wait, and zeta.
 
         The first chunk decides zeta while zeta is open (C1), that is, while no chunk of the job is on a
         worker or done. It is open again after chunks in the cloud were lost, since they all train at once.
         """
-        all_to_cloud = np.full(new.count, -1 if cloud is None else cloud.worker)
-        whole = new.count == view.jobs.chunks[job]
-        edge = view.increments(new)
+        all_to_cloud = np.full(query.count, -1 if cloud is None else cloud.worker)
+        whole = query.count == view.jobs.chunks[job]
+        edge = view.increments(query)
         if cloud is None:
             return edge.worker, False
         if whole and (len(edge.worker) == 0 or cloud.cost_all_in_cloud < edge.increment[0]):
@@ -224,15 +226,15 @@ class AOnline(ChunkPolicy):
         at_edge = np.logical_and.accumulate(edge.increment <= cloud.cost_mixed)
         return np.where(at_edge, edge.worker, cloud.worker), False
 
-    def _new_chunks(
-        self, view: ChunkedView, job: int, units: IntArray, partition: int, sent: IntArray
-    ) -> NewChunks:
+    def _increment_query(
+        self, view: ChunkedView, job: int, units: IntArray, partition: int, dispatched: DispatchedChunks
+    ) -> IncrementQuery:
         of = np.array([job])
         length_us = self._world.chunk_us_by_speed(job)
-        return NewChunks(
+        return IncrementQuery(
             count=len(units),
             partition=partition,
-            need=int(self._world.eligible.workers_need[job]),
+            memory_level=int(self._world.eligible.workers_need[job]),
             ready_us=int(self._world.ready_us(view.now_us, of, np.array([False]))[0]),
             length_us=length_us,
             key=self._keys(view, job, length_us),
@@ -240,8 +242,10 @@ class AOnline(ChunkPolicy):
             rule=self._rule,
             preempt=self.overtake,
             exact=self._exact,
-            listed=self._drawn(view, job, units, partition) if self._rule == Rule.IN_TURN else _NOTHING,
-            sent=sent,
+            given_workers=self._drawn(view, job, units, partition)
+            if self._rule == Rule.GIVEN_ORDER
+            else _NOTHING,
+            dispatched=dispatched,
         )
 
     def _keys(self, view: ChunkedView, job: int, length_us: IntArray) -> IntArray:
@@ -261,8 +265,8 @@ class AOnline(ChunkPolicy):
     def _cloud(self, now_us: int, job: int, cloud_workers: IntArray) -> CloudOffer | None:
         """Fastest of the cloud workers that may train the job, ties to the lowest; None if none may."""
         of, to_cloud, zeta = np.array([job]), np.array([True]), self._world.cloud_serves(np.array([job]))
-        need = self._world.eligible.workers_need[job]
-        cloud_workers = cloud_workers[self._worker_offer[cloud_workers] >= need]
+        memory_level = self._world.eligible.workers_need[job]
+        cloud_workers = cloud_workers[self._worker_offer[cloud_workers] >= memory_level]
         if len(cloud_workers) == 0:
             return None
         upload_us = int(self._world.ready_us(now_us, of, to_cloud)[0]) - now_us

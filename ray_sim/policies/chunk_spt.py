@@ -24,6 +24,7 @@ class ChunkSpt(LeastLoaded):
             True,
             "true: a shorter chunk preempts a longer one, which continues later; false: it waits for the end "
             "of the chunk that runs",
+            source="docs/models/baselines.md#chunk-fifo-and-chunk-spt",
         ),
     )
 

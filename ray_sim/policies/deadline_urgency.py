@@ -61,13 +61,13 @@ class DeadlineUrgency:
         left_us = view.chunk_time_left_us(jobs)
         rest_us = self._due_us[jobs] - view.now_us
         can_meet = (left_us > 0) & (left_us <= rest_us)
-        danger = can_meet & (rest_us < self._slack * left_us)
-        safe = can_meet & ~danger
+        urgent = can_meet & (rest_us < self._slack * left_us)
+        safe = can_meet & ~urgent
         until_us = self._due_us[jobs[safe]] - np.ceil(self._slack * left_us[safe]).astype(np.int64)
         self._safe_until_us = int(until_us.min()) if safe.any() else NEVER_US
         if safe.any() and self._may_grow:
             self._safe_until_us = view.now_us
-        found = jobs[danger]
+        found = jobs[urgent]
         self.found[found] = True
         return NewKeys(found, self.keys[found])
 

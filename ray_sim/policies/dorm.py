@@ -10,9 +10,9 @@ import numpy as np
 
 from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.units import IntArray
+from ray_sim.policies.shared.block_rule_option import PARAMETER_BLOCKS
 from ray_sim.policies.shared.bundles import CAP, MOST_WORKERS, Reallocation, bundles, worker_limit
 from ray_sim.policies.shared.decision_times import WHEN, deciding_slot_us, waits_for_slot
-from ray_sim.policies.shared.parameter_blocks import PARAMETER_BLOCKS
 from ray_sim.policy_api import (
     WORKER,
     Decision,
@@ -77,7 +77,14 @@ class Dorm(ElasticPolicy):
         ),
         CAP,
         MOST_WORKERS,
-        Parameter("gap", "float", 0.01, "relative gap to the best use at which a search ends", minimum=0.0),
+        Parameter(
+            "gap",
+            "float",
+            0.01,
+            "relative gap to the best use at which a search ends",
+            minimum=0.0,
+            source="docs/models/baselines.md#dorm",
+        ),
         Parameter(
             "packing",
             "choice",
@@ -85,6 +92,7 @@ class Dorm(ElasticPolicy):
             "placement of bundles. search: by the programme; in_turn: the programme counts bundles for all "
             "servers as one, then servers are filled in order: fast, but looser on fairness",
             choices=("search", "in_turn"),
+            source="docs/models/baselines.md#dorm",
         ),
         Parameter(
             "node_limit",
@@ -92,6 +100,7 @@ class Dorm(ElasticPolicy):
             100,
             "nodes of the search tree after which the incumbent is used, or nothing changes without one",
             minimum=1,
+            source="docs/models/baselines.md#dorm",
         ),
         replace(WHEN, default="event"),
         PARAMETER_BLOCKS,

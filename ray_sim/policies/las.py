@@ -30,6 +30,7 @@ from ray_sim.policy_api import (
     Parameter,
     Policy,
     PolicyContext,
+    QueueLevels,
     Streams,
     View,
     Wake,
@@ -72,7 +73,7 @@ class Las(Policy):
             FIRST_START,
             "order within a queue. first_start: by first start, then submission; running_first: running "
             "jobs, then waiting jobs, then jobs that join at this instant",
-            source="Gu et al., NSDI 2019; running_first: the simulator that they published",
+            source="docs/models/baselines.md#las-tiresias-2dlas; running_first: simulator of Gu et al.",
             choices=(FIRST_START, RUNNING_FIRST),
         ),
         Parameter(
@@ -128,11 +129,10 @@ class Las(Policy):
         self._service.push(view.arrived, self._current_keys(view, view.arrived))
         if self._knob > 0:
             moved += self._promote(view, waiting)
-        levels = [[job, int(self._level[job])] for job in sorted(moved)]
         decision = self._service.serve(
             view,
             (running, self._current_keys(view, running)),
-            levels=np.array(levels, dtype=np.int64).reshape(-1, 2),
+            levels=self._levels_of(moved),
         )
         if self._running_first:
             self._change_places(view, decision, np.intersect1d(moved, running))
@@ -148,6 +148,10 @@ class Las(Policy):
         """Move a job to the end of another queue."""
         self._level[job] = level
         self._place[job] = end_place(self._turn)
+
+    def _levels_of(self, jobs: list[int]) -> QueueLevels:
+        in_order = np.array(sorted(jobs), dtype=np.int64)
+        return QueueLevels(in_order, self._level[in_order])
 
     def _change_places(self, view: View, decision: Decision, moved: IntArray) -> None:
         """Put running jobs before waiting ones; jobs that change together keep the order of service."""

@@ -40,7 +40,7 @@ BUILT_IN: Mapping[str, str] = {
     "pd_ors": "pd_ors.policy:PdOrs",
     "oasis": "oasis:Oasis",
     "posted_price": "posted_price.policy:PostedPrice",
-    "announced_fifo": "announced.fifo:AnnouncedFifo",
+    "announced_fifo": "announced.announced_fifo:AnnouncedFifo",
     "value_density": "announced.value_density:ValueDensity",
     "reservation": "announced.reservation:Reservation",
 }
@@ -57,9 +57,9 @@ class PolicyInfo:
     summary: str
     parameters: tuple[Parameter, ...]
     jobs: tuple[str, ...]
-    """Kinds of jobs that it schedules: rigid, elastic, chunked."""
+    """Kinds of jobs that it schedules: rigid, elastic, chunked, announced."""
     needs: str
-    """World options that it needs; empty if it runs in any world of rigid jobs."""
+    """Options of `ray-sim run` that it needs; empty if it runs in any world of rigid jobs."""
     sees: tuple[str, ...] = ()
     """Columns and observations that it reads besides arrivals and demands, with default parameters."""
 

@@ -10,9 +10,9 @@ from ray_sim.kernels.elastic.alignment import balance, new_packing, pack
 from ray_sim.kernels.elastic.server_tree import new_server_tree
 from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.units import NEVER_US, FloatArray, IntArray
+from ray_sim.policies.shared.block_rule_option import PARAMETER_BLOCKS
 from ray_sim.policies.shared.bundles import Reallocation, bundle_bound, bundles
 from ray_sim.policies.shared.decision_times import WHEN, deciding_slot_us, next_slot_us, waits_for_slot
-from ray_sim.policies.shared.parameter_blocks import PARAMETER_BLOCKS
 from ray_sim.policy_api import (
     WORKER,
     Decision,
@@ -93,7 +93,7 @@ class Tetris(ElasticPolicy):
             offer = self._offer = _offer_of(servers, self._world.cluster.capacity[servers])
         tree = new_server_tree(offer.servers, offer.capacity, offer.capacity, demand.min(axis=0))
         packing = new_packing(demand, most, left_us, tree, bundle_bound(demand, most, offer.total))
-        placed = pack(packing, self._work_weight * balance(packing, offer.first, offer.alike))
+        placed = pack(packing, self._work_weight * balance(packing, offer.first, offer.equal_servers))
         return packing.job[:placed], packing.server[:placed]
 
 
@@ -110,12 +110,12 @@ class _Offer(NamedTuple):
     """(R,)"""
     first: IntArray
     """(kinds,) place of the first server of each kind in ``servers``."""
-    alike: IntArray
+    equal_servers: IntArray
     """(kinds,) number of servers of each kind."""
 
 
 def _offer_of(available: IntArray, capacity: IntArray) -> _Offer:
     order = np.lexsort(capacity.T)
     capacity = capacity[order]
-    _, first, alike = np.unique(capacity, axis=0, return_index=True, return_counts=True)
-    return _Offer(available, available[order], capacity, capacity.sum(axis=0), first, alike)
+    _, first, equal_servers = np.unique(capacity, axis=0, return_index=True, return_counts=True)
+    return _Offer(available, available[order], capacity, capacity.sum(axis=0), first, equal_servers)

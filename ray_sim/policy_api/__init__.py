@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from ray_sim.engine.allocation_diff import changes_to_target as allocation_changes
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.decision import NO_JOBS, Decision
+from ray_sim.engine.decision import NO_JOBS, Decision, QueueLevels
 from ray_sim.engine.equivalent_servers import keeping_places
 from ray_sim.engine.job_queue import JobQueue
 from ray_sim.engine.kinds.announced.bounds import StatementBounds
@@ -36,27 +36,29 @@ from ray_sim.engine.kinds.announced.rounds import signals
 from ray_sim.engine.kinds.announced.view import AnnouncedView
 from ray_sim.engine.kinds.chunked.context import ChunkedContext
 from ray_sim.engine.kinds.chunked.decision import ChunkedDecision, Dispatch, NewKeys
-from ray_sim.engine.kinds.chunked.new_chunks import NewChunks, Rule
+from ray_sim.engine.kinds.chunked.increment_query import IncrementQuery, Offers, Rule
 from ray_sim.engine.kinds.chunked.policy import ChunkedPolicy
-from ray_sim.engine.kinds.chunked.view import ChunkedView, Offers, UndispatchedChunks, WorkerLoads
+from ray_sim.engine.kinds.chunked.view import ChunkedView, UndispatchedChunks, WorkerLoads
 from ray_sim.engine.kinds.elastic.context import ElasticContext
 from ray_sim.engine.kinds.elastic.decision import ElasticDecision, Estimates
 from ray_sim.engine.kinds.elastic.policy import ElasticPolicy
 from ray_sim.engine.kinds.elastic.view import ElasticView, Losses
-from ray_sim.engine.placements import PlacementTable, State, VisiblePlacements
+from ray_sim.engine.placements import State, VisiblePlacements
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
 from ray_sim.engine.visible_columns import WHOLE_TRACE, JobColumns
 from ray_sim.engine.wake import Wake
+from ray_sim.kernels.chunked.increments import DispatchedChunks
 from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.core.arrays import ALL_REDUCE, PARAMETER_SERVER, WORKER
 from ray_sim.kernels.core.job_rows import Rows
 from ray_sim.kernels.core.placement import RULE_NAMES
 from ray_sim.kernels.core.replay_state import Order
-from ray_sim.model.audit import AuditedJobs, MechanismRecord
 from ray_sim.model.parameters import Parameter
+from ray_sim.model.progress_rule import PlacementTable
 from ray_sim.model.statement import Outlooks, Statements
 from ray_sim.model.streams import Streams
+from ray_sim.model.welfare_audit import AuditedJobs, MechanismRecord
 from ray_sim.policy_api.priority import PLACEMENT, PriorityPolicy, backfill
 
 __all__ = [
@@ -79,17 +81,18 @@ __all__ = [
     "ChunkedView",
     "Decision",
     "Dispatch",
+    "DispatchedChunks",
     "ElasticContext",
     "ElasticDecision",
     "ElasticPolicy",
     "ElasticView",
     "Estimates",
+    "IncrementQuery",
     "JobColumns",
     "JobQueue",
     "Launches",
     "Losses",
     "MechanismRecord",
-    "NewChunks",
     "NewKeys",
     "Offers",
     "Order",
@@ -99,6 +102,7 @@ __all__ = [
     "Policy",
     "PolicyContext",
     "PriorityPolicy",
+    "QueueLevels",
     "Rows",
     "Rule",
     "State",

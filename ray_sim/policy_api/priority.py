@@ -27,6 +27,7 @@ PLACEMENT = Parameter(
     "consolidate: the fullest server that holds it, whole servers for larger jobs; spread: over as many "
     "servers as possible; load_balance: each task to the least loaded server",
     choices=RULE_NAMES,
+    source="docs/engine.md#placement-rules",
 )
 
 
@@ -37,6 +38,7 @@ def backfill(default: bool) -> Parameter:
         "bool",
         default,
         "whether a waiting job may start before one that is ahead of it and does not fit",
+        source="docs/models/baselines.md#fifo-sjf-and-srtf",
     )
 
 

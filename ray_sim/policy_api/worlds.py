@@ -12,6 +12,8 @@ SCHEDULES = frozenset().union(*(kind.takes for kind in JOB_KINDS))
 DECLARABLE = declarable()
 """Names that `Policy.sees` may hold."""
 
+_PROFILE = "common"
+
 _BOUNDED = "pd_ors"
 """Policies with a horizon plan by the form of this truth, where they have the choice."""
 
@@ -22,10 +24,15 @@ def jobs_of(policy: type[Policy]) -> tuple[str, ...]:
 
 
 def options_of(policy: type[Policy]) -> str:
-    """Options that its world must have, with common values; empty where any world of rigid jobs will do."""
+    """Options that its run must have, with common values; empty where any world of rigid jobs will do.
+
+    The bundled profile `common` fills the columns of every kind of job. Workloads that have them need no
+    ``--enrich``, and each published system has a profile of its own.
+    """
     truths = [kind.truth for kind in kinds_for(policy.schedules)]
     truth = _BOUNDED if policy.bounded and _BOUNDED in truths else truths[0]
     options = {
+        f"--enrich {_PROFILE}": truth != JOB_KINDS[0].truth,
         f"-w truth={truth}": truth != JOB_KINDS[0].truth,
         "-w slot_s=3600": policy.slotted or Wake.SLOT in policy.wake_on or "slot_s" in policy.needs,
         "-w horizon_s=360000": policy.bounded or "horizon_s" in policy.needs,

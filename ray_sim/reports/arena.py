@@ -12,7 +12,7 @@ from itertools import combinations
 
 import polars as pl
 
-from ray_sim.reports.compare import PolicyComparison, Verdict, compare_policies
+from ray_sim.reports.compare import PolicyComparison, SignificanceVerdict, compare_policies
 from ray_sim.reports.statistics import LEVEL
 
 
@@ -68,13 +68,13 @@ LEVEL_WITH_BEST = ("best", "level with the best")
 """Verdicts on the best policy, and on those whose difference to it is not significant."""
 
 _VERDICTS = {
-    Verdict.WORSE: "behind",
-    Verdict.NOT_DISTINGUISHABLE: LEVEL_WITH_BEST[1],
-    Verdict.BETTER: LEVEL_WITH_BEST[1],
-    Verdict.TOO_FEW_SEEDS: "untested",
-    Verdict.NOT_TESTED: "untested",
+    SignificanceVerdict.WORSE: "behind",
+    SignificanceVerdict.NOT_DISTINGUISHABLE: LEVEL_WITH_BEST[1],
+    SignificanceVerdict.BETTER: LEVEL_WITH_BEST[1],
+    SignificanceVerdict.TOO_FEW_SEEDS: "untested",
+    SignificanceVerdict.NOT_TESTED: "untested",
 }
-"""Verdict on a policy whose mean is behind the best, by the verdict of the comparison of the two."""
+"""SignificanceVerdict on a policy whose mean is behind the best, by the verdict of the comparison of the two."""
 
 KNOWLEDGE_SCHEMA = {
     "place": pl.String(),

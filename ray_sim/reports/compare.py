@@ -44,7 +44,7 @@ _STREAMS = Streams(seed=0)
 """Seed of the sign flips: the same for every test, so that adding a policy changes no p-value."""
 
 
-class Verdict(StrEnum):
+class SignificanceVerdict(StrEnum):
     """Result of the test at 5 % after Holm's correction together with the interval of the difference."""
 
     BETTER = "better"
@@ -79,7 +79,7 @@ class PolicyComparison:
     """Share of the pairs in which the policy is better than the baseline; a tie counts one half."""
     p_value: float | None
     p_holm: float | None
-    verdict: Verdict
+    verdict: SignificanceVerdict
     seeds_needed: int | None
     """Least number of seeds with which the test can reach 5 %; None if there are enough."""
 
@@ -217,7 +217,7 @@ def _compare(policy: str, runs: int, pairs: pl.DataFrame, sign: float) -> Policy
         superiority=superiority(sign * difference) if some else None,
         p_value=sign_flip_p_value(difference, _STREAMS.generator("sign-flip")) if several else None,
         p_holm=None,
-        verdict=Verdict.NOT_TESTED,
+        verdict=SignificanceVerdict.NOT_TESTED,
         seeds_needed=None,
     )
 
@@ -232,11 +232,13 @@ def _with_verdicts(compared: Sequence[PolicyComparison], sign: float) -> list[Po
             return each
         p_holm = float(next(adjusted))
         if p_holm <= LEVEL and not _may_be_nothing(each):
-            verdict = Verdict.BETTER if sign * each.difference < 0 else Verdict.WORSE
+            verdict = SignificanceVerdict.BETTER if sign * each.difference < 0 else SignificanceVerdict.WORSE
         elif each.pairs < needed and not _is_equal(each):
-            return replace(each, p_holm=p_holm, verdict=Verdict.TOO_FEW_SEEDS, seeds_needed=needed)
+            return replace(
+                each, p_holm=p_holm, verdict=SignificanceVerdict.TOO_FEW_SEEDS, seeds_needed=needed
+            )
         else:
-            verdict = Verdict.NOT_DISTINGUISHABLE
+            verdict = SignificanceVerdict.NOT_DISTINGUISHABLE
         return replace(each, p_holm=p_holm, verdict=verdict)
 
     return [judged(each) for each in compared]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import polars as pl
 
 from ray_sim.model.result import RunResult, Summary
-from ray_sim.reports.job_tables import jct_by_size, jct_by_vc, slowest_jobs
 from ray_sim.reports.page import Facts, Page, Picture, Section, Table, fact_texts, frame_table
 from ray_sim.reports.plots import completed_jct_s, jct_cdf_svg, steps_svg
 from ray_sim.reports.tables import columns_in_use, summary_rows
+from ray_sim.reports.tables_of_jobs import jct_by_size, jct_by_vc, slowest_jobs
 
 SLOWEST = 10
 """Number of jobs in the table of the slowest."""

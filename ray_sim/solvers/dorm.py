@@ -289,12 +289,12 @@ class _Search:
 def _fit(programme: Programme, x: IntArray, applications: Applications) -> None:
     """Add the capacities, divided by the greatest common divisor of demands, for small rounding errors."""
     for r in range(len(applications.total)):
-        asked = applications.demand[:, r]
-        some = asked > 0
+        demand = applications.demand[:, r]
+        some = demand > 0
         if some.any():
-            unit = np.gcd.reduce(asked[some])
+            unit = np.gcd.reduce(demand[some])
             for j, offered in enumerate((applications.capacity[:, r] // unit).tolist()):
-                programme.row(-np.inf, x[some, j], asked[some] // unit, offered)
+                programme.row(-np.inf, x[some, j], demand[some] // unit, offered)
 
 
 def _whole(answer: Answer, x: IntArray, applications: Applications) -> tuple[SearchEnd, IntArray | None]:

@@ -26,7 +26,7 @@ import numpy as np
 
 from ray_sim.model.statement import NANO, Outlooks, Statements
 from ray_sim.model.units import FloatArray, IntArray
-from ray_sim.solvers.launches import Launches, check_size, fractional_optimum, ramps
+from ray_sim.solvers.launches import LaunchOptions, check_size, fractional_optimum, ramps
 
 MOST_VARIABLES = 100_000
 """Largest number of plans: group x start x eviction."""
@@ -88,9 +88,9 @@ def launch_plan_bound(statements: Statements, nodes: int, rounds: int, *, evicti
 
 def _groups(statements: Statements, nodes: int, rounds: int, evictions: bool) -> Iterator[_Group]:
     columns = (statements.birth, statements.concurrency, statements.value_row, statements.outlook_row)
-    alike, jobs = np.unique(np.stack(columns, axis=1), axis=0, return_counts=True)
+    groups, jobs = np.unique(np.stack(columns, axis=1), axis=0, return_counts=True)
     for (birth, concurrency, value_row, outlook_row), count in zip(
-        alike.tolist(), jobs.tolist(), strict=True
+        groups.tolist(), jobs.tolist(), strict=True
     ):
         if concurrency > nodes:
             continue
@@ -123,11 +123,11 @@ def _points(outlooks: Outlooks, row: int) -> Iterator[slice]:
     yield from (slice(*edge) for edge in pairwise(edges))
 
 
-def _launches(groups: list[_Group]) -> Launches:
+def _launches(groups: list[_Group]) -> LaunchOptions:
     """Plans of all groups; groups >= 1."""
     start = np.concatenate([group.start for group in groups])
     length = np.concatenate([group.length for group in groups])
-    return Launches(
+    return LaunchOptions(
         claimant=np.repeat(np.arange(len(groups)), [len(group.start) for group in groups]),
         gain=np.concatenate([group.gain for group in groups]),
         most=np.array([float(group.jobs) for group in groups]),

@@ -15,7 +15,7 @@ _ROUND_UP = 1.0 + 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Launches:
+class LaunchOptions:
     """n possible launches of m claimants, and the load of each in expectation.
 
     A claimant takes at most ``most`` launches in total, so that like jobs can be one claimant.
@@ -55,7 +55,7 @@ def check_size(what: str, variables: int, loads: int, *, most_variables: int, mo
         )
 
 
-def launch_programme(launches: Launches, nodes: int, *, whole: bool) -> Programme:
+def launch_programme(launches: LaunchOptions, nodes: int, *, whole: bool) -> Programme:
     """Build the programme of at least one launch, with gains divided by ``launches.unit``.
 
     Parameters
@@ -77,7 +77,7 @@ def launch_programme(launches: Launches, nodes: int, *, whole: bool) -> Programm
     return programme
 
 
-def fractional_optimum(launches: Launches, nodes: int) -> float:
+def fractional_optimum(launches: LaunchOptions, nodes: int) -> float:
     """Optimum of a programme of launches in fractions, rounded up; launches >= 1."""
     programme = launch_programme(launches, nodes, whole=False)
     answer = programme.maximise(gap=0.0, nodes=0)

@@ -28,7 +28,7 @@ class TrainingLimits:
 
     samples_per_s: FloatArray
     """(n,) largest training speed; 0 if the job can never train."""
-    need: FloatArray
+    resource_time: FloatArray
     """(n, R) least quanta x seconds per sample."""
 
 
@@ -106,8 +106,8 @@ def placement_limits(profile: TrainingProfile, jobs: IntArray, pool: ServerPool,
     worker_s = (training + rest + per_worker + np.where(ring, 0.0, transfer)) / batch
     several = np.maximum(most_workers, 1.0)
     ps_s = np.where(apart, (training + rest + with_one) / several + per_worker, in_step + with_one) / batch
-    need = worker_s[:, None] * worker + np.where(ring, 0.0, ps_s)[:, None] * ps
-    return TrainingLimits(speed, need)
+    resource_time = worker_s[:, None] * worker + np.where(ring, 0.0, ps_s)[:, None] * ps
+    return TrainingLimits(speed, resource_time)
 
 
 def _total(pool: ServerPool) -> IntArray:

@@ -41,19 +41,21 @@ class BucketProblem:
     """(J,) first bucket in which the job can complete alone; K if there is none."""
     most: FloatArray
     """(J, K) largest share of the work that can be done in each bucket, >= 0."""
-    need: FloatArray
+    resource_time: FloatArray
     """(J, R) least resource x time of the whole work."""
     offer: FloatArray
     """(K, R) available resource x time; infinite where nothing is scarce."""
 
     def __post_init__(self) -> None:
-        for name in ("worth", "most", "need", "offer"):
+        for name in ("worth", "most", "resource_time", "offer"):
             if not (getattr(self, name) >= 0).all():
                 raise ValueError(f"{name} must be at least 0 in every entry")
 
     def of(self, jobs: IntArray) -> BucketProblem:
         """Select some jobs."""
-        return BucketProblem(self.worth[jobs], self.first[jobs], self.most[jobs], self.need[jobs], self.offer)
+        return BucketProblem(
+            self.worth[jobs], self.first[jobs], self.most[jobs], self.resource_time[jobs], self.offer
+        )
 
     def merged(self, starts: IntArray) -> BucketProblem:
         """Merge the buckets from one start to the next; a merged bucket has the utility of its earliest one.
@@ -70,7 +72,7 @@ class BucketProblem:
                 self.first < buckets, np.searchsorted(starts, self.first, side="right") - 1, len(starts)
             ),
             most=np.add.reduceat(self.most, starts, axis=1),
-            need=self.need,
+            resource_time=self.resource_time,
             offer=np.add.reduceat(self.offer, starts, axis=0),
         )
 
@@ -106,7 +108,7 @@ def utility_bounds(claims: BucketProblem) -> UtilityBounds:
         return UtilityBounds(u1, u1, u1, None)
     stride = -(-jobs // MOST_JOBS)
     sample = hopeful.of(np.arange(0, jobs, stride))
-    part = BucketProblem(sample.worth, sample.first, sample.most, sample.need, sample.offer / stride)
+    part = BucketProblem(sample.worth, sample.first, sample.most, sample.resource_time, sample.offer / stride)
     starts = _few_starts(claims.offer, max(2, MOST_CELLS // len(sample.first)))
     relaxed, left_out = _relax(part.merged(starts))
     if relaxed is None:
@@ -126,7 +128,7 @@ def _few_starts(offer: FloatArray, most: int) -> IntArray:
 
 
 def _relax(claims: BucketProblem) -> tuple[Relaxed | None, str | None]:
-    return relax(claims.worth, claims.first, claims.most, claims.need, claims.offer)
+    return relax(claims.worth, claims.first, claims.most, claims.resource_time, claims.offer)
 
 
 def most_worth(claims: BucketProblem) -> float:
@@ -145,7 +147,7 @@ def price_bound(claims: BucketProblem, prices: FloatArray) -> float:
     ----------
     prices : (K, R) price of a unit of each resource for a unit of time, >= 0
     """
-    cost = (claims.need[:, None, :] * prices).sum(axis=2)
+    cost = (claims.resource_time[:, None, :] * prices).sum(axis=2)
     buckets = range(cost.shape[1])
     least = least_costs((cost[:, k, None], claims.most[:, k, None]) for k in buckets)
     sold = np.where(prices > 0, claims.offer * np.where(prices > 0, prices, 1.0), 0.0)

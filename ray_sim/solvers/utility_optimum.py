@@ -230,15 +230,15 @@ def _fit(
     """Add the capacities, divided by the greatest common divisor of demands, for small rounding errors."""
     slots = max((job.arrival + len(job.utility) for job in jobs), default=0)
     for r in range(capacity.shape[1]):
-        asked = np.array([[job.worker_demand[r], job.ps_demand[r]] for job in jobs], dtype=np.int64)
-        if not asked.any():
+        demand = np.array([[job.worker_demand[r], job.ps_demand[r]] for job in jobs], dtype=np.int64)
+        if not demand.any():
             continue
-        unit = int(np.gcd.reduce(asked, axis=None))
+        unit = int(np.gcd.reduce(demand, axis=None))
         for t in range(slots):
-            here = [i for i, job in enumerate(jobs) if job.arrival <= t and asked[i].any()]
+            here = [i for i, job in enumerate(jobs) if job.arrival <= t and demand[i].any()]
             if not here:
                 continue
-            amounts = np.concatenate([np.array([*asked[i, [0, 0]], asked[i, 1]]) // unit for i in here])
+            amounts = np.concatenate([np.array([*demand[i, [0, 0]], demand[i, 1]]) // unit for i in here])
             for h, offered in enumerate((capacity[:, r] // unit).tolist()):
                 tasks = np.array(
                     [

@@ -50,7 +50,7 @@ class _Rows:
 
 
 def relax(
-    worth: FloatArray, first: IntArray, most: FloatArray, need: FloatArray, offer: FloatArray
+    worth: FloatArray, first: IntArray, most: FloatArray, resource_time: FloatArray, offer: FloatArray
 ) -> tuple[Relaxed | None, str | None]:
     """Solve the programme, or return the reason why not; its data are those of `BucketProblem`.
 
@@ -83,9 +83,11 @@ def relax(
     limits.add(pace, z, -most, every)
     finite = np.isfinite(offer)
     scale = np.where(finite & (offer > 0), offer, 1.0)
-    for r in range(need.shape[1]):
+    for r in range(resource_time.shape[1]):
         rows = np.broadcast_to(limits.new(n_buckets), cells.shape)
-        limits.add(rows, f, need[:, r, None] / scale[:, r], finite[:, r] & (need[:, r, None] > 0))
+        limits.add(
+            rows, f, resource_time[:, r, None] / scale[:, r], finite[:, r] & (resource_time[:, r, None] > 0)
+        )
     most_of_all = np.concatenate([np.zeros(cells.size), np.where(offer > 0, 1.0, 0.0).T.ravel()])
 
     unit = float(worth.max(initial=0.0)) or 1.0

@@ -12,7 +12,7 @@ import numpy as np
 
 from ray_sim.model.statement import NANO, NEVER_ROUND, Statements
 from ray_sim.model.units import IntArray
-from ray_sim.solvers.launches import Launches, check_size, fractional_optimum, launch_programme, ramps
+from ray_sim.solvers.launches import LaunchOptions, check_size, fractional_optimum, launch_programme, ramps
 from ray_sim.solvers.milp import SearchEnd
 from ray_sim.solvers.realised_jobs import RealisedJobs, realised_jobs
 from ray_sim.solvers.utility_optimum import SearchLimits
@@ -145,7 +145,7 @@ def _total(values: IntArray) -> float:
     return float(int((values // NANO).sum()) + int((values % NANO).sum()) / NANO)
 
 
-def _launches(jobs: RealisedJobs, what: str) -> tuple[Launches, IntArray]:
+def _launches(jobs: RealisedJobs, what: str) -> tuple[LaunchOptions, IntArray]:
     """Launches of each job, and the start of each launch."""
     count = jobs.last - jobs.first + 1
     loads = int((count * jobs.duration).sum())
@@ -154,7 +154,7 @@ def _launches(jobs: RealisedJobs, what: str) -> tuple[Launches, IntArray]:
     start = ramps(jobs.first, count)
     duration = jobs.duration[claimant]
     worth = jobs.values[jobs.value_row[claimant], start + duration - jobs.birth[claimant]]
-    launches = Launches(
+    launches = LaunchOptions(
         claimant=claimant,
         gain=worth / NANO,
         most=np.ones(len(count)),

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from ray_sim.certificates.announced_invariants import AnnouncedRules, violations
-from ray_sim.certificates.announced_loads import Runs, eviction_line, load_figures
+from ray_sim.certificates.announced_loads import RunIntervals, eviction_line, load_figures
 from ray_sim.contract.announced_worlds import busy_announced, misreporting
 from ray_sim.contract.rigid_worlds import cluster, job_table
 from ray_sim.engine.build_world import build_world
@@ -20,11 +20,11 @@ from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
 from ray_sim.experiments.announced_audit import audit_run
-from ray_sim.model.audit import AuditRequest, MechanismRecord, Regrets
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult, WelfareFigures
 from ray_sim.model.statement import NANO, NEVER_ROUND
+from ray_sim.model.welfare_audit import AuditRequest, MechanismRecord, Regrets
 from ray_sim.policies.registry import create_policy
 from ray_sim.policy_api import AnnouncedDecision, AnnouncedView
 from ray_sim.reports.tables import summary_rows
@@ -201,7 +201,7 @@ def rule_breaks(given: World, result: RunResult, record: MechanismRecord | None 
     facts = AnnouncedFacts.in_world(given)
     jobs = facts.statements
     rules = AnnouncedRules(jobs.reported, jobs.arrival, jobs.signal, facts.nodes, facts.slot_us)
-    return violations(rules, Runs.of(result, given.table.origin_us), result.jobs, record)
+    return violations(rules, RunIntervals.of(result, given.table.origin_us), result.jobs, record)
 
 
 def changed(result: RunResult, **columns: Any) -> RunResult:

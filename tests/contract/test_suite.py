@@ -49,7 +49,7 @@ class InTurn(ChunkedPolicy):
         workers = self.world.workers
         is_cloud = np.isin(np.arange(len(idle)), workers.server[workers.on_demand])
         slots = workers.server[~workers.on_demand]
-        for _, server, _, _ in view.placements.rows(np.array(list(given), dtype=np.int64)).tolist():
+        for server in view.placements.of(np.array(list(given), dtype=np.int64)).server.tolist():
             idle[server] += 1
         for job in view.stalled.tolist():
             p = view.jobs.partition[job]

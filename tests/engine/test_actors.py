@@ -71,9 +71,8 @@ def killer(moments: Mapping[int, str]) -> Callable[[int, int], None]:
 
     def progress(ended: int, jobs: int) -> None:
         if (kind := moments.get(next(decisions))) is not None:
-            until(
-                lambda: bool(own(kind)), f"a {kind} has started"
-            )  # no run waits for the sites of rigid jobs
+            # No run waits for the sites of rigid jobs.
+            until(lambda: bool(own(kind)), f"a {kind} has started")
             os.kill(own(kind)[-1], signal.SIGKILL)
 
     return progress
@@ -193,12 +192,12 @@ def test_a_stopped_run_goes_on_from_its_snapshot_on_either_fleet() -> None:
     with pytest.raises(RunStoppedError, match=r"stopped with .* of 60 jobs ended; go on with .* --resume"):
         run_on_actors(world, FIFO, sites=2, keeper=album, spell_s=0)
     assert album.last is not None
-    heir = Simulation(world, policy := FIFO(), fleet=LocalFleet(world, 2))
-    policy.start(heir.world, heir.streams)
-    heir.restore(album.last)
-    while (view := heir.advance()) is not None:
-        heir.apply(policy.decide(view))
-    assert fingerprint(heir.result()) == whole
+    successor = Simulation(world, policy := FIFO(), fleet=LocalFleet(world, 2))
+    policy.start(successor.world, successor.streams)
+    successor.restore(album.last)
+    while (view := successor.advance()) is not None:
+        successor.apply(policy.decide(view))
+    assert fingerprint(successor.result()) == whole
     again = run_on_actors(world, FIFO, sites=2, keeper=Album(every=10, saved=album.last), spell_s=0)
     assert fingerprint(again) == whole
 

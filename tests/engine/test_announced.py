@@ -117,8 +117,8 @@ def test_a_job_is_born_comes_runs_and_pays_in_whole_rounds() -> None:
     assert come == [(120.0, "job-0"), (120.0, "job-1")]
 
 
-@pytest.mark.parametrize(("signal", "told"), [("none", [0, 0]), ("full", [1, 5]), ("partial", [1, 3])])
-def test_signals_tell_nothing_the_digits_or_the_rounds(signal: str, told: list[int]) -> None:
+@pytest.mark.parametrize(("signal", "stated"), [("none", [0, 0]), ("full", [1, 5]), ("partial", [1, 3])])
+def test_signals_tell_nothing_the_digits_or_the_rounds(signal: str, stated: list[int]) -> None:
     rows: list[Row] = [
         (0.0, 0.0, 60.0, 1, "deadline 4 600", CERTAIN),
         (0.0, 0.0, 299.0, 1, "deadline 4 600", CERTAIN),
@@ -131,7 +131,7 @@ def test_signals_tell_nothing_the_digits_or_the_rounds(signal: str, told: list[i
         return start_all(view)
 
     run(world(rows, params={"signal": signal}), listen)
-    assert heard == [told]
+    assert heard == [stated]
 
 
 def test_the_last_born_goes_first_running_due_or_not_yet_here() -> None:
@@ -212,7 +212,7 @@ def test_evictions_are_told_apart() -> None:
             lambda view: AnnouncedDecision(
                 changes=view.starts(np.array([0])), launches=Launches(np.array([0]), np.array([60_000_000]))
             ),
-            "starts job job-0 at another time than it was told",
+            "starts job job-0 at another time than its launch says",
         ),
         (
             lambda view: AnnouncedDecision(launches=Launches(np.array([0, 0]), np.array([0, 0]))),
@@ -391,9 +391,9 @@ def test_rounds_that_are_too_long_to_earn_anything_are_told(
     rows: list[Row] = [(0, 100, 200, 1, "deadline 4 700", "100:200:1"), IN_VAIN]
     given = world(rows, params={"slot_s": slot_s, "horizon_s": horizon_s})
     assert len(given.facts.warnings) == lost
-    told = run(given, lambda view: None).summary.policy_warnings or []
-    assert len(told) == lost
-    for text in told:
+    stated = run(given, lambda view: None).summary.policy_warnings or []
+    assert len(stated) == lost
+    for text in stated:
         assert f"rounds of {slot_s:g} s (slot_s) are too long for 1 of the 1 jobs" in text
         assert text.endswith("run for at most 250 s: try -w slot_s=20")
 

@@ -21,7 +21,7 @@ from ray_sim.model.result import RunResult
 from tests.proofs import instances
 from tests.random_worlds import PolicyChoice, policies, server_changes, worlds
 from tests.scripted import at_times, scripted
-from tests.toys import WorkersTruth, world_with
+from tests.toys import WorkersRule, world_with
 from tests.worlds import (
     DOWN,
     UP,
@@ -184,7 +184,7 @@ def test_las_counts_the_service_of_lost_progress_and_moves_jobs_down_for_it() ->
 def test_a_neighbour_is_rated_anew_when_a_server_goes() -> None:
     """Workers on s0 and s1 count; when s1 goes the job on it stops, the other one is left as it was."""
     jobs = [Job(0, 1, 8), Job(0, 1, 8)]
-    world = world_with(WorkersTruth, jobs, [2, 2], elastic=True)
+    world = world_with(WorkersRule, jobs, [2, 2], elastic=True)
     world = replace(world, outages=world_of([Job(0, 1, 1)], [1, 1], [(4, 1, DOWN), (5, 1, UP)]).outages)
     first = Decision.of({0: [(0, 0, 1)], 1: [(1, 0, 1)]})
     again = Decision.of({1: [(1, 0, 1)]})

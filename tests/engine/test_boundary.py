@@ -67,7 +67,6 @@ def answers(world: Any, view: Any) -> Iterator[tuple[str, np.ndarray]]:
         "samples_per_s": lambda: view.samples_per_s(jobs),
         "losses": lambda: view.losses(jobs, np.ones_like(jobs)),
         "pause_left_us": lambda: view.pause_left_us(jobs),
-        "rows": lambda: view.placements.rows(jobs),
         "rows_of": lambda: view.placements.rows_of(jobs),
         "undispatched": lambda: view.undispatched(jobs),
         "betas": lambda: view.betas()[:],

@@ -320,6 +320,6 @@ def test_a_speed_that_is_not_above_zero_is_refused_by_name(speed_up: object) -> 
 
 
 @pytest.mark.parametrize("truth", ["rigid", "pd_ors"])
-def test_other_truths_have_no_workers_to_speed_up(truth: str) -> None:
+def test_other_progress_rules_have_no_workers_to_speed_up(truth: str) -> None:
     with pytest.raises(InvalidScenarioError, match=r"speed_up: .* set truth=a_online, or leave it out"):
         chunk_world([ChunkJob(0, 1, 1)], speed_up=1.5, slot_fill="whole", truth=truth)

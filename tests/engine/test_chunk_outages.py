@@ -293,7 +293,7 @@ def test_workers_of_servers_that_are_away_are_not_among_the_least_loaded() -> No
     servers = [Server(workers=2), Server(), Server(kind=CLOUD), Server()]
     for sites in (1, 2, 4):
         world = chunk_world([ChunkJob(0, 1, 9), ChunkJob(5, 1, 9)], servers, changes=changes)
-        policy = scripted(decide, wake=wake, sight=frozenset({"worker_load"}), chunks=True)
+        policy = scripted(decide, wake=wake, visible=frozenset({"worker_load"}), chunks=True)
         replay(world, policy, sites=sites)
         assert [sorted(workers) for workers in answers] == [[0, 1, 2, 4], [2, 4], [0, 1, 2, 4], [0, 1, 2, 4]]
         answers.clear()

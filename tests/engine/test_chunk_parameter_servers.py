@@ -106,8 +106,8 @@ def test_attained_service_is_the_time_in_which_any_chunk_ran_and_work_left_is_no
         following = 3_000_000 if view.now_us < 3_000_000 else NEVER_US
         return ChunkedDecision.of(first_idle_ps(view), dispatch=sent, review_us=following)
 
-    sight = frozenset({"attained_service", "work_left"})
-    policy = scripted(decide, wake=Wake.ARRIVAL | Wake.ACTIVATION, sight=sight, chunks=True)
+    sees = frozenset({"attained_service", "work_left"})
+    policy = scripted(decide, wake=Wake.ARRIVAL | Wake.ACTIVATION, visible=sees, chunks=True)
     replay(chunk_world([ChunkJob(0, 2, 4, 1)], TWO), policy)
     assert seen == [2_000_000]
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ray_sim.engine.kinds.chunked.chunk_queues import ChunkQueues
 from ray_sim.kernels.chunked.chunk_events import COMPLETE, PAUSE, PREEMPT, RUN
+from ray_sim.kernels.chunked.queue_state import ChunkRows
 from ray_sim.model.units import NEVER_US, IntArray
 from tests.proofs import instances
 
@@ -83,9 +84,9 @@ def test_queues_go_on_alike_from_their_state_and_lose_no_work(script: list[Step]
         assert until(travels, now) == events
         travels = copy_of(travels)
         for q in (stays, travels):
-            q.set_keys(keys)
-            q.set_ps(ps)
-            q.dispatch(chunks)
+            q.set_keys(*keys.T)
+            q.set_ps(*ps.T)
+            q.dispatch(ChunkRows(*chunks.T))
         travels = copy_of(travels)
         happened += events
         work.update({row[3]: row[5] for row in chunks.tolist()})
@@ -121,8 +122,8 @@ def test_a_thousand_workers_with_a_hundred_chunks_each_finish_them_shortest_firs
     worker, number = np.repeat(np.arange(n_workers), each), np.arange(n)
     length = lengths.ravel()
     columns = [worker, length, np.zeros(n), number, np.zeros(n), length, np.ones(n), length]
-    q.set_ps(np.array([[0, 1]]))
-    q.dispatch(np.stack(columns, axis=1).astype(np.int64))
+    q.set_ps(np.array([0]), np.array([1]))
+    q.dispatch(ChunkRows(*(column.astype(np.int64) for column in columns)))
     finish = {unit: at for at, event, _, unit, *_ in until(q, NEVER_US - 1) if event == COMPLETE}
     # Shortest first on each worker: completions are the running sums of the sorted lengths.
     ended = np.array([finish[unit] for unit in range(n)]).reshape(n_workers, each)

@@ -84,7 +84,7 @@ def test_what_is_asked_of_the_sites_are_the_least_loaded_workers_in_any_number_o
             return Decision.of(first_idle_ps(view), review_us=following)
 
         wake = Wake.ARRIVAL | Wake.ACTIVATION
-        policy = scripted(decide, wake=wake, sight=frozenset({"worker_load"}), chunks=True)
+        policy = scripted(decide, wake=wake, visible=frozenset({"worker_load"}), chunks=True)
         servers = [Server(workers=2), Server(kind=CLOUD), Server()]
         replay(chunk_world([ChunkJob(0, 2, 5), ChunkJob(0, 1, 4, 3)], servers), policy, sites=sites)
     assert answers == {sites: [[3, 0, 0], [1, 4_000_000, 1]] for sites in (1, 2, 3)}

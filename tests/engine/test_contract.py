@@ -19,11 +19,11 @@ from tests.scripted import scripted
 from tests.worlds import Job, cluster_of, job_table, world_of
 
 
-def first_view(sight: frozenset[str]) -> View:
+def first_view(sees: frozenset[str]) -> View:
     """A view at 0 s, one job waiting."""
     table = job_table([Job(0, 1, 1, "a")], columns={"priority": [3], "user": ["u"]})
     simulation = Simulation(
-        build_world(table, cluster_of([1])), scripted(lambda view: Decision(), sight=sight)
+        build_world(table, cluster_of([1])), scripted(lambda view: Decision(), visible=sees)
     )
     view = simulation.advance()
     assert view is not None
@@ -31,7 +31,7 @@ def first_view(sight: frozenset[str]) -> View:
 
 
 @pytest.mark.parametrize(
-    ("sight", "look"),
+    ("sees", "look"),
     [
         ("duration_s", lambda view: view.jobs.work_us),
         ("num_gpus", lambda view: view.jobs.num_gpus),
@@ -42,9 +42,9 @@ def first_view(sight: frozenset[str]) -> View:
         ("attained_service", lambda view: view.executed_us(view.waiting)),
     ],
 )
-def test_only_what_a_policy_declares_can_be_read(sight: str, look: Callable[[View], object]) -> None:
-    look(first_view(frozenset({sight})))
-    others = (COLUMNS | {"work_left", "attained_service"}) - {sight}
+def test_only_what_a_policy_declares_can_be_read(sees: str, look: Callable[[View], object]) -> None:
+    look(first_view(frozenset({sees})))
+    others = (COLUMNS | {"work_left", "attained_service"}) - {sees}
     with pytest.raises(BlindPolicyError, match=r"policy scripted .*`sees`"):
         look(first_view(frozenset(others)))
 

@@ -179,8 +179,8 @@ def test_losses_are_seen_epoch_by_epoch() -> None:
         return Decision()
 
     world = elastic_world([0], [profile()], [4], loss={"loss_b0": 0.05, "loss_b1": 1.2, "loss_b2": 0.1})
-    sight = frozenset({"losses"})
-    run_world(world, scripted(look, wake=EVENTS | Wake.REVIEW, sight=sight, elastic=True))
+    sees = frozenset({"losses"})
+    run_world(world, scripted(look, wake=EVENTS | Wake.REVIEW, visible=sees, elastic=True))
     assert seen == [[pytest.approx(1 / 1.25 + 0.1)]]  # one epoch of two is over
 
 

@@ -111,7 +111,7 @@ def test_no_placement_is_faster_or_needs_less_than_the_limits() -> None:
         held = np.array([np.reshape(way.used, (len(servers), -1)).sum(axis=0) for way in found])
         least = (held * (work / np.array([way.samples_per_s for way in found]))[:, None]).min(axis=0)
         assert use.shortest_us[0] <= shortest * (1 + ROUNDED), seed
-        assert (use.need[0] <= least * (1 + ROUNDED)).all(), seed
+        assert (use.resource_time[0] <= least * (1 + ROUNDED)).all(), seed
         exact += use.shortest_us[0] >= shortest * (1 - ROUNDED)
     assert exact > 0
 

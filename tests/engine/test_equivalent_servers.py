@@ -49,8 +49,8 @@ def named(
     placements: Sequence[Placement], target: Sequence[Placement], kind: IntArray = ALIKE
 ) -> list[list[int]]:
     """Servers of each job once names are chosen."""
-    holdings, jobs = holding(placements), np.arange(len(target))
-    found = keeping_places(holdings, jobs, rows(*target), kind, THERE)
+    placed, jobs = holding(placements), np.arange(len(target))
+    found = keeping_places(placed, jobs, rows(*target), kind, THERE)
     return [sorted(set(found.server[a:b].tolist())) for a, b in zip(found.ptr, found.ptr[1:], strict=False)]
 
 
@@ -81,9 +81,9 @@ def test_a_job_on_many_servers_stays_only_if_all_of_it_does() -> None:
 
 def test_servers_that_are_gone_are_not_given() -> None:
     there = np.array([True, False, True, True])
-    holdings = holding([[NONE, PAIR]])
+    placed = holding([[NONE, PAIR]])
     target = rows([PAIR])
-    assert keeping_places(holdings, np.arange(1), target, ALIKE, there).server.tolist() == [0, 0]
+    assert keeping_places(placed, np.arange(1), target, ALIKE, there).server.tolist() == [0, 0]
 
 
 def test_kinds_are_capacity_speed_and_partition() -> None:
@@ -111,26 +111,26 @@ def loads(target: Rows, kind: IntArray) -> list[tuple[object, ...]]:
     return sorted((int(kind[s]), tuple(content)) for s, content in there.items())
 
 
-def unchanged(holdings: VisiblePlacements, target: Rows) -> int:
-    """Jobs with holdings that keep them."""
+def unchanged(placed: VisiblePlacements, target: Rows) -> int:
+    """Jobs with placements that keep them."""
     n = len(target.ptr) - 1
-    changes = changes_to_target(holdings, np.arange(n), target)
+    changes = changes_to_target(placed, np.arange(n), target)
     changed = set() if changes is None else set(changes.job.tolist())
-    held = np.flatnonzero(np.diff(holdings.rows_of(np.arange(n)).ptr))
+    held = np.flatnonzero(np.diff(placed.rows_of(np.arange(n)).ptr))
     return len(set(held.tolist()) - changed)
 
 
 @settings(max_examples=instances(60), deadline=None)
 @given(st.data())
 def test_only_names_change_and_no_job_that_stayed_is_lost_in_number(data: st.DataObject) -> None:
-    """Of any holdings, targets and kinds."""
+    """Of any placements, targets and kinds."""
     n_jobs, n_servers = data.draw(st.integers(1, 6)), 4
     kind = np.array(data.draw(st.lists(st.integers(0, 1), min_size=n_servers, max_size=n_servers)))
-    holdings = holding(data.draw(placements(n_jobs, n_servers)))
+    placed = holding(data.draw(placements(n_jobs, n_servers)))
     jobs, target = np.arange(n_jobs), rows(*data.draw(placements(n_jobs, n_servers)))
-    found = keeping_places(holdings, jobs, target, kind, THERE)
+    found = keeping_places(placed, jobs, target, kind, THERE)
     assert loads(found, kind) == loads(target, kind)
-    assert unchanged(holdings, found) >= unchanged(holdings, target)
+    assert unchanged(placed, found) >= unchanged(placed, target)
     np.testing.assert_array_equal(found.ptr, target.ptr)
     for begin, end in zip(found.ptr, found.ptr[1:], strict=False):
         keys = (found.server[begin:end] * 2 + found.role[begin:end]).tolist()
@@ -143,7 +143,7 @@ def test_what_only_bears_other_names_stays_as_it_is(servers: int) -> None:
     spread = [*[NONE] * 3, *[PAIR] * (servers - 3)]
     before = [[(2, 1)], [NONE, (2, 2)], [NONE, NONE, (1, 2)], spread]
     after: list[Placement] = [list(reversed([*job, *[NONE] * (servers - len(job))])) for job in before]
-    holdings, alike = holding(before, servers), np.zeros(servers, dtype=np.int64)
+    placed, alike = holding(before, servers), np.zeros(servers, dtype=np.int64)
     there = np.ones(servers, dtype=np.bool_)
-    found = keeping_places(holdings, np.arange(4), rows(*after), alike, there)
-    assert unchanged(holdings, found) == 4
+    found = keeping_places(placed, np.arange(4), rows(*after), alike, there)
+    assert unchanged(placed, found) == 4

@@ -49,14 +49,14 @@ def believing(beliefs: Beliefs, wake: Wake = EVENTS) -> Policy:
         later = 54_000_000 if view.now_us == 0 else decision.review_us
         return replace(decision, estimates=beliefs(view), review_us=later)
 
-    return scripted(decide, wake=wake | Wake.REVIEW, sight=frozenset({"work_left"}), elastic=True)
+    return scripted(decide, wake=wake | Wake.REVIEW, visible=frozenset({"work_left"}), elastic=True)
 
 
 def lone_world(restart_cost_s: float = 0.0) -> World:
     return elastic_world([0], [profile()], [4], {"restart_cost_s": restart_cost_s})
 
 
-def told(result: RunResult) -> list[tuple[object, ...]]:
+def errors_at(result: RunResult) -> list[tuple[object, ...]]:
     return result.timeline.select("time_s", "speed_error", "convergence_error").rows()
 
 
@@ -75,7 +75,7 @@ def test_errors_are_those_when_the_decision_takes_effect(factor: float, error: f
 
     result = run_world(lone_world(), believing(beliefs))
     near, later = pytest.approx(error, abs=1e-9), pytest.approx(error * 15 / 20, abs=1e-9)
-    assert told(result) == [(0.0, near, near), (54.0, near, later), (216.0, None, None)]
+    assert errors_at(result) == [(0.0, near, near), (54.0, near, later), (216.0, None, None)]
     assert result.summary.speed_error == pytest.approx(error)
     assert result.summary.convergence_error == pytest.approx(error * (20 + 15) / 40)
 
@@ -93,8 +93,8 @@ def test_little_or_nothing_left_in_truth_is_no_large_error() -> None:
     assert result.summary.convergence_error == pytest.approx(500 / 2000)
 
 
-def test_the_mean_is_over_all_that_was_told() -> None:
-    """Two jobs at 0 s, of whose speeds one is told; of one both at 54 s: (1 + 0) / 2, and (1 + 3 + 0) / 3."""
+def test_the_mean_is_over_all_that_was_estimated() -> None:
+    """Two jobs at 0 s, one speed estimated; both of one at 54 s: (1 + 0) / 2, and (1 + 3 + 0) / 3."""
 
     def beliefs(view: View) -> Estimates:
         if view.now_us == 0:
@@ -103,7 +103,7 @@ def test_the_mean_is_over_all_that_was_told() -> None:
 
     world = elastic_world([0, 0], [profile(), profile()], [4])
     result = run_world(world, believing(beliefs))
-    first, second = told(result)[:2]
+    first, second = errors_at(result)[:2]
     assert first == pytest.approx((0, 1, 2))
     assert second == pytest.approx((54, 0, 0))
     assert result.summary.speed_error == pytest.approx(1 / 2)
@@ -120,7 +120,7 @@ def test_what_is_in_truth_nothing_is_left_out() -> None:
     """A job that waits has no speed, whatever is believed of it."""
     policy = scripted(lambda view: ElasticDecision(estimates=estimates([0], [5], [NAN])), elastic=True)
     result = run_world(lone_world(), policy)
-    assert told(result) == [(0.0, None, None)]
+    assert errors_at(result) == [(0.0, None, None)]
     assert (result.summary.speed_error, result.summary.convergence_error) == (None, None)
 
 
@@ -208,13 +208,13 @@ def test_beliefs_that_are_no_arrays_are_refused_by_name() -> None:
         run_world(lone_world(), scripted(lambda view: ElasticDecision(estimates=lists), elastic=True))
 
 
-def test_jobs_that_end_by_the_decision_are_not_told_of() -> None:
+def test_jobs_that_end_by_the_decision_get_no_estimates() -> None:
     ended = ElasticDecision(evict=np.array([0]), estimates=estimates([0], [1.0], [1.0]))
     with pytest.raises(InfeasibleDecisionError, match="which is not in the system then"):
         run_world(lone_world(), scripted(lambda view: ended, elastic=True))
 
 
-def test_only_elastic_jobs_are_told_of() -> None:
+def test_only_elastic_jobs_get_estimates() -> None:
     policy = scripted(lambda view: ElasticDecision(estimates=estimates([0], [1.0], [1.0])))
     with pytest.raises(InfeasibleDecisionError, match="with estimates, which is about jobs of another kind"):
         run_world(world_of([Job(0, 1, 10)], [4]), policy)

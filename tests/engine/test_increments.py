@@ -13,10 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ray_sim.engine.kinds.chunked.chunk_queues import ChunkQueues
-from ray_sim.engine.kinds.chunked.new_chunks import NewChunks, Rule, merged, sites_choice
+from ray_sim.engine.kinds.chunked.increment_query import (
+    IncrementQuery,
+    Rule,
+    SiteOffers,
+    merged_offers,
+    sites_choice,
+)
 from ray_sim.engine.kinds.chunked.worker_queries import ANSWERS, Workers
+from ray_sim.engine.placements import part
 from ray_sim.kernels.chunked.chunk_events import COMPLETE, PAUSE, PREEMPT, RUN
-from ray_sim.kernels.chunked.queue_state import RUNNING
+from ray_sim.kernels.chunked.increments import DispatchedChunks
+from ray_sim.kernels.chunked.queue_state import RUNNING, ChunkRows
 from ray_sim.model.units import IntArray
 from tests.engine.naive_increments import OnWorker, change, increment
 from tests.proofs import instances
@@ -24,7 +32,7 @@ from tests.proofs import instances
 SLOT = 32 * 27 * 5 * 7
 """Microseconds in a slot of these tests, divisible by all their D p: nothing is rounded."""
 
-NOTHING: IntArray = np.empty((0, 5), dtype=np.int64)
+NOTHING = DispatchedChunks.none()
 
 
 def send(queues: ChunkQueues, rows: Sequence[tuple[int, OnWorker]], *, preempt: bool) -> None:
@@ -36,12 +44,12 @@ def send(queues: ChunkQueues, rows: Sequence[tuple[int, OnWorker]], *, preempt: 
         )
         for worker, c in rows
     ]  # fmt: skip
-    queues.dispatch(np.array(chunks, dtype=np.int64).reshape(-1, 8))
+    queues.dispatch(ChunkRows(*np.array(chunks, dtype=np.int64).reshape(-1, 8).T))
 
 
 def new_queues(workers: int) -> ChunkQueues:
     queues = ChunkQueues(np.zeros(workers, dtype=np.bool_), 1)
-    queues.set_ps(np.array([[0, 1]]))
+    queues.set_ps(np.array([0]), np.array([1]))
     return queues
 
 
@@ -64,7 +72,9 @@ def left_on(queues: ChunkQueues, sent: Sequence[OnWorker], now: int, workers: in
     of = {c.order: c for c in sent}
     chunks: list[list[OnWorker]] = [[] for _ in range(workers)]
     serving: list[int | None] = [None] * workers
-    for worker, _, _, unit, ready, left, _, _, phase, anchor, _, _ in queues.state()["rows"].tolist():
+    names = ("worker", "unit", "ready", "left", "phase", "anchor")
+    columns = (part(queues.state(), "rows")[name].tolist() for name in names)
+    for worker, unit, ready, left, phase, anchor in zip(*columns, strict=True):
         c = of[unit]
         done = now * SLOT - anchor if phase == RUNNING else 0
         chunks[worker].append(replace(c, ready=ready // SLOT, left=(left - done) // SLOT))
@@ -83,15 +93,15 @@ def ask(
     rule: Rule = Rule.CHEAPEST,
     preempt: bool = True,
     exact: bool = False,
-    sent: IntArray = NOTHING,
-    listed: IntArray = NOTHING[:, 0],
+    dispatched: DispatchedChunks = NOTHING,
+    given_workers: IntArray = NOTHING.worker,
     may_train: IntArray | None = None,
 ) -> IntArray:
     """Rows worker, rank, increment, turn of ``count`` chunks like the new one, for all workers or some."""
-    question = NewChunks(
+    question = IncrementQuery(
         count=count,
         partition=0,
-        need=0,
+        memory_level=0,
         ready_us=new.ready * SLOT,
         length_us=np.array([new.length * SLOT]),
         key=np.array([new.key[0] * SLOT]),
@@ -99,12 +109,12 @@ def ask(
         rule=rule,
         preempt=preempt,
         exact=exact,
-        listed=listed,
-        sent=sent,
+        given_workers=given_workers,
+        dispatched=dispatched,
     )
     kinds = np.zeros(workers, dtype=np.int64)
     of = np.arange(workers) if may_train is None else may_train
-    return sites_choice(question, queues, of, kinds, first, now * SLOT)["rows"]
+    return np.stack(list(sites_choice(question, queues, of, kinds, first, now * SLOT).values()), axis=1)
 
 
 def q_of(
@@ -151,12 +161,12 @@ def test_the_increments_of_the_example_of_edge_and_cloud() -> None:
     ]
 
 
-def test_listed_workers_get_their_chunks_in_turn_each_behind_the_earlier_ones() -> None:
+def test_given_workers_get_their_chunks_in_turn_each_behind_the_earlier_ones() -> None:
     # Chunks of 3 slots of a job of four, without upload, to workers 1, 0, 1, 1: 3 on each at first, then 6,
     # then 9.
     new = OnWorker(4, 3, 0, 3, 0)
     rows = ask(
-        new_queues(2), 0, new, workers=2, count=4, rule=Rule.IN_TURN, listed=np.array([1, 0, 1, 1])
+        new_queues(2), 0, new, workers=2, count=4, rule=Rule.GIVEN_ORDER, given_workers=np.array([1, 0, 1, 1])
     )  # fmt: skip
     assert rows[:, [0, 2]].tolist() == [[1, 3 * SLOT], [0, 3 * SLOT], [1, 6 * SLOT], [1, 9 * SLOT]]
 
@@ -328,13 +338,16 @@ def test_no_query_writes_a_byte_of_the_queues_it_asks(
     queues, _ = carried_out(script, now, 0, 3, preempt=preempt)
     before = bytes_of(queues)
     place = new.key[0] * SLOT
-    on_their_way = np.array([[w, place, place, new.ready * SLOT, SLOT] for w in (0, 2, 0)])
+    on_their_way = DispatchedChunks(
+        *np.array([[w, place, place, new.ready * SLOT, SLOT] for w in (0, 2, 0)]).T.copy()
+    )
     answers = [
         ask(
-            queues, now, new, workers=3, count=70, rule=rule, exact=exact, listed=np.arange(70) % 3, sent=sent
+            queues, now, new, workers=3, count=70, rule=rule, exact=exact,
+            given_workers=np.arange(70) % 3, dispatched=dispatched,
         )
-        for sent in (NOTHING, on_their_way, NOTHING)
-    ]
+        for dispatched in (NOTHING, on_their_way, NOTHING)
+    ]  # fmt: skip
     workers = Workers(
         queues, 0, np.zeros(3, dtype=np.int64), np.zeros(3, dtype=np.int64), np.zeros(3, np.int64)
     )
@@ -422,13 +435,14 @@ def test_chunks_go_where_the_greedy_rule_puts_them_with_any_sites(
     script, _, new = case
     now, last = script[-1]
     new = replace(new, ready=now + new.ready % 6)
-    on_way = np.array(
+    rows = np.array(
         [
             [worker, c.key[0] * SLOT, c.inverse_rate * SLOT, c.ready * SLOT, c.length * SLOT]
             for worker, c in last
         ],
         dtype=np.int64,
     ).reshape(-1, 5)
+    on_way = DispatchedChunks(*rows.T.copy())
     on_workers: OnWorkers = []
     answers = []
     for first, end in pairwise(bounds):
@@ -438,12 +452,13 @@ def test_chunks_go_where_the_greedy_rule_puts_them_with_any_sites(
         answers.append(
             ask(
                 queues, now, new, workers=end - first, first=first, count=count, preempt=preempt,
-                exact=exact, sent=on_way,
+                exact=exact, dispatched=on_way,
                 may_train=np.array([w - first for w in sorted(eligible) if first <= w < end], dtype=np.int64),
             )
         )  # fmt: skip
         assert all(np.array_equal(before[name], after) for name, after in queues.state().items())
     for worker, chunk in last:
         on_workers[worker][0].append(chunk)
-    found = merged(np.concatenate(answers), count)[:, [0, 2]].tolist()
+    offers = merged_offers(SiteOffers(*np.concatenate(answers).T), count)
+    found = np.stack(offers, axis=1).tolist()
     assert found == naive_greedy(on_workers, now, new, count, eligible, exact=exact, preempt=preempt)

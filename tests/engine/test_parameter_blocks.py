@@ -35,7 +35,7 @@ from tests.worlds import cluster_of, fingerprint
 
 THREE_AND_ONE = BlockProfile(lists=((3, 1),), of_job=np.array([0]))
 """Of two parameter servers, one holds 3 and one 1: the fullest has 1.5 times the average."""
-IN_TURN = {"parameter_blocks": "tensorflow"}
+GIVEN_ORDER = {"parameter_blocks": "tensorflow"}
 
 
 def with_blocks(
@@ -122,7 +122,7 @@ def test_a_run_takes_as_long_and_says_how_uneven_it_was() -> None:
     even = elastic_world([0], [profile()], [4])
     both = Decision.of({0: [(0, WORKER, 2), (0, PARAMETER_SERVER, 2)]})
     one = Decision.of({0: [(0, WORKER, 1), (0, PARAMETER_SERVER, 1)]})
-    world = with_blocks(even, THREE_AND_ONE, IN_TURN, [4])
+    world = with_blocks(even, THREE_AND_ONE, GIVEN_ORDER, [4])
     result = run_world(world, scripted(at_times({0: both, 62: one}), elastic=True))
     assert result.jobs["finish_s"][0] == pytest.approx(62 + 108, abs=1e-5)
     assert result.summary.ps_imbalance == pytest.approx((62 * 1.5 + 108 * 1.0) / 170)
@@ -137,7 +137,7 @@ def test_the_mean_counts_the_time_of_training_and_the_jobs_that_count() -> None:
     jobs = [profile(num_workers=2, num_ps=2), profile()]
     even = elastic_world([0, 1000], jobs, [4])
     blocks = BlockProfile(((3, 1),), np.array([0, 0]))
-    world = with_blocks(even, blocks, {**IN_TURN, "restart_cost_s": 10}, [4])
+    world = with_blocks(even, blocks, {**GIVEN_ORDER, "restart_cost_s": 10}, [4])
     whole = run_world(world, create_policy("fifo"))
     assert whole.summary.ps_imbalance == pytest.approx((124 * 1.5 + 216 * 1.0) / 340)
     late = run_world(world, create_policy("fifo"), trim=Trim(warm_up_s=500))
@@ -155,8 +155,8 @@ def test_trial_runs_and_observed_speeds_are_those_of_the_dealt_out_blocks() -> N
         both = Decision.of({0: [(0, WORKER, 2), (0, PARAMETER_SERVER, 2)]})
         return replace(both, review_us=10_000_000)
 
-    world = with_blocks(elastic_world([0], [profile()], [4]), THREE_AND_ONE, IN_TURN, [4])
-    policy = scripted(decide, elastic=True, sight=frozenset({"training_speed"}))
+    world = with_blocks(elastic_world([0], [profile()], [4]), THREE_AND_ONE, GIVEN_ORDER, [4])
+    policy = scripted(decide, elastic=True, visible=frozenset({"training_speed"}))
     simulation = Simulation(world, policy)
     apart = rows([(1, 0), (1, 0), (0, 1), (0, 1)])
     assert isinstance(simulation.world, ElasticContext)
@@ -239,7 +239,7 @@ def test_jobs_without_parameter_servers_are_not_touched() -> None:
 
 
 @pytest.mark.parametrize("truth", ["rigid", "pd_ors"])
-def test_other_truths_have_no_form_for_blocks(truth: str) -> None:
+def test_other_progress_rules_have_no_form_for_blocks(truth: str) -> None:
     world = elastic_world([0], [profile()], [4])
     with pytest.raises(InvalidScenarioError, match="parameter_blocks: is about the parameter servers"):
         with_blocks(world, THREE_AND_ONE, {"truth": truth, "parameter_blocks": "paa"}, [4])

@@ -10,7 +10,7 @@ from polars.testing import assert_frame_equal
 
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
-from ray_sim.engine.policy_calls import telling_of
+from ray_sim.engine.policy_calls import report_of
 from ray_sim.engine.run import run_world
 from ray_sim.engine.view import View
 from ray_sim.model.errors import InvalidInputError, RunFailedError
@@ -79,9 +79,9 @@ def test_what_a_policy_tells_at_the_end_is_checked_and_named(method: str, answer
 
 def test_a_column_of_the_kind_of_job_cannot_be_replaced() -> None:
     policy = telling("timeline_columns", {"welfare": (INSTANTS, np.zeros(2))})
-    assert telling_of(policy, ()).timeline_columns.keys() == {"welfare"}
+    assert report_of(policy, ()).timeline_columns.keys() == {"welfare"}
     with pytest.raises(RunFailedError, match="under a name that the timeline has not yet as 'welfare'"):
-        telling_of(policy, ("welfare", "revenue"))
+        report_of(policy, ("welfare", "revenue"))
 
 
 def test_numbers_of_numpy_are_taken_as_plain_ones() -> None:

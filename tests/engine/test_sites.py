@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ray_sim.engine.contract import Policy
-from ray_sim.engine.kinds.chunked.site_part import ChunkCommands
+from ray_sim.engine.kinds.chunked.site_part import ChunkCommands, JobValues
 from ray_sim.engine.placements import State
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.sites.fleet import Fleet, LocalFleet
@@ -20,6 +20,7 @@ from ray_sim.engine.sites.site import Commands, Site, SiteFacts
 from ray_sim.engine.sites.site_queries import Query
 from ray_sim.engine.world import World
 from ray_sim.kernels.chunked.chunk_events import COMPLETE, RUN, SERVE
+from ray_sim.kernels.chunked.queue_state import ChunkRows
 from ray_sim.model.errors import InvalidScenarioError, RunFailedError
 from ray_sim.model.result import RunResult
 from ray_sim.model.units import NEVER_US, IntArray
@@ -27,7 +28,7 @@ from ray_sim.policies.registry import create_policy
 from tests.chunk_worlds import ChunkJob, Server, chunk_world
 from tests.proofs import instances
 from tests.random_worlds import job_lists, policies, server_changes, worlds
-from tests.toys import Dealer, Impatient, Turns, WorkersTruth, chunked, world_with
+from tests.toys import Dealer, Impatient, Turns, WorkersRule, chunked, world_with
 from tests.worlds import Job, changes_of, fingerprint, replay, world_of
 
 few = settings(max_examples=instances(60, 30))
@@ -98,12 +99,12 @@ def run_in_two(world: World, new: Callable[[], Policy], sites: int, stop: int) -
         if view is None:
             return simulation.result()
         simulation.apply(policy.decide(view))
-    heir = new()
-    continued = Simulation(world, heir, fleet=LocalFleet(world, sites))
-    heir.start(continued.world, continued.streams)
+    successor = new()
+    continued = Simulation(world, successor, fleet=LocalFleet(world, sites))
+    successor.start(continued.world, continued.streams)
     continued.restore(through_bytes(simulation.state()))
     while (view := continued.advance()) is not None:
-        continued.apply(heir.decide(view))
+        continued.apply(successor.decide(view))
     return continued.result()
 
 
@@ -137,7 +138,7 @@ def other_worlds(draw: st.DrawFn) -> Case:
     params = {"slot_s": draw(st.sampled_from([0.5, 3])), "restart_cost_s": draw(st.sampled_from([0, 1]))}
     # Jobs that are always on the move may never end.
     params["horizon_s"] = 60
-    return world_with(WorkersTruth, jobs, gpus, elastic=True, params=params), Turns
+    return world_with(WorkersRule, jobs, gpus, elastic=True, params=params), Turns
 
 
 @pytest.mark.slow
@@ -189,7 +190,12 @@ def chunk_site() -> Site:
 
 
 TWO_WORKERS = Commands(changes=changes_of([(0, [(1, 0, 1)]), (1, [(2, 0, 1)])]))
-ONE_CHUNK = Commands(part=ChunkCommands(ps=np.array([[0, 1]]), chunks=np.array([[3, 0, 0, 0, 12, 5, 1]])))
+ONE_CHUNK = Commands(
+    part=ChunkCommands(
+        ps=JobValues(np.array([0]), np.array([1])),
+        chunks=ChunkRows(*np.array([[3], [0], [0], [0], [12], [5], [1], [0]])),
+    )
+)
 """Job 0 has a parameter server; to worker 3, key 0, its chunk 0, uploaded at 12 us, 5 us of work."""
 STARTED, DONE = [[SERVE, 0, 0, 3, 5], [RUN, 0, 0, 3, 5]], [[COMPLETE, 0, 0, 3, 0]]
 
@@ -219,9 +225,9 @@ def test_a_repeated_request_is_answered_again_by_a_restored_site() -> None:
     site = chunk_site()
     site.step(1, 10, ONE_CHUNK)
     site.step(2, 12, None)
-    heir = chunk_site()
-    heir.restore(through_bytes(site.state()))
-    events, following = heir.step(2, 12, None)
+    successor = chunk_site()
+    successor.restore(through_bytes(site.state()))
+    events, following = successor.step(2, 12, None)
     assert (events.tolist(), following) == (STARTED, 17)
 
 
@@ -234,5 +240,5 @@ def test_a_gap_in_the_requests_is_refused(sequence: int) -> None:
 
 
 def test_a_site_refuses_to_hold_more_than_it_has() -> None:
-    with pytest.raises(RunFailedError, match=r"range\(1, 3\) was told to hold more"):
+    with pytest.raises(RunFailedError, match=r"range\(1, 3\) is commanded to hold more"):
         small_site().step(1, 0, Commands(changes=changes_of([(0, [(1, 0, 3)])])))

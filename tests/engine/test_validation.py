@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ray_sim.engine.build_world import build_world
-from ray_sim.engine.decision import Decision
+from ray_sim.engine.decision import Decision, QueueLevels
 from ray_sim.engine.kinds.rigid.facts import RigidFacts
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.world import World
@@ -25,6 +25,11 @@ from tests.worlds import Job, changes_of, cluster_of, column_of, job_table, time
 Rows = list[tuple[int, int, int]]
 
 J1, J2, J3, J4 = range(4)
+
+
+def levels(*rows: tuple[int, int]) -> QueueLevels:
+    """Each (job, level)."""
+    return QueueLevels(*np.array(rows, dtype=np.int64).reshape(-1, 2).T)
 
 
 def jobs(*numbers: int) -> IntArray:
@@ -136,9 +141,9 @@ def test_what_a_job_gives_up_is_free_for_the_same_decision() -> None:
         (Decision(reject=jobs(J2), evict=jobs(J2)), ["J2", "twice"]),
         (replace(Decision.of({J2: [(1, 0, 3)]}), reject=jobs(J2)), ["J2", "ends and places"]),
         (replace(Decision.of({J1: [(1, 0, 2)]}), evict=jobs(J1)), ["J1", "ends and places"]),
-        (Decision(levels=np.array([[9, 0]])), ["job number 9"]),
-        (Decision(levels=np.array([[J1, 0], [J1, 1]])), ["job J1 twice or out of order"]),
-        (Decision(levels=np.array([[J1, -1]])), ["J1", "-1"]),
+        (Decision(levels=levels((9, 0))), ["job number 9"]),
+        (Decision(levels=levels((J1, 0), (J1, 1))), ["job J1 twice or out of order"]),
+        (Decision(levels=levels((J1, -1))), ["J1", "-1"]),
         (Decision(review_us=1_000_000), ["review at or before now"]),
         (Decision(review_us=0), ["review at or before now"]),
     ],

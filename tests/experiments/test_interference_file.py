@@ -9,7 +9,7 @@ import pytest
 
 from ray_sim.experiments.interference_file import load_interference
 from ray_sim.experiments.links_file import draw_links, read_links, write_links
-from ray_sim.experiments.run_identity import Inputs
+from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.server_changes import Spans
 from ray_sim.experiments.server_files import ServerFiles, split_world, with_server_files
 from ray_sim.model.errors import (
@@ -87,12 +87,12 @@ def test_a_profile_has_at_most_1000_types_and_100_channels(tmp_path: Path) -> No
 
 def test_the_content_of_files_is_part_of_the_identity_of_servers(tmp_path: Path) -> None:
     path = written(tmp_path, TWO)
-    plain = Inputs().cluster_sha256("toy", {})
-    with_it = Inputs().cluster_sha256("toy", {"interference": str(path)})
+    plain = HashedInputs().cluster_sha256("toy", {})
+    with_it = HashedInputs().cluster_sha256("toy", {"interference": str(path)})
     elsewhere = written(tmp_path, TWO, "elsewhere.yaml")
-    assert plain != with_it == Inputs().cluster_sha256("toy", {"interference": str(elsewhere)})
+    assert plain != with_it == HashedInputs().cluster_sha256("toy", {"interference": str(elsewhere)})
     path.write_text(TWO.replace("1.5", "1.6"))
-    assert Inputs().cluster_sha256("toy", {"interference": str(path)}) != with_it
+    assert HashedInputs().cluster_sha256("toy", {"interference": str(path)}) != with_it
 
 
 def test_worlds_name_files_apart_from_the_engines_parameters() -> None:

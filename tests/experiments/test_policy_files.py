@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from ray_sim.experiments.run import carry_out, read_base, realise, run_scenario
-from ray_sim.experiments.run_identity import Inputs
+from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario
 from ray_sim.experiments.source_digest import input_files_sha256
 from ray_sim.experiments.sweep import run_sweep
@@ -54,7 +54,7 @@ def scenario(**params: str) -> Scenario:
 def test_contents_and_not_names_are_part_of_the_identity(bench: Path) -> None:
     with chdir(bench):
         bundled, same, other = (
-            Inputs().identify(scenario(**params))
+            HashedInputs().identify(scenario(**params))
             for params in ({}, {"coefficients": "same.json"}, {"coefficients": "other.json"})
         )
         assert bundled.content_hash == same.content_hash
@@ -69,13 +69,13 @@ def test_contents_and_not_names_are_part_of_the_identity(bench: Path) -> None:
 def test_policies_without_files_have_the_identity_that_they_had(bench: Path) -> None:
     with chdir(bench):
         asked = scenario().model_copy(update={"policy": "load_balance"})
-        assert "policy_files_sha256" not in Inputs().identify(asked).facts
+        assert "policy_files_sha256" not in HashedInputs().identify(asked).facts
 
 
 def test_a_worker_that_finds_another_file_than_was_planned_refuses_the_run(bench: Path) -> None:
     with chdir(bench):
         asked = scenario(coefficients="same.json")
-        inputs = Inputs()
+        inputs = HashedInputs()
         planned = inputs.identify(asked)
         servers = inputs.servers("two.yaml", asked.world)
         jobs = realise(asked.workload, 0, read_base(asked.workload), servers.resources)
@@ -91,7 +91,7 @@ def test_a_file_that_cannot_be_read_is_named_before_any_run(bench: Path) -> None
             InvalidInputError, match=r"policy lif_linear: coefficients: no\.json: cannot be read: No"
         ),
     ):
-        Inputs().identify(scenario(coefficients="no.json"))
+        HashedInputs().identify(scenario(coefficients="no.json"))
 
 
 class Odd(ElasticPolicy):

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from ray_sim.experiments.rehearsal import Rehearsal
-from ray_sim.experiments.run_identity import Inputs
+from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario, parse_scenario
 from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.model.errors import InvalidInputError
@@ -47,7 +47,7 @@ def refused(
 ) -> set[str]:
     """The models that the error of a rehearsal names as missing."""
     with pytest.raises(InvalidInputError) as refusal:
-        Rehearsal(Inputs()).set_up(scenario_of(workload, policy, profile))
+        Rehearsal(HashedInputs()).set_up(scenario_of(workload, policy, profile))
     lines = re.findall(r"  model (.*?):", str(refusal.value))
     return {name for line in lines for name in line.split(", ")}
 
@@ -98,4 +98,4 @@ def test_models_of_jobs_that_are_not_replayed_do_not_count() -> None:
     assert refused({"path": "w.parquet", "unsuccessful": "drop"}) == {"z", "a", "b"}
     assert refused({"path": "w.parquet", "window": [60, 3600]}) == {"a"}
     only_dssm = {"path": "w.parquet", "window": [60, 3000]}
-    Rehearsal(Inputs()).set_up(scenario_of(only_dssm, "load_balance", "harmony_types"))
+    Rehearsal(HashedInputs()).set_up(scenario_of(only_dssm, "load_balance", "harmony_types"))

@@ -22,7 +22,7 @@ from workloads.store import frame_to_table, load_workload, read_frame, write_wor
 from workloads.synthetic.arrivals import ArrivalKind
 from workloads.synthetic.drawn_jobs import synth_jobs
 from workloads.synthetic.horizon_request import HorizonRequest
-from workloads.synthetic.synth import Request, synth, synth_file
+from workloads.synthetic.synth import DrawRequest, synth, synth_file
 from workloads.training.enrich import enrich
 
 
@@ -60,7 +60,7 @@ def test_another_seed_draws_another_workload(at_desk: Path) -> None:
 
 
 def test_jobs_like_those_of_a_file_are_the_ones_that_synth_draws(at_desk: Path) -> None:
-    drawn = synth_file("week.parquet", Request(25, arrivals=ArrivalKind.ALTERNATING), seed=3)
+    drawn = synth_file("week.parquet", DrawRequest(25, arrivals=ArrivalKind.ALTERNATING), seed=3)
     write_workload(drawn.frame, drawn.provenance, Path("like.parquet"))
     given = {"like": "week.parquet", "jobs": 25, "arrivals": "alternating"}
     finished = run_scenario(_scenario(workload={"synth": given}, seed=3))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ray_sim.experiments.announcement_file import bundled_announcement_profiles
-from ray_sim.experiments.run_identity import Inputs
+from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario, TrimSpec, key_values, parse_scenario, read_scenario
 from ray_sim.experiments.training_file import bundled_training_profiles
 from ray_sim.model.errors import InvalidScenarioError, UnknownNameError
@@ -176,7 +176,7 @@ def test_an_option_given_twice_is_refused() -> None:
 
 
 def _hash(**changes: object) -> str:
-    return Inputs().identify(_scenario(**changes)).content_hash
+    return HashedInputs().identify(_scenario(**changes)).content_hash
 
 
 def test_what_does_not_change_the_result_does_not_change_the_hash(at_desk: Path) -> None:
@@ -218,7 +218,7 @@ def test_what_changes_the_result_changes_the_hash(at_desk: Path, changes: dict[s
 
 
 def test_the_content_of_the_workload_file_is_in_the_hash(at_desk: Path) -> None:
-    identity = Inputs().identify(_scenario())
+    identity = HashedInputs().identify(_scenario())
     digest = hashlib.sha256(Path("week.parquet").read_bytes()).hexdigest()
     assert identity.facts["workload_sha256"] == digest
     assert json.loads(json.dumps(identity.manifest()))["inputs"]["workload_sha256"] == digest
@@ -273,7 +273,7 @@ def test_jobs_like_those_of_a_file_are_known_by_its_content(at_desk: Path) -> No
     }
     assert len(different) == 5
     scenario = _scenario(workload={"synth": {"like": "week.parquet", "jobs": 5}})
-    manifest = json.loads(json.dumps(Inputs().identify(scenario).manifest()))
+    manifest = json.loads(json.dumps(HashedInputs().identify(scenario).manifest()))
     digest = hashlib.sha256(Path("week.parquet").read_bytes()).hexdigest()
     assert manifest["inputs"]["workload_sha256"] == digest
 
@@ -323,14 +323,14 @@ def test_whole_jobs_are_known_by_their_options_and_the_content_of_their_profile(
 def test_a_run_is_seed_free_when_nothing_in_workload_policy_or_world_draws(
     at_desk: Path, changes: dict[str, object], seed_free: bool
 ) -> None:
-    identity = Inputs().identify(_scenario(seed=3, **changes))
+    identity = HashedInputs().identify(_scenario(seed=3, **changes))
     assert identity.seed_free is seed_free
     assert identity.seed == (None if seed_free else 3)
 
 
 def test_a_misspelt_policy_is_met_with_the_nearest_name(at_desk: Path) -> None:
     with pytest.raises(UnknownNameError, match="Did you mean 'srtf'"):
-        Inputs().identify(_scenario(policy="srft"))
+        HashedInputs().identify(_scenario(policy="srft"))
 
 
 def test_options_go_before_the_entries_of_a_file(tmp_path: Path) -> None:

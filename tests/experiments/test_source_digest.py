@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ray_sim.experiments.run import carry_out, read_base, realise
-from ray_sim.experiments.run_identity import Inputs
+from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario
 from ray_sim.experiments.source_digest import (
     OUR_PACKAGES,
@@ -171,10 +171,10 @@ def test_other_code_gives_another_content_hash_and_the_same_scenario_hash(at_des
         scenario = Scenario.model_validate(
             {"workload": "week.parquet", "cluster": "small.yaml", "policy": "mine_a:A"}
         )
-        before = Inputs().identify(scenario)
+        before = HashedInputs().identify(scenario)
         (mine / "mine_kit" / "shallow.py").write_text("DEPTH = 2\n")
         _forget_imports()
-        after = Inputs().identify(scenario)
+        after = HashedInputs().identify(scenario)
     assert before.content_hash != after.content_hash
     assert before.scenario_hash == after.scenario_hash
     assert before.manifest()["code"] != after.manifest()["code"]
@@ -185,7 +185,7 @@ def test_a_worker_that_finds_other_files_than_were_planned_refuses_the_run(at_de
         scenario = Scenario.model_validate(
             {"workload": "week.parquet", "cluster": "small.yaml", "policy": "mine_a:A"}
         )
-        inputs = Inputs()
+        inputs = HashedInputs()
         planned = inputs.identify(scenario)
         jobs = realise(scenario.workload, 0, read_base(scenario.workload), ("gpu",))
         (mine / "mine_kit" / "shallow.py").write_text("DEPTH = 2\n")

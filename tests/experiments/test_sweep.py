@@ -11,7 +11,7 @@ import pytest
 from ray_sim.experiments.fanout import fan_out
 from ray_sim.experiments.result_files import read_result
 from ray_sim.experiments.run import run_scenario, simulate
-from ray_sim.experiments.run_identity import Inputs
+from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.store import ResultStore
 from ray_sim.experiments.sweep import run_sweep
 from ray_sim.experiments.sweep_file import read_sweep
@@ -49,7 +49,7 @@ def test_realised_and_trimmed_runs_of_a_sweep_are_those_of_single_scenarios(tmp_
     sweep = sweep_file(tmp_path, "realised", workloads=[workload, like], trim={"warm_up_s": 3600}, seeds=[3])
     assert run_sweep(sweep, tmp_path / "store").ok
     store = ResultStore(tmp_path / "store")
-    for configuration in read_sweep(sweep, Inputs()).configurations:
+    for configuration in read_sweep(sweep, HashedInputs()).configurations:
         alone = run_scenario(configuration.identity.scenario)
         stored = read_result(store.run_directory(configuration.entry.content_hash))
         assert stored.summary == alone.result.summary
@@ -187,7 +187,7 @@ def test_configurations_on_the_same_jobs_come_together_and_are_the_single_runs(t
 
 
 def test_results_come_back_from_workers_that_do_not_see_the_store(tmp_path: Path) -> None:
-    inputs = Inputs()
+    inputs = HashedInputs()
     sweep = read_sweep(sweep_file(tmp_path, "far"), inputs)
     store = ResultStore(tmp_path / "store")  # no sweep holds it, so no worker takes it for its own
     (tmp_path / "store" / "runs").mkdir(parents=True)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ray_sim.experiments.run_identity import Inputs
+from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.sweep_file import MAX_CONFIGURATIONS, Sweep, parse_sweep, read_sweep, variants
 from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.model.errors import InvalidScenarioError
@@ -27,7 +27,7 @@ RESAMPLED = {"path": "week.parquet", "resample": "days"}
 
 
 def _sweep(**changes: object) -> Sweep:
-    return parse_sweep({**BASE, **changes}, "sweep.yaml", Inputs())
+    return parse_sweep({**BASE, **changes}, "sweep.yaml", HashedInputs())
 
 
 def _labels(sweep: Sweep) -> list[tuple[str, str, str, int | None]]:
@@ -190,7 +190,7 @@ def test_what_contradicts_itself_is_named_by_its_path(
 @pytest.mark.parametrize("content", [None, [], "fifo", 3])
 def test_a_file_that_is_no_mapping_is_refused(at_desk: Path, content: object) -> None:
     with pytest.raises(InvalidScenarioError, match=r"sweep\.yaml: 1 problem"):
-        parse_sweep(content, "sweep.yaml", Inputs())
+        parse_sweep(content, "sweep.yaml", HashedInputs())
 
 
 def test_a_slip_in_an_axis_is_refused_before_it_fills_memory(at_desk: Path) -> None:

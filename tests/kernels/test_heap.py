@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ray_sim.kernels.compile import kernel
-from ray_sim.kernels.core.arrays import I64, Running, new_running
+from ray_sim.kernels.core.arrays import I64, RunningList, new_running
 from ray_sim.kernels.core.heap import heap_sort, push, rekey, remove
 from ray_sim.kernels.core.queue_dispatch import order_changes, sort_prefix
 from ray_sim.kernels.core.running import drop, insert, sort
@@ -109,7 +109,7 @@ def test_running_jobs_are_sorted_anew_when_their_keys_change(keys: list[int], la
     assert listed(running, 0, n - 1) == sorted(others, key=lambda job: (later[job], job))
 
 
-def listed(running: Running, lo: int, n: int) -> list[int]:
+def listed(running: RunningList, lo: int, n: int) -> list[int]:
     return [int(running.job[slot]) for slot in running.order[lo : lo + n]]
 
 

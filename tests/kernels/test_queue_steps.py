@@ -27,7 +27,7 @@ def books_of(arrays: WorldArrays, verdict: list[int] | None = None) -> QueueBook
         scratch=new_scratch(arrays),
         changes=new_changes(n_jobs, n_jobs * len(arrays.capacity)),
         idle=np.empty_like(arrays.capacity),
-        dirty=np.zeros(len(arrays.part_ptr) - 1, np.bool_),
+        to_serve=np.zeros(len(arrays.part_ptr) - 1, np.bool_),
         verdict=by_class,
         refused=np.empty(n_jobs, np.int64),
     )
@@ -66,9 +66,13 @@ def test_wrong_jobs_add_nothing_and_those_that_never_fit_are_refused() -> None:
     books = books_of(arrays, [0, 1, 2])
     for jobs, at in (([0, 3], 1), ([-1], 0)):
         assert push_jobs(handle(books), ints(jobs), ints([0, 0])) == (at, 0)
-        assert (int(books.queue.size.sum()), books.dirty.tolist()) == (0, [False])
+        assert (int(books.queue.size.sum()), books.to_serve.tolist()) == (0, [False])
     assert push_jobs(handle(books), ints([2, 0, 1]), ints([0, 0, 0])) == (-1, 2)
-    assert (books.refused[:2].tolist(), books.queue.size.sum(), books.dirty.tolist()) == ([2, 1], 1, [True])
+    assert (books.refused[:2].tolist(), books.queue.size.sum(), books.to_serve.tolist()) == (
+        [2, 1],
+        1,
+        [True],
+    )
 
 
 def naive(
@@ -116,4 +120,4 @@ def test_the_jobs_that_start_are_those_of_a_loop_over_a_sorted_list(seed: int) -
         assert started(books) == expected
         assert list(started(books)) == sorted(expected)
         waiting = {(key, job) for key, job in waiting if job not in expected}
-        assert not books.dirty.any()
+        assert not books.to_serve.any()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ray_sim.learning.replay import Batch, Replay
+from ray_sim.learning.replay import Replay, ReplayBatch
 from ray_sim.model.streams import Streams
 
 
@@ -14,7 +14,7 @@ def test_a_full_buffer_drops_the_oldest_samples_and_keeps_what_belongs_together(
         numbers = np.arange(first, first + 4)
         floats = numbers.astype(np.float64)
         entries = {"free": floats[:, None].astype(np.float32)}
-        replay.put(Batch(entries, numbers, floats / 10, 2.0 * floats, 3.0 * floats))
+        replay.put(ReplayBatch(entries, numbers, floats / 10, 2.0 * floats, 3.0 * floats))
     batch = replay.minibatch(200, 0)
     assert len(replay) == 5
     assert set(batch.action.tolist()) == {3, 4, 5, 6, 7}

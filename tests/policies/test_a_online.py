@@ -10,7 +10,7 @@ import pytest
 from ray_sim.contract.chunked_worlds import busy_chunks
 from ray_sim.contract.suite import check_policy
 from ray_sim.engine.kinds.chunked.facts import ChunkFacts
-from ray_sim.engine.kinds.chunked.new_chunks import NewChunks
+from ray_sim.engine.kinds.chunked.increment_query import IncrementQuery
 from ray_sim.engine.kinds.chunked.view import ChunkedView
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
@@ -353,7 +353,7 @@ class Adding(AOnline):
         self.total = 0.0
 
     def _greedy(
-        self, view: ChunkedView, job: int, new: NewChunks, cloud: CloudOffer | None
+        self, view: ChunkedView, job: int, new: IncrementQuery, cloud: CloudOffer | None
     ) -> tuple[IntArray, bool]:
         workers, in_cloud = super()._greedy(view, job, new, cloud)
         at_edge = workers != (-1 if cloud is None else cloud.worker)

@@ -19,6 +19,7 @@ from tests.chunk_worlds import TWO, ChunkJob, chunk_world, runs_of
 from tests.worlds import HOUR, Job, replay, times_of, world_of
 
 DOCS = Path(__file__).parents[2] / "docs"
+README = DOCS.parent / "README.md"
 EXAMPLES = {
     "least_work_first": "LeastWorkFirst",
     "small_teams_first": "SmallTeamsFirst",
@@ -26,6 +27,7 @@ EXAMPLES = {
     "chunks_in_turn": "ChunksInTurn",
     "least_increment": "LeastIncrement",
     "first_announced": "FirstAnnounced",
+    "best_fit": "BestFit",
 }
 LONG = {"least_increment"}
 
@@ -50,6 +52,27 @@ def test_every_example_keeps_the_contract(module: str) -> None:
     outcomes = check_policy(f"{module}:{EXAMPLES[module]}")
     assert [each.name for each in outcomes] == list(CLAUSES)
     assert [(each.name, each.detail) for each in outcomes if each.failed] == []
+
+
+@pytest.mark.slow
+def test_the_policy_of_the_readme_keeps_the_contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    [source] = re.findall(r"^```python\n(# shortest_first\.py\n.*?)^```$", README.read_text(), re.M | re.S)
+    (tmp_path / "shortest_first.py").write_text(source)
+    monkeypatch.syspath_prepend(tmp_path)
+    outcomes = check_policy("shortest_first:ShortestFirst")
+    assert [(each.name, each.detail) for each in outcomes if each.failed] == []
+
+
+def test_pages_show_no_other_policy() -> None:
+    """Policies in code blocks; `Trained` needs a network that the page trains first."""
+    pages = [README, *DOCS.glob("*.md")]
+    code = "\n".join(
+        block
+        for page in pages
+        for block in re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.M | re.S)
+    )
+    shown = set(re.findall(r"^class (\w+)\(", code, re.M))
+    assert shown == {*EXAMPLES.values(), "ShortestFirst", "Trained"}
 
 
 def test_a_priority_takes_the_compiled_loop() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -9,9 +11,8 @@ from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.model.units import IntArray
 from ray_sim.policies.optimus.allocation_kernels import Claims
 from ray_sim.policies.optimus.baseline_allocations import drf_tasks, tetris_tasks
-from ray_sim.policies.optimus.interval import Choices, IntervalJobs, part_of, targets, tasks_of
-
-NOTHING: IntArray = np.empty((0, 4), dtype=np.int64)
+from ray_sim.policies.optimus.interval import Choices, IntervalJobs, part_of, target_of, tasks_of
+from tests.placement_tables import rows_in, table_of
 
 
 def claims_of(demand: list[list[list[int]]], steps: list[float], with_ps: bool = True) -> Claims:
@@ -30,10 +31,12 @@ def claims_of(demand: list[list[list[int]]], steps: list[float], with_ps: bool =
     )
 
 
-def interval_of(claims: Claims, rows: IntArray = NOTHING, stays: list[int] | None = None) -> IntervalJobs:
-    n = len(claims.steps)
+def interval_of(
+    claims: Claims, rows: Sequence[list[int]] = (), stays: list[int] | None = None
+) -> IntervalJobs:
+    n, held = len(claims.steps), table_of(rows)
     staying = np.isin(np.arange(n), stays or [])
-    return IntervalJobs(claims, np.full(n, 2), rows, tasks_of(rows, n), staying)
+    return IntervalJobs(claims, np.full(n, 2), held, tasks_of(held, n), staying)
 
 
 def choose(allocation: str = "optimus", *, keep_places: bool = True) -> Choices:
@@ -54,8 +57,8 @@ def found(
     servers: IntArray | None = None,
 ) -> list[list[int]]:
     at = np.arange(len(capacity)) if servers is None else servers
-    target = targets(interval, at, np.array(capacity)[:, None], choices or choose())
-    return sorted(target.rows.tolist())
+    target = target_of(interval, at, np.array(capacity)[:, None], choices or choose())
+    return sorted(rows_in(target.placements))
 
 
 ONE_EACH = [[1], [1]]
@@ -64,27 +67,27 @@ W, P = WORKER, PARAMETER_SERVER
 
 def test_a_job_that_stays_keeps_all_it_holds_and_the_others_share_the_rest() -> None:
     """Job 0 holds six of ten; the best for job 1 would be much more than the four that are left."""
-    held = np.array([[0, 0, W, 3], [0, 0, P, 3]])
+    held = [[0, 0, W, 3], [0, 0, P, 3]]
     claims = claims_of([ONE_EACH] * 2, [1, 100])
     staying = found(interval_of(claims, held, stays=[0]), [10])
     assert staying == [[0, 0, W, 3], [0, 0, P, 3], [1, 0, W, 3], [1, 0, P, 1]]
     shared = found(interval_of(claims, held), [10])
-    assert tasks_of(np.array(shared), 2).tolist() == [[1, 1], [7, 1]]
+    assert tasks_of(table_of(shared), 2).tolist() == [[1, 1], [7, 1]]
 
 
 def test_servers_may_be_any_of_the_clusters() -> None:
     """The job stays on server 5 of 3, 5 and 9, unless all are placed anew: server 3 comes first."""
-    held = np.array([[0, 5, W, 1], [0, 5, P, 1]])
+    held = [[0, 5, W, 1], [0, 5, P, 1]]
     claims = claims_of([ONE_EACH], [1])._replace(most_workers=np.array([1]))
     servers = np.array([3, 5, 9])
-    assert found(interval_of(claims, held), [4, 4, 4], servers=servers) == held.tolist()
+    assert found(interval_of(claims, held), [4, 4, 4], servers=servers) == held
     anew = found(interval_of(claims, held), [4, 4, 4], choose(keep_places=False), servers)
     assert anew == [[0, 3, W, 1], [0, 3, P, 1]]
 
 
 def test_tasks_on_a_server_that_is_gone_do_not_stay() -> None:
     """They demand nothing, so that they did not notice."""
-    held = np.array([[0, 0, W, 1], [0, 1, P, 1]])
+    held = [[0, 0, W, 1], [0, 1, P, 1]]
     claims = claims_of([[[1], [0]]], [1])._replace(most_workers=np.array([1]))
     for stays in ([0], []):
         gone = found(interval_of(claims, held, stays=stays), [4], servers=np.array([1]))
@@ -95,19 +98,19 @@ def test_jobs_for_whose_tasks_there_is_no_room_are_counted() -> None:
     """Two workers of three quanta, a parameter server of one: all fit in 4 and 3, not in 4, 2 and 2."""
     small = claims_of([[[3], [1]]], [9])._replace(most_workers=np.array([2]))
     for rooms, shrunk, workers in (([4, 3], 0, 2), ([4, 2, 2], 1, 1)):
-        target = targets(interval_of(small), np.arange(len(rooms)), np.array(rooms)[:, None], choose())
+        target = target_of(interval_of(small), np.arange(len(rooms)), np.array(rooms)[:, None], choose())
         assert (target.shrunk, target.without_room) == (shrunk, 0)
-        assert tasks_of(target.rows, 1).tolist() == [[workers, 1]]
+        assert tasks_of(target.placements, 1).tolist() == [[workers, 1]]
     # The pool of 16 holds a worker of five and its parameter server, but no server of 4 does.
     large = claims_of([[[5], [1]]], [9])
-    target = targets(interval_of(large), np.arange(4), np.full((4, 1), 4), choose())
-    assert (target.shrunk, target.without_room, len(target.rows)) == (0, 1, 0)
+    target = target_of(interval_of(large), np.arange(4), np.full((4, 1), 4), choose())
+    assert (target.shrunk, target.without_room, len(target.placements.job)) == (0, 1, 0)
 
 
 def test_a_part_of_the_jobs_is_numbered_anew() -> None:
-    held = np.array([[0, 0, W, 1], [2, 1, W, 2], [2, 1, P, 1]])
+    held = [[0, 0, W, 1], [2, 1, W, 2], [2, 1, P, 1]]
     part = part_of(interval_of(claims_of([ONE_EACH] * 3, [1, 2, 3]), held, stays=[2]), np.array([1, 2]))
-    assert part.rows.tolist() == [[1, 1, W, 2], [1, 1, P, 1]]
+    assert rows_in(part.placements) == [[1, 1, W, 2], [1, 1, P, 1]]
     assert part.held.tolist() == [[0, 0], [2, 1]]
     assert (part.claims.steps.tolist(), part.stays.tolist()) == ([2, 3], [False, True])
 

@@ -13,12 +13,13 @@ from ray_sim.kernels.core.arrays import PARAMETER_SERVER, SYNC, WORKER
 from ray_sim.kernels.elastic.step_time import PER_TASK, cross_mb_per_sample, one_way_s
 from ray_sim.model.units import IntArray
 from ray_sim.policies.optimus.placement import place, scarcest_resource
+from tests.placement_tables import rows_in, table_of
 from tests.proofs import instances
 from tests.training import Placement
 from tests.training import rows as rows_of
 
 Row = tuple[int, int, int, int]
-NOWHERE: IntArray = np.empty((0, 4), dtype=np.int64)
+NOWHERE = table_of([])
 
 
 def put(
@@ -32,11 +33,11 @@ def put(
 ) -> list[Row]:
     """Rows of jobs whose tasks take one quantum each unless said otherwise."""
     each = quanta or [[[1], [1]]] * len(tasks)
-    at_home = np.array(home or [], dtype=np.int64).reshape(-1, 4)
+    at_home = table_of(home or [])
     found = place(
         np.array(tasks), np.array(each), at_home, np.array(free), resource, rule=rule, shrink=shrink
     )
-    return [tuple(row) for row in found.tolist()]
+    return [(job, server, role, count) for job, server, role, count in rows_in(found)]
 
 
 def on(job: int, *here: tuple[int, int, int]) -> list[Row]:
@@ -224,11 +225,13 @@ def test_the_kernel_does_what_the_paper_tells(data: st.DataObject, shrink: bool)
     resource = data.draw(st.integers(0, 1))
     tasks[tasks[:, WORKER] == 0] = 0
     found = place(tasks, quanta, NOWHERE, free, resource, rule="even", shrink=shrink)
-    assert [tuple(row) for row in found.tolist()] == plain(tasks, quanta, free, resource, shrink=shrink)
+    assert [tuple(row) for row in rows_in(found)] == plain(tasks, quanta, free, resource, shrink=shrink)
     for rule in ("spread", "pack"):
-        rows = place(tasks, quanta, NOWHERE, free, resource, rule=rule, shrink=shrink)
+        rows = rows_in(place(tasks, quanta, NOWHERE, free, resource, rule=rule, shrink=shrink))
         left = free.copy()
         for job, s, role, count in rows:
             left[s] -= count * quanta[job, role]
         assert (left >= 0).all()
-        assert (np.unique(rows[:, :3], axis=0) == rows[:, :3]).all()
+        keys = [row[:3] for row in rows]
+        assert keys == sorted(keys)
+        assert len({tuple(key) for key in keys}) == len(keys)

@@ -1,4 +1,4 @@
-"""Policies that plan at arrival: where worlds differ from plans, what they need, and their rivals."""
+"""Policies that plan at arrival: where worlds differ from plans, what they need, and their baselines."""
 
 from __future__ import annotations
 

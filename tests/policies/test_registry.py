@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -20,6 +22,7 @@ from ray_sim.policies.registry import (
     policy_class,
     policy_infos,
 )
+from tests.command_line import answer
 from tests.worlds import Job, replay, times_of, world_of
 
 Module = Callable[[str, str], None]
@@ -152,13 +155,28 @@ def test_a_reference_that_names_nothing_is_refused(ref: str) -> None:
 @pytest.mark.parametrize("info", policy_infos(), ids=lambda info: info.name)
 def test_a_world_with_what_a_policy_needs_is_one_that_it_schedules(info: PolicyInfo) -> None:
     busy = Subject(partial(create_policy, info.name)).busy(2)  # whose jobs have a form in every truth
-    options = dict(text.split("=") for text in info.needs.replace("-w ", "").split())
+    options = dict(text.split("=") for text in re.findall(r"-w (\S+)", info.needs))
     policy = create_policy(info.name)
     simulation = Simulation(build_world(busy.table, busy.cluster, params=options), policy)
     policy.start(simulation.world, simulation.streams)
     view = simulation.advance()
     assert view is not None
     simulation.apply(policy.decide(view))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["las", "chunk_spt", "drf", "lif_quad", "optimus", "pd_ors", "value_density"]
+)
+def test_what_the_list_says_is_all_there_is_to_type(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    info = describe_policy(name)
+    answer(capsys, "synth", "philly", "-n", "12", "--seed", "1", "-o", "w.parquet")
+    cluster = "edge-cloud" if "chunked" in info.jobs else "pool-368"
+    where = ["--workload", "w.parquet", "--cluster", cluster, "-o", "out"]
+    assert answer(capsys, "run", *where, "--policy", name, *shlex.split(info.needs))["directory"] == "out"
 
 
 def test_kinds_of_jobs_are_told() -> None:

@@ -11,7 +11,7 @@ import pytest
 from ray_sim.model.errors import UnknownNameError
 from ray_sim.reports.compare import (
     GroupComparison,
-    Verdict,
+    SignificanceVerdict,
     compare_policies,
     default_metric,
     lower_is_better,
@@ -54,11 +54,11 @@ def test_twelve_seeds_of_one_sign_are_a_verdict() -> None:
     las = {seed: value + 5.0 + 0.1 * seed for seed, value in _over(12, 100.0).items()}
     compared = compare_policies(_runs(fifo=_over(12, 100.0), las=las), "jct_s.mean")
     assert compared.baseline == "fifo"  # the lower mean
-    assert compared.policies[0].verdict is Verdict.WORSE
+    assert compared.policies[0].verdict is SignificanceVerdict.WORSE
     assert compared.policies[0].p_value == pytest.approx(2 / 4096, rel=1e-12)
     assert compared.notes == ()
     other_way = compare_policies(_runs(fifo=_over(12, 100.0), las=las), "jct_s.mean", baseline="las")
-    assert other_way.policies[0].verdict is Verdict.BETTER
+    assert other_way.policies[0].verdict is SignificanceVerdict.BETTER
     assert other_way.policies[0].superiority == 1.0
 
 
@@ -66,7 +66,7 @@ def test_more_utilisation_is_better() -> None:
     runs = _runs(fifo=_over(8, 0.5, 0.01), las=_over(8, 0.8, 0.01))
     compared = compare_policies(runs, "utilisation.gpu")
     assert compared.baseline == "las"
-    assert compared.policies[0].verdict is Verdict.WORSE
+    assert compared.policies[0].verdict is SignificanceVerdict.WORSE
     assert [lower_is_better(metric) for metric in ("jct_s.p99", "makespan_s", "completed")] == [
         True,
         True,
@@ -89,7 +89,8 @@ def test_the_welfare_is_compared_only_if_every_run_has_one() -> None:
 
 def test_noise_around_nothing_is_not_distinguishable() -> None:
     assert (
-        compare_policies(_runs(**_drawn(5)), "jct_s.mean").policies[0].verdict is Verdict.NOT_DISTINGUISHABLE
+        compare_policies(_runs(**_drawn(5)), "jct_s.mean").policies[0].verdict
+        is SignificanceVerdict.NOT_DISTINGUISHABLE
     )
 
 
@@ -97,10 +98,12 @@ def test_holm_is_over_the_policies_of_the_group() -> None:
     # 6 pairs of one sign: p = 2 / 64 = 0.031. Alone that is real, beside an equal second one it is not.
     worse = {seed: value + 1 for seed, value in _over(6, 10.0).items()}
     alone = compare_policies(_runs(fifo=_over(6, 10.0), las=worse), "jct_s.mean")
-    assert alone.policies[0].verdict is Verdict.WORSE
+    assert alone.policies[0].verdict is SignificanceVerdict.WORSE
     beside = compare_policies(_runs(fifo=_over(6, 10.0), las=worse, sjf=worse), "jct_s.mean")
     assert [each.p_holm for each in beside.policies] == [4 / 64, 4 / 64]
-    assert {(each.verdict, each.seeds_needed) for each in beside.policies} == {(Verdict.TOO_FEW_SEEDS, 7)}
+    assert {(each.verdict, each.seeds_needed) for each in beside.policies} == {
+        (SignificanceVerdict.TOO_FEW_SEEDS, 7)
+    }
 
 
 def test_too_few_seeds_are_no_verdict_and_the_number_needed_is_one() -> None:
@@ -110,9 +113,9 @@ def test_too_few_seeds_are_no_verdict_and_the_number_needed_is_one() -> None:
     five = _runs(fifo=slow, las=fast).filter(pl.col("seed") < 5)
     (las,) = compare_policies(five, "jct_s.mean", "fifo").policies
     assert las.relative_percent == pytest.approx(-97.6, abs=0.05)
-    assert (las.superiority, las.verdict, las.seeds_needed) == (1.0, Verdict.TOO_FEW_SEEDS, 6)
+    assert (las.superiority, las.verdict, las.seeds_needed) == (1.0, SignificanceVerdict.TOO_FEW_SEEDS, 6)
     (las,) = compare_policies(_runs(fifo=slow, las=fast), "jct_s.mean", "fifo").policies
-    assert (las.verdict, las.seeds_needed) == (Verdict.BETTER, None)
+    assert (las.verdict, las.seeds_needed) == (SignificanceVerdict.BETTER, None)
 
 
 def test_no_verdict_contradicts_the_interval() -> None:
@@ -125,12 +128,12 @@ def test_no_verdict_contradicts_the_interval() -> None:
     assert (found.interval.low, found.interval.high) == pytest.approx((2.45 - 3.035, 2.45 + 3.035), abs=1e-3)
     assert found.p_holm is not None
     assert found.p_holm <= 0.05
-    assert found.verdict is Verdict.NOT_DISTINGUISHABLE
+    assert found.verdict is SignificanceVerdict.NOT_DISTINGUISHABLE
 
 
 def test_policies_that_are_alike_in_every_seed_need_no_more_seeds() -> None:
     (las,) = compare_policies(_runs(fifo=_over(3, 10.0), las=_over(3, 10.0)), "jct_s.mean", "fifo").policies
-    assert (las.verdict, las.seeds_needed) == (Verdict.NOT_DISTINGUISHABLE, None)
+    assert (las.verdict, las.seeds_needed) == (SignificanceVerdict.NOT_DISTINGUISHABLE, None)
 
 
 def test_only_common_seeds_count_and_the_others_are_counted() -> None:
@@ -148,7 +151,7 @@ def test_only_common_seeds_count_and_the_others_are_counted() -> None:
 
 def test_no_common_seed_is_no_comparison() -> None:
     (las,) = compare_policies(_runs(fifo={0: 1.0}, las={1: 2.0}), "jct_s.mean").policies
-    assert (las.pairs, las.difference, las.verdict) == (0, None, Verdict.NOT_TESTED)
+    assert (las.pairs, las.difference, las.verdict) == (0, None, SignificanceVerdict.NOT_TESTED)
 
 
 def test_one_pair_is_a_difference_without_an_interval() -> None:
@@ -156,7 +159,7 @@ def test_one_pair_is_a_difference_without_an_interval() -> None:
     (las,) = compared.policies
     assert (las.pairs, las.difference, las.relative_percent) == (1, 5.0, 50.0)
     assert (las.interval, las.p_value, las.effect_size) == (None, None, None)
-    assert las.verdict is Verdict.NOT_TESTED
+    assert las.verdict is SignificanceVerdict.NOT_TESTED
     assert compared.notes == (
         "n = 1: a difference without an interval and without a test",
         "seed-free: no run here depends on a seed",

@@ -63,7 +63,7 @@ def _assert_within(
     assert (speed <= limits.samples_per_s[0] * (1 + 1e-12)).all()
     some = speed > 0
     taken = (_held(placements, n) @ demand)[some] / speed[some, None]
-    assert (taken >= limits.need[0] * (1 - 1e-12)).all()
+    assert (taken >= limits.resource_time[0] * (1 - 1e-12)).all()
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -87,7 +87,7 @@ def test_the_limit_of_pd_ors_is_reached_on_one_server() -> None:
     job = profile()
     limits = pd_ors_limits(job, ONE, pool_of(np.array([[8000]]), np.array([1.0])))
     assert limits.samples_per_s[0] == pytest.approx(4 / 0.108)
-    assert limits.need[0] == pytest.approx([2000 * 0.108])  # a worker and a parameter server
+    assert limits.resource_time[0] == pytest.approx([2000 * 0.108])  # a worker and a parameter server
 
 
 def test_it_is_the_external_rate_where_one_server_has_no_room() -> None:
@@ -95,7 +95,7 @@ def test_it_is_the_external_rate_where_one_server_has_no_room() -> None:
     job = profile()
     limits = pd_ors_limits(job, ONE, pool_of(np.full((4, 1), 1000), np.ones(4)))
     assert limits.samples_per_s[0] == pytest.approx(2 / 0.18)
-    assert limits.need[0] == pytest.approx([2000 * 0.18])
+    assert limits.resource_time[0] == pytest.approx([2000 * 0.18])
     alone = pd_ors_limits(job, ONE, pool_of(np.array([[1000]]), np.ones(1)))
     assert alone.samples_per_s[0] == 0.0
 

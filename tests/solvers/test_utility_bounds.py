@@ -32,7 +32,7 @@ def claims(worth: list[list[float]], first: list[int], need: list[float], offer:
         worth=np.array(worth, dtype=np.float64),
         first=np.array(first),
         most=np.full((n, buckets), 0.5),
-        need=np.array(need, dtype=np.float64)[:, None],
+        resource_time=np.array(need, dtype=np.float64)[:, None],
         offer=np.full((buckets, 1), float(offer)),
     )
 
@@ -47,7 +47,7 @@ def random_claims(seed: int, jobs: int = 12, buckets: int = 10) -> BucketProblem
         worth=np.sort(draw.uniform(0, 10, (jobs, buckets)), axis=1)[:, ::-1].copy(),
         first=np.where(first < buckets, first, buckets),
         most=np.where(np.arange(buckets) >= begin[:, None], 1.0 / span[:, None], 0.0),
-        need=need,
+        resource_time=need,
         offer=np.full((buckets, 2), float(draw.uniform(0.3, 1.0)) * need.sum() / 2 / buckets),
     )
 
@@ -180,7 +180,7 @@ def test_least_costs_are_those_of_the_cheapest_pieces_so_far(seed: int, buckets:
             assert found[i, k] == pytest.approx(total if left < 1e-9 else np.inf)
 
 
-@pytest.mark.parametrize("name", ["worth", "most", "need", "offer"])
+@pytest.mark.parametrize("name", ["worth", "most", "resource_time", "offer"])
 def test_numbers_that_cannot_be_are_refused_by_name(name: str) -> None:
     jobs = claims([[9, 5]], [1], [4], 2)
     for wrong in (-1.0, np.nan):

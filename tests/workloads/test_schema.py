@@ -5,7 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
-from workloads.schema import BY_NAME, COLUMNS, SCHEMA, SORT_KEY, Column, Layer, with_all_columns
+from workloads.schema import BY_NAME, COLUMNS, SCHEMA, SORT_KEY, Column, ColumnOrigin, with_all_columns
 from workloads.statement_columns import STATEMENT_COLUMNS
 from workloads.training_columns import TRAINING_COLUMNS
 
@@ -72,7 +72,7 @@ def test_a_range_is_shown_as_powers_of_two_only_where_it_is_some() -> None:
 
 
 def test_a_workload_need_not_say_how_its_jobs_train() -> None:
-    profile = [column for column in COLUMNS if column.layer == Layer.PROFILE]
+    profile = [column for column in COLUMNS if column.layer == ColumnOrigin.PROFILE]
     assert profile == [*TRAINING_COLUMNS, *STATEMENT_COLUMNS]
     assert all(column.null is not None for column in profile)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from ray_sim.model.units import MAX_TIME_S
 from workloads.provenance import Counts, Provenance
-from workloads.schema import COLUMNS, SCHEMA, Layer, with_all_columns
+from workloads.schema import COLUMNS, SCHEMA, ColumnOrigin, with_all_columns
 from workloads.store import frame_to_table, load_workload, read_frame, read_provenance, write_workload
 
 Jobs = Callable[..., pl.DataFrame]
@@ -269,7 +269,7 @@ def test_the_arrays_have_the_types_of_the_job_table(jobs: Jobs) -> None:
 
 
 def test_a_file_without_a_training_profile_is_a_workload(tmp_path: Path, jobs: Jobs) -> None:
-    bare = [column.name for column in COLUMNS if column.layer == Layer.TRACE]
+    bare = [column.name for column in COLUMNS if column.layer == ColumnOrigin.TRACE]
     jobs(2).select(bare).write_parquet(tmp_path / "own.parquet")
     assert dict(read_frame(tmp_path / "own.parquet").schema) == SCHEMA
     assert load_workload(tmp_path / "own.parquet").chunk_profile is None

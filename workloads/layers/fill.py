@@ -34,7 +34,7 @@ LayerReport: TypeAlias = EnrichReport | AnnouncementReport
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class EnrichmentLayer:
     """One profile to draw from, and the rule by which its jobs count as infeasible."""
 
     draws: Draws
@@ -47,7 +47,7 @@ class Layer:
         return tuple(filled_columns(self.draws)) if isinstance(self.draws, TrainingDraws) else FILLED
 
 
-def check_layers(layers: Sequence[Layer]) -> None:
+def check_layers(layers: Sequence[EnrichmentLayer]) -> None:
     """Refuse layers of which two fill the same column.
 
     Raises
@@ -63,7 +63,7 @@ def check_layers(layers: Sequence[Layer]) -> None:
 
 
 def fill(
-    frame: pl.DataFrame, layer: Layer, seed: int, progress: Progress = silent
+    frame: pl.DataFrame, layer: EnrichmentLayer, seed: int, progress: Progress = silent
 ) -> tuple[pl.DataFrame, LayerReport]:
     """Draw the columns of one layer; see `enrich` and `announce`, also for errors."""
     if isinstance(layer.draws, AnnouncementDraws):
@@ -72,7 +72,7 @@ def fill(
 
 
 def fill_file(
-    source: str, out: Path, layers: Sequence[Layer], seed: int, progress: Progress = silent
+    source: str, out: Path, layers: Sequence[EnrichmentLayer], seed: int, progress: Progress = silent
 ) -> list[LayerReport]:
     """Write the jobs of a workload file with the columns of all layers; returns a report per layer.
 

@@ -145,7 +145,7 @@ def alternating(arrivals_per_s: float, slot_s: float) -> PeriodicPoisson:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class ObservedInterval:
     """Interval in which all submissions were recorded, in seconds of the workload's own time."""
 
     begin_s: float
@@ -162,7 +162,7 @@ class Observed:
         return range(int(-(-self.begin_s // DAY_S)), int(self.end_s // DAY_S))
 
 
-def observed(first_s: float, last_s: float) -> Observed:
+def observed(first_s: float, last_s: float) -> ObservedInterval:
     """Estimate the interval in which a workload was recorded from its first and last submission.
 
     In a record of whole days the first submission comes shortly after the first day begins, and the last one
@@ -172,7 +172,7 @@ def observed(first_s: float, last_s: float) -> Observed:
     begin_s = first_s - first_s % DAY_S if first_s % DAY_S < HOUR_S else first_s
     end_s = last_s + (-last_s) % DAY_S if (-last_s) % DAY_S < HOUR_S else last_s
     lacking_s = (begin_s - end_s) % DAY_S
-    return Observed(begin_s, end_s + lacking_s if lacking_s < HOUR_S else end_s)
+    return ObservedInterval(begin_s, end_s + lacking_s if lacking_s < HOUR_S else end_s)
 
 
 def fit_diurnal(submit_s: FloatArray) -> PeriodicPoisson | None:
@@ -202,7 +202,7 @@ def fit_diurnal(submit_s: FloatArray) -> PeriodicPoisson | None:
     return PeriodicPoisson(before[-1] / WEEK_S, np.arange(0.0, WEEK_S + 1, HOUR_S), before / before[-1])
 
 
-def _exposure_s(seen: Observed) -> FloatArray:
+def _exposure_s(seen: ObservedInterval) -> FloatArray:
     """(7, 24) seconds of each hour of the week that were observed."""
     weeks = seen.span_s // WEEK_S
     begin_s = seen.begin_s % WEEK_S

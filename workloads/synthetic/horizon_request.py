@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.units import MAX_TIME_S, seconds_to_us
 from workloads.synthetic.arrivals import ArrivalKind
-from workloads.synthetic.synth import SLOT_S, Request, check_jobs, check_slot
+from workloads.synthetic.synth import SLOT_S, DrawRequest, check_jobs, check_slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def request_of(
     slot_s: float | None = None,
     horizon_s: float | None = None,
     feasible_only: bool = False,
-) -> Request | HorizonRequest:
+) -> DrawRequest | HorizonRequest:
     """Options of a draw as a request; raises for an option that the kind of draw does not have.
 
     Parameters
@@ -100,7 +100,7 @@ def request_of(
                 raise InvalidInputError(
                     f"{name}: only for jobs drawn from a training profile, such as pd_ors; leave it out"
                 )
-        return Request(jobs, load_scale, arrivals, slot_s)
+        return DrawRequest(jobs, load_scale, arrivals, slot_s)
     if horizon_s is None:
         raise InvalidInputError(
             "horizon: is missing; jobs drawn from a training profile come within a horizon, such as "

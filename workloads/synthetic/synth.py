@@ -36,7 +36,7 @@ SLOT_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class DrawRequest:
     """Options of a draw.
 
     Raises
@@ -153,18 +153,18 @@ def synth(
     ----------
     profile : one of `PROFILES`
     seed : >= 0
-    jobs, load_scale, arrivals, slot_s : see `Request`
+    jobs, load_scale, arrivals, slot_s : see `DrawRequest`
 
     Raises
     ------
     UnknownNameError : no such profile
     InvalidInputError : a number out of range
     """
-    drawn = synth_profile(profile, Request(jobs, load_scale, arrivals, slot_s), seed)
+    drawn = synth_profile(profile, DrawRequest(jobs, load_scale, arrivals, slot_s), seed)
     return drawn.frame, drawn.provenance
 
 
-def synth_profile(profile: str, request: Request, seed: int) -> Drawn:
+def synth_profile(profile: str, request: DrawRequest, seed: int) -> Drawn:
     """Draw a workload from the published statistics of a trace, see `synth`."""
     frame = draw(profile_model(profile), request, seed)
     provenance = Provenance(
@@ -178,7 +178,7 @@ def synth_profile(profile: str, request: Request, seed: int) -> Drawn:
     return Drawn(frame, provenance)
 
 
-def synth_file(like: Source, request: Request, seed: int) -> Drawn:
+def synth_file(like: Source, request: DrawRequest, seed: int) -> Drawn:
     """Draw a workload from the model that `fit` makes of another, given by path or URL.
 
     Streams are those of `synth`. Times have the source's own zero and resolution.
@@ -251,7 +251,7 @@ def profile_model(name: str) -> JobModel:
     return PROFILES[name].model()
 
 
-def draw(model: JobModel, request: Request, seed: int) -> pl.DataFrame:
+def draw(model: JobModel, request: DrawRequest, seed: int) -> pl.DataFrame:
     """Jobs of a model with the columns of `SCHEMA`, see `synth`.
 
     Raises

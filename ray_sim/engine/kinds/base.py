@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import polars as pl
 
-from ray_sim.engine.kinds.facts import KindFacts, Setting
+from ray_sim.engine.kinds.facts import KindFacts, WorldSetting
 from ray_sim.engine.placements import Stateful
 from ray_sim.engine.wake import Wake
 from ray_sim.kernels.core.arrays import Outages
@@ -64,7 +64,7 @@ class JobKind(ABC):
     """Names for `Policy.sees` that grant observations in this kind's view."""
 
     @abstractmethod
-    def facts(self, setting: Setting) -> KindFacts:
+    def facts(self, setting: WorldSetting) -> KindFacts:
         """Make the facts of a world.
 
         Raises

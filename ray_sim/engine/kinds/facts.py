@@ -28,7 +28,7 @@ class KindLabel(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class WorldSetting:
     """Inputs from which a kind makes its facts."""
 
     table: JobTable

@@ -22,7 +22,7 @@ class LeastUse(NamedTuple):
 
     shortest_us: FloatArray
     """(n,); infinite for a job that can never complete there."""
-    need: FloatArray
+    resource_time: FloatArray
     """(n, R) quanta x microseconds; any finite number for a job that can never complete there."""
 
 
@@ -61,8 +61,8 @@ def pooled_limits(world: World, counted: BoolArray | None, least_use: LeastUseOn
 
 def _hopeful_jobs(world: World, jobs: IntArray, use: LeastUse) -> HopefulJobs:
     able = np.isfinite(use.shortest_us)
-    jobs, need = jobs[able], use.need[able] * _SURELY
+    jobs, resource_time = jobs[able], use.resource_time[able] * _SURELY
     shortest = np.minimum(use.shortest_us[able] * _SURELY, LONGEST_US)
     submit = world.table.submit_us[jobs]
     soon = submit + shortest <= world.horizon_us
-    return HopefulJobs(jobs[soon], submit[soon], shortest[soon], need[soon])
+    return HopefulJobs(jobs[soon], submit[soon], shortest[soon], resource_time[soon])

@@ -97,9 +97,9 @@ class LocalFleet:
 
     def collect(self, now_us: int, commands: Commands | None = None) -> IntArray:
         """Reports of all sites that have some at ``now_us``, or get commands first."""
-        told = {} if commands is None else dict(self._routing.split(commands))
-        due = [i for i, at in enumerate(self._next) if at <= now_us or i in told]
-        return self._routing.join([self._step(i, now_us, told.get(i)) for i in due])
+        by_site = {} if commands is None else dict(self._routing.split(commands))
+        due = [i for i, at in enumerate(self._next) if at <= now_us or i in by_site]
+        return self._routing.join([self._step(i, now_us, by_site.get(i)) for i in due])
 
     def command(self, now_us: int, commands: Commands) -> None:
         """Pass commands on to the sites concerned."""

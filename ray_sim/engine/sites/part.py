@@ -15,11 +15,9 @@ import numpy as np
 
 from ray_sim.engine.placements import State, Stateful
 from ray_sim.kernels.core.arrays import Outages, WorldArrays
+from ray_sim.kernels.core.site_events import EVENT_COLUMNS
 from ray_sim.model.errors import RunFailedError
 from ray_sim.model.units import NEVER_US, BoolArray, IntArray
-
-EVENT_COLUMNS = 5
-"""Columns of an event at a site: its code, job, unit, and two that the code gives a meaning."""
 
 NO_EVENTS: IntArray = np.empty((0, EVENT_COLUMNS), dtype=np.int64)
 

@@ -17,6 +17,7 @@ from ray_sim.engine.sites.part import NO_EVENTS
 from ray_sim.engine.sites.site import Commands
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import Changes, Outages
+from ray_sim.kernels.core.site_events import EVENT_JOB, EVENT_UNIT
 from ray_sim.model.units import BoolArray, IntArray
 
 
@@ -93,12 +94,12 @@ class Routing:
     def join(self, events: Sequence[IntArray]) -> IntArray:
         """Merge the sites' events of one instant, by (job, unit); events of one unit keep their order.
 
-        Rows have the columns of `EVENT_COLUMNS`.
+        Rows have the columns of `ray_sim.kernels.core.site_events`.
         """
         if not events:
             return NO_EVENTS
         joined = np.concatenate(events)
-        return joined[np.lexsort((joined[:, 2], joined[:, 1]))]
+        return joined[np.lexsort((joined[:, EVENT_UNIT], joined[:, EVENT_JOB]))]
 
     def state(self) -> State:
         """Arrays that `restore` takes."""

@@ -130,7 +130,7 @@ class Site:
         self.placements.change(changes)
         servers = changes.server[: changes.ptr[changes.size[0]]]
         if (self.placements.pool.free[servers] < 0).any():
-            raise RunFailedError(f"at {now_us} us site {self.servers} was told to hold more than it has")
+            raise RunFailedError(f"at {now_us} us site {self.servers} is commanded to hold more than it has")
 
     def state(self) -> State:
         """Arrays that `restore` takes."""

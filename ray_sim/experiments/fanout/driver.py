@@ -14,7 +14,7 @@ from ray_sim.experiments.fanout.shared import Shared
 from ray_sim.experiments.fanout.tasks import TASK_S, Answer, Done, Failed, in_a_line, root_cause, run_items
 from ray_sim.experiments.fanout.witness import last_words
 from ray_sim.experiments.result_directories import StoreFullError
-from ray_sim.experiments.run_identity import Inputs
+from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.store import ConfigurationOutcome, ResultStore, Stamp
 from ray_sim.experiments.sweep_file import Configuration
 from ray_sim.model.errors import InvalidInputError
@@ -37,7 +37,7 @@ _COUNT_CORES_S = 5.0
 
 def fan_out(
     configurations: Sequence[Configuration],
-    inputs: Inputs,
+    inputs: HashedInputs,
     store: ResultStore,
     address: str = "local",
     max_in_flight: int | None = None,
@@ -85,7 +85,7 @@ class _FanOut:
     def __init__(
         self,
         configurations: Sequence[Configuration],
-        inputs: Inputs,
+        inputs: HashedInputs,
         store: ResultStore,
         max_in_flight: int | None,
         count: int,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ray_sim.experiments.fanout.tasks import Drawn, Item, draw
 from ray_sim.experiments.run import Base, read_base
-from ray_sim.experiments.run_identity import Inputs
+from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.server_files import split_world
 from ray_sim.experiments.sweep_file import Configuration
 from ray_sim.model.cluster import Cluster
@@ -23,7 +23,7 @@ Reference: TypeAlias = "ObjectRef[Drawn] | ObjectRef[Base] | ObjectRef[Cluster]"
 class Shared:
     """Shared objects, each stored once and released after the last configuration that needs it."""
 
-    def __init__(self, configurations: Iterable[Configuration], inputs: Inputs) -> None:
+    def __init__(self, configurations: Iterable[Configuration], inputs: HashedInputs) -> None:
         import ray
 
         self._draw = ray.remote(num_cpus=1, max_retries=0, scheduling_strategy="SPREAD")(draw)

@@ -24,7 +24,7 @@ _PR_SET_PDEATHSIG = 1
 """`prctl` of Linux: the signal that the process gets when its parent dies."""
 
 
-class Request(TypedDict):
+class CheckRequest(TypedDict):
     """Request of the parent, passed as JSON in the last argument of the child."""
 
     path: list[str]
@@ -40,7 +40,7 @@ class Request(TypedDict):
     actors: bool
 
 
-def main(request: Request) -> None:
+def main(request: CheckRequest) -> None:
     """Run the suite, then end the process without the exit handlers of the policy's modules."""
     _die_with(request["parent"])
     signal.signal(signal.SIGTERM, _stop)
@@ -56,7 +56,7 @@ def main(request: Request) -> None:
     os._exit(0)
 
 
-def _run(request: Request, send: Send) -> None:
+def _run(request: CheckRequest, send: Send) -> None:
     from ray_sim.contract.suite import clauses, outcomes
     from ray_sim.experiments.fanout import cluster
     from ray_sim.experiments.scenario import key_values
@@ -109,7 +109,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def command(request: Request) -> Sequence[str]:
+def command(request: CheckRequest) -> Sequence[str]:
     """Command that runs `main` in a new interpreter, with the module path of this one.
 
     Ctrl-C at a terminal reaches both processes. The child leaves it to the parent, which ends the child.

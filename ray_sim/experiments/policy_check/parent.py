@@ -27,7 +27,7 @@ an integer programme per decision, takes 89 s of one core. Checks of the others 
 """
 
 _NOTE_S = 60.0
-"""Time without a message after which the user is told."""
+"""Time without a message after which the user gets one."""
 
 _POLL_S = 0.1
 """Between looks whether the child has ended. The end of the pipe tells it at once, unless a fork holds it."""

@@ -10,7 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ray_sim.kernels.chunked.chunk_events import COMPLETE, DISPLACE, LOST, PAUSE, PREEMPT, RUN, SERVE
+from ray_sim.kernels.chunked.chunk_events import (
+    COMPLETE,
+    DISPLACE,
+    EVENT_WORKER,
+    LOST,
+    PAUSE,
+    PREEMPT,
+    RUN,
+    SERVE,
+)
 from ray_sim.kernels.compile import kernel
 from ray_sim.kernels.core.arrays import (
     CHUNK,
@@ -29,6 +38,7 @@ from ray_sim.kernels.core.arrays import (
     empty,
 )
 from ray_sim.kernels.core.record import add_event
+from ray_sim.kernels.core.site_events import EVENT_CODE, EVENT_JOB, EVENT_UNIT
 
 
 class Chunked(NamedTuple):
@@ -137,7 +147,7 @@ def book_events(
 
     Parameters
     ----------
-    events : (n, 5) as `queue_state.Queues.event`
+    events : (n, EVENT_COLUMNS) as `queue_state.Queues.event`
     used : (1,) worker slots in use, updated
     finished : set to the completed jobs
 
@@ -147,8 +157,9 @@ def book_events(
     """
     n, changed, was_active = 0, False, False
     for i in range(len(events)):
-        kind, job, unit, worker = events[i, 0], events[i, 1], events[i, 2], events[i, 3]
-        if i == 0 or events[i - 1, 1] != job:
+        kind, job = events[i, EVENT_CODE], events[i, EVENT_JOB]
+        unit, worker = events[i, EVENT_UNIT], events[i, EVENT_WORKER]
+        if i == 0 or events[i - 1, EVENT_JOB] != job:
             was_active = jobs.active[job]
         if kind == SERVE:
             jobs.served[job] += 1
@@ -181,7 +192,7 @@ def book_events(
                 add_event(record, now, FINISH, job, -1, -1, 0)
                 finished[n] = job
                 n += 1
-        if i == len(events) - 1 or events[i + 1, 1] != job:
+        if i == len(events) - 1 or events[i + 1, EVENT_JOB] != job:
             jobs.active[job] = jobs.served[job] > 0
             note_stall(jobs, job, now)
             changed = changed or jobs.active[job] != was_active

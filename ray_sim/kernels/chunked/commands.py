@@ -17,6 +17,7 @@ from ray_sim.kernels.chunked.queue_state import (
     RUNNING,
     UPLOADING,
     UPLOADS,
+    ChunkRows,
     Queues,
 )
 from ray_sim.kernels.chunked.row_progress import halt, note_ps_change, run
@@ -45,18 +46,15 @@ def _mark_if_uploaded(q: Queues, row: int, now: int) -> None:
 
 
 @kernel
-def add_rows(q: Queues, now: int, chunks: I64) -> int:
-    """Add dispatched chunks, (n, 8) rows of `ray_sim.engine.sites.site.Commands`; there must be room.
-
-    O(n log n).
-    """
-    for i in range(len(chunks)):
+def add_rows(q: Queues, now: int, chunks: ChunkRows) -> int:
+    """Add dispatched chunks; there must be room. O(n log n)."""
+    for i in range(len(chunks.worker)):
         row = q.size[ROWS]
         q.size[ROWS] = row + 1
-        q.worker[row], q.key[row] = chunks[i, 0], chunks[i, 1]
-        q.job[row], q.unit[row] = chunks[i, 2], chunks[i, 3]
-        q.ready[row], q.left[row] = chunks[i, 4], chunks[i, 5]
-        q.overtakes[row], q.inverse_rate[row] = chunks[i, 6] != 0, chunks[i, 7]
+        q.worker[row], q.key[row] = chunks.worker[i], chunks.key[i]
+        q.job[row], q.unit[row] = chunks.job[i], chunks.unit[i]
+        q.ready[row], q.left[row] = chunks.ready[i], chunks.left[i]
+        q.overtakes[row], q.inverse_rate[row] = chunks.overtakes[i] != 0, chunks.inverse_rate[i]
         q.owed[row], q.anchor[row], q.since[row] = 0, 0, 0
         q.phase[row] = UPLOADING
         q.size[UPLOADS] = push(q.uploads, 0, q.size[UPLOADS], q.position, q.ready, row)
@@ -68,10 +66,10 @@ def add_rows(q: Queues, now: int, chunks: I64) -> int:
 
 
 @kernel
-def set_ps(q: Queues, now: int, placements: I64) -> int:
-    """Set which jobs hold a parameter server from now on: (n, 2) rows job, 0 or 1; O(n)."""
-    for i in range(len(placements)):
-        job, holds = placements[i, 0], placements[i, 1] != 0
+def set_ps(q: Queues, now: int, jobs: I64, holding: I64) -> int:
+    """Set whether each job holds a parameter server from now on, 0 or 1; O(n)."""
+    for i in range(len(jobs)):
+        job, holds = jobs[i], holding[i] != 0
         if q.holds_ps[job] != holds:
             q.holds_ps[job] = holds
             if q.first_served[job] >= 0:

@@ -146,8 +146,40 @@ class Candidates(NamedTuple):
     position: I64
 
 
+class DispatchedChunks(NamedTuple):
+    """Chunks dispatched at this instant, of which the queues do not know yet, in order; (n,) each."""
+
+    worker: I64
+    key: I64
+    inverse_rate: I64
+    """D p."""
+    ready_us: I64
+    """When the upload ends."""
+    work_us: I64
+    """Time on that worker."""
+
+    @classmethod
+    def none(cls) -> DispatchedChunks:
+        """No chunks."""
+        return cls(*np.empty((5, 0), dtype=np.int64))
+
+    def plus(self, more: DispatchedChunks) -> DispatchedChunks:
+        """These chunks, then those."""
+        return DispatchedChunks(*(np.concatenate(pair) for pair in zip(self, more, strict=True)))
+
+
+class ChosenWorkers(NamedTuple):
+    """Workers that chunks of one job go to, in the order of dispatch; (m,) each."""
+
+    worker: I64
+    rank: I64
+    """Rank of the worker when it was chosen, see `Candidates`."""
+    increment: I64
+    """D Q."""
+
+
 # Rules by which each chunk is sent to a worker.
-CHEAPEST, LEAST_LOADED, IN_TURN = range(3)
+CHEAPEST, LEAST_LOADED, GIVEN_ORDER = range(3)
 """To the smallest increment; to the least work left; to the candidates in their order."""
 
 
@@ -172,9 +204,9 @@ def send(
     ready: int,
     preempt: bool,
     exact: bool,
-    sent: I64,
+    chosen: ChosenWorkers,
 ) -> None:
-    """Send the chunks of one job one after another; fill ``sent``, (m, 3) rows worker, rank, increment.
+    """Choose workers for the m chunks of one job, one after another; fill ``chosen``.
 
     Invariant of the loops: the heap holds the candidates by (rank, number). A chunk changes the rank of its
     own worker only, so the next worker is found in O(log n). By the four terms one chunk more raises D Q by
@@ -183,16 +215,16 @@ def send(
     rules.
     """
     n = 0
-    if rule != IN_TURN:
+    if rule != GIVEN_ORDER:
         for i in range(len(of.worker)):
             if rule == CHEAPEST:
                 of.rank[i] = _increment_of(q, plans, of, i, now, ready, preempt, exact)
             n = push(of.heap, 0, n, of.position, of.rank, i)
-    for turn in range(len(sent)):
-        i = turn if rule == IN_TURN else of.heap[0]
-        sent[turn, 0], sent[turn, 1], sent[turn, 2] = of.worker[i], of.rank[i], of.rank[i]
+    for turn in range(len(chosen.worker)):
+        i = turn if rule == GIVEN_ORDER else of.heap[0]
+        chosen.worker[turn], chosen.rank[turn], chosen.increment[turn] = of.worker[i], of.rank[i], of.rank[i]
         if rule != CHEAPEST:
-            sent[turn, 2] = _increment_of(q, plans, of, i, now, ready, preempt, exact)
+            chosen.increment[turn] = _increment_of(q, plans, of, i, now, ready, preempt, exact)
         of.before[i] += 1
         if rule == LEAST_LOADED or (rule == CHEAPEST and not exact):
             rekey(of.heap, 0, n, of.position, of.rank, i, of.rank[i] + of.length[i])
@@ -202,19 +234,19 @@ def send(
 
 
 @kernel
-def expect(q: ReadQueues, plans: Plans, chunks: I64) -> None:
-    """Assume chunks, (n, 5) rows worker, key, D p, ready, work, to be dispatched, until `forget`; O(n)."""
-    for i in range(len(chunks)):
-        row, worker = q.size[ROWS] + i, chunks[i, 0]
-        plans.row_key[row], plans.row_inverse_rate[row] = chunks[i, 1], chunks[i, 2]
-        plans.ready[row], plans.work[row] = chunks[i, 3], chunks[i, 4]
+def expect(q: ReadQueues, plans: Plans, chunks: DispatchedChunks) -> None:
+    """Assume chunks to be dispatched, until `forget`; O(n)."""
+    for i in range(len(chunks.worker)):
+        row, worker = q.size[ROWS] + i, chunks.worker[i]
+        plans.row_key[row], plans.row_inverse_rate[row] = chunks.key[i], chunks.inverse_rate[i]
+        plans.ready[row], plans.work[row] = chunks.ready_us[i], chunks.work_us[i]
         plans.after[row] = plans.expected[worker]
         plans.expected[worker] = row
-    plans.size[FREE_ROW] = q.size[ROWS] + len(chunks)
+    plans.size[FREE_ROW] = q.size[ROWS] + len(chunks.worker)
 
 
 @kernel
-def forget(plans: Plans, chunks: I64) -> None:
+def forget(plans: Plans, chunks: DispatchedChunks) -> None:
     """Undo `expect` of the same chunks; O(n)."""
-    for i in range(len(chunks)):
-        plans.expected[chunks[i, 0]] = -1
+    for i in range(len(chunks.worker)):
+        plans.expected[chunks.worker[i]] = -1

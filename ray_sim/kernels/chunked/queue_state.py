@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ray_sim.kernels.core.arrays import I8, I64, Bool, empty
+from ray_sim.kernels.core.site_events import EVENT_COLUMNS
 
 # Phases of a row, `Queues.phase`. A served chunk has the worker, a running one makes progress.
 UPLOADING, QUEUED, SERVED, RUNNING, DONE = range(5)
@@ -29,11 +30,23 @@ ROWS, UPLOADS, CALENDAR, NEWLY_SERVED, MARKED, PS_CHANGED, EVENTS = range(7)
 EVENTS_PER_ROW = 6
 """Upper bound on the events of a row at one instant: it may lose the worker, get it back, run, be done."""
 
-EVENT_COLUMNS = 5
-"""Event, job, unit, worker, microseconds of training left."""
 
-_DISPATCHED = ("job", "unit", "worker", "key", "inverse_rate", "ready", "left")
-"""Columns of a row that its dispatch sets."""
+class ChunkRows(NamedTuple):
+    """Chunks as they are dispatched, (n,) each; the columns of `Queues` of the same names."""
+
+    worker: I64
+    key: I64
+    job: I64
+    unit: I64
+    ready: I64
+    left: I64
+    overtakes: I64
+    """0 or 1."""
+    inverse_rate: I64
+
+
+_DISPATCHED = tuple(name for name in ChunkRows._fields if name != "overtakes")
+"""Columns of numbers that a dispatch sets."""
 
 
 class Queues(NamedTuple):
@@ -97,7 +110,7 @@ class Queues(NamedTuple):
     """(J,) list of jobs with served rows that got or lost their parameter server."""
     is_ps_changed: Bool
     event: I64
-    """(EVENTS_PER_ROW N, EVENT_COLUMNS)."""
+    """(EVENTS_PER_ROW N, EVENT_COLUMNS), see `chunk_events`."""
     size: I64
     preemption_cost: int
     """Repeated work that a preemption adds to a row, in microseconds."""

@@ -162,7 +162,7 @@ class Queue(NamedTuple):
     """(C,) whether the class's first job did not fit when it was last tried, and still cannot."""
 
 
-class Running(NamedTuple):
+class RunningList(NamedTuple):
     """Running jobs of each partition, sorted; see `ray_sim.kernels.core.running`."""
 
     order: I64
@@ -294,9 +294,9 @@ def new_queue(n_jobs: int, n_classes: int) -> Queue:
     )
 
 
-def new_running(n_jobs: int) -> Running:
+def new_running(n_jobs: int) -> RunningList:
     """Return an empty list with room for all jobs."""
-    return Running(
+    return RunningList(
         order=np.empty(n_jobs, np.int64),
         job=np.empty(n_jobs, np.int64),
         due=np.empty(n_jobs, np.int64),

@@ -10,7 +10,7 @@ not.
 from __future__ import annotations
 
 from ray_sim.kernels.compile import kernel
-from ray_sim.kernels.core.arrays import I64, Changes, Pool, Queue, Running, Scratch, WorldArrays
+from ray_sim.kernels.core.arrays import I64, Changes, Pool, Queue, RunningList, Scratch, WorldArrays
 from ray_sim.kernels.core.heap import heap_sort, precedes, push, remove
 from ray_sim.kernels.core.placement import may_fit, measure, place
 from ray_sim.kernels.core.running import claim_place, comes_before, first_after, give_back
@@ -159,7 +159,7 @@ def serve_all(
     freed: bool,
     arrays: WorldArrays,
     queue: Queue,
-    running: Running,
+    running: RunningList,
     lo: int,
     n_running: int,
     due_of_key_0: int,

@@ -19,7 +19,7 @@ class QueueBooks(NamedTuple):
     """Who starts where, set by `serve_queue`."""
     idle: I64
     """(S, R) work space."""
-    dirty: Bool
+    to_serve: Bool
     """(P,) partitions in which something has happened since they were served."""
     verdict: I64
     """(C,) why no job of a class ever fits, 0 where it does."""
@@ -42,7 +42,7 @@ def push_jobs(books: QueueBooks, jobs: I64, keys: I64) -> tuple[int, int]:
         job = jobs[i]
         if books.verdict[books.arrays.job_class[job]] == 0:
             enqueue(books.arrays, books.queue, job, keys[i])
-            books.dirty[books.arrays.job_part[job]] = True
+            books.to_serve[books.arrays.job_part[job]] = True
         else:
             books.refused[n] = job
             n += 1
@@ -53,8 +53,8 @@ def push_jobs(books: QueueBooks, jobs: I64, keys: I64) -> tuple[int, int]:
 def serve_queue(books: QueueBooks, rule: int, backfill: bool, free: I64) -> None:
     """Start waiting jobs of every dirty partition, see `serve_waiting`; ``free`` is (S, R)."""
     books.changes.size[0] = 0
-    for p in range(len(books.dirty)):
-        if books.dirty[p]:
+    for p in range(len(books.to_serve)):
+        if books.to_serve[p]:
             copy_matrix(free, books.idle)
             serve_waiting(
                 p,
@@ -67,5 +67,5 @@ def serve_queue(books: QueueBooks, rule: int, backfill: bool, free: I64) -> None
                 books.scratch,
                 books.changes,
             )
-            books.dirty[p] = False
+            books.to_serve[p] = False
     order_changes(books.changes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ray_sim.kernels.core.arrays import I64, Bool, Calendar, Ledger, Queue, Running, Scratch
+from ray_sim.kernels.core.arrays import I64, Bool, Calendar, Ledger, Queue, RunningList, Scratch
 
 STATIC, REMAINING, SERVICE = range(3)
 
@@ -67,7 +67,7 @@ class Engine(NamedTuple):
     """(P,) whether capacity was freed there, or waiting jobs moved ahead, since the last dispatch."""
     run_ptr: I64
     """(P + 1,) start of each partition's list of running jobs."""
-    running: Running
+    running: RunningList
     run_size: I64
     moved: I64
     """Jobs whose queue changed at this instant."""

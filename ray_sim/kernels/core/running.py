@@ -1,6 +1,7 @@
 """Sorted list of the running jobs of a partition, by (due, job).
 
-A list is the slice of `Running.order` from ``lo`` on with ``n`` entries; an entry is the number of a slot.
+A list is the slice of `RunningList.order` from ``lo`` on with ``n`` entries; an entry is the number of a
+slot.
 Slots keep the data of running jobs side by side and are reused: arrays over all jobs would miss the
 processor's cache at each access. Invariant after `sort`: entries increase by (due, job).
 """
@@ -8,18 +9,18 @@ processor's cache at each access. Invariant after `sort`: entries increase by (d
 from __future__ import annotations
 
 from ray_sim.kernels.compile import kernel
-from ray_sim.kernels.core.arrays import I64, Pool, Running, WorldArrays
+from ray_sim.kernels.core.arrays import I64, Pool, RunningList, WorldArrays
 from ray_sim.kernels.core.placement_rows import add_placement
 
 
 @kernel
-def comes_before(running: Running, slot: int, due: int, job: int) -> bool:
+def comes_before(running: RunningList, slot: int, due: int, job: int) -> bool:
     """Whether the running job of a slot precedes (due, job)."""
     return bool(running.due[slot] < due or (running.due[slot] == due and running.job[slot] < job))
 
 
 @kernel
-def first_after(running: Running, lo: int, n: int, visited: int, due: int, job: int) -> int:
+def first_after(running: RunningList, lo: int, n: int, visited: int, due: int, job: int) -> int:
     """Return the first entry from ``visited`` on that does not precede (due, job); bisection, O(log n)."""
     low, high = visited, n
     while low < high:
@@ -32,7 +33,7 @@ def first_after(running: Running, lo: int, n: int, visited: int, due: int, job: 
 
 
 @kernel
-def insert(running: Running, lo: int, n: int, job: int, due: int, server: int, quanta: int) -> None:
+def insert(running: RunningList, lo: int, n: int, job: int, due: int, server: int, quanta: int) -> None:
     """Insert a job in order into a list of n entries with room for one more.
 
     O(log n) to find the place, O(n) to shift the entries behind it.
@@ -53,7 +54,7 @@ def insert(running: Running, lo: int, n: int, job: int, due: int, server: int, q
 
 
 @kernel
-def drop(running: Running, lo: int, n: int, job: int) -> int:
+def drop(running: RunningList, lo: int, n: int, job: int) -> int:
     """Remove a job from a list of n entries; O(log n) to find it, O(n) to shift entries.
 
     Returns the slot, whose content stays until the next `insert`.
@@ -72,7 +73,7 @@ def drop(running: Running, lo: int, n: int, job: int) -> int:
 
 
 @kernel
-def sort(running: Running, lo: int, n: int) -> None:
+def sort(running: RunningList, lo: int, n: int) -> None:
     """Insertion sort by (due, job); O(n + inversions), few from one instant to the next."""
     for i in range(lo + 1, lo + n):
         slot = running.order[i]
@@ -95,7 +96,7 @@ def single_row(arrays: WorldArrays, pool: Pool, job: int) -> tuple[int, int]:
 
 
 @kernel
-def give_back(running: Running, slot: int, arrays: WorldArrays, pool: Pool, free: I64) -> None:
+def give_back(running: RunningList, slot: int, arrays: WorldArrays, pool: Pool, free: I64) -> None:
     """Add the quanta that the running job of a slot holds to ``free``; O(rows x R)."""
     if running.server[slot] >= 0:
         free[running.server[slot], 0] += running.quanta[slot]
@@ -104,7 +105,7 @@ def give_back(running: Running, slot: int, arrays: WorldArrays, pool: Pool, free
 
 
 @kernel
-def claim_place(running: Running, slot: int, arrays: WorldArrays, pool: Pool, claimable: I64) -> bool:
+def claim_place(running: RunningList, slot: int, arrays: WorldArrays, pool: Pool, claimable: I64) -> bool:
     """Subtract a running job from ``claimable`` if all of it is still there; return whether it was.
 
     On failure the rows are added again, so ``claimable`` is unchanged. O(rows x R).

@@ -186,7 +186,7 @@ def _find_best(packing: Packing, job: int, weight: float) -> None:
 
 
 @kernel
-def balance(packing: Packing, servers: I64, alike: I64) -> float:
+def balance(packing: Packing, servers: I64, equal_servers: I64) -> float:
     """Return mean alignment / mean work of the pairs that fit now, 0 if there is no work; O(n kinds R).
 
     ``servers`` are places in the tree of one server per kind; ``alike`` counts the servers of each kind.
@@ -196,8 +196,8 @@ def balance(packing: Packing, servers: I64, alike: I64) -> float:
         for i in range(len(servers)):
             node = size + servers[i]
             if may_hold(packing.tree, node, packing.demand[job]):
-                alignments += alike[i] * alignment(packing, node, job)
-                works += alike[i] * work(packing, node, job)
+                alignments += equal_servers[i] * alignment(packing, node, job)
+                works += equal_servers[i] * work(packing, node, job)
     return alignments / works if works > 0.0 else 0.0
 
 

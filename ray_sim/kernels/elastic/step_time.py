@@ -17,7 +17,7 @@ from ray_sim.kernels.core.job_rows import Held, Rows, gather_rows, on_one_server
 PER_LINK, PER_TASK, PER_SERVER = range(3)
 
 
-class Steps(NamedTuple):
+class StepCoefficients(NamedTuple):
     """Coefficients of the step time, (J,) each."""
 
     exchange: I64
@@ -129,7 +129,7 @@ def one_way_s(
 
 @kernel
 def placement_rate(
-    steps: Steps,
+    steps: StepCoefficients,
     job: int,
     rows: Rows,
     i: int,
@@ -185,18 +185,18 @@ def placement_rate(
     for row in range(rows.ptr[i], rows.ptr[i + 1]):
         if rows.role[row] != WORKER or rows.tasks[row] == 0:
             continue
-        own, alike = speed[rows.server[row]], rows.tasks[row]
+        own, others = speed[rows.server[row]], rows.tasks[row]
         if straggler and own == slowest:
             rate += batch / (training_s / own * steps.straggling[job] + rest_s)
             straggler = False
-            alike -= 1
-        rate += alike * (batch / (training_s / own + rest_s))
+            others -= 1
+        rate += others * (batch / (training_s / own + rest_s))
     return rate
 
 
 @kernel
 def placement_rates(
-    steps: Steps,
+    steps: StepCoefficients,
     jobs: I64,
     rows: Rows,
     nic: int,
@@ -214,7 +214,14 @@ def placement_rates(
 
 @kernel
 def even_rates(
-    steps: Steps, jobs: I64, rows: Rows, nic: int, speed: F64, links: F64, request_s: float, rates: F64
+    steps: StepCoefficients,
+    jobs: I64,
+    rows: Rows,
+    nic: int,
+    speed: F64,
+    links: F64,
+    request_s: float,
+    rates: F64,
 ) -> None:
     """The same where parameter servers hold equal slices."""
     for i in range(len(jobs)):
@@ -224,7 +231,14 @@ def even_rates(
 
 @kernel
 def even_rates_held(
-    steps: Steps, jobs: I64, held: Held, nic: int, speed: F64, links: F64, request_s: float, rates: F64
+    steps: StepCoefficients,
+    jobs: I64,
+    held: Held,
+    nic: int,
+    speed: F64,
+    links: F64,
+    request_s: float,
+    rates: F64,
 ) -> None:
     """The same with what ``jobs``, each named once, hold."""
     gather_rows(held, jobs)
@@ -232,7 +246,7 @@ def even_rates_held(
 
 
 @kernel
-def pd_ors_rate(steps: Steps, job: int, rows: Rows, i: int, speed: F64, links: F64) -> float:
+def pd_ors_rate(steps: StepCoefficients, job: int, rows: Rows, i: int, speed: F64, links: F64) -> float:
     """Return the samples per second of a job in the model of PD-ORS, 0 if it cannot train.
 
     Each worker trains one sample in sample_s + (gamma / batch) x 2 x transfer, internal if the whole job is
@@ -253,14 +267,16 @@ def pd_ors_rate(steps: Steps, job: int, rows: Rows, i: int, speed: F64, links: F
 
 
 @kernel
-def pd_ors_rates(steps: Steps, jobs: I64, rows: Rows, speed: F64, links: F64, rates: F64) -> None:
+def pd_ors_rates(steps: StepCoefficients, jobs: I64, rows: Rows, speed: F64, links: F64, rates: F64) -> None:
     """Set ``rates``, (n,), to the `pd_ors_rate` of each of ``jobs``."""
     for i in range(len(jobs)):
         rates[i] = pd_ors_rate(steps, jobs[i], rows, i, speed, links)
 
 
 @kernel
-def pd_ors_rates_held(steps: Steps, jobs: I64, held: Held, speed: F64, links: F64, rates: F64) -> None:
+def pd_ors_rates_held(
+    steps: StepCoefficients, jobs: I64, held: Held, speed: F64, links: F64, rates: F64
+) -> None:
     """The same with what ``jobs``, each named once, hold."""
     gather_rows(held, jobs)
     pd_ors_rates(steps, jobs, held.rows, speed, links, rates)

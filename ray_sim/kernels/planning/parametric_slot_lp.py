@@ -16,6 +16,9 @@ Ties go to the lowest server, and between pairs to the first one, which uses int
 Source: the programme is that of Yu et al., Toward Efficient Online Scheduling for Distributed Machine
 Learning Systems (external case of a slot); the parametric walk is ours.
 docs/models/pd_ors.md#cost-of-one-slot has both.
+
+`ray_sim/solvers/planning/slots.py` calls `walk_all` for the slots of a job. The order of directions, the ties
+and the tolerances decide results: a change of them renews tests/golden/fingerprint.json.
 """
 
 from __future__ import annotations
@@ -64,7 +67,7 @@ class TaskDirections(NamedTuple):
     """(P, 2) units of each direction that do so, >= 0."""
 
 
-class Offer(NamedTuple):
+class SlotOffer(NamedTuple):
     """Room and prices of one slot on S servers, for one job."""
 
     room: F64
@@ -77,8 +80,8 @@ class Offer(NamedTuple):
     """(S,) servers by increasing price of a parameter server, then by number."""
 
 
-class Offers(NamedTuple):
-    """Offers of n slots: the arrays of `Offer`, with the slot as first axis."""
+class SlotOffers(NamedTuple):
+    """Offers of n slots: the arrays of `SlotOffer`, with the slot as first axis."""
 
     room: F64
     price: F64
@@ -86,7 +89,7 @@ class Offers(NamedTuple):
     by_ps: I64
 
 
-class Point(NamedTuple):
+class WalkPoint(NamedTuple):
     """Work space of a walk: its current point on each server."""
 
     held: F64
@@ -103,7 +106,7 @@ class Point(NamedTuple):
     """(D,) cost of that unit."""
 
 
-class Paths(NamedTuple):
+class SlotWalks(NamedTuple):
     """Least-cost walks of several slots, stored one after the other.
 
     Steps ``ptr[i]`` to ``ptr[i + 1]`` belong to slot i and begin at 0 workers.
@@ -121,9 +124,9 @@ class Paths(NamedTuple):
 
 
 @kernel
-def offer_of(offers: Offers, slot: int) -> Offer:
+def offer_of(offers: SlotOffers, slot: int) -> SlotOffer:
     """Return the offer of one slot, as views."""
-    return Offer(offers.room[slot], offers.price[slot], offers.by_worker[slot], offers.by_ps[slot])
+    return SlotOffer(offers.room[slot], offers.price[slot], offers.by_worker[slot], offers.by_ps[slot])
 
 
 @kernel
@@ -133,7 +136,7 @@ def _bit(limits: int, at: int) -> bool:
 
 
 @kernel
-def _start(directions: TaskDirections, offer: Offer, point: Point) -> None:
+def _start(directions: TaskDirections, offer: SlotOffer, point: WalkPoint) -> None:
     """Set the point of every server to 0 workers and 0 parameter servers; O(S M)."""
     rows = len(directions.worker)
     for server in range(len(offer.room)):
@@ -147,7 +150,7 @@ def _start(directions: TaskDirections, offer: Offer, point: Point) -> None:
 
 
 @kernel
-def _unit_cost(directions: TaskDirections, offer: Offer, direction: int, server: int) -> float:
+def _unit_cost(directions: TaskDirections, offer: SlotOffer, direction: int, server: int) -> float:
     """Return the cost of a unit of a direction on a server; < 0 if the direction frees more than it uses."""
     return (
         directions.step[direction, 0] * offer.price[server, 0]
@@ -157,7 +160,7 @@ def _unit_cost(directions: TaskDirections, offer: Offer, direction: int, server:
 
 @kernel
 def _offer_direction(
-    directions: TaskDirections, offer: Offer, direction: int, server: int, point: Point
+    directions: TaskDirections, offer: SlotOffer, direction: int, server: int, point: WalkPoint
 ) -> None:
     """Make a server the cheapest of a direction if its unit costs less; ties go to the lower server."""
     cost, best = _unit_cost(directions, offer, direction, server), point.cheapest[direction]
@@ -168,7 +171,7 @@ def _offer_direction(
 
 @kernel
 def _find_cheapest(
-    directions: TaskDirections, offer: Offer, heads: tuple[int, int], edges: int, point: Point
+    directions: TaskDirections, offer: SlotOffer, heads: tuple[int, int], edges: int, point: WalkPoint
 ) -> None:
     """Set the cheapest feasible server of every direction; O(edges x M).
 
@@ -191,7 +194,7 @@ def _find_cheapest(
 
 
 @kernel
-def _cheapest_pair(directions: TaskDirections, point: Point) -> tuple[int, float]:
+def _cheapest_pair(directions: TaskDirections, point: WalkPoint) -> tuple[int, float]:
     """Return the cheapest feasible pair of directions and its cost per worker; -1 if there is none; O(P)."""
     best, slope = -1, 0.0
     for pair in range(len(directions.pair)):
@@ -206,7 +209,7 @@ def _cheapest_pair(directions: TaskDirections, point: Point) -> tuple[int, float
 
 @outlined
 def _length(
-    directions: TaskDirections, offer: Offer, server: int, workers: float, ps: float, point: Point
+    directions: TaskDirections, offer: SlotOffer, server: int, workers: float, ps: float, point: WalkPoint
 ) -> tuple[float, int]:
     """Return how many workers in total a server can follow these rates, and the limit it meets; O(M).
 
@@ -232,13 +235,13 @@ def _length(
 @outlined
 def _advance(
     directions: TaskDirections,
-    offer: Offer,
+    offer: SlotOffer,
     server: int,
     kept: int,
     rates: tuple[float, float],
     length: float,
     limit: int,
-    point: Point,
+    point: WalkPoint,
 ) -> None:
     """Move a server and set its limits: those in ``kept``, ``limit``, and rows exhausted within tolerance.
 
@@ -280,7 +283,7 @@ def _kept(directions: TaskDirections, direction: int) -> int:
 
 @kernel
 def _record(
-    paths: Paths,
+    paths: SlotWalks,
     step: int,
     first: int,
     reach: float,
@@ -300,7 +303,13 @@ def _record(
 
 @outlined
 def walk(
-    directions: TaskDirections, offer: Offer, most: float, point: Point, paths: Paths, first: int, limit: int
+    directions: TaskDirections,
+    offer: SlotOffer,
+    most: float,
+    point: WalkPoint,
+    paths: SlotWalks,
+    first: int,
+    limit: int,
 ) -> tuple[int, int]:
     """Write the least-cost walk from 0 to ``most`` workers into steps from ``first`` on.
 
@@ -369,12 +378,12 @@ def walk(
 @outlined
 def walk_all(
     directions: TaskDirections,
-    offers: Offers,
+    offers: SlotOffers,
     start: int,
     most: float,
     limit: int,
-    point: Point,
-    paths: Paths,
+    point: WalkPoint,
+    paths: SlotWalks,
     ending: I64,
 ) -> int:
     """Walk slots from ``start`` on while ``paths`` has room for ``limit`` steps; return the first one left.
@@ -394,7 +403,7 @@ def walk_all(
 
 
 @outlined
-def price_paths(paths: Paths, workers: F64, cost: F64) -> None:
+def price_paths(paths: SlotWalks, workers: F64, cost: F64) -> None:
     """Set the least cost, in fractions, of each number of workers in each slot: V(W) read off the paths.
 
     One pass through the steps of a slot, O(steps + J). Numbers that exceed what fits by more than 1e-9,

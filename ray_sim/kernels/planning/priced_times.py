@@ -46,10 +46,10 @@ def priced_flows(release: F64, busy: F64, size: F64, pieces: PricedPieces, work:
     span, low_cost, high_cost = work[0], work[1], work[2]
     end = pieces.edge[count]
     for job in range(len(release)):
-        first, begin, need = 0, release[job], busy[job]
+        first, begin, busy_time = 0, release[job], busy[job]
         while first < count and pieces.edge[first + 1] <= begin:
             first += 1
-        low, high = end - begin, end - begin + need
+        low, high = end - begin, end - begin + busy_time
         for k in range(first, count):
             since, until = max(pieces.edge[k], begin), pieces.edge[k + 1]
             whole = until - pieces.edge[k]
@@ -71,7 +71,7 @@ def priced_flows(release: F64, busy: F64, size: F64, pieces: PricedPieces, work:
                     bought += span[k]
                 elif level > low_cost[k]:
                     bought += span[k] * (level - low_cost[k]) / (high_cost[k] - low_cost[k])
-            if bought < need:
+            if bought < busy_time:
                 low = level
             else:
                 high = level
@@ -82,7 +82,7 @@ def priced_flows(release: F64, busy: F64, size: F64, pieces: PricedPieces, work:
                 excess += span[k] * (level - 0.5 * (low_cost[k] + high_cost[k]))
             elif level > low_cost[k]:
                 excess += 0.5 * span[k] * (level - low_cost[k]) ** 2 / (high_cost[k] - low_cost[k])
-        flow[job] = level - excess / need
+        flow[job] = level - excess / busy_time
 
 
 class Segments(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 
 from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.core.arrays import F64, I64
-from ray_sim.kernels.planning.parametric_slot_lp import UNSOLVED, Paths
+from ray_sim.kernels.planning.parametric_slot_lp import UNSOLVED, SlotWalks
 
 
 @outlined
@@ -36,7 +36,7 @@ def extend(before: F64, of_slot: F64, after: F64, choice: I64) -> None:
 
 
 @kernel
-def _merge(paths: Paths, slot: int, size: int, slopes: F64, lengths: F64) -> int:
+def _merge(paths: SlotWalks, slot: int, size: int, slopes: F64, lengths: F64) -> int:
     """Merge the steps of a slot into a pool sorted by slope; return the new size; O(size + steps).
 
     The merge runs from the end, so it needs no second array.
@@ -57,7 +57,7 @@ def _merge(paths: Paths, slot: int, size: int, slopes: F64, lengths: F64) -> int
 
 @outlined
 def bound_costs(
-    paths: Paths,
+    paths: SlotWalks,
     ending: I64,
     state: I64,
     needed: float,

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.core.arrays import F64, I64, PARAMETER_SERVER, WORKER
-from ray_sim.kernels.planning.parametric_slot_lp import Offer, Offers, Paths, offer_of
+from ray_sim.kernels.planning.parametric_slot_lp import SlotOffer, SlotOffers, SlotWalks, offer_of
 from ray_sim.kernels.planning.random_bits import substate, uniform
 
 U64 = npt.NDArray[np.uint64]
@@ -32,7 +32,7 @@ class Room(NamedTuple):
     """(2, R) demand of a worker and of a parameter server."""
     most_workers: int
     workers_per_ps: float
-    offer: Offer
+    offer: SlotOffer
 
 
 class Rooms(NamedTuple):
@@ -43,7 +43,7 @@ class Rooms(NamedTuple):
     demand: I64
     most_workers: int
     workers_per_ps: float
-    offers: Offers
+    offers: SlotOffers
 
 
 class Spread(NamedTuple):
@@ -53,7 +53,7 @@ class Spread(NamedTuple):
     """(S, 2), 0 but for the ``server`` listed."""
     server: I64
     """(S,)."""
-    listed: I64
+    in_list: I64
     """(S,) 0 or 1."""
     size: I64
     """(1,)."""
@@ -66,7 +66,7 @@ class Tasks(NamedTuple):
     """(S, 2), 0 but for the ``server`` listed."""
     server: I64
     """(S,)."""
-    listed: I64
+    in_list: I64
     """(S,) 0 or 1."""
     size: I64
     """(1,)."""
@@ -137,21 +137,21 @@ def _clear(spread: Spread | Tasks) -> None:
     for k in range(spread.size[0]):
         server = spread.server[k]
         spread.held[server, WORKER], spread.held[server, PARAMETER_SERVER] = 0, 0
-        spread.listed[server] = 0
+        spread.in_list[server] = 0
     spread.size[0] = 0
 
 
 @kernel
 def _list(spread: Spread | Tasks, server: int) -> None:
     """Add a server to the list unless it is there."""
-    if spread.listed[server] == 0:
-        spread.listed[server] = 1
+    if spread.in_list[server] == 0:
+        spread.in_list[server] = 1
         spread.server[spread.size[0]] = server
         spread.size[0] += 1
 
 
 @kernel
-def _follow(paths: Paths, step: int, length: float, spread: Spread) -> None:
+def _follow(paths: SlotWalks, step: int, length: float, spread: Spread) -> None:
     """Add a part of a step, ``length`` workers in total, to the two servers that it changes."""
     for mover in range(2):
         server = paths.server[step, mover]
@@ -354,7 +354,7 @@ def _round(
 @outlined
 def price_externally(
     rooms: Rooms,
-    paths: Paths,
+    paths: SlotWalks,
     slot: int,
     wanted: F64,
     asked: I64,

@@ -52,8 +52,8 @@ class ValueDensity(AnnouncedPolicy):
 
     def _density(self, view: AnnouncedView, jobs: IntArray) -> FloatArray:
         """(n,) expected value per GPU round of a start now; 0 where no reported duration fits the signal."""
-        told = view.signals(jobs)
-        pairs = zip(jobs.tolist(), told.tolist(), strict=True)
+        signalled = view.signals(jobs)
+        pairs = zip(jobs.tolist(), signalled.tolist(), strict=True)
         return np.array([self._of_job(view.round, job, signal) for job, signal in pairs], dtype=np.float64)
 
     def _of_job(self, now: int, job: int, signal: int) -> float:

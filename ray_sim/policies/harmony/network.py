@@ -17,8 +17,8 @@ from ray_sim.policies.harmony.architecture import (
     parameter_shapes,
 )
 from ray_sim.policies.harmony.network_kernels import (
-    Inputs,
     Layers,
+    NetworkInputs,
     Work,
     best_action,
     dense_logits,
@@ -76,10 +76,10 @@ class PolicyNetwork:
         seen.mask[:] = observation[ACTION_MASK]
 
 
-def state_inputs(architecture: Architecture, servers: int) -> Inputs:
+def state_inputs(architecture: Architecture, servers: int) -> NetworkInputs:
     """Arrays for one state of so many servers."""
     rows = architecture.most_jobs
-    return Inputs(
+    return NetworkInputs(
         jobs=np.zeros((rows, architecture.job_features), dtype=np.float32),
         present=np.zeros(rows, dtype=np.int8),
         free=np.zeros((servers, architecture.resources), dtype=np.float32),

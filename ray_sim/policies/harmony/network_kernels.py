@@ -34,7 +34,7 @@ class Layers(NamedTuple):
     outputs: I64
 
 
-class Inputs(NamedTuple):
+class NetworkInputs(NamedTuple):
     """One state: N rows of jobs, S servers, R resources."""
 
     jobs: F32
@@ -112,7 +112,7 @@ def _rest(layers: Layers, first: int, x: F32, y: F32) -> None:
 
 
 @kernel
-def _job_blocks(layers: Layers, seen: Inputs, work: Work) -> None:
+def _job_blocks(layers: Layers, seen: NetworkInputs, work: Work) -> None:
     """Compute the block of every row; O(N features B)."""
     for n in range(len(seen.jobs)):
         _begin(layers, JOB, work.blocks[n])
@@ -121,7 +121,7 @@ def _job_blocks(layers: Layers, seen: Inputs, work: Work) -> None:
 
 
 @kernel
-def _server_block(layers: Layers, seen: Inputs, server: int, held: F32, work: Work) -> None:
+def _server_block(layers: Layers, seen: NetworkInputs, server: int, held: F32, work: Work) -> None:
     """Compute the block of a server from its free resources and what it holds."""
     block = work.blocks[len(seen.jobs) + server]
     _begin(layers, SERVER, block)
@@ -131,7 +131,7 @@ def _server_block(layers: Layers, seen: Inputs, server: int, held: F32, work: Wo
 
 
 @kernel
-def dense_logits(layers: Layers, seen: Inputs, work: Work, logits: F32) -> None:
+def dense_logits(layers: Layers, seen: NetworkInputs, work: Work, logits: F32) -> None:
     """Set ``logits``, (N' x 2 x S,), by a network of the dense form; -inf where an action is not valid."""
     rows, width = len(seen.jobs), work.blocks.shape[1]
     _job_blocks(layers, seen, work)
@@ -147,7 +147,7 @@ def dense_logits(layers: Layers, seen: Inputs, work: Work, logits: F32) -> None:
 
 
 @kernel
-def _sum_held(seen: Inputs, server: int, work: Work) -> None:
+def _sum_held(seen: NetworkInputs, server: int, work: Work) -> None:
     """Set `held` to the sum of the blocks of jobs over the tasks of a server, workers first; O(N B)."""
     width = work.blocks.shape[1]
     work.held[:] = _ZERO
@@ -160,7 +160,7 @@ def _sum_held(seen: Inputs, server: int, work: Work) -> None:
 
 
 @kernel
-def _find_context(seen: Inputs, work: Work) -> None:
+def _find_context(seen: NetworkInputs, work: Work) -> None:
     """Set `context`: sums of the blocks of jobs, and of servers, over the number of servers."""
     rows, width, servers = len(seen.jobs), work.blocks.shape[1], np.float32(len(seen.free))
     work.context[:] = _ZERO
@@ -174,7 +174,7 @@ def _find_context(seen: Inputs, work: Work) -> None:
 
 
 @kernel
-def _shared_parts(layers: Layers, seen: Inputs, new: int, work: Work) -> None:
+def _shared_parts(layers: Layers, seen: NetworkInputs, new: int, work: Work) -> None:
     """Compute the parts of the first hidden layer that pairs have in common; O((N' + S) B H)."""
     rows, width = len(seen.jobs), work.blocks.shape[1]
     work.first[:] = _ZERO
@@ -188,13 +188,13 @@ def _shared_parts(layers: Layers, seen: Inputs, new: int, work: Work) -> None:
 
 
 @kernel
-def shared_logits(layers: Layers, seen: Inputs, work: Work, logits: F32) -> None:
+def shared_logits(layers: Layers, seen: NetworkInputs, work: Work, logits: F32) -> None:
     """Set ``logits``, (N' x 2 x S,), by a network of the shared form; -inf where an action is not valid.
 
     Pairs of a new job and a server without a valid action are left out.
     """
     width, servers = work.blocks.shape[1], len(seen.free)
-    new, wide = len(seen.mask) // (2 * servers), layers.outputs[HIDDEN]
+    new, hidden = len(seen.mask) // (2 * servers), layers.outputs[HIDDEN]
     _job_blocks(layers, seen, work)
     for server in range(servers):
         _sum_held(seen, server, work)
@@ -209,10 +209,10 @@ def shared_logits(layers: Layers, seen: Inputs, work: Work, logits: F32) -> None
             logits[worker], logits[ps] = -np.inf, -np.inf
             if seen.mask[worker] == 0 and seen.mask[ps] == 0:
                 continue
-            for j in range(wide):
+            for j in range(hidden):
                 work.one[j] = common[j] + work.first[n, j] + work.first[new + server, j]
             _add(layers, HIDDEN, 4 * width, seen.placement[server, 2 * n : 2 * n + 2], work.one)
-            _rectify(work.one, wide)
+            _rectify(work.one, hidden)
             _rest(layers, HIDDEN + 1, work.one, work.other)
             if seen.mask[worker] == 1:
                 logits[worker] = work.one[0]

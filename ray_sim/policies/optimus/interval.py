@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from ray_sim.policies.optimus.allocation import Normalise, costs, marginal_gains
 from ray_sim.policies.optimus.allocation_kernels import Claims
 from ray_sim.policies.optimus.baseline_allocations import drf_tasks, tetris_tasks
 from ray_sim.policies.optimus.placement import place, scarcest_resource
-from ray_sim.policy_api import WORKER
+from ray_sim.policy_api import WORKER, PlacementTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,25 +35,25 @@ class IntervalJobs(NamedTuple):
     """Estimates and demands; costs are filled in later, since they depend on the servers."""
     asked: IntArray
     """Workers that the jobs ask for."""
-    rows: IntArray
-    """(m, 4) job number, server, role, count of current placements, sorted."""
+    placements: PlacementTable
+    """Current placements, by job number, sorted."""
     held: IntArray
     """(n, 2) workers and parameter servers of current placements."""
     stays: BoolArray
     """Running jobs whose placements must not change."""
 
 
-def tasks_of(rows: IntArray, jobs: int) -> IntArray:
-    """(n, 2) workers and parameter servers of n jobs, from rows."""
+def tasks_of(placements: PlacementTable, jobs: int) -> IntArray:
+    """(n, 2) workers and parameter servers of n jobs."""
     tasks = np.zeros((jobs, 2), dtype=np.int64)
-    np.add.at(tasks, (rows[:, 0], rows[:, 2]), rows[:, 3])
+    np.add.at(tasks, (placements.job, placements.role), placements.count)
     return tasks
 
 
 def part_of(interval: IntervalJobs, jobs: IntArray) -> IntervalJobs:
     """Select some jobs, sorted, and renumber them."""
-    mine = interval.rows[np.isin(interval.rows[:, 0], jobs)]
-    mine[:, 0] = np.searchsorted(jobs, mine[:, 0])
+    mine = interval.placements.where(np.isin(interval.placements.job, jobs))
+    mine = replace(mine, job=np.searchsorted(jobs, mine.job))
     claims = _claims_of(interval.claims, jobs)
     return IntervalJobs(claims, interval.asked[jobs], mine, interval.held[jobs], interval.stays[jobs])
 
@@ -61,15 +61,15 @@ def part_of(interval: IntervalJobs, jobs: IntArray) -> IntervalJobs:
 class Target(NamedTuple):
     """Target placements of jobs."""
 
-    rows: IntArray
-    """(m, 4) job number, server, role, count, in any order."""
+    placements: PlacementTable
+    """By job number, in any order."""
     shrunk: int
     """Number of jobs that get fewer tasks than allocated, for lack of room."""
     without_room: int
     """Number of jobs that get no tasks although some were allocated."""
 
 
-def targets(interval: IntervalJobs, servers: IntArray, capacity: IntArray, choices: Choices) -> Target:
+def target_of(interval: IntervalJobs, servers: IntArray, capacity: IntArray, choices: Choices) -> Target:
     """Allocate and place the jobs on these servers.
 
     Jobs that stay keep their placements; the other jobs share the rest of the servers.
@@ -80,28 +80,28 @@ def targets(interval: IntervalJobs, servers: IntArray, capacity: IntArray, choic
     capacity : (S, R) quanta of these servers
     """
     claims, pool = interval.claims, capacity.sum(axis=0)
-    rows = interval.rows.copy()
+    placements = interval.placements
     # Placements without demand do not end when their server is lost.
-    astray = rows[~np.isin(rows[:, 1], servers), 0]
-    rows[:, 1] = np.searchsorted(servers, rows[:, 1])
+    astray = placements.job[~np.isin(placements.server, servers)]
+    placements = replace(placements, server=np.searchsorted(servers, placements.server))
     stays, same = interval.stays.copy(), np.ones(len(interval.stays), dtype=np.bool_)
     stays[astray] = same[astray] = False
     others = np.flatnonzero(~stays)
-    staying = rows[stays[rows[:, 0]]]
+    staying = placements.where(stays[placements.job])
     room = capacity.copy()
-    np.subtract.at(room, staying[:, 1], staying[:, 3:] * claims.demand[staying[:, 0], staying[:, 2]])
+    np.subtract.at(room, staying.server, staying.count[:, None] * claims.demand[staying.job, staying.role])
     tasks = np.zeros_like(interval.held)
     if len(others):
         mine = _claims_of(claims, others)
         tasks[others] = _allocated(mine, interval.asked[others], capacity, room, choices)
     same &= choices.keep_places & (tasks == interval.held).all(axis=1)
-    home = rows[same[rows[:, 0]]]
+    home = placements.where(same[placements.job])
     resource = scarcest_resource(tasks, claims.demand, pool)
     placed = place(tasks, claims.demand, home, room, resource, rule=choices.placement, shrink=choices.shrink)
     missing = (tasks_of(placed, len(tasks)) < tasks).any(axis=1)
-    without = (tasks[:, WORKER] > 0) & ~np.isin(np.arange(len(tasks)), placed[:, 0])
-    found = np.concatenate([staying, placed])
-    found[:, 1] = servers[found[:, 1]]
+    without = (tasks[:, WORKER] > 0) & ~np.isin(np.arange(len(tasks)), placed.job)
+    found = PlacementTable.joined([staying, placed])
+    found = replace(found, server=servers[found.server])
     return Target(found, int((missing & ~without).sum()), int(without.sum()))
 
 

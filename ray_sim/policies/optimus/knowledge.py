@@ -112,8 +112,8 @@ def fit_speeds(
     trials = np.stack([workers, ps, samples_per_s / batch[of]], axis=1)
     remembered = np.arange(MEMORY) < known.seen_pairs[at, None]
     seen = known.seen[at[of]]
-    alike = (trials[:, :1] == seen[:, :, 0]) & (trials[:, 1:2] == seen[:, :, 1]) & remembered[of]
-    once = ~alike.any(axis=1) & ~np.isnan(samples_per_s)
+    repeated = (trials[:, :1] == seen[:, :, 0]) & (trials[:, 1:2] == seen[:, :, 1]) & remembered[of]
+    once = ~repeated.any(axis=1) & ~np.isnan(samples_per_s)
     seen_of, place = np.nonzero(remembered)
     owner = np.concatenate([of[once], seen_of])
     order = np.argsort(owner, kind="stable")  # of each job its trials, then what was observed

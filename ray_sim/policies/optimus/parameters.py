@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ray_sim.policies.optimus.placement import RULES
-from ray_sim.policies.shared.parameter_blocks import PARAMETER_BLOCKS
+from ray_sim.policies.shared.block_rule_option import PARAMETER_BLOCKS
 from ray_sim.policy_api import Parameter
 
 PARAMETERS: tuple[Parameter, ...] = (
@@ -57,6 +57,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         True,
         "whether jobs with unchanged numbers of tasks stay where they are unless they fit on fewer servers; "
         "else all jobs are placed anew, and a job that moves pays a restart",
+        source="docs/models/optimus.md#placement",
     ),
     Parameter(
         "least_stay_s",
@@ -65,6 +66,7 @@ PARAMETERS: tuple[Parameter, ...] = (
         "least time between two changes of a job's placements, except to replace slow workers",
         unit="s",
         minimum=0.0,
+        source="docs/models/optimus.md#our-choices",
     ),
     Parameter(
         "young_factor",

@@ -5,6 +5,8 @@ Source: Peng et al., Optimus, EuroSys 2018, section 4.2.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ray_sim.model.units import IntArray
@@ -18,7 +20,7 @@ from ray_sim.policies.optimus.placement_kernels import (
     place_all,
     place_each_alone,
 )
-from ray_sim.policy_api import WORKER, Rows
+from ray_sim.policy_api import WORKER, PlacementTable, Rows
 
 _MOST = 2**60
 """Quanta beyond the capacity of any server."""
@@ -51,14 +53,14 @@ def _scarcest(taken: IntArray, pool: IntArray) -> IntArray:
 def place(
     tasks: IntArray,
     quanta: IntArray,
-    home: IntArray,
+    home: PlacementTable,
     capacity: IntArray,
     resource: int,
     *,
     rule: str,
     shrink: bool,
-) -> IntArray:
-    """(rows, 4) job, server, role, count, sorted; jobs without rows wait.
+) -> PlacementTable:
+    """Placements by job number, sorted; jobs without any wait.
 
     Jobs are placed by their number of tasks, the smallest first, ties by their order. By the rule ``even``
     task i of each role goes to server i mod k of the k freest, for the least k with which all fit; if there
@@ -70,24 +72,23 @@ def place(
     ----------
     tasks : (n, 2) workers and parameter servers of each job, 0 workers for jobs that wait
     quanta : (n, 2, R) quanta that one task of each role takes
-    home : (rows, 4) job, server, role, count, sorted, of jobs that already hold exactly these tasks
+    home : placements, sorted, of jobs that already hold exactly these tasks
     capacity : (S, R) quanta of the available servers
     resource : resource whose free quanta order the servers
     shrink : whether a job that does not fit gets fewer tasks, at least one of each role; else it waits
     """
     order = np.argsort(tasks.sum(axis=1), kind="stable")
     free = capacity.copy()
-    np.subtract.at(free, home[:, 1], home[:, 3:] * quanta[home[:, 0], home[:, 2]])
+    np.subtract.at(free, home.server, home.count[:, None] * quanta[home.job, home.role])
     pairs = np.einsum("jk,jkr->jr", np.minimum(tasks, 1), quanta)[tasks[:, WORKER] > 0]
     floor, placed = _floor(free, pairs.min(axis=0, initial=_MOST)), _room_for(tasks)
     rank = np.argsort(order)
-    home = home[np.argsort(rank[home[:, 0]], kind="stable")]
+    home = home.where(np.argsort(rank[home.job], kind="stable"))
     demands = Demands(
         tasks=np.ascontiguousarray(tasks[order]),
         quanta=np.ascontiguousarray(quanta[order]),
         home=Rows(
-            np.searchsorted(rank[home[:, 0]], np.arange(len(tasks) + 1)),
-            *(home[:, column].copy() for column in (1, 2, 3)),
+            np.searchsorted(rank[home.job], np.arange(len(tasks) + 1)), home.server, home.role, home.count
         ),
     )
     place_all(RULES[rule], demands, resource, shrink, floor, placed)
@@ -95,11 +96,11 @@ def place(
     return _merged(order[placed.job[:n]], placed.server[:n], placed.role[:n], placed.tasks[:n])
 
 
-def place_alone(tasks: IntArray, quanta: IntArray, capacity: IntArray) -> IntArray:
-    """(rows, 4) job, server, role, count, sorted, of jobs that each have all servers to themselves.
+def place_alone(tasks: IntArray, quanta: IntArray, capacity: IntArray) -> PlacementTable:
+    """Placements by job number, sorted, of jobs that each have all servers to themselves.
 
     The rule is ``even``; servers are ordered by the resource of which the job takes the largest share. A job
-    without room for all of its tasks has no rows.
+    without room for all of its tasks has none.
 
     Parameters
     ----------
@@ -137,13 +138,11 @@ def _room_for(tasks: IntArray) -> Placed:
     )
 
 
-def _merged(job: IntArray, server: IntArray, role: IntArray, count: IntArray) -> IntArray:
-    """Sorted rows, one for each job, server and role."""
-    order = np.lexsort((role, server, job))
-    rows = np.stack([job, server, role, count], axis=1)[order]
-    if len(rows) == 0:
+def _merged(job: IntArray, server: IntArray, role: IntArray, count: IntArray) -> PlacementTable:
+    """Sorted entries, one for each job, server and role."""
+    rows = PlacementTable(job, server, role, count).in_order()
+    if len(job) == 0:
         return rows
-    first = np.concatenate([[True], (rows[1:, :3] != rows[:-1, :3]).any(axis=1)])
-    merged: IntArray = rows[first]
-    merged[:, 3] = np.add.reduceat(rows[:, 3], np.flatnonzero(first))
-    return merged
+    starts = np.diff(rows.job) | np.diff(rows.server) | np.diff(rows.role)
+    first = np.flatnonzero(np.concatenate([[1], starts]))
+    return replace(rows.where(first), count=np.add.reduceat(rows.count, first))

@@ -61,8 +61,8 @@ class Placed(NamedTuple):
 def holds(servers: FreeServers, server: int, quanta: I64, workers: int, ps: int) -> bool:
     """Whether a server has room for these numbers of workers and parameter servers."""
     for r in range(quanta.shape[1]):
-        need = workers * quanta[WORKER, r] + ps * quanta[PARAMETER_SERVER, r]
-        if need > servers.free[server, r]:
+        demand = workers * quanta[WORKER, r] + ps * quanta[PARAMETER_SERVER, r]
+        if demand > servers.free[server, r]:
             return False
     return True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from ray_sim.model.units import (
 )
 from ray_sim.policies.optimus.allocation import Normalise
 from ray_sim.policies.optimus.allocation_kernels import Claims, steps_per_s
-from ray_sim.policies.optimus.interval import Choices, IntervalJobs, part_of, targets, tasks_of
+from ray_sim.policies.optimus.interval import Choices, IntervalJobs, part_of, target_of, tasks_of
 from ray_sim.policies.optimus.knowledge import (
     Knowledge,
     carried_over,
@@ -39,6 +40,7 @@ from ray_sim.policy_api import (
     ElasticView,
     Estimates,
     Parameter,
+    PlacementTable,
     Rows,
     State,
     Streams,
@@ -125,14 +127,14 @@ class Optimus(ElasticPolicy):
         """Fit to the observations of the last interval, then allocate and place."""
         jobs = np.concatenate([view.waiting, view.running])
         jobs.sort()
-        rows = _numbered(view.placements.rows_of(jobs))
-        held, useful = tasks_of(rows, len(jobs)), _useful_workers(view, jobs)
+        placements = _numbered(view.placements.rows_of(jobs))
+        held, useful = tasks_of(placements, len(jobs)), _useful_workers(view, jobs)
         slow = view.slowdown(jobs) > self._slow_above
         self._learn(view, jobs, held, useful, slow)
         known = self._known
         stays = (held[:, WORKER] > 0) & (view.now_us - known.changed_us < self._least_stay_us)
         asked = view.jobs.gang[jobs, WORKER]
-        interval = IntervalJobs(self._claims(view, jobs, useful), asked, rows, held, stays)
+        interval = IntervalJobs(self._claims(view, jobs, useful), asked, placements, held, stays)
         target = self._target(view, jobs, interval)
         replaced = slow & known.was_slow
         self._counts[_REPLACED] += replaced.sum()
@@ -209,20 +211,19 @@ class Optimus(ElasticPolicy):
     def _target(self, view: ElasticView, jobs: IntArray, interval: IntervalJobs) -> Rows:
         """Target placements of every job."""
         partition = view.jobs.partition[jobs]
-        found = [np.empty((0, 4), dtype=np.int64)]
+        found = []
         for p in np.unique(partition).tolist():
             members = np.flatnonzero(partition == p)
             servers = np.flatnonzero((self._world.server_partition == p) & view.available)
             capacity = self._world.cluster.capacity[servers]
-            target = targets(part_of(interval, members), servers, capacity, self._choices)
-            target.rows[:, 0] = members[target.rows[:, 0]]
-            found.append(target.rows)
+            target = target_of(part_of(interval, members), servers, capacity, self._choices)
+            placed = target.placements
+            found.append(replace(placed, job=members[placed.job]))
             self._counts[_SHRUNK] += target.shrunk
             self._counts[_WITHOUT_ROOM] += target.without_room
-        rows = np.concatenate(found)
-        rows = rows[np.lexsort((rows[:, 2], rows[:, 1], rows[:, 0]))]
-        ptr = np.searchsorted(rows[:, 0], np.arange(len(jobs) + 1))
-        return Rows(ptr, *(np.ascontiguousarray(rows[:, column]) for column in (1, 2, 3)))
+        every = PlacementTable.joined(found).in_order()
+        ptr = np.searchsorted(every.job, np.arange(len(jobs) + 1))
+        return Rows(ptr, every.server, every.role, every.count)
 
     def state(self) -> State:
         """Return knowledge of active jobs, and counts."""
@@ -247,10 +248,10 @@ def _beliefs(view: ElasticView, jobs: IntArray, claims: Claims, tasks: IntArray)
     return Estimates(jobs, np.where(tasks[:, WORKER] > 0, found * batch, np.nan), claims.steps * batch)
 
 
-def _numbered(rows: Rows) -> IntArray:
-    """(rows, 4) job number, server, role, count."""
+def _numbered(rows: Rows) -> PlacementTable:
+    """Placements by job number."""
     number = np.repeat(np.arange(len(rows.ptr) - 1), np.diff(rows.ptr))
-    return np.stack([number, rows.server, rows.role, rows.tasks], axis=1)
+    return PlacementTable(number, rows.server, rows.role, rows.tasks)
 
 
 def _useful_workers(view: ElasticView, jobs: IntArray) -> IntArray:

@@ -34,12 +34,12 @@ class TrialRuns:
         tasks = np.stack([workers, ps], axis=1)
         for p in np.unique(partition).tolist():
             at = np.flatnonzero(partition == p)
-            rows = place_alone(tasks[at], self._world.jobs.role_demand[jobs[at]], self._servers[p])
-            placed = np.unique(rows[:, 0])
-            ptr = np.append(np.searchsorted(rows[:, 0], placed), len(rows))
-            columns = (np.ascontiguousarray(rows[:, column]) for column in (1, 2, 3))
+            trial = place_alone(tasks[at], self._world.jobs.role_demand[jobs[at]], self._servers[p])
+            placed = np.unique(trial.job)
+            ptr = np.append(np.searchsorted(trial.job, placed), len(trial.job))
             at = at[placed]
-            found[at] = self._world.trial_speed(jobs[at], Rows(ptr, *columns))
+            rows = Rows(ptr, trial.server, trial.role, trial.count)
+            found[at] = self._world.trial_speed(jobs[at], rows)
         return found
 
 

@@ -95,11 +95,11 @@ class ActiveJobs:
     def observe(
         self, round_: int, arrived: IntArray, signals: IntArray, completed: IntArray, removed: IntArray
     ) -> IntArray:
-        """Rule out points by the news of a round; returns the rows of the jobs whose points changed."""
+        """Rule out points by the observations of a round; return the rows of jobs whose points changed."""
         gone, _ = self._rows(np.concatenate([completed, removed]))
         gone = np.unique(gone[self._alive()[gone]])
         self.jobs.low[gone] = self.jobs.high[gone]
-        self.jobs.next_news[gone] = NEVER_ROUND
+        self.jobs.next_observation[gone] = NEVER_ROUND
         rows, known = self._rows(arrived)
         changed = np.empty(self.count + len(gone), dtype=np.int64)
         changed[: len(gone)] = gone

@@ -8,8 +8,8 @@ before the evictions of tau, exceeds C - c [t' <= tau].
 Evictions of the earlier jobs need not be simulated. Let S be the sum of the loads of all earlier jobs active
 in b, as if none were evicted, and e the first round from b on with S(e) > C. No earlier job is evicted before
 e, so the load is S up to e; in e the new job is evicted or cancelled itself, unless it has ended. So it fails
-if and only if S(tau) > C - c [t' <= tau] for some tau of [b, t' + d). Loads of independent jobs add, and news
-of one job changes its own load and no other.
+if and only if S(tau) > C - c [t' <= tau] for some tau of [b, t' + d). Loads of independent jobs add, and an
+observation of one job changes its own load and no other.
 
 Source: Babaioff, Lempel, Lucier, Menache, Slivkins, Wong, Truthful Online Scheduling of Cloud Workloads under
 Uncertainty (WWW 2022), section 3 (framework, lemma); the oracles are ours.
@@ -38,10 +38,10 @@ OracleState: TypeAlias = Mapping[str, npt.NDArray[Any]]
 
 
 class FailureOracle(ABC):
-    """Failure estimates of new jobs, from the plans of earlier jobs and the news of them.
+    """Failure estimates of new jobs, from the plans of earlier jobs and the observations of them.
 
     Rounds are absolute. In each round the mechanism asks for `failures` of each job born in it and adds the
-    job, one after the other, and then passes the news of the round to `observe`.
+    job, one after the other, and then passes the observations of the round to `observe`.
 
     Parameters
     ----------
@@ -121,10 +121,10 @@ class FailureOracle(ABC):
     def observe(
         self, round_: int, arrived: IntArray, signals: IntArray, completed: IntArray, removed: IntArray
     ) -> None:
-        """Take the news of a round, after its last step.
+        """Take the observations of a round, after its last step.
 
         A job that has not arrived until the round arrives later; one that has started and has not ended ends
-        later. Rounds without news may be left out. Jobs that are not known are ignored.
+        later. Rounds without observations may be left out. Jobs that are not known are ignored.
 
         Parameters
         ----------
@@ -184,6 +184,6 @@ def ring_size(rounds: int) -> int:
 def widened(ring: npt.NDArray[Any], since: int, width: int) -> npt.NDArray[Any]:
     """Copy an array by round modulo its length to a greater length; rounds before ``since`` become 0."""
     rounds = np.arange(since, since + len(ring))
-    wide = np.zeros((width, *ring.shape[1:]), ring.dtype)
-    wide[rounds % width] = ring[rounds % len(ring)]
-    return wide
+    widened = np.zeros((width, *ring.shape[1:]), ring.dtype)
+    widened[rounds % width] = ring[rounds % len(ring)]
+    return widened

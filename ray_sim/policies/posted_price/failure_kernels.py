@@ -40,7 +40,7 @@ class JobRows(NamedTuple):
     """and the end of these points, exclusive; equal to ``low`` for a job that has no load any more."""
     arrived: I64
     """0 or 1."""
-    next_news: I64
+    next_observation: I64
     """First round in which the job must arrive or end, or points are ruled out."""
     narrowings: I64
     """How often points have been ruled out."""
@@ -56,7 +56,7 @@ class PointRows(NamedTuple):
     probability: F64
 
 
-class Paths(NamedTuple):
+class SamplePaths(NamedTuple):
     """N sample paths: a point of every active job, and the loads that they cause."""
 
     chosen: I32
@@ -81,11 +81,11 @@ def _settle(jobs: JobRows, points: PointRows, slot: int) -> None:
     if at < jobs.high[slot] and jobs.arrived[slot] == 1 and points.start[at] == NEVER_ROUND:
         jobs.high[slot] = at
     if at == jobs.high[slot]:
-        jobs.next_news[slot] = NEVER_ROUND
+        jobs.next_observation[slot] = NEVER_ROUND
     elif jobs.arrived[slot] == 1:
-        jobs.next_news[slot] = points.start[at] + points.duration[at]
+        jobs.next_observation[slot] = points.start[at] + points.duration[at]
     else:
-        jobs.next_news[slot] = points.arrival[at]
+        jobs.next_observation[slot] = points.arrival[at]
 
 
 @kernel
@@ -117,7 +117,7 @@ def _keep_later(jobs: JobRows, points: PointRows, slot: int, round_: int) -> Non
 
 @kernel
 def settle_new(jobs: JobRows, points: PointRows, slot: int) -> None:
-    """Set ``next_news`` of a job that was appended."""
+    """Set ``next_observation`` of a job that was appended."""
     _settle(jobs, points, slot)
 
 
@@ -125,7 +125,7 @@ def settle_new(jobs: JobRows, points: PointRows, slot: int) -> None:
 def narrow(
     jobs: JobRows, points: PointRows, count: int, round_: int, arrived: I64, signals: I64, changed: I64
 ) -> int:
-    """Rule out the points that disagree with the news of a round, and with the lack of news until it.
+    """Rule out the points that disagree with the observations of a round, and with their lack until it.
 
     O(count + points ruled out).
 
@@ -150,7 +150,7 @@ def narrow(
             changed[n] = slot
             n += 1
     for slot in range(count):
-        if jobs.next_news[slot] <= round_:
+        if jobs.next_observation[slot] <= round_:
             _keep_later(jobs, points, slot, round_)
             _settle(jobs, points, slot)
             jobs.narrowings[slot] += 1
@@ -218,7 +218,7 @@ def accumulate(failures: F64, scale: float) -> None:
 
 
 @outlined
-def sampled_failures(paths: Paths, birth: int, concurrency: int, capacity: int, failures: F64) -> None:
+def sampled_failures(paths: SamplePaths, birth: int, concurrency: int, capacity: int, failures: F64) -> None:
     """Write the share of paths in which the job fails; O(W + D) for each path with a high load."""
     for n in range(len(paths.peak)):
         if paths.peak[n] + concurrency > capacity:
@@ -263,7 +263,7 @@ def _set_run(points: PointRows, point: int, since: int, runs: I32, n: int) -> No
 
 @kernel
 def _draw_points(
-    jobs: JobRows, points: PointRows, paths: Paths, slot: int, since: int, state: np.uint64
+    jobs: JobRows, points: PointRows, paths: SamplePaths, slot: int, since: int, state: np.uint64
 ) -> None:
     """Draw the point of one job where the old one disagrees with the history, and note both runs."""
     first, low, size = jobs.first[slot], jobs.low[slot], jobs.high[slot] - jobs.low[slot]
@@ -285,7 +285,7 @@ def _draw_points(
 
 
 @kernel
-def _move_load(paths: Paths, nodes: np.int32, since: int, first: int, until: int) -> None:
+def _move_load(paths: SamplePaths, nodes: np.int32, since: int, first: int, until: int) -> None:
     """Move the load of one job in all paths from its old run to its new one, in rounds of [first, until).
 
     All paths of a round lie next to each other and numbers have 32 bits, so that the compiler uses vector
@@ -305,7 +305,9 @@ def _move_load(paths: Paths, nodes: np.int32, since: int, first: int, until: int
 
 
 @outlined
-def redraw(jobs: JobRows, points: PointRows, paths: Paths, slots: I64, since: int, state: np.uint64) -> None:
+def redraw(
+    jobs: JobRows, points: PointRows, paths: SamplePaths, slots: I64, since: int, state: np.uint64
+) -> None:
     """Draw the points of jobs anew in the paths whose points disagree with the history.
 
     A point that agrees stays: it has the distribution of the prior given that it agrees, the posterior. The
@@ -330,7 +332,7 @@ def redraw(jobs: JobRows, points: PointRows, paths: Paths, slots: I64, since: in
 
 
 @outlined
-def find_peaks(paths: Paths) -> None:
+def find_peaks(paths: SamplePaths) -> None:
     """Set the largest load of each path; O(N W)."""
     paths.peak[:] = 0
     for at in range(paths.load.shape[0]):

@@ -21,7 +21,7 @@ class Plan:
     """(n,) rounds after which the job leaves: its duration, or the cutoff of its (arrival, signal) if that is
     less; not read where the job is not launched."""
     signal: IntArray
-    """(n,) what the platform is told of the duration at the arrival."""
+    """(n,) signal of the duration at the arrival."""
     probability: FloatArray
     """(n,) > 0, with sum 1."""
     start: IntArray

@@ -70,8 +70,8 @@ def find_prices(
         first = points.of_row[points.row[job]]
         for k in range(points.of_row[points.row[job] + 1] - first):
             here = points.arrival[first + k] == arrival[job] - points.birth[job]
-            told = points.signal[first + k] == signal[job]
-            if here and told and points.duration[first + k] == now - start[job]:
+            same_signal = points.signal[first + k] == signal[job]
+            if here and same_signal and points.duration[first + k] == now - start[job]:
                 price[i] = points.price[points.ptr[job] + k]
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from ray_sim.model.statement import NANO, Statements
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
 from ray_sim.policies.posted_price.planner_kernels import (
+    JobOffer,
     Launch,
-    Offer,
     PlannedJob,
     plan_starts,
     sum_before,
@@ -106,7 +106,7 @@ class Planner:
         if len(self._price_before) <= rounds:
             self._price_before = np.zeros(rounds + 1, dtype=np.int64)
             self._sold_out_before = np.zeros(rounds + 1, dtype=np.int64)
-        offer = Offer(
+        offer = JobOffer(
             price_before=self._price_before[: rounds + 1],
             sold_out_before=self._sold_out_before[: rounds + 1],
             failure=_NO_FAILURE if failure is None else failure,

@@ -28,7 +28,7 @@ class PlannedJob(NamedTuple):
     """(n,)."""
 
 
-class Offer(NamedTuple):
+class JobOffer(NamedTuple):
     """What the platform offers to one job. Rounds count from its birth."""
 
     price_before: I64
@@ -67,7 +67,7 @@ def sum_before(price: I64, sold_out: Bool, price_before: I64, sold_out_before: I
 
 
 @kernel
-def _open(offer: Offer, start: int, duration: int) -> bool:
+def _open(offer: JobOffer, start: int, duration: int) -> bool:
     """Return whether no round of a run is sold out."""
     finish = start + duration
     if finish >= len(offer.price_before):
@@ -77,7 +77,7 @@ def _open(offer: Offer, start: int, duration: int) -> bool:
 
 
 @kernel
-def group_utility(job: PlannedJob, offer: Offer, first: int, end: int, start: int) -> tuple[float, int]:
+def group_utility(job: PlannedJob, offer: JobOffer, first: int, end: int, start: int) -> tuple[float, int]:
     """Return the expected utility in nano of points[first:end] that start ``start`` rounds after birth.
 
     The second number is the end of the points that are not cut off. The surplus does not increase with the
@@ -100,7 +100,7 @@ def group_utility(job: PlannedJob, offer: Offer, first: int, end: int, start: in
 
 
 @kernel
-def buys(job: PlannedJob, offer: Offer, first: int, end: int, utility: float) -> bool:
+def buys(job: PlannedJob, offer: JobOffer, first: int, end: int, utility: float) -> bool:
     """Return whether a group launches at this utility; `planner.Planner.plan` states the rule."""
     if not offer.rounded:
         return utility > 0.0
@@ -112,7 +112,7 @@ def buys(job: PlannedJob, offer: Offer, first: int, end: int, utility: float) ->
 
 
 @kernel
-def _launch(job: PlannedJob, offer: Offer, first: int, cut: int, end: int, at: int, made: Launch) -> None:
+def _launch(job: PlannedJob, offer: JobOffer, first: int, cut: int, end: int, at: int, made: Launch) -> None:
     """Write the plan of points[first:end] that start ``at`` rounds after birth; those from ``cut`` on are
     cut off.
     """
@@ -125,7 +125,7 @@ def _launch(job: PlannedJob, offer: Offer, first: int, cut: int, end: int, at: i
 
 
 @outlined
-def plan_starts(job: PlannedJob, offer: Offer, made: Launch) -> float:
+def plan_starts(job: PlannedJob, offer: JobOffer, made: Launch) -> float:
     """Write the plan; return the expected utility in nano.
 
     Points with the same arrival and signal are a group, and start together: the platform cannot tell them

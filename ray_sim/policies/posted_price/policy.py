@@ -11,16 +11,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from ray_sim.model.audit import AuditedJobs
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.statement import NANO, NEVER_ROUND
 from ray_sim.model.units import FloatArray, IntArray
-from ray_sim.policies.posted_price.audit import MechanismAudit
+from ray_sim.model.welfare_audit import AuditedJobs
 from ray_sim.policies.posted_price.exact_failure import ExactFailure
 from ray_sim.policies.posted_price.expected_lp import ExpectedPrices, Population
 from ray_sim.policies.posted_price.exponential_prices import ExponentialPrices
 from ray_sim.policies.posted_price.failure import FailureOracle
 from ray_sim.policies.posted_price.menu import Menu, RelaxedCapacity
+from ray_sim.policies.posted_price.misreport_audit import MisreportAudit
 from ray_sim.policies.posted_price.plan_book import PlanBook
 from ray_sim.policies.posted_price.planner import threshold
 from ray_sim.policies.posted_price.planner_kernels import PlannedJob
@@ -87,7 +87,15 @@ class PostedPrice(AnnouncedPolicy):
             source="docs/models/posted_price.md#failure-estimates",
             choices=("pointwise", "uniform"),
         ),
-        Parameter("mu", "float", 0.02, "error of the sampled estimates", minimum=1e-4, maximum=0.5),
+        Parameter(
+            "mu",
+            "float",
+            0.02,
+            "error of the sampled estimates",
+            minimum=1e-4,
+            maximum=0.5,
+            source="docs/models/posted_price.md#failure-estimates",
+        ),
         Parameter(
             "oracle_failure",
             "float",
@@ -95,6 +103,7 @@ class PostedPrice(AnnouncedPolicy):
             "probability with which a uniform error may be larger",
             minimum=1e-12,
             maximum=0.5,
+            source="docs/models/posted_price.md#failure-estimates",
         ),
         Parameter(
             "threshold", "bool", True, "whether estimates of at most eps / 10 count as 0", source=_SOURCE
@@ -105,7 +114,7 @@ class PostedPrice(AnnouncedPolicy):
             False,
             "whether a plan also fixes the longest duration, after which a job is evicted and pays nothing; "
             "without it a report that hides long durations may gain",
-            source="docs/decisions/0038-announced-jobs.md",
+            source="docs/models/posted_price.md#truthfulness",
         ),
     )
 
@@ -123,7 +132,7 @@ class PostedPrice(AnnouncedPolicy):
         self._cutoffs = cutoffs
         self._menu_name, self._eps, self._oracle_name = menu, eps, failure_oracle
         self._error, self._mu, self._failure, self._threshold = oracle_error, mu, oracle_failure, threshold
-        self._audit: MechanismAudit | None = None
+        self._audit: MisreportAudit | None = None
         if menu == "expected":
             self.sees = self.sees | {WHOLE_TRACE}
 
@@ -132,10 +141,10 @@ class PostedPrice(AnnouncedPolicy):
         """Whether it draws sample paths."""
         return self._oracle_name == "sampled"
 
-    def audited(self, jobs: AuditedJobs) -> MechanismAudit:
+    def audited(self, jobs: AuditedJobs) -> MisreportAudit:
         """Record births and try misreports in the run that follows; its decisions are the same."""
         mu = {"sampled": self._mu, "exact": 0.0}.get(self._oracle_name)
-        self._audit = MechanismAudit(jobs, self._failures, self._eps / 10, mu, self._threshold, self._cutoffs)
+        self._audit = MisreportAudit(jobs, self._failures, self._eps / 10, mu, self._threshold, self._cutoffs)
         return self._audit
 
     def start(self, world: AnnouncedContext, streams: Streams) -> None:
@@ -186,10 +195,10 @@ class PostedPrice(AnnouncedPolicy):
         evicted = np.union1d(view.overload(due, np.union1d(rejected, overdue)), overdue)
         charges = self._charge(view.round, view.completed)
         removed = np.union1d(rejected, evicted)
-        news = came, self._signal[came], view.completed, removed
-        self._oracle.observe(view.round, *news)
+        observed = came, self._signal[came], view.completed, removed
+        self._oracle.observe(view.round, *observed)
         if self._audit is not None:
-            self._audit.observed(view.round, *news)
+            self._audit.observed(view.round, *observed)
         return AnnouncedDecision(
             changes=view.starts(np.setdiff1d(due, evicted), np.intersect1d(evicted, running)),
             reject=rejected,

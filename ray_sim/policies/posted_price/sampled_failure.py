@@ -13,7 +13,7 @@ from ray_sim.model.errors import InvalidScenarioError, UnknownNameError
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray, IntArray, tolerant_ceil
 from ray_sim.policies.posted_price.failure import FailureOracle, OracleState, ring_size, widened
-from ray_sim.policies.posted_price.failure_kernels import Paths, find_peaks, redraw, sampled_failures
+from ray_sim.policies.posted_price.failure_kernels import SamplePaths, find_peaks, redraw, sampled_failures
 
 OracleError = Literal["pointwise", "uniform"]
 
@@ -48,9 +48,9 @@ def sample_count(oracle_error: OracleError, mu: float, triples: int, budget: flo
 class SampledFailure(FailureOracle):
     """Share of N sample paths in which a job fails; each path has a point of every active job.
 
-    A new job is drawn once in each path. News of a job redraws it in the paths that it contradicts; the
-    others keep their points, so that every path stays a draw from the posterior. The paths of one round are
-    N independent samples; estimates of different rounds depend on each other.
+    A new job is drawn once in each path. An observation of a job redraws it in the paths that it contradicts;
+    the others keep their points, so that every path stays a draw from the posterior. The paths of one round
+    are N independent samples; estimates of different rounds depend on each other.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class SampledFailure(FailureOracle):
         super().__init__(capacity, longest)
         self._stream = streams.states(purpose, np.zeros(1, dtype=np.int64))[0]
         self._set(
-            Paths(
+            SamplePaths(
                 chosen=np.full((len(self._jobs.jobs.job), paths), -1, dtype=np.int32),
                 load=np.zeros((ring_size(1), paths), dtype=np.int32),
                 peak=np.zeros(paths, dtype=np.int32),
@@ -121,7 +121,7 @@ class SampledFailure(FailureOracle):
     def _set_load(self, load: I32) -> None:
         self._set(self._paths._replace(load=load, column=np.zeros(len(load), dtype=np.int64)))
 
-    def _set(self, paths: Paths) -> None:
+    def _set(self, paths: SamplePaths) -> None:
         self._paths, self._paths_handle = paths, handle(paths)
 
     def _moved(self, kept: IntArray) -> None:

@@ -18,7 +18,7 @@ from ray_sim.policies.posted_price.union_kernels import (
 class UnionFailure(FailureOracle):
     """Sum over rounds of the probability of too high a load (union bound), by convolution of earlier jobs.
 
-    At least the exact probability. A round whose jobs have news is convolved anew, in O(jobs C).
+    At least the exact probability. A round whose jobs have been observed is convolved anew, in O(jobs C).
 
     Parameters
     ----------

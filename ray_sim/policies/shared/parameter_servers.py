@@ -66,7 +66,7 @@ def parameter_servers(
     """
     leaving, wanting = view.idle_holders, view.stalled
     idle = view.free[:, PARAMETER_SERVER].copy()
-    np.add.at(idle, view.placements.rows(leaving)[:, 1], 1)
+    np.add.at(idle, view.placements.of(leaving).server, 1)
     placements: dict[int, list[tuple[int, int, int]]] = {job: [] for job in leaving.tolist()}
     if len(wanting) == 0:
         return placements

@@ -74,6 +74,7 @@ UNFINISHED = Parameter(
     "action when a job is not done at the end of its plan, e.g. if it trains slower than planned. leave: "
     "none; extend: plan the rest of the work like an arriving job, at the current prices",
     choices=("leave", "extend"),
+    source="docs/policies/pd_ors.md#what-the-paper-leaves-out",
 )
 REPLAN = Parameter(
     "replan",
@@ -82,6 +83,7 @@ REPLAN = Parameter(
     "action when servers are lost. none: plans stay, on the remaining servers; failed: plans on lost servers "
     "are cancelled and the rest of the work is planned again; no plan uses lost servers",
     choices=("none", "failed"),
+    source="docs/policies/pd_ors.md#what-the-paper-leaves-out",
 )
 IDLE = Parameter(
     "idle",
@@ -90,6 +92,7 @@ IDLE = Parameter(
     "use of capacity that no plan uses in a slot. leave: it stays idle; give: admitted jobs get more workers "
     "and parameter servers, in job order, if they train faster with them",
     choices=("leave", "give"),
+    source="docs/policies/pd_ors.md#what-the-paper-leaves-out",
 )
 PRICE_SPAN = Parameter(
     "price_span",
@@ -98,6 +101,7 @@ PRICE_SPAN = Parameter(
     "upper bound of ln(U / L): L is raised to meet it, so that prices rise before servers are nearly full. "
     "none = the published L",
     minimum=1.0,
+    source="docs/models/pd_ors.md#prices",
 )
 SPEEDS = Parameter(
     "speeds",
@@ -242,7 +246,7 @@ class Planned(ElasticPolicy):
         ]
 
     def _warning_of_horizon(self) -> list[str]:
-        """Warn if no job can end in time, so that all will be rejected; not told without the whole trace."""
+        """Warn if no job can end in time, so that all will be rejected; not without the whole trace."""
         jobs = len(self._world.jobs.submit_us)
         if self._declared is not None or self._can_end or not jobs:
             return []

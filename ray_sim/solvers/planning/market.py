@@ -1,4 +1,8 @@
-"""Capacity of servers and slots, offered at prices."""
+"""Capacity of servers and slots, offered at prices.
+
+PD-ORS and OASiS keep one `Market` (`ray_sim/policies/shared/plan_at_arrival.py`); `schedule` plans
+one job on it. ``price`` is to follow every change of ``load``; sums of integers keep loads exact.
+"""
 
 from __future__ import annotations
 

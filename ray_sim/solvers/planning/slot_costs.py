@@ -147,8 +147,8 @@ class SlotCosts:
         asked = self.pays[at].copy()
         asked[:j], asked[done:] = 0, 0
         if asked.any() and _is_cheaper(self._round(slot, asked)[j], self.inside[at, j]):
-            listed = self.best.server[: self.best.size[0]]
-            server = listed[self.best.held[listed].any(axis=1)]
+            in_use = self.best.server[: self.best.size[0]]
+            server = in_use[self.best.held[in_use].any(axis=1)]
             held = self.best.held[server]
         elif np.isfinite(self.inside[at, j]):
             server, workers = self.inside_server[at, [j]], self.parts.internal[[j]]

@@ -9,10 +9,10 @@ import numpy as np
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.kernels.planning.parametric_slot_lp import (
     UNSOLVED,
-    Offers,
-    Paths,
-    Point,
+    SlotOffers,
+    SlotWalks,
     TaskDirections,
+    WalkPoint,
     price_paths,
     walk_all,
 )
@@ -20,7 +20,7 @@ from ray_sim.kernels.planning.slot_plan import bound_costs
 from ray_sim.kernels.planning.slot_tasks import Rooms
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.solvers.planning.slot_job import SlotJob
-from ray_sim.solvers.planning.task_directions import row_rooms, slot_moves
+from ray_sim.solvers.planning.task_directions import row_rooms, slot_directions
 
 _STEPS_PER_MOVE = 8
 """Limit of steps per direction and server; a walk that needs more has failed."""
@@ -31,7 +31,7 @@ class Slots:
     """Different slots, n of them, solved in fractions for every number of workers of the job."""
 
     rooms: Rooms
-    paths: Paths
+    paths: SlotWalks
     ending: IntArray
     """(n,) end of each path."""
 
@@ -65,16 +65,16 @@ def solve_slots(job: SlotJob, free: IntArray, price: FloatArray, quanta_per_unit
 
     ``free`` is >= 0 and prices are > 0.
     """
-    moves = slot_moves(job)
+    directions = slot_directions(job)
     rooms = slot_rooms(job, free, price, quanta_per_unit)
     n, servers = free.shape[:2]
-    limit = 64 + _STEPS_PER_MOVE * servers * len(moves.step)
-    point, paths = _new_point(moves, servers), _new_paths(n, 2 * limit)
+    limit = 64 + _STEPS_PER_MOVE * servers * len(directions.step)
+    point, paths = _new_point(directions, servers), _new_paths(n, 2 * limit)
     ending = np.empty(n, dtype=np.int64)
     walked = 0
     while True:
         most = float(job.most_workers)
-        walked = walk_all(moves, rooms.offers, walked, most, limit, point, paths, ending)
+        walked = walk_all(directions, rooms.offers, walked, most, limit, point, paths, ending)
         if walked == n:
             return Slots(rooms, paths, ending)
         paths = _longer(paths, limit)
@@ -86,7 +86,7 @@ def slot_rooms(job: SlotJob, free: IntArray, price: FloatArray, quanta_per_unit:
     for role in (WORKER, PARAMETER_SERVER):
         for r, units in enumerate((job.demand[role] / quanta_per_unit).tolist()):
             of_task[..., role] += price[..., r] * units
-    offers = Offers(
+    offers = SlotOffers(
         room=row_rooms(job, free),
         price=of_task,
         by_worker=np.argsort(of_task[..., WORKER], axis=-1, kind="stable"),
@@ -95,19 +95,19 @@ def slot_rooms(job: SlotJob, free: IntArray, price: FloatArray, quanta_per_unit:
     return Rooms(free, job.demand, job.most_workers, job.workers_per_ps, offers)
 
 
-def _new_point(moves: TaskDirections, servers: int) -> Point:
-    return Point(
+def _new_point(directions: TaskDirections, servers: int) -> WalkPoint:
+    return WalkPoint(
         held=np.empty((servers, 2)),
         limits=np.empty(servers, dtype=np.int64),
         edge=np.empty(servers, dtype=np.int64),
         on_edge=np.empty(servers, dtype=np.int64),
-        cheapest=np.empty(len(moves.step), dtype=np.int64),
-        cost=np.empty(len(moves.step)),
+        cheapest=np.empty(len(directions.step), dtype=np.int64),
+        cost=np.empty(len(directions.step)),
     )
 
 
-def _new_paths(slots: int, steps: int) -> Paths:
-    return Paths(
+def _new_paths(slots: int, steps: int) -> SlotWalks:
+    return SlotWalks(
         reach=np.empty(steps),
         slope=np.empty(steps),
         server=np.empty((steps, 2), dtype=np.int64),
@@ -116,7 +116,7 @@ def _new_paths(slots: int, steps: int) -> Paths:
     )
 
 
-def _longer(paths: Paths, limit: int) -> Paths:
+def _longer(paths: SlotWalks, limit: int) -> SlotWalks:
     """Copy with twice the room, plus ``limit``."""
     longer = _new_paths(len(paths.ptr) - 1, 2 * len(paths.reach) + limit)
     for part, into in zip(paths[:-1], longer[:-1], strict=True):

@@ -17,7 +17,7 @@ Pair = tuple[tuple[int, int], tuple[float, float]]
 """Two directions, and the number of units of each."""
 
 
-def slot_moves(job: SlotJob) -> TaskDirections:
+def slot_directions(job: SlotJob) -> TaskDirections:
     """Directions along the limits of a server, and the pairs of them that add a worker and its share of a PS.
 
     A role without demand is limited by the largest number that the job may have. Signs are those of integers:
@@ -31,7 +31,7 @@ def slot_moves(job: SlotJob) -> TaskDirections:
     taken = [[w * step[0] + s * step[1] for w, s in rows] for step in steps]
     lengths = np.array([abs(w) + abs(s) for w, s in steps], dtype=np.float64)
     pairs = _pairs(steps, 1.0 / job.workers_per_ps)
-    pair = np.array([moves for moves, _ in pairs], dtype=np.int64)
+    pair = np.array([directions for directions, _ in pairs], dtype=np.int64)
     return TaskDirections(
         worker=np.array([w for w, _ in rows], dtype=np.float64),
         ps=np.array([s for _, s in rows], dtype=np.float64),
@@ -45,7 +45,7 @@ def slot_moves(job: SlotJob) -> TaskDirections:
 
 
 def row_rooms(job: SlotJob, free: IntArray) -> FloatArray:
-    """(..., S, M) room of each row of `slot_moves` on servers with (..., S, R) free quanta."""
+    """(..., S, M) room of each row of `slot_directions` on servers with (..., S, R) free quanta."""
     demanded = job.demand.any(axis=0)
     most = (job.most_workers, job.most_workers / job.workers_per_ps)
     idle = [most[role] for role in range(2) if not job.demand[role].any()]

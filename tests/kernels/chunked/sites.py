@@ -18,6 +18,7 @@ from ray_sim.kernels.chunked.queue_state import (
     SERVED,
     UPLOADING,
     UPLOADS,
+    ChunkRows,
     Queues,
     new_queues,
 )
@@ -28,7 +29,7 @@ ROOM = 40
 
 
 class Chunk(NamedTuple):
-    """A row of `Commands.chunks`."""
+    """A row of `ChunkRows`."""
 
     worker: int = 0
     key: int = 0
@@ -48,12 +49,12 @@ def site(workers: int = 1, *, on_demand: int = 0, jobs: int = 3, cost: int = 0, 
     return q._replace(queue=np.empty(ROOM * n, np.int64))
 
 
-def commanded(chunks: Sequence[Chunk]) -> I64:
-    """(n, 8) rows to dispatch."""
-    return np.array(chunks, dtype=np.int64).reshape(-1, 8)
+def commanded(chunks: Sequence[Chunk]) -> ChunkRows:
+    """Rows to dispatch."""
+    return ChunkRows(*np.array(chunks, dtype=np.int64).reshape(-1, len(Chunk._fields)).T.copy())
 
 
-def told(q: Queues) -> list[tuple[int, ...]]:
+def reported(q: Queues) -> list[tuple[int, ...]]:
     """(event, job, unit, worker, work left) of each event since the last call."""
     rows = [tuple(row) for row in q.event[: q.size[EVENTS]].tolist()]
     q.size[EVENTS] = 0
@@ -65,7 +66,7 @@ def settle(q: Queues, now: int) -> tuple[int, list[tuple[int, ...]]]:
     following = advance(q, now)
     while following <= now:
         following = advance(q, now)
-    return following, [(event[0], event[2]) for event in told(q)]
+    return following, [(event[0], event[2]) for event in reported(q)]
 
 
 def members(first: int, after: I64) -> list[int]:

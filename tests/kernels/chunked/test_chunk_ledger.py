@@ -24,6 +24,7 @@ from ray_sim.kernels.core.arrays import (
     new_ledger,
     new_recorder,
 )
+from ray_sim.kernels.core.site_events import EVENT_COLUMNS
 from tests.kernels.by_hand import SEEDS, ints
 from tests.proofs import instances
 
@@ -66,7 +67,13 @@ class Jobs(NamedTuple):
         """Book (event, job, unit, worker); the jobs completed, and whether others are active."""
         finished, rows = np.empty(len(self.ledger.status), np.int64), [(*event, 0) for event in events]
         n, changed = book_events(
-            now, ints(rows).reshape(-1, 5), WORKER_SERVER, ON_DEMAND, *self[:4], self.record, finished
+            now,
+            ints(rows).reshape(-1, EVENT_COLUMNS),
+            WORKER_SERVER,
+            ON_DEMAND,
+            *self[:4],
+            self.record,
+            finished,
         )
         return finished[:n].tolist(), changed
 

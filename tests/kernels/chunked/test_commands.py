@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from ray_sim.kernels.chunked.chunk_events import COMPLETE, DISPLACE, LOST, PAUSE, PREEMPT, RUN, SERVE
 from ray_sim.kernels.chunked.commands import add_rows, drop_rows, resume, set_keys, set_ps
 from ray_sim.kernels.chunked.instants import advance
-from ray_sim.kernels.chunked.queue_state import DONE, ROWS, RUNNING, SERVED, Queues
+from ray_sim.kernels.chunked.queue_state import DONE, ROWS, RUNNING, SERVED, ChunkRows, Queues
 from ray_sim.kernels.core.arrays import NEVER
 from tests.kernels.by_hand import SEEDS, ints
 from tests.kernels.chunked.sites import (
@@ -16,9 +16,9 @@ from tests.kernels.chunked.sites import (
     assert_consistent,
     commanded,
     random_chunks,
+    reported,
     settle,
     site,
-    told,
 )
 from tests.proofs import instances
 
@@ -45,16 +45,16 @@ def test_a_chunk_without_upload_overtakes_in_the_next_call_at_once() -> None:
     q = three_chunks()
     assert add_rows(q, 4, commanded([Chunk(key=-1, unit=3, ready=4, left=2)])) == 4
     assert advance(q, 4) == 6
-    assert [event[0] for event in told(q)] == [PREEMPT, SERVE, RUN]
+    assert [event[0] for event in reported(q)] == [PREEMPT, SERVE, RUN]
 
 
 def test_a_chunk_pauses_while_its_job_has_no_parameter_server() -> None:
     q = three_chunks()
-    assert set_ps(q, 4, ints([[0, 0]])) == 4  # something is due now
+    assert set_ps(q, 4, ints([0]), ints([0])) == 4  # something is due now
     assert settle(q, 4) == (NEVER, [(PAUSE, 0)])
     assert (q.left[0], q.load[0]) == (6, 26)
-    assert set_ps(q, 5, ints([[0, 0], [1, 1]])) == NEVER  # as they were
-    assert set_ps(q, 9, ints([[0, 1]])) == 9
+    assert set_ps(q, 5, ints([0, 1]), ints([0, 1])) == NEVER  # as they were
+    assert set_ps(q, 9, ints([0]), ints([1])) == 9
     assert settle(q, 9) == (9 + 6, [(RUN, 0)])
 
 
@@ -90,7 +90,7 @@ def test_queues_stay_consistent_and_resume_as_they_were(seed: int) -> None:
             case 0 | 1:
                 following = add_rows(q, now, commanded([c._replace(ready=now + c.ready) for c in new]))
             case 2:
-                following = set_ps(q, now, ints([[int(rng.integers(jobs)), int(rng.integers(2))]]))
+                following = set_ps(q, now, ints([int(rng.integers(jobs))]), ints([int(rng.integers(2))]))
             case 3:
                 chosen = np.flatnonzero(rng.integers(0, 2, jobs))
                 following = set_keys(q, now, chosen, rng.integers(-2, 4, len(chosen)))
@@ -105,9 +105,9 @@ def test_queues_stay_consistent_and_resume_as_they_were(seed: int) -> None:
         now += 6
     live = np.flatnonzero(q.phase[: q.size[ROWS]] != DONE)
     again = site(2, on_demand=1, jobs=jobs, cost=cost)
-    set_ps(again, now, np.stack([np.arange(jobs), q.holds_ps], axis=1).astype(np.int64))
+    set_ps(again, now, np.arange(jobs), q.holds_ps.astype(np.int64))
     columns = (q.worker, q.key, q.job, q.unit, q.ready, q.left, q.overtakes, q.inverse_rate)
-    add_rows(again, -1, np.stack([column[live] for column in columns], axis=1).astype(np.int64))
+    add_rows(again, -1, ChunkRows(*(column[live].astype(np.int64) for column in columns)))
     phase = q.phase[live].astype(np.int64)
     anchor = np.where(phase == RUNNING, q.anchor[live], 0)
     since = np.where(phase >= SERVED, q.since[live], 0)

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 from ray_sim.kernels.chunked.commands import add_rows
 from ray_sim.kernels.chunked.increments import (
     CHEAPEST,
-    IN_TURN,
+    GIVEN_ORDER,
     LEAST_LOADED,
     Candidates,
+    ChosenWorkers,
+    DispatchedChunks,
     NewChunk,
     betas,
     exact_increment,
@@ -26,7 +28,6 @@ from ray_sim.kernels.chunked.increments import (
 )
 from ray_sim.kernels.chunked.queue_state import DONE, ROWS, Queues
 from ray_sim.kernels.chunked.worker_simulation import Plans, ReadQueues, new_plans
-from ray_sim.kernels.core.arrays import I64
 from tests.kernels.by_hand import SEEDS, ints
 from tests.kernels.chunked.sites import (
     ROOM,
@@ -39,10 +40,12 @@ from tests.kernels.chunked.sites import (
 )
 from tests.proofs import instances
 
-NOTHING: I64 = np.empty((0, 5), np.int64)
+NOTHING = DispatchedChunks.none()
 
 
-def asked(chunks: list[Chunk], workers: int = 1, on_way: I64 = NOTHING) -> tuple[Queues, ReadQueues, Plans]:
+def asked(
+    chunks: list[Chunk], workers: int = 1, on_way: DispatchedChunks = NOTHING
+) -> tuple[Queues, ReadQueues, Plans]:
     """Workers at 0 after what is due then, and what is on its way to them."""
     q = site(workers)
     add_rows(q, 0, commanded(chunks))
@@ -64,7 +67,10 @@ def test_the_four_terms() -> None:
 
 
 def test_chunks_on_their_way_count_until_they_are_forgotten() -> None:
-    on_way = ints([[0, 2, 4, 0, 8]])  # worker, key, D p, ready, work: of equal keys it is the faster
+    # Of equal keys it is the faster.
+    on_way = DispatchedChunks(
+        worker=ints([0]), key=ints([2]), inverse_rate=ints([4]), ready_us=ints([0]), work_us=ints([8])
+    )
     _, read, plans = asked([], on_way=on_way)
     new = NewChunk(length=5, key=2, inverse_rate=10, ready=0, before=0)
     assert increment(read, plans, 0, 0, new, True) == 8 + 5
@@ -89,13 +95,13 @@ def test_an_exact_increment_is_the_difference_that_a_plain_loop_finds(seed: int)
 
 
 @settings(max_examples=instances(300))
-@given(seed=SEEDS, rule=st.sampled_from([CHEAPEST, LEAST_LOADED, IN_TURN]), exact=st.booleans())
+@given(seed=SEEDS, rule=st.sampled_from([CHEAPEST, LEAST_LOADED, GIVEN_ORDER]), exact=st.booleans())
 def test_each_chunk_goes_to_the_first_worker_of_the_smallest_rank(seed: int, rule: int, exact: bool) -> None:
     rng = np.random.default_rng(seed)
     workers, count = 3, 4
     _, read, plans = asked(random_chunks(rng, 6, workers), workers)
     length, key = rng.integers(1, 6, workers), rng.integers(0, 4, workers)
-    of = ints([0, 1, 2]) if rule != IN_TURN else rng.integers(0, workers, count)
+    of = ints([0, 1, 2]) if rule != GIVEN_ORDER else rng.integers(0, workers, count)
     n = len(of)
     rank = rng.integers(0, 20, n)
     candidates = Candidates(
@@ -107,8 +113,8 @@ def test_each_chunk_goes_to_the_first_worker_of_the_smallest_rank(seed: int, rul
         rank.copy(),
         *np.empty((2, n), np.int64),
     )
-    sent = np.empty((count, 3), np.int64)
-    send(read, plans, candidates, rule, 0, 2, True, exact, sent)
+    chosen = ChosenWorkers(*np.empty((3, count), np.int64))
+    send(read, plans, candidates, rule, 0, 2, True, exact, chosen)
     before = [0] * n
     for turn in range(count):
         price = exact_increment if exact else increment
@@ -118,9 +124,9 @@ def test_each_chunk_goes_to_the_first_worker_of_the_smallest_rank(seed: int, rul
         ]
         costs = [price(read, plans, int(of[i]), 0, new[i], True) for i in range(n)]
         loads = [int(rank[i]) + before[i] * int(length[of[i]]) for i in range(n)]
-        ranks = {CHEAPEST: costs, LEAST_LOADED: loads, IN_TURN: rank.tolist()}[rule]
-        i = turn if rule == IN_TURN else min(range(n), key=lambda i: (ranks[i], i))
-        assert sent[turn].tolist() == [of[i], ranks[i], costs[i]]
+        ranks = {CHEAPEST: costs, LEAST_LOADED: loads, GIVEN_ORDER: rank.tolist()}[rule]
+        i = turn if rule == GIVEN_ORDER else min(range(n), key=lambda i: (ranks[i], i))
+        assert [column[turn] for column in chosen] == [of[i], ranks[i], costs[i]]
         before[i] += 1
 
 

@@ -15,10 +15,10 @@ from tests.kernels.chunked.sites import (
     assert_consistent,
     commanded,
     random_chunks,
+    reported,
     served_by_loop,
     settle,
     site,
-    told,
 )
 from tests.proofs import instances
 
@@ -28,13 +28,13 @@ def test_a_chunk_overtakes_in_the_second_call_and_the_other_repeats_what_that_co
     q = site(cost=1)
     assert next_time(q, 0) == NEVER
     add_rows(q, 0, commanded([Chunk(key=2, left=5), Chunk(key=1, unit=1, ready=3, left=2)]))
-    assert (advance(q, 0), told(q)) == (3, [(SERVE, 0, 0, 0, 5), (RUN, 0, 0, 0, 5)])
-    assert (advance(q, 3), told(q)) == (3, [])  # A keeps the worker for this call
+    assert (advance(q, 0), reported(q)) == (3, [(SERVE, 0, 0, 0, 5), (RUN, 0, 0, 0, 5)])
+    assert (advance(q, 3), reported(q)) == (3, [])  # A keeps the worker for this call
     assert advance(q, 3) == 3 + 2
-    assert told(q) == [(PREEMPT, 0, 0, 0, 2), (SERVE, 0, 1, 0, 2), (RUN, 0, 1, 0, 2)]
+    assert reported(q) == [(PREEMPT, 0, 0, 0, 2), (SERVE, 0, 1, 0, 2), (RUN, 0, 1, 0, 2)]
     assert advance(q, 5) == 5 + 2 + 1
-    assert told(q) == [(COMPLETE, 0, 1, 0, 0), (SERVE, 0, 0, 0, 2), (RUN, 0, 0, 0, 2)]
-    assert (advance(q, 8), told(q)) == (NEVER, [(COMPLETE, 0, 0, 0, 0)])
+    assert reported(q) == [(COMPLETE, 0, 1, 0, 0), (SERVE, 0, 0, 0, 2), (RUN, 0, 0, 0, 2)]
+    assert (advance(q, 8), reported(q)) == (NEVER, [(COMPLETE, 0, 0, 0, 0)])
 
 
 def test_a_chunk_that_began_at_this_instant_pays_nothing_and_one_that_stalls_is_displaced() -> None:
@@ -44,10 +44,10 @@ def test_a_chunk_that_began_at_this_instant_pays_nothing_and_one_that_stalls_is_
         q = site(cost=1, ps=ps)
         add_rows(q, 0, chunks)
         advance(q, 0)
-        told(q)
+        reported(q)
         assert add_rows(q, 0, first) == 0
         advance(q, 0)
-        assert [event[0] for event in told(q)] == events
+        assert [event[0] for event in reported(q)] == events
         assert q.left[0] == 5
 
 

@@ -11,7 +11,7 @@ from ray_sim.kernels.chunked.queue_state import CALENDAR, PS_CHANGED, RUNNING, S
 from ray_sim.kernels.chunked.row_progress import follow_ps, halt, loads_at, note_ps_change, preempt, run
 from ray_sim.kernels.chunked.worker_queues import end_upload, serve
 from tests.kernels.by_hand import SEEDS, ints
-from tests.kernels.chunked.sites import Chunk, commanded, site, told
+from tests.kernels.chunked.sites import Chunk, commanded, reported, site
 from tests.proofs import instances
 
 
@@ -33,7 +33,7 @@ def test_a_row_of_10_that_runs_for_4_has_6_left_and_repeats_3_when_preempted() -
     loads_at(q, 5, loads)
     assert (loads.tolist(), q.load.tolist()) == ([7, 7], [10, 7])  # worker 1 does not run
     preempt(q, 0, 6)
-    assert told(q) == [(PREEMPT, 0, 0, 0, 6)]  # repeated work is no training
+    assert reported(q) == [(PREEMPT, 0, 0, 0, 6)]  # repeated work is no training
     assert (q.left[0], q.owed[0], q.load[0], q.phase[0]) == (9, 3, 9, SERVED)
     run(q, 0, 20)
     halt(q, 0, 22)
@@ -47,16 +47,16 @@ def test_rows_follow_the_parameter_server_of_their_job() -> None:
     q = served(Chunk(job=0, left=9), Chunk(job=1, left=9), Chunk(job=1, left=9))
     q.holds_ps[1] = True
     follow_ps(q, 1)  # all are newly served
-    assert told(q) == [(RUN, 1, 1, 1, 9), (RUN, 1, 2, 2, 9)]
+    assert reported(q) == [(RUN, 1, 1, 1, 9), (RUN, 1, 2, 2, 9)]
     q.holds_ps[:2] = [True, False]
     for job in (1, 0, 1):
         note_ps_change(q, job)
     assert q.ps_changed[: q.size[PS_CHANGED]].tolist() == [1, 0]  # each job once
     follow_ps(q, 3)
-    assert sorted(told(q)) == [(RUN, 0, 0, 0, 9), (PAUSE, 1, 1, 1, 7), (PAUSE, 1, 2, 2, 7)]
+    assert sorted(reported(q)) == [(RUN, 0, 0, 0, 9), (PAUSE, 1, 1, 1, 7), (PAUSE, 1, 2, 2, 7)]
     assert (q.size[PS_CHANGED], q.is_ps_changed.tolist()) == (0, [False] * 3)
     follow_ps(q, 4)
-    assert told(q) == []
+    assert reported(q) == []
 
 
 @settings(max_examples=instances(300))

@@ -15,7 +15,7 @@ from ray_sim.engine.build_world import build_world
 from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.world import World
-from ray_sim.experiments.run_identity import Inputs
+from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, RaySimError
 from ray_sim.model.job import Exchange
@@ -193,7 +193,7 @@ def test_the_content_of_the_checkpoint_is_part_of_the_identity_of_a_run(tmp_path
             "world": {"truth": "placement", "slot_s": 600},
             "seed": 0,
         }
-        return Inputs().identify(Scenario.model_validate(content)).content_hash
+        return HashedInputs().identify(Scenario.model_validate(content)).content_hash
 
     copy = tmp_path / "copy.npz"
     copy.write_bytes(BUNDLED.read_bytes())

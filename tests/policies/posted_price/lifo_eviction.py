@@ -32,7 +32,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class News:
+class Observations:
     """News of one round: (job, signal) of arrivals, and jobs."""
 
     arrived: tuple[tuple[int, int], ...]
@@ -40,7 +40,7 @@ class News:
     removed: tuple[int, ...]
 
 
-def simulate(jobs: Sequence[Job], points: Sequence[Point], rounds: int, capacity: int) -> list[News]:
+def simulate(jobs: Sequence[Job], points: Sequence[Point], rounds: int, capacity: int) -> list[Observations]:
     """News of each round, when these points come true; jobs are in order of birth."""
     active: list[int] = []
     started: dict[int, int] = {}
@@ -54,22 +54,22 @@ def simulate(jobs: Sequence[Job], points: Sequence[Point], rounds: int, capacity
         active = [j for j in active if j not in completed and j not in removed]
         while sum(jobs[j].concurrency for j in active if j in started and started[j] <= now) > capacity:
             removed.append(active.pop())
-        history.append(News(arrived, completed, tuple(removed)))
+        history.append(Observations(arrived, completed, tuple(removed)))
     return history
 
 
-def fate(history: Sequence[News], job: int) -> tuple[str, int] | None:
+def fate(history: Sequence[Observations], job: int) -> tuple[str, int] | None:
     """Whether and in which round a job completed or was removed."""
-    for now, news in enumerate(history):
-        if job in news.completed:
+    for now, observations in enumerate(history):
+        if job in observations.completed:
             return "completed", now
-        if job in news.removed:
+        if job in observations.removed:
             return "removed", now
     return None
 
 
 def worlds(
-    jobs: Sequence[Job], history: Sequence[News], capacity: int
+    jobs: Sequence[Job], history: Sequence[Observations], capacity: int
 ) -> list[tuple[float, tuple[Point, ...]]]:
     """Joint points of all jobs that give this history, with their probabilities given the history."""
     agreeing = [
@@ -93,8 +93,8 @@ def failure(
     assert start is not None
     failed = 0.0
     for probability, points in agreeing:
-        news = simulate([*jobs, probe], [*points, point], start + duration + 1, capacity)
-        outcome = fate(news, len(jobs))
+        observations = simulate([*jobs, probe], [*points, point], start + duration + 1, capacity)
+        outcome = fate(observations, len(jobs))
         assert outcome is not None
         failed += probability * (outcome[0] == "removed")
     return failed

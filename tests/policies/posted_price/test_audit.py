@@ -16,17 +16,17 @@ from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
 from ray_sim.experiments.announced_audit import audit_run
-from ray_sim.model.audit import AuditedJobs, AuditRequest, Regrets
 from ray_sim.model.result import RegretFigures, WelfareAudit
 from ray_sim.model.statement import NANO
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import FloatArray, IntArray
+from ray_sim.model.welfare_audit import AuditedJobs, AuditRequest, Regrets
 from ray_sim.policies.posted_price.exponential_prices import ExponentialPrices
 from ray_sim.policies.posted_price.menu import RelaxedCapacity
-from ray_sim.policies.posted_price.misreports import misreports
 from ray_sim.policies.posted_price.planner import planned_job
 from ray_sim.policies.posted_price.planner_kernels import PlannedJob
 from ray_sim.policies.posted_price.policy import PostedPrice
+from ray_sim.policies.posted_price.tried_misreports import misreports
 from ray_sim.policy_api import Charges
 from tests.engine.test_announced import Row, world
 from tests.policies.posted_price import naive_mechanism as naive
@@ -284,7 +284,7 @@ def test_where_outcomes_are_many_failures_are_estimated_and_the_error_is_stated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     given = bounded(example_rows(0.04), 3, "full", 9, **EXAMPLE)
-    monkeypatch.setattr("ray_sim.policies.posted_price.audit.MOST_OUTCOMES", 1)
+    monkeypatch.setattr("ray_sim.policies.posted_price.misreport_audit.MOST_OUTCOMES", 1)
     audit = audited(given, eps=0.5, failure_oracle="exact")
     assert (audit.sampled_jobs, audit.exact_jobs) == (4, 2)  # the first two see nothing uncertain before them
     assert audit.estimate_error == 0.005

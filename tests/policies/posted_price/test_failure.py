@@ -16,23 +16,34 @@ from ray_sim.policies.posted_price.exact_failure import ExactFailure
 from ray_sim.policies.posted_price.failure import FailureOracle
 from ray_sim.policies.posted_price.sampled_failure import SampledFailure, sample_count
 from ray_sim.policies.posted_price.union_failure import UnionFailure
-from tests.policies.posted_price.lifo_eviction import Job, News, Point, failure, fate, simulate, worlds
+from tests.policies.posted_price.lifo_eviction import (
+    Job,
+    Observations,
+    Point,
+    failure,
+    fate,
+    simulate,
+    worlds,
+)
 from tests.proofs import instances
 
 LONGEST = 4
 PATHS = 20_000
 MU = 0.03
 """A sampled estimate errs by more with probability 2 exp(-2 PATHS MU^2) < 5e-16 (Hoeffding)."""
-NOTHING = News((), (), ())
+NOTHING = Observations((), (), ())
 
 
 def ints(values: Sequence[int] = ()) -> IntArray:
     return np.array(values, dtype=np.int64)
 
 
-def observe(oracle: FailureOracle, now: int, news: News) -> None:
-    arrived = ints([job for job, _ in news.arrived]), ints([signal for _, signal in news.arrived])
-    oracle.observe(now, *arrived, ints(news.completed), ints(news.removed))
+def observe(oracle: FailureOracle, now: int, observations: Observations) -> None:
+    arrived = (
+        ints([job for job, _ in observations.arrived]),
+        ints([signal for _, signal in observations.arrived]),
+    )
+    oracle.observe(now, *arrived, ints(observations.completed), ints(observations.removed))
 
 
 def oracles(capacity: int, seed: int, paths: int = PATHS) -> list[FailureOracle]:
@@ -66,15 +77,15 @@ def random_instance(seed: int, most: int = 4) -> tuple[list[Job], list[Point], i
 
 def replayed(
     oracle: FailureOracle, jobs: Sequence[Job], points: Sequence[Point], capacity: int, rounds: int
-) -> list[News]:
+) -> list[Observations]:
     """History of the rounds, after the oracle has seen it; rounds without news are left out but the last."""
     history = simulate(jobs, points, rounds, capacity)
-    for now, news in enumerate(history):
+    for now, observations in enumerate(history):
         for j, job in enumerate(jobs):
             if job.birth == now:
                 oracle.add(j, job.concurrency, job.plan())
-        if news != NOTHING or now == rounds - 1:
-            observe(oracle, now, news)
+        if observations != NOTHING or now == rounds - 1:
+            observe(oracle, now, observations)
     return history
 
 
@@ -196,7 +207,7 @@ def test_a_restored_oracle_gives_the_same_later_answers(seed: int) -> None:
     for oracle, other in zip(oracles(capacity, 3, 50), oracles(capacity, 3, 50), strict=True):
         other.add(9, 3, jobs[0].plan())
         other.failures(0, 2, 5)
-        for now, news in enumerate(history):
+        for now, observations in enumerate(history):
             for j, job in enumerate(jobs):
                 if job.birth == now:
                     oracle.add(j, job.concurrency, job.plan())
@@ -207,9 +218,9 @@ def test_a_restored_oracle_gives_the_same_later_answers(seed: int) -> None:
                 np.testing.assert_array_equal(
                     other.failures(now, 3, now + 3), oracle.failures(now, 3, now + 3)
                 )
-            observe(oracle, now, news)
+            observe(oracle, now, observations)
             if now >= seed % 5:
-                observe(other, now, news)
+                observe(other, now, observations)
                 expected, found = (each.failures(now + 1, 2, now + 5) for each in (oracle, other))
                 np.testing.assert_array_equal(found, expected)
 
@@ -227,10 +238,10 @@ def test_memory_that_grows_and_rows_that_move_change_no_estimate(seed: int) -> N
                 alone.add(job, 1, plan)
             if job == 150:
                 crowded.failures(0, 1, 200)
-                observe(crowded, 0, News((), (), tuple(range(0, 151, 2))))
+                observe(crowded, 0, Observations((), (), tuple(range(0, 151, 2))))
                 observe(alone, 0, NOTHING)
         for oracle in (crowded, alone):
-            observe(oracle, 1, News((), tuple(range(1, 151, 2)), tuple(range(151, 190))))
+            observe(oracle, 1, Observations((), tuple(range(1, 151, 2)), tuple(range(151, 190))))
         expected = alone.failures(2, 1, 150)
         assert expected.any()
         np.testing.assert_array_equal(crowded.failures(2, 1, 150), expected)
@@ -242,7 +253,7 @@ def test_estimates_do_not_depend_on_the_round_of_the_birth(birth: int) -> None:
     for oracle in oracles(1, 0):
         oracle.add(0, 1, Job(0, 1, ((0, 8, 0, 1.0, 0),)).plan())
         assert oracle.failures(0, 1, 3).any()
-        observe(oracle, 9, News((), (0,), ()))
+        observe(oracle, 9, Observations((), (0,), ()))
         observe(oracle, birth, NOTHING)
         now = birth + 1
         oracle.add(1, 1, Job(now, 1, ((now, 10, 0, 0.5, now + 10), (now, 12, 0, 0.5, now + 10))).plan())
@@ -259,11 +270,11 @@ def test_news_that_no_plan_foresees_removes_the_load() -> None:
     for oracle in oracles(1, 0, 100):
         for job in range(5):
             oracle.add(job, 1, plan)
-        observe(oracle, 0, News(((0, 1),), (), (0,)))
+        observe(oracle, 0, Observations(((0, 1),), (), (0,)))
         assert oracle.failures(1, 1, 3)[2, 1] > 0.8
-        observe(oracle, 1, News(((1, 3), (2, 1)), (), (1,)))
+        observe(oracle, 1, Observations(((1, 3), (2, 1)), (), (1,)))
         assert not oracle.failures(2, 1, 3).any()
-        observe(oracle, 2, News(((9, 1),), (2,), (9,)))
+        observe(oracle, 2, Observations(((9, 1),), (2,), (9,)))
         assert not oracle.failures(3, 1, 6).any()
         assert oracle.certain(1)
 
@@ -271,7 +282,7 @@ def test_news_that_no_plan_foresees_removes_the_load() -> None:
 def test_a_job_that_is_never_launched_is_forgotten() -> None:
     for oracle in oracles(1, 0, 100):
         oracle.add(0, 1, Job(0, 1, ((1, 1, 0, 1.0, None),)).plan())
-        observe(oracle, 3, News(((0, 0),), (), (0,)))
+        observe(oracle, 3, Observations(((0, 0),), (), (0,)))
         assert oracle.certain(1)
 
 
@@ -280,7 +291,7 @@ def test_points_of_tiny_probability_keep_their_odds() -> None:
     points = ((0, 1, 0, 1.0, 0), (0, 2, 0, 3e-30, 0), (0, 3, 0, 1e-30, 0))
     for oracle in oracles(1, 0):
         oracle.add(0, 1, Job(0, 1, points).plan())
-        observe(oracle, 0, News(((0, 0),), (), ()))
+        observe(oracle, 0, Observations(((0, 0),), (), ()))
         observe(oracle, 1, NOTHING)
         assert oracle.failures(2, 1, 2)[0, 1] == pytest.approx(0.25, abs=MU)
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ray_sim.kernels.planning.parametric_slot_lp import Offer
+from ray_sim.kernels.planning.parametric_slot_lp import SlotOffer
 from ray_sim.kernels.planning.random_bits import substate, uniform
 from ray_sim.kernels.planning.slot_tasks import Room, Spread, Tasks, draw
 from ray_sim.model.streams import Streams
@@ -76,7 +76,7 @@ def test_rounding_keeps_the_mean(gain: float) -> None:
     """Neither repaired nor trimmed: the mean of whole tasks is that of the fractions, times the gain."""
     n, fractions = 4000, np.array([[2.3, 0.6], [0.0, 1.5]])
     rooms = slot_rooms(EXAMPLE_B, np.full((1, 2, 2), 10**6), B_PRICE, B_UNITS)
-    room = Room(rooms.free[0], rooms.demand, 9, 2.0, Offer(*(part[0] for part in rooms.offers)))
+    room = Room(rooms.free[0], rooms.demand, 9, 2.0, SlotOffer(*(part[0] for part in rooms.offers)))
     spread = Spread(fractions, np.arange(2), np.ones(2, np.int64), np.array([2]))
     tasks = Tasks(np.zeros((2, 2), np.int64), np.zeros(2, np.int64), *np.zeros((3, 2), np.int64))
     total = np.zeros((2, 2))

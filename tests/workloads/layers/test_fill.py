@@ -17,7 +17,7 @@ from ray_sim.model.errors import (
 )
 from tests.training_profiles import philly
 from workloads.announcements.announce import announce, announce_file
-from workloads.layers.fill import Layer, fill, fill_file
+from workloads.layers.fill import EnrichmentLayer, fill, fill_file
 from workloads.provenance import Counts, Provenance
 from workloads.store import read_frame, read_provenance, write_workload
 from workloads.training.enrich import Feasibility, enrich, enrich_file
@@ -74,8 +74,8 @@ def test_a_layer_on_columns_that_have_values_is_refused_by_name() -> None:
     with pytest.raises(
         InvalidWorkloadError, match=r"already says epochs, .* so profile harmony_types can only"
     ):
-        fill(frame, Layer(load_training_draws("harmony_types")), 1)
-    announced, _ = fill(frame, Layer(load_announcement_draws("announced")), 1)
+        fill(frame, EnrichmentLayer(load_training_draws("harmony_types")), 1)
+    announced, _ = fill(frame, EnrichmentLayer(load_announcement_draws("announced")), 1)
     assert announced.drop("birth_s", "value", "outlook").equals(frame.drop("birth_s", "value", "outlook"))
 
 

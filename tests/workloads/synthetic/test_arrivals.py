@@ -23,7 +23,7 @@ from workloads.synthetic.arrivals import (
     parse_arrivals,
     poisson,
 )
-from workloads.synthetic.synth import Request, synth
+from workloads.synthetic.synth import DrawRequest, synth
 
 JOBS = 60_000
 
@@ -212,14 +212,14 @@ def test_what_cannot_be_asked_for_is_named() -> None:
     with pytest.raises(UnknownNameError, match="Did you mean 'poisson'"):
         parse_arrivals("posson")
     with pytest.raises(InvalidInputError, match="slot_s: only alternating"):
-        Request(5, slot_s=60.0)
+        DrawRequest(5, slot_s=60.0)
     with pytest.raises(InvalidInputError, match=r"slot_s: must be from 0\.000001 to"):
-        Request(5, arrivals=ArrivalKind.ALTERNATING, slot_s=0.0)
+        DrawRequest(5, arrivals=ArrivalKind.ALTERNATING, slot_s=0.0)
     for jobs in (0, 10**8 + 1):
         with pytest.raises(InvalidInputError, match="jobs: must be at least 1, at most 100,000,000"):
-            Request(jobs)
+            DrawRequest(jobs)
     for load_scale in (0.0, -1.0, 1e-300, 1e300, float("nan")):
         with pytest.raises(InvalidInputError, match=r"load_scale: must be a number from 0\.000001 to"):
-            Request(5, load_scale)
+            DrawRequest(5, load_scale)
     with pytest.raises(InvalidInputError, match="arrivals: resampled needs a workload to be like"):
         synth("philly", 5, 0, arrivals=ArrivalKind.RESAMPLED)

@@ -27,7 +27,7 @@ from workloads.synthetic.fit import (
     goodness_of_fit,
     left_out,
 )
-from workloads.synthetic.synth import Drawn, Fit, Request, draw, synth, synth_file
+from workloads.synthetic.synth import Drawn, DrawRequest, Fit, draw, synth, synth_file
 
 Jobs = Callable[..., pl.DataFrame]
 Real = Callable[[str], Path]
@@ -37,7 +37,7 @@ MADE = Provenance(converter="hand", converter_version="1", counts={"read": 0, "k
 
 def like(frame: pl.DataFrame, jobs: int, seed: int = 0, **request: object) -> pl.DataFrame:
     """Jobs like those of a frame."""
-    return draw(fit(frame), Request(jobs, **request), seed)  # type: ignore[arg-type]  # passed through
+    return draw(fit(frame), DrawRequest(jobs, **request), seed)  # type: ignore[arg-type]  # passed through
 
 
 def gpu_hours(frame: pl.DataFrame) -> float:
@@ -185,7 +185,7 @@ def test_columns_without_a_counterpart_are_told(jobs: Jobs) -> None:
 
 def test_a_file_is_fitted_drawn_and_told_in_the_provenance(jobs: Jobs, tmp_path: Path) -> None:
     write_workload(jobs(50, user=["u"] * 50), MADE, tmp_path / "w.parquet")
-    made = synth_file(tmp_path / "w.parquet", Request(30), seed=4)
+    made = synth_file(tmp_path / "w.parquet", DrawRequest(30), seed=4)
     assert (made.provenance.options["like"], made.provenance.options["arrivals"]) == ("w.parquet", "poisson")
     assert isinstance(made.found, Fit)
     assert made.provenance.notes == {
@@ -196,7 +196,7 @@ def test_a_file_is_fitted_drawn_and_told_in_the_provenance(jobs: Jobs, tmp_path:
     assert ("columns left out", "user") in made.rows()
     paths = [tmp_path / name for name in ("one.parquet", "two.parquet")]
     for path in paths:
-        again = synth_file(str(tmp_path / "w.parquet"), Request(30), seed=4)
+        again = synth_file(str(tmp_path / "w.parquet"), DrawRequest(30), seed=4)
         write_workload(again.frame, again.provenance, path)
     assert paths[0].read_bytes() == paths[1].read_bytes()
     assert read_provenance(paths[0]) == made.provenance
@@ -205,11 +205,11 @@ def test_a_file_is_fitted_drawn_and_told_in_the_provenance(jobs: Jobs, tmp_path:
 def test_what_cannot_be_fitted_is_named(jobs: Jobs, tmp_path: Path) -> None:
     write_workload(jobs(2, submit_s=[5.0, 5.0]), MADE, tmp_path / "w.parquet")
     with pytest.raises(InvalidInputError, match=r"w.parquet: every job \(of 2\) is submitted at one instant"):
-        synth_file(tmp_path / "w.parquet", Request(30), seed=0)
+        synth_file(tmp_path / "w.parquet", DrawRequest(30), seed=0)
     write_workload(jobs(2), MADE, tmp_path / "w.parquet")
     for kind in (ArrivalKind.DIURNAL, ArrivalKind.RESAMPLED):
         with pytest.raises(InvalidInputError, match=rf"w.parquet: arrivals: {kind} needs a workload"):
-            synth_file(tmp_path / "w.parquet", Request(30, arrivals=kind), seed=0)
+            synth_file(tmp_path / "w.parquet", DrawRequest(30, arrivals=kind), seed=0)
 
 
 def test_a_real_week_is_matched_in_size_and_run_time_and_by_days_in_its_bursts(
@@ -219,7 +219,7 @@ def test_a_real_week_is_matched_in_size_and_run_time_and_by_days_in_its_bursts(
     week = read_frame(tmp_path / "week.parquet")
 
     def made(kind: ArrivalKind | None) -> Drawn:
-        return synth_file(tmp_path / "week.parquet", Request(week.height, arrivals=kind), seed=1)
+        return synth_file(tmp_path / "week.parquet", DrawRequest(week.height, arrivals=kind), seed=1)
 
     fits: dict[ArrivalKind | None, Fit] = {}
     for kind in (None, *ArrivalKind):

@@ -21,7 +21,7 @@ _BETWEEN = "\x1f"
 _MAX_ENTRY = 2**62
 
 
-def _listed(names: object) -> object:
+def _as_list(names: object) -> object:
     return [names] if isinstance(names, str) else names
 
 
@@ -39,7 +39,7 @@ class _Part(BaseModel):
 class Lookup(_Part):
     """A number for each value of a column, or for each combination of the values of several."""
 
-    by: Annotated[list[str], BeforeValidator(_listed), Field(min_length=1)]
+    by: Annotated[list[str], BeforeValidator(_as_list), Field(min_length=1)]
     """Columns of the file, one for each level of the table."""
     table: Annotated[dict[str, JsonValue], BeforeValidator(_with_text_keys), Field(min_length=1)]
 

@@ -13,7 +13,7 @@ import polars as pl
 
 from ray_sim.model.errors import InvalidInputError
 from workloads.formats.google.events import TraceLayout
-from workloads.formats.google.job_rows import (
+from workloads.formats.google.job_records import (
     by_job_events,
     facts_of_tasks,
     in_trace_order,

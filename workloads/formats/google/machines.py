@@ -69,11 +69,11 @@ def machines_of(name: str, events: pl.DataFrame, used: Collection[int]) -> Trace
 
 def _changes(ordered: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     """Changes of availability after time 0, by machine, and the number of events that change nothing."""
-    moves = ordered.filter(pl.col("event").is_in([ADD, REMOVE])).with_columns(up=pl.col("event") == ADD)
+    changes = ordered.filter(pl.col("event").is_in([ADD, REMOVE])).with_columns(up=pl.col("event") == ADD)
     same = pl.col("machine") == pl.col("machine").shift(1)
-    real = moves.filter((~same | (pl.col("up") != pl.col("up").shift(1))).fill_null(value=True))
+    real = changes.filter((~same | (pl.col("up") != pl.col("up").shift(1))).fill_null(value=True))
     at_first = (pl.col("time") == 0) & pl.col("up")
-    return real.filter(~at_first), moves.height - real.height
+    return real.filter(~at_first), changes.height - real.height
 
 
 def _cluster(name: str, machines: pl.DataFrame, changes: pl.DataFrame) -> Cluster:

@@ -20,7 +20,7 @@ _FIRST_LINE = 2**16
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TablePart:
     """One file of a table."""
 
     path: Path
@@ -32,7 +32,7 @@ class Part:
         return self.path.name if self.table.name in self.path.name else f"{self.table.name}/{self.path.name}"
 
 
-def find_parts(paths: Sequence[Path], layout: TraceLayout) -> list[Part]:
+def find_parts(paths: Sequence[Path], layout: TraceLayout) -> list[TablePart]:
     """The parts that files and folders hold, table by table, in the order of their numbers.
 
     A folder is the trace's folder (with one folder per table) or the folder of one table. A file belongs to
@@ -43,7 +43,7 @@ def find_parts(paths: Sequence[Path], layout: TraceLayout) -> list[Part]:
     InvalidWorkloadError : a path is missing, a folder holds no part, a file is of no table, or the parts
         are not of one trace: a number twice, or of different totals
     """
-    parts: list[Part] = []
+    parts: list[TablePart] = []
     for path in paths:
         parts += _in_folder(path, layout) if path.is_dir() else [_of_file(path, layout)]
     if len({part.path.resolve() for part in parts}) < len(parts):
@@ -53,7 +53,7 @@ def find_parts(paths: Sequence[Path], layout: TraceLayout) -> list[Part]:
     return sorted(parts, key=lambda part: (layout.tables.index(part.table), _number(part) or 0))
 
 
-def _in_folder(folder: Path, layout: TraceLayout) -> Iterator[Part]:
+def _in_folder(folder: Path, layout: TraceLayout) -> Iterator[TablePart]:
     names = [table.name for table in layout.tables]
     folders = [folder / name for name in names] if folder.name not in names else [folder]
     inside = [path for sub in folders if sub.is_dir() for path in sorted(sub.iterdir())]
@@ -70,11 +70,11 @@ def _is_part(path: Path, layout: TraceLayout) -> bool:
     return path.is_file() and path.name.endswith(layout.suffixes) and not path.name.startswith(".")
 
 
-def _of_file(path: Path, layout: TraceLayout) -> Part:
+def _of_file(path: Path, layout: TraceLayout) -> TablePart:
     require_file(path)
     for table in layout.tables:
         if table.name in path.name or table.name == path.absolute().parent.name:
-            return Part(path, table)
+            return TablePart(path, table)
     try:
         with open_unpacked(path) as stream:
             table_like = layout.guess(stream.readline(_FIRST_LINE))
@@ -84,17 +84,17 @@ def _of_file(path: Path, layout: TraceLayout) -> Part:
         raise InvalidWorkloadError(
             f"{path}: cannot tell its table: {layout.guessed_by}; put it into a folder named after its table"
         )
-    return Part(path, table_like)
+    return TablePart(path, table_like)
 
 
-def _number(part: Part) -> int | None:
+def _number(part: TablePart) -> int | None:
     match = _PART.search(part.path.name)
     return int(match[1]) if match else None
 
 
-def _check_numbers(parts: Sequence[Part]) -> None:
-    totals: dict[str, Part] = {}
-    numbers: dict[int, Part] = {}
+def _check_numbers(parts: Sequence[TablePart]) -> None:
+    totals: dict[str, TablePart] = {}
+    numbers: dict[int, TablePart] = {}
     for part in parts:
         match = _PART.search(part.path.name)
         if match is None:

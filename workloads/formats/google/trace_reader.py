@@ -14,7 +14,7 @@ from ray_sim.model.units import US_PER_S
 from workloads.formats.google.event_buckets import PLACES_PER_FILE, EventBuckets, bucket_count, with_place
 from workloads.formats.google.event_lines import EventTable
 from workloads.formats.google.events import AFTER_END_US, TraceLayout
-from workloads.formats.google.parts import Part
+from workloads.formats.google.parts import TablePart
 from workloads.formats.text import collect_text
 from workloads.meter import Meter
 from workloads.rows import SpilledRows, height, in_order
@@ -24,7 +24,7 @@ from workloads.trace_format import REJECT_SCHEMA
 class GoogleTrace:
     """Parts of a trace, and the counts, warnings and rejects found so far."""
 
-    def __init__(self, parts: Sequence[Part], layout: TraceLayout, folder: Path, meter: Meter) -> None:
+    def __init__(self, parts: Sequence[TablePart], layout: TraceLayout, folder: Path, meter: Meter) -> None:
         self.parts = parts
         self._meter = meter
         meter.expect(meter.all_bytes)  # events are put into order after they are read

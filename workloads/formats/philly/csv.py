@@ -4,6 +4,9 @@ The Sia artifact (SOSP 2023) published a part of the Philly trace in this form (
 Analysis of Large-Scale Multi-Tenant GPU Clusters, ATC 2019). Times are naive US Pacific: the hour
 01:00 .. 02:00 of 2017-11-05 happened twice, and is read as its first pass. Rows are unsorted and have
 no job id; equal rows may be different jobs, so they are kept.
+
+`FORMAT` is listed in `workloads/formats/registry.py`, by which `ray-sim convert philly-csv` calls `read`. A
+change of the rows kept, or of a reason, belongs on docs/traces/philly.md too.
 """
 
 from __future__ import annotations

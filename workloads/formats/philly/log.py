@@ -52,7 +52,7 @@ _RUN_SCHEMA: dict[str, pl.DataType] = {
 
 
 def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Meter) -> Parsed:
-    """Parse job logs and machine lists, told apart by content.
+    """Parse job logs and machine lists, distinguished by content.
 
     Raises
     ------

@@ -31,7 +31,7 @@ _GPU_NAME = re.compile(r"gpu(\d{1,6})")
 class MachineList:
     """Listed machines with their GPUs, and the contradictions found so far."""
 
-    listed: dict[str, int]
+    gpus_of: dict[str, int]
     """Number of GPUs by machine; empty without a list."""
     unreadable: int = 0
     """Rows of the list that are damaged, have no name, or have no number of at least 0."""
@@ -42,11 +42,11 @@ class MachineList:
 
     def check(self, job: LoggedJob) -> None:
         """Compare the machines and GPUs of a job with the list, if there is one."""
-        if not self.listed:
+        if not self.gpus_of:
             return
         for attempt in job.attempts:
             for machine, gpus in attempt.gpus.items():
-                if machine not in self.listed:
+                if machine not in self.gpus_of:
                     self.unlisted[machine] = None
                 elif machine not in self.beyond:
                     self._check_gpus(machine, gpus)
@@ -54,7 +54,7 @@ class MachineList:
     def _check_gpus(self, machine: str, gpus: Sequence[str]) -> None:
         for gpu in gpus:
             match = _GPU_NAME.fullmatch(gpu)
-            if match and int(match[1]) >= self.listed[machine]:
+            if match and int(match[1]) >= self.gpus_of[machine]:
                 self.beyond[machine] = gpu
 
     def warnings(self) -> tuple[str, ...]:
@@ -64,7 +64,7 @@ class MachineList:
             found.append(f"machine list: {self.unreadable} rows without a name or number are ignored")
         if self.beyond:
             examples = [
-                f"{machine} ({gpu} used, {self.listed[machine]} GPUs listed)"
+                f"{machine} ({gpu} used, {self.gpus_of[machine]} GPUs listed)"
                 for machine, gpu in self.beyond.items()
             ]
             found.append(f"machine list: too few GPUs on {len(examples)} machines: {_some(examples)}")
@@ -90,7 +90,7 @@ def read_machines(paths: Sequence[Path]) -> MachineList:
             )
         )
         valid = rows.filter(pl.col("fault").is_null() & pl.col("name").is_not_null() & (pl.col("gpus") >= 0))
-        machines.listed |= dict(valid.select("name", "gpus").iter_rows())
+        machines.gpus_of |= dict(valid.select("name", "gpus").iter_rows())
         machines.unreadable += rows.height - valid.height
     return machines
 

@@ -47,7 +47,7 @@ OPTIONAL = ("gpu_spec", "qos")
 
 
 def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Meter) -> Parsed:
-    """Parse pod lists and node lists, told apart by their columns.
+    """Parse pod lists and node lists, distinguished by their columns.
 
     Raises
     ------

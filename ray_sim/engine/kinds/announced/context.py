@@ -14,21 +14,24 @@ from ray_sim.model.statement import Statements
 class AnnouncedContext(PolicyContext):
     """Facts of a world of announced jobs. Arrays are read-only."""
 
+    __slots__ = {
+        "bounds": "Bounds that all statements keep, see `StatementBounds`.",
+        "nodes": "C: GPUs of all servers.",
+        "round_us": "Length of a round in microseconds.",
+        "rounds": "T: whole rounds up to the horizon; None without a horizon.",
+        "signal": "Signal of the duration at the arrival: none, partial or full.",
+    }
+
     def __init__(self, world: World, sees: frozenset[str], policy: str) -> None:
         super().__init__(world, sees, policy)
         facts = AnnouncedFacts.in_world(world)
         self._reported: Statements = read_only_record(facts.statements.reported)
         self._sees_statements = "statements" in sees
         self.round_us: int = facts.slot_us
-        """Length of a round."""
         self.rounds: int | None = self.horizon_us // facts.slot_us if self.horizon_us is not None else None
-        """T: whole rounds up to the horizon; None without a horizon."""
         self.nodes: int = facts.nodes
-        """C, GPUs of all servers."""
         self.bounds: StatementBounds = facts.bounds
-        """Bounds that all statements keep."""
         self.signal: str = facts.signal
-        """What is told of the duration at the arrival: none, partial or full."""
 
     def job_name(self, job: int) -> str:
         """``job_id`` of a job, for messages."""

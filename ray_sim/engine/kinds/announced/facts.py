@@ -11,7 +11,7 @@ from ray_sim.engine.kinds.announced.bounds import StatementBounds, bounds_of, ch
 from ray_sim.engine.kinds.announced.misreports import misreported
 from ray_sim.engine.kinds.announced.rounds import RoundedJobs, rounded_jobs
 from ray_sim.engine.kinds.announced.slot_check import slot_warnings
-from ray_sim.engine.kinds.facts import KindColumns, Setting
+from ray_sim.engine.kinds.facts import KindColumns, WorldSetting
 from ray_sim.engine.kinds.rigid.facts import RigidFacts
 from ray_sim.engine.limits import check_clock
 from ray_sim.engine.world import World
@@ -35,7 +35,7 @@ class AnnouncedFacts(RigidFacts):
     statements: RoundedJobs
     bounds: StatementBounds
     signal: str
-    """What is told of the duration at the arrival: none, partial or full."""
+    """Signal of the duration at the arrival: none, partial or full."""
     slot_us: int
     nodes: int
     """C, GPUs of all servers."""
@@ -47,7 +47,7 @@ class AnnouncedFacts(RigidFacts):
     """Whether rounds are too long, see `slot_warnings`."""
 
     @classmethod
-    def of(cls, setting: Setting) -> AnnouncedFacts:
+    def of(cls, setting: WorldSetting) -> AnnouncedFacts:
         """Make the facts of a workload on a cluster.
 
         Raises
@@ -128,7 +128,7 @@ class AnnouncedFacts(RigidFacts):
         return KindColumns(always, declared, {"work_us": hidden})
 
 
-def _check_setting(setting: Setting) -> None:
+def _check_setting(setting: WorldSetting) -> None:
     cluster, problems = setting.cluster, []
     horizon_us = microseconds(setting.values["horizon_s"])
     if setting.slot_us is None:

@@ -10,7 +10,7 @@ from ray_sim.engine.kinds.announced.misreports import PARAMETERS as MISREPORTS
 from ray_sim.engine.kinds.announced.policy import ANNOUNCED
 from ray_sim.engine.kinds.announced.run import AnnouncedRun
 from ray_sim.engine.kinds.base import JobKind, KindParameter
-from ray_sim.engine.kinds.facts import Setting
+from ray_sim.engine.kinds.facts import WorldSetting
 from ray_sim.engine.run_core import RunCore
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
@@ -60,6 +60,7 @@ _BOUNDS = (
         "bool",
         False,
         "whether statements beyond the bounds are cut to them, and counted; else they are refused",
+        source="docs/engine.md#announced-jobs",
     ),
 )
 
@@ -81,7 +82,7 @@ class AnnouncedJobs(JobKind):
     )
     parameters = tuple(KindParameter(each, "is about announced jobs") for each in (*_BOUNDS, *MISREPORTS))
 
-    def facts(self, setting: Setting) -> AnnouncedFacts:
+    def facts(self, setting: WorldSetting) -> AnnouncedFacts:
         """Make the facts of a world, see `AnnouncedFacts`."""
         return AnnouncedFacts.of(setting)
 

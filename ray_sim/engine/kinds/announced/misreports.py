@@ -35,6 +35,7 @@ PARAMETERS = (
         "probability with which a user misreports; of a job, where the workload has no users",
         minimum=0.0,
         maximum=1.0,
+        source="docs/models/posted_price.md#strategic-users",
     ),
     Parameter(
         "misreport_factor",
@@ -44,8 +45,16 @@ PARAMETERS = (
         minimum=0.0,
         exclusive=True,
         maximum=MAX_FACTOR,
+        source="docs/models/posted_price.md#strategic-users",
     ),
-    Parameter("misreport_seed", "int", 0, "seed by which users are drawn who misreport", minimum=0),
+    Parameter(
+        "misreport_seed",
+        "int",
+        0,
+        "seed by which users are drawn who misreport",
+        minimum=0,
+        source="docs/models/posted_price.md#strategic-users",
+    ),
 )
 
 Rule = Callable[[Statements, StatementBounds, float, str], Statements]

@@ -1,4 +1,8 @@
-"""Base class of policies for announced jobs."""
+"""Base class of policies for announced jobs, exported by `ray_sim.policy_api`.
+
+`ray-sim run --audit` (`ray_sim/experiments/announced_audit.py`) calls `audited`; everything else is called as
+for every `Policy`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from ray_sim.engine.contract import Policy
 from ray_sim.engine.kinds.announced.context import AnnouncedContext
 from ray_sim.engine.kinds.announced.view import AnnouncedView
 from ray_sim.engine.wake import Wake
-from ray_sim.model.audit import AuditedJobs, MechanismRecord
+from ray_sim.model.welfare_audit import AuditedJobs, MechanismRecord
 
 ANNOUNCED = "announced"
 """Value of `Policy.schedules` of policies for announced jobs."""

@@ -29,7 +29,7 @@ class RoundedJobs:
     duration: IntArray
     """(J,) rounds, >= 1."""
     signal: IntArray
-    """(J,) what is told of the duration at the arrival."""
+    """(J,) signal of the duration at the arrival."""
 
 
 def rounds_up(time_us: IntArray, slot_us: int) -> IntArray:
@@ -38,7 +38,7 @@ def rounds_up(time_us: IntArray, slot_us: int) -> IntArray:
 
 
 def signals(kind: str, duration: IntArray) -> IntArray:
-    """(n,) what the platform is told of these durations, in rounds, when the job comes.
+    """(n,) signals of these durations, in rounds, that the platform gets when the job comes.
 
     Parameters
     ----------
@@ -115,11 +115,11 @@ def _outlooks(outlooks: Sequence[Outlook], slot_us: int, signal: str) -> Outlook
     row = np.repeat(np.arange(len(outlooks)), sizes)
     arrival = rounds_up(_joined_us([each.arrival_after_s for each in outlooks]), slot_us)
     duration = np.maximum(rounds_up(_joined_us([each.duration_s for each in outlooks]), slot_us), 1)
-    told = signals(signal, duration)
+    signalled = signals(signal, duration)
     probability: FloatArray = np.concatenate([np.empty(0), *(each.probability for each in outlooks)])
-    if not _ascending(row, arrival, told, duration):
-        order = np.lexsort((duration, told, arrival, row))
-        arrival, duration, told = arrival[order], duration[order], told[order]  # rows are ascending
+    if not _ascending(row, arrival, signalled, duration):
+        order = np.lexsort((duration, signalled, arrival, row))
+        arrival, duration, signalled = arrival[order], duration[order], signalled[order]  # rows are ascending
         probability = probability[order]
     same = (np.diff(row) == 0) & (np.diff(arrival) == 0) & (np.diff(duration) == 0)
     first = np.flatnonzero(np.concatenate([[True], ~same])) if len(row) else np.empty(0, dtype=np.int64)
@@ -129,7 +129,7 @@ def _outlooks(outlooks: Sequence[Outlook], slot_us: int, signal: str) -> Outlook
         arrival=arrival[first],
         duration=duration[first],
         probability=summed,
-        signal=told[first],
+        signal=signalled[first],
     )
 
 

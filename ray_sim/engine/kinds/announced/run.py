@@ -13,7 +13,7 @@ from ray_sim.engine.kinds.announced.decision import AnnouncedDecision
 from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
 from ray_sim.engine.kinds.announced.outcome import AnnouncedOutcome, Fate
 from ray_sim.engine.kinds.announced.validation import Announced, check_announced
-from ray_sim.engine.kinds.announced.view import AnnouncedView, Observed
+from ray_sim.engine.kinds.announced.view import AnnouncedSources, AnnouncedView
 from ray_sim.engine.kinds.rigid.run import RigidRun
 from ray_sim.engine.placements import State
 from ray_sim.engine.run_core import RunCore
@@ -44,7 +44,7 @@ class AnnouncedRun(RigidRun):
         self._in_order = np.lexsort((np.arange(n), self._arrival_us))
         self._sorted_us = self._arrival_us[self._in_order]
         self._next = 0
-        self._news: IntArray = NO_JOBS
+        self._came: IntArray = NO_JOBS
 
     @property
     def view(self) -> type[AnnouncedView]:
@@ -52,9 +52,9 @@ class AnnouncedRun(RigidRun):
         return AnnouncedView
 
     @property
-    def observed(self) -> Observed:
+    def observed(self) -> AnnouncedSources:
         """Sources of observations."""
-        return Observed(self._facts, self._come, self._news)
+        return AnnouncedSources(self._facts, self._come, self._came)
 
     def context(self, sees: frozenset[str], policy: str) -> AnnouncedContext:
         """Facts of the world that a policy of this name may know."""
@@ -76,7 +76,7 @@ class AnnouncedRun(RigidRun):
         if not len(jobs) or now_us >= self._core.world.horizon_us:  # rounds are those before the horizon
             return NO_WAKE
         self._come[jobs] = True
-        self._news = np.union1d(self._news, jobs)
+        self._came = np.union1d(self._came, jobs)
         for job in jobs.tolist():
             add_event(self._core.recording.writer, now_us, COME, job, -1, -1, 0)
         return Wake.ARRIVAL
@@ -103,7 +103,7 @@ class AnnouncedRun(RigidRun):
 
     def carry_out(self, now_us: int, decision: Decision) -> None:
         """Note starts and payments, then start jobs."""
-        self._news = NO_JOBS
+        self._came = NO_JOBS
         if isinstance(decision, AnnouncedDecision):
             if decision.launches is not None:
                 self._launch(now_us, decision.launches.job, decision.launches.start_us)
@@ -131,14 +131,14 @@ class AnnouncedRun(RigidRun):
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
-        scalars = {"next": np.array([self._next]), "news": self._news.copy()}
+        scalars = {"next": np.array([self._next]), "came": self._came.copy()}
         arrays = {"come": self._come, "due_us": self._due_us, "price": self._price, "fate": self._fate}
         arrays["charged"] = self._charged
         return scalars | {name: array.copy() for name, array in arrays.items()}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
-        self._next, self._news = int(state["next"][0]), state["news"].astype(np.int64)
+        self._next, self._came = int(state["next"][0]), state["came"].astype(np.int64)
         self._come[:], self._due_us[:] = state["come"], state["due_us"]
         self._price[:], self._fate[:] = state["price"], state["fate"]
         self._charged[:] = state["charged"]

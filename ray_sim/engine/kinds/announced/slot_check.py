@@ -9,7 +9,7 @@ from ray_sim.model.job import JobTable, StatementProfile
 from ray_sim.model.units import NEVER_US, US_PER_S, BoolArray, FloatArray, us_to_seconds
 
 MOST_LOST = 0.5
-"""Share of the jobs that could earn something from which on a loss to rounding is told."""
+"""Share of the jobs that could earn something from which on a loss to rounding is a warning."""
 
 
 def slot_warnings(

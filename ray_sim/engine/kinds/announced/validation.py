@@ -70,7 +70,7 @@ def _of_starts(
         _, mine, given = np.intersect1d(jobs, launches.job, assume_unique=True, return_indices=True)
         due_us[mine] = launches.start_us[given]
     yield from _first(
-        jobs, (due_us >= 0) & (due_us != now_us), "starts {job} at another time than it was told"
+        jobs, (due_us >= 0) & (due_us != now_us), "starts {job} at another time than its launch says"
     )
 
 

@@ -18,13 +18,13 @@ from ray_sim.model.units import QUANTA_PER_UNIT, BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class AnnouncedSources:
     """Sources of the observations of announced jobs."""
 
     facts: AnnouncedFacts
     come: BoolArray
     """(J,) jobs that have come."""
-    news: IntArray
+    came: IntArray
     """Jobs that came since the last decision, sorted."""
 
 
@@ -36,7 +36,7 @@ class AnnouncedView(View):
     decision. A job waits from its birth on.
     """
 
-    _observed: Observed
+    _observed: AnnouncedSources
 
     @property
     def round(self) -> int:
@@ -46,8 +46,8 @@ class AnnouncedView(View):
     @property
     def came(self) -> IntArray:
         """Jobs that came since the last decision and have not been evicted or rejected, sorted."""
-        news = self._observed.news
-        return read_only(news[self._ledger.status[news] == WAITING])
+        came = self._observed.came
+        return read_only(came[self._ledger.status[came] == WAITING])
 
     @property
     def present(self) -> IntArray:
@@ -56,7 +56,7 @@ class AnnouncedView(View):
         return waiting[self._observed.come[waiting]]
 
     def signals(self, jobs: IntArray) -> IntArray:
-        """(n,) what is told of the durations of jobs that have come: 0, the binary digits, or the rounds."""
+        """(n,) signals of the durations of jobs that have come: 0, the binary digits, or the rounds."""
         if not self._observed.come[jobs].all():
             raise BlindPolicyError(f"policy {self._policy} reads signals of jobs that have not come")
         return self._observed.facts.statements.signal[jobs]
@@ -116,5 +116,10 @@ class AnnouncedView(View):
         )
 
     def work_left(self, jobs: IntArray) -> FloatArray:
-        """Nobody knows it."""
+        """Refuse: durations show only when jobs end.
+
+        Raises
+        ------
+        BlindPolicyError : always
+        """
         raise BlindPolicyError(f"policy {self._policy} reads work_left; durations show when jobs end")

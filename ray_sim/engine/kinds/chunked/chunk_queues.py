@@ -6,28 +6,34 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ray_sim.engine.placements import State
+from ray_sim.engine.placements import State, part
 from ray_sim.kernels.chunked.commands import add_rows, drop_rows, resume, set_keys, set_ps
-from ray_sim.kernels.chunked.increments import Candidates, betas, expect, forget, send
+from ray_sim.kernels.chunked.increments import (
+    Candidates,
+    ChosenWorkers,
+    DispatchedChunks,
+    betas,
+    expect,
+    forget,
+    send,
+)
 from ray_sim.kernels.chunked.instants import advance
 from ray_sim.kernels.chunked.queue_state import (
     DONE,
-    EVENT_COLUMNS,
     EVENTS,
     ROWS,
     RUNNING,
     SERVED,
+    ChunkRows,
     Queues,
     new_queues,
 )
 from ray_sim.kernels.chunked.row_progress import loads_at
 from ray_sim.kernels.chunked.worker_simulation import ReadQueues, new_plans
+from ray_sim.kernels.core.site_events import EVENT_COLUMNS
 from ray_sim.model.units import NEVER_US, BoolArray, FloatArray, IntArray
 
 NO_EVENTS: IntArray = np.empty((0, EVENT_COLUMNS), dtype=np.int64)
-
-CHUNK_COLUMNS = ("worker", "key", "job", "unit", "ready", "left", "overtakes", "inverse_rate")
-"""Columns of a dispatched chunk."""
 
 _FEWEST = 64
 
@@ -57,19 +63,18 @@ class ChunkQueues:
         """When something happens next."""
         return self._now_us if len(self._gone) or len(self._ended) else self._following
 
-    def dispatch(self, chunks: IntArray) -> None:
-        """Add chunks, (n, 8) columns `CHUNK_COLUMNS`; work is microseconds on that worker."""
+    def dispatch(self, chunks: ChunkRows) -> None:
+        """Add chunks; work left is microseconds on that worker."""
         self._make_room(chunks)
-        self._following = add_rows(self._q, self._now_us, np.ascontiguousarray(chunks))
+        self._following = add_rows(self._q, self._now_us, _contiguous(chunks))
 
-    def set_ps(self, placements: IntArray) -> None:
-        """Note who holds a parameter server from now on: (n, 2) rows job, 0 or 1."""
-        self._following = set_ps(self._q, self._now_us, np.ascontiguousarray(placements))
+    def set_ps(self, jobs: IntArray, holding: IntArray) -> None:
+        """Note whether each job holds a parameter server from now on, 0 or 1."""
+        self._following = set_ps(self._q, self._now_us, *map(np.ascontiguousarray, (jobs, holding)))
 
-    def set_keys(self, keys: IntArray) -> None:
-        """Give all chunks of some jobs another key: (n, 2) rows job, key, by job."""
-        jobs, new = (np.ascontiguousarray(column) for column in keys.T)
-        self._following = set_keys(self._q, self._now_us, jobs, new)
+    def set_keys(self, jobs: IntArray, keys: IntArray) -> None:
+        """Give all chunks of each job, sorted, another key."""
+        self._following = set_keys(self._q, self._now_us, *map(np.ascontiguousarray, (jobs, keys)))
 
     def lose(self, workers: IntArray) -> None:
         """Drop all chunks on these workers."""
@@ -110,8 +115,8 @@ class ChunkQueues:
         loads_at(self._q, now_us, loads)
         return loads, self._q.rows.copy()
 
-    def time_left(self, jobs: IntArray, now_us: int) -> IntArray:
-        """(n, 2) rows job, microseconds that its chunks here need at least, of the jobs with any.
+    def time_left(self, jobs: IntArray, now_us: int) -> tuple[IntArray, IntArray]:
+        """Those of the jobs with chunks here, and microseconds that these need at least, (n,) each.
 
         As if each worker served nothing else: its chunks one after another, in the order in which their
         uploads end.
@@ -120,7 +125,7 @@ class ChunkQueues:
         live = np.flatnonzero(q.phase[: q.size[ROWS]] != DONE)
         live = live[np.isin(q.job[live], jobs)]
         if len(live) == 0:
-            return np.empty((0, 2), dtype=np.int64)
+            return _NOTHING, _NOTHING
         # A chunk's own worker on demand trains no other.
         group = np.where(self._on_demand[q.worker[live]], -1 - live, q.worker[live])
         order = np.lexsort((-q.ready[live], group, q.job[live]))
@@ -134,7 +139,7 @@ class ChunkQueues:
         found, at = np.unique(q.job[live], return_inverse=True)
         longest = np.zeros(len(found), dtype=np.int64)
         np.maximum.at(longest, at, needs)
-        return np.stack([found, longest], axis=1)
+        return found, longest
 
     def betas(self, now_us: int) -> FloatArray:
         """(W,) sum over the chunks on each worker of (work left) / (D p)."""
@@ -145,41 +150,38 @@ class ChunkQueues:
     def send(
         self,
         candidates: Candidates,
-        expected: IntArray,
+        expected: DispatchedChunks,
         count: int,
         rule: int,
         now_us: int,
         ready_us: int,
         preempt: bool,
         exact: bool,
-    ) -> IntArray:
-        """Best worker and cost increment of chunks, one after another; nothing is sent.
+    ) -> ChosenWorkers:
+        """Best workers and cost increments of ``count`` chunks, one after another; nothing is sent.
 
         Parameters
         ----------
-        expected : (n, 5) worker, key, D p, ready, work of chunks that are on their way already
+        expected : chunks that are on their way already
         others : see `ray_sim.kernels.chunked.increments.send`
-
-        Returns
-        -------
-        (count, 3) rows worker, rank, increment
         """
         q = self._q
-        room = len(q.job) + len(expected) + count + 1  # exact increments try one more than are sent
+        room = len(q.job) + len(expected.worker) + count + 1  # exact increments try one more than are sent
         if len(self._plans.left) < room or len(self._plans.row) != len(q.queue):
             self._plans = new_plans(2 * room, len(q.queue), len(q.version))
-        rows, read = np.empty((count, 3), dtype=np.int64), ReadQueues.of(q)
+        chosen, read = ChosenWorkers(*np.empty((3, count), dtype=np.int64)), ReadQueues.of(q)
         expect(read, self._plans, expected)
-        send(read, self._plans, candidates, rule, now_us, ready_us, preempt, exact, rows)
+        send(read, self._plans, candidates, rule, now_us, ready_us, preempt, exact, chosen)
         forget(self._plans, expected)
-        return rows
+        return chosen
 
-    def _make_room(self, chunks: IntArray) -> None:
+    def _make_room(self, chunks: ChunkRows) -> None:
         """Room for more rows, and for all rows of a worker in its queue."""
-        if int(self._q.size[ROWS]) + len(chunks) > len(self._q.job):
+        n = len(chunks.worker)
+        if int(self._q.size[ROWS]) + n > len(self._q.job):
             saved = self.state()
-            self._build(saved, 2 * (len(saved["rows"]) + len(chunks)))
-        queued = np.bincount(chunks[:, 0], minlength=len(self._on_demand))
+            self._build(saved, 2 * (len(saved["rows.job"]) + n))
+        queued = np.bincount(chunks.worker, minlength=len(self._on_demand))
         self._make_queues_longer(self._q.rows + queued)
 
     def _make_queues_longer(self, most: IntArray) -> None:
@@ -202,11 +204,11 @@ class ChunkQueues:
         """Arrays that `restore` takes: chunks not done, in the order of dispatch, with all that is theirs."""
         q = self._q
         live = np.flatnonzero(q.phase[: q.size[ROWS]] != DONE)
-        columns = [getattr(q, name)[live] for name in (*CHUNK_COLUMNS, "phase")]
-        anchor = np.where(q.phase[live] == RUNNING, q.anchor[live], 0)
-        since = np.where(q.phase[live] >= SERVED, q.since[live], 0)
+        rows = {name: getattr(q, name)[live] for name in (*ChunkRows._fields, "phase", "owed")}
+        rows["anchor"] = np.where(q.phase[live] == RUNNING, q.anchor[live], 0)
+        rows["since"] = np.where(q.phase[live] >= SERVED, q.since[live], 0)
         return {
-            "rows": np.stack([*columns, anchor, q.owed[live], since], axis=1).astype(np.int64),
+            **{f"rows.{name}": column.astype(np.int64) for name, column in rows.items()},
             "holds_ps": np.flatnonzero(q.holds_ps),
             "gone": self._gone.copy(),
             "ended": self._ended.copy(),
@@ -216,22 +218,28 @@ class ChunkQueues:
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
         self._gone, self._ended = state["gone"].copy(), state["ended"].copy()
-        self._build(state, max(_FEWEST, 2 * len(state["rows"])))
+        self._build(state, max(_FEWEST, 2 * len(state["rows.job"])))
 
     def _build(self, state: Mapping[str, np.ndarray], room: int) -> None:
         self._now_us = int(state["clock"][0])
         self._q = new_queues(room, self._on_demand, self._n_jobs, self._preemption_us)
         self._plans = new_plans(0, 0, len(self._on_demand))  # what is known is of other rows
         self._q.holds_ps[state["holds_ps"]] = True
-        chunks = np.ascontiguousarray(state["rows"][:, : len(CHUNK_COLUMNS)])
-        self._make_queues_longer(np.bincount(chunks[:, 0], minlength=len(self._on_demand)))
-        add_rows(self._q, -1, chunks)
-        phase, anchor, owed, since = (np.ascontiguousarray(column) for column in state["rows"][:, -4:].T)
-        self._following = resume(self._q, self._now_us, phase, anchor, owed, since)
+        rows = part(state, "rows")
+        chunks = ChunkRows(*(rows[name] for name in ChunkRows._fields))
+        self._make_queues_longer(np.bincount(chunks.worker, minlength=len(self._on_demand)))
+        add_rows(self._q, -1, _contiguous(chunks))
+        resumed = (rows[name] for name in ("phase", "anchor", "owed", "since"))
+        self._following = resume(self._q, self._now_us, *resumed)
+
+
+def _contiguous(chunks: ChunkRows) -> ChunkRows:
+    """The layout for which kernels are compiled."""
+    return ChunkRows(*map(np.ascontiguousarray, chunks))
 
 
 def _among(numbers: IntArray, n: int) -> BoolArray:
     """(n,) which numbers are listed."""
-    listed = np.zeros(n, dtype=np.bool_)
-    listed[numbers] = True
-    return listed
+    mask = np.zeros(n, dtype=np.bool_)
+    mask[numbers] = True
+    return mask

@@ -19,18 +19,25 @@ from ray_sim.model.units import BoolArray, FloatArray, IntArray
 class ChunkedContext(PolicyContext):
     """Facts of a world of chunked jobs. Arrays are read-only."""
 
+    __slots__ = {
+        "preemption_us": "Work that a chunk owes more each time it is preempted, in microseconds.",
+        "workers": "Worker slots of all servers, see `WorkerSlots`.",
+    }
+
     def __init__(self, world: World, sees: frozenset[str], policy: str) -> None:
         super().__init__(world, sees, policy)
         self._facts = ChunkFacts.in_world(world)
         self._sees_profile = "chunk_profile" in sees
         self.preemption_us: int = self._facts.preemption_us
-        """Work that a chunk owes more each time it is preempted."""
         self.workers: WorkerSlots = read_only_record(self._facts.slots)
-        """Worker slots."""
 
-    @cached_property
+    @property
     def eligible(self) -> Eligibility:
         """Eligibility of workers and parameter servers for jobs."""
+        return self._eligible
+
+    @cached_property
+    def _eligible(self) -> Eligibility:
         return read_only_record(self._facts.eligible)
 
     def chunk_us(self, jobs: IntArray, workers: IntArray, in_cloud: BoolArray | bool = False) -> IntArray:

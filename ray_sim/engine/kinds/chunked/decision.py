@@ -47,9 +47,9 @@ class ChunkedDecision(Decision):
 
     @property
     def idle(self) -> bool:
-        """Whether it changes no job: it may tell something, or ask for a review."""
-        sent = self.dispatch is not None and len(self.dispatch.job) > 0
-        return not sent and self.keys is None and super(ChunkedDecision, self).idle
+        """Whether it changes no job: it may report something, or ask for a review."""
+        dispatches = self.dispatch is not None and len(self.dispatch.job) > 0
+        return not dispatches and self.keys is None and super(ChunkedDecision, self).idle
 
     @property
     def served(self) -> set[int]:

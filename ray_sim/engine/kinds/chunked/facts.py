@@ -11,7 +11,7 @@ import numpy as np
 from ray_sim.engine.kinds.chunked.eligibility import Eligibility, best_offer
 from ray_sim.engine.kinds.chunked.site_part import ChunkPartFacts
 from ray_sim.engine.kinds.chunked.worker_slots import WorkerSlots
-from ray_sim.engine.kinds.facts import FactDefaults, KindColumns, Setting
+from ray_sim.engine.kinds.facts import FactDefaults, KindColumns, WorldSetting
 from ray_sim.engine.read_only import read_only
 from ray_sim.engine.world_arrays import build_world_arrays, classes
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER, WorldArrays
@@ -65,7 +65,7 @@ class ChunkFacts(FactDefaults):
     partial: ClassVar[bool] = True
 
     @classmethod
-    def of(cls, setting: Setting) -> ChunkFacts:
+    def of(cls, setting: WorldSetting) -> ChunkFacts:
         """Build the facts of a workload and a cluster.
 
         ``slot_fill=whole`` rounds upload ends, lengths and costs up to slots, ``fractional`` to microseconds.

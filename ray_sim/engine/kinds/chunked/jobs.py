@@ -11,7 +11,7 @@ from ray_sim.engine.kinds.chunked.deadlines import deadlines_us
 from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 from ray_sim.engine.kinds.chunked.policy import CHUNKED
 from ray_sim.engine.kinds.chunked.run import ChunkedRun
-from ray_sim.engine.kinds.facts import Setting
+from ray_sim.engine.kinds.facts import WorldSetting
 from ray_sim.engine.run_core import RunCore
 from ray_sim.model.parameters import MAX_FACTOR, Parameter
 from ray_sim.model.streams import Streams
@@ -84,12 +84,13 @@ class ChunkedJobs(JobKind):
                 "none = utility_due_s where the workload has it, else no deadlines",
                 minimum=0.0,
                 exclusive=True,
+                source="docs/engine.md#chunked-jobs",
             ),
             "is about jobs in chunks",
         ),
     )
 
-    def facts(self, setting: Setting) -> ChunkFacts:
+    def facts(self, setting: WorldSetting) -> ChunkFacts:
         """Make the facts of a world with the deadlines of its jobs, see `ChunkFacts`."""
         facts, factor = ChunkFacts.of(setting), setting.values["deadline_factor"]
         assert factor is None or isinstance(factor, float)

@@ -12,14 +12,16 @@ import numpy as np
 from ray_sim.engine.decision import NO_JOBS, Decision
 from ray_sim.engine.kinds.chunked.decision import ChunkedDecision, Dispatch
 from ray_sim.engine.kinds.chunked.facts import ChunkFacts
-from ray_sim.engine.kinds.chunked.site_part import ChunkCommands
-from ray_sim.engine.kinds.chunked.slot_rounding import Rounding
+from ray_sim.engine.kinds.chunked.site_part import ChunkCommands, JobValues
+from ray_sim.engine.kinds.chunked.slot_rounding import SlotRounding
 from ray_sim.engine.placements import Placements, State, nothing_for, part
 from ray_sim.engine.sites.site import Commands
-from ray_sim.kernels.chunked.chunk_events import COMPLETE, LOST
+from ray_sim.kernels.chunked.chunk_events import COMPLETE, EVENT_LEFT, EVENT_WORKER, LOST
 from ray_sim.kernels.chunked.chunk_ledger import Chunked, book_events, new_chunked, note_stall
+from ray_sim.kernels.chunked.queue_state import ChunkRows
 from ray_sim.kernels.core.arrays import MOVE, NEVER, PARAMETER_SERVER, START, STOP, Changes, Ledger, Recorder
 from ray_sim.kernels.core.record import add_event
+from ray_sim.kernels.core.site_events import EVENT_CODE, EVENT_JOB, EVENT_UNIT
 from ray_sim.model.units import BoolArray, IntArray
 
 
@@ -33,7 +35,7 @@ class ChunkLedger:
         """Chunks that are on a worker or done: all of the first job, then those of the second, and so on."""
         self.used: IntArray = np.zeros(2, dtype=np.int64)
         """Worker slots and parameter-server slots in use."""
-        self.rounding = Rounding(facts)
+        self.rounding = SlotRounding(facts)
         self._finished = np.empty(len(facts.chunks), dtype=np.int64)
 
     @property
@@ -51,14 +53,13 @@ class ChunkLedger:
         found: IntArray = self.jobs.left[jobs] - self.jobs.undispatched[jobs]
         return found
 
-    def undispatched(self, jobs: IntArray) -> IntArray:
-        """(n, 2) rows job, unit of the chunks of these jobs that are neither on a worker nor done."""
+    def undispatched(self, jobs: IntArray) -> tuple[IntArray, IntArray]:
+        """Jobs and units of the chunks of these jobs that are neither on a worker nor done, (n,) each."""
         chunks = self.facts.chunks[jobs]
         job = np.repeat(jobs, chunks)
         unit = np.arange(len(job)) - np.repeat(np.cumsum(chunks) - chunks, chunks)
         to_send = ~self.dispatched[self.number(job, unit)]
-        rows: IntArray = np.stack([job, unit], axis=1)[to_send]
-        return rows
+        return job[to_send], unit[to_send]
 
     def number(self, jobs: IntArray, units: IntArray) -> IntArray:
         """Places of chunks in `dispatched`."""
@@ -69,7 +70,7 @@ class ChunkLedger:
     ) -> tuple[IntArray, bool]:
         """Book what sites report; returns the jobs completed, and whether other jobs are active now."""
         slots = self.facts.slots
-        self._note_completed(events[events[:, 0] == COMPLETE])
+        self._note_completed(events[events[:, EVENT_CODE] == COMPLETE])
         n, changed = book_events(
             now_us,
             events,
@@ -86,12 +87,13 @@ class ChunkLedger:
 
     def _note_completed(self, events: IntArray) -> None:
         if len(events):
-            self.rounding.note_completed(events[:, 1], events[:, 3], self.jobs.in_cloud[events[:, 1]])
+            jobs = events[:, EVENT_JOB]
+            self.rounding.note_completed(jobs, events[:, EVENT_WORKER], self.jobs.in_cloud[jobs])
 
     def lose_ps(self, now_us: int, server: int, placements: Placements) -> IntArray:
         """Whoever holds a parameter server on this server loses it; returns these jobs, sorted."""
-        rows = placements.rows(np.flatnonzero(self.jobs.holds_ps))
-        jobs: IntArray = rows[rows[:, 1] == server, 0]
+        held = placements.of(np.flatnonzero(self.jobs.holds_ps))
+        jobs: IntArray = held.job[held.server == server]
         self.hold(now_us, nothing_for(jobs), placements)
         return jobs
 
@@ -101,8 +103,9 @@ class ChunkLedger:
         A job has lost a server once, however many chunks and whatever parameter server (``without_ps``)
         it has lost at this instant.
         """
-        lost = events[events[:, 0] == LOST]
-        _, jobs, units, workers, left_us = lost.T
+        lost = events[events[:, EVENT_CODE] == LOST]
+        jobs, workers = lost[:, EVENT_JOB], lost[:, EVENT_WORKER]
+        units, left_us = lost[:, EVENT_UNIT], lost[:, EVENT_LEFT]
         self.dispatched[self.number(jobs, units)] = False
         work_us = self.facts.chunk_us(jobs, workers, self.jobs.in_cloud[jobs])
         np.add.at(ledger.lost, jobs, work_us - left_us)
@@ -112,7 +115,7 @@ class ChunkLedger:
     def carry_out(
         self, now_us: int, decision: Decision, placements: Placements, record: Recorder
     ) -> Commands:
-        """Book a decision, which has been checked, and say what the sites are to be told."""
+        """Book a decision, which has been checked; return the commands to the sites."""
         changes, dispatch, new_keys = decision.changes, None, None
         if isinstance(decision, ChunkedDecision):
             dispatch, new_keys = decision.dispatch, decision.keys
@@ -127,8 +130,8 @@ class ChunkLedger:
             chunks = self._dispatch(now_us, dispatch, placements)
             jobs = np.union1d(jobs, dispatch.job)
         if new_keys is not None and len(new_keys.job):
-            keys = np.stack([new_keys.job, new_keys.key], axis=1)
-        ps = np.stack([jobs, self.jobs.holds_ps[jobs]], axis=1).astype(np.int64) if len(jobs) else None
+            keys = JobValues(new_keys.job, new_keys.key)
+        ps = JobValues(jobs, self.jobs.holds_ps[jobs].astype(np.int64)) if len(jobs) else None
         commands = ChunkCommands(keys=keys, ps=ps, chunks=chunks)
         return Commands(ended=ended, changes=changes, part=None if commands.empty else commands)
 
@@ -144,9 +147,9 @@ class ChunkLedger:
     ) -> None:
         """Give and take parameter servers; without ``record`` the event that ends the job tells it."""
         n = int(changes.size[0])
-        before = placements.rows(changes.job[:n])
+        before = placements.of(changes.job[:n])
         placements.change(changes)
-        old: dict[int, int] = dict(before[:, :2].tolist())
+        old: dict[int, int] = dict(zip(before.job.tolist(), before.server.tolist(), strict=True))
         new = _server_of(changes)
         for job in changes.job[:n].tolist():
             self.jobs.holds_ps[job] = job in new
@@ -161,7 +164,7 @@ class ChunkLedger:
     def _on_slot(self, server: int | None) -> int:
         return int(server is not None and not self.facts.in_cloud[server])
 
-    def _dispatch(self, now_us: int, dispatch: Dispatch, placements: Placements) -> IntArray:
+    def _dispatch(self, now_us: int, dispatch: Dispatch, placements: Placements) -> ChunkRows:
         facts, jobs, workers = self.facts, dispatch.job, dispatch.worker
         to_cloud = facts.slots.on_demand[workers]
         self._decide_zeta(jobs, to_cloud, placements)
@@ -169,19 +172,16 @@ class ChunkLedger:
         np.subtract.at(self.jobs.undispatched, jobs, 1)
         self.rounding.note_dispatched(now_us, jobs, to_cloud)
         length_us = facts.chunk_us(jobs, workers, self.jobs.in_cloud[jobs])
-        return np.stack(
-            [
-                workers,
-                dispatch.key,
-                jobs,
-                dispatch.unit,
-                facts.times.ready_us(now_us, jobs, to_cloud),
-                length_us,
-                np.full(len(jobs), dispatch.overtake, dtype=np.int64),
-                facts.chunks[jobs] * length_us,
-            ],
-            axis=1,
-        ).astype(np.int64)
+        return ChunkRows(
+            worker=workers,
+            key=dispatch.key,
+            job=jobs,
+            unit=dispatch.unit,
+            ready=facts.times.ready_us(now_us, jobs, to_cloud),
+            left=length_us,
+            overtakes=np.full(len(jobs), dispatch.overtake, dtype=np.int64),
+            inverse_rate=facts.chunks[jobs] * length_us,
+        )
 
     def _decide_zeta(self, jobs: IntArray, to_cloud: BoolArray, placements: Placements) -> None:
         """A job that goes to the cloud whole and at once, and has no server elsewhere, is in the cloud.
@@ -190,11 +190,11 @@ class ChunkLedger:
         none is left on a worker, those that are not done count as the whole job.
         """
         in_cloud, left = self.jobs.in_cloud, self.jobs.left
-        sent, n = np.unique(jobs[to_cloud], return_counts=True)
-        new = (left[sent] == self.facts.chunks[sent]) | in_cloud[sent]
-        whole = sent[new & (n == left[sent]) & self.facts.cloud_serves[sent]]
-        rows = placements.rows(whole)
-        elsewhere = rows[~self.facts.in_cloud[rows[:, 1]], 0]
+        cloud_jobs, n = np.unique(jobs[to_cloud], return_counts=True)
+        new = (left[cloud_jobs] == self.facts.chunks[cloud_jobs]) | in_cloud[cloud_jobs]
+        whole = cloud_jobs[new & (n == left[cloud_jobs]) & self.facts.cloud_serves[cloud_jobs]]
+        held = placements.of(whole)
+        elsewhere = held.job[~self.facts.in_cloud[held.server]]
         back = jobs[in_cloud[jobs]]
         in_cloud[back[self.on_workers(back) == 0]] = False
         in_cloud[np.setdiff1d(whole, elsewhere)] = True

@@ -17,10 +17,10 @@ from ray_sim.engine.kinds.chunked.decision import ChunkedDecision
 from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 from ray_sim.engine.kinds.chunked.jct_limits import chunk_limits
 from ray_sim.engine.kinds.chunked.ledger import ChunkLedger
-from ray_sim.engine.kinds.chunked.site_part import ChunkCommands
-from ray_sim.engine.kinds.chunked.slot_rounding import Rounding
+from ray_sim.engine.kinds.chunked.site_part import ChunkCommands, JobValues
+from ray_sim.engine.kinds.chunked.slot_rounding import SlotRounding
 from ray_sim.engine.kinds.chunked.validation import check_chunks
-from ray_sim.engine.kinds.chunked.view import ChunkedView, Observed
+from ray_sim.engine.kinds.chunked.view import ChunkedSources, ChunkedView
 from ray_sim.engine.kinds.rigid.run import RigidRun
 from ray_sim.engine.placements import State, nothing_for
 from ray_sim.engine.run_core import RunCore
@@ -44,7 +44,7 @@ class ChunkedOutcome:
     horizon_us: int
     stalled_us: IntArray
     """(J,) time as an active job without a parameter server."""
-    rounding: Rounding
+    rounding: SlotRounding
 
     def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> Mapping[str, Any]:
         """Time without a parameter server, rounding up to whole slots, cost of preemptions."""
@@ -101,9 +101,9 @@ class ChunkedRun(RigidRun):
         return ChunkedView
 
     @property
-    def observed(self) -> Observed:
+    def observed(self) -> ChunkedSources:
         """Sources of observations."""
-        return Observed(self._ledger, self._core.fleet)
+        return ChunkedSources(self._ledger, self._core.fleet)
 
     def context(self, sees: frozenset[str], policy: str) -> ChunkedContext:
         """Facts of the world that a policy of this name may know."""
@@ -117,7 +117,7 @@ class ChunkedRun(RigidRun):
     def change_servers(self, now_us: int, outages: Outages) -> Wake:
         """Take servers away and give them back, in the order listed; chunks there are dispatched again."""
         jobs = np.concatenate(self._losers(now_us, outages))
-        without_ps = np.stack([jobs, np.zeros_like(jobs)], axis=1)
+        without_ps = JobValues(jobs, np.zeros_like(jobs))
         changes = nothing_for(jobs)
         commands = Commands(changes=changes, outages=outages, part=ChunkCommands(ps=without_ps), first=True)
         events = self._core.fleet.collect(now_us, commands)
@@ -149,7 +149,7 @@ class ChunkedRun(RigidRun):
             changes = nothing_for(done)
             self._ledger.hold(now_us, changes, core.placements)
             core.fleet.command(now_us, Commands(changes=changes))
-            core.news.completed.add(done)
+            core.since_last_decision.completed.add(done)
         return changed
 
     takes: ClassVar[type[Decision]] = ChunkedDecision

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,27 +13,36 @@ from ray_sim.engine.kinds.chunked.worker_queries import ANSWERS, Workers
 from ray_sim.engine.kinds.chunked.worker_slots import WorkerSlots
 from ray_sim.engine.placements import State
 from ray_sim.engine.sites.part import PartCommands
+from ray_sim.kernels.chunked.chunk_events import EVENT_WORKER
+from ray_sim.kernels.chunked.queue_state import ChunkRows
 from ray_sim.kernels.core.arrays import WORKER, Outages, WorldArrays
 from ray_sim.model.units import BoolArray, IntArray
+
+
+class JobValues(NamedTuple):
+    """A number for each of some jobs, sorted."""
+
+    job: IntArray
+    value: IntArray
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkCommands:
     """Commands about chunks, carried out in this order."""
 
-    keys: IntArray | None = None
-    """(n, 2) rows job, new key of all its chunks on workers, by job."""
-    ps: IntArray | None = None
-    """(n, 2) rows job, whether it holds a parameter server from now on, anywhere."""
-    chunks: IntArray | None = None
-    """(n, 8) rows worker, key, job, unit, ready, work, overtakes, D p: when the chunk's upload ends, and its
-    work, in microseconds; whether it takes the worker from a chunk with a larger key; the chunks of its job
-    times its work, which is no key but what increments weigh it by."""
+    keys: JobValues | None = None
+    """New key of all chunks of a job on workers."""
+    ps: JobValues | None = None
+    """Whether a job holds a parameter server from now on, anywhere; 0 or 1."""
+    chunks: ChunkRows | None = None
+    """Dispatched chunks. ``ready`` and ``left`` are the end of the upload and the work, in microseconds;
+    ``inverse_rate`` is the chunks of the job times the work, which is no key but the weight of increments."""
 
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        return sum(array.nbytes for array in (self.keys, self.ps, self.chunks) if array is not None)
+        columns = [*(self.keys or ()), *(self.ps or ()), *(self.chunks or ())]
+        return sum(column.nbytes for column in columns)
 
     @property
     def empty(self) -> bool:
@@ -96,18 +106,17 @@ class ChunkPart:
         """Set keys, then parameter servers, then dispatch chunks."""
         assert isinstance(commands, ChunkCommands)
         if commands.keys is not None:
-            self._queues.set_keys(commands.keys)
+            self._queues.set_keys(*commands.keys)
         if commands.ps is not None:
-            self._queues.set_ps(commands.ps)
+            self._queues.set_ps(*commands.ps)
         if commands.chunks is not None:
-            here = commands.chunks.copy()
-            here[:, 0] -= self._workers.first
-            self._queues.dispatch(here)
+            chunks = commands.chunks
+            self._queues.dispatch(chunks._replace(worker=chunks.worker - self._workers.first))
 
     def advance(self, now_us: int) -> IntArray:
         """Go on to ``now_us``; returns events, whose workers have their numbers in the cluster."""
         events = self._queues.advance(now_us)
-        events[:, 3] += self._workers.first
+        events[:, EVENT_WORKER] += self._workers.first
         return events
 
     def ask(self, question: str, now_us: int, arguments: Mapping[str, np.ndarray]) -> State:
@@ -152,21 +161,22 @@ class ChunkRouting:
         assert isinstance(commands, ChunkCommands)
         chunks = commands.chunks
         if chunks is not None:
-            chunks = chunks[here(self._worker_server[chunks[:, 0]])]
-            self._trains[site, chunks[:, 2]] = True
-        mine = ChunkCommands(
+            mine = here(self._worker_server[chunks.worker])
+            chunks = ChunkRows(*(column[mine] for column in chunks))
+            self._trains[site, chunks.job] = True
+        share = ChunkCommands(
             keys=self._of_trained(site, commands.keys),
             ps=self._of_trained(site, commands.ps),
-            chunks=None if chunks is None or len(chunks) == 0 else chunks,
+            chunks=None if chunks is None or len(chunks.job) == 0 else chunks,
         )
-        return None if mine.empty else mine
+        return None if share.empty else share
 
-    def _of_trained(self, site: int, rows: IntArray | None) -> IntArray | None:
-        """Rows, job first, of jobs that have had chunks at the site; None without any."""
-        if rows is None:
+    def _of_trained(self, site: int, values: JobValues | None) -> JobValues | None:
+        """Values of jobs that have had chunks at the site; None without any."""
+        if values is None:
             return None
-        mine: IntArray = rows[self._trains[site, rows[:, 0]]]
-        return mine if len(mine) else None
+        mine = self._trains[site, values.job]
+        return JobValues(values.job[mine], values.value[mine]) if mine.any() else None
 
     def concerned(self, site: int, jobs: IntArray) -> BoolArray:
         """(n,) jobs that have had chunks at the site."""

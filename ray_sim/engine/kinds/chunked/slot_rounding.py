@@ -14,7 +14,7 @@ from ray_sim.model.units import BoolArray, IntArray
 _TRAINING, _UPLOADS = 0, 2
 
 
-class Rounding:
+class SlotRounding:
     """Time on the grid of completed chunks and of uploads, by job, and how much of it is rounding."""
 
     def __init__(self, facts: ChunkFacts) -> None:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ray_sim.engine.kinds.chunked.increment_query import IncrementQuery, Offers, SiteOffers, merged_offers
 from ray_sim.engine.kinds.chunked.ledger import ChunkLedger
-from ray_sim.engine.kinds.chunked.new_chunks import NewChunks, merged
 from ray_sim.engine.kinds.chunked.worker_queries import BETAS, INCREMENTS, LEAST_LOADED, TIME_LEFT
 from ray_sim.engine.placements import State
 from ray_sim.engine.read_only import read_only
@@ -38,16 +38,8 @@ class WorkerLoads(NamedTuple):
     """Chunks on the worker that are not done."""
 
 
-class Offers(NamedTuple):
-    """Workers that chunks of one job would go to, in the order of dispatch."""
-
-    worker: IntArray
-    increment: IntArray
-    """D Q, see `ChunkedView.increments`."""
-
-
 @dataclass(frozen=True, slots=True)
-class Observed:
+class ChunkedSources:
     """Sources of the observations of chunked jobs."""
 
     ledger: ChunkLedger
@@ -62,7 +54,7 @@ class ChunkedView(View):
     `undispatched` again; others may run.
     """
 
-    _observed: Observed
+    _observed: ChunkedSources
 
     @property
     def active(self) -> IntArray:
@@ -92,7 +84,7 @@ class ChunkedView(View):
 
     def undispatched(self, jobs: IntArray) -> UndispatchedChunks:
         """Chunks of these jobs that are on no worker and not done."""
-        return UndispatchedChunks(*self._observed.ledger.undispatched(jobs).T)
+        return UndispatchedChunks(*self._observed.ledger.undispatched(jobs))
 
     def least_loaded(
         self, partitions: IntArray, units: IntArray, needs: IntArray | None = None
@@ -107,10 +99,9 @@ class ChunkedView(View):
         A cloud has no slots. Where a partition is asked for twice with different needs, workers come twice.
         """
         needs = np.zeros_like(units) if needs is None else needs
-        rows = self._ask(LEAST_LOADED, partitions=partitions, units=units, needs=needs)["rows"]
-        return WorkerLoads(*rows.T)
+        return WorkerLoads(**self._ask(LEAST_LOADED, partitions=partitions, units=units, needs=needs))
 
-    def increments(self, new: NewChunks) -> Offers:
+    def increments(self, query: IncrementQuery) -> Offers:
         """Workers that chunks of one job would go to, one after another, and their increments D Q.
 
         Nothing is sent. Each chunk counts as queued for those after it. Q (Wang et al., see
@@ -119,14 +110,13 @@ class ChunkedView(View):
 
         Parameters
         ----------
-        new : the chunks; docs/examples/least_increment.py shows each field
+        query : the chunks; docs/examples/least_increment.py shows each field
 
         Returns
         -------
-        As many entries as `new.count`, or none if no worker may train them.
+        As many entries as `query.count`, or none if no worker may train them.
         """
-        rows = merged(self._ask(INCREMENTS, **new.arrays())["rows"], new.count)
-        return Offers(rows[:, 0], rows[:, 2])
+        return merged_offers(SiteOffers(**self._ask(INCREMENTS, **query.arrays())), query.count)
 
     def betas(self) -> FloatArray:
         """Sum over chunks of (work left) / key, for each worker slot that is there, in order."""
@@ -138,9 +128,9 @@ class ChunkedView(View):
 
         As if each worker served only this job from now on.
         """
-        rows = self._ask(TIME_LEFT, jobs=jobs)["rows"]
+        left = self._ask(TIME_LEFT, jobs=jobs)
         left_us = np.zeros(len(jobs), dtype=np.int64)
-        np.maximum.at(left_us, np.searchsorted(jobs, rows[:, 0]), rows[:, 1])
+        np.maximum.at(left_us, np.searchsorted(jobs, left["job"]), left["time_left_us"])
         return left_us
 
     def work_left(self, jobs: IntArray) -> FloatArray:
@@ -153,5 +143,5 @@ class ChunkedView(View):
         raise BlindPolicyError(f"policy {self._policy} observes work_left, which jobs in chunks have not")
 
     def _ask(self, question: str, **arrays: np.ndarray) -> State:
-        self._demand_sight("worker_load")
+        self._demand_visible("worker_load")
         return self._observed.fleet.ask(Query(question, self.now_us, arrays))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ray_sim.engine.kinds.chunked.chunk_queues import ChunkQueues
-from ray_sim.engine.kinds.chunked.new_chunks import NewChunks, sites_choice
+from ray_sim.engine.kinds.chunked.increment_query import IncrementQuery, sites_choice
 from ray_sim.engine.placements import State
 from ray_sim.model.units import IntArray
 
@@ -36,45 +36,47 @@ class Workers:
     offer: IntArray
     """(W,) level of memory, see `Eligibility`."""
 
-    def that_may_train(self, partition: int, need: int) -> IntArray:
+    def that_may_train(self, partition: int, memory_level: int) -> IntArray:
         """Worker slots of a partition that may train chunks of a job that needs such a level."""
-        return np.flatnonzero((self.partition == partition) & (self.offer >= need))
+        return np.flatnonzero((self.partition == partition) & (self.offer >= memory_level))
 
 
-def _least_loaded(workers: Workers, now_us: int, asked: Arguments) -> State:
+def _least_loaded(workers: Workers, now_us: int, arguments: Arguments) -> State:
     """For each of ``partitions`` the ``units`` least loaded worker slots that may train what ``needs`` such
     a level, or all if they are fewer.
 
     Returns
     -------
-    rows : (n, 3) worker, microseconds of work left on it, chunks on it that are not done; by load, ties
-        by worker, for one partition and level after another
+    worker, work_left_us, chunks : (n,) worker, microseconds of work left on it, chunks on it that are not
+        done; by load, ties by worker, for one partition and level after another
     """
     load, chunks = workers.queues.loads(now_us)
-    rows = []
-    columns = (asked[name].tolist() for name in ("partitions", "units", "needs"))
-    for partition, units, need in zip(*columns, strict=True):
-        slots = workers.that_may_train(partition, need)
+    found = []
+    columns = (arguments[name].tolist() for name in ("partitions", "units", "needs"))
+    for partition, units, memory_level in zip(*columns, strict=True):
+        slots = workers.that_may_train(partition, memory_level)
         best = slots[np.argsort(load[slots], kind="stable")[:units]]
-        rows.append(np.stack([best + workers.first, load[best], chunks[best]], axis=1))
-    return {"rows": np.concatenate(rows)}
+        found.append(best)
+    worker = np.concatenate(found)
+    return {"worker": worker + workers.first, "work_left_us": load[worker], "chunks": chunks[worker]}
 
 
-def _increments(workers: Workers, now_us: int, asked: Arguments) -> State:
+def _increments(workers: Workers, now_us: int, arguments: Arguments) -> State:
     """Workers to which the site would send chunks of a job, see `sites_choice`."""
-    new = NewChunks.of(asked)
-    mine = workers.that_may_train(new.partition, new.need)
-    return sites_choice(new, workers.queues, mine, workers.speed_kind, workers.first, now_us)
+    query = IncrementQuery.of(arguments)
+    mine = workers.that_may_train(query.partition, query.memory_level)
+    return sites_choice(query, workers.queues, mine, workers.speed_kind, workers.first, now_us)
 
 
-def _betas(workers: Workers, now_us: int, asked: Arguments) -> State:
+def _betas(workers: Workers, now_us: int, arguments: Arguments) -> State:
     """Beta of each worker slot that is there, in order, see `ray_sim.kernels.chunked.increments.betas`."""
     return {"betas": workers.queues.betas(now_us)[workers.partition >= 0]}
 
 
-def _time_left(workers: Workers, now_us: int, asked: Arguments) -> State:
+def _time_left(workers: Workers, now_us: int, arguments: Arguments) -> State:
     """Jobs of ``jobs`` with chunks here, and the least time they need, see `ChunkQueues.time_left`."""
-    return {"rows": workers.queues.time_left(asked["jobs"], now_us)}
+    jobs, left_us = workers.queues.time_left(arguments["jobs"], now_us)
+    return {"job": jobs, "time_left_us": left_us}
 
 
 ANSWERS: dict[str, Callable[[Workers, int, Arguments], State]] = {

@@ -47,7 +47,7 @@ class ColocationFacts:
         return self.profile is not None
 
 
-class Colocation:
+class RunColocation:
     """Who stands where in a run, and how much that slows whom."""
 
     def __init__(self, facts: ColocationFacts, rows: int, server_names: Sequence[str]) -> None:
@@ -137,11 +137,11 @@ class Colocation:
 class ColocatedProgress:
     """Another rule's speed, divided by the slowdown by others on the same servers.
 
-    The links of the other rule are those of the `Colocation`.
+    The links of the other rule are those of the `RunColocation`.
     """
 
     alone: SpeedProgress
-    colocation: Colocation
+    colocation: RunColocation
     disturbing: ClassVar[bool] = True
 
     def rates(self, placements: PlacementRows, jobs: IntArray) -> FloatArray:
@@ -149,7 +149,7 @@ class ColocatedProgress:
         return self.colocation.slow(jobs, self.alone.rates(placements, jobs))
 
     def note_changes(self, placements: PlacementRows, jobs: IntArray) -> IntArray:
-        """See `Colocation.note_changes`."""
+        """See `RunColocation.note_changes`."""
         return self.colocation.note_changes(placements, jobs)
 
 

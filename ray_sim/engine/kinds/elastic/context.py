@@ -18,6 +18,11 @@ from ray_sim.model.units import FloatArray, IntArray
 class ElasticContext(PolicyContext):
     """Facts of a world of elastic jobs. Arrays are read-only."""
 
+    __slots__ = {
+        "slowing_options": "World options, e.g. ``nic=per_server``, by which jobs may train slower than "
+        "`speed_alone` says."
+    }
+
     def __init__(
         self, world: World, sees: frozenset[str], policy: str, trial_progress: SpeedProgress
     ) -> None:
@@ -27,7 +32,6 @@ class ElasticContext(PolicyContext):
         facts = ElasticFacts.in_world(world)
         self._truth = facts.rule.truth
         self.slowing_options: tuple[str, ...] = facts.slowing_options
-        """World options, e.g. ``nic=per_server``, by which jobs may train slower than `speed_alone` says."""
 
     def trial_speed(self, jobs: IntArray, rows: Rows) -> FloatArray:
         """(n,) samples per second in trial runs of jobs, without slow workers; see `trial_speeds`.
@@ -36,7 +40,7 @@ class ElasticContext(PolicyContext):
         ------
         BlindPolicyError : the policy's `sees` lacks training_speed
         """
-        self._demand_sight("training_speed", "makes trial runs")
+        self._demand_visible("training_speed", "makes trial runs")
         return trial_speeds(self._trial, jobs, rows)
 
     def speed_alone(self, jobs: IntArray, rows: Rows) -> FloatArray:
@@ -53,7 +57,7 @@ class ElasticContext(PolicyContext):
         ------
         BlindPolicyError : the policy's `sees` lacks training_profile
         """
-        self._demand_sight("training_profile", "asks for the speed of placements")
+        self._demand_visible("training_profile", "asks for the speed of placements")
         return self._trial.samples_per_s(jobs, rows)
 
     def longest_sample_s(
@@ -75,7 +79,7 @@ class ElasticContext(PolicyContext):
         BlindPolicyError : the policy's `sees` lacks training_profile
         InvalidScenarioError : the world's step-time rule states no bound
         """
-        self._demand_sight("training_profile", "asks for bounds of speed")
+        self._demand_visible("training_profile", "asks for bounds of speed")
         if not isinstance(self._trial, SpeedBound):
             raise InvalidScenarioError(
                 f"policy {self._policy} asks for a lower bound of speeds, but truth={self._truth} states none"
@@ -93,6 +97,6 @@ class ElasticContext(PolicyContext):
             found[i] = (speed[room] if room.any() else self.cluster.speed).min()
         return found[which]
 
-    def _demand_sight(self, name: str, what: str) -> None:
+    def _demand_visible(self, name: str, what: str) -> None:
         if name not in self._sees:
             raise BlindPolicyError(f"policy {self._policy} {what}, but its `sees` lacks {name}")

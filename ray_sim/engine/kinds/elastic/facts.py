@@ -10,7 +10,7 @@ import numpy as np
 
 from ray_sim.engine.kinds.bound_cells import cells_of
 from ray_sim.engine.kinds.elastic.colocation import ColocationFacts, colocation_facts
-from ray_sim.engine.kinds.facts import FactDefaults, KindColumns, Setting
+from ray_sim.engine.kinds.facts import FactDefaults, KindColumns, WorldSetting
 from ray_sim.engine.kinds.rigid.facts import gang_columns, quanta_of
 from ray_sim.engine.read_only import read_only
 from ray_sim.engine.world_arrays import build_world_arrays
@@ -86,7 +86,7 @@ class ElasticFacts(FactDefaults):
     partial: ClassVar[bool] = True
 
     @classmethod
-    def of(cls, setting: Setting, rule: StepTimeRule) -> ElasticFacts:
+    def of(cls, setting: WorldSetting, rule: StepTimeRule) -> ElasticFacts:
         """Build the facts of a workload whose jobs train with workers and parameter servers.
 
         Raises
@@ -223,7 +223,9 @@ def _profile_of(table: JobTable, rule: StepTimeRule) -> TrainingProfile:
     return training
 
 
-def _colocation(setting: Setting, rule: StepTimeRule, training: TrainingProfile) -> ColocationFacts | None:
+def _colocation(
+    setting: WorldSetting, rule: StepTimeRule, training: TrainingProfile
+) -> ColocationFacts | None:
     cluster, profile, links = setting.cluster, setting.cluster.interference, setting.cluster.links
     types = np.zeros(len(setting.table), dtype=np.int64)
     if profile is not None:

@@ -12,7 +12,7 @@ from ray_sim.engine.kinds.elastic.policy import ELASTIC, ElasticPolicy
 from ray_sim.engine.kinds.elastic.rules import StepTimeRule
 from ray_sim.engine.kinds.elastic.run import ElasticRun
 from ray_sim.engine.kinds.elastic.slot_jobs import check_optimum
-from ray_sim.engine.kinds.facts import Setting
+from ray_sim.engine.kinds.facts import WorldSetting
 from ray_sim.engine.run_core import RunCore
 from ray_sim.model.parameter_blocks import AS_WORLD, BlockRule
 from ray_sim.model.parameters import MAX_FACTOR, Parameter, Value
@@ -52,7 +52,7 @@ PARAMETERS = (
             "straggler_every_s",
             "float",
             600.0,
-            "time between two occasions at which workers become slow",
+            "time between two instants at which workers become slow",
             unit="s",
             source="docs/models/optimus.md#problem; the scheduling interval of Peng et al., 600 s",
             minimum=0.0,
@@ -93,7 +93,7 @@ class ElasticJobs(JobKind):
         self.source = rule.source
         self.parameters = (*rule.parameters, *PARAMETERS, BOUND_CELLS)
 
-    def facts(self, setting: Setting) -> ElasticFacts:
+    def facts(self, setting: WorldSetting) -> ElasticFacts:
         """Make the facts of a world, see `ElasticFacts`."""
         return ElasticFacts.of(setting, self._rule)
 

@@ -24,4 +24,4 @@ def training_use(world: World, jobs: IntArray, servers: IntArray) -> LeastUse | 
         return None
     speed, work = limits.samples_per_s, facts.profile.work[jobs] * US_PER_S
     shortest = np.divide(work, speed, out=np.full(len(jobs), np.inf), where=speed > 0)
-    return LeastUse(shortest, limits.need * work[:, None])
+    return LeastUse(shortest, limits.resource_time * work[:, None])

@@ -7,7 +7,7 @@ from ray_sim.model.dealt_loads import DealtLoads
 from ray_sim.model.units import IntArray
 
 
-class Imbalance(WeightedTime):
+class PsImbalance(WeightedTime):
     """By how much the skew of each job's parameter servers was above 1, times the time of training."""
 
     def __init__(self, jobs: int, loads: DealtLoads) -> None:

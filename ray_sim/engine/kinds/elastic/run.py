@@ -11,14 +11,14 @@ import polars as pl
 
 from ray_sim.certificates.jct import JctLimits, NoJctLimits
 from ray_sim.engine.decision import NO_JOBS, Decision
-from ray_sim.engine.kinds.elastic.colocation import ColocatedProgress, Colocation
+from ray_sim.engine.kinds.elastic.colocation import ColocatedProgress, RunColocation
 from ray_sim.engine.kinds.elastic.context import ElasticContext
 from ray_sim.engine.kinds.elastic.decision import ElasticDecision, Estimates
-from ray_sim.engine.kinds.elastic.estimates import SPEED, WORK_LEFT, EstimateErrors, check_estimates
+from ray_sim.engine.kinds.elastic.estimate_errors import SPEED, WORK_LEFT, EstimateErrors, check_estimates
 from ray_sim.engine.kinds.elastic.facts import ElasticFacts, Stragglers
 from ray_sim.engine.kinds.elastic.jct_limits import training_jct_limits
 from ray_sim.engine.kinds.elastic.noisy_losses import NoisyLosses
-from ray_sim.engine.kinds.elastic.ps_imbalance import Imbalance
+from ray_sim.engine.kinds.elastic.ps_imbalance import PsImbalance
 from ray_sim.engine.kinds.elastic.utility_limits import certify_world_utility
 from ray_sim.engine.kinds.elastic.view import ElasticView, Losses
 from ray_sim.engine.kinds.elastic.weighted_time import WeightedTime, trained_us
@@ -86,7 +86,7 @@ class ElasticOutcome:
         return float(self.interference_us[chosen].sum()) / trained if trained else None
 
     def timeline(self, time_us: IntArray) -> Mapping[str, pl.Series]:
-        """Errors of the estimates told at each instant, null where none was."""
+        """Errors of the estimates given at each instant, null where none was."""
         means = self.estimate_errors.means_at(time_us)
         columns = {"speed_error": SPEED, "convergence_error": WORK_LEFT}
         return {name: pl.Series(means[:, column]).fill_nan(None) for name, column in columns.items()}
@@ -150,13 +150,13 @@ class ElasticRun(RigidRun):
         self._colocation = (
             None
             if colocated is None
-            else Colocation(colocated, core.world.row_bound, core.world.cluster.server_names)
+            else RunColocation(colocated, core.world.row_bound, core.world.cluster.server_names)
         )
         super().__init__(core, self._progress_of(loads))
         self._slowed = None if colocated is None or not colocated.interferes else WeightedTime(jobs)
         """Time that interference costs."""
         self._trial_progress = facts.progress(np.ones(jobs), loads)
-        self._imbalance = None if loads is None else Imbalance(jobs, loads)
+        self._imbalance = None if loads is None else PsImbalance(jobs, loads)
         self._strikes = 0
         self._estimate_errors = EstimateErrors(facts.profile.work)
         self._losses = None if facts.loss is None else NoisyLosses(facts.loss, streams)

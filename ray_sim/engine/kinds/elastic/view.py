@@ -60,18 +60,18 @@ class ElasticView(View):
 
     def samples_per_s(self, jobs: IntArray) -> FloatArray:
         """(n,) samples that each running job trains per second, restart pauses left out; else 0."""
-        self._demand_sight("training_speed")
+        self._demand_visible("training_speed")
         running = self._ledger.status[jobs] == RUNNING
         return np.where(running, self._ledger.rate[jobs] * US_PER_S, 0.0)
 
     def slowdown(self, jobs: IntArray) -> FloatArray:
         """(n,) step time of the slowest worker of each job relative to the others, >= 1."""
-        self._demand_sight("slow_workers")
+        self._demand_visible("slow_workers")
         return read_only(self._observed.straggling)[jobs]
 
     def losses(self, jobs: IntArray, first: IntArray) -> Losses:
         """Losses at the ends of epochs so far, from epoch number ``first``, (n,), of each job on."""
-        self._demand_sight("losses")
+        self._demand_visible("losses")
         left = np.empty(len(jobs))
         work_left_of(self._ledger, jobs.copy(), self.now_us, left)
         return self._observed.losses(jobs, first, left)

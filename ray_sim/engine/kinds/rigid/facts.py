@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ray_sim.engine.kinds.bound_cells import cells_of
-from ray_sim.engine.kinds.facts import FactDefaults, KindColumns, Setting
+from ray_sim.engine.kinds.facts import FactDefaults, KindColumns, WorldSetting
 from ray_sim.engine.limits import check_clock
 from ray_sim.engine.read_only import read_only
 from ray_sim.engine.world_arrays import build_world_arrays
@@ -39,7 +39,7 @@ class RigidFacts(FactDefaults):
         return isinstance(self.progress, RigidProgress) and not self.partial
 
     @classmethod
-    def of(cls, setting: Setting) -> RigidFacts:
+    def of(cls, setting: WorldSetting) -> RigidFacts:
         """Build the facts of a workload on a cluster."""
         table, cluster = setting.table, setting.cluster
         check_clock(table, cluster.speed)

@@ -20,7 +20,7 @@ def gang_limits(world: World, jobs: IntArray) -> JctLimits:
     fastest = np.array([arrays.speed[servers].max() for servers in partition_servers(world)])
     use = _gang_use(world, jobs, fastest[arrays.job_part[jobs]])
     return JctLimits(
-        LeastTimes(world.table.submit_us[jobs], use.shortest_us, use.shortest_us, use.need),
+        LeastTimes(world.table.submit_us[jobs], use.shortest_us, use.shortest_us, use.resource_time),
         most_capacity(world),
         arrays.job_part[jobs],
         resources=tuple(facts.resources),

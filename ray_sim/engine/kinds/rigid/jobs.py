@@ -5,7 +5,7 @@ from __future__ import annotations
 from ray_sim.engine.contract import GANGS, Policy
 from ray_sim.engine.kinds.base import JobKind
 from ray_sim.engine.kinds.bound_cells import BOUND_CELLS
-from ray_sim.engine.kinds.facts import Setting
+from ray_sim.engine.kinds.facts import WorldSetting
 from ray_sim.engine.kinds.rigid.facts import RigidFacts
 from ray_sim.engine.kinds.rigid.run import RigidRun
 from ray_sim.engine.run_core import RunCore
@@ -21,7 +21,7 @@ class RigidJobs(JobKind):
     summary = "a job runs for its duration while all its tasks are placed"
     parameters = (BOUND_CELLS,)
 
-    def facts(self, setting: Setting) -> RigidFacts:
+    def facts(self, setting: WorldSetting) -> RigidFacts:
         """Make the facts of a world, see `RigidFacts`."""
         return RigidFacts.of(setting)
 

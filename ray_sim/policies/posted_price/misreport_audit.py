@@ -1,7 +1,8 @@
 """Audit of the mechanism: what it offered at births, and what sampled jobs could gain by misreports.
 
-Failures are estimated anew, from the plans and the news alone, by an oracle of the audit: from all outcomes
-of the earlier active jobs where these are few, else from other sample paths than those of the mechanism.
+Failures are estimated anew, from the plans and the observations alone, by an oracle of the audit: from all
+outcomes of the earlier active jobs where these are few, else from other sample paths than those of the
+mechanism.
 
 Source: Babaioff et al., Truthful Online Scheduling of Cloud Workloads under Uncertainty (WWW 2022), section
 3: no misreport gains more than 2 mu H in expectation if estimates of failure err by at most mu.
@@ -14,18 +15,18 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ray_sim.model.audit import AuditedJobs, MechanismRecord, Regrets
 from ray_sim.model.statement import NANO, NEVER_ROUND
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
+from ray_sim.model.welfare_audit import AuditedJobs, MechanismRecord, Regrets
 from ray_sim.policies.posted_price.exact_failure import ExactFailure
 from ray_sim.policies.posted_price.failure import FailureOracle
 from ray_sim.policies.posted_price.menu import Menu
 from ray_sim.policies.posted_price.menu_kernels import book_load
-from ray_sim.policies.posted_price.misreports import misreports, same_statement
 from ray_sim.policies.posted_price.plan import Plan
 from ray_sim.policies.posted_price.planner import Planner, planned_job
 from ray_sim.policies.posted_price.planner_kernels import Launch, PlannedJob
 from ray_sim.policies.posted_price.sampled_failure import SampledFailure
+from ray_sim.policies.posted_price.tried_misreports import misreports, same_statement
 from ray_sim.policy_api import AnnouncedContext, Streams
 
 MOST_OUTCOMES = 20_000
@@ -40,7 +41,7 @@ Failures = Callable[[PlannedJob], FloatArray | None]
 """The mechanism's estimates for a report, as the planner takes them; None for zeros."""
 
 
-class MechanismAudit:
+class MisreportAudit:
     """Records the births of one run and the gains of misreports; its memory is O(jobs + rounds).
 
     Parameters
@@ -111,7 +112,7 @@ class MechanismAudit:
     def observed(
         self, round_: int, arrived: IntArray, signals: IntArray, completed: IntArray, removed: IntArray
     ) -> None:
-        """Take the news of a round, see `FailureOracle.observe`."""
+        """Take the observations of a round, see `FailureOracle.observe`."""
         self._history.observe(round_, arrived, signals, completed, removed)
 
     def record(self) -> MechanismRecord:
@@ -194,7 +195,7 @@ def _gain(found: tuple[float, str]) -> float:
 class _Worth:
     """Expected true utility of the reports of one job, by the audit's own estimates of failure."""
 
-    def __init__(self, audit: MechanismAudit, truth: PlannedJob) -> None:
+    def __init__(self, audit: MisreportAudit, truth: PlannedJob) -> None:
         self._audit, self._truth = audit, truth
         self._oracle, self.exact = audit.failures_now()
         self._known: dict[int, FloatArray] = {}
@@ -216,10 +217,10 @@ class _Worth:
             if not len(group) or made.start[group[0]] == NEVER_ROUND or made.run[group].max() < duration:
                 continue
             begin = int(made.start[group[0]])
-            told = group[report.duration[group] == duration]
+            chosen = group[report.duration[group] == duration]
             paid = (
-                int(made.price[told[0]])
-                if len(told)
+                int(made.price[chosen[0]])
+                if len(chosen)
                 else report.concurrency * self._audit.priced(truth.birth, begin, duration)
             )
             after = min(begin + duration - truth.birth, last)

@@ -10,7 +10,7 @@ from ray_sim.engine.view import View
 from ray_sim.engine.wake import Wake
 from ray_sim.model.result import RunResult
 from tests.scripted import EVENTS, at_times, scripted
-from tests.toys import CrowdedTruth, WorkersTruth, world_with
+from tests.toys import CrowdedRule, WorkersRule, world_with
 from tests.worlds import Job, column_of, events_of, replay, times_of
 
 J1, J2 = 0, 1
@@ -24,7 +24,7 @@ def one_more_worker_each_slot(view: View) -> Decision:
 def growing(restart_cost_s: float) -> RunResult:
     """12 worker-seconds of work."""
     world = world_with(
-        WorkersTruth,
+        WorkersRule,
         [Job(0, 1, 12)],
         [8],
         elastic=True,
@@ -60,7 +60,7 @@ def test_an_elastic_job_without_workers_waits_and_keeps_its_progress() -> None:
         1.0: Decision.of({J1: []}),
         4.0: Decision.of({J1: [(0, 0, 4)]}),
     }
-    world = world_with(WorkersTruth, [Job(0, 1, 6)], [8], elastic=True)
+    world = world_with(WorkersRule, [Job(0, 1, 6)], [8], elastic=True)
     result = replay(world, scripted(at_times(script), wake=EVENTS | Wake.REVIEW))
     assert times_of(result) == {"J1": (0, 5)}
     assert (column_of(result, "queue_s")["J1"], column_of(result, "run_s")["J1"]) == (3, 2)
@@ -77,7 +77,7 @@ def test_a_newcomer_slows_its_neighbour_and_a_leaver_speeds_it_up(elastic: bool,
     # Alone a job progresses at 1, two on a server at 1/2. J1 (4 s) does 2 by 2 s, then 1/2 per second: it
     # ends at 2 + 2 / (1/2) = 6 s. J2 (4 s) has done 2 by then, and goes on alone: 6 + 2 = 8 s. Whether
     # the policy is woken when J1 ends is all the same.
-    world = world_with(CrowdedTruth, [Job(0, 1, 4), Job(2, 1, 4)], [8], elastic=elastic)
+    world = world_with(CrowdedRule, [Job(0, 1, 4), Job(2, 1, 4)], [8], elastic=elastic)
     assert times_of(replay(world, scripted(start_all, wake=wake))) == {"J1": (0, 6), "J2": (2, 8)}
 
 
@@ -85,7 +85,7 @@ def test_an_evicted_neighbour_disturbs_no_longer() -> None:
     # J2 is evicted at 4 s: J1 has done 2 + 1 of 4 by then and ends at 5 s.
     evict = Decision(evict=np.array([J2]))
     script = {0.0: Decision.of({J1: [(0, 0, 1)]}), 2.0: Decision.of({J2: [(0, 0, 1)]}), 4.0: evict}
-    world = world_with(CrowdedTruth, [Job(0, 1, 4), Job(2, 1, 4)], [8], elastic=True)
+    world = world_with(CrowdedRule, [Job(0, 1, 4), Job(2, 1, 4)], [8], elastic=True)
     result = replay(world, scripted(at_times(script), wake=Wake.ARRIVAL | Wake.REVIEW))
     assert times_of(result) == {"J1": (0, 5), "J2": (2, 4)}
     assert column_of(result, "status") == {"J1": "completed", "J2": "evicted"}
@@ -97,14 +97,14 @@ def test_a_neighbour_that_moves_away_or_stops_disturbs_no_longer() -> None:
     for away in ([(1, 0, 1)], []):
         script = {0.0: Decision.of({J1: [(0, 0, 1)]}), 2.0: Decision.of({J2: [(0, 0, 1)]})}
         script[4.0] = Decision.of({J2: away})
-        world = world_with(CrowdedTruth, [Job(0, 1, 4), Job(2, 1, 4)], [8, 8], elastic=False)
+        world = world_with(CrowdedRule, [Job(0, 1, 4), Job(2, 1, 4)], [8, 8], elastic=False)
         result = replay(world, scripted(at_times(script), wake=Wake.ARRIVAL | Wake.REVIEW))
         assert times_of(result)["J1"] == (0, 5)
 
 
 def test_jobs_that_nobody_serves_are_reported_as_stalled() -> None:
     # Nobody gives J1 workers: the run ends by itself when nothing more can happen.
-    world = world_with(WorkersTruth, [Job(0, 1, 4), Job(2, 1, 4)], [8], elastic=True)
+    world = world_with(WorkersRule, [Job(0, 1, 4), Job(2, 1, 4)], [8], elastic=True)
     result = replay(world, scripted(lambda view: Decision()))
     assert column_of(result, "status") == {"J1": "unfinished", "J2": "unfinished"}
     assert column_of(result, "reason") == {"J1": "stalled", "J2": "stalled"}

@@ -36,7 +36,7 @@ def misreports(truth: PlannedJob, bounds: StatementBounds, signal: str) -> Itera
 
     Parameters
     ----------
-    signal : ``none``, ``partial`` or ``full``: what is told of durations at the arrival
+    signal : ``none``, ``partial`` or ``full``: signal of durations at the arrival
     """
     for kind, report in _all(truth, bounds, signal):
         if not same_statement(report, truth):
@@ -104,8 +104,8 @@ def _with_points(
     truth: PlannedJob, arrival: IntArray, duration: IntArray, probability: FloatArray, signal: str
 ) -> PlannedJob:
     """The statement with these points, sorted; equal points are one."""
-    told = signals(signal, duration)
-    keys, row = np.unique(np.stack([arrival, told, duration]), axis=1, return_inverse=True)
+    signalled = signals(signal, duration)
+    keys, row = np.unique(np.stack([arrival, signalled, duration]), axis=1, return_inverse=True)
     summed: FloatArray = np.zeros(keys.shape[1])
     np.add.at(summed, row.ravel(), probability)
     return truth._replace(

@@ -1,4 +1,8 @@
-"""What an audit of announced jobs asks of a policy with prices, and what the policy recorded."""
+"""Data of the audit of announced jobs: what a policy with prices is asked, and what it recorded.
+
+`ray_sim/experiments/announced_audit.py` makes `AuditedJobs`, the policy returns a `MechanismRecord`, and
+`ray_sim/certificates/announced_invariants.py` checks it. Policies get these types from `ray_sim.policy_api`.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,7 @@ class AuditedJobs:
     duration: IntArray
     """(J,) rounds."""
     signal: IntArray
-    """(J,) what is told of the duration at the arrival."""
+    """(J,) signal of the duration at the arrival."""
     sample: IntArray
     """(n,) jobs whose misreports are tried, sorted."""
 

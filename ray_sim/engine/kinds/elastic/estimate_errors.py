@@ -19,7 +19,7 @@ SPEED, WORK_LEFT = range(2)
 
 
 class EstimateErrors:
-    """Errors |told - true| of speed and of work left, added up decision by decision.
+    """Errors |estimate - true| of speed and of work left, added up decision by decision.
 
     Those of speed are relative to the true speed, those of work left to the whole work of the job: at the end
     of a job little is left in truth, or only what rounding to microseconds leaves.
@@ -31,51 +31,51 @@ class EstimateErrors:
         self._time_us: list[int] = []
         self._total: list[FloatArray] = []
         """(2,) sums of errors."""
-        self._told: list[IntArray] = []
+        self._known: list[IntArray] = []
         """(2,) numbers of errors."""
 
     def add(self, now_us: int, estimates: Estimates, speed: FloatArray, work_left: FloatArray) -> None:
         """Compare a decision's estimates with the truth, (n,) each.
 
-        What is not told (NaN) is left out, and so are speeds that are in truth 0 and jobs without work.
+        Estimates that are NaN, true speeds of 0 and jobs without work are left out.
         """
-        told = np.stack([estimates.speed, estimates.work_left]).astype(np.float64)
+        estimated = np.stack([estimates.speed, estimates.work_left]).astype(np.float64)
         true = np.stack([speed, work_left])
         whole = np.stack([speed, self._work[estimates.job]])
-        known = np.isfinite(told) & (whole > 0)
-        error = np.divide(np.abs(told - true), whole, out=np.zeros_like(true), where=known)
+        known = np.isfinite(estimated) & (whole > 0)
+        error = np.divide(np.abs(estimated - true), whole, out=np.zeros_like(true), where=known)
         self._time_us.append(now_us)
         self._total.append(error.sum(axis=1))
-        self._told.append(known.sum(axis=1))
+        self._known.append(known.sum(axis=1))
 
     def means(self) -> FloatArray:
-        """(2,) over all estimates of the run; NaN where none was told."""
-        total, told = self._columns()
-        return _mean(total.sum(axis=0), told.sum(axis=0))
+        """(2,) over all estimates of the run; NaN where none was given."""
+        total, known = self._columns()
+        return _mean(total.sum(axis=0), known.sum(axis=0))
 
     def means_at(self, time_us: IntArray) -> FloatArray:
-        """(n, 2) over the estimates told at each of these instants, increasing; NaN where none was."""
-        total, told = self._columns()
+        """(n, 2) over the estimates given at each of these instants, increasing; NaN where none was."""
+        total, known = self._columns()
         instant = np.searchsorted(time_us, self._time_us)
         sums, counts = np.zeros((len(time_us) + 1, 2)), np.zeros((len(time_us) + 1, 2), dtype=np.int64)
         np.add.at(sums, instant, total)
-        np.add.at(counts, instant, told)
+        np.add.at(counts, instant, known)
         return _mean(sums[:-1], counts[:-1])
 
     def _columns(self) -> tuple[FloatArray, IntArray]:
         """(decisions, 2) sums and numbers of errors."""
-        total, told = np.array(self._total, dtype=np.float64), np.array(self._told, dtype=np.int64)
-        return total.reshape(-1, 2), told.reshape(-1, 2)
+        total, known = np.array(self._total, dtype=np.float64), np.array(self._known, dtype=np.int64)
+        return total.reshape(-1, 2), known.reshape(-1, 2)
 
     def state(self) -> State:
         """Arrays that `restore` takes."""
-        total, told = self._columns()
-        return {"time_us": np.array(self._time_us, dtype=np.int64), "total": total, "told": told}
+        total, known = self._columns()
+        return {"time_us": np.array(self._time_us, dtype=np.int64), "total": total, "known": known}
 
     def restore(self, state: Mapping[str, np.ndarray]) -> None:
         """Continue from a state."""
         self._time_us = state["time_us"].tolist()
-        self._total, self._told = list(state["total"].copy()), list(state["told"].copy())
+        self._total, self._known = list(state["total"].copy()), list(state["known"].copy())
 
 
 def _mean(total: FloatArray, count: IntArray) -> FloatArray:
@@ -105,7 +105,7 @@ def check_estimates(
     if len(shapes[0]) != 1 or len(set(shapes)) != 1:
         raise InfeasibleDecisionError(
             f"at {where} tells estimates job, speed and work_left of shapes "
-            f"{', '.join(map(str, shapes))}; give one number of each for every job told of"
+            f"{', '.join(map(str, shapes))}; give one number of each for every job"
         )
     there = (jobs >= 0) & (jobs < len(world.table))
     here = np.isin(ledger.status[np.where(there, jobs, 0)], (WAITING, RUNNING))
@@ -117,11 +117,11 @@ def check_estimates(
         if wrong.any():
             job = int(jobs[np.argmax(wrong)])
             raise InfeasibleDecisionError(f"at {where} tells an estimate of {job_name(world, job)} {text}")
-    for name, told in (("speed", estimates.speed), ("work_left", estimates.work_left)):
-        wrong = np.isinf(told) | (told < 0)
+    for name, estimated in (("speed", estimates.speed), ("work_left", estimates.work_left)):
+        wrong = np.isinf(estimated) | (estimated < 0)
         if wrong.any():
             first = int(np.argmax(wrong))
             raise InfeasibleDecisionError(
-                f"at {where} tells {name} {told[first]:g} of {job_name(world, int(jobs[first]))}; "
+                f"at {where} tells {name} {estimated[first]:g} of {job_name(world, int(jobs[first]))}; "
                 f"tell a number >= 0, or NaN for none"
             )
