@@ -53,7 +53,7 @@ WITHOUT_EFFECT = {
 _LONG = rb'"""(?:[^"\\]++|\\.|"(?!""))*+"""'
 _TOKENS = re.compile(
     # Each alternative begins with one of four characters, so the search skips all others.
-    rb"\n[ \t]*" + _LONG + rb"[ \t]*(?=\n)"  # a docstring
+    rb"\n[ \t]*r?" + _LONG + rb"[ \t]*(?=\n)"  # a docstring
     rb"|\n[ \t]*(?:#[^\n]*)?(?=\n)"  # an empty line, or a comment alone in its line
     rb"|#[^\n]*"
     rb"|" + _LONG + rb"|'''(?:[^'\\]++|\\.|'(?!''))*+'''"
@@ -62,10 +62,28 @@ _TOKENS = re.compile(
     re.DOTALL,
 )
 
+_TEXT = rb'f?"(?:[^"\\\n]++|\\.)*+"'
+_TEXTS = _TEXT + rb"(?:\s++" + _TEXT + rb")*+"
+_CLASS_TEXT = re.compile(
+    rb"(\n    s(?:ummary|ection)(?:: ClassVar\[str\])? = )"
+    rb"(?:" + _TEXT + rb"|\(\s*+" + _TEXTS + rb"\s*+\))(?=\n)"
+)
+"""`summary` or `section` of a policy or a kind of jobs."""
+
+_PARAMETER_TEXTS = re.compile(
+    # Name, kind and default precede the meaning; the unit may stand before the source.
+    rb'(Parameter\(\s*+"\w++",\s++"\w++",\s++(?:"[^"\n]*+"|[^"\n]+?),\s++)'
+    + _TEXTS
+    + rb"(?=\s*+[,)])((?:,\s++unit=[^\s,]++)?+)(?:,\s++source="
+    + _TEXTS
+    + rb")?+"
+)
+"""`meaning` and `source` of a parameter."""
+
 
 @cache
 def code_sha256() -> str:
-    """SHA-256 of ray_sim's modules that can change a result, without docstrings and comments."""
+    """SHA-256 of ray_sim's modules that can change a result, without docstrings, comments and help texts."""
     return _sha256((f"{name}/{path}", without_prose(source)) for name, path, source in covered_sources())
 
 
@@ -79,11 +97,13 @@ def covered_sources() -> Iterator[tuple[str, str, bytes]]:
 
 
 def without_prose(source: bytes) -> bytes:
-    """Python source in this project's format, with empty docstrings and neither comments nor empty lines.
+    """Python source in this project's format, without comments, empty lines, docstrings and help texts.
 
-    Fast and independent of Python's version, unlike a syntax tree.
+    A text in another format stays, so that a change of it counts. Fast and independent of Python's version,
+    unlike a syntax tree.
     """
-    return _TOKENS.sub(_kept, b"\n" + source)
+    code = _TOKENS.sub(_kept, b"\n" + source)
+    return _PARAMETER_TEXTS.sub(rb'\1""\2', _CLASS_TEXT.sub(rb'\1""', code))
 
 
 def _kept(token: re.Match[bytes]) -> bytes:

@@ -70,7 +70,9 @@ def killer(moments: Mapping[int, str]) -> Callable[[int, int], None]:
 
     def progress(ended: int, jobs: int) -> None:
         if (kind := moments.get(next(decisions))) is not None:
-            until(lambda: bool(own(kind)), f"a {kind} has started")  # no run waits for the sites of rigid jobs
+            until(
+                lambda: bool(own(kind)), f"a {kind} has started"
+            )  # no run waits for the sites of rigid jobs
             os.kill(own(kind)[-1], signal.SIGKILL)
 
     return progress
