@@ -13,13 +13,16 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.report import read_report
 from ray_sim.cli import main
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.experiments.run_identity import Inputs
 from ray_sim.experiments.scenario import parse_scenario, read_scenario
+from ray_sim.experiments.source_digest import input_files_sha256
 from ray_sim.experiments.sweep_file import read_sweep
 from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.model.errors import InvalidInputError
+from ray_sim.policies.registry import create_policy
 from tests.object_store import object_store, silent_store
 from workloads.store import read_frame, write_workload
 from workloads.synthetic.synth import synth
@@ -206,12 +209,18 @@ def test_the_limit_of_a_store_has_a_range(seconds: str, monkeypatch: pytest.Monk
         read_frame("s3://bucket/w.parquet?region=x")
 
 
+def _network_of(path: Path) -> dict[str, str]:
+    return input_files_sha256(create_policy("harmony", {"checkpoint": str(path)}))
+
+
 def test_a_pipe_is_no_input_and_a_link_to_a_file_is_one(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.yaml"
     os.mkfifo(pipe)
-    for read in (read_frame, read_sweep, read_scenario, load_cluster, load_training_draws):
+    readers = (read_frame, read_sweep, read_scenario, load_cluster, load_training_draws)
+    for read in (*readers, read_report, _network_of):
         with pytest.raises(InvalidInputError, match="not a file"):
             read(pipe)
+    assert main(["diff", str(pipe), str(pipe)]) == 2
     (tmp_path / "small.yaml").write_text(CLUSTER)
     (tmp_path / "link.yaml").symlink_to(tmp_path / "small.yaml")
     assert len(load_cluster(tmp_path / "link.yaml")) == 2

@@ -15,6 +15,7 @@ import ray_sim
 import workloads
 from ray_sim.engine.contract import Policy
 from ray_sim.model.errors import InvalidInputError, failure_text
+from workloads.sources import require_regular
 
 OUR_PACKAGES = {package.__name__: Path(str(package.__file__)).parent for package in (ray_sim, workloads)}
 
@@ -170,10 +171,11 @@ def input_files_sha256(policy: Policy) -> dict[str, str]:
 
     Raises
     ------
-    InvalidInputError : a file cannot be read, or as `input_files`
+    InvalidInputError : a file cannot be read or is a device or a pipe, or as `input_files`
     """
     digests = {}
     for name, path in input_files(policy).items():
+        require_regular(path, InvalidInputError)
         try:
             digests[name] = hashlib.sha256(path.read_bytes()).hexdigest()
         except (OSError, ValueError) as error:

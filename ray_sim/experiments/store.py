@@ -36,6 +36,7 @@ from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.units import FloatArray
 from ray_sim.reports.plots import completed_jct_s
 from ray_sim.reports.tables import Place, RunRow
+from workloads.sources import require_regular
 
 PLAN = "sweep.json"
 """File with the plan of the sweep; a directory without it is not a store."""
@@ -150,6 +151,7 @@ class ResultStore:
         self._check_owner(name)
         try:
             self.root.mkdir(parents=True, exist_ok=True)
+            require_regular(self.root / _LOCK, InvalidInputError)
             lock = (self.root / _LOCK).open("a")
         except OSError as error:
             raise unwritable(self.root, error) from error

@@ -31,6 +31,7 @@ from ray_sim.model.errors import InvalidInputError
 from ray_sim.policies.harmony.architecture import F32
 from ray_sim.policies.harmony.checkpoint import Checkpoint, Header
 from workloads.files import replacing
+from workloads.sources import require_regular
 
 STATE = "state.npz"
 CHECKPOINT = "checkpoint.npz"
@@ -67,6 +68,7 @@ class TrainingDirectory:
             )
         try:
             self.root.mkdir(parents=True, exist_ok=True)
+            require_regular(self.root / _LOCK, InvalidInputError)
             with (self.root / _LOCK).open("a") as lock:
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
