@@ -164,6 +164,32 @@ def test_no_command_shows_a_secret_of_a_url(
         assert output.err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["run", "--workload", "{0}/week.parquet", "--cluster", "edge-cloud", "-o", "s3://b/run"],
+        ["sweep", "{0}/near.yaml", "-o", "s3://b/results"],
+        ["synth", "philly", "-n", "3", "-o", "gs://b/w.parquet"],
+        ["failures", "toy", "--mtbf-s", "9", "--repair-s", "9", "--until-s", "9", "-o", "s3://b/f.csv"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_no_url_is_taken_for_a_folder_of_this_machine(
+    command: list[str],
+    bucket: tuple[Path, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = bucket[0]
+    content = {"name": "near", "clusters": ["toy"], "policies": ["fifo"]}
+    (folder / "near.yaml").write_text(json.dumps({**content, "workloads": [str(folder / "week.parquet")]}))
+    monkeypatch.chdir(tmp_path)
+    assert main([part.format(folder) for part in command]) == 2
+    assert "is a URL; outputs are written to this machine, copy them" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_wrong_value_of_an_option_shows_no_secret_of_a_url(capsys: pytest.CaptureFixture[str]) -> None:
     line = ["enrich", "w.parquet", "--profile", "pd_ors", "-o", "o", "--truth", "s3://b/w?secret_key=hidden"]
     assert main(line) == 2

@@ -15,9 +15,9 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from ray_sim.experiments.result_directories import (
-    refuse_ray_job_directory,
     remove_leftovers,
     replace_files,
+    require_lasting_directory,
     unwritable,
 )
 from ray_sim.experiments.result_files import (
@@ -147,7 +147,7 @@ class ResultStore:
         ------
         InvalidInputError : the store is in use, belongs to a sweep of another name, or cannot be written
         """
-        refuse_ray_job_directory(self.root)
+        require_lasting_directory(self.root)
         self._check_owner(name)
         try:
             self.root.mkdir(parents=True, exist_ok=True)

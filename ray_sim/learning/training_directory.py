@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ray_sim.experiments.result_directories import refuse_ray_job_directory, unwritable
+from ray_sim.experiments.result_directories import require_lasting_directory, unwritable
 from ray_sim.experiments.result_files import checksummed_json
 from ray_sim.experiments.run_identity import versions
 from ray_sim.experiments.training_files import CURVES, FORMAT, TRAINING
@@ -61,7 +61,7 @@ class TrainingDirectory:
         ------
         InvalidInputError : it has a training and ``resume`` is off, it is in use, or it cannot be written
         """
-        refuse_ray_job_directory(self.root)
+        require_lasting_directory(self.root)
         if not resume and (self.root / STATE).exists():
             raise InvalidInputError(
                 f"{self.root}: has a training already; go on with --resume, or choose another -o"
