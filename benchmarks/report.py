@@ -14,6 +14,7 @@ from benchmarks.machine import Machine
 from benchmarks.measurement import Findings
 from ray_sim.model.errors import InvalidInputError, problems_text
 from workloads.files import replacing
+from workloads.sources import require_regular
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,7 @@ def read_report(path: Path) -> BenchReport:
     InvalidInputError : the file cannot be read, or has another form; the message lists every problem
     """
     advice = "expected what `ray-sim bench -o FILE` writes; make it anew"
+    require_regular(path, InvalidInputError)
     try:
         return _ADAPTER.validate_json(path.read_bytes())
     except OSError as error:

@@ -13,13 +13,16 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.report import read_report
 from ray_sim.cli import main
 from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import parse_scenario, read_scenario
+from ray_sim.experiments.source_digest import input_files_sha256
 from ray_sim.experiments.sweep_file import read_sweep
 from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.model.errors import InvalidInputError
+from ray_sim.policies.registry import create_policy
 from tests.object_store import object_store, silent_store
 from workloads.store import read_frame, write_workload
 from workloads.synthetic.synth import synth
@@ -161,6 +164,32 @@ def test_no_command_shows_a_secret_of_a_url(
         assert output.err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["run", "--workload", "{0}/week.parquet", "--cluster", "edge-cloud", "-o", "s3://b/run"],
+        ["sweep", "{0}/near.yaml", "-o", "s3://b/results"],
+        ["synth", "philly", "-n", "3", "-o", "gs://b/w.parquet"],
+        ["failures", "toy", "--mtbf-s", "9", "--repair-s", "9", "--until-s", "9", "-o", "s3://b/f.csv"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_no_url_is_taken_for_a_folder_of_this_machine(
+    command: list[str],
+    bucket: tuple[Path, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = bucket[0]
+    content = {"name": "near", "clusters": ["toy"], "policies": ["fifo"]}
+    (folder / "near.yaml").write_text(json.dumps({**content, "workloads": [str(folder / "week.parquet")]}))
+    monkeypatch.chdir(tmp_path)
+    assert main([part.format(folder) for part in command]) == 2
+    assert "is a URL; outputs are written to this machine, copy them" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_wrong_value_of_an_option_shows_no_secret_of_a_url(capsys: pytest.CaptureFixture[str]) -> None:
     line = ["enrich", "w.parquet", "--profile", "pd_ors", "-o", "o", "--truth", "s3://b/w?secret_key=hidden"]
     assert main(line) == 2
@@ -206,12 +235,18 @@ def test_the_limit_of_a_store_has_a_range(seconds: str, monkeypatch: pytest.Monk
         read_frame("s3://bucket/w.parquet?region=x")
 
 
+def _network_of(path: Path) -> dict[str, str]:
+    return input_files_sha256(create_policy("harmony", {"checkpoint": str(path)}))
+
+
 def test_a_pipe_is_no_input_and_a_link_to_a_file_is_one(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.yaml"
     os.mkfifo(pipe)
-    for read in (read_frame, read_sweep, read_scenario, load_cluster, load_training_draws):
+    readers = (read_frame, read_sweep, read_scenario, load_cluster, load_training_draws)
+    for read in (*readers, read_report, _network_of):
         with pytest.raises(InvalidInputError, match="not a file"):
             read(pipe)
+    assert main(["diff", str(pipe), str(pipe)]) == 2
     (tmp_path / "small.yaml").write_text(CLUSTER)
     (tmp_path / "link.yaml").symlink_to(tmp_path / "small.yaml")
     assert len(load_cluster(tmp_path / "link.yaml")) == 2

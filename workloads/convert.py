@@ -110,12 +110,13 @@ def convert(
     named = trace_format.find(sources)
     _check_paths(sources, [*named], out, rejects)
     meter = Meter(named, progress)
+    meter.expect(meter.all_bytes)  # jobs are put into order and written after they are read
     meter.advance(0, "hashing the sources")
     hashed = tuple(SourceFile.of(path, name) for path, name in named.items())
     _check_contents(hashed)
     with TemporaryDirectory(prefix="ray-sim-") as folder:
         parsed = trace_format.read(sources, options, Path(folder), meter)
-        meter.advance(0, f"writing {out.name}")
+        counted = meter.step(meter.all_bytes, f"writing {out.name}")
         jobs = parsed.jobs if window is None else parsed.jobs.filter(window.holds(pl.col("submit_s")))
         counts = _count(parsed, jobs)
         if counts.kept == 0:
@@ -129,7 +130,7 @@ def convert(
             counts=counts,
             notes=parsed.notes,
         )
-        write_rows(jobs, counts.kept, provenance, out)
+        write_rows(jobs, counts.kept, provenance, out, counted)
         written = _write_rejects(parsed.rejects, counts, rejects)
     return ConversionReport(
         format=trace_format.name,

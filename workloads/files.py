@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import io
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,6 +51,23 @@ def _require_text(path: Path, error: type[InvalidInputError]) -> None:
         raise error(f"{path}: the name is no UTF-8 text; rename it") from None
 
 
+def refuse_url(path: Path) -> None:
+    """Raise for the path of an output that was given as a URL.
+
+    Raises
+    ------
+    InvalidInputError
+    """
+    if len(path.parts) > 1 and _SCHEME.fullmatch(path.parts[0]):
+        raise InvalidInputError(
+            f"{path}: is a URL; outputs are written to this machine, copy them there afterwards"
+        )
+
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+"""First part of a URL that is read as a path; a drive has one letter."""
+
+
 def require_folder_of(path: Path) -> None:
     """Raise unless ``path`` can be a file: its folder exists, and it is no folder and no link to nothing.
 
@@ -57,6 +75,7 @@ def require_folder_of(path: Path) -> None:
     ------
     InvalidInputError
     """
+    refuse_url(path)
     if not path.parent.is_dir():
         raise InvalidInputError(f"{path}: the folder {path.parent} does not exist; create it first")
     if path.is_dir():

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from workloads.files import text_bytes
-from workloads.progress import Progress, silent
+from workloads.progress import Portions, Progress, silent
 
 BYTES_PER_MB = 1_000_000
 
@@ -51,6 +51,17 @@ class Meter:
         self._size = self._read = 0
         self._what = what
         self._report()
+
+    def step(self, size: float, what: str) -> Portions:
+        """Start a step worth ``size`` bytes, and return what counts its portions."""
+        self.advance(0, what)
+        before = self._done
+
+        def count(done: int, portions: int) -> None:
+            self._done = before + size * done / portions
+            self._report()
+
+        return count
 
     def _report(self) -> None:
         within = self._size * min(1.0, self._read / self._text) if self._size else 0.0

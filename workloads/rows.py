@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from ray_sim.model.errors import InvalidInputError
+from workloads.progress import Portions, untold
 from workloads.schema import SORT_KEY
 
 PART_ROWS = 2**18
@@ -91,8 +92,13 @@ def repeated(frame: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
     return none.scatter(repeated.arg_true(), again)
 
 
-def repeats(rows: pl.LazyFrame, keys: Sequence[str]) -> pl.Series:
-    """Column `row` of the rows that have the same values of all ``keys`` as one before them."""
+def repeats(rows: pl.LazyFrame, keys: Sequence[str], compared: Portions = untold) -> pl.Series:
+    """Column `row` of the rows that have the same values of all ``keys`` as one before them.
+
+    Parameters
+    ----------
+    compared : called after each portion of the rows
+    """
     count = height(rows)
     keyed = rows.select("row", *keys)
     found = [pl.Series("row", dtype=pl.Int64)]
@@ -100,6 +106,7 @@ def repeats(rows: pl.LazyFrame, keys: Sequence[str]) -> pl.Series:
         here = keyed if parts == 1 else keyed.filter(pl.struct(keys).hash() % parts == part)
         frame = here.collect(engine="streaming")
         found.append(frame["row"].filter(repeated(frame, keys)))
+        compared(part + 1, parts)
     return pl.concat(found)
 
 

@@ -21,6 +21,7 @@ from ray_sim.model.units import FloatArray, IntArray, demand_quanta, seconds_to_
 from workloads.checks import check_frame, check_values
 from workloads.files import replacing, require_file
 from workloads.job_profiles import job_profiles
+from workloads.progress import Portions, untold
 from workloads.provenance import Provenance
 from workloads.rows import in_order
 from workloads.schema import COLUMNS, SCHEMA, SCHEMA_VERSION, SORT_KEY, ColumnOrigin, with_all_columns
@@ -56,11 +57,17 @@ def write_workload(frame: pl.DataFrame, provenance: Provenance, path: Path) -> N
     write_rows(frame.drop(_valueless(frame)).lazy(), frame.height, provenance, path)
 
 
-def write_rows(rows: pl.LazyFrame, count: int, provenance: Provenance, path: Path) -> None:
+def write_rows(
+    rows: pl.LazyFrame, count: int, provenance: Provenance, path: Path, written: Portions = untold
+) -> None:
     """Write ``count`` rows, possibly more than memory holds, with unique job_id and trace_order.
 
     Other columns than those of `SCHEMA` are left out, and so are those of the profile that the rows lack;
     see `write_workload` for the rest.
+
+    Parameters
+    ----------
+    written : called with the rows written after each part of them
     """
     names = rows.collect_schema().names()
     wanted = [name for name in names if name in SCHEMA]
@@ -69,11 +76,14 @@ def write_rows(rows: pl.LazyFrame, count: int, provenance: Provenance, path: Pat
     ]
     metadata = {METADATA_KEY: provenance.model_dump_json()}
     schema = _table(pl.DataFrame(schema=SCHEMA).drop(absent)).schema.with_metadata(metadata)
+    done = 0
     with replacing(path, has_provenance) as temporary, _writer(temporary, schema) as writer:
         for group in _row_groups(in_order(rows.select(wanted), count)):
             jobs = with_all_columns(group)
             check_values(jobs, str(path))
             writer.write_table(_table(jobs.drop(absent)).replace_schema_metadata(metadata))
+            done += group.height
+            written(done, count)
 
 
 def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:

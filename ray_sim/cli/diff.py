@@ -28,10 +28,15 @@ def diff(
 
     from ray_sim.cli.console import exact, print_json, print_rows, print_table
     from ray_sim.experiments.result_files import read_table
+    from ray_sim.model.errors import InvalidInputError
     from ray_sim.reports.diff import diff_jobs, read_job_times
+    from workloads.sources import require_regular
 
     def jobs_of(source: Path) -> pl.DataFrame:
-        return read_table(source, "jobs") if source.is_dir() else read_job_times(source)
+        if source.is_dir():
+            return read_table(source, "jobs")
+        require_regular(source, InvalidInputError)
+        return read_job_times(source)
 
     found = diff_jobs(jobs_of(here), jobs_of(other), start, finish)
     if json_output:

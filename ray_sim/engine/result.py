@@ -198,7 +198,7 @@ def _status(world: World, outcome: Outcome) -> tuple[pl.Series, pl.Series]:
     codes = {COMPLETED: JobStatus.COMPLETED, REJECTED: JobStatus.REJECTED, EVICTED: JobStatus.EVICTED}
     names = [str(codes.get(code, JobStatus.UNFINISHED)) for code in range(6)]
     status = pl.Series(names).gather(outcome.ledger.status.astype(np.uint32))
-    unfinished = "horizon" if world.bounded else "stalled"
+    unfinished = _why_unfinished(world, outcome.ledger)
     reasons = [
         {COMPLETED: None, REJECTED: "never_fits", EVICTED: "policy"}.get(code, unfinished)
         for code in range(6)
@@ -208,6 +208,15 @@ def _status(world: World, outcome: Outcome) -> tuple[pl.Series, pl.Series]:
         jobs = sorted(outcome.reasons)
         reason = reason.scatter(jobs, [outcome.reasons[job] for job in jobs])
     return status, reason
+
+
+def _why_unfinished(world: World, ledger: Ledger) -> str:
+    """Reason of the jobs that have not ended: what ended the run."""
+    if world.bounded:
+        return "horizon"
+    # No event was due. A job that makes progress is due to end, then later than times are counted.
+    progressing = (ledger.status == RUNNING) & (ledger.rate > 0.0)
+    return "clock" if progressing.any() else "stalled"
 
 
 def _named(names: Sequence[str], codes: np.ndarray) -> pl.Series:

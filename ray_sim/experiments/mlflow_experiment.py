@@ -88,6 +88,8 @@ class MlflowExperiment:
             from mlflow import MlflowClient
 
             if (database := sqlite_file(self._uri)) is not None:
+                if database.exists() and not database.is_file():  # MLflow would try for two minutes
+                    raise OSError(f"{database} is not a file")
                 new_database(database, schema_revision(), migrate)
             self.client = MlflowClient(tracking_uri=self._uri)
             self.experiment_id = _experiment_id(self.client, experiment, directory)

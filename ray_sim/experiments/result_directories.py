@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ray_sim.experiments.result_files import RESULT_FILES, check_result, read_manifest
 from ray_sim.model.errors import InvalidInputError, RaySimError, RunFailedError
+from workloads.files import refuse_url
 
 _REPLACED = ".replaced"
 """Suffix of a complete older result while a new one takes its name."""
@@ -161,7 +162,7 @@ def prepare_target(directory: Path) -> None:
         its parent cannot be written
     StoreFullError : the disk or the quota is full
     """
-    refuse_ray_job_directory(directory)
+    require_lasting_directory(directory)
     for replaced in directory.parent.glob(f".{escape(directory.name)}.{'?' * _UUID_DIGITS}{_REPLACED}"):
         _settle(replaced, directory)
     if directory.is_symlink():
@@ -191,8 +192,14 @@ def prepare_target(directory: Path) -> None:
         raise unwritable(directory, error) from error
 
 
-def refuse_ray_job_directory(directory: Path) -> None:
-    """Raise `InvalidInputError` for a path in the working directory that Ray unpacks for a job."""
+def require_lasting_directory(directory: Path) -> None:
+    """Raise unless results stay in a directory of this machine.
+
+    Raises
+    ------
+    InvalidInputError : it is a URL, or in the working directory that Ray unpacks for a job and deletes
+    """
+    refuse_url(directory)
     if set(directory.absolute().parts) >= _UNPACKED:
         raise InvalidInputError(
             f"{directory}: is deleted with the working directory of this job; name a directory that stays, "

@@ -15,6 +15,7 @@ import ray_sim
 import workloads
 from ray_sim.engine.contract import Policy
 from ray_sim.model.errors import InvalidInputError, failure_text
+from workloads.sources import require_regular
 
 OUR_PACKAGES = {package.__name__: Path(str(package.__file__)).parent for package in (ray_sim, workloads)}
 
@@ -54,7 +55,7 @@ WITHOUT_EFFECT = {
 _LONG = rb'"""(?:[^"\\]++|\\.|"(?!""))*+"""'
 _TOKENS = re.compile(
     # Each alternative begins with one of four characters, so the search skips all others.
-    rb"\n[ \t]*" + _LONG + rb"[ \t]*(?=\n)"  # a docstring
+    rb"\n[ \t]*r?" + _LONG + rb"[ \t]*(?=\n)"  # a docstring
     rb"|\n[ \t]*(?:#[^\n]*)?(?=\n)"  # an empty line, or a comment alone in its line
     rb"|#[^\n]*"
     rb"|" + _LONG + rb"|'''(?:[^'\\]++|\\.|'(?!''))*+'''"
@@ -63,10 +64,28 @@ _TOKENS = re.compile(
     re.DOTALL,
 )
 
+_TEXT = rb'f?"(?:[^"\\\n]++|\\.)*+"'
+_TEXTS = _TEXT + rb"(?:\s++" + _TEXT + rb")*+"
+_CLASS_TEXT = re.compile(
+    rb"(\n    s(?:ummary|ection)(?:: ClassVar\[str\])? = )"
+    rb"(?:" + _TEXT + rb"|\(\s*+" + _TEXTS + rb"\s*+\))(?=\n)"
+)
+"""`summary` or `section` of a policy or a kind of jobs."""
+
+_PARAMETER_TEXTS = re.compile(
+    # Name, kind and default precede the meaning; the unit may stand before the source.
+    rb'(Parameter\(\s*+"\w++",\s++"\w++",\s++(?:"[^"\n]*+"|[^"\n]+?),\s++)'
+    + _TEXTS
+    + rb"(?=\s*+[,)])((?:,\s++unit=[^\s,]++)?+)(?:,\s++source="
+    + _TEXTS
+    + rb")?+"
+)
+"""`meaning` and `source` of a parameter."""
+
 
 @cache
 def code_sha256() -> str:
-    """SHA-256 of ray_sim's modules that can change a result, without docstrings and comments."""
+    """SHA-256 of ray_sim's modules that can change a result, without docstrings, comments and help texts."""
     return _sha256((f"{name}/{path}", without_prose(source)) for name, path, source in covered_sources())
 
 
@@ -80,11 +99,13 @@ def covered_sources() -> Iterator[tuple[str, str, bytes]]:
 
 
 def without_prose(source: bytes) -> bytes:
-    """Python source in this project's format, with empty docstrings and neither comments nor empty lines.
+    """Python source in this project's format, without comments, empty lines, docstrings and help texts.
 
-    Fast and independent of Python's version, unlike a syntax tree.
+    A text in another format stays, so that a change of it counts. Fast and independent of Python's version,
+    unlike a syntax tree.
     """
-    return _TOKENS.sub(_kept, b"\n" + source)
+    code = _TOKENS.sub(_kept, b"\n" + source)
+    return _PARAMETER_TEXTS.sub(rb'\1""\2', _CLASS_TEXT.sub(rb'\1""', code))
 
 
 def _kept(token: re.Match[bytes]) -> bytes:
@@ -151,10 +172,11 @@ def input_files_sha256(policy: Policy) -> dict[str, str]:
 
     Raises
     ------
-    InvalidInputError : a file cannot be read, or as `input_files`
+    InvalidInputError : a file cannot be read or is a device or a pipe, or as `input_files`
     """
     digests = {}
     for name, path in input_files(policy).items():
+        require_regular(path, InvalidInputError)
         try:
             digests[name] = hashlib.sha256(path.read_bytes()).hexdigest()
         except (OSError, ValueError) as error:

@@ -15,9 +15,9 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from ray_sim.experiments.result_directories import (
-    refuse_ray_job_directory,
     remove_leftovers,
     replace_files,
+    require_lasting_directory,
     unwritable,
 )
 from ray_sim.experiments.result_files import (
@@ -36,6 +36,7 @@ from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.units import FloatArray
 from ray_sim.reports.plots import completed_jct_s
 from ray_sim.reports.tables import Place, RunRow
+from workloads.sources import require_regular
 
 PLAN = "sweep.json"
 """File with the plan of the sweep; a directory without it is not a store."""
@@ -146,10 +147,11 @@ class ResultStore:
         ------
         InvalidInputError : the store is in use, belongs to a sweep of another name, or cannot be written
         """
-        refuse_ray_job_directory(self.root)
+        require_lasting_directory(self.root)
         self._check_owner(name)
         try:
             self.root.mkdir(parents=True, exist_ok=True)
+            require_regular(self.root / _LOCK, InvalidInputError)
             lock = (self.root / _LOCK).open("a")
         except OSError as error:
             raise unwritable(self.root, error) from error

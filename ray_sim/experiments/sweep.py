@@ -22,6 +22,7 @@ from ray_sim.experiments.sweep_file import Entry, Sweep, read_sweep
 from ray_sim.experiments.tracking import log_sweep
 from ray_sim.model.errors import RaySimError, RunFailedError
 from ray_sim.reports.tables import first_warnings, sweep_table
+from workloads.files import refuse_url
 from workloads.sources import Source
 
 INTERRUPTED = "interrupted"
@@ -134,6 +135,7 @@ def run_sweep(
         sweep = read_sweep(sweep)
     entries = [configuration.entry for configuration in sweep.configurations]
     directory = directory or Path("results") / sweep.name
+    refuse_url(directory)
     store = ResultStore(directory)
     with store.writing(sweep.name):
         stale = find_stale(store, entries)

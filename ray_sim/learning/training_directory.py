@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ray_sim.experiments.result_directories import refuse_ray_job_directory, unwritable
+from ray_sim.experiments.result_directories import require_lasting_directory, unwritable
 from ray_sim.experiments.result_files import checksummed_json
 from ray_sim.experiments.run_identity import versions
 from ray_sim.experiments.training_files import CURVES, FORMAT, TRAINING
@@ -31,6 +31,7 @@ from ray_sim.model.errors import InvalidInputError
 from ray_sim.policies.harmony.architecture import F32
 from ray_sim.policies.harmony.checkpoint import Checkpoint, Header
 from workloads.files import replacing
+from workloads.sources import require_regular
 
 STATE = "state.npz"
 CHECKPOINT = "checkpoint.npz"
@@ -60,13 +61,14 @@ class TrainingDirectory:
         ------
         InvalidInputError : it has a training and ``resume`` is off, it is in use, or it cannot be written
         """
-        refuse_ray_job_directory(self.root)
+        require_lasting_directory(self.root)
         if not resume and (self.root / STATE).exists():
             raise InvalidInputError(
                 f"{self.root}: has a training already; go on with --resume, or choose another -o"
             )
         try:
             self.root.mkdir(parents=True, exist_ok=True)
+            require_regular(self.root / _LOCK, InvalidInputError)
             with (self.root / _LOCK).open("a") as lock:
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from urllib.parse import unquote
 
 HIDDEN = "..."
 """Text shown in place of a credential."""
@@ -11,11 +12,13 @@ HIDDEN = "..."
 _USER = re.compile(r"(?<=:/)(?P<slash>/?)[^/\s@:]*:[^/\s@]*(?=@)")
 """Credentials in a URL, or in a URL read as a path, which has one slash."""
 
-_SECRET = re.compile(
-    r"(?P<name>[?&#](?:key|sig|[\w.-]*(?:secret|passw|token|credential|signature|(?:api|access|account)[_-]?key)"
-    r"[\w.-]*)=)[^&#\s'\"]+",
+_PARAMETER = re.compile(r"(?<=[?&#])(?P<name>[^?&#=\s'\"]+)=[^&#\s'\"]+")
+
+_CREDENTIAL = re.compile(
+    r"key|sig|[\w.-]*(?:secret|passw|token|credential|signature|(?:api|access|account)[_-]?key)[\w.-]*",
     re.IGNORECASE,
 )
+"""Name of a parameter whose value is a credential."""
 
 _UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Unicode categories of characters that control a terminal, or hide or reverse neighbouring characters."""
@@ -28,7 +31,12 @@ def has_secret(url: str) -> bool:
 
 def without_secrets(text: str) -> str:
     """Replace the credentials in all URLs of a text by `HIDDEN`."""
-    return _SECRET.sub(rf"\g<name>{HIDDEN}", _USER.sub(rf"\g<slash>{HIDDEN}", text))
+    return _PARAMETER.sub(_without_credential, _USER.sub(rf"\g<slash>{HIDDEN}", text))
+
+
+def _without_credential(parameter: re.Match[str]) -> str:
+    name = parameter["name"]
+    return f"{name}={HIDDEN}" if _CREDENTIAL.fullmatch(unquote(name)) else parameter[0]
 
 
 def number_of(text: str) -> float:

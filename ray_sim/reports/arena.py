@@ -74,7 +74,7 @@ _VERDICTS = {
     SignificanceVerdict.TOO_FEW_SEEDS: "untested",
     SignificanceVerdict.NOT_TESTED: "untested",
 }
-"""SignificanceVerdict on a policy whose mean is behind the best, by the verdict of the comparison of the two."""
+"""Verdict on a policy whose mean is behind the best, by the verdict of the comparison of the two."""
 
 KNOWLEDGE_SCHEMA = {
     "place": pl.String(),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from ray_sim.model.text import shown
 from ray_sim.reports.text import number
 
 Facts = Sequence[tuple[str, object]]
@@ -81,25 +82,34 @@ def frame_table(
     headings : heading by column name; names that the frame lacks are skipped
     best : function from a column to its best value, None to mark no cell; every cell equal to it is marked
     """
-    shown = [name for name in headings if name in frame.columns]
-    columns = [_cells(frame[name], best(frame[name])) for name in shown]
+    present = [name for name in headings if name in frame.columns]
+    columns = [_cells(frame[name], best(frame[name])) for name in present]
     return Table(
-        tuple(headings[name] for name in shown), tuple(zip(*columns, strict=True)) if columns else (), note
+        tuple(headings[name] for name in present), tuple(zip(*columns, strict=True)) if columns else (), note
     )
 
 
 def render(page: Page) -> bytes:
-    """HTML of the page in UTF-8; all texts are escaped, except `Picture.svg`."""
+    """HTML of the page in UTF-8.
+
+    All texts are escaped, except `Picture.svg`; so are characters that control a terminal or hide others.
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
         loader=PackageLoader("ray_sim.reports"),
         autoescape=True,
+        finalize=_visible,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     return environment.get_template("report.html").render(page=page).encode()
+
+
+def _visible(value: object) -> object:
+    """A text as `ray_sim.model.text.shown` has it; markup of our own stays."""
+    return value if hasattr(value, "__html__") else shown(value, lines=True)
 
 
 def _cells(values: pl.Series, best: float | None) -> list[Cell]:

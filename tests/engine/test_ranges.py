@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ray_sim.engine.build_world import build_world
-from ray_sim.engine.run import run_world
+from ray_sim.engine.run import Loop, run_world
 from ray_sim.engine.world_parameters import WORLD_PARAMETERS
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError
@@ -21,7 +21,7 @@ from ray_sim.model.parameters import resolve
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import MAX_TIME_S
 from ray_sim.policies.registry import create_policy, policy_infos
-from tests.worlds import Job, cluster_of, job_table
+from tests.worlds import HOUR, Job, cluster_of, job_table
 
 EXTREME = (1e13, 1e14, 1e300, -1e300, math.nan, math.inf, -math.inf, -1, 2**63, -(2**63), 10**400, "", "x")
 """Values that a slip of the keyboard or a program may give."""
@@ -174,3 +174,20 @@ def test_jobs_that_take_longer_than_the_clock_runs_are_refused_before_the_run() 
         build_world(jobs(34), cluster_of([1]))
     with pytest.raises(InvalidInputError, match="duration_s"):
         build_world(jobs(1), replace(cluster_of([1]), speed=np.array([0.01])))
+
+
+@pytest.mark.parametrize("loop", ["auto", "general"])
+def test_jobs_that_the_end_of_the_clock_cuts_off_are_not_called_stalled(loop: Loop) -> None:
+    # After an hour each job is preempted; to resume costs 2^36 s, and 67 such pauses fit in 2^62 us.
+    jobs = job_table([Job(0, 1, 2 * HOUR)] * 70)
+    world = build_world(jobs, cluster_of([1]), params={"restart_cost_s": MAX_TIME_S})
+    result = run_world(world, create_policy("las"), loop=loop)
+    assert result.jobs["finish_s"].drop_nulls().max() == 67 * MAX_TIME_S + (70 + 67) * HOUR
+    assert result.summary.reasons == {"clock": 3}
+
+
+def test_a_horizon_before_the_end_of_the_clock_is_the_reason_within_a_restart_pause() -> None:
+    world = build_world(
+        job_table(JOBS), cluster_of([1]), params={"restart_cost_s": MAX_TIME_S, "horizon_s": 50}
+    )
+    assert run_world(world, create_policy("srtf")).summary.reasons == {"horizon": 1}

@@ -182,6 +182,21 @@ def test_a_pipe_in_place_of_a_file_is_refused_and_not_waited_for(run: Path, name
         assert _refused(read, f"{run / name}: not a file")
 
 
+def test_a_pipe_in_place_of_the_lock_of_a_store_is_refused(sweep: Path) -> None:
+    (sweep / ".lock").unlink()
+    os.mkfifo(sweep / ".lock")
+    with pytest.raises(InvalidInputError, match=r"\.lock: not a file"), ResultStore(sweep).writing("demo"):
+        pass
+
+
+def test_a_folder_in_place_of_the_database_of_mlflow_is_named(
+    sweep: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (sweep / "mlflow.db").mkdir()
+    assert main(["log", str(sweep)]) == 1
+    assert f"mlflow.db: {sweep}/mlflow.db is not a file; the results are kept" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_results_that_were_swapped_are_named(sweep: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one, other = sorted((sweep / "runs").iterdir())

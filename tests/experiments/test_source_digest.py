@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import chdir
@@ -75,18 +76,116 @@ def test_the_digest_covers_all_that_a_run_imports() -> None:
     assert not {path for path in covered if path.startswith(("ray_sim/cli", "ray_sim/experiments/fanout"))}
 
 
-def _without_docstrings(source: bytes) -> str:
-    tree = ast.parse(source)
+def _without_texts(source: bytes) -> str:
+    """The tree without docstrings, `summary` and `section` of classes, meanings and sources of parameters."""
+    tree, empty = ast.parse(source), ast.Constant("")
     for node in ast.walk(tree):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            node.value.value = ""
+        if isinstance(node, ast.Expr) and _is_text(node.value):
+            node.value = empty
+        elif isinstance(node, ast.ClassDef):
+            for line in node.body:
+                if isinstance(line, ast.Assign | ast.AnnAssign) and _is_text(line.value):
+                    target = line.target if isinstance(line, ast.AnnAssign) else line.targets[0]
+                    if isinstance(target, ast.Name) and target.id in ("summary", "section"):
+                        line.value = empty
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Parameter":
+            if _is_text(node.args[3]):
+                node.args[3] = empty
+            node.keywords = [
+                keyword for keyword in node.keywords if keyword.arg != "source" or not _is_text(keyword.value)
+            ]
     return ast.dump(tree)
+
+
+def _is_text(value: ast.expr | None) -> bool:
+    return isinstance(value, ast.JoinedStr) or (
+        isinstance(value, ast.Constant) and isinstance(value.value, str)
+    )
 
 
 @pytest.mark.slow
 def test_nothing_but_prose_is_left_out_of_the_digest() -> None:
     for _, path, source in covered_sources():
-        assert _without_docstrings(without_prose(source)) == _without_docstrings(source), path
+        assert _without_texts(without_prose(source)) == _without_texts(source), path
+
+
+@pytest.mark.slow
+def test_all_help_texts_are_left_out_of_the_digest() -> None:
+    for _, path, source in covered_sources():
+        left = without_prose(source)
+        assert _without_texts(left) == ast.dump(ast.parse(left)), path
+
+
+def test_only_listings_read_the_texts_that_the_digest_leaves_out() -> None:
+    readers = re.compile(
+        r"(?:self|cls|policy|kind|rule|parameter|super\(\))\.(?:summary|section|meaning|source)\b"
+    )
+    found = {
+        f"{package}/{path}"
+        for package, path, source in covered_sources()
+        if readers.search(without_prose(source).decode())
+    }
+    assert found == {
+        "ray_sim/engine/kinds/elastic/jobs.py",  # passes a rule's texts on, to the next
+        "ray_sim/engine/world_parameters.py",  # the help of `truth`
+        "ray_sim/experiments/result_files.py",  # the summary of a stored run
+        "ray_sim/model/parameters.py",
+        "ray_sim/policies/registry.py",
+    }
+
+
+DESCRIBED = b"""class Sjf(Policy):
+    section: ClassVar[str] = "docs/models/baselines.md#sjf"
+    summary: ClassVar[str] = "shortest run time first"
+    wake: ClassVar[str] = "arrival"
+    parameters: ClassVar[tuple[Parameter, ...]] = (
+        Parameter(
+            "limits_s",
+            "floats",
+            (3600.0,),
+            "limits of attained service, "
+            "increasing",
+            unit="s",
+            source="Gu et al.",
+            minimum=0.0,
+        ),
+        Parameter("order", "choice", "first", "order in a queue", choices=("first", "last")),
+    )
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("baselines.md#sjf", "sjf.md"),
+        ('"shortest run time first"', '(\n        "the shortest # run time "\n        "\\"first\\""\n    )'),
+        ('"limits of attained service, "\n            "increasing"', '"limits, increasing"'),
+        ('"limits of attained service, "\n            "increasing"', 'f"limits up to {MOST}"'),
+        ("Gu et al.", "Gu et al., NSDI 2019"),
+        ("order in a queue", "the order"),
+    ],
+)
+def test_a_changed_help_text_changes_nothing(text: str, other: str) -> None:
+    reworded = DESCRIBED.decode().replace(text, other)
+    assert reworded != DESCRIBED.decode()
+    assert without_prose(reworded.encode()) == without_prose(DESCRIBED)
+
+
+@pytest.mark.parametrize(
+    ("code", "other"),
+    [
+        ("Policy", "Fifo"),
+        ('"arrival"', '"review"'),
+        ('"limits_s"', '"limit_s"'),
+        ("3600.0", "360.0"),
+        ('"s"', '"h"'),
+        ("minimum=0.0", "minimum=1.0"),
+        ('"first", "order', '"last", "order'),
+        ('("first", "last")', '("last", "first")'),
+    ],
+)
+def test_a_changed_parameter_changes_the_digest(code: str, other: str) -> None:
+    assert without_prose(DESCRIBED.decode().replace(code, other).encode()) != without_prose(DESCRIBED)
 
 
 def test_a_comment_a_docstring_and_an_empty_line_change_nothing_and_a_sign_does() -> None:

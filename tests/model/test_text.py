@@ -12,6 +12,7 @@ from ray_sim.model.text import has_secret, shown, without_secrets
     [
         ("s3://key:hidden@bucket/w.parquet", "s3://...@bucket/w.parquet"),
         ("s3://b/w?region=x&secret_key=hidden&y=1", "s3://b/w?region=x&secret_key=...&y=1"),
+        ("s3://b/w?secret%5Fkey=hidden&%73ig=hidden", "s3://b/w?secret%5Fkey=...&%73ig=..."),
         ("s3:/key:hidden@bucket/w.csv: no such file", "s3:/...@bucket/w.csv: no such file"),
         ("s3://b/w#token=hidden", "s3://b/w#token=..."),
         ("gs://b/w?X-Goog-Signature=hidden", "gs://b/w?X-Goog-Signature=..."),

@@ -97,6 +97,15 @@ def test_names_and_errors_are_shown_as_they_are() -> None:
 
 
 @pytest.mark.slow
+def test_characters_that_control_a_terminal_or_turn_a_text_round_are_escaped() -> None:
+    frame = pl.DataFrame({"vc": ["\x1b]0;title\x07<b>", "a\u202eb"]})
+    section = Section("About", (("seen in\n\x1b[2J", "two\nlines"),), (frame_table(frame, {"vc": "vc"}),))
+    html = render(Page("P", "", (section,))).decode()
+    assert r"<td>\x1b]0;title\x07&lt;b&gt;</td>" in html
+    assert r"<td>a\u202eb</td>" in html
+    assert "<dt>seen in\n\\x1b[2J</dt><dd>two\nlines</dd>" in html
+
+
 def test_the_run_page_repeats_the_summary_and_the_jobs() -> None:
     # JCT of a is 10, of b 40, c is rejected: mean 25.
     page = _run()

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.damaged import GOOD
-from workloads import meter
+from workloads import meter, rows, store
 from workloads.convert import convert
 from workloads.meter import Meter
+from workloads.trace_format import ConvertOptions
 
 Told = list[tuple[int, int, str]]
 
@@ -60,8 +61,58 @@ def test_every_format_tells_how_far_it_is(
     done, totals, what = zip(*told, strict=True)
     assert list(done) == sorted(done)
     assert done[0] == 0
-    assert done[-1] <= totals[-1]
-    assert done[-1] >= len(GOOD[name])
+    assert 2 * len(GOOD[name]) <= done[-1] <= totals[-1]
     assert what[0] == "hashing the sources"
     assert f"reading {path.name}" in what
     assert what[-1] == "writing w.parquet"
+
+
+def test_portions_of_a_step_are_its_work(tmp_path: Path) -> None:
+    told: Told = []
+    progress = Meter([path := file_of(tmp_path, "one", 4_000_000)], lambda *now: told.append(now))
+    progress.expect(8_000_000)
+    progress.begin(path)
+    count = progress.step(8_000_000, "writing")
+    for portion in (1, 2, 4):
+        count(portion, 4)
+    assert told == [(0, 12, "reading one"), *((done, 12, "writing") for done in (4, 6, 8, 12))]
+
+
+@pytest.mark.parametrize(
+    ("name", "mapping", "steps"),
+    [
+        ("philly-csv", None, ["comparing rows", "writing w.parquet"]),
+        ("csv", "columns: {job_id: id}", ["comparing job_id", "writing w.parquet"]),
+    ],
+)
+def test_what_follows_the_reading_of_a_table_is_told_part_by_part(
+    name: str, mapping: str | None, steps: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # 100 rows in parts of 10, and row groups of 10: each step is told in ten portions.
+    monkeypatch.setattr(rows, "PART_ROWS", 10)
+    monkeypatch.setattr(store, "ROW_GROUP_ROWS", 10)
+    monkeypatch.setattr(meter, "BYTES_PER_MB", 1)
+    trace, options = tmp_path / "trace.csv", ConvertOptions()
+    if mapping is None:
+        lines = ["timestamp,duration,num_gpus,gpu_time,cluster"]
+        lines += [f"2017-11-05 02:{i // 60:02}:{i % 60:02},10.0,1,10.0,vc" for i in range(100)]
+    else:
+        (tmp_path / "map.yaml").write_text(mapping)
+        options = ConvertOptions(mapping=tmp_path / "map.yaml")
+        lines = ["id,submit_s,duration_s,num_gpus", *(f"j{i},{i},10,1" for i in range(100))]
+    trace.write_text("\n".join(lines) + "\n")
+    told: Told = []
+    convert(
+        name,
+        [trace],
+        tmp_path / "w.parquet",
+        options=options,
+        progress=lambda *now: told.append(now),
+    )
+    size = trace.stat().st_size
+    for place, step in enumerate(steps, start=1):
+        done = [now for now, total, what in told if what == step]
+        assert done[0] == size * place
+        assert done[-1] == size * (place + 1)
+        assert len(done) == 11
+    assert {total for _, total, what in told if what in steps} == {3 * size}

@@ -45,8 +45,8 @@ UNKNOWN_MODELS = Parameter(
     "choice",
     "refuse",
     "jobs of models that the network does not know: refuse the world, or show them without a type",
-    choices=("refuse", "blank"),
     source="docs/studies/harmony.md#models-that-the-network-does-not-know",
+    choices=("refuse", "blank"),
 )
 
 

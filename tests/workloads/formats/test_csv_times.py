@@ -14,7 +14,8 @@ import pytest
 
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from workloads.convert import ConversionReport, convert
-from workloads.formats.csv.times import form_problem, with_submissions
+from workloads.formats.csv import times
+from workloads.formats.csv.times import form_problem, iso_dates, with_submissions
 from workloads.store import read_frame
 from workloads.trace_format import ConvertOptions
 
@@ -131,6 +132,24 @@ def test_rows_of_one_column_may_be_written_in_all_of_these_ways(trace: Trace) ->
 
 def test_digits_beyond_microseconds_are_cut() -> None:
     assert read(["1971-01-01T00:00:00.123456999"]) == [365 * 86_400 + 0.123456]
+
+
+def test_dates_are_read_once_and_batch_by_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A table may exceed memory, and megabytes read are told as their dates are.
+    lengths = []
+
+    def noted(texts: pl.Series) -> pl.Series:
+        lengths.append(len(texts))
+        return iso_dates(texts)
+
+    monkeypatch.setattr(times, "iso_dates", noted)
+    count = 300_000
+    (tmp_path / "dates.txt").write_text("2017-10-09T10:00:00\n" * count)
+    rows = pl.scan_lines(tmp_path / "dates.txt", name="text")
+    dates = with_submissions(rows, pl.col("text"), None, "UTC")
+    assert dates.collect(engine="streaming")["first_s"].n_unique() == 1
+    assert sum(lengths) == count
+    assert max(lengths) < count
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from workloads.formats.csv.mapping import ColumnMapping, read_mapping
 from workloads.formats.csv.times import with_submissions
 from workloads.formats.text import TextSource, open_text, read_rows, reject_frame
 from workloads.meter import Meter
+from workloads.progress import Portions
 from workloads.rows import height, repeats
 from workloads.schema import COLUMNS, SCHEMA, Column
 from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
@@ -38,6 +39,12 @@ REQUIRED = ("submit_s", "duration_s", "num_gpus")
 
 _ALWAYS = ("job_id", "trace_order", "vc")
 """Columns that identify a row."""
+
+_UNIQUE = (
+    ("job_id", ("job_id",), "duplicate_job_id"),
+    ("trace_order", ("vc", "trace_order"), "duplicate_trace_order"),
+)
+"""Columns of a file that have no repeats: their keys, and the reason of a row that repeats them."""
 
 
 def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Meter) -> Parsed:
@@ -57,15 +64,15 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Me
     for source in sources:
         _require(source, mapping)
     query = partial(_query, mapping=mapping, rebase=options.rebase)
+    named = {name for source in sources for name in mapping.names(source)}
+    unique = [each for each in _UNIQUE if each[0] in named]
+    meter.expect(len(unique) * meter.all_bytes)  # rows are compared after they are read
     rows = read_rows(sources, query, folder, meter).with_columns(
         job_id=pl.coalesce("job_id", pl.col("row").cast(pl.String)),
         trace_order=pl.coalesce("trace_order", "row"),
     )
-    named = {name for source in sources for name in mapping.names(source)}
-    if "job_id" in named:
-        rows = _reject_repeats(rows, ["job_id"], "duplicate_job_id")
-    if "trace_order" in named:
-        rows = _reject_repeats(rows, ["vc", "trace_order"], "duplicate_trace_order")
+    for name, keys, why in unique:
+        rows = _reject_repeats(rows, keys, why, meter.step(meter.all_bytes, f"comparing {name}"))
     jobs = rows.filter(pl.col("reason").is_null())
     forms = _submission_forms(jobs)
     notes = forms.notes(mapping)
@@ -180,9 +187,9 @@ def _submission(mapping: ColumnMapping, bounds: Column, text: pl.Expr) -> tuple[
     return {"submit_s": pl.when(dated).then(first).otherwise(seconds), **flags}, why
 
 
-def _reject_repeats(rows: pl.LazyFrame, keys: list[str], why: str) -> pl.LazyFrame:
+def _reject_repeats(rows: pl.LazyFrame, keys: Sequence[str], why: str, compared: Portions) -> pl.LazyFrame:
     """Give the reason ``why`` to rows whose keys repeat those of an earlier sound row."""
-    again = repeats(rows.filter(pl.col("reason").is_null()), keys)
+    again = repeats(rows.filter(pl.col("reason").is_null()), keys, compared)
     if again.is_empty():
         return rows
     return rows.with_columns(

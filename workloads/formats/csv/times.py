@@ -45,7 +45,7 @@ def is_instant(form: str) -> bool:
 
 def is_iso(text: str) -> bool:
     """Whether a text is an ISO 8601 date that is understood without a form."""
-    return _iso_dates(pl.Series([text])).struct.field("naive").item() is not None
+    return iso_dates(pl.Series([text])).struct.field("naive").item() is not None
 
 
 def form_problem(form: str, zone: str | None) -> str | None:
@@ -90,7 +90,8 @@ def with_submissions(rows: pl.LazyFrame, text: pl.Expr, form: str | None, zone: 
     `local` (whether it has no offset), and `first_s`, `second_s` and `outside` of `checks.instants`
     """
     if form is None:
-        read = rows.with_columns(text.map_batches(_iso_dates, return_dtype=_DATE).struct.unnest())
+        dates = text.map_batches(iso_dates, return_dtype=_DATE, is_elementwise=True)
+        read = rows.with_columns(dates.alias(_DATES)).unnest(_DATES)
     else:
         read = rows.with_columns(**_of_form(text, form))
     return read.with_columns(**instants(pl.col("naive"), pl.col("local"), zone))
@@ -121,10 +122,13 @@ def _without_zone_name(text: pl.Expr, rest: str) -> pl.Expr:
     return pl.concat_str(parts.struct.field("1"), parts.struct.field("2"))
 
 
+_DATES = "dates"
+"""Column of what `iso_dates` returns."""
+
 _DATE = pl.Struct({"naive": pl.Datetime("us"), "local": pl.Boolean()})
 
 
-def _iso_dates(texts: pl.Series) -> pl.Series:
+def iso_dates(texts: pl.Series) -> pl.Series:
     """`naive` and `local` of each text; most batches hold numbers only and take the fast path."""
     if not texts.str.contains(_ISO_BEGIN).any():
         return pl.Series([None], dtype=_DATE).new_from_index(0, len(texts))

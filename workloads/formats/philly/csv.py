@@ -47,7 +47,9 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Me
     sources = [open_text(path, ",") for path in paths]
     for source in sources:
         source.require(HEADER)
+    meter.expect(meter.all_bytes)  # rows are compared after they are read
     rows = read_rows(sources, _query, folder, meter)
+    compared = meter.step(meter.all_bytes, "comparing rows")
     kept = rows.filter(pl.col("reason").is_null())
     facts = kept.select(
         zero_s=pl.col("epoch_s").min().fill_null(0),
@@ -72,7 +74,9 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Me
             "time_zone": TIME_ZONE,
             "ambiguous_local_times": ambiguous,
             "ambiguous_local_times_read_as": "earliest",
-            "duplicate_rows_kept": len(repeats(kept, ["epoch_s", "duration_s", "num_gpus", "cluster"])),
+            "duplicate_rows_kept": len(
+                repeats(kept, ["epoch_s", "duration_s", "num_gpus", "cluster"], compared)
+            ),
         },
         warnings=_warnings(sources, off),
     )
