@@ -31,7 +31,7 @@ def arena_page(
     runs : text on the number of runs
     """
     return Page(
-        title=f"Arena {name}",
+        title=f"Who is best where: {name}",
         subtitle=runs,
         sections=(
             Section("Who is best where", tables=(best_table(standings),)),
@@ -91,7 +91,7 @@ def _question(question: Question, standings: pl.DataFrame) -> Section:
         return Section(question.title, tables=(table,))
     svg = heat_map_svg(ratios, places, f"arena-{question.key}")
     caption = f"{question.title}: how many times worse than the best of the place"
-    return Section(question.title, tables=(table,), pictures=(Picture(svg, caption),))
+    return Section(question.title, tables=(table,), pictures=(Picture(svg, caption, whole=True),))
 
 
 def _cell(row: Mapping[str, object] | None) -> Cell:

@@ -42,6 +42,8 @@ class Picture:
 
     svg: str
     caption: str
+    whole: bool = False
+    """Whether it takes the whole width of the page."""
 
 
 @dataclass(frozen=True, slots=True)
