@@ -21,10 +21,11 @@ from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, RaySim
 from ray_sim.model.job import Exchange
 from ray_sim.model.streams import Streams
 from ray_sim.policies.harmony.architecture import Form, Parameters
-from ray_sim.policies.harmony.checkpoint import Checkpoint, Header, parse_checkpoint, untrained
+from ray_sim.policies.harmony.checkpoint import Checkpoint, Header, parse_checkpoint
 from ray_sim.policies.harmony.policy import BUNDLED, Harmony
 from ray_sim.policies.registry import create_policy
 from tests.elastic_worlds import elastic_world
+from tests.harmony_states import untrained
 from tests.training import profile
 
 BUNDLED_HEADER = parse_checkpoint(BUNDLED.read_bytes(), "bundled").header
