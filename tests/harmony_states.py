@@ -1,4 +1,4 @@
-"""Random states and networks of Harmony."""
+"""Random states and networks of Harmony, and networks before training."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from ray_sim.policies.harmony.architecture import (
     F32,
     Architecture,
     Form,
+    initial_parameters,
     parameter_shapes,
 )
+from ray_sim.policies.harmony.checkpoint import Checkpoint, Header
 from ray_sim.policies.harmony.network import PolicyNetwork
 
 State = dict[str, np.ndarray]
@@ -35,6 +37,12 @@ def random_parameters(architecture: Architecture, seed: int) -> dict[str, F32]:
         else draw.normal(0, 0.3, shape).astype(np.float32)
         for name, shape in shapes.items()
     }
+
+
+def untrained(header: Header, streams: Streams) -> Checkpoint:
+    """A network before training, see `initial_parameters`."""
+    layers = header.architecture.policy_layers()
+    return Checkpoint(header, initial_parameters(layers, streams, "harmony-policy-weights"))
 
 
 def network_of(architecture: Architecture, parameters: dict[str, F32], servers: int) -> PolicyNetwork:

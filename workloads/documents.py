@@ -191,6 +191,12 @@ _WANTED: Mapping[str, str] = {
 }
 """Expectation to print for each of pydantic's error types."""
 
+_NUMBERS = frozenset({"int_type", "int_parsing", "float_type", "float_parsing"})
+"""pydantic's error types of what is no number."""
+
+_EXPONENT = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)[eE][-+]?[0-9]+")
+"""Numbers with an exponent, also those that YAML 1.1 reads as texts."""
+
 _SHORT = reprlib.Repr()
 _SHORT.maxlevel, _SHORT.maxlist, _SHORT.maxdict, _SHORT.maxstring = 2, 3, 3, 60
 
@@ -203,7 +209,13 @@ def _problem(detail: ErrorDetails, known_keys: list[str]) -> str:
         return "unknown key" + (f"; did you mean '{near}'?" if near else "")
     template = _WANTED.get(kind)
     wanted = template.format(**detail.get("ctx", {})) if template else detail["msg"]
-    return wanted if kind == "missing" else f"{wanted}, got {_short(detail['input'])}"
+    if kind == "missing":
+        return wanted
+    given = detail["input"]
+    text = f"{wanted}, got {_short(given)}"
+    if kind in _NUMBERS and isinstance(given, str) and _EXPONENT.fullmatch(given):
+        text += ", which YAML reads as a text; write a point and a sign, as in 1.0e-4 or 1.0e+4"
+    return text
 
 
 def _short(value: object) -> str:

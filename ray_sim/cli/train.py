@@ -53,7 +53,7 @@ def train(
 
     Needs PyTorch: pip install 'ray_sim[learn]'.
 
-    Example: ray-sim train harmony docs/examples/harmony/train.yaml -o trained
+    Example: ray-sim train harmony train.yaml -o trained (in docs/examples/harmony)
     """
     from ray_sim.cli.console import announcer, print_json, print_rows, say
     from ray_sim.experiments.scenario import key_values

@@ -11,8 +11,9 @@ from ray_sim.kernels.core.arrays import I64
 from ray_sim.kernels.handle import handle
 from ray_sim.learning.choice_kernels import Shown, all_dense_logits, all_shared_logits
 from ray_sim.learning.observations import ENTRIES, Observations
+from ray_sim.model.errors import RunFailedError
 from ray_sim.model.units import FloatArray
-from ray_sim.policies.harmony.architecture import Architecture, Form, Parameters
+from ray_sim.policies.harmony.architecture import F32, Architecture, Form, Parameters
 from ray_sim.policies.harmony.network import joined_layers, state_inputs, work_space
 
 
@@ -35,16 +36,34 @@ class BatchedPolicy:
         self._logits = np.empty((episodes, shown.mask.shape[1]), dtype=np.float32)
 
     def probabilities(self) -> FloatArray:
-        """(E, N' x 2 x S) of each action, 0 where it is not valid; rows sum to 1."""
-        self._forward(*self._arguments, self._logits)
-        found = self._logits.astype(np.float64)
+        """(E, N' x 2 x S) of each action, 0 where it is not valid; rows sum to 1.
+
+        Raises
+        ------
+        RunFailedError : logits overflow
+        """
+        found = self._rated().astype(np.float64)
         found -= found.max(axis=1, keepdims=True)
         np.exp(found, out=found)
         found /= found.sum(axis=1, keepdims=True)
         return found
 
     def best(self) -> I64:
-        """(E,) valid action of the largest logit, the lowest of equals."""
-        self._forward(*self._arguments, self._logits)
-        found: I64 = self._logits.argmax(axis=1)
+        """(E,) valid action of the largest logit, the lowest of equals.
+
+        Raises
+        ------
+        RunFailedError : logits overflow
+        """
+        found: I64 = self._rated().argmax(axis=1)
         return found
+
+    def _rated(self) -> F32:
+        """(E, N' x 2 x S) logits; overwritten by the next call."""
+        self._forward(*self._arguments, self._logits)
+        if not np.isfinite(self._logits.max(axis=1)).all():  # the largest is NaN where one is
+            raise RunFailedError(
+                "training: the network rates an action by no finite number: its weights are too large; lower "
+                "learning_rate"
+            )
+        return self._logits

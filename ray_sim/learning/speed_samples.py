@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ray_sim.engine.kinds.elastic.view import ElasticView
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import F64, I64
 from ray_sim.learning.batch_arrays import F32
@@ -76,22 +75,6 @@ def joined(parts: Sequence[SpeedSamples]) -> SpeedSamples:
         np.concatenate([padded(part.tasks, 0) for part in parts]),
         np.concatenate([padded(part.speed, 0) for part in parts]),
     )
-
-
-def observed_sample(view: ElasticView, kind: IntArray) -> SpeedSamples:
-    """One sample of a run: what its jobs hold and how fast they train now.
-
-    Parameters
-    ----------
-    view : of a policy whose `sees` has training_speed, in a world of elastic jobs
-    kind : (J,) type of each job of the world
-    """
-    jobs = view.running
-    rows = view.placements.rows_of(jobs)
-    tasks = np.zeros((1, len(jobs), 2, len(view.available)), dtype=np.int64)
-    of_job = np.repeat(np.arange(len(jobs)), np.diff(rows.ptr))
-    np.add.at(tasks[0], (of_job, rows.role, rows.server), rows.tasks)
-    return SpeedSamples(kind[jobs][None], tasks, view.samples_per_s(jobs)[None])
 
 
 class RecordedSpeeds:

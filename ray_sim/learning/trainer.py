@@ -111,6 +111,7 @@ class Trainer:
         for each in collected:
             self._learner.put(self._batch(each.steps))
         losses = [self._learner.step(imitate=imitate) for _ in range(self._plan.updates)]
+        self._learner.check(imitate=imitate)
         return UpdateLosses(*np.mean(losses, axis=0).tolist())
 
     def _batch(self, steps: Steps) -> ReplayBatch:

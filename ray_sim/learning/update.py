@@ -103,8 +103,7 @@ class Learner:
                 "training: no interval has ended in the actions of the rounds so far, so there is nothing to "
                 "learn from; raise collecting.steps"
             )
-        batch = self._replay.minibatch(self._config.minibatch, self.steps)
-        policy, value, entropy = self._losses(batch, imitate)
+        policy, value, entropy = self._losses(self._next_minibatch(), imitate)
         for optimiser in self._optimisers:
             optimiser.zero_grad()
         (policy + value).backward()
@@ -115,6 +114,20 @@ class Learner:
             optimiser.step()
         self.steps += 1
         return UpdateLosses(policy.item(), value.item(), entropy.item())
+
+    def check(self, *, imitate: bool = False) -> None:
+        """Compute the losses of the next step, and change nothing: weights after a step may be too large.
+
+        Raises
+        ------
+        TrainingDivergedError : a loss is not finite
+        """
+        with torch.no_grad():
+            policy, value, _ = self._losses(self._next_minibatch(), imitate)
+        self._check_finite(policy, value)
+
+    def _next_minibatch(self) -> ReplayBatch:
+        return self._replay.minibatch(self._config.minibatch, self.steps)
 
     def _losses(self, batch: ReplayBatch, imitate: bool) -> tuple[Tensor, Tensor, Tensor]:
         """Mean losses of policy and value, and the mean entropy."""

@@ -5,54 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ray_sim.engine.simulation import Simulation
 from ray_sim.learning.model_world import ModelWorld
 from ray_sim.learning.speed_samples import (
     SpeedSamples,
     draw_samples,
     heuristic_actions,
     joined,
-    observed_sample,
     random_actions,
 )
 from ray_sim.learning.speeds import true_speeds
 from ray_sim.model.errors import InvalidInputError
-from ray_sim.model.units import US_PER_S
-from ray_sim.policies.task_placement.load_balance import LoadBalance
-from ray_sim.policy_api import Decision, ElasticContext, ElasticView
 from tests.learning.batch_worlds import MODELS, random_worlds
-from tests.learning.test_speeds import held
-
-
-class Watched(LoadBalance):
-    """Load balancing that looks at the speeds before it decides."""
-
-    sees = frozenset({"training_speed", "training_profile"})
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.seen: list[tuple[ElasticView, SpeedSamples]] = []
-
-    def decide(self, view: ElasticView) -> Decision:
-        self.seen.append((view, observed_sample(view, np.asarray(self._world.jobs.model))))
-        return super().decide(view)
-
-
-def test_a_sample_observed_in_a_run_is_what_its_jobs_hold_and_their_rates() -> None:
-    (world,) = random_worlds(1, 1, jobs=10)
-    policy = Watched()
-    simulation = Simulation(world, policy)
-    assert isinstance(simulation.world, ElasticContext)
-    policy.start(simulation.world, simulation.streams)
-    while (view := simulation.advance()) is not None:
-        assert isinstance(view, ElasticView)
-        decision = policy.decide(view)
-        _, sample = policy.seen[-1]
-        jobs = view.running
-        np.testing.assert_array_equal(sample.tasks[0], held(simulation, jobs))
-        np.testing.assert_array_equal(sample.speed[0], simulation.core.ledger.rate[jobs] * US_PER_S)
-        simulation.apply(decision)
-    assert sum(sample.speed.size for _, sample in policy.seen) > 0
 
 
 def test_as_many_samples_are_drawn_as_asked_for_with_a_speed_of_each_job_and_none_elsewhere() -> None:

@@ -14,12 +14,14 @@ import pytest
 pytest.importorskip("torch", reason="PyTorch is not installed")
 
 from ray_sim.engine.run import run_world
+from ray_sim.learning.collection import Guide, Unit
 from ray_sim.learning.collectors import LocalCollectors
 from ray_sim.learning.returns import rewards
 from ray_sim.learning.setting import setting_of
 from ray_sim.learning.train import run_training
 from ray_sim.learning.trainer import Trainer
 from ray_sim.learning.update import Learner, TrainingDivergedError
+from ray_sim.learning.validation import mean_jct_s
 from ray_sim.model.errors import InvalidInputError, RunFailedError
 from ray_sim.policies.harmony.checkpoint import parse_checkpoint
 from ray_sim.policies.harmony.policy import Harmony
@@ -90,6 +92,29 @@ def test_a_loss_that_is_no_number_names_the_step_and_keeps_the_state_before_the_
     assert contents(tmp_path / "before") == kept
     monkeypatch.undo()
     assert trained(tmp_path, tmp_path / "before", resume=True) == trained(tmp_path, tmp_path / "whole")
+
+
+@pytest.mark.parametrize("learning_rate", [1e10, 1e25])
+def test_weights_that_overflow_name_the_step_and_leave_nothing_of_their_round(
+    tmp_path: Path, learning_rate: float
+) -> None:
+    # The one step of the round has finite losses, and leads to weights whose products have none.
+    learning = {"most_jobs": 6, "most_new": 3, "block": 8, "hidden": [8, 8], "learning_rate": learning_rate}
+    plan = parsed(tmp_path, learning=learning, updates=1, phases={"online": 2})
+    with pytest.raises(TrainingDivergedError, match=r"step 1: the loss is .* Lower learning_rate"):
+        run_training(plan, tmp_path / "out", command="test", actors=0)
+    assert not contents(tmp_path / "out")
+
+
+def test_weights_that_overflow_choose_no_action(tmp_path: Path) -> None:
+    setting = setting_of(parsed(tmp_path))
+    large = {name: np.full_like(array, 3e38) for name, array in Trainer(setting).parameters().items()}
+    for act in (
+        lambda: setting.collection.collect(Unit(0, 0), Guide(large)),
+        lambda: mean_jct_s(setting.collection, setting.validation, large),
+    ):
+        with pytest.raises(RunFailedError, match=r"rates an action by no finite number.*lower learning_rate"):
+            act()
 
 
 def test_a_training_without_an_interval_to_learn_from_says_so(tmp_path: Path) -> None:

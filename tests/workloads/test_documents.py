@@ -3,10 +3,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ray_sim.model.errors import InvalidScenarioError
 from workloads import documents
-from workloads.documents import MAX_DEPTH, parse_yaml, read_text
+from workloads.documents import MAX_DEPTH, dotted_problems, parse_yaml, read_text
 
 
 def refusal(text: str) -> str:
@@ -101,3 +102,20 @@ def test_a_file_too_large_is_not_read(tmp_path: Path, monkeypatch: pytest.Monkey
     path.write_bytes(b"#" * (2**20 + 1))
     with pytest.raises(InvalidScenarioError, match="is larger than 1 MiB"):
         read_text(path, InvalidScenarioError)
+
+
+@pytest.mark.parametrize("text", ["1e-4", "-2E4", "1.5e4"])
+def test_an_exponent_that_yaml_reads_as_a_text_is_said_to_be_one(text: str) -> None:
+    class Rates(BaseModel):
+        model_config = ConfigDict(strict=True)
+        rate: float
+
+    def problems(value: str) -> list[str]:
+        with pytest.raises(ValidationError) as failure:
+            Rates.model_validate(parse_yaml(f"rate: {value}", "file", InvalidScenarioError))
+        return dotted_problems(failure.value)
+
+    hint = ", which YAML reads as a text; write a point and a sign, as in 1.0e-4 or 1.0e+4"
+    assert problems(text) == [f"rate: must be a number, got '{text}'{hint}"]
+    assert problems("slow") == ["rate: must be a number, got 'slow'"]
+    assert Rates.model_validate(parse_yaml("rate: 1.0e-4", "file", InvalidScenarioError)).rate == 0.0001

@@ -20,13 +20,11 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ray_sim.model.errors import InvalidInputError, problems_text
-from ray_sim.model.streams import Streams
 from ray_sim.policies.harmony.architecture import (
     F32,
     Architecture,
     Form,
     Parameters,
-    initial_parameters,
     parameter_shapes,
 )
 
@@ -123,12 +121,6 @@ class Checkpoint:
                 np.lib.format.write_array(content, array, version=(1, 0), allow_pickle=False)
                 archive.writestr(zipfile.ZipInfo(name + _SUFFIX, _EPOCH), content.getvalue())
         return file.getvalue()
-
-
-def untrained(header: Header, streams: Streams) -> Checkpoint:
-    """A network before training, see `initial_parameters`."""
-    layers = header.architecture.policy_layers()
-    return Checkpoint(header, initial_parameters(layers, streams, "harmony-policy-weights"))
 
 
 def parse_checkpoint(content: bytes, source: str) -> Checkpoint:

@@ -59,7 +59,10 @@ class PolicyNetwork:
         return self._logits
 
     def best(self, observation: Observation) -> int:
-        """The valid action of the largest logit, so of the largest probability; the lowest of equals."""
+        """The valid action of the largest logit, so of the largest probability; the lowest of equals.
+
+        -1 where logits overflow, so that there are no probabilities.
+        """
         return int(best_action(self.logits(observation)))
 
     def _show(self, observation: Observation) -> None:

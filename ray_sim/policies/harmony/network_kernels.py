@@ -222,9 +222,14 @@ def shared_logits(layers: Layers, seen: NetworkInputs, work: Work, logits: F32) 
 
 @kernel
 def best_action(logits: F32) -> int:
-    """Return the action of the largest logit, the lowest of equals."""
+    """Return the action of the largest logit, the lowest of equals; -inf stands for a forbidden action.
+
+    It is -1 if a logit is NaN, or the largest one infinite.
+    """
     best = 0
-    for action in range(1, len(logits)):
+    for action in range(len(logits)):
+        if not logits[action] < np.inf:
+            return -1
         if logits[action] > logits[best]:
             best = action
-    return best
+    return best if logits[best] > -np.inf else -1

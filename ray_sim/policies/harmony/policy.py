@@ -108,8 +108,19 @@ class Harmony(PlacementAgent):
         self.network = PolicyNetwork(header.architecture, trained.parameters, len(world.cluster), columns)
 
     def act(self, observation: Observation) -> int:
-        """The valid action of the largest probability, the lowest of equals."""
-        return self.network.best(observation)
+        """The valid action of the largest probability, the lowest of equals.
+
+        Raises
+        ------
+        InvalidInputError : weights of the network are so large that its sums overflow
+        """
+        action = self.network.best(observation)
+        if action < 0:
+            raise InvalidInputError(
+                f"checkpoint={self._file}: the network rates an action by no finite number: its weights are "
+                "too large; train it anew"
+            )
+        return action
 
     def decide(self, view: View) -> Decision:
         """Place new jobs by the network, or by load balancing where it completes none on idle servers."""

@@ -16,8 +16,9 @@ from ray_sim.experiments.interference_file import load_interference
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.streams import Streams
 from ray_sim.policies.harmony.architecture import Form
-from ray_sim.policies.harmony.checkpoint import MAX_BYTES, Checkpoint, Header, parse_checkpoint, untrained
+from ray_sim.policies.harmony.checkpoint import MAX_BYTES, Checkpoint, Header, parse_checkpoint
 from ray_sim.policies.harmony.policy import BUNDLED
+from tests.harmony_states import untrained
 
 HEADER = Header(
     form=Form.SHARED,

@@ -21,10 +21,11 @@ from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, RaySim
 from ray_sim.model.job import Exchange
 from ray_sim.model.streams import Streams
 from ray_sim.policies.harmony.architecture import Form, Parameters
-from ray_sim.policies.harmony.checkpoint import Checkpoint, Header, parse_checkpoint, untrained
+from ray_sim.policies.harmony.checkpoint import Checkpoint, Header, parse_checkpoint
 from ray_sim.policies.harmony.policy import BUNDLED, Harmony
 from ray_sim.policies.registry import create_policy
 from tests.elastic_worlds import elastic_world
+from tests.harmony_states import untrained
 from tests.training import profile
 
 BUNDLED_HEADER = parse_checkpoint(BUNDLED.read_bytes(), "bundled").header
@@ -180,6 +181,28 @@ def test_a_file_that_is_not_there_or_no_checkpoint_is_named(tmp_path: Path) -> N
     (tmp_path / "text.npz").write_text("weights")
     with pytest.raises(InvalidInputError, match=r"checkpoint=.*text\.npz: is no intact \.npz file"):
         run_world(busy_elastic(5), Harmony(str(tmp_path / "text.npz")))
+
+
+@pytest.mark.parametrize("form", [Form.SHARED, Form.DENSE])
+@pytest.mark.parametrize("signs", [(1.0,), (-1.0,), (-1.0, 1.0)], ids=["above", "below", "both"])
+def test_weights_that_overflow_are_the_fault_of_the_checkpoint(
+    signs: tuple[float, ...], form: Form, tmp_path: Path
+) -> None:
+    """Finite weights of 3e38, whose sums are infinite, or no numbers where signs differ."""
+    world = busy_elastic(5)
+    file = dense(tmp_path, len(world.cluster)) if form is Form.DENSE else str(BUNDLED)
+    trained = parse_checkpoint(Path(file).read_bytes(), "file")
+    draw = np.random.default_rng(0)
+    large = {
+        name: draw.choice(np.array(signs, dtype=np.float32) * np.float32(3e38), array.shape)
+        for name, array in trained.parameters.items()
+    }
+    if len(signs) == 1:  # blocks are above 0, and the last layer decides the sign
+        last = list(large)[-2:]
+        large = {name: array if name in last else np.abs(array) for name, array in large.items()}
+    path = written(tmp_path / "large.npz", trained.header, large)
+    with pytest.raises(InvalidInputError, match=r"checkpoint=.*large\.npz: the network rates an action by"):
+        run_world(world, Harmony(path))
 
 
 def test_the_content_of_the_checkpoint_is_part_of_the_identity_of_a_run(tmp_path: Path) -> None:
