@@ -162,7 +162,7 @@ def test_later_jobs_change_no_fate_of_earlier_ones(seed: int) -> None:
         assert [fate(part, j) for j in range(n)] == [fate(whole, j) for j in range(n)]
 
 
-@pytest.mark.parametrize("seed", range(instances(3000, 25)))
+@pytest.mark.parametrize("seed", range(instances(1000, 25)))
 def test_later_jobs_change_no_estimate_of_a_job_that_was_evicted_or_not(seed: int) -> None:
     """Two runs that differ in jobs born later, until all of these have gone, give equal estimates then."""
     jobs, points, capacity = random_instance(seed, most=3)
