@@ -74,7 +74,8 @@ class _Lines:
             raise InvalidWorkloadError(
                 f"{self._path}: line {self._line:,} is longer than {MAX_LINE // 2**20} MiB, the most that a "
                 "row may have. If it is one row, shorten its texts: an `outlook` or a `value` with fewer "
-                "points. If not, its line ends are lost, or this is no file of records"
+                "points, or put them into the workload file (Parquet), whose texts have no limit. If "
+                "not, its line ends are lost, or this is no file of records"
             )
         if first < 0:
             self._length += len(part)

@@ -101,7 +101,7 @@ class TestProgramme:
     HORIZON = 8
 
     def test_value_equals_the_one_written_out(self) -> None:
-        for seed in range(instances(200, 20)):
+        for seed in range(instances(2000, 20)):
             rng = np.random.default_rng(seed)
             jobs, capacity = random_jobs(rng, 8), float(rng.integers(1, 6))
             found = expected_optimum(Population.of(statements_of(jobs)), capacity, self.HORIZON)
@@ -110,7 +110,7 @@ class TestProgramme:
 
     def test_complementary_slackness_with_any_optimal_solution(self) -> None:
         """A round with a price is full, and only starts of the highest surplus are chosen."""
-        for seed in range(instances(200, 20)):
+        for seed in range(instances(2000, 20)):
             rng = np.random.default_rng(seed)
             jobs, capacity = random_jobs(rng, 8), float(rng.integers(1, 6))
             found = expected_optimum(Population.of(statements_of(jobs)), capacity, self.HORIZON)
@@ -172,7 +172,7 @@ def realised_optimum(jobs: list[PlannedJob], nodes: int, horizon: int) -> float:
 
 def test_bound_on_the_offline_optimum_that_knows_all() -> None:
     """All outcomes of three jobs, each solved exactly."""
-    for seed in range(instances(60, 4)):
+    for seed in range(instances(2000, 4)):
         rng = np.random.default_rng(seed)
         jobs = sorted((random_job(rng, Signal.FULL, SIZES) for _ in range(3)), key=lambda job: job.birth)
         expected = 0.0
@@ -243,7 +243,7 @@ class TestSelling:
 
     def test_what_the_programme_buys_is_never_at_a_loss(self) -> None:
         """Rounding down, in nano; every bought point has a start without loss."""
-        for seed in range(instances(200, 20)):
+        for seed in range(instances(2000, 20)):
             rng = np.random.default_rng(seed)
             statements = statements_of(random_jobs(rng, 10))
             menu = ExpectedPrices(RelaxedCapacity(4, 2, 0.0, 8), Population.of(statements))
@@ -257,7 +257,7 @@ class TestSelling:
 
     @pytest.mark.parametrize("signal", Signal)
     def test_booked_load_and_welfare_stay_below_their_bounds(self, signal: Signal) -> None:
-        for seed in range(instances(200, 15)):
+        for seed in range(instances(2000, 15)):
             rng = np.random.default_rng(seed)
             statements = statements_of(random_jobs(rng, 20, signal))
             menu = ExpectedPrices(RelaxedCapacity(6, 2, 0.0, 8), Population.of(statements))

@@ -45,7 +45,7 @@ def drawn(whole: int, per_commit: int) -> Iterator[Instance]:
 @pytest.mark.parametrize("way", WAYS[:3])
 def test_later_jobs_change_no_earlier_fate(way: Mapping[str, Any]) -> None:
     """Fates and payments; the bounds of the world stay the same."""
-    for instance in drawn(150, 1):
+    for instance in drawn(2000, 1):
         fates = run_engine(instance, **way).fates()
         for kept in range(1, len(fates)):
             assert run_engine(instance.first(kept), **way).fates() == fates[:kept]
@@ -69,7 +69,7 @@ def test_no_more_is_booked_than_c_prime(signal: Signal) -> None:
     """At most C' is booked, but for half a 1e-9 per point; values at H buy long durations above H."""
     setting = Setting(20, 8, 0.0, 8.0, 2, 3, signal=signal)
     fullest = 0.0
-    for seed in range(instances(60, 1)):
+    for seed in range(instances(1000, 1)):
         draw = Streams(seed).generator("posted-price-crowd")
         jobs = tailed_jobs(draw)
         booked = run_engine(Instance(jobs, jobs, setting), failure_oracle="union").booked
@@ -131,7 +131,7 @@ def plan_points(job: Job, setting: Setting) -> list[tuple[int, int, int, float]]
 def test_higher_values_are_worth_more_and_launched_as_well(utilities: list[float]) -> None:
     """The value of the last job scaled up, and raised in every round."""
     accepted = 0
-    for seed, instance in enumerate(drawn(150, 5)):
+    for seed, instance in enumerate(drawn(2000, 5)):
         draw = Streams(seed).generator("posted-price-raise")
         last = instance.jobs[-1]
         extra = sorted(draw.integers(0, 5 * NANO, len(last.value)).tolist(), reverse=True)
@@ -191,7 +191,7 @@ def shaken(monkeypatch: pytest.MonkeyPatch, instance: Instance, seed: int, by: f
 
 def test_samples_decide_as_enumeration_where_no_decision_is_close(monkeypatch: pytest.MonkeyPatch) -> None:
     clear = 0
-    for instance in drawn(200, 4):
+    for instance in drawn(1000, 4):
         fates = run_engine(instance).fates()
         if all(shaken(monkeypatch, instance, seed, by=0.08) == fates for seed in range(4)):
             clear += 1
@@ -203,7 +203,7 @@ def test_samples_decide_as_enumeration_where_no_decision_is_close(monkeypatch: p
 def test_expected_prices_sell_and_book_within_c_prime(signal: Signal) -> None:
     """Menu B on small worlds: jobs run, no more is booked than C', and nobody pays above the value."""
     sold = 0
-    for instance in drawn(60, 4):
+    for instance in drawn(2000, 4):
         given = replace(instance.honest(), setting=replace(instance.setting, signal=signal))
         found = run_engine(given, menu="expected")
         setting = given.setting

@@ -194,7 +194,7 @@ class TestBookedLoad:
     @pytest.mark.parametrize("signal", Signal)
     def test_plans_stay_below_the_relaxed_capacity(self, signal: Signal) -> None:
         planner, highest = Planner(), 0
-        for seed in range(instances(1000, 30)):
+        for seed in range(instances(3000, 30)):
             rng, menu = np.random.default_rng(seed), steep_menu()
             for _ in range(60):
                 job = random_job(rng, signal, STEEP)
@@ -205,7 +205,7 @@ class TestBookedLoad:
 
     def test_bookings_at_any_price_stay_below_it(self) -> None:
         highest = 0
-        for seed in range(instances(200, 10)):
+        for seed in range(instances(2000, 10)):
             rng, menu = np.random.default_rng(seed), steep_menu()
             for _ in range(150):
                 job = random_job(rng, Signal.FULL, STEEP)

@@ -95,15 +95,18 @@ def urgent(jobs: Sequence[Job], setting: Setting, nodes: int) -> tuple[list[Job]
 
 def test_estimated_failures_are_frequencies_of_failure() -> None:
     """The Lemma: E given the history equals the share of joint realisations in which the job fails."""
-    uncertain = 0
-    for seed in range(instances(1000, 6)):
+    uncertain = checks = 0
+    tried = instances(4000, 6)
+    for seed in range(tried):
         jobs, setting, prices = random_instance(seed, jobs=4, most_points=3)
         hurried = urgent(jobs, setting, 1 + seed % 2)
         for case_jobs, case_setting, case_prices in ((jobs, setting, prices), (*hurried, prices or free)):
             estimates, frequencies = failures_in_all_realisations(case_jobs, case_setting, case_prices)
             assert estimates == frequencies, seed
+            checks += len(estimates)
             uncertain += sum(0 < estimate < 1 for estimate in estimates.values())
     assert uncertain > 5
+    assert checks > 7 * tried
 
 
 Case = tuple[int, tuple[object, ...], tuple[int, int]]
@@ -130,14 +133,14 @@ def failures_in_all_realisations(
 
 
 def test_later_jobs_change_no_earlier_fate() -> None:
-    for jobs, setting, prices, outcome in random_outcomes(200):
+    for jobs, setting, prices, outcome in random_outcomes(3000):
         for kept in range(len(jobs)):
             assert run(jobs[:kept], setting, prices).fates == outcome.fates[:kept]
 
 
 def test_no_more_is_booked_than_c_prime() -> None:
     fullest = 0.0
-    for jobs, setting, prices, outcome in random_outcomes(300):
+    for jobs, setting, prices, outcome in random_outcomes(3000):
         if prices is None:
             most = (1 - Fraction(setting.eps) / 10) * setting.nodes
             assert all(Fraction(load, NANO) <= most for load in outcome.booked), jobs
@@ -150,7 +153,7 @@ def amount(price: int | None) -> float:
 
 
 def test_menus_do_not_decrease_in_birth_concurrency_and_duration() -> None:
-    for _, setting, _, outcome in random_outcomes(60):
+    for _, setting, _, outcome in random_outcomes(3000):
         menus = [fate.menu for fate in outcome.fates]
         for earlier, later in pairwise(menus):
             assert all(amount(a) <= amount(b) for a, b in zip(earlier, later, strict=True))
@@ -200,7 +203,7 @@ def planned_totals(one: Job, fate: Fate, setting: Setting) -> tuple[Fraction, Fr
 
 def test_only_completed_jobs_pay_and_by_the_menu_of_their_birth() -> None:
     seen = set()
-    for jobs, _, _, outcome in random_outcomes(200):
+    for jobs, _, _, outcome in random_outcomes(3000):
         for one, fate in zip(jobs, outcome.fates, strict=True):
             seen.add(fate.what)
             if fate.what == "completed":
@@ -214,7 +217,7 @@ def test_only_completed_jobs_pay_and_by_the_menu_of_their_birth() -> None:
 
 def test_a_higher_value_never_lowers_the_estimated_utility() -> None:
     """A value raised pointwise; and a value scaled up keeps what is accepted."""
-    for seed in range(instances(100, 10)):
+    for seed in range(instances(3000, 10)):
         jobs, setting, prices = random_instance(seed, jobs=4, most_points=3)
         draw = Streams(seed).generator("naive-mechanism-raise")
         *others, last = jobs
@@ -268,13 +271,15 @@ def may_outlast(truth: Job, report: Job, signal: Signal) -> bool:
 def test_no_misreport_gains_with_exact_failures_and_no_threshold() -> None:
     """Truthfulness, for exponential, random and zero prices, and for every history; but see the next test."""
     gains: list[Fraction] = []
-    for seed in range(instances(200, 6)):
+    tried = instances(2000, 6)
+    for seed in range(tried):
         jobs, setting, prices = random_instance(seed, jobs=3, most_points=2)
         exact = replace(setting, threshold=False)
         truth = jobs[-1]
         lies = [lie for lie in misreports(truth, exact) if not may_outlast(truth, lie, exact.signal)]
         gains += regret(len(jobs) - 1, lies, jobs, exact, prices)
     assert max(gains) <= 0
+    assert len(gains) > 10 * tried
     assert 10 * sum(gain < 0 for gain in gains) > len(gains)
 
 
@@ -306,7 +311,7 @@ def test_no_misreport_gains_with_cutoffs_though_it_hides_long_durations() -> Non
     """Exact E, no threshold: also reports that the job may outlast."""
     gains: list[Fraction] = []
     shortened = 0
-    for seed in range(instances(300, 6)):
+    for seed in range(instances(1000, 6)):
         jobs, setting, prices = random_instance(seed, jobs=3, most_points=3)
         exact = replace(setting, threshold=False, cutoffs=True)
         truth = jobs[-1]

@@ -297,7 +297,7 @@ class TestReports:
 
     @pytest.mark.parametrize("signal", Signal)
     def test_no_report_gains(self, signal: Signal) -> None:
-        for seed in range(instances(400, 12)):
+        for seed in range(instances(3000, 12)):
             rng = np.random.default_rng(seed)
             truth, offers = random_truth(rng, signal), random_offers(rng, signal)
             honest = offers.utility(truth, truth.reported())
@@ -339,7 +339,7 @@ class TestReports:
 
     @pytest.mark.parametrize("signal", Signal)
     def test_higher_values_never_lower_the_utility(self, signal: Signal) -> None:
-        for seed in range(instances(1000, 40)):
+        for seed in range(instances(3000, 40)):
             rng = np.random.default_rng(seed)
             truth, offers = random_truth(rng, signal), random_offers(rng, signal)
             extra = np.cumsum(rng.integers(0, 3, len(truth.values) - 1)[::-1])[::-1] / 4
@@ -349,7 +349,7 @@ class TestReports:
 
     @pytest.mark.parametrize("signal", Signal)
     def test_scaled_values_launch_at_least_as_much(self, signal: Signal) -> None:
-        for seed in range(instances(1000, 40)):
+        for seed in range(instances(3000, 40)):
             rng = np.random.default_rng(seed)
             truth, offers = random_truth(rng, signal), random_offers(rng, signal)
             before = offers.plan(truth.reported())[0]

@@ -340,6 +340,24 @@ def test_a_text_without_its_form_is_named_with_what_is_wrong_in_it(
         convert("csv", [path], path.with_name("w.parquet"))
 
 
+def test_rows_without_a_form_beside_sound_ones_are_warned_of_with_the_first_and_its_mend(
+    trace: Trace,
+) -> None:
+    rows = ["deadline 5 100,10:20:1", "deadline 5 100,10:20:0.5 20:30:0.4", "step 5@10 6@20,10:20:1"]
+    rows += ["deadline 5 100,10:20:0.5"]
+    told = "\n".join(f"10,20,1,0,{row}" for row in rows)
+    path = trace(f"submit_s,duration_s,num_gpus,birth_s,value,outlook\n{told}\n")
+    report = convert("csv", [path], path.with_name("w.parquet"))
+    assert (report.kept, report.rejected) == (1, {"invalid_outlook": 2, "invalid_value": 1})
+    outlook, value = report.warnings
+    assert outlook.startswith(
+        "invalid_outlook: 2 rows rejected; outlook is '10:20:0.5 20:30:0.4' in line 3 of trace.csv: "
+        "probabilities sum to 0.9, must sum to 1; divide each by the sum; wanted: points AFTER:DURATION"
+    )
+    assert value.startswith("invalid_value: 1 row rejected; value is 'step 5@10 6@20' in line 4 of trace.csv")
+    assert "a later completion must not be worth more" in value
+
+
 def test_a_table_that_csv_and_datetime_read_is_read_alike(trace: Trace) -> None:
     rng = random.Random(0)
     cells = []

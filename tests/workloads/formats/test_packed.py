@@ -15,6 +15,7 @@ from ray_sim.model.errors import InvalidWorkloadError
 from workloads.convert import convert
 from workloads.formats import packed
 from workloads.formats.packed import FREE_BYTES, MAX_LINE, MAX_RATIO, check_text
+from workloads.store import load_workload
 
 HEADER = b"job_id,submit_s,duration_s,num_gpus\n"
 
@@ -63,9 +64,27 @@ def test_a_row_too_long_for_its_points_is_refused_by_its_line_and_with_what_to_d
     path = tmp_path / "t.csv"
     points = b" ".join(b"%d:1:0.1" % k for k in range(10))
     path.write_bytes(STATEMENTS + STATED + b"9:1:1\n" + STATED + points)
-    fault = r"t.csv: line 3 .* If it is one row, .* an `outlook` .* fewer points\. If not, its line ends"
+    fault = (
+        r"t.csv: line 3 .* If it is one row, .* an `outlook` .* fewer points, or put "
+        r"them into the workload file .* no limit\. If not, its line ends"
+    )
     with pytest.raises(InvalidWorkloadError, match=fault):
         convert("csv", [path], tmp_path / "w.parquet")
+
+
+@pytest.mark.slow
+def test_a_workload_file_takes_an_outlook_that_is_too_long_for_a_line(tmp_path: Path) -> None:
+    """The way out that the message names: a million points, in a text of 22 MB."""
+    table, short, told = tmp_path / "t.csv", tmp_path / "short.parquet", tmp_path / "told.parquet"
+    table.write_bytes(STATEMENTS + STATED + b"9:1:1\n")
+    convert("csv", [table], short)
+    text = " ".join(f"{k // 1000 * 60}.25:{k % 1000 + 1}.125:1e-6" for k in range(10**6))
+    assert len(text) > MAX_LINE
+    points = pl.DataFrame({"job_id": ["0"], "outlook": [text]})
+    pl.read_parquet(short).update(points, on="job_id").write_parquet(told)
+    statements = load_workload(told).statements
+    assert statements is not None
+    assert len(statements.outlooks[0].arrival_after_s) == 10**6
 
 
 def test_too_many_points_in_a_row_of_allowed_length_are_rejected_by_its_line(

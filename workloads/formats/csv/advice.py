@@ -1,8 +1,8 @@
-"""Advice to the user when every row of a table is rejected."""
+"""Advice to the user on rejected rows of a table: the first one, and how to correct it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
@@ -26,11 +26,39 @@ def advice_on(rows: pl.LazyFrame, sources: Sequence[TextSource], mapping: Column
     ----------
     rows : `source`, `line` and `reason` of rows that are all rejected
     """
-    of_reason = rows.group_by("reason").agg(pl.len(), pl.struct("source", "line").first().alias("first"))
-    found = of_reason.sort("len", "reason", descending=[True, False]).head(1).collect(engine="streaming")
+    found = _by_reason(rows).sort("len", "reason", descending=[True, False]).head(1)
     if found.is_empty():
         return ""
-    reason, place = found["reason"].item(), found["first"].item()
+    return _described(found["reason"].item(), found["first"].item(), sources, mapping)
+
+
+def form_warnings(rows: pl.LazyFrame, sources: Sequence[TextSource], mapping: ColumnMapping) -> Iterator[str]:
+    """Describe the first row that is rejected for each column of texts of a form, and how to correct it.
+
+    Parameters
+    ----------
+    rows : `source`, `line` and `reason` of all rows, null for those that are kept
+    """
+    named = {name for source in sources for name in mapping.names(source)}
+    reasons = [f"invalid_{name}" for name in BY_NAME if name in named and BY_NAME[name].form is not None]
+    if not reasons:
+        return
+    found = _by_reason(rows.filter(pl.col("reason").is_in(reasons))).sort("reason")
+    for reason, count, place in found.iter_rows():
+        many = "1 row" if count == 1 else f"{count:,} rows"
+        yield f"{reason}: {many} rejected; {_described(reason, place, sources, mapping)}"
+
+
+def _by_reason(rows: pl.LazyFrame) -> pl.DataFrame:
+    """Columns `reason`, `len` (rows) and `first`, the source and line of the first such row."""
+    first = pl.struct("source", "line").first().alias("first")
+    return rows.group_by("reason").agg(pl.len(), first).collect(engine="streaming")
+
+
+def _described(
+    reason: str, place: Mapping[str, int], sources: Sequence[TextSource], mapping: ColumnMapping
+) -> str:
+    """Say what the row at a source and line has, and how to correct it."""
     column = max((name for name in BY_NAME if reason.endswith(f"_{name}")), key=len, default="")
     source = sources[place["source"]]
     theirs = mapping.names(source).get(column)

@@ -24,7 +24,7 @@ from workloads.checks import (
     reason,
     text_reason,
 )
-from workloads.formats.csv.advice import advice_on
+from workloads.formats.csv.advice import advice_on, form_warnings
 from workloads.formats.csv.derived import part_of_name
 from workloads.formats.csv.mapping import ColumnMapping, read_mapping
 from workloads.formats.csv.times import with_submissions
@@ -92,6 +92,7 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Me
         warnings=(
             *((f"ignored columns: {', '.join(ignored)}",) if ignored else ()),
             *forms.warnings(mapping),
+            *form_warnings(rows, sources, mapping),
         ),
         advice="" if forms.jobs else advice_on(rows, sources, mapping),
     )
