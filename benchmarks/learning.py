@@ -1,7 +1,8 @@
-"""Benchmark of the offline phase of Harmony: placements per second, and the error of the reward model."""
+"""Benchmark of learning: placements per second, errors of the reward model, and what two actors collect."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
@@ -22,7 +23,10 @@ from ray_sim.model.units import US_PER_S
 PLACEMENTS_BUDGET, ERROR_BUDGET = 50_000, 0.1
 """Least placements per CPU second, largest relative error of held-out speeds from 10,000 samples on."""
 
-LANES, SETS, SAMPLES, STEPS = 256, 64, (1_000, 3_000, 10_000, 30_000), 400
+ACTORS_BUDGET = 1.6
+"""Least actions per second that two actors collect, relative to one, on a machine with two cores or more."""
+
+LANES, SETS, SAMPLES, STEPS, ROUNDS, TRIALS = 256, 64, (1_000, 3_000, 10_000, 30_000), 400, 20, 5
 
 
 def run(
@@ -31,8 +35,12 @@ def run(
     sets: int = SETS,
     samples: Sequence[int] = SAMPLES,
     steps: int = STEPS,
+    rounds: int = ROUNDS,
+    trials: int = TRIALS,
 ) -> Findings:
-    """Fit reward models to samples of the engine's speeds; measure them, and collection in CPU seconds.
+    """Fit reward models to samples of the engine's speeds; measure them, and collection.
+
+    Placements are measured in CPU seconds, those of actors in seconds of the clock.
 
     Parameters
     ----------
@@ -40,6 +48,8 @@ def run(
     sets : sets of jobs from which samples are drawn
     samples : numbers of samples, rising
     steps : steps of all lanes that are timed
+    rounds : rounds of the default training that actors collect in a trial
+    trials : trials of one and of two actors in turn
 
     Raises
     ------
@@ -61,8 +71,20 @@ def run(
         Measurement(case, "placements_per_cpu_s", rate, "placements/s", "larger", PLACEMENTS_BUDGET)
         for case, rate in rates.items()
     ]
+    step("collection by one and by two actors")
+    _, by_actors = call("benchmarks.collection_rates", str(rounds), str(trials))
+    rows += _actors(by_actors["1"], by_actors["2"])
     text = f"{JOBS} jobs of {len(models)} types on 6 servers, 3 in each interval, {lanes} episodes at once"
     return Findings(text, tuple(rows))
+
+
+def _actors(one: float, two: float) -> list[Measurement]:
+    """Figures of actors from their actions per second."""
+    budget = ACTORS_BUDGET if (os.cpu_count() or 1) > 1 else None
+    return [
+        Measurement("actors-1", "samples_per_s", one, "samples/s", "larger"),
+        Measurement("actors-2", "times_one", two / one, "x", "larger", budget),
+    ]
 
 
 def _errors(

@@ -58,8 +58,8 @@ BENCHMARKS: dict[str, Benchmark] = {
         "placements, resets and a vector of environments of gymnasium", 20, environment.run
     ),
     "learning": Benchmark(
-        "placements of the batched world, and errors of the reward model, for learned placement",
-        120,
+        "learned placement: placements of the batched world, errors of the reward model, actors",
+        160,
         learning.run,
     ),
     "optimus": Benchmark("rounds of Optimus on up to 16,000 servers, and its fits", 20, optimus.run),

@@ -81,12 +81,13 @@ def test_environments_are_measured_alone_and_together() -> None:
 
 
 @pytest.mark.slow
-def test_the_offline_phase_is_measured_in_errors_completion_times_and_placements() -> None:
+@pytest.mark.ray
+def test_learning_is_measured_in_errors_completion_times_placements_and_actors() -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'ray_sim[learn]'")
-    found = learning.run(lanes=4, sets=3, samples=(50, 100), steps=5)
+    found = learning.run(lanes=4, sets=3, samples=(50, 100), steps=5, rounds=1, trials=1)
     cases = {row.case for row in found.rows}
     assert {"samples-50", "samples-100", "epoch-1", "dense-100", "balance", "pack"} < cases
-    assert {"truth", "model", "model-and-network"} < cases
+    assert {"truth", "model", "model-and-network", "actors-1", "actors-2"} < cases
     assert all(row.value > 0 for row in found.rows)
 
 
