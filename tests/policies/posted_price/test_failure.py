@@ -65,15 +65,24 @@ def random_instance(seed: int, most: int = 4) -> tuple[list[Job], list[Point], i
 
 
 def replayed(
-    oracle: FailureOracle, jobs: Sequence[Job], points: Sequence[Point], capacity: int, rounds: int
+    oracle: FailureOracle,
+    jobs: Sequence[Job],
+    points: Sequence[Point],
+    capacity: int,
+    rounds: int,
+    *,
+    silent: bool = False,
 ) -> list[News]:
-    """History of the rounds, after the oracle has seen it; rounds without news are left out but the last."""
+    """History of the rounds, after the oracle has seen it.
+
+    Rounds without news are left out but the last, unless ``silent``.
+    """
     history = simulate(jobs, points, rounds, capacity)
     for now, news in enumerate(history):
         for j, job in enumerate(jobs):
             if job.birth == now:
                 oracle.add(j, job.concurrency, job.plan())
-        if news != NOTHING or now == rounds - 1:
+        if silent or news != NOTHING or now == rounds - 1:
             observe(oracle, now, news)
     return history
 
@@ -162,15 +171,19 @@ def test_later_jobs_change_no_fate_of_earlier_ones(seed: int) -> None:
         assert [fate(part, j) for j in range(n)] == [fate(whole, j) for j in range(n)]
 
 
-@pytest.mark.parametrize("seed", range(instances(1000, 25)))
+@pytest.mark.parametrize("seed", range(instances(3000, 25)))
 def test_later_jobs_change_no_estimate_of_a_job_that_was_evicted_or_not(seed: int) -> None:
-    """Two runs that differ in jobs born later, until all of these have gone, give equal estimates then."""
+    """Two runs that differ in jobs born later, until all of these have gone, give equal estimates then.
+
+    Samples are equal if both runs see the same rounds: draws are keyed by how often points are ruled out.
+    """
     jobs, points, capacity = random_instance(seed, most=3)
     rng = np.random.default_rng([seed, 2])
     extra = random_job(rng, jobs[-1].birth)
     for alone, crowded in zip(oracles(capacity, 7, 50), oracles(capacity, 7, 50), strict=True):
-        replayed(alone, jobs, points, capacity, 5)
-        replayed(crowded, [*jobs, extra], [*points, extra.points[0]], capacity, 5)
+        silent = isinstance(alone, SampledFailure)
+        replayed(alone, jobs, points, capacity, 5, silent=silent)
+        replayed(crowded, [*jobs, extra], [*points, extra.points[0]], capacity, 5, silent=silent)
         gone = replace(NOTHING, removed=(len(jobs),))
         observe(alone, 5, NOTHING)
         observe(crowded, 5, gone)
