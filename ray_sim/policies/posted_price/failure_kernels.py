@@ -311,8 +311,9 @@ def redraw(
     """Draw the points of jobs anew in the paths whose points disagree with the history.
 
     A point that agrees stays: it has the distribution of the prior given that it agrees, the posterior. The
-    number of a draw is keyed by (job, number of narrowings, path), so draws depend on no order and on no
-    other job. O(N) per job and round of its possible runs.
+    number of a draw is keyed by (job, number of narrowings, path), so draws depend on no order, and on no
+    other job but by the rounds that are observed: points that two rounds rule out are one narrowing if the
+    first round is left out. O(N) per job and round of its possible runs.
 
     Parameters
     ----------

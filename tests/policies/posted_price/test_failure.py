@@ -38,12 +38,9 @@ def ints(values: Sequence[int] = ()) -> IntArray:
     return np.array(values, dtype=np.int64)
 
 
-def observe(oracle: FailureOracle, now: int, observations: Observations) -> None:
-    arrived = (
-        ints([job for job, _ in observations.arrived]),
-        ints([signal for _, signal in observations.arrived]),
-    )
-    oracle.observe(now, *arrived, ints(observations.completed), ints(observations.removed))
+def observe(oracle: FailureOracle, now: int, news: Observations) -> None:
+    arrived = ints([job for job, _ in news.arrived]), ints([signal for _, signal in news.arrived])
+    oracle.observe(now, *arrived, ints(news.completed), ints(news.removed))
 
 
 def oracles(capacity: int, seed: int, paths: int = PATHS) -> list[FailureOracle]:
@@ -76,16 +73,25 @@ def random_instance(seed: int, most: int = 4) -> tuple[list[Job], list[Point], i
 
 
 def replayed(
-    oracle: FailureOracle, jobs: Sequence[Job], points: Sequence[Point], capacity: int, rounds: int
+    oracle: FailureOracle,
+    jobs: Sequence[Job],
+    points: Sequence[Point],
+    capacity: int,
+    rounds: int,
+    *,
+    silent: bool = False,
 ) -> list[Observations]:
-    """History of the rounds, after the oracle has seen it; rounds without news are left out but the last."""
+    """History of the rounds, after the oracle has seen it.
+
+    Rounds without news are left out but the last, unless ``silent``.
+    """
     history = simulate(jobs, points, rounds, capacity)
-    for now, observations in enumerate(history):
+    for now, news in enumerate(history):
         for j, job in enumerate(jobs):
             if job.birth == now:
                 oracle.add(j, job.concurrency, job.plan())
-        if observations != NOTHING or now == rounds - 1:
-            observe(oracle, now, observations)
+        if silent or news != NOTHING or now == rounds - 1:
+            observe(oracle, now, news)
     return history
 
 
@@ -173,15 +179,19 @@ def test_later_jobs_change_no_fate_of_earlier_ones(seed: int) -> None:
         assert [fate(part, j) for j in range(n)] == [fate(whole, j) for j in range(n)]
 
 
-@pytest.mark.parametrize("seed", range(instances(1000, 25)))
+@pytest.mark.parametrize("seed", range(instances(3000, 25)))
 def test_later_jobs_change_no_estimate_of_a_job_that_was_evicted_or_not(seed: int) -> None:
-    """Two runs that differ in jobs born later, until all of these have gone, give equal estimates then."""
+    """Two runs that differ in jobs born later, until all of these have gone, give equal estimates then.
+
+    Samples are equal if both runs see the same rounds: draws are keyed by how often points are ruled out.
+    """
     jobs, points, capacity = random_instance(seed, most=3)
     rng = np.random.default_rng([seed, 2])
     extra = random_job(rng, jobs[-1].birth)
     for alone, crowded in zip(oracles(capacity, 7, 50), oracles(capacity, 7, 50), strict=True):
-        replayed(alone, jobs, points, capacity, 5)
-        replayed(crowded, [*jobs, extra], [*points, extra.points[0]], capacity, 5)
+        silent = isinstance(alone, SampledFailure)
+        replayed(alone, jobs, points, capacity, 5, silent=silent)
+        replayed(crowded, [*jobs, extra], [*points, extra.points[0]], capacity, 5, silent=silent)
         gone = replace(NOTHING, removed=(len(jobs),))
         observe(alone, 5, NOTHING)
         observe(crowded, 5, gone)
@@ -207,7 +217,7 @@ def test_a_restored_oracle_gives_the_same_later_answers(seed: int) -> None:
     for oracle, other in zip(oracles(capacity, 3, 50), oracles(capacity, 3, 50), strict=True):
         other.add(9, 3, jobs[0].plan())
         other.failures(0, 2, 5)
-        for now, observations in enumerate(history):
+        for now, news in enumerate(history):
             for j, job in enumerate(jobs):
                 if job.birth == now:
                     oracle.add(j, job.concurrency, job.plan())
@@ -218,9 +228,9 @@ def test_a_restored_oracle_gives_the_same_later_answers(seed: int) -> None:
                 np.testing.assert_array_equal(
                     other.failures(now, 3, now + 3), oracle.failures(now, 3, now + 3)
                 )
-            observe(oracle, now, observations)
+            observe(oracle, now, news)
             if now >= seed % 5:
-                observe(other, now, observations)
+                observe(other, now, news)
                 expected, found = (each.failures(now + 1, 2, now + 5) for each in (oracle, other))
                 np.testing.assert_array_equal(found, expected)
 
