@@ -72,14 +72,11 @@ _CLASS_TEXT = re.compile(
 )
 """`summary` or `section` of a policy or a kind of jobs."""
 
-_PARAMETER_TEXTS = re.compile(
-    # Name, kind and default precede the meaning; the unit may stand before the source.
-    rb'(Parameter\(\s*+"\w++",\s++"\w++",\s++(?:"[^"\n]*+"|[^"\n]+?),\s++)'
-    + _TEXTS
-    + rb"(?=\s*+[,)])((?:,\s++unit=[^\s,]++)?+)(?:,\s++source="
-    + _TEXTS
-    + rb")?+"
+_PARAMETER_MEANING = re.compile(
+    # Name, kind and default precede the meaning.
+    rb'(Parameter\(\s*+"\w++",\s++"\w++",\s++(?:"[^"\n]*+"|[^"\n]+?),\s++)' + _TEXTS + rb"(?=\s*+[,)])"
 )
+_PARAMETER_SOURCE = re.compile(rb",\s++source=" + _TEXTS + rb"(?=\s*+[,)])")
 """`meaning` and `source` of a parameter."""
 
 
@@ -105,7 +102,8 @@ def without_prose(source: bytes) -> bytes:
     unlike a syntax tree.
     """
     code = _TOKENS.sub(_kept, b"\n" + source)
-    return _PARAMETER_TEXTS.sub(rb'\1""\2', _CLASS_TEXT.sub(rb'\1""', code))
+    described = _PARAMETER_MEANING.sub(rb'\1""', _CLASS_TEXT.sub(rb'\1""', code))
+    return _PARAMETER_SOURCE.sub(b"", described)
 
 
 def _kept(token: re.Match[bytes]) -> bytes:
