@@ -35,7 +35,7 @@ def samples_per_s(rounds: int, trials: int) -> dict[str, float]:
 
 
 def _rate(setting: Setting, guide: Guide, actors: int, rounds: int) -> float:
-    """Of actors that end with this function."""
+    """Actions per second that new actors collect in this many rounds; the actors are ended afterwards."""
     collectors, units = RayCollectors(setting.collection, actors), setting.plan.collecting.units
     collectors.collect([Unit(0, number) for number in range(units)], guide)
     began = time.perf_counter()

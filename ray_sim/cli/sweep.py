@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ray_sim.cli.options import Json
+from ray_sim.cli.options import Address, Json, MaxInFlight, Results, Resume
 from ray_sim.model.errors import InvalidInputError
 
 ASK_ABOVE = 1_000
@@ -17,24 +16,16 @@ ASK_ABOVE = 1_000
 
 def sweep(
     file: Annotated[str, typer.Argument(metavar="FILE.yaml", help="Sweep file, by path or URL.")],
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Directory for the results [results/NAME].")
-    ] = None,
-    address: Annotated[
-        str, typer.Option(help="local starts Ray; auto or ray://HOST:PORT join a running one.")
-    ] = "local",
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Run only configurations without a result of this code.")
-    ] = False,
+    out: Results = None,
+    address: Address = "local",
+    resume: Resume = False,
     prune: Annotated[
         bool,
         typer.Option(
             "--prune", help="Remove results of configurations that FILE no longer has, also in MLflow."
         ),
     ] = False,
-    max_in_flight: Annotated[
-        int | None, typer.Option(min=1, help="Configurations submitted to Ray at a time [cores + 1].")
-    ] = None,
+    max_in_flight: MaxInFlight = None,
     yes: Annotated[
         bool, typer.Option("--yes", help=f"Run more than {ASK_ABOVE:,} configurations without a question.")
     ] = False,

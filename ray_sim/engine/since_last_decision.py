@@ -46,7 +46,7 @@ class CollectedIndices:
 
 
 class SinceLastDecision:
-    """What has happened to jobs and servers since the policy last decided."""
+    """Jobs and servers that changed since the last decision, by kind of change."""
 
     def __init__(self) -> None:
         self.arrived = CollectedIndices()

@@ -123,7 +123,7 @@ def unchanged(placed: VisiblePlacements, target: Rows) -> int:
 @settings(max_examples=instances(60), deadline=None)
 @given(st.data())
 def test_only_names_change_and_no_job_that_stayed_is_lost_in_number(data: st.DataObject) -> None:
-    """Of any placements, targets and kinds."""
+    """Placements, targets and kinds of servers are drawn."""
     n_jobs, n_servers = data.draw(st.integers(1, 6)), 4
     kind = np.array(data.draw(st.lists(st.integers(0, 1), min_size=n_servers, max_size=n_servers)))
     placed = holding(data.draw(placements(n_jobs, n_servers)))

@@ -1,4 +1,4 @@
-"""What `help` shows to the author of a policy: every member of views and contexts, with its text."""
+"""`help` lists every public member of views and contexts with its docstring."""
 
 from __future__ import annotations
 
@@ -23,8 +23,16 @@ OF_KIND: dict[str, tuple[str, Callable[[], World], type, type]] = {
     "chunked": ("a_online", busy_chunks, policy_api.ChunkedView, policy_api.ChunkedContext),
     "announced": ("posted_price", busy_announced, policy_api.AnnouncedView, policy_api.AnnouncedContext),
 }
-_PLAIN = pydoc.TextDoc()
-_PLAIN.bold = lambda text: text  # type: ignore[method-assign]  # no overstriking
+
+
+class _PlainText(pydoc.TextDoc):
+    """Text of `help` without overstruck letters."""
+
+    def bold(self, text: str) -> str:
+        return text
+
+
+_PLAIN = _PlainText()
 
 FACES = [face for *_, view, context in OF_KIND.values() for face in (view, context)]
 

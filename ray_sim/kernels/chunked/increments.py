@@ -164,7 +164,7 @@ class DispatchedChunks(NamedTuple):
         return cls(*np.empty((5, 0), dtype=np.int64))
 
     def plus(self, more: DispatchedChunks) -> DispatchedChunks:
-        """These chunks, then those."""
+        """Concatenate: the chunks of this object, then those of ``more``."""
         return DispatchedChunks(*(np.concatenate(pair) for pair in zip(self, more, strict=True)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -35,9 +36,9 @@ Real = Callable[[str], Path]
 MADE = Provenance(converter="hand", converter_version="1", counts={"read": 0, "kept": 0})
 
 
-def like(frame: pl.DataFrame, jobs: int, seed: int = 0, **request: object) -> pl.DataFrame:
+def like(frame: pl.DataFrame, jobs: int, seed: int = 0, **request: Any) -> pl.DataFrame:
     """Jobs like those of a frame."""
-    return draw(fit(frame), DrawRequest(jobs, **request), seed)  # type: ignore[arg-type]  # passed through
+    return draw(fit(frame), DrawRequest(jobs, **request), seed)
 
 
 def gpu_hours(frame: pl.DataFrame) -> float:

@@ -116,10 +116,10 @@ class ChunkQueues:
         return loads, self._q.rows.copy()
 
     def time_left(self, jobs: IntArray, now_us: int) -> tuple[IntArray, IntArray]:
-        """Those of the jobs with chunks here, and microseconds that these need at least, (n,) each.
+        """Return jobs with chunks on these workers, and the least time in us until each is done, (n,) each.
 
-        As if each worker served nothing else: its chunks one after another, in the order in which their
-        uploads end.
+        The time is that of workers that serve no other job: a worker trains the job's chunks one after
+        another, in the order in which their uploads end.
         """
         q = self._q
         live = np.flatnonzero(q.phase[: q.size[ROWS]] != DONE)
