@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ray_sim.cli.options import Json
+from ray_sim.cli.options import Address, Json, MaxInFlight, Results, Resume
 
 MOST_NAMES = 4
 """Number of policies that a cell of the printed table names; the page names all."""
@@ -18,24 +18,16 @@ def arena(
     file: Annotated[
         Path | None, typer.Argument(metavar="[FILE.yaml]", help="Arena file [the bundled arena].")
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("-o", "--out", help="Directory for the results [results/NAME].")
-    ] = None,
-    address: Annotated[
-        str, typer.Option(help="local starts Ray; auto or ray://HOST:PORT join a running one.")
-    ] = "local",
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Run only configurations without a result of this code.")
-    ] = False,
+    out: Results = None,
+    address: Address = "local",
+    resume: Resume = False,
     quick: Annotated[
         bool, typer.Option("--quick", help="Few jobs and one seed: does everything run? No verdicts.")
     ] = False,
     show: Annotated[
         bool, typer.Option("--show", help="Print the arena file, as a start for one of your own.")
     ] = False,
-    max_in_flight: Annotated[
-        int | None, typer.Option(min=1, help="Configurations submitted to Ray at a time [cores + 1].")
-    ] = None,
+    max_in_flight: MaxInFlight = None,
     json_output: Json = False,
 ) -> None:
     """Let all systems schedule the same jobs at every place of an arena file, and rank them by question.
@@ -48,12 +40,14 @@ def arena(
     from ray_sim.experiments.sweep import INTERRUPTED
     from ray_sim.interruption import interruptible
     from ray_sim.kernels.compile import COMPILING, compiled_before
+    from ray_sim.model.errors import InvalidScenarioError
     from ray_sim.reports.arena import QUESTIONS, SENSITIVE
-    from ray_sim.reports.arena_page import best_table
+    from ray_sim.reports.arena_page import best_table, missing_runs
+    from workloads.documents import read_text
 
     path = file or BUNDLED
     if show:
-        sys.stdout.write(path.read_text())
+        sys.stdout.write(read_text(path, InvalidScenarioError))
         return
     announce = announcer(quiet=json_output)
     if not compiled_before():
@@ -77,6 +71,9 @@ def arena(
         best = best_table(ended.standings, [each for each in QUESTIONS if each.key in SENSITIVE], MOST_NAMES)
         print_table(best.columns, [[cell.text for cell in row] for row in best.rows])
         say(best.note)
+        missing = missing_runs(ended.scores, {place.name: len(place.runs) for place in planned.places})
+        if missing:
+            print_table(["place with missing runs", "missing"], list(missing.items()))
         for failure in ended.sweep.failures[:10]:
             say(f"failed: {failure.entry.label}: {failure.error}")
         print_rows(

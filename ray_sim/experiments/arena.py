@@ -15,7 +15,7 @@ from ray_sim.experiments.store import ResultStore
 from ray_sim.experiments.sweep import SweepProgress, SweepReport, run_sweep
 from ray_sim.policies.registry import create_policy
 from ray_sim.reports.arena import conclusions, standings, worth_of_knowledge
-from ray_sim.reports.arena_page import arena_page, missing_text
+from ray_sim.reports.arena_page import arena_page
 
 PAGE = "arena.html"
 """Page in the directory of the results."""
@@ -75,17 +75,15 @@ def run_arena(
     ranked = standings(scores)
     worth = worth_of_knowledge(scores, [(pair.blind, pair.told, pair.what) for pair in arena.knowledge])
     held = conclusions(scores, variants)
-    planned = sum(len(place.runs) for place in arena.places)
-    page = arena_page(
-        arena.sweep.name, ranked, worth, held, _knows(arena), missing_text(scores.height, planned)
-    )
+    planned = {place.name: len(place.runs) for place in arena.places}
+    page = arena_page(arena.sweep.name, scores, planned, ranked, worth, held, _knows(arena))
     out = ended.directory / PAGE
     write_page(page, out)
     return ArenaReport(ended, out, scores, ranked, worth, held)
 
 
 def _knows(arena: Arena) -> dict[str, str]:
-    """What each contestant is told, by contestant."""
+    """Names of the columns and observations that each contestant may read, by contestant."""
     found: dict[str, str] = {}
     for place in arena.places:
         for run in place.runs:

@@ -98,8 +98,10 @@ CONCLUSIONS_SCHEMA = {
     "holds": pl.Boolean(),
     "fades_in": pl.List(pl.String()),
     "turns_in": pl.List(pl.String()),
+    "absent_in": pl.List(pl.String()),
 }
-"""Columns of `conclusions`: the places in which the difference is not significant, and in which it turns."""
+"""Columns of `conclusions`: the places in which the difference is not significant, in which it turns, and in
+which one of the two has no run or no rank. It holds if some place compares both, and none fades or turns."""
 
 
 def standings(scores: pl.DataFrame) -> pl.DataFrame:
@@ -138,12 +140,14 @@ def _standing(place: str, here: pl.DataFrame, question: Question) -> Iterator[di
 
 
 def _ranked(values: pl.DataFrame, question: Question) -> pl.DataFrame:
-    """Runs of the policies that have a rank."""
+    """Runs of the policies with a rank: in each of their seeds they complete as many jobs as any policy."""
     if not question.of_completed:
         return values
-    completed = values.group_by("policy").agg(pl.col("completed").sum())
-    most = completed.filter(pl.col("completed") == pl.col("completed").max())
-    return values.filter(pl.col("policy").is_in(most["policy"].implode()))
+    most = pl.col("completed").max()
+    if values["seed"].null_count() == 0:  # without a seed a run has the same jobs as all others
+        most = most.over("seed")
+    judged = values.with_columns(all_done=pl.col("completed") == most)
+    return judged.filter(pl.col("all_done").all().over("policy")).drop("all_done")
 
 
 def _against_best(ranked: pl.DataFrame, question: Question) -> Mapping[str, dict[str, object]]:
@@ -254,11 +258,12 @@ def _conclusion(
     if better != one:
         found = _difference(base, better, worse, question)
         assert found is not None, "the pair has been compared the other way round"
-    fades, turns = [], []
+    fades, turns, absent = [], [], []
     for place, here in elsewhere.items():
         other = _difference(_ranked(here, question), better, worse, question)
         if other is None:
-            continue  # one of the two is not there, or completes fewer jobs
+            absent.append(place)
+            continue
         wanted = -1 if question.lower else 1
         if _sign(other) == -wanted:
             turns.append(place)
@@ -268,9 +273,10 @@ def _conclusion(
         "better": better,
         "worse": worse,
         "percent": found.relative_percent,
-        "holds": not fades and not turns,
+        "holds": not fades and not turns and len(absent) < len(elsewhere),
         "fades_in": fades,
         "turns_in": turns,
+        "absent_in": absent,
     }
 
 

@@ -17,23 +17,27 @@ MOST_CONCLUSIONS = 20
 
 def arena_page(
     name: str,
+    scores: pl.DataFrame,
+    planned: Mapping[str, int],
     standings: pl.DataFrame,
     knowledge: pl.DataFrame,
     conclusions: pl.DataFrame,
     knows: Mapping[str, str],
-    runs: str,
 ) -> Page:
     """Build the page; frames as in `ray_sim.reports.arena`.
 
     Parameters
     ----------
+    planned : number of runs of each place, finished or not
     knows : what each policy is told, by policy
-    runs : text on the number of runs
     """
+    missing = missing_runs(scores, planned)
+    runs = f"{scores.height:,} of {sum(planned.values()):,} runs"
     return Page(
         title=f"Who is best where: {name}",
         subtitle=runs,
         sections=(
+            *_missing(missing, planned),
             Section("Who is best where", tables=(best_table(standings),)),
             *(_question(question, standings) for question in QUESTIONS),
             Section("What the policies are told", tables=(_knows(knows),)),
@@ -111,7 +115,7 @@ def _gap_cell(here: pl.DataFrame, policy: str) -> Cell:
 
 
 def _ratio(row: Mapping[str, object] | None, question: Question) -> float | None:
-    """How many times worse than the best of the place; None without a rank."""
+    """Ratio of a policy's mean to the best mean of the place, at least 1; None if the policy has no rank."""
     if row is None or row["rank"] is None or not isinstance(percent := row["percent_to_best"], float):
         return None
     ratio = 1 + percent / 100
@@ -152,7 +156,7 @@ def _conclusions(conclusions: pl.DataFrame) -> tuple[Table, ...]:
     return (
         _listed(
             holding.sort(largest, descending=True),
-            f"{holding.height} of {conclusions.height} differences hold in every variant; the largest first.",
+            f"{holding.height} of {conclusions.height} differences hold in all variants that compare them.",
         ),
         _listed(
             others.sort(pl.col("turns_in").list.len(), largest, descending=True),
@@ -164,7 +168,7 @@ def _conclusions(conclusions: pl.DataFrame) -> tuple[Table, ...]:
 def _listed(conclusions: pl.DataFrame, note: str) -> Table:
     titles = {question.key: question.title for question in QUESTIONS}
     shown = conclusions.head(MOST_CONCLUSIONS).with_columns(
-        pl.col("question").replace(titles), pl.col("fades_in", "turns_in").list.join(", ")
+        pl.col("question").replace(titles), pl.col("fades_in", "turns_in", "absent_in").list.join(", ")
     )
     headings = {
         "question": "question",
@@ -173,10 +177,26 @@ def _listed(conclusions: pl.DataFrame, note: str) -> Table:
         "percent": "in %",
         "fades_in": "not significant in",
         "turns_in": "turns in",
+        "absent_in": "not compared in",
     }
     return frame_table(shown, headings, note=note)
 
 
-def missing_text(done: int, planned: int) -> str:
-    """Subtitle that counts the runs."""
-    return f"{done:,} runs" if done == planned else f"{done:,} of {planned:,} runs; the others are missing"
+def missing_runs(scores: pl.DataFrame, planned: Mapping[str, int]) -> dict[str, int]:
+    """Number of planned runs without a score, by place; places with all of their runs are left out."""
+    finished = dict(scores.group_by("place").len().iter_rows())
+    missing = {place: runs - finished.get(place, 0) for place, runs in planned.items()}
+    return {place: runs for place, runs in missing.items() if runs}
+
+
+def _missing(missing: Mapping[str, int], planned: Mapping[str, int]) -> tuple[Section, ...]:
+    if not missing:
+        return ()
+    rows = tuple(
+        (Cell(place), Cell(number(runs), is_number=True), Cell(number(planned[place]), is_number=True))
+        for place, runs in missing.items()
+    )
+    note = "Ranks at these places compare the finished runs only; --resume runs the others."
+    return (
+        Section("Places with missing runs", tables=(Table(("place", "missing", "planned"), rows, note),)),
+    )

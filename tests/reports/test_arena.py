@@ -7,7 +7,7 @@ import pytest
 
 from ray_sim.experiments.arena_scores import SCORES_SCHEMA
 from ray_sim.reports.arena import QUESTIONS, conclusions, standings, worth_of_knowledge
-from ray_sim.reports.arena_page import arena_page, best_table
+from ray_sim.reports.arena_page import arena_page, best_table, missing_runs
 from ray_sim.reports.page import render
 
 SEEDS = 10
@@ -57,6 +57,12 @@ def test_a_policy_that_completes_fewer_jobs_has_no_rank_in_times_and_one_in_util
     assert _standing(scores, "utility")["picky"] == (1, "best")
 
 
+def test_a_policy_with_a_seed_less_keeps_its_rank_if_it_completes_as_many_jobs_in_the_others() -> None:
+    scores = _scores(here={"slow": (30, 1), "fast": (10, 1), "picky": (1, 0)})
+    some = scores.filter((pl.col("policy") != "fast") | (pl.col("seed") != 3))
+    assert _standing(some) == {"slow": (2, "behind"), "fast": (1, "best"), "picky": (None, None)}
+
+
 def test_equal_means_share_a_rank() -> None:
     scores = _scores(here={"one": (10, 0), "two": (10, 0), "three": (20, 0)})
     ranks = {policy: rank for policy, (rank, _) in _standing(scores).items()}
@@ -100,6 +106,12 @@ def test_a_conclusion_holds_only_where_every_variant_shows_it() -> None:
     assert [row["holds"] for row in held.values()].count(True) == 3  # a and b to d, and c to d
 
 
+def test_a_variant_that_does_not_compare_the_two_is_named_and_proves_nothing() -> None:
+    scores = _scores(base={"a": (10, 1), "b": (20, 1)}, other={"a": (10, 1), "picky_b": (20, 1)})
+    found = conclusions(scores, {"base": ["other", "not run"]}).filter(question="jct_mean_s").to_dicts()
+    assert [(each["holds"], each["absent_in"]) for each in found] == [(False, ["other", "not run"])]
+
+
 def test_a_difference_that_the_base_does_not_show_is_no_conclusion() -> None:
     scores = _scores(base={"a": (10, 5), "b_odd": (10.1, 5)}, other={"a": (10, 1), "b_odd": (20, 1)})
     assert conclusions(scores, {"base": ["other"]}).filter(question="jct_mean_s").is_empty()
@@ -112,12 +124,21 @@ def test_the_page_shows_every_question_and_names_are_inert() -> None:
     ranked = standings(scores)
     held = conclusions(scores, {"here": ["there"]})
     worth = worth_of_knowledge(scores, [("fast", "slow<script>", "nothing")])
-    html = render(arena_page("test", ranked, worth, held, {"fast": "arrivals"}, "40 runs")).decode()
+    html = render(
+        arena_page("test", scores, {"here": 20, "there": 27}, ranked, worth, held, {"fast": "arrivals"})
+    ).decode()
     for question in QUESTIONS:
         assert question.title.replace("'", "&#39;") in html
     assert "<script>" not in html
     assert html.count("<svg") == 2  # a picture for mean JCT and for utility: the scores have no others
-    assert "40 runs" in html
+    assert "40 of 47 runs" in html
+    assert "Places with missing runs" in html
+
+
+def test_places_with_missing_runs_are_counted() -> None:
+    scores = _scores(here={"fast": (10, 1), "slow": (20, 1)})
+    assert missing_runs(scores, {"here": 20, "there": 4}) == {"there": 4}
+    assert missing_runs(scores.filter(policy="fast"), {"here": 20}) == {"here": 10}
 
 
 def test_a_cell_of_the_table_of_the_best_names_so_many_and_counts_the_rest() -> None:
