@@ -10,9 +10,6 @@ import typer
 
 from ray_sim.cli.options import Address, Json, MaxInFlight, Results, Resume
 
-MOST_NAMES = 4
-"""Number of policies that a cell of the printed table names; the page names all."""
-
 
 def arena(
     file: Annotated[
@@ -42,7 +39,7 @@ def arena(
     from ray_sim.kernels.compile import COMPILING, compiled_before
     from ray_sim.model.errors import InvalidScenarioError
     from ray_sim.reports.arena import QUESTIONS, SENSITIVE
-    from ray_sim.reports.arena_page import best_table, missing_runs
+    from ray_sim.reports.arena_page import MOST_NAMES, best_table, missing_runs
     from workloads.documents import read_text
 
     path = file or BUNDLED

@@ -76,7 +76,8 @@ def run_arena(
     worth = worth_of_knowledge(scores, [(pair.blind, pair.told, pair.what) for pair in arena.knowledge])
     held = conclusions(scores, variants)
     planned = {place.name: len(place.runs) for place in arena.places}
-    page = arena_page(arena.sweep.name, scores, planned, ranked, worth, held, _knows(arena))
+    changed = [place.name for place in arena.places if place.changes is not None]
+    page = arena_page(arena.sweep.name, scores, planned, changed, ranked, worth, held, _knows(arena))
     out = ended.directory / PAGE
     write_page(page, out)
     return ArenaReport(ended, out, scores, ranked, worth, held)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import polars as pl
 
@@ -11,6 +11,8 @@ from ray_sim.reports.page import Cell, Page, Picture, Section, Table, frame_tabl
 from ray_sim.reports.plots import heat_map_svg
 from ray_sim.reports.text import number
 
+MOST_NAMES = 4
+"""Number of policies that a cell of a table of the best names; the rest are counted."""
 MOST_CONCLUSIONS = 20
 """Number of conclusions that a table of the page has; all are in the command's JSON."""
 
@@ -19,6 +21,7 @@ def arena_page(
     name: str,
     scores: pl.DataFrame,
     planned: Mapping[str, int],
+    changed: Collection[str],
     standings: pl.DataFrame,
     knowledge: pl.DataFrame,
     conclusions: pl.DataFrame,
@@ -29,17 +32,19 @@ def arena_page(
     Parameters
     ----------
     planned : number of runs of each place, finished or not
+    changed : places that change an assumption of another place; their tables follow those of the others
     knows : what each policy is told, by policy
     """
     missing = missing_runs(scores, planned)
+    parts = _parts(standings, changed)
     runs = f"{scores.height:,} of {sum(planned.values()):,} runs"
     return Page(
         title=f"Who is best where: {name}",
         subtitle=runs,
         sections=(
             *_missing(missing, planned),
-            Section("Who is best where", tables=(best_table(standings),)),
-            *(_question(question, standings) for question in QUESTIONS),
+            Section("Who is best where", tables=tuple(best_table(part, most=MOST_NAMES) for part in parts)),
+            *(_question(question, parts) for question in QUESTIONS),
             Section("What the policies are told", tables=(_knows(knows),)),
             Section("What knowledge is worth", tables=(_knowledge(knowledge),)),
             Section("Conclusions under changed assumptions", tables=_conclusions(conclusions)),
@@ -72,30 +77,41 @@ def best_table(
     )
 
 
-def _question(question: Question, standings: pl.DataFrame) -> Section:
-    here = standings.filter(question=question.key)
-    places = here["place"].unique(maintain_order=True).to_list()
-    policies = here["policy"].unique(maintain_order=True).to_list()
-    by_key = {(row["place"], row["policy"]): row for row in here.iter_rows(named=True)}
-    rows = [
-        (Cell(policy), *(_cell(by_key.get((place, policy))) for place in places), _gap_cell(here, policy))
-        for policy in policies
-    ]
+def _parts(standings: pl.DataFrame, changed: Collection[str]) -> list[pl.DataFrame]:
+    """Standings of the places that stand alone, then of those that change another; empty ones left out."""
+    changes = pl.col("place").is_in(list(changed))
+    return [part for part in (standings.filter(~changes), standings.filter(changes)) if not part.is_empty()]
+
+
+def _question(question: Question, parts: Sequence[pl.DataFrame]) -> Section:
+    tables, pictures = [], []
+    for number_of_part, part in enumerate(parts):
+        here = part.filter(question=question.key)
+        places = here["place"].unique(maintain_order=True).to_list()
+        policies = here["policy"].unique(maintain_order=True).to_list()
+        by_key = {(row["place"], row["policy"]): row for row in here.iter_rows(named=True)}
+        rows = [
+            (Cell(policy), *(_cell(by_key.get((place, policy))) for place in places), _gap_cell(here, policy))
+            for policy in policies
+        ]
+        tables.append(Table(("policy", *places, "gap to the bound"), tuple(rows), _note(question)))
+        ratios = {
+            policy: [_ratio(by_key.get((place, policy)), question) for place in places] for policy in policies
+        }
+        if any(ratio for row in ratios.values() for ratio in row):
+            svg = heat_map_svg(ratios, places, f"arena-{question.key}-{number_of_part}")
+            caption = f"{question.title}: how many times worse than the best of the place"
+            pictures.append(Picture(svg, caption, whole=True))
+    return Section(question.title, tables=tuple(tables), pictures=tuple(pictures))
+
+
+def _note(question: Question) -> str:
     direction = "lower" if question.lower else "higher"
     note = f"Mean over seeds in {question.unit}, {direction} is better; in brackets the rank."
     note += " The best and those level with it are marked."
     if question.of_completed:
         note += " A policy without a rank completes fewer jobs than others."
-    ratios = {
-        policy: [_ratio(by_key.get((place, policy)), question) for place in places] for policy in policies
-    }
-    columns = ("policy", *places, "gap to the bound")
-    table = Table(columns, tuple(rows), note)
-    if not any(ratio for row in ratios.values() for ratio in row):
-        return Section(question.title, tables=(table,))
-    svg = heat_map_svg(ratios, places, f"arena-{question.key}")
-    caption = f"{question.title}: how many times worse than the best of the place"
-    return Section(question.title, tables=(table,), pictures=(Picture(svg, caption, whole=True),))
+    return note
 
 
 def _cell(row: Mapping[str, object] | None) -> Cell:

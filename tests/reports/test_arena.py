@@ -125,12 +125,16 @@ def test_the_page_shows_every_question_and_names_are_inert() -> None:
     held = conclusions(scores, {"here": ["there"]})
     worth = worth_of_knowledge(scores, [("fast", "slow<script>", "nothing")])
     html = render(
-        arena_page("test", scores, {"here": 20, "there": 27}, ranked, worth, held, {"fast": "arrivals"})
+        arena_page(
+            "test", scores, {"here": 20, "there": 27}, ["there"], ranked, worth, held, {"fast": "arrivals"}
+        )
     ).decode()
     for question in QUESTIONS:
         assert question.title.replace("'", "&#39;") in html
     assert "<script>" not in html
-    assert html.count("<svg") == 2  # a picture for mean JCT and for utility: the scores have no others
+    assert (
+        html.count("<svg") == 4
+    )  # both places have pictures for mean JCT and for utility: the scores have no others
     assert "40 of 47 runs" in html
     assert "Places with missing runs" in html
 
