@@ -11,7 +11,7 @@ from typing import TypedDict
 
 import polars as pl
 
-from ray_sim.engine.actors import run_on_actors
+from ray_sim.engine.actors.scheduler import run_on_actors
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.run import run_world

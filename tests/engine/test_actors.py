@@ -18,7 +18,9 @@ from ray_sim.contract.chunked_worlds import busy_chunks, failing_chunks
 from ray_sim.contract.rigid_worlds import busy_world, failing_world
 from ray_sim.contract.subject import Subject
 from ray_sim.contract.suite import ACTOR_CLAUSES
-from ray_sim.engine.actors import MAX_DEATHS, RayFleet, SiteLink, on_node, run_on_actors
+from ray_sim.engine.actors.ray_fleet import RayFleet, on_node
+from ray_sim.engine.actors.scheduler import run_on_actors
+from ray_sim.engine.actors.site_link import MAX_DEATHS, SiteLink
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.placements import State
