@@ -13,7 +13,7 @@ from scipy.optimize import nnls
 from benchmarks.measurement import Findings, Measurement, Step
 from benchmarks.processes import command, descendants, require_proc
 from ray_sim.contract.rigid_worlds import cluster, job_table
-from ray_sim.engine.actors import RayFleet
+from ray_sim.engine.actors.ray_fleet import RayFleet
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.general import GeneralRun
 from ray_sim.engine.kinds.chunked.facts import ChunkFacts

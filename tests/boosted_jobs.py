@@ -1,8 +1,8 @@
 """A fourth kind of job, for tests: gangs that a decision may boost to twice their speed for five seconds.
 
 It has all that a kind may have: a progress rule and a world parameter, an event, a part in sites that reports
-the end of a boost, a decision field, an observation, a column of results, and state for snapshots. No other
-file knows it.
+the end of a boost, a decision field, an observation, a column and a figure of results, and state for
+snapshots. No other file knows it.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ from ray_sim.kernels.core.arrays import EVENT_NAMES, RUNNING, Outages, WorldArra
 from ray_sim.kernels.core.record import add_event
 from ray_sim.kernels.core.site_events import EVENT_JOB
 from ray_sim.model.errors import InfeasibleDecisionError
+from ray_sim.model.figures.base import FigureRows
+from ray_sim.model.figures.gangs import GangFigures
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.progress_rule import PlacementRows, RigidProgress
 from ray_sim.model.streams import Streams
@@ -199,11 +201,26 @@ class BoostedView(View):
         return read_only(self._observed)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoostFigures(GangFigures):
+    """Figures of gangs, and how often jobs were boosted."""
+
+    boosts: int
+
+    def rows(self) -> FigureRows:
+        return FigureRows(progress=[("boosts", self.boosts)])
+
+
 @dataclass(frozen=True, slots=True)
 class BoostOutcome(RigidOutcome):
-    """Figures of gangs, and a column of boosts."""
+    """Figures of gangs, and a column and a figure of boosts."""
 
     boosts: IntArray
+
+    def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> BoostFigures:
+        pauses = RigidOutcome.figures(self, jobs, counted)
+        boosts = self.boosts if counted is None else self.boosts[counted]
+        return BoostFigures(restart_share=pauses.restart_share, boosts=int(boosts.sum()))
 
     def job_columns(self) -> Mapping[str, pl.Series]:
         return {"boosts": pl.Series(self.boosts)}

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import polars as pl
 
+from ray_sim.model.distribution import Distribution
+from ray_sim.model.figures.announced import AnnouncedFigures, WelfareFigures
 from ray_sim.model.result import (
     EVENT_SCHEMA,
     JOB_SCHEMA,
-    Distribution,
     RunResult,
     Summary,
-    WelfareFigures,
 )
 
 
-def welfare_of(welfare: float, bound: float) -> WelfareFigures:
+def announced_figures(welfare: float, bound: float) -> AnnouncedFigures:
     """Figures of announced jobs that earn this much, a quarter of it paid."""
-    return WelfareFigures(
+    earned = WelfareFigures(
         welfare=welfare,
         revenue=welfare / 4,
         surplus=welfare * 3 / 4,
@@ -28,6 +28,7 @@ def welfare_of(welfare: float, bound: float) -> WelfareFigures:
         bound=bound,
         ratio=bound / welfare if welfare else None,
     )
+    return AnnouncedFigures(restart_share=None, welfare=earned)
 
 
 def three_jobs(last_jct_s: float = 40.0) -> RunResult:

@@ -14,7 +14,7 @@ from ray_sim.contract.elastic_worlds import busy_elastic
 from ray_sim.contract.outcome import CheckOutcome, Verdict
 from ray_sim.contract.reachable_values import Watch
 from ray_sim.contract.subject import BrokenError, NotCheckedError, Subject
-from ray_sim.engine.actors import run_on_actors
+from ray_sim.engine.actors.scheduler import run_on_actors
 from ray_sim.engine.compiled import why_general
 from ray_sim.engine.contract import GANGS, Policy
 from ray_sim.engine.general import GeneralRun

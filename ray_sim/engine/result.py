@@ -26,11 +26,11 @@ from ray_sim.kernels.core.arrays import (
     Ledger,
     Recorder,
 )
-from ray_sim.model.metrics import Trim, distribution, summarise
+from ray_sim.model.distribution import Distribution, distribution
+from ray_sim.model.metrics import Trim, summarise
 from ray_sim.model.result import (
     EVENT_SCHEMA,
     JOB_SCHEMA,
-    Distribution,
     JctCertificate,
     JobStatus,
     RunResult,
@@ -75,7 +75,7 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
         no_certificate=no_certificate,
         utility_certificate=outcome.kind.certify_utility(world, summary.utility, counted),
         jct_or_horizon_s=_jct_or_horizon_s(world, jobs, counted),
-        **outcome.kind.figures(jobs, counted),
+        figures=outcome.kind.figures(jobs, counted),
         policy_counts=dict(outcome.policy_counts) if outcome.policy_counts else None,
         policy_figures=dict(outcome.policy_figures) if outcome.policy_figures else None,
         policy_warnings=[*world.facts.warnings, *outcome.policy_warnings] or None,

@@ -21,8 +21,9 @@ from ray_sim.engine.kinds.announced.welfare_limits import welfare_limits
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
 from ray_sim.model.errors import InvalidScenarioError
+from ray_sim.model.figures.announced import AnnouncedFigures, RegretFigures, WelfareAudit
 from ray_sim.model.metrics import Trim
-from ray_sim.model.result import RegretFigures, RunResult, WelfareAudit
+from ray_sim.model.result import RunResult
 from ray_sim.model.statement import NANO
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
@@ -70,8 +71,9 @@ def audit_run(
     check_audited(world)
     facts = AnnouncedFacts.in_world(world)
     counted = None if trim is None else trim.counted(world.table.submit_us)
-    earned = result.summary.welfare
-    assert earned is not None, "jobs are announced"
+    figures = result.summary.figures_as(AnnouncedFigures)
+    assert figures is not None, "jobs are announced"
+    welfare = figures.welfare.welfare
     limits = welfare_limits(facts, world.horizon_us, counted)
     optimum = optimum_after_the_fact(limits, SearchLimits(nodes=request.nodes))
     plans = None if facts.signal == "full" else launch_plans(limits)
@@ -88,12 +90,12 @@ def audit_run(
         jobs=len(limits.statements),
         optimum_kind=optimum.kind,
         optimum_bound=optimum.bound,
-        optimum_ratio=ratio_to(optimum.bound, earned.welfare),
+        optimum_ratio=ratio_to(optimum.bound, welfare),
         optimum=optimum.found,
         optimum_proven=optimum.proven,
         lp_bound=optimum.lp_bound,
         launch_plan_bound=plans,
-        launch_plan_ratio=ratio_to(plans, earned.welfare),
+        launch_plan_ratio=ratio_to(plans, welfare),
         load_max=loads.load_max,
         load_mean=loads.load_mean,
         booked_max=loads.booked_max,

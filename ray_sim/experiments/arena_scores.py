@@ -72,21 +72,25 @@ def _of_place(place: Place, arena: Arena, store: ResultStore) -> list[dict[str, 
                 "policy": run.policy,
                 "seed": entry.seed,
                 **scores,
-                "cross_server_gb": summary.cross_server_gb,
                 "decision_ms": None if not isinstance(total_s, float) else 1e3 * total_s / len(jobs),
-                **_bounds(summary),
+                **_figures(summary),
             }
         )
     return rows
 
 
-def _bounds(summary: Summary) -> dict[str, float | None]:
-    jct, utility_of, welfare = summary.certificate, summary.utility_certificate, summary.welfare
-    return {
-        "jct_bound_s": None if jct is None else jct.bound_s,
-        "utility_bound": None if utility_of is None else utility_of.bound,
-        "welfare_bound": None if welfare is None else welfare.bound,
-    }
+_SUMMARY_KEYS = {
+    "cross_server_gb": "cross_server_gb",
+    "jct_bound_s": "certificate.bound_s",
+    "utility_bound": "utility_certificate.bound",
+    "welfare_bound": "welfare.bound",
+}
+"""Scores that are figures of the summary, and their keys there."""
+
+
+def _figures(summary: Summary) -> dict[str, float | None]:
+    flat = summary.flat()
+    return {score: flat.get(key) for score, key in _SUMMARY_KEYS.items()}
 
 
 def job_scores(table: JobTable, jobs: pl.DataFrame) -> dict[str, float | int | None]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +18,8 @@ import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
 from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.figures.base import KindFigures
+from ray_sim.model.figures.registry import FIGURES, all_figures, class_of
 from ray_sim.model.result import EVENT_SCHEMA, RunResult, Summary
 from ray_sim.reports.tables import summary_rows
 from workloads.realisation import Tally
@@ -33,6 +35,7 @@ MANIFEST = "manifest.json"
 TIMING = "timing.json"
 SUMMARY = "summary.json"
 _CHECKSUM = "sha256"
+_JSON_ADAPTER = TypeAdapter(dict[str, object])
 _SUMMARY_ADAPTER = TypeAdapter(Summary)
 _FRAMES = ("jobs", "events", "timeline")
 _CHECKED = (*(f"{name}.parquet" for name in _FRAMES), SUMMARY)
@@ -187,10 +190,16 @@ def read_summary(directory: Path) -> Summary:
     return summary_from_json(content, str(directory / SUMMARY))
 
 
-def summary_from_json(content: bytes, source: str) -> Summary:
-    """Parse the bytes of summary.json; `source` names them in errors."""
+def summary_from_json(content: bytes, source: str, kinds: Sequence[type[KindFigures]] = FIGURES) -> Summary:
+    """Parse the bytes of summary.json; `source` names them in errors, `kinds` are the classes of figures."""
     try:
-        return _SUMMARY_ADAPTER.validate_json(content)
+        read = _JSON_ADAPTER.validate_json(content)
+        found = [name for name in all_figures({}, kinds) if read.get(name) is not None]
+        kind = class_of(found, kinds)
+        if kind is None:
+            raise InvalidInputError(f"{source}: damaged: no kind of job has all of {', '.join(found)}")
+        figures = TypeAdapter(kind).validate_python(read)
+        return replace(_SUMMARY_ADAPTER.validate_python(read), figures=figures)
     except ValidationError as error:
         raise InvalidInputError(f"{source}: damaged: {error.errors()[0]['msg']}") from error
 

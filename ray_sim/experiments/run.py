@@ -11,7 +11,7 @@ from typing import TypedDict
 
 import polars as pl
 
-from ray_sim.engine.actors import run_on_actors
+from ray_sim.engine.actors.scheduler import run_on_actors
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.run import run_world
@@ -27,6 +27,7 @@ from ray_sim.experiments.source_digest import imported_sha256, input_files_sha25
 from ray_sim.experiments.workload_draws import enriched, load_whole_draws, load_workload_layers
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, InvalidWorkloadError
+from ray_sim.model.figures.announced import AnnouncedFigures
 from ray_sim.model.job import JobTable
 from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
@@ -156,7 +157,10 @@ def _audited(
 ) -> RunResult:
     """The result with an audit in its summary."""
     audit = audit_run(world, new_policy, result, request, seed=seed, trim=trim)
-    return replace(result, summary=replace(result.summary, audit=audit))
+    figures = result.summary.figures_as(AnnouncedFigures)
+    assert figures is not None, "an audit is about announced jobs"
+    figures = replace(figures, audit=audit)
+    return replace(result, summary=replace(result.summary, figures=figures))
 
 
 def run_scenario(

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from ray_sim.model.distribution import distribution
 from ray_sim.model.errors import InvalidScenarioError
-from ray_sim.model.result import Distribution, JobStatus, Summary
+from ray_sim.model.result import JobStatus, Summary
 from ray_sim.model.units import (
     MAX_TIME_S,
     US_PER_S,
@@ -143,14 +144,6 @@ def group_jct_s(jobs: pl.DataFrame, groups: pl.Series, counted: BoolArray) -> Fl
         .filter("done")
     )
     return (whole["finish_s"] - whole["submit_s"]).to_numpy()
-
-
-def distribution(sample: FloatArray) -> Distribution:
-    """Compute mean and quantiles (linear interpolation between order statistics)."""
-    if len(sample) == 0:
-        return Distribution(None, None, None, None)
-    median, p90, p99 = np.quantile(sample, [0.5, 0.9, 0.99])
-    return Distribution(float(np.mean(sample)), float(median), float(p90), float(p99))
 
 
 def utilisation(

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 import polars as pl
 
 from ray_sim.kernels.core.arrays import EVENT_NAMES, ROLE_NAMES
+from ray_sim.model.distribution import Distribution
+from ray_sim.model.figures.base import KindFigures
+from ray_sim.model.figures.registry import all_figures
+
+FiguresT = TypeVar("FiguresT", bound=KindFigures)
 
 
 class JobStatus(StrEnum):
@@ -71,16 +76,6 @@ which the job holds a parameter server, until it finishes or is evicted. `lose` 
 
 
 @dataclass(frozen=True, slots=True)
-class Distribution:
-    """Mean and quantiles of a sample, in the unit of the field's name; null for an empty sample."""
-
-    mean: float | None
-    median: float | None
-    p90: float | None
-    p99: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class JctCertificate:
     """Gap between a run's mean JCT and lower bounds for its completed jobs on its servers.
 
@@ -129,18 +124,6 @@ class JctCertificate:
 
 
 @dataclass(frozen=True, slots=True)
-class DeadlineMisses:
-    """Jobs that missed their deadline."""
-
-    late: int
-    """Completed after the deadline."""
-    never: int
-    """Rejected, evicted or unfinished."""
-    share: float | None
-    """`late` + `never` over the jobs whose outcome is known at the horizon; null where there are none."""
-
-
-@dataclass(frozen=True, slots=True)
 class UtilityCertificate:
     """Gap between a run's total utility and upper bounds for its jobs on its servers.
 
@@ -171,105 +154,6 @@ class UtilityCertificate:
     """`optimum` / utility; null also where the utility is 0."""
     optimum_proven: bool | None = None
     """Whether the search ended by itself: no schedule in whole slots is better than `optimum`."""
-
-
-@dataclass(frozen=True, slots=True)
-class WelfareFigures:
-    """Values and payments of announced jobs, over the jobs that count; in the workload's unit of value."""
-
-    welfare: float
-    """Sum of the true values of completed jobs at their finish."""
-    revenue: float
-    """Sum of their payments."""
-    surplus: float
-    """`welfare` minus `revenue`: what users keep."""
-    eviction_rate: float | None
-    """Evicted and cancelled jobs over all but those not launched and those that never came."""
-    fates: dict[str, int]
-    """Number of jobs by the column ``fate``."""
-    jct_from_arrival_s: Distribution
-    """Finish minus arrival of completed jobs; `jct_s` counts from the birth."""
-    misreporting: int
-    """Jobs whose users misreport by the world parameter ``misreport``."""
-    clipped: int
-    """Statements that were cut to the bounds, of all jobs."""
-    bound: float
-    """No schedule of the same jobs earns more, even one that knows the future; see docs/certificates.md."""
-    ratio: float | None
-    """`bound` / `welfare`, >= 1 up to rounding; null where nothing was earned."""
-
-
-@dataclass(frozen=True, slots=True)
-class RegretFigures:
-    """Gains of misreports over the truth in expected true utility, over sampled jobs; in units of value.
-
-    The gain of a job is that of its best misreport, and 0 where the truth is best.
-    """
-
-    max: float
-    mean: float
-    share: float
-    """Share of the sampled jobs whose gain is above 1e-9."""
-    kind: str | None
-    """Misreport with the largest gain, such as ``value x 0.5``; null where no misreport gains."""
-
-
-@dataclass(frozen=True, slots=True)
-class WelfareAudit:
-    """Audit of a run of announced jobs, see docs/certificates.md.
-
-    The optimum is that of the jobs that count; sampled jobs are drawn among them. Loads and violations are
-    over all jobs.
-    """
-
-    jobs: int
-    """Jobs that count."""
-    optimum_kind: str
-    """What `optimum_bound` is: ``ex post``, of the mixed-integer programme, or ``prices of rounds``, the
-    cheap bound of every run, where the programme is too large."""
-    optimum_bound: float
-    """No schedule of these jobs earns more in this run, even one that knows the future."""
-    optimum_ratio: float | None
-    """`optimum_bound` / welfare; null where nothing was earned."""
-    optimum: float | None
-    """Welfare of the best schedule that was found; null where the programme is too large."""
-    optimum_proven: bool | None
-    """Whether the search ended by itself; null as `optimum`."""
-    lp_bound: float | None
-    """Optimum of the linear relaxation of that programme; null as `optimum`."""
-    launch_plan_bound: float | None
-    """No scheduler that learns of durations as the signal tells earns more in expectation; null with
-    signal=full, and where that programme is too large."""
-    launch_plan_ratio: float | None
-    """`launch_plan_bound` / welfare of this run, a ratio of an expectation to one draw; null as both."""
-    load_max: float
-    """Largest share of the GPUs that jobs held in a round."""
-    load_mean: float
-    """Mean share, over the rounds up to the last in which something was held or booked."""
-    booked_max: float | None = None
-    """Largest booked load of a round over the capacity C' that may be booked; null, like all below but
-    `violations`, where the policy has no prices."""
-    booked_mean: float | None = None
-    """Mean over the same rounds as `load_mean`."""
-    load_excess: float | None = None
-    """Largest excess of held over booked load in a round, in GPUs; negative where there is none."""
-    eviction_line: float | None = None
-    """Lemma 4.3: bound on the probability that a failure estimate exceeds eps / 10; null where it is 1 or
-    more."""
-    sampled_jobs: int | None = None
-    """Jobs whose misreports were tried."""
-    exact_jobs: int | None = None
-    """Sampled jobs whose failures were computed from all outcomes; the others have estimates from paths."""
-    estimate_error: float | None = None
-    """Largest standard error of such an estimate of a probability; 0 where all are exact."""
-    regret: RegretFigures | None = None
-    """Over misreports that the job cannot outlast."""
-    hiding_regret: RegretFigures | None = None
-    """Over misreports that hide long durations, so that the job may be evicted unpaid."""
-    regret_bound: float | None = None
-    """2 (mu + eps / 10) H, a bound on `regret`; null where the mechanism's estimates have no such error."""
-    violations: list[str] = field(default_factory=list)
-    """What the run did that its rules forbid, one sentence each; empty if nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,37 +201,8 @@ class Summary:
     traces; over groups whose rows all count and completed. Null where the workload has no groups."""
     jct_or_horizon_s: Distribution | None = None
     """JCT over all jobs, with the horizon for jobs that did not complete; null where there is no horizon."""
-    stalled_s: float | None = None
-    """Total time in which chunked jobs had a worker but no parameter server and made no progress; null where
-    jobs are not chunked."""
-    ceil_share: float | None = None
-    """Share of the training time of completed chunks that is due to rounding up to whole slots; null where
-    jobs are not chunked, or no chunk took any time."""
-    upload_ceil_share: float | None = None
-    """Share of the upload time of all dispatched chunks that is due to rounding up; null as `ceil_share`."""
-    preemption_cost_s: float | None = None
-    """Total worker time that preemptions of chunks cost; null where jobs are not chunked."""
-    deadlines: DeadlineMisses | None = None
-    """Null where jobs have no deadlines."""
-    restart_share: float | None = None
-    """Share of the time with servers that jobs spent in restart pauses; null where jobs are chunked."""
-    cross_server_gb: float | None = None
-    """Traffic of elastic jobs between servers, 10^9 bytes; null where jobs are not elastic."""
-    ps_imbalance: float | None = None
-    """Parameters on a job's fullest parameter server over the average, averaged over the time in which
-    elastic jobs trained with parameter servers; null where none did."""
-    interference_share: float | None = None
-    """Share of the time of training that interference cost elastic jobs; null in a world without it."""
-    speed_error: float | None = None
-    """Mean relative error |estimate - true| / true of the policy's speed estimates for elastic jobs, over all
-    estimates of the run; null where there are none."""
-    convergence_error: float | None = None
-    """Mean error |estimate - true| of the policy's estimates of the work left, as a share of the job's whole
-    work; null as `speed_error`."""
-    welfare: WelfareFigures | None = None
-    """Null where jobs are not announced."""
-    audit: WelfareAudit | None = None
-    """Null unless the run was audited."""
+    figures: KindFigures | None = None
+    """Figures of the kind of jobs. summary.json has their keys at its top, and null for those of other kinds."""
     policy_counts: dict[str, int] | None = None
     """Counts that the policy reports over the whole run; null where it reports none."""
     policy_figures: dict[str, float] | None = None
@@ -357,9 +212,16 @@ class Summary:
     trimmed_jobs: int | None = None
     """Jobs that were simulated but do not count; null where the run was not trimmed."""
 
+    def figures_as(self, kind: type[FiguresT]) -> FiguresT | None:
+        """The figures of the jobs if they are of this class, else None."""
+        return self.figures if isinstance(self.figures, kind) else None
+
     def to_dict(self) -> dict[str, Any]:
         """Convert to a plain nested dict, as written to summary.json."""
-        return asdict(self)
+        content: dict[str, Any] = {}
+        for name, value in asdict(self).items():
+            content |= all_figures(value or {}) if name == "figures" else {name: value}
+        return content
 
     def flat(self) -> dict[str, float]:
         """Flatten to dotted keys without nulls, e.g. ``jct_s.mean``: MLflow's metrics."""
@@ -384,8 +246,8 @@ class RunResult:
 
     `timeline` has a row per instant at which something changed: `time_s`, `waiting`, `running` and
     `used_<resource>` in the resource's unit; for elastic jobs also `speed_error` and `convergence_error` as
-    in `Summary`, over the estimates of this instant, null where there are none. A policy may add columns, see
-    `Policy.timeline_columns`.
+    in `ElasticFigures`, over the estimates of this instant, null where there are none. A policy may add
+    columns, see `Policy.timeline_columns`.
     """
 
     jobs: pl.DataFrame

@@ -10,12 +10,37 @@ import numpy as np
 
 from ray_sim.model.units import IntArray
 from ray_sim.policies.shared.declared_ranges import DeclaredRanges, price_parameters
-from ray_sim.policies.shared.plan_at_arrival import OPTIONS, Planned, PricedServers, Refusal, refusal
-from ray_sim.policy_api import PARAMETER_SERVER, WORKER, Parameter
+from ray_sim.policies.shared.jobs_in_slots import JobsInSlots
+from ray_sim.policies.shared.plan_at_arrival import Planned
+from ray_sim.policies.shared.planning_parameters import OPTIONS
+from ray_sim.policies.shared.priced_servers import PricedServers
+from ray_sim.policies.shared.refusals import Refusal, refusal
+from ray_sim.policy_api import PARAMETER_SERVER, WORKER, ElasticContext, Parameter
 from ray_sim.solvers.planning.oasis import Sides, best_schedule, ends_alone, role_constants
 from ray_sim.solvers.planning.prices import Constants, MarketCapacity, declared_constants
 from ray_sim.solvers.planning.schedule import Planning, Schedule
 from ray_sim.solvers.planning.slot_job import SlotJob
+
+
+class JobsApart(JobsInSlots):
+    """Jobs in slots, with workers and parameter servers on separate servers."""
+
+    def __init__(
+        self, world: ElasticContext, slot_us: int, slots: int, *, by_world: bool, worker_share: float
+    ) -> None:
+        super().__init__(world, slot_us, slots, by_world=by_world)
+        self._worker_share = worker_share
+
+    def worker_servers(self, partition: int) -> IntArray:
+        """Return the first servers of a partition, at least one; the others are for parameter servers."""
+        servers = super().worker_servers(partition)
+        first = int(np.clip(round(self._worker_share * len(servers)), 1, max(len(servers) - 1, 1)))
+        return servers[:first]
+
+    def in_slots(self, job: int) -> SlotJob | None:
+        """Convert a job to slots, with all its tasks at the external rate."""
+        planned = super().in_slots(job)
+        return None if planned is None else planned.apart()
 
 
 class Oasis(Planned):
@@ -87,29 +112,23 @@ class Oasis(Planned):
         self._is_exact = grid == "exact"
         self._planning = Planning(quanta)
 
+    def _jobs_in_slots(self) -> JobsApart:
+        """Jobs of the run with their roles apart."""
+        share = self._worker_share
+        return JobsApart(self._world, self._slot_us, self._slots, by_world=self._by_world, worker_share=share)
+
     def _open(self) -> list[PricedServers]:
         """Open two markets for each partition that has at least two servers and jobs with utility."""
         self._of_partition: dict[int, int] = {}
         markets: list[PricedServers] = []
         for partition in np.unique(self._world.server_partition).tolist():
             servers = np.flatnonzero(self._world.server_partition == partition)
-            first = len(self._worker_servers(partition))
+            first = len(self._jobs.worker_servers(partition))
             sides = self._sides(partition, (servers[:first], servers[first:]))
             if sides:
                 self._of_partition[partition] = len(markets)
                 markets += sides
         return markets
-
-    def _worker_servers(self, partition: int) -> IntArray:
-        """Return the first servers of a partition, at least one; the others are for parameter servers."""
-        servers = super()._worker_servers(partition)
-        first = int(np.clip(round(self._worker_share * len(servers)), 1, max(len(servers) - 1, 1)))
-        return servers[:first]
-
-    def slot_job(self, job: int) -> SlotJob | None:
-        """Convert a job to slots, with all its tasks at the external rate."""
-        planned = super().slot_job(job)
-        return None if planned is None else planned.apart()
 
     def _sides(self, partition: int, servers: tuple[IntArray, IntArray]) -> list[PricedServers]:
         clusters = [
@@ -142,7 +161,7 @@ class Oasis(Planned):
 
     def _best_plan(self, job: SlotJob, markets: Sequence[PricedServers]) -> Schedule | Refusal:
         """Search by `best_schedule`, on the servers of the job's partition."""
-        at = self._of_partition.get(self.partition_of(job.number))
+        at = self._of_partition.get(self._jobs.partition_of(job.number))
         if at is None:
             return Refusal.INFEASIBLE
         workers, ps = markets[at : at + 2]
@@ -156,4 +175,4 @@ class Oasis(Planned):
         """Number of parts of a job's work."""
         if not self._is_exact:
             return self._planning.number_of(self._slots)
-        return int(self._training.epochs[job.number]) * job.most_workers
+        return int(self._jobs.training.epochs[job.number]) * job.most_workers

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ray_sim.model.figures.announced import AnnouncedFigures
 from ray_sim.model.result import Summary
 from ray_sim.reports.compare import JCT, WELFARE, lower_is_better
 
@@ -74,8 +75,8 @@ def _utility(summary: Summary) -> _Bounded | None:
 
 
 def _welfare(summary: Summary) -> _Bounded | None:
-    found = summary.welfare
-    return None if found is None else _Bounded(found.welfare, found.bound, None)
+    found = summary.figures_as(AnnouncedFigures)
+    return None if found is None else _Bounded(found.welfare.welfare, found.welfare.bound, None)
 
 
 _BOUNDS: Mapping[str, Callable[[Summary], _Bounded | None]] = {

@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass
 
 import polars as pl
 
-from ray_sim.model.result import JctCertificate, Summary, WelfareAudit, WelfareFigures
+from ray_sim.model.figures.base import FigureRows
+from ray_sim.model.result import JctCertificate, Summary
 
 KEYS = ("workload", "cluster", "setting", "policy")
 """Key columns of the sweep table. `setting` contains partition and world parameters."""
@@ -183,21 +184,13 @@ def summary_rows(summary: Summary) -> list[tuple[str, object]]:
     if summary.no_certificate is not None:
         rows.append(("no lower bound on mean JCT", summary.no_certificate))
     rows += _utility_rows(summary)
-    if summary.welfare is not None:
-        rows += _welfare_rows(summary.welfare)
-    if summary.audit is not None:
-        rows += _audit_rows(summary.audit)
+    own = FigureRows() if summary.figures is None else summary.figures.rows()
+    rows += own.earned
     rows += [("preemptions", summary.preemptions), ("restarts", summary.restarts)]
-    if summary.ps_imbalance is not None:
-        rows.append(("fullest parameter server over the average", summary.ps_imbalance))
-    if summary.interference_share is not None:
-        rows.append(("share of training time that interference cost", summary.interference_share))
+    rows += own.progress
     if summary.interruptions:
         rows += [("servers lost by jobs", summary.interruptions), ("progress lost s", summary.lost_s)]
-    if summary.speed_error is not None:
-        rows.append(("relative error of expected speeds", summary.speed_error))
-    if summary.convergence_error is not None:
-        rows.append(("error of expected work left over all work of a job", summary.convergence_error))
+    rows += own.estimates
     figures = {**(summary.policy_counts or {}), **(summary.policy_figures or {})}
     return rows + [(f"policy, {name.replace('_', ' ')}", number) for name, number in figures.items()]
 
@@ -239,48 +232,6 @@ def _utility_rows(summary: Summary) -> list[tuple[str, object]]:
     return rows
 
 
-def _welfare_rows(found: WelfareFigures) -> list[tuple[str, object]]:
-    fates = [(f"{fate.replace('_', ' ')}", count) for fate, count in found.fates.items() if count]
-    changed = [("statements cut to the bounds", found.clipped), ("jobs misreported", found.misreporting)]
-    return [
-        ("welfare", found.welfare),
-        ("upper bound on welfare", found.bound),
-        ("that bound / welfare", found.ratio),
-        ("revenue", found.revenue),
-        ("eviction rate", found.eviction_rate),
-        *fates,
-        *((label, count) for label, count in changed if count),
-    ]
-
-
-def _audit_rows(found: WelfareAudit) -> list[tuple[str, object]]:
-    """Rows of an audit; what the policy or the signal has none of is left out."""
-    best = "optimal welfare" if found.optimum_proven else "best welfare found"
-    regrets = [
-        row
-        for label, regret in (("misreports", found.regret), ("hidden long durations", found.hiding_regret))
-        if regret is not None
-        for row in (
-            (f"audit: largest gain by {label}", regret.max),
-            (f"audit: share of sampled jobs that gain by {label}", regret.share),
-        )
-    ]
-    rows: list[tuple[str, object]] = [
-        (f"audit: {best}", found.optimum),
-        (f"audit: bound on welfare, {found.optimum_kind}", found.optimum_bound),
-        ("audit: that bound / welfare", found.optimum_ratio),
-        ("audit: bound on expected welfare, launch plans", found.launch_plan_bound),
-        *regrets,
-        ("audit: bound on gains by misreports", found.regret_bound),
-        ("audit: sampled jobs", found.sampled_jobs),
-        ("audit: line of Lemma 4.3", found.eviction_line),
-        ("audit: fullest round, share of GPUs held", found.load_max),
-        ("audit: fullest round, share of C' booked", found.booked_max),
-    ]
-    shown = [(label, value) for label, value in rows if value is not None]
-    return shown + [("audit: violation", text) for text in found.violations or ["none"]]
-
-
 def _numbers(summary: Summary) -> dict[str, float | None]:
     flat = summary.flat()
     core: dict[str, float | None] = {
@@ -292,7 +243,7 @@ def _numbers(summary: Summary) -> dict[str, float | None]:
     if summary.utility is not None:
         optimum = _OPTIMUM if _OPTIMUM[0] in flat else ()
         core |= {name: flat.get(name) for name in (_UTILITY, *_BOUNDED, *optimum)}
-    if summary.welfare is not None:
+    if _WELFARE in flat:
         core |= {name: flat.get(name) for name in _OF_WELFARE}
     core |= {f"utilisation.{name}": value for name, value in summary.utilisation.items()}
     core |= {name: value for name, value in flat.items() if name.startswith(_OF_POLICY)}

@@ -21,25 +21,21 @@ from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
 from ray_sim.experiments.announced_audit import audit_run
 from ray_sim.model.errors import InvalidScenarioError
+from ray_sim.model.figures.announced import AnnouncedFigures
 from ray_sim.model.metrics import Trim
-from ray_sim.model.result import RunResult, WelfareFigures
+from ray_sim.model.result import RunResult
 from ray_sim.model.statement import NANO, NEVER_ROUND
 from ray_sim.model.welfare_audit import AuditRequest, MechanismRecord, Regrets
 from ray_sim.policies.registry import create_policy
 from ray_sim.policy_api import AnnouncedDecision, AnnouncedView
 from ray_sim.reports.tables import summary_rows
 from tests.engine.test_announced import CERTAIN, Row, run, start_all, world
+from tests.figures import figures_of, welfare_of
 from tests.proofs import instances
 
 POLICIES = ("posted_price", "announced_fifo", "value_density", "reservation")
 ROUNDED = 1e-6
 """Share by which linear programmes are rounded up."""
-
-
-def figures(result: RunResult) -> WelfareFigures:
-    found = result.summary.welfare
-    assert found is not None
-    return found
 
 
 def worlds(seed: int) -> list[World]:
@@ -53,7 +49,7 @@ def worlds(seed: int) -> list[World]:
 def test_no_policy_earns_more_than_the_bound(policy: str) -> None:
     for seed in range(instances(40, 1)):
         for given in worlds(seed):
-            found = figures(run_world(given, create_policy(policy, {})))
+            found = welfare_of(run_world(given, create_policy(policy, {})))
             assert found.welfare <= found.bound
             assert found.ratio == pytest.approx(found.bound / found.welfare)
 
@@ -62,7 +58,7 @@ def test_without_contention_the_bound_is_earned() -> None:
     for seed in range(instances(40, 4)):
         busy = busy_announced(30, seed)
         roomy = build_world(busy.table, cluster([100], ["a"]), params=busy.params)
-        found = figures(run_world(roomy, create_policy("announced_fifo", {})))
+        found = welfare_of(run_world(roomy, create_policy("announced_fifo", {})))
         assert found.ratio == pytest.approx(1, rel=1e-8)
 
 
@@ -73,7 +69,7 @@ def test_the_bound_is_over_the_jobs_that_count() -> None:
     ]
     given = world(rows)
     whole, half = (
-        figures(run_world(given, create_policy("announced_fifo", {}), trim=trim))
+        welfare_of(run_world(given, create_policy("announced_fifo", {}), trim=trim))
         for trim in (None, Trim(warm_up_s=300))
     )
     assert [whole.welfare, half.welfare] == [7, 3]
@@ -81,7 +77,7 @@ def test_the_bound_is_over_the_jobs_that_count() -> None:
 
 
 def test_where_nothing_is_earned_there_is_no_ratio() -> None:
-    found = figures(run(world([(0.0, 0.0, 60.0, 1, "deadline 4 600", CERTAIN)]), lambda _: None))
+    found = welfare_of(run(world([(0.0, 0.0, 60.0, 1, "deadline 4 600", CERTAIN)]), lambda _: None))
     assert (found.welfare, found.ratio) == (0, None)
     assert found.bound == pytest.approx(4)
 
@@ -118,7 +114,7 @@ def test_a_programme_that_is_too_large_gives_way_to_the_cheap_bound_by_name(
     result = run_world(given, policy())
     found = audit_run(given, policy, result, AuditRequest())
     assert found.optimum_kind == "prices of rounds"
-    assert found.optimum_bound == figures(result).bound
+    assert found.optimum_bound == welfare_of(result).bound
     assert (found.optimum, found.optimum_proven, found.lp_bound) == (None, None, None)
     assert (found.launch_plan_bound, found.launch_plan_ratio) == (None, None)
 
@@ -130,7 +126,7 @@ def test_bounds_are_in_order_and_above_every_policy(policy: str) -> None:
             new_policy = partial(create_policy, policy, {})
             result = run_world(given, new_policy())
             found = audit_run(given, new_policy, result, AuditRequest(jobs=1, nodes=1))
-            earned = figures(result)
+            earned = welfare_of(result)
             assert earned.welfare <= found.optimum_bound <= earned.bound * (1 + ROUNDED)
             assert found.optimum is not None
             assert found.lp_bound is not None
@@ -153,15 +149,16 @@ def test_other_jobs_are_refused() -> None:
 def test_an_audit_is_shown_and_its_numbers_are_metrics() -> None:
     given, policy = busy_announced(20), partial(create_policy, "posted_price", {"eps": 1.0})
     result = run_world(given, policy())
-    summary = replace(result.summary, audit=audit_run(given, policy, result, AuditRequest(jobs=5)))
+    audit = audit_run(given, policy, result, AuditRequest(jobs=5))
+    own = replace(figures_of(result, AnnouncedFigures), audit=audit)
+    summary = replace(result.summary, figures=own)
     rows = dict(summary_rows(summary))
-    assert summary.audit is not None
-    assert summary.audit.regret is not None
-    assert rows["audit: largest gain by misreports"] == summary.audit.regret.max
+    assert audit.regret is not None
+    assert rows["audit: largest gain by misreports"] == audit.regret.max
     assert rows["audit: violation"] == "none"
-    assert rows["upper bound on welfare"] == figures(result).bound
-    assert summary.flat()["audit.regret.max"] == summary.audit.regret.max
-    assert summary.flat()["welfare.bound"] == figures(result).bound
+    assert rows["upper bound on welfare"] == welfare_of(result).bound
+    assert summary.flat()["audit.regret.max"] == audit.regret.max
+    assert summary.flat()["welfare.bound"] == welfare_of(result).bound
 
 
 # ---------------------------------------------------------------- Lemma 4.3 and loads

@@ -18,7 +18,9 @@ from ray_sim.contract.chunked_worlds import busy_chunks, failing_chunks
 from ray_sim.contract.rigid_worlds import busy_world, failing_world
 from ray_sim.contract.subject import Subject
 from ray_sim.contract.suite import ACTOR_CLAUSES
-from ray_sim.engine.actors import MAX_DEATHS, RayFleet, SiteLink, on_node, run_on_actors
+from ray_sim.engine.actors.ray_fleet import RayFleet, on_node
+from ray_sim.engine.actors.scheduler import run_on_actors
+from ray_sim.engine.actors.site_link import MAX_DEATHS, SiteLink
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.placements import State
@@ -34,6 +36,7 @@ from ray_sim.policies.fifo import Fifo
 from ray_sim.policies.registry import create_policy, policy_infos
 from tests.engine.test_availability import failing_worlds
 from tests.engine.test_sites import Case, chunk_cases, run_with, through_bytes
+from tests.figures import chunked_of
 from tests.patience import until
 from tests.proofs import instances
 from tests.random_worlds import PolicyChoice, policies
@@ -154,7 +157,7 @@ def test_costs_of_preemption_new_keys_and_memory_are_the_same_on_actors(seed: in
     assert fingerprint(result) == fingerprint(replay(world, create_policy("a_online", danger)))
     assert result.summary.policy_counts is not None
     assert result.summary.policy_counts["in_danger"] > 0
-    assert result.summary.preemption_cost_s
+    assert chunked_of(result).preemption_cost_s
     plain = replay(busy_chunks(seed=seed), create_policy("a_online", danger))
     assert not result.jobs.equals(plain.jobs)
 

@@ -36,6 +36,7 @@ from ray_sim.policy_api import (
     Launches,
     Streams,
 )
+from tests.figures import welfare_of
 
 Row = tuple[float, float, float, int, str, str]
 """Birth, arrival and duration in seconds, GPUs, value, outlook."""
@@ -106,8 +107,7 @@ def test_a_job_is_born_comes_runs_and_pays_in_whole_rounds() -> None:
         (0.0, 120.0, 120.0, 240.0, 3.0, 1.0, "completed"),
         (65.0, 120.0, 120.0, 180.0, 4.0, 1.0, "completed"),
     ]
-    figures = result.summary.welfare
-    assert figures is not None
+    figures = welfare_of(result)
     assert (figures.welfare, figures.revenue, figures.surplus, figures.eviction_rate) == (7.0, 2.0, 5.0, 0.0)
     assert figures.jct_from_arrival_s.mean == (120 + 60) / 2
     assert result.summary.jct_s.mean == (240 + 115) / 2
@@ -182,8 +182,7 @@ def test_evictions_are_told_apart() -> None:
     result = run(world(rows), answer)
     fates = ["evicted_running", "cancelled_due", "cancelled_early", "not_launched", "never_came"]
     assert result.jobs["fate"].to_list() == fates
-    figures = result.summary.welfare
-    assert figures is not None
+    figures = welfare_of(result)
     assert figures.eviction_rate == 1.0
     assert {name: count for name, count in figures.fates.items() if count} == dict.fromkeys(fates, 1)
     assert result.jobs["payment"].sum() == 0
@@ -354,8 +353,7 @@ def test_statements_are_cut_to_the_bounds_on_request_and_counted() -> None:
     first = slice(*reported.outlooks.ptr[:2])
     assert reported.outlooks.duration[first].tolist() == [1, 2]
     assert reported.outlooks.probability[first].tolist() == [0.25, 0.75]
-    figures = run_world(given, create_policy("announced_fifo")).summary.welfare
-    assert figures is not None
+    figures = welfare_of(run_world(given, create_policy("announced_fifo")))
     assert figures.clipped == 2
 
 

@@ -14,6 +14,7 @@ from ray_sim.engine.world import World
 from ray_sim.model.result import RunResult
 from tests.chunk_worlds import CLOUD, ChunkJob, Row, Script, Server, chunk_world, runs_of
 from tests.engine.naive_chunks import ALWAYS, Naive, NaiveWorld, Planned, Times
+from tests.figures import chunked_of
 from tests.proofs import instances
 from tests.random_worlds import server_changes
 from tests.worlds import Change, fingerprint, replay
@@ -154,10 +155,10 @@ def assert_alike(case: Case, result: RunResult, naive: Naive) -> None:
     done = [naive.finish(number, job.chunks) for number, job in enumerate(case.jobs)]
     assert result.jobs["finish_s"].to_list() == done
     assert result.summary.preemptions == naive.preemptions
-    assert result.summary.preemption_cost_s == naive.preemptions * case.preemption_cost_s
+    assert chunked_of(result).preemption_cost_s == naive.preemptions * case.preemption_cost_s
     # The naive one goes on for ever where jobs stand still for ever.
     if None not in done:
-        assert result.summary.stalled_s == naive.stalled
+        assert chunked_of(result).stalled_s == naive.stalled
 
 
 @pytest.mark.slow
@@ -249,7 +250,7 @@ def test_no_worker_trains_two_chunks_at_a_time_and_none_is_idle_that_could_train
     plenty = [server._replace(ps=9) for server in case.servers]
     result = replay(chunk_world(case.jobs, plenty, slot_s=1, slot_fill="fractional"), policy)
     assert result.summary.completed == len(case.jobs)
-    assert result.summary.stalled_s == 0
+    assert chunked_of(result).stalled_s == 0
     slots = sum(server.workers for server in plenty if server.kind != CLOUD)
     assert max(result.timeline["used_worker"].to_list()) <= slots
     for number, job in enumerate(case.jobs):

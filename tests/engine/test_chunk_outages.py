@@ -27,6 +27,7 @@ from tests.chunk_worlds import (
     first_idle_ps,
     runs_of,
 )
+from tests.figures import chunked_of
 from tests.scripted import at_times, scripted
 from tests.worlds import DOWN, UP, Change, column_of, fingerprint, replay, times_of
 
@@ -149,7 +150,7 @@ def test_a_job_that_loses_its_parameter_server_stands_still_until_it_gets_anothe
     servers = [Server(workers=0, ps=1), Server(ps=0)]
     result = run([ChunkJob(0, 1, 4)], [(J1, 0, 0, 0)], servers, [(2, 0, DOWN), (5, 0, UP)])
     assert runs_of(result, "J1", 0) == [(0, 2), (5, 7)]
-    assert result.summary.stalled_s == 3
+    assert chunked_of(result).stalled_s == 3
     expected = {"interruptions": 1, "lost_s": 0, "run_s": 4, "queue_s": 3}
     assert {name: column_of(result, name)["J1"] for name in expected} == expected
     assert result.timeline.select("time_s", "used_worker", "used_ps").rows() == [
@@ -348,7 +349,7 @@ def test_a_parameter_server_of_an_evicted_job_is_free_for_the_same_decision() ->
     result = replay(world, policy)
     assert times_of(result) == {"J1": (1, 2), "J2": (2, 6)}
     # J1 stood still for 1 s, J2 for 2 s.
-    assert result.summary.stalled_s == 3
+    assert chunked_of(result).stalled_s == 3
 
 
 def test_a_job_that_waits_for_its_upload_can_be_evicted() -> None:

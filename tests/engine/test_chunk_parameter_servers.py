@@ -29,6 +29,7 @@ from tests.chunk_worlds import (
     run_script,
     runs_of,
 )
+from tests.figures import chunked_of
 from tests.scripted import scripted
 from tests.worlds import column_of, events_of, replay, times_of
 
@@ -40,7 +41,7 @@ def test_a_job_without_a_parameter_server_stands_still_until_it_gets_one() -> No
     script = {0.0: [(J1, 0, 0, 0), (J2, 0, 1, 0)]}
     result = run_script([ChunkJob(0, 1, 3), ChunkJob(0, 1, 2)], script, [Server(ps=1), Server(ps=0)])
     assert times_of(result) == {"J1": (0, 3), "J2": (3, 5)}
-    assert result.summary.stalled_s == 3
+    assert chunked_of(result).stalled_s == 3
     assert column_of(result, "queue_s") == {"J1": 0, "J2": 3}
 
 
@@ -49,7 +50,7 @@ def test_jobs_without_any_parameter_server_are_stalled() -> None:
                  [Server(ps=0)])  # fmt: skip
     assert column_of(result, "reason") == {"J1": "stalled", "J2": "stalled"}
     # J1 has had the worker from 0 to the last instant, 4 s; J2 waits for the worker.
-    assert result.summary.stalled_s == 4
+    assert chunked_of(result).stalled_s == 4
 
 
 def test_a_chunk_whose_job_loses_its_parameter_server_keeps_worker_and_progress() -> None:
@@ -73,7 +74,7 @@ def test_a_chunk_whose_job_loses_its_parameter_server_keeps_worker_and_progress(
     assert runs_of(result, "J1", 0) == [(0, 2), (6, 9)]
     assert times_of(result) == {"J1": (0, 9), "J2": (9, 10)}
     assert column_of(result, "preemptions") == {"J1": 0, "J2": 0}
-    assert result.summary.stalled_s == 4
+    assert chunked_of(result).stalled_s == 4
 
 
 def test_a_horizon_cuts_chunks_and_standing_still_off() -> None:
@@ -83,14 +84,14 @@ def test_a_horizon_cuts_chunks_and_standing_still_off() -> None:
     assert column_of(result, "reason") == {"J1": "horizon", "J2": "horizon"}
     assert column_of(result, "run_s") == {"J1": 7, "J2": 0}
     assert column_of(result, "queue_s") == {"J1": 0, "J2": 5}
-    assert result.summary.stalled_s == 5
+    assert chunked_of(result).stalled_s == 5
 
 
 def test_a_trimmed_summary_counts_the_standing_still_of_its_jobs_alone() -> None:
     # Without parameter servers J1 stands still 0-4, J2 4-4 (the last instant).
     world = chunk_world([ChunkJob(0, 1, 3), ChunkJob(4, 1, 3)], [Server(2, ps=0)])
     policy = Script({0.0: [(J1, 0, 0, 0)], 4.0: [(J2, 0, 1, 0)]})
-    assert run_world(world, policy, trim=Trim(warm_up_s=1)).summary.stalled_s == 0
+    assert chunked_of(run_world(world, policy, trim=Trim(warm_up_s=1))).stalled_s == 0
 
 
 def test_attained_service_is_the_time_in_which_any_chunk_ran_and_work_left_is_not_observed() -> None:

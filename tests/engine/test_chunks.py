@@ -24,6 +24,7 @@ from tests.chunk_worlds import (
     run_script,
     runs_of,
 )
+from tests.figures import chunked_of
 from tests.worlds import DOWN, UP, column_of, events_of, replay, times_of
 
 J1, J2, J3 = 0, 1, 2
@@ -60,7 +61,7 @@ def test_a_preemption_costs_the_chunk_that_loses_its_worker(
     assert runs_of(result, "J2", 0) == [(3, 5)]
     assert runs_of(result, "J3", 0) == [(7 + paid_s, 10 + paid_s)]
     assert result.summary.preemptions == 1
-    assert result.summary.preemption_cost_s == paid_s
+    assert chunked_of(result).preemption_cost_s == paid_s
 
 
 def test_a_chunk_preempted_twice_pays_twice_and_lost_time_is_training_alone() -> None:
@@ -72,7 +73,7 @@ def test_a_chunk_preempted_twice_pays_twice_and_lost_time_is_training_alone() ->
     result = replay(world, Script(script))
     assert runs_of(result, "J1", 0) == [(0, 1), (2, 3), (4, 9), (10, 16)]
     assert column_of(result, "lost_s")["J1"] == 3
-    assert (result.summary.preemptions, result.summary.preemption_cost_s) == (2, 4)
+    assert (result.summary.preemptions, chunked_of(result).preemption_cost_s) == (2, 4)
 
 
 @pytest.mark.parametrize("sites", [1, 2])
@@ -186,7 +187,8 @@ def test_the_share_of_whole_slots_that_is_rounding_is_told() -> None:
     # upload. Nothing is rounded in microseconds.
     jobs = [ChunkJob(0, 1, 20), ChunkJob(3, 1, 12, 4)]
     script = {0.0: [(J1, 0, 0, 0)], 3.0: [(J2, 0, 1, 0)]}
-    whole, fractional = run_script(jobs, script, slot_s=10).summary, run_script(jobs, script).summary
+    whole = chunked_of(run_script(jobs, script, slot_s=10))
+    fractional = chunked_of(run_script(jobs, script))
     assert (whole.ceil_share, whole.upload_ceil_share) == (8 / 40, 3 / 7)
     assert (fractional.ceil_share, fractional.upload_ceil_share) == (0, 0)
 
@@ -195,7 +197,7 @@ def test_a_trimmed_summary_tells_the_rounding_of_its_jobs_alone() -> None:
     # Warm-up of 1 s: J2 alone, 12 s in slots of 10 s.
     world = chunk_world([ChunkJob(0, 1, 20), ChunkJob(3, 1, 12, 4)], TWO, slot_s=10)
     script = {0.0: [(J1, 0, 0, 0)], 3.0: [(J2, 0, 1, 0)]}
-    assert run_world(world, Script(script), trim=Trim(warm_up_s=1)).summary.ceil_share == 8 / 20
+    assert chunked_of(run_world(world, Script(script), trim=Trim(warm_up_s=1))).ceil_share == 8 / 20
 
 
 def test_a_faster_server_takes_less_for_training_and_as_much_for_communication() -> None:

@@ -20,6 +20,7 @@ from ray_sim.policies.registry import create_policy
 from tests.chunk_worlds import CLOUD, ChunkJob, Server, chunk_world, due_us_of, runs_of
 from tests.engine.naive_a_online import NaiveAOnline
 from tests.engine.naive_chunks import ALWAYS, Planned, Times
+from tests.figures import chunked_of
 from tests.proofs import instances
 from tests.worlds import DOWN, UP, Change, column_of, fingerprint, replay
 
@@ -170,7 +171,7 @@ def test_who_comes_into_danger_when_another_would_overtake_keeps_the_worker(cost
     assert runs_of(result, "J1", 0) == [(0, 40)]
     assert runs_of(result, "J2", 0) == [(40, 50)]
     assert column_of(result, "preemptions") == {"J1": 0, "J2": 0}
-    assert not result.summary.preemption_cost_s
+    assert not chunked_of(result).preemption_cost_s
 
 
 @pytest.mark.parametrize(("due_s", "in_danger"), [(10, 0), (11, 1), (20, 1), (21, 0)])

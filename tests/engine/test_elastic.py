@@ -20,6 +20,7 @@ from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy
 from ray_sim.policy_api import ElasticView
 from tests.elastic_worlds import elastic_world
+from tests.figures import elastic_of
 from tests.scripted import EVENTS, at_times, scripted
 from tests.training import profile
 from tests.worlds import Job, cluster_of, job_table, world_of
@@ -65,7 +66,7 @@ def test_a_resize_costs_a_restart_and_the_move_of_the_data_that_change_hands() -
     result = run_world(world, placed({0: on(0, 1, 1), 108: on(0, 2, 1)}))
     assert finish_s(result) == pytest.approx(108 + 10 + 20 + 10 * 6.6, abs=1e-5)
     assert result.jobs["restarts"][0] == 1
-    assert result.summary.restart_share == pytest.approx(30 / 204)
+    assert elastic_of(result).restart_share == pytest.approx(30 / 204)
 
 
 @pytest.mark.parametrize("restart_s", [0, 10])
@@ -104,7 +105,7 @@ def test_what_goes_from_server_to_server_is_counted() -> None:
     world = elastic_world([0], [profile()], [4, 4])
     result = run_world(world, placed({0: on(0, 1) + on(1, 0, 1), 180: on(0, 1, 1)}))
     assert finish_s(result) == pytest.approx(180 + 108, abs=1e-5)
-    assert result.summary.cross_server_gb == pytest.approx(10 * 100 / 1000)
+    assert elastic_of(result).cross_server_gb == pytest.approx(10 * 100 / 1000)
 
 
 @pytest.mark.parametrize("name", ["fifo", "sjf", "srtf", "las"])

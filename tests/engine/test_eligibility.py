@@ -15,6 +15,7 @@ from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy
 from tests.chunk_worlds import CLOUD, ChunkJob, Row, Script, Server, chunk_world, due_us_of
 from tests.engine.test_chunk_oracle import Case, cases, with_memory
+from tests.figures import chunked_of
 from tests.proofs import instances
 from tests.worlds import fingerprint, replay, times_of
 
@@ -85,7 +86,7 @@ def test_a_parameter_server_without_the_memory_does_not_serve(policy: str) -> No
     servers = [Server(2, ps=3, ps_gib=4), Server(0, ps=1, ps_gib=8)]
     result = replay(chunk_world(jobs, servers, slot_s=1), policy)
     assert times_of(result) == {"J1": (0, 4), "J2": (4, 8)}
-    assert result.summary.stalled_s == 4
+    assert chunked_of(result).stalled_s == 4
     assert places(result, "ps") == {("J1", "s1"), ("J2", "s1")}
 
 

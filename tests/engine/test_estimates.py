@@ -27,6 +27,7 @@ from ray_sim.model.result import RunResult
 from ray_sim.model.units import NEVER_US
 from ray_sim.reports.tables import summary_rows
 from tests.elastic_worlds import elastic_world
+from tests.figures import elastic_of
 from tests.scripted import EVENTS, scripted
 from tests.training import profile
 from tests.worlds import Job, world_of
@@ -76,8 +77,8 @@ def test_errors_are_those_when_the_decision_takes_effect(factor: float, error: f
     result = run_world(lone_world(), believing(beliefs))
     near, later = pytest.approx(error, abs=1e-9), pytest.approx(error * 15 / 20, abs=1e-9)
     assert errors_at(result) == [(0.0, near, near), (54.0, near, later), (216.0, None, None)]
-    assert result.summary.speed_error == pytest.approx(error)
-    assert result.summary.convergence_error == pytest.approx(error * (20 + 15) / 40)
+    assert elastic_of(result).speed_error == pytest.approx(error)
+    assert elastic_of(result).convergence_error == pytest.approx(error * (20 + 15) / 40)
 
 
 def test_little_or_nothing_left_in_truth_is_no_large_error() -> None:
@@ -90,7 +91,7 @@ def test_little_or_nothing_left_in_truth_is_no_large_error() -> None:
 
     result = run_world(lone_world(), scripted(decide, wake=EVENTS | Wake.REVIEW, elastic=True))
     assert result.jobs["finish_s"][0] == 216.0
-    assert result.summary.convergence_error == pytest.approx(500 / 2000)
+    assert elastic_of(result).convergence_error == pytest.approx(500 / 2000)
 
 
 def test_the_mean_is_over_all_that_was_estimated() -> None:
@@ -106,11 +107,11 @@ def test_the_mean_is_over_all_that_was_estimated() -> None:
     first, second = errors_at(result)[:2]
     assert first == pytest.approx((0, 1, 2))
     assert second == pytest.approx((54, 0, 0))
-    assert result.summary.speed_error == pytest.approx(1 / 2)
-    assert result.summary.convergence_error == pytest.approx(4 / 3)
+    assert elastic_of(result).speed_error == pytest.approx(1 / 2)
+    assert elastic_of(result).convergence_error == pytest.approx(4 / 3)
     shown = dict(summary_rows(result.summary))
-    assert shown["relative error of expected speeds"] == result.summary.speed_error
-    assert shown["error of expected work left over all work of a job"] == result.summary.convergence_error
+    assert shown["relative error of expected speeds"] == elastic_of(result).speed_error
+    assert shown["error of expected work left over all work of a job"] == elastic_of(result).convergence_error
 
 
 NOTHING = estimates([], [], [])
@@ -121,7 +122,7 @@ def test_what_is_in_truth_nothing_is_left_out() -> None:
     policy = scripted(lambda view: ElasticDecision(estimates=estimates([0], [5], [NAN])), elastic=True)
     result = run_world(lone_world(), policy)
     assert errors_at(result) == [(0.0, None, None)]
-    assert (result.summary.speed_error, result.summary.convergence_error) == (None, None)
+    assert (elastic_of(result).speed_error, elastic_of(result).convergence_error) == (None, None)
 
 
 def test_a_restart_pause_is_no_part_of_the_speed() -> None:
@@ -136,8 +137,8 @@ def test_a_restart_pause_is_no_part_of_the_speed() -> None:
     world = elastic_world([0], [profile()], [4, 4], {"restart_cost_s": 30})
     result = run_world(world, scripted(decide, wake=EVENTS | Wake.REVIEW, elastic=True))
     assert result.jobs["restarts"][0] == 1
-    assert result.summary.speed_error == pytest.approx(0, abs=1e-9)
-    assert result.summary.convergence_error == pytest.approx(0, abs=1e-9)
+    assert elastic_of(result).speed_error == pytest.approx(0, abs=1e-9)
+    assert elastic_of(result).convergence_error == pytest.approx(0, abs=1e-9)
 
 
 def test_estimates_change_nothing_else() -> None:
@@ -148,8 +149,9 @@ def test_estimates_change_nothing_else() -> None:
     tame = run_world(world, believing(lambda view: NOTHING))
     assert wild.jobs.equals(tame.jobs)
     assert wild.events.equals(tame.events)
-    assert wild.summary.speed_error is not None
-    assert replace(wild.summary, speed_error=None, convergence_error=None) == tame.summary
+    assert elastic_of(wild).speed_error is not None
+    own = replace(elastic_of(wild), speed_error=None, convergence_error=None)
+    assert replace(wild.summary, figures=own) == tame.summary
 
 
 def test_policies_that_tell_nothing_have_no_errors() -> None:

@@ -16,9 +16,13 @@ from ray_sim.engine.kinds.registry import JOB_KINDS
 from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.world import World
+from ray_sim.experiments.result_files import json_bytes, summary_from_json
 from ray_sim.model.errors import InfeasibleDecisionError, InvalidScenarioError
+from ray_sim.model.figures.registry import FIGURES, all_figures
+from ray_sim.model.metrics import Trim
 from ray_sim.policies.registry import create_policy
-from tests.boosted_jobs import BOOSTED, BoostedDecision, BoostedJobs, BoostOnce
+from ray_sim.reports.tables import summary_rows
+from tests.boosted_jobs import BOOSTED, BoostedDecision, BoostedJobs, BoostFigures, BoostOnce
 from tests.worlds import Job, column_of, times_of, world_of
 
 KINDS = (*JOB_KINDS, BoostedJobs())
@@ -42,6 +46,24 @@ def test_a_boosted_job_ends_earlier_and_its_column_event_and_view_say_so(sites: 
     assert column_of(result, "boosts") == {"J1": 1, "J2": 0}
     boosts = result.events.filter(result.events["event"] == "boost").select("time_s", "job_id", "count")
     assert boosts.rows() == [(1.0, "J1", 1), (6.0, "J1", 0)]
+
+
+def test_its_figure_is_in_the_summary_the_printed_table_and_the_metrics_and_is_read_back() -> None:
+    summary = run_world(boosted(TWO_JOBS), BoostOnce()).summary
+    assert summary.figures_as(BoostFigures) == BoostFigures(restart_share=0.0, boosts=1)
+    assert summary.flat()["boosts"] == 1
+    assert dict(summary_rows(summary))["boosts"] == 1
+    # Keys of all kinds stand in every summary.json, and null for those of the others.
+    content = summary.to_dict()
+    others = {*all_figures({}, FIGURES)} - {"restart_share"}
+    assert {name: content[name] for name in others} == dict.fromkeys(others)
+    read = summary_from_json(json_bytes(content), "summary.json", (*FIGURES, BoostFigures))
+    assert read == summary
+
+
+def test_figures_count_the_jobs_that_count() -> None:
+    late = run_world(boosted(TWO_JOBS), BoostOnce(), trim=Trim(warm_up_s=1)).summary
+    assert late.figures_as(BoostFigures) == BoostFigures(restart_share=0.0, boosts=0)
 
 
 def test_its_world_parameter_counts_there_and_is_refused_elsewhere() -> None:

@@ -22,6 +22,7 @@ from ray_sim.model.links import LinkChanges
 from ray_sim.model.training_progress import Nic, placement_progress
 from ray_sim.model.units import US_PER_S
 from ray_sim.policies.registry import create_policy
+from tests.figures import elastic_of
 from tests.interfering_worlds import interference, interfering_world, naive_slowdown
 from tests.proofs import instances
 from tests.scripted import EVENTS, at_times, scripted
@@ -56,7 +57,7 @@ def test_the_slowdown_of_the_worked_example() -> None:
     assert times_of(result) == {"J1": (0, pytest.approx(277.714286, abs=2e-6)), "J2": (0, 216)}
     slowdown = column_of(result, "interference_slowdown")
     assert slowdown == {"J1": pytest.approx(277.714286 / 216), "J2": 1.0}
-    assert result.summary.interference_share == pytest.approx(61.714286 / (277.714286 + 216))
+    assert elastic_of(result).interference_share == pytest.approx(61.714286 / (277.714286 + 216))
 
 
 def test_a_newcomer_slows_and_a_leaver_frees() -> None:
@@ -210,8 +211,8 @@ def test_no_interference_is_the_world_without(policy: str) -> None:
     worlds = [interfering_world((0, 5, 9), jobs, [4, 4], loads, {"slot_s": 10}) for loads in (silent, None)]
     with_it, without = (run_world(world, create_policy(policy, params)) for world in worlds)
     assert with_it.jobs.drop("interference_slowdown").equals(without.jobs)
-    assert with_it.summary.interference_share == 0.0
-    assert without.summary.interference_share is None
+    assert elastic_of(with_it).interference_share == 0.0
+    assert elastic_of(without).interference_share is None
 
 
 def test_types_without_a_profile_are_named() -> None:

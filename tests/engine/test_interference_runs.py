@@ -14,6 +14,7 @@ from ray_sim.kernels.core.arrays import PARAMETER_SERVER, WORKER
 from ray_sim.model.interference import InterferenceProfile
 from ray_sim.model.links import LinkChanges
 from ray_sim.model.units import US_PER_S
+from tests.figures import elastic_of
 from tests.interfering_worlds import interference, interfering_world, naive_slowdown
 from tests.proofs import instances
 from tests.scripted import scripted
@@ -164,4 +165,4 @@ def _compare(setting: Setting) -> None:
         assert row["interference_slowdown"] == pytest.approx(trained_s / alone_s[job], rel=1e-5)
     lost_s = sum(ends[job] - setting.submit_s[job] - alone_s[job] for job in ends)
     whole_s = sum(ends[job] - setting.submit_s[job] for job in ends)
-    assert result.summary.interference_share == pytest.approx(lost_s / whole_s, abs=1e-6)
+    assert elastic_of(result).interference_share == pytest.approx(lost_s / whole_s, abs=1e-6)

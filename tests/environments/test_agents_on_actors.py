@@ -8,7 +8,7 @@ import pytest
 import ray
 
 from ray_sim.contract.elastic_worlds import failing_elastic
-from ray_sim.engine.actors import run_on_actors
+from ray_sim.engine.actors.scheduler import run_on_actors
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.run import run_world
 from ray_sim.policies.harmony.policy import Harmony

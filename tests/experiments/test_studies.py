@@ -21,6 +21,7 @@ from ray_sim.experiments.sweep_file import read_sweep
 from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.learning.training_plan import read_plan
 from ray_sim.policies.harmony.policy import BUNDLED
+from tests.figures import welfare_of
 
 STUDIES = Path(__file__).parents[2] / "docs" / "studies"
 WRITERS = ("alike", "example")
@@ -98,11 +99,9 @@ def test_a_job_of_the_papers_example_earns_9_on_demand(desk: Path, monkeypatch: 
     monkeypatch.chdir(desk / "posted_price")
     world: dict[str, Value] = {"truth": "announced", "slot_s": 600, "horizon_s": 90000}
     demand, reserved = (
-        simulate("example.parquet", "pool-10.yaml", policy, world=world).summary.welfare
+        welfare_of(simulate("example.parquet", "pool-10.yaml", policy, world=world))
         for policy in ("announced_fifo", "reservation")
     )
-    assert demand is not None
-    assert reserved is not None
     assert demand.welfare == 512 * (9 + 2.0**-9)
     assert reserved.welfare < demand.welfare / 3
 

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ray_sim.engine.world import World
+from ray_sim.model.distribution import Distribution, distribution
 from ray_sim.model.errors import InvalidScenarioError
-from ray_sim.model.metrics import distribution, jain_index
-from ray_sim.model.result import Distribution, JobStatus
+from ray_sim.model.metrics import jain_index
+from ray_sim.model.result import JobStatus
 from tests.worlds import Job, column_of, replay, world_of
 
 NONE = Distribution(None, None, None, None)

@@ -13,8 +13,9 @@ from ray_sim.engine.build_world import build_world
 from ray_sim.engine.contract import GANGS
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
+from ray_sim.model.distribution import distribution
 from ray_sim.model.errors import InvalidScenarioError
-from ray_sim.model.metrics import Trim, distribution
+from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy, policy_classes
 

@@ -15,11 +15,13 @@ from ray_sim.engine.kinds.chunked.view import ChunkedView
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
 from ray_sim.model.errors import InvalidScenarioError
-from ray_sim.model.result import DeadlineMisses, RunResult
+from ray_sim.model.figures.chunked import DeadlineMisses
+from ray_sim.model.result import RunResult
 from ray_sim.model.units import IntArray
 from ray_sim.policies.a_online import AOnline, CloudOffer
 from ray_sim.policies.registry import create_policy
 from tests.chunk_worlds import CLOUD, EDGE, ChunkJob, Server, chunk_world, runs_of
+from tests.figures import chunked_of
 from tests.proofs import seeds
 from tests.worlds import DOWN, UP, column_of, events_of, fingerprint, replay, times_of
 
@@ -254,7 +256,7 @@ def test_jobs_without_any_parameter_server_stall_and_are_named_and_counted() -> 
     assert column_of(result, "reason") == {"J1": "stalled", "J2": "stalled"}
     assert result.summary.unfinished == 2
     # J1 has had the worker from 0 on, until nothing more happens at 4.
-    assert result.summary.stalled_s == 4
+    assert chunked_of(result).stalled_s == 4
 
 
 # --- servers that go
@@ -370,7 +372,7 @@ def test_exact_increments_add_up_to_f(seed: int, preempt: bool) -> None:
     """2.4 b, in whole runs with a cloud, as long as no job stands still for want of a parameter server."""
     world, policy = random_world(seed), Adding(preempt=preempt)
     result = replay(world, policy)
-    assert result.summary.stalled_s == 0
+    assert chunked_of(result).stalled_s == 0
     # Each is rounded to a microsecond, before it is divided by D.
     rounding = 0.5e-6 * int(ChunkFacts.in_world(world).chunks.sum())
     assert policy.total == pytest.approx(totals(world, result)[0], abs=rounding)
@@ -383,7 +385,7 @@ def test_any_number_of_sites_gives_the_same_bytes(sites: int) -> None:
     result = replay(world, "a_online", deadlines="danger")
     assert fingerprint(replay(world, "a_online", sites=sites, deadlines="danger")) == fingerprint(result)
     # So that something is at stake: preemptions that cost, and jobs in danger.
-    assert (result.summary.preemption_cost_s or 0) > 0
+    assert chunked_of(result).preemption_cost_s > 0
     assert (result.summary.policy_counts or {})["in_danger"] > 0
 
 
@@ -403,7 +405,7 @@ def test_by_rate_a_long_job_misses_its_deadline() -> None:
     # Eight short ones from 1 to 17, each 3 s after it came, then the long one until 23.
     result = with_deadlines()
     assert result.jobs["finish_s"].to_list() == [23, 3, 5, 7, 9, 11, 13, 15, 17]
-    assert result.summary.deadlines == DeadlineMisses(late=1, never=0, share=1 / 9)
+    assert chunked_of(result).deadlines == DeadlineMisses(late=1, never=0, share=1 / 9)
 
 
 def test_a_job_in_danger_goes_first() -> None:
@@ -411,7 +413,7 @@ def test_a_job_in_danger_goes_first() -> None:
     # it overtakes (9 to 10) is due at 17 and ends then; those that follow are due at 19, 21, 23 and end then.
     result = with_deadlines(deadlines="danger")
     assert result.jobs["finish_s"].to_list() == [16, 3, 5, 7, 9, 17, 19, 21, 23]
-    assert result.summary.deadlines == DeadlineMisses(late=0, never=0, share=0)
+    assert chunked_of(result).deadlines == DeadlineMisses(late=0, never=0, share=0)
     # The long one, and the last four: each is due in less than twice what it needs before it gets the worker.
     assert (result.summary.policy_counts or {})["in_danger"] == 5
 
@@ -430,10 +432,10 @@ def test_who_cannot_meet_the_deadline_any_more_does_not_go_first() -> None:
 def test_jobs_that_the_horizon_cuts_off_before_they_are_due_are_neither_late_nor_in_time() -> None:
     # At 16 s seven short ones are done in time; the last is due at 23 and the long one at 21.
     world = chunk_world(LONG_AND_SHORT, [Server()], slot_s=1, deadline_factor=3, horizon_s=16)
-    assert replay(world, "a_online").summary.deadlines == DeadlineMisses(late=0, never=0, share=0)
+    assert chunked_of(replay(world, "a_online")).deadlines == DeadlineMisses(late=0, never=0, share=0)
     # At 22 s the long one is known to be late.
     world = chunk_world(LONG_AND_SHORT, [Server()], slot_s=1, deadline_factor=3, horizon_s=22)
-    assert replay(world, "a_online").summary.deadlines == DeadlineMisses(late=0, never=1, share=1 / 9)
+    assert chunked_of(replay(world, "a_online")).deadlines == DeadlineMisses(late=0, never=1, share=1 / 9)
 
 
 def test_danger_is_about_deadlines() -> None:

@@ -9,6 +9,7 @@ import pytest
 from ray_sim.model.result import RunResult
 from ray_sim.policies.registry import create_policy
 from tests.chunk_worlds import CLOUD, EDGE, PLAIN, ChunkJob, Server, chunk_world, runs_of
+from tests.figures import chunked_of
 from tests.worlds import DOWN, UP, Change, Times, column_of, events_of, replay, times_of
 
 JOBS = [ChunkJob(0, 3, 4), ChunkJob(1, 2, 1)]
@@ -93,7 +94,7 @@ def test_a_parameter_server_is_kept_while_the_job_is_active_and_idle_ones_go_in_
     assert times_of(result) == {"J1": (0, 6), "J2": (0, 2), "J3": (2, 5)}
     given = result.events.filter(result.events["role"] == "ps").select("time_s", "event", "job_id", "server")
     assert given.rows() == [(0, "start", "J1", "s0"), (0, "start", "J2", "s1"), (2, "start", "J3", "s1")]
-    assert result.summary.stalled_s == 2
+    assert chunked_of(result).stalled_s == 2
     assert column_of(result, "queue_s") == {"J1": 0, "J2": 0, "J3": 2}
 
 

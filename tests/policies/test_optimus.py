@@ -35,6 +35,7 @@ from ray_sim.policies.optimus.policy import Optimus
 from ray_sim.policies.optimus.trials import TrialRuns, few_of_each_kind
 from ray_sim.policies.registry import create_policy
 from tests.elastic_worlds import elastic_world
+from tests.figures import elastic_of
 from tests.training import ONE, Placement, profile, rows
 
 CURVE = {"loss_b0": 0.2, "loss_b1": 1.0, "loss_b2": 0.1, "loss_threshold": 0.01, "loss_patience": 2.0}
@@ -141,10 +142,11 @@ def test_what_it_misjudges_shows_in_its_errors() -> None:
     world = world_of([profile(batch=1, samples=50, sample_s=10, gradient_mb=0)], [2.0])
     exact = run(world, remaining="known")
     wrong = run(world, remaining="known", speed_error=0.3, convergence_error=0.2)
-    assert exact.summary.speed_error == pytest.approx(0, abs=1e-6)
-    assert exact.summary.convergence_error == 0
-    assert wrong.summary.speed_error == pytest.approx(0.3, abs=1e-6)
-    assert wrong.summary.convergence_error == pytest.approx(0.2 * 0.52)  # of 1, 0.94, ... 0.04 that is left
+    assert elastic_of(exact).speed_error == pytest.approx(0, abs=1e-6)
+    assert elastic_of(exact).convergence_error == 0
+    assert elastic_of(wrong).speed_error == pytest.approx(0.3, abs=1e-6)
+    # Of 1, 0.94, ... 0.04 that is left.
+    assert elastic_of(wrong).convergence_error == pytest.approx(0.2 * 0.52)
 
 
 def test_it_needs_losses_slots_and_elastic_jobs() -> None:
@@ -309,7 +311,7 @@ def test_even_placement_beats_its_alternatives() -> None:
 def test_every_choice_lets_all_jobs_end(params: dict[str, object]) -> None:
     result = run_world(mixed_world(1, {"restart_cost_s": 20}), create_policy("optimus", params))
     assert result.summary.completed == 20
-    share = result.summary.restart_share
+    share = elastic_of(result).restart_share
     assert share is not None
     assert 0 < share < 0.2
 

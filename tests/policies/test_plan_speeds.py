@@ -21,7 +21,10 @@ from ray_sim.policies.oasis import Oasis
 from ray_sim.policies.pd_ors.policy import PdOrs
 from ray_sim.policies.registry import create_policy
 from ray_sim.policies.shared.booked_plans import BookedPlans
+from ray_sim.policies.shared.refusals import Refusal
+from ray_sim.policy_api import ElasticView
 from ray_sim.solvers.planning.market import SlotPlan
+from ray_sim.solvers.planning.schedule import Schedule
 from ray_sim.solvers.planning.slot_job import SlotJob
 from tests.engine.test_step_time_rules import linear
 from tests.policies.utility_worlds import SLOT_S, example_1_a, paper_world, pd_ors_job, utility_world, worth
@@ -44,9 +47,11 @@ class NotingPdOrs(PdOrs):
 
     sold: Sold
 
-    def _sell(self, job: SlotJob, plan: SlotPlan) -> None:
-        self.sold.append((job, plan))
-        super()._sell(job, plan)
+    def _plan(self, job: SlotJob, view: ElasticView, slot: int) -> Schedule | Refusal:
+        found = super()._plan(job, view, slot)
+        if isinstance(found, Schedule):
+            self.sold.append((job, found.plan))
+        return found
 
 
 class NotingOasis(Oasis):
@@ -54,9 +59,11 @@ class NotingOasis(Oasis):
 
     sold: Sold
 
-    def _sell(self, job: SlotJob, plan: SlotPlan) -> None:
-        self.sold.append((job, plan))
-        super()._sell(job, plan)
+    def _plan(self, job: SlotJob, view: ElasticView, slot: int) -> Schedule | Refusal:
+        found = super()._plan(job, view, slot)
+        if isinstance(found, Schedule):
+            self.sold.append((job, found.plan))
+        return found
 
 
 def random_world(seed: int) -> World:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ray_sim.model.result import UtilityCertificate
 from ray_sim.reports.plots import JctCdfPngs, completed_jct_s, jct_cdf_png, jct_cdf_svg, thin_steps
 from ray_sim.reports.tables import RunRow, best_value, run_table, sweep_headings, sweep_table
-from tests.results_by_hand import three_jobs, welfare_of
+from tests.results_by_hand import announced_figures, three_jobs
 
 
 def _row(policy: str, seed: int | None, last_jct_s: float) -> RunRow:
@@ -45,7 +45,7 @@ def test_a_run_that_earns_next_to_nothing_does_not_drown_the_others_in_the_gap_o
 
 
 def _announced(policy: str, welfare: float, bound: float) -> RunRow:
-    summary = replace(three_jobs().summary, welfare=welfare_of(welfare, bound))
+    summary = replace(three_jobs().summary, figures=announced_figures(welfare, bound))
     return RunRow("week", "edge", "", policy, None, summary)
 
 

@@ -20,6 +20,7 @@ from ray_sim.experiments.scenario import Scenario, parse_scenario
 from ray_sim.experiments.server_files import split_world
 from ray_sim.experiments.stored_runs import FoundRun, find_runs
 from ray_sim.model.errors import InvalidScenarioError
+from ray_sim.model.figures.announced import AnnouncedFigures
 from ray_sim.model.result import Summary
 from ray_sim.model.statement import NANO
 from ray_sim.model.units import US_PER_S, FloatArray
@@ -55,8 +56,8 @@ class Run:
     @property
     def welfare(self) -> float:
         """Sum of the true values of completed jobs, in units."""
-        told = self.summary.welfare
-        return float(self.values().sum()) if told is None else told.welfare
+        told = self.summary.figures_as(AnnouncedFigures)
+        return float(self.values().sum()) if told is None else told.welfare.welfare
 
     def values(self) -> FloatArray:
         """(completed jobs,) worth of jobs that ran as gangs, finishes rounded up to whole rounds."""

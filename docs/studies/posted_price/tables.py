@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ray_sim.model.result import WelfareAudit
+from ray_sim.model.figures.announced import AnnouncedFigures, WelfareAudit
 from ray_sim.reports.statistics import mean_interval
 from runs import Run, read_runs
 
@@ -31,7 +31,8 @@ LARGEST = "largest gain"
 
 def figures(run: Run) -> dict[str, float]:
     """Numbers of a run by column; nan where it has none."""
-    told, welfare, nan = run.summary.welfare, run.welfare, float("nan")
+    own, welfare, nan = run.summary.figures_as(AnnouncedFigures), run.welfare, float("nan")
+    told = None if own is None else own.welfare
     planned = (run.summary.policy_figures or {}).get("planned_welfare", nan)
     jct = run.summary.jct_s
     jct_h = nan if jct is None else jct.mean / 3600
@@ -47,7 +48,7 @@ def figures(run: Run) -> dict[str, float]:
         "completed": run.summary.completed,
         "JCT from birth, h": nan if told is None else jct_h,
         "from arrival, h": jct_h if told is None else (nan if arrival is None else arrival.mean / 3600),
-        **gains(run.summary.audit),
+        **gains(None if own is None else own.audit),
     }
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import polars as pl
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ray_sim.engine.run_core import RunCore
     from ray_sim.engine.view import View
     from ray_sim.engine.world import World
+    from ray_sim.model.figures.base import KindFigures
     from ray_sim.model.result import UtilityCertificate
     from ray_sim.model.streams import Streams
 
@@ -87,10 +88,10 @@ class JobKind(ABC):
 
 
 class KindOutcome(Protocol):
-    """Summary fields, columns and limits that a kind adds to a result."""
+    """Figures, columns and limits that a kind adds to a result."""
 
-    def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> Mapping[str, Any]:
-        """Fields of `Summary` by name, over the counted jobs: (J,), all where None."""
+    def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> KindFigures:
+        """Figures of the summary, over the counted jobs: (J,), all where None."""
 
     def job_columns(self) -> Mapping[str, pl.Series]:
         """Columns of jobs by name, (J,) each, that follow those of `JOB_SCHEMA`."""

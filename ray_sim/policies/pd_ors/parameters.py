@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ray_sim.policies.shared.declared_ranges import price_parameters
-from ray_sim.policies.shared.plan_at_arrival import IDLE, OPTIONS
+from ray_sim.policies.shared.planning_parameters import IDLE, OPTIONS
 from ray_sim.policy_api import Parameter
 
 PARAMETERS = (

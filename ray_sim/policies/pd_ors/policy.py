@@ -10,7 +10,9 @@ import numpy as np
 
 from ray_sim.policies.pd_ors.parameters import PARAMETERS
 from ray_sim.policies.shared.declared_ranges import DeclaredRanges
-from ray_sim.policies.shared.plan_at_arrival import Planned, PricedServers, Refusal, refusal
+from ray_sim.policies.shared.plan_at_arrival import Planned
+from ray_sim.policies.shared.priced_servers import PricedServers
+from ray_sim.policies.shared.refusals import Refusal, refusal
 from ray_sim.policy_api import Parameter
 from ray_sim.solvers.planning.alone import ends_alone
 from ray_sim.solvers.planning.prices import (
@@ -87,7 +89,7 @@ class PdOrs(Planned):
 
     def _best_plan(self, job: SlotJob, markets: Sequence[PricedServers]) -> Schedule | Refusal:
         """Search by `best_schedule`, on the servers of the job's partition."""
-        at = self._of_partition.get(self.partition_of(job.number))
+        at = self._of_partition.get(self._jobs.partition_of(job.number))
         if at is None:
             return Refusal.INFEASIBLE
         priced = markets[at]

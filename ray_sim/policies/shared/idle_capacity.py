@@ -2,15 +2,55 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
-from ray_sim.model.units import IntArray
+from ray_sim.model.units import BoolArray, IntArray
 from ray_sim.policies.shared.booked_plans import JOB, SERVER, WORKERS, BookedPlans
-from ray_sim.policies.shared.bundles import Bundles
+from ray_sim.policies.shared.bundles import Bundles, bundles
+from ray_sim.policies.shared.jobs_in_slots import JobsInSlots
+from ray_sim.policy_api import ElasticContext
 from ray_sim.solvers.planning.market import SlotPlan
 from ray_sim.solvers.planning.slot_job import SlotJob
+
+
+class IdleCapacity:
+    """Idle capacity of slots, for jobs that train faster with more workers and parameter servers."""
+
+    def __init__(self, world: ElasticContext, jobs: JobsInSlots) -> None:
+        self._world = world
+        self._jobs = jobs
+        self._bundles = bundles(world, world.jobs.batch)
+
+    def given(
+        self, available: BoolArray, takers: IntArray, now: BookedPlans, slot: int, counted: Counter[str]
+    ) -> BookedPlans:
+        """Plans of a slot after idle capacity is given to jobs, in job order.
+
+        Parameters
+        ----------
+        available : (S,) servers
+        takers : jobs, sorted
+        now : plans of the slot
+        counted : counts of the policy; jobs that get more are added to its ``gifts``
+        """
+        there = self._world.cluster.capacity * available[:, None]
+        demand = self._world.jobs.role_demand
+        for number in takers.tolist():
+            job = self._jobs.in_slots(number)
+            if job is None:
+                continue
+            mine = self._world.server_partition == self._jobs.partition_of(number)
+            free = left_free(there, now, demand) * mine[:, None]
+            speed = partial(self._jobs.speed, job)
+            larger = enlarged(job, now.of(number), slot, self._bundles, free, speed)
+            if larger is not None:
+                now = now.kept(now.rows[:, JOB] != number).having(number, larger)
+                counted["gifts"] += 1
+        return now
 
 
 def enlarged(

@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.figures import welfare_of
 from tests.policies.posted_price.engine_runs import (
     EngineRun,
     FateRow,
@@ -48,8 +49,7 @@ def assert_same(instance: Instance, expected: Outcome, found: EngineRun, utiliti
     assert tuple(found.booked.tolist()) == expected.booked
     born = [float(fate.utility) / NANO for fate in expected.fates if fate.menu]
     assert utilities == pytest.approx(born, abs=1e-9)
-    figures = found.result.summary.welfare
-    assert figures is not None
+    figures = welfare_of(found.result)
     assert (figures.welfare, figures.revenue, figures.eviction_rate) == figures_of(instance, fates)
     count = Counter(what for what, *_ in fates)
     assert {name: figures.fates[name] for name in FATES} == {name: count[name] for name in FATES}

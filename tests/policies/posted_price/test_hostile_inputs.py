@@ -17,6 +17,7 @@ from ray_sim.policies.posted_price.exact_failure import ExactFailure
 from ray_sim.policies.posted_price.failure import MOST_ESTIMATES
 from ray_sim.policies.posted_price.menu import MOST_ROUNDS
 from tests.command_line import answer, complaint
+from tests.figures import welfare_of
 from tests.policies.posted_price.engine_runs import Instance, policy_of, run_engine, world_of
 from tests.policies.posted_price.naive_mechanism import NANO, Job, Setting
 
@@ -53,8 +54,7 @@ def test_no_nodes_are_too_few() -> None:
 
 
 def test_no_jobs_give_no_figures() -> None:
-    found = run_engine(Instance((), (), SETTING)).result.summary.welfare
-    assert found is not None
+    found = welfare_of(run_engine(Instance((), (), SETTING)).result)
     assert (found.welfare, found.revenue, found.eviction_rate) == (0.0, 0.0, None)
     assert set(found.fates.values()) == {0}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -17,8 +16,8 @@ from ray_sim.engine.kinds.announced.welfare_limits import welfare_limits
 from ray_sim.engine.kinds.rigid.run import RigidOutcome
 from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import COMPLETED, REJECTED
-from ray_sim.model.metrics import distribution
-from ray_sim.model.result import WelfareFigures
+from ray_sim.model.distribution import distribution
+from ray_sim.model.figures.announced import AnnouncedFigures, WelfareFigures
 from ray_sim.model.statement import NANO
 from ray_sim.model.units import BoolArray, IntArray, us_to_seconds
 
@@ -74,7 +73,7 @@ class AnnouncedOutcome(RigidOutcome):
         delay = np.clip(end - true.birth, 0, true.values.shape[1] - 1)
         return np.where(done, true.values[true.value_row, delay], 0)
 
-    def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> Mapping[str, Any]:
+    def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> AnnouncedFigures:
         """Welfare, revenue and failures of the counted jobs, beside the figures of gangs."""
         chosen = np.ones(len(jobs), dtype=np.bool_) if counted is None else counted
         fate = self.fate[chosen]
@@ -86,7 +85,7 @@ class AnnouncedOutcome(RigidOutcome):
         done = chosen & (self.ledger.status == COMPLETED)
         from_arrival = distribution(us_to_seconds((self.ledger.end - arrival_us)[done]))
         bound = bound_welfare(welfare_limits(self.facts, self.horizon_us, counted))
-        figures = WelfareFigures(
+        welfare = WelfareFigures(
             welfare=worth / NANO,
             revenue=paid / NANO,
             surplus=(worth - paid) / NANO,
@@ -98,7 +97,8 @@ class AnnouncedOutcome(RigidOutcome):
             bound=bound,
             ratio=ratio_to(bound, worth / NANO),
         )
-        return {**RigidOutcome.figures(self, jobs, counted), "welfare": figures}
+        pauses = RigidOutcome.figures(self, jobs, counted)
+        return AnnouncedFigures(restart_share=pauses.restart_share, welfare=welfare)
 
     def timeline(self, time_us: IntArray) -> Mapping[str, pl.Series]:
         """Welfare and revenue so far, in units."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -30,8 +30,9 @@ from ray_sim.engine.world import World
 from ray_sim.kernels.chunked.chunk_ledger import rest
 from ray_sim.kernels.core.arrays import COMPLETED, LOSE, PARAMETER_SERVER, Ledger, Outages
 from ray_sim.kernels.core.record import add_event
+from ray_sim.model.figures.chunked import ChunkedFigures, DeadlineMisses
 from ray_sim.model.progress_rule import RigidProgress
-from ray_sim.model.result import DeadlineMisses, UtilityCertificate
+from ray_sim.model.result import UtilityCertificate
 from ray_sim.model.units import US_PER_S, BoolArray, IntArray, us_to_seconds
 
 
@@ -46,20 +47,20 @@ class ChunkedOutcome:
     """(J,) time as an active job without a parameter server."""
     rounding: SlotRounding
 
-    def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> Mapping[str, Any]:
+    def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> ChunkedFigures:
         """Time without a parameter server, rounding up to whole slots, cost of preemptions."""
         preemptions = jobs["preemptions"].to_numpy()
         if counted is not None:
             preemptions = preemptions[counted]
         stalled_us = self.stalled_us if counted is None else self.stalled_us[counted]
         ceil_share, upload_ceil_share = self.rounding.shares(counted)
-        return {
-            "stalled_s": float(us_to_seconds(stalled_us.sum())),
-            "ceil_share": ceil_share,
-            "upload_ceil_share": upload_ceil_share,
-            "preemption_cost_s": int(preemptions.sum()) * self.facts.preemption_us / US_PER_S,
-            "deadlines": self._deadline_misses(counted),
-        }
+        return ChunkedFigures(
+            stalled_s=float(us_to_seconds(stalled_us.sum())),
+            ceil_share=ceil_share,
+            upload_ceil_share=upload_ceil_share,
+            preemption_cost_s=int(preemptions.sum()) * self.facts.preemption_us / US_PER_S,
+            deadlines=self._deadline_misses(counted),
+        )
 
     def _deadline_misses(self, counted: BoolArray | None) -> DeadlineMisses | None:
         """None where jobs have no deadlines."""

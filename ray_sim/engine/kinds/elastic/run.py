@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -33,6 +33,7 @@ from ray_sim.kernels.elastic.training import Training, book_traffic, note_placem
 from ray_sim.kernels.handle import handle
 from ray_sim.model.dealt_loads import DealtLoads
 from ray_sim.model.errors import InvalidScenarioError
+from ray_sim.model.figures.elastic import ElasticFigures
 from ray_sim.model.job import Exchange, TrainingProfile
 from ray_sim.model.job_rows import rows_of, tasks_of
 from ray_sim.model.parameter_blocks import AS_WORLD
@@ -60,7 +61,7 @@ class ElasticOutcome:
     interference_us: FloatArray | None
     """Time of training that interference cost; None in a world without it."""
 
-    def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> Mapping[str, Any]:
+    def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> ElasticFigures:
         """Pauses, traffic, skew of parameter servers, and errors of estimates."""
         moved_mb, with_ps_us, beyond_us = (
             column if counted is None else column[counted]
@@ -68,14 +69,14 @@ class ElasticOutcome:
         )
         total_us = int(with_ps_us.sum())
         errors = [None if np.isnan(mean) else float(mean) for mean in self.estimate_errors.means()]
-        return {
-            **self.pauses.figures(jobs, counted),
-            "cross_server_gb": float(moved_mb.sum()) / 1000,
-            "ps_imbalance": 1.0 + float(beyond_us.sum()) / total_us if total_us else None,
-            "speed_error": errors[SPEED],
-            "convergence_error": errors[WORK_LEFT],
-            "interference_share": self._interference_share(counted),
-        }
+        return ElasticFigures(
+            restart_share=self.pauses.figures(jobs, counted).restart_share,
+            cross_server_gb=float(moved_mb.sum()) / 1000,
+            ps_imbalance=1.0 + float(beyond_us.sum()) / total_us if total_us else None,
+            speed_error=errors[SPEED],
+            convergence_error=errors[WORK_LEFT],
+            interference_share=self._interference_share(counted),
+        )
 
     def _interference_share(self, counted: BoolArray | None) -> float | None:
         """Share of the time of training that interference cost the counted jobs."""

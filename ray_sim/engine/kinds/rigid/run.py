@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -24,6 +24,7 @@ from ray_sim.kernels.core.arrays import RUNNING, Changes, Ledger, Outages
 from ray_sim.kernels.core.outages import regain_server
 from ray_sim.kernels.core.run_steps import complete_jobs, evict_job, place_jobs, rate_jobs, remove_server
 from ray_sim.model.errors import InfeasibleDecisionError
+from ray_sim.model.figures.gangs import GangFigures
 from ray_sim.model.progress_rule import ProgressRule
 from ray_sim.model.result import UtilityCertificate
 from ray_sim.model.units import NEVER_US, BoolArray, IntArray, seconds_to_us
@@ -37,7 +38,7 @@ class RigidOutcome:
     now_us: int
     """The last instant."""
 
-    def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> Mapping[str, Any]:
+    def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> GangFigures:
         """The share of held time that went into pauses; a job that runs now may be in one."""
         ledger = self.ledger
         running = ledger.status == RUNNING
@@ -46,7 +47,7 @@ class RigidOutcome:
         if counted is not None:
             ran_us, held_us = ran_us[counted], held_us[counted]
         held = int(held_us.sum())
-        return {"restart_share": 1.0 - int(ran_us.sum()) / held if held else None}
+        return GangFigures(restart_share=1.0 - int(ran_us.sum()) / held if held else None)
 
     def timeline(self, time_us: IntArray) -> Mapping[str, pl.Series]:
         """No columns."""

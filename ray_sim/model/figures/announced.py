@@ -1,0 +1,162 @@
+"""Figures of announced jobs: welfare, payments and the audit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ray_sim.model.distribution import Distribution
+from ray_sim.model.figures.base import FigureRows, Rows, known
+from ray_sim.model.figures.gangs import GangFigures
+
+
+@dataclass(frozen=True, slots=True)
+class WelfareFigures:
+    """Values and payments of announced jobs, over the jobs that count; in the workload's unit of value."""
+
+    welfare: float
+    """Sum of the true values of completed jobs at their finish."""
+    revenue: float
+    """Sum of their payments."""
+    surplus: float
+    """`welfare` minus `revenue`: what users keep."""
+    eviction_rate: float | None
+    """Evicted and cancelled jobs over all but those not launched and those that never came."""
+    fates: dict[str, int]
+    """Number of jobs by the column ``fate``."""
+    jct_from_arrival_s: Distribution
+    """Finish minus arrival of completed jobs; `jct_s` counts from the birth."""
+    misreporting: int
+    """Jobs whose users misreport by the world parameter ``misreport``."""
+    clipped: int
+    """Statements that were cut to the bounds, of all jobs."""
+    bound: float
+    """No schedule of the same jobs earns more, even one that knows the future; see docs/certificates.md."""
+    ratio: float | None
+    """`bound` / `welfare`, >= 1 up to rounding; null where nothing was earned."""
+
+    def rows(self) -> Rows:
+        """Earnings, and how jobs ended."""
+        fates = [(f"{fate.replace('_', ' ')}", count) for fate, count in self.fates.items() if count]
+        changed = [("statements cut to the bounds", self.clipped), ("jobs misreported", self.misreporting)]
+        return [
+            ("welfare", self.welfare),
+            ("upper bound on welfare", self.bound),
+            ("that bound / welfare", self.ratio),
+            ("revenue", self.revenue),
+            ("eviction rate", self.eviction_rate),
+            *fates,
+            *((label, count) for label, count in changed if count),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class RegretFigures:
+    """Gains of misreports over the truth in expected true utility, over sampled jobs; in units of value.
+
+    The gain of a job is that of its best misreport, and 0 where the truth is best.
+    """
+
+    max: float
+    mean: float
+    share: float
+    """Share of the sampled jobs whose gain is above 1e-9."""
+    kind: str | None
+    """Misreport with the largest gain, such as ``value x 0.5``; null where no misreport gains."""
+
+
+@dataclass(frozen=True, slots=True)
+class WelfareAudit:
+    """Audit of a run of announced jobs, see docs/certificates.md.
+
+    The optimum is that of the jobs that count; sampled jobs are drawn among them. Loads and violations are
+    over all jobs.
+    """
+
+    jobs: int
+    """Jobs that count."""
+    optimum_kind: str
+    """What `optimum_bound` is: ``ex post``, of the mixed-integer programme, or ``prices of rounds``, the
+    cheap bound of every run, where the programme is too large."""
+    optimum_bound: float
+    """No schedule of these jobs earns more in this run, even one that knows the future."""
+    optimum_ratio: float | None
+    """`optimum_bound` / welfare; null where nothing was earned."""
+    optimum: float | None
+    """Welfare of the best schedule that was found; null where the programme is too large."""
+    optimum_proven: bool | None
+    """Whether the search ended by itself; null as `optimum`."""
+    lp_bound: float | None
+    """Optimum of the linear relaxation of that programme; null as `optimum`."""
+    launch_plan_bound: float | None
+    """No scheduler that learns of durations as the signal tells earns more in expectation; null with
+    signal=full, and where that programme is too large."""
+    launch_plan_ratio: float | None
+    """`launch_plan_bound` / welfare of this run, a ratio of an expectation to one draw; null as both."""
+    load_max: float
+    """Largest share of the GPUs that jobs held in a round."""
+    load_mean: float
+    """Mean share, over the rounds up to the last in which something was held or booked."""
+    booked_max: float | None = None
+    """Largest booked load of a round over the capacity C' that may be booked; null, like all below but
+    `violations`, where the policy has no prices."""
+    booked_mean: float | None = None
+    """Mean over the same rounds as `load_mean`."""
+    load_excess: float | None = None
+    """Largest excess of held over booked load in a round, in GPUs; negative where there is none."""
+    eviction_line: float | None = None
+    """Lemma 4.3: bound on the probability that a failure estimate exceeds eps / 10; null where it is 1 or
+    more."""
+    sampled_jobs: int | None = None
+    """Jobs whose misreports were tried."""
+    exact_jobs: int | None = None
+    """Sampled jobs whose failures were computed from all outcomes; the others have estimates from paths."""
+    estimate_error: float | None = None
+    """Largest standard error of such an estimate of a probability; 0 where all are exact."""
+    regret: RegretFigures | None = None
+    """Over misreports that the job cannot outlast."""
+    hiding_regret: RegretFigures | None = None
+    """Over misreports that hide long durations, so that the job may be evicted unpaid."""
+    regret_bound: float | None = None
+    """2 (mu + eps / 10) H, a bound on `regret`; null where the mechanism's estimates have no such error."""
+    violations: list[str] = field(default_factory=list)
+    """What the run did that its rules forbid, one sentence each; empty if nothing."""
+
+    def rows(self) -> Rows:
+        """What the audit found; what the policy or the signal has none of is left out."""
+        best = "optimal welfare" if self.optimum_proven else "best welfare found"
+        regrets = [
+            row
+            for label, regret in (("misreports", self.regret), ("hidden long durations", self.hiding_regret))
+            if regret is not None
+            for row in (
+                (f"audit: largest gain by {label}", regret.max),
+                (f"audit: share of sampled jobs that gain by {label}", regret.share),
+            )
+        ]
+        rows: list[tuple[str, object]] = [
+            (f"audit: {best}", self.optimum),
+            (f"audit: bound on welfare, {self.optimum_kind}", self.optimum_bound),
+            ("audit: that bound / welfare", self.optimum_ratio),
+            ("audit: bound on expected welfare, launch plans", self.launch_plan_bound),
+            *regrets,
+            ("audit: bound on gains by misreports", self.regret_bound),
+            ("audit: sampled jobs", self.sampled_jobs),
+            ("audit: line of Lemma 4.3", self.eviction_line),
+            ("audit: fullest round, share of GPUs held", self.load_max),
+            ("audit: fullest round, share of C' booked", self.booked_max),
+        ]
+        return [*known(*rows), *[("audit: violation", text) for text in self.violations or ["none"]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnnouncedFigures(GangFigures):
+    """Values and payments, and the audit of an audited run."""
+
+    welfare: WelfareFigures
+    audit: WelfareAudit | None = None
+    """Null unless the run was audited."""
+
+    def rows(self) -> FigureRows:
+        """Earnings, ends of jobs, and the audit."""
+        audit = () if self.audit is None else self.audit.rows()
+        return FigureRows(earned=[*self.welfare.rows(), *audit])

@@ -1,0 +1,40 @@
+"""Figures of elastic jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ray_sim.model.figures.base import FigureRows, known
+from ray_sim.model.figures.gangs import GangFigures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ElasticFigures(GangFigures):
+    """Traffic, skew of parameter servers, interference, and errors of the policy's estimates."""
+
+    cross_server_gb: float
+    """Traffic between servers, 10^9 bytes."""
+    ps_imbalance: float | None = None
+    """Parameters on a job's fullest parameter server over the average, averaged over the time in which jobs
+    trained with parameter servers; null where none did."""
+    interference_share: float | None = None
+    """Share of the time of training that interference cost; null in a world without it."""
+    speed_error: float | None = None
+    """Mean relative error |estimate - true| / true of the policy's speed estimates, over all estimates of the
+    run; null where there are none."""
+    convergence_error: float | None = None
+    """Mean error |estimate - true| of the policy's estimates of the work left, as a share of the job's whole
+    work; null as `speed_error`."""
+
+    def rows(self) -> FigureRows:
+        """Skew and interference, then errors of estimates."""
+        return FigureRows(
+            progress=known(
+                ("fullest parameter server over the average", self.ps_imbalance),
+                ("share of training time that interference cost", self.interference_share),
+            ),
+            estimates=known(
+                ("relative error of expected speeds", self.speed_error),
+                ("error of expected work left over all work of a job", self.convergence_error),
+            ),
+        )
