@@ -130,7 +130,7 @@ def convert(
             counts=counts,
             notes=parsed.notes,
         )
-        write_rows(jobs, counts.kept, provenance, out, counted)
+        write_rows(jobs, counts.kept, provenance, out, Path(folder), counted)
         written = _write_rejects(parsed.rejects, counts, rejects)
     return ConversionReport(
         format=trace_format.name,

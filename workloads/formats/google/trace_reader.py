@@ -35,6 +35,7 @@ class GoogleTrace:
         self._counts: dict[str, Counter[str]] = {}
         self._last_us: dict[str, int] = {}
         self._after_end = 0
+        self._folder = folder
         self._rejects = SpilledRows(folder, "rejects")
         self._rejects.add(pl.DataFrame(schema=REJECT_SCHEMA))
 
@@ -95,7 +96,7 @@ class GoogleTrace:
         labels = pl.Series([part.label for part in self.parts], dtype=pl.String)
         names = [name for name in ("task", "job") if name in rows.collect_schema().names()]
         what = pl.format("task {} of job {}" if "task" in names else "job {}", *names)
-        for ordered in in_order(rows, height(rows), ["place"]):
+        for ordered in in_order(rows, height(rows), self._folder, ["place"]):
             named = ordered.select(
                 source=pl.lit(labels).gather(pl.col("place") // PLACES_PER_FILE),
                 line=pl.col("place") % PLACES_PER_FILE,
