@@ -27,7 +27,8 @@ class GoogleTrace:
     def __init__(self, parts: Sequence[TablePart], layout: TraceLayout, folder: Path, meter: Meter) -> None:
         self.parts = parts
         self._meter = meter
-        meter.expect(meter.all_bytes)  # events are put into order after they are read
+        ordered = [part.path for part in parts if part.table != layout.machines]
+        meter.expect(sum(path.stat().st_size for path in ordered))  # put into order after they are read
         self.layout = layout
         self._facts: Counter[str] = Counter()
         self.warnings: list[str] = []
@@ -84,12 +85,12 @@ class GoogleTrace:
             yield pl.DataFrame(schema={**dtypes, "user": pl.Categorical(), "place": pl.Int64()})
         size = sum(path.stat().st_size for path in paths) / buckets.count
         for bucket in range(buckets.count):
-            self._meter.advance(
-                size if bucket else 0, f"putting {table.name} into order, {bucket + 1} of {buckets.count}"
-            )
+            what = f"putting {table.name} into order, {bucket + 1} of {buckets.count}"
+            ordered = self._meter.step(size, what)
             stored = buckets.read(bucket)
             if stored is not None:
                 yield self._counted(table, stored)
+            ordered(1, 1)
 
     def rejects(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """Rejected lines and the ``rows`` with a `reason`, as `REJECT_SCHEMA`."""

@@ -61,10 +61,10 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Me
     if not pods:
         names = ", ".join(str(path) for path in paths)
         raise InvalidWorkloadError(f"{names}: no list of pods; name one with the columns {', '.join(HEADER)}")
-    nodes = read_nodes(node_lists) if node_lists else None
+    meter.expect(meter.all_bytes)  # rows are compared after they are read
+    nodes = read_nodes(node_lists, meter) if node_lists else None
     if options.cluster and nodes is None:
         raise InvalidWorkloadError("no list of nodes given, so there is no cluster to write; name it too")
-    meter.expect(meter.all_bytes)  # rows are compared after they are read
     rows = _without_repeats(read_rows(pods, _query, folder, meter), folder, meter)
     kept = rows.filter(pl.col("reason").is_null())
     counts = kept.select(
