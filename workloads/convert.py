@@ -90,7 +90,7 @@ def convert(
     window : keep only the jobs whose submit_s, as in ``out`` without a window, is in it
     rejects : file of the rejected rows, by default ``out`` with ``.rejects.parquet`` appended; without
         rejected rows, an old file of that name is removed
-    progress : called with the megabytes read, their total, and the name of the current step
+    progress : called with the percent of the work done, 100, and the name of the current step
 
     Raises
     ------
@@ -130,7 +130,7 @@ def convert(
             counts=counts,
             notes=parsed.notes,
         )
-        write_rows(jobs, counts.kept, provenance, out, counted)
+        write_rows(jobs, counts.kept, provenance, out, Path(folder), counted)
         written = _write_rejects(parsed.rejects, counts, rejects)
     return ConversionReport(
         format=trace_format.name,

@@ -1,4 +1,4 @@
-"""Progress of a conversion in megabytes read."""
+"""Progress of a conversion in percent of its work."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from pathlib import Path
 from workloads.files import text_bytes
 from workloads.progress import Portions, Progress, silent
 
-BYTES_PER_MB = 1_000_000
+PORTIONS = 100
+"""Portions of the work that are told: percent."""
+
+_ROUNDING = 1e-9
 
 
 class Meter:
-    """Megabytes of a trace's files that have been read, plus further work counted as bytes.
+    """Percent of the work done: files are work by their size, and so is what follows their reading.
 
-    The value is an estimate within a packed file and exact at the end of each file.
+    The value is an estimate: a step on all rows counts as much as reading all files. Within a packed file it
+    is estimated too.
     """
 
     def __init__(self, paths: Iterable[Path], progress: Progress = silent) -> None:
@@ -65,8 +69,8 @@ class Meter:
 
     def _report(self) -> None:
         within = self._size * min(1.0, self._read / self._text) if self._size else 0.0
-        done = min(self._done + within, self._total)
-        now = int(done) // BYTES_PER_MB, self._what
+        done = min((self._done + within) / self._total, 1.0) if self._total else 1.0
+        now = int(PORTIONS * done + _ROUNDING), self._what
         if now != self._reported:
             self._reported = now
-            self._progress(now[0], max(1, self._total // BYTES_PER_MB), self._what)
+            self._progress(now[0], PORTIONS, self._what)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 Progress = Callable[[int, int, str], None]
-"""Called with the rows or megabytes done, their total, and the name of the current step."""
+"""Called with the rows or percent done, their total, and the name of the current step."""
 
 Portions = Callable[[int, int], None]
 """Called with the portions of a step done, and their number."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from ray_sim.model.errors import InvalidInputError
@@ -16,6 +18,8 @@ PART_ROWS = 2**18
 
 GROUP_ROWS = 2**16
 """Rows in a row group of a temporary file; the file stores the range of values of each group."""
+
+_LEAST_BATCH_ROWS = 2**8
 
 _SAMPLED = 2**16
 """Approximate size of the sample that places the cuts between parts."""
@@ -55,16 +59,20 @@ class SpilledRows:
 
 
 def computed(rows: pl.LazyFrame, count: int, folder: Path, name: str) -> pl.LazyFrame:
-    """The ``count`` rows, computed once and part by part; see `SpilledRows`.
+    """The ``count`` rows, computed once: in memory while they are few, else in a file of a folder.
 
     Raises
     ------
     InvalidInputError : there is no room for them
     """
-    done = SpilledRows(folder, name)
-    for first in range(0, max(count, 1), PART_ROWS):
-        done.add(rows.slice(first, PART_ROWS).collect(engine="streaming"))
-    return done.scan()
+    if count <= PART_ROWS:
+        return rows.collect(engine="streaming").lazy()
+    path = folder / f"{name}.parquet"
+    try:
+        rows.sink_parquet(path, compression="lz4", row_group_size=GROUP_ROWS)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise no_room(folder, error) from error
+    return pl.scan_parquet(path, glob=False)
 
 
 def no_room(folder: Path, error: Exception) -> InvalidInputError:
@@ -92,43 +100,128 @@ def repeated(frame: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
     return none.scatter(repeated.arg_true(), again)
 
 
-def repeats(rows: pl.LazyFrame, keys: Sequence[str], compared: Portions = untold) -> pl.Series:
+class PartitionedRows:
+    """Rows in files of a folder of their own, by the number of their part; one part is read at a time."""
+
+    def __init__(self, folder: Path, parts: int) -> None:
+        self._folder = folder
+        # Of each part a batch waits in memory to be written: PART_ROWS rows in all.
+        self._batch_rows = max(_LEAST_BATCH_ROWS, PART_ROWS // parts)
+        self._added = 0
+
+    def add(self, rows: pl.LazyFrame, part: pl.Expr) -> None:
+        """Store rows in one pass over them.
+
+        Parameters
+        ----------
+        part : number of the part of each row, from 0
+
+        Raises
+        ------
+        InvalidInputError : there is no room for them
+        """
+        target = pl.PartitionBy(self._folder / f"{self._added:08}", key="part", include_key=False)
+        self._added += 1
+        numbered = rows.with_columns(part=part)
+        try:
+            numbered.sink_ipc(target, mkdir=True, compression="lz4", record_batch_size=self._batch_rows)
+        except (pl.exceptions.PolarsError, OSError) as error:
+            raise no_room(self._folder.parent, error) from error
+
+    def is_empty(self) -> bool:
+        """Whether no row was stored."""
+        return not any(self._folder.glob("*/part=*/*"))
+
+    def scan(self) -> pl.LazyFrame:
+        """All rows stored, lazily; at least one row must have been stored."""
+        return self._scan("*")
+
+    def read(self, part: int) -> pl.DataFrame | None:
+        """The rows of one part, in the order added; None without any."""
+        if not any(self._folder.glob(f"*/part={part}/*")):
+            return None
+        return self._scan(str(part)).collect()
+
+    def remove(self) -> None:
+        """Remove the files."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _scan(self, part: str) -> pl.LazyFrame:
+        files = sorted(self._folder.glob(f"*/part={part}/*"))
+        return pl.scan_ipc(files, glob=False, hive_partitioning=False)
+
+
+def repeats(rows: pl.LazyFrame, keys: Sequence[str], folder: Path, compared: Portions = untold) -> pl.Series:
     """Column `row` of the rows that have the same values of all ``keys`` as one before them.
 
     Parameters
     ----------
+    folder : for temporary files, which are removed
     compared : called after each portion of the rows
     """
     count = height(rows)
-    keyed = rows.select("row", *keys)
     found = [pl.Series("row", dtype=pl.Int64)]
-    for part in range(parts := -(-count // PART_ROWS)):
-        here = keyed if parts == 1 else keyed.filter(pl.struct(keys).hash() % parts == part)
-        frame = here.collect(engine="streaming")
+    parts = _part_count(count)
+    keyed = rows.select("row", *keys)
+    for part, frame in enumerate(_parted(keyed, pl.struct(keys).hash() % parts, parts, folder / "repeats")):
         found.append(frame["row"].filter(repeated(frame, keys)))
-        compared(part + 1, parts)
+        compared(part, parts)
+    compared(parts, parts)
     return pl.concat(found)
 
 
-def in_order(rows: pl.LazyFrame, count: int, key: Sequence[str] = SORT_KEY) -> Iterator[pl.DataFrame]:
+def in_order(
+    rows: pl.LazyFrame, count: int, folder: Path, key: Sequence[str] = SORT_KEY
+) -> Iterator[pl.DataFrame]:
     """Yield all ``count`` rows sorted by the columns of ``key`` that they have, part by part.
 
-    The first column is a number; rows with equal values of it are in one part.
+    The first column is a number; rows with equal values of it are in one part. Rows are read twice, once for
+    a sample, whatever their order.
+
+    Parameters
+    ----------
+    folder : for temporary files, which are removed
     """
     cuts = _cuts(rows, count, key[0])
-    for since, until in zip([None, *cuts], [*cuts, None], strict=True):
-        here = rows if since is None else rows.filter(pl.col(key[0]) >= since)
-        here = here if until is None else here.filter(pl.col(key[0]) < until)
-        frame = here.collect(engine="streaming")
+
+    def part_of(values: pl.Series) -> pl.Series:
+        return pl.Series(np.searchsorted(cuts.to_numpy(), values.to_numpy(), side="right"))
+
+    part = pl.col(key[0]).map_batches(part_of, return_dtype=pl.Int64(), is_elementwise=True)
+    for frame in _parted(rows, part, len(cuts) + 1, folder / "order"):
         yield frame.sort([name for name in key if name in frame.columns], maintain_order=True)
 
 
-def _cuts(rows: pl.LazyFrame, count: int, name: str) -> list[float]:
+def slices_in_order(frame: pl.DataFrame, key: Sequence[str] = SORT_KEY) -> Iterator[pl.DataFrame]:
+    """Yield the rows of a frame sorted by the columns of ``key``, ties in their order, part by part."""
+    order = frame.select(pl.arg_sort_by(*key, maintain_order=True)).to_series()
+    for first in range(0, frame.height, PART_ROWS):
+        yield frame[order.slice(first, PART_ROWS)]
+
+
+def _part_count(count: int) -> int:
+    return max(1, -(-count // PART_ROWS))
+
+
+def _parted(rows: pl.LazyFrame, part: pl.Expr, parts: int, folder: Path) -> Iterator[pl.DataFrame]:
+    """Yield the rows of each part, in their order; ``folder`` is theirs, and removed at the end."""
+    if parts == 1:
+        yield rows.collect(engine="streaming")
+        return
+    stored = PartitionedRows(folder, parts)
+    stored.add(rows, part)
+    for number in range(parts):
+        frame = stored.read(number)
+        if frame is not None:
+            yield frame
+    stored.remove()
+
+
+def _cuts(rows: pl.LazyFrame, count: int, name: str) -> pl.Series:
     """Values of a column that separate parts of about equal size, rising."""
-    parts = -(-count // PART_ROWS)
-    if parts <= 1:
-        return []
+    parts = _part_count(count)
+    if parts == 1:
+        return pl.Series(dtype=rows.collect_schema()[name])
     sample = rows.select(pl.col(name).gather_every(max(1, count // _SAMPLED)))
     values = sample.collect(engine="streaming")[name].sort()
-    cuts = {values[len(values) * part // parts] for part in range(1, parts)}
-    return sorted(cuts)
+    return values.gather([len(values) * part // parts for part in range(1, parts)]).unique().sort()

@@ -23,7 +23,7 @@ from workloads.files import replacing, require_file
 from workloads.job_profiles import job_profiles
 from workloads.progress import Portions, untold
 from workloads.provenance import Provenance
-from workloads.rows import in_order
+from workloads.rows import in_order, slices_in_order
 from workloads.schema import COLUMNS, SCHEMA, SCHEMA_VERSION, SORT_KEY, ColumnOrigin, with_all_columns
 from workloads.sources import Source, open_source
 
@@ -54,11 +54,17 @@ def write_workload(frame: pl.DataFrame, provenance: Provenance, path: Path) -> N
     InvalidInputError : the file cannot be written
     """
     check_frame(frame, str(path))
-    write_rows(frame.drop(_valueless(frame)).lazy(), frame.height, provenance, path)
+    sound = frame.drop(_valueless(frame))
+    _write(slices_in_order(sound), sound.columns, frame.height, provenance, path, untold)
 
 
 def write_rows(
-    rows: pl.LazyFrame, count: int, provenance: Provenance, path: Path, written: Portions = untold
+    rows: pl.LazyFrame,
+    count: int,
+    provenance: Provenance,
+    path: Path,
+    folder: Path,
+    written: Portions = untold,
 ) -> None:
     """Write ``count`` rows, possibly more than memory holds, with unique job_id and trace_order.
 
@@ -67,10 +73,22 @@ def write_rows(
 
     Parameters
     ----------
+    folder : for temporary files
     written : called with the rows written after each part of them
     """
-    names = rows.collect_schema().names()
-    wanted = [name for name in names if name in SCHEMA]
+    names = [name for name in rows.collect_schema().names() if name in SCHEMA]
+    _write(in_order(rows.select(names), count, folder), names, count, provenance, path, written)
+
+
+def _write(
+    parts: Iterable[pl.DataFrame],
+    names: Sequence[str],
+    count: int,
+    provenance: Provenance,
+    path: Path,
+    written: Portions,
+) -> None:
+    """Write ``count`` rows with the columns ``names``, sorted by `SORT_KEY`; see `write_rows`."""
     absent = [
         column.name for column in COLUMNS if column.layer == ColumnOrigin.PROFILE and column.name not in names
     ]
@@ -78,7 +96,7 @@ def write_rows(
     schema = _table(pl.DataFrame(schema=SCHEMA).drop(absent)).schema.with_metadata(metadata)
     done = 0
     with replacing(path, has_provenance) as temporary, _writer(temporary, schema) as writer:
-        for group in _row_groups(in_order(rows.select(wanted), count)):
+        for group in _row_groups(parts):
             jobs = with_all_columns(group)
             check_values(jobs, str(path))
             writer.write_table(_table(jobs.drop(absent)).replace_schema_metadata(metadata))

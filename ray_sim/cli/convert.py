@@ -78,7 +78,7 @@ def convert(
         seed=seed,
         cluster=cluster_out is not None,
     )
-    with progress("convert, MB", quiet=json_output) as tell:
+    with progress("convert, % of the work", quiet=json_output) as tell:
         report = convert_trace(
             format_name,
             [local_path(source) for source in sources],

@@ -19,7 +19,7 @@ from ray_sim.experiments.sweep_file import Entry
 from ray_sim.model.units import FloatArray
 from ray_sim.reports.compare import lower_is_better
 from ray_sim.reports.statistics import mean_interval
-from ray_sim.reports.tables import KEYS, SWEEP_HEADINGS, RunRow, run_table, sweep_table
+from ray_sim.reports.tables import GAPS, KEYS, SHARES, SWEEP_HEADINGS, RunRow, run_table, sweep_table
 
 CONFIGURATION_TAG = "ray_sim.configuration"
 """Tag of the runs that the prepared page shows: one top-level run with metrics per configuration."""
@@ -98,7 +98,7 @@ def configuration_label(run: Entry | RunRow) -> str:
 
 
 def configuration_metrics(rows: Sequence[RunRow]) -> dict[str, float]:
-    """Means over the runs of one configuration, as in `sweep_table`, and their 95 % confidence intervals.
+    """Numbers of one configuration, as in `sweep_table`, and 95 % confidence intervals of all but `SHARES`.
 
     Parameters
     ----------
@@ -113,9 +113,9 @@ def configuration_metrics(rows: Sequence[RunRow]) -> dict[str, float]:
     found = {name: float(value) for name, value in means.items() if value is not None}
     runs = run_table(rows)
     for name in SWEEP_HEADINGS:
-        # The table compares utility with its bound by a ratio of means, which has no interval here.
-        if name in found and name in runs.columns and not name.startswith("utility_certificate."):
-            interval = mean_interval(_floats(runs[name].drop_nulls()))
+        if name in found and name in runs.columns and name not in SHARES:
+            gap = GAPS.get(name)
+            interval = mean_interval(_floats(runs[name].drop_nulls())) if gap is None else gap.interval(runs)
             if interval is not None:
                 found |= {f"{name}.ci95_low": interval.low, f"{name}.ci95_high": interval.high}
     return found

@@ -13,6 +13,7 @@ from itertools import combinations
 import polars as pl
 
 from ray_sim.reports.compare import PolicyComparison, SignificanceVerdict, compare_policies
+from ray_sim.reports.gaps import Gap
 from ray_sim.reports.statistics import LEVEL
 
 
@@ -190,15 +191,12 @@ def _percents(each: PolicyComparison, name: str) -> dict[str, object]:
 
 
 def _gap(runs: pl.DataFrame, question: Question) -> dict[str, float | None]:
-    """Mean bound of the runs that have one, and the gap of their mean to it."""
+    """Mean bound of the runs that have one, and the gap of these runs."""
     if question.bound is None:
         return {"bound": None, "gap": None}
-    bounded = runs.drop_nulls(question.bound)
-    bound, mean = bounded[question.bound].mean(), bounded[question.key].mean()
-    if not isinstance(bound, float) or not isinstance(mean, float):
-        return {"bound": None, "gap": None}
-    above, below = (mean, bound) if question.lower else (bound, mean)
-    return {"bound": bound, "gap": above / below - 1 if below else None}
+    bound = runs[question.bound].mean()
+    gap = Gap(question.key, question.bound, question.lower).of(runs)
+    return {"bound": bound if isinstance(bound, float) else None, "gap": gap}
 
 
 def worth_of_knowledge(scores: pl.DataFrame, pairs: Sequence[tuple[str, str, str]]) -> pl.DataFrame:

@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from ray_sim.model.figures.announced import AnnouncedFigures
 from ray_sim.model.result import Summary
 from ray_sim.reports.compare import JCT, WELFARE, lower_is_better
+from ray_sim.reports.gaps import gap_of_means
 
 UTILITY = "utility"
 
@@ -24,8 +27,7 @@ class PolicyBound:
     bound: float
     """Mean bound of these runs: below their values for completion times, above for utility and welfare."""
     gap: float | None
-    """Mean value / mean bound - 1 for completion times, mean bound / mean value - 1 for utility and welfare;
-    None where that divides by 0."""
+    """See `gap_of_means`."""
     largest: str | None
     """The bound that counts, with its resource and partition, e.g. ``B2 of gpu``, in most runs."""
 
@@ -52,12 +54,11 @@ def policy_bounds(runs: Iterable[tuple[str, Summary]], metric: str) -> tuple[Pol
 
 
 def _of_policy(policy: str, runs: list[_Bounded], lower: bool) -> PolicyBound:
-    value = sum(run.value for run in runs) / len(runs)
-    bound = sum(run.bound for run in runs) / len(runs)
-    above, below = (value, bound) if lower else (bound, value)
+    values, bounds = np.array([run.value for run in runs]), np.array([run.bound for run in runs])
     names = Counter(run.largest for run in runs if run.largest is not None)
     largest = min(names, key=lambda name: (-names[name], name)) if names else None
-    return PolicyBound(policy, len(runs), bound, above / below - 1 if below else None, largest)
+    gap = gap_of_means(values, bounds, lower=lower)
+    return PolicyBound(policy, len(runs), float(np.mean(bounds)), gap, largest)
 
 
 def _jct(summary: Summary) -> _Bounded | None:

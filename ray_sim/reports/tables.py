@@ -9,6 +9,7 @@ import polars as pl
 
 from ray_sim.model.figures.base import FigureRows
 from ray_sim.model.result import JctCertificate, Summary
+from ray_sim.reports.gaps import Gap, share_of_means
 
 KEYS = ("workload", "cluster", "setting", "policy")
 """Key columns of the sweep table. `setting` contains partition and world parameters."""
@@ -65,6 +66,19 @@ _BOUNDED = tuple(f"utility_certificate.{name}" for name in ("bound", "gap"))
 _OPTIMUM = tuple(f"utility_certificate.optimum{suffix}" for suffix in ("", "_bound", "_ratio", "_proven"))
 
 
+GAPS = {
+    "certificate.gap": Gap("jct_s.mean", "certificate.bound_s", lower=True),
+    "utility_certificate.gap": Gap(_UTILITY, "utility_certificate.bound", lower=False),
+}
+"""Columns of the sweep table that are gaps of several runs."""
+
+SHARES = {
+    "utility_certificate.optimum_ratio": ("utility_certificate.optimum", _UTILITY),
+    "welfare.share_of_bound": (_WELFARE, "welfare.bound"),
+}
+"""Columns of the sweep table that are ratios of two means, and the two columns; see `share_of_means`."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunRow:
     """A finished run with its labels."""
@@ -90,25 +104,28 @@ def run_table(rows: Iterable[RunRow]) -> pl.DataFrame:
 def sweep_table(rows: Iterable[RunRow]) -> pl.DataFrame:
     """Means over seeds, one row per (workload, cluster, setting, policy) in order of appearance.
 
-    Ratios of utility or welfare to their bounds are ratios of the means, since a run with almost no utility
-    would dominate a mean of ratios. ``seeds`` is the number of runs of a row: 1 for a run that depends on no
+    `GAPS` and `SHARES` are ratios of means over the runs that have both numbers, all other columns means over
+    the runs that have the number. ``seeds`` is the number of runs of a row: 1 for a run that depends on no
     seed.
     """
     runs = run_table(rows)
     if runs.is_empty():
         return runs
     numbers = [column for column in runs.columns if column not in (*KEYS, "seed")]
-    means = runs.group_by(KEYS, maintain_order=True).agg(pl.len().alias("seeds"), pl.col(numbers).mean())
-    earned = pl.when(pl.col(_UTILITY) > 0).then(pl.col(_UTILITY))
-    of_means = {
-        "utility_certificate.gap": pl.col("utility_certificate.bound") / earned - 1,
-        "utility_certificate.optimum_ratio": pl.col("utility_certificate.optimum") / earned,
-    }
-    ratios = [ratio.alias(name) for name, ratio in of_means.items() if name in numbers]
-    if _WELFARE in numbers:
-        bound = pl.col("welfare.bound")
-        ratios.append((pl.col(_WELFARE) / pl.when(bound > 0).then(bound)).alias("welfare.share_of_bound"))
-    return means.with_columns(ratios)
+    groups = runs.group_by(KEYS, maintain_order=True)
+    means = groups.agg(pl.len().alias("seeds"), pl.col(numbers).mean())
+    ratios = pl.DataFrame([_ratios(group) for _, group in groups], infer_schema_length=None)
+    return means.with_columns(ratios.cast(pl.Float64))
+
+
+def _ratios(runs: pl.DataFrame) -> dict[str, float | None]:
+    """`GAPS` and `SHARES` of the runs of one row of the sweep table; those of columns that they have."""
+    found = {name: gap.of(runs) for name, gap in GAPS.items() if {gap.value, gap.bound} <= {*runs.columns}}
+    for name, (above, below) in SHARES.items():
+        if {above, below} <= {*runs.columns}:
+            both = runs.drop_nulls([above, below])
+            found[name] = share_of_means(both[above].to_numpy(), both[below].to_numpy())
+    return found
 
 
 def sweep_headings(table: pl.DataFrame) -> dict[str, str]:

@@ -72,7 +72,8 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Me
         trace_order=pl.coalesce("trace_order", "row"),
     )
     for name, keys, why in unique:
-        rows = _reject_repeats(rows, keys, why, meter.step(meter.all_bytes, f"comparing {name}"))
+        compared = meter.step(meter.all_bytes, f"comparing {name}")
+        rows = _reject_repeats(rows, keys, why, folder, compared)
     jobs = rows.filter(pl.col("reason").is_null())
     forms = _submission_forms(jobs)
     notes = forms.notes(mapping)
@@ -188,9 +189,11 @@ def _submission(mapping: ColumnMapping, bounds: Column, text: pl.Expr) -> tuple[
     return {"submit_s": pl.when(dated).then(first).otherwise(seconds), **flags}, why
 
 
-def _reject_repeats(rows: pl.LazyFrame, keys: Sequence[str], why: str, compared: Portions) -> pl.LazyFrame:
+def _reject_repeats(
+    rows: pl.LazyFrame, keys: Sequence[str], why: str, folder: Path, compared: Portions
+) -> pl.LazyFrame:
     """Give the reason ``why`` to rows whose keys repeat those of an earlier sound row."""
-    again = repeats(rows.filter(pl.col("reason").is_null()), keys, compared)
+    again = repeats(rows.filter(pl.col("reason").is_null()), keys, folder, compared)
     if again.is_empty():
         return rows
     return rows.with_columns(

@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from workloads.files import text_bytes
-from workloads.rows import no_room
+from workloads.rows import PartitionedRows
 
 PLACES_PER_FILE = 2**40
 """Position of an event in the trace: `place` = number of its file x `PLACES_PER_FILE` + its line."""
@@ -35,8 +35,7 @@ class EventBuckets:
 
     def __init__(self, folder: Path, count: int) -> None:
         self.count = count
-        self._folder = folder
-        self._files = 0
+        self._stored = PartitionedRows(folder, count)
         self._held: list[pl.DataFrame] = []
 
     def add(self, events: pl.LazyFrame, file: int) -> None:
@@ -49,34 +48,22 @@ class EventBuckets:
         placed = with_place(events, file)
         if self.count == 1:
             self._held.append(placed.collect(engine="streaming"))
-            return
-        placed = placed.with_columns(bucket=pl.col("job").hash(0) % self.count)
-        target = pl.PartitionBy(self._folder / str(self._files), key="bucket", include_key=False)
-        self._files += 1
-        try:
-            placed.sink_ipc(target, mkdir=True, compression="lz4")
-        except (pl.exceptions.PolarsError, OSError) as error:
-            raise no_room(self._folder.parent, error) from error
+        else:
+            self._stored.add(placed, pl.col("job").hash(0) % self.count)
 
     def last_us(self, end_us: int) -> int:
         """The time of the last event before ``end_us``; 0 without any."""
         if self.is_empty():
             return 0
-        files = sorted(self._folder.glob("*/bucket=*/*"))
-        events = [frame.lazy() for frame in self._held] or [
-            pl.scan_ipc(files, glob=False, hive_partitioning=False)
-        ]
+        events = [frame.lazy() for frame in self._held] or [self._stored.scan()]
         last = pl.concat([lazy.select("time") for lazy in events]).filter(pl.col("time") < end_us)
         time: int = last.select(pl.col("time").max().fill_null(0)).collect(engine="streaming").item()
         return time
 
     def is_empty(self) -> bool:
         """Whether nothing was stored."""
-        return not self._held and not any(self._folder.glob("*/bucket=*/*"))
+        return not self._held and self._stored.is_empty()
 
     def read(self, bucket: int) -> pl.DataFrame | None:
         """The events of one bucket, file by file; None without any."""
-        if self._held:
-            return pl.concat(self._held)
-        files = sorted(self._folder.glob(f"*/bucket={bucket}/*"))
-        return pl.scan_ipc(files, glob=False, hive_partitioning=False).collect() if files else None
+        return pl.concat(self._held) if self._held else self._stored.read(bucket)

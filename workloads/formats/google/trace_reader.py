@@ -27,7 +27,8 @@ class GoogleTrace:
     def __init__(self, parts: Sequence[TablePart], layout: TraceLayout, folder: Path, meter: Meter) -> None:
         self.parts = parts
         self._meter = meter
-        meter.expect(meter.all_bytes)  # events are put into order after they are read
+        ordered = [part.path for part in parts if part.table != layout.machines]
+        meter.expect(sum(path.stat().st_size for path in ordered))  # put into order after they are read
         self.layout = layout
         self._facts: Counter[str] = Counter()
         self.warnings: list[str] = []
@@ -35,6 +36,7 @@ class GoogleTrace:
         self._counts: dict[str, Counter[str]] = {}
         self._last_us: dict[str, int] = {}
         self._after_end = 0
+        self._folder = folder
         self._rejects = SpilledRows(folder, "rejects")
         self._rejects.add(pl.DataFrame(schema=REJECT_SCHEMA))
 
@@ -83,19 +85,19 @@ class GoogleTrace:
             yield pl.DataFrame(schema={**dtypes, "user": pl.Categorical(), "place": pl.Int64()})
         size = sum(path.stat().st_size for path in paths) / buckets.count
         for bucket in range(buckets.count):
-            self._meter.advance(
-                size if bucket else 0, f"putting {table.name} into order, {bucket + 1} of {buckets.count}"
-            )
+            what = f"putting {table.name} into order, {bucket + 1} of {buckets.count}"
+            ordered = self._meter.step(size, what)
             stored = buckets.read(bucket)
             if stored is not None:
                 yield self._counted(table, stored)
+            ordered(1, 1)
 
     def rejects(self, rows: pl.LazyFrame) -> pl.LazyFrame:
         """Rejected lines and the ``rows`` with a `reason`, as `REJECT_SCHEMA`."""
         labels = pl.Series([part.label for part in self.parts], dtype=pl.String)
         names = [name for name in ("task", "job") if name in rows.collect_schema().names()]
         what = pl.format("task {} of job {}" if "task" in names else "job {}", *names)
-        for ordered in in_order(rows, height(rows), ["place"]):
+        for ordered in in_order(rows, height(rows), self._folder, ["place"]):
             named = ordered.select(
                 source=pl.lit(labels).gather(pl.col("place") // PLACES_PER_FILE),
                 line=pl.col("place") % PLACES_PER_FILE,

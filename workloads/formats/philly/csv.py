@@ -75,7 +75,7 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Me
             "ambiguous_local_times": ambiguous,
             "ambiguous_local_times_read_as": "earliest",
             "duplicate_rows_kept": len(
-                repeats(kept, ["epoch_s", "duration_s", "num_gpus", "cluster"], compared)
+                repeats(kept, ["epoch_s", "duration_s", "num_gpus", "cluster"], folder, compared)
             ),
         },
         warnings=_warnings(sources, off),

@@ -63,7 +63,7 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Me
         raise InvalidWorkloadError(
             f"{', '.join(map(str, paths))}: no JSON array of jobs; name the trace's cluster_job_log"
         )
-    machines = read_machines([path for path in paths if path not in logs])
+    machines = read_machines([path for path in paths if path not in logs], meter)
     rule = options.run_time or RunTime.SPAN
     log = _Log(rule, machines, folder)
     for path in logs:

@@ -16,6 +16,7 @@ import polars as pl
 from workloads.checks import number
 from workloads.formats.philly.job import LoggedJob
 from workloads.formats.text import open_text
+from workloads.meter import Meter
 
 NAME, GPUS = "machineId", "number of GPUs"
 """Columns of the list that are read; others are ignored."""
@@ -73,7 +74,7 @@ class MachineList:
         return tuple(found)
 
 
-def read_machines(paths: Sequence[Path]) -> MachineList:
+def read_machines(paths: Sequence[Path], meter: Meter) -> MachineList:
     """Read machine lists; a machine listed twice has the last number.
 
     Raises
@@ -82,6 +83,7 @@ def read_machines(paths: Sequence[Path]) -> MachineList:
     """
     machines = MachineList({})
     for path in paths:
+        meter.begin(path)
         source = open_text(path, ",")
         source.require((NAME, GPUS))
         rows = source.collect(

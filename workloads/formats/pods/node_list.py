@@ -13,6 +13,7 @@ from ray_sim.model.errors import InvalidWorkloadError
 from ray_sim.model.units import capacity_quanta
 from workloads.checks import number, value_fault
 from workloads.formats.text import TextSource
+from workloads.meter import Meter
 from workloads.schema import BY_NAME
 
 NODE_HEADER = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
@@ -37,14 +38,17 @@ def is_node_list(source: TextSource) -> bool:
     return set(NODE_HEADER) <= set(source.header)
 
 
-def read_nodes(sources: Sequence[TextSource]) -> NodeList:
+def read_nodes(sources: Sequence[TextSource], meter: Meter) -> NodeList:
     """Read node lists; rows that are no nodes are left out, with a warning.
 
     Raises
     ------
     InvalidWorkloadError : a file is unreadable, or there is no node
     """
-    frames = [source.collect(_query(source)) for source in sources]
+    frames = []
+    for source in sources:
+        meter.begin(source.path)
+        frames.append(source.collect(_query(source)))
     rows = pl.concat(frames)
     sound = rows.filter("sound").unique("sn", keep="first", maintain_order=True)
     if sound.is_empty():

@@ -61,11 +61,11 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Me
     if not pods:
         names = ", ".join(str(path) for path in paths)
         raise InvalidWorkloadError(f"{names}: no list of pods; name one with the columns {', '.join(HEADER)}")
-    nodes = read_nodes(node_lists) if node_lists else None
+    meter.expect(meter.all_bytes)  # rows are compared after they are read
+    nodes = read_nodes(node_lists, meter) if node_lists else None
     if options.cluster and nodes is None:
         raise InvalidWorkloadError("no list of nodes given, so there is no cluster to write; name it too")
-    meter.expect(meter.all_bytes)  # rows are compared after they are read
-    rows = _without_repeats(read_rows(pods, _query, folder, meter), meter)
+    rows = _without_repeats(read_rows(pods, _query, folder, meter), folder, meter)
     kept = rows.filter(pl.col("reason").is_null())
     counts = kept.select(
         started_before_creation=(pl.col("wait_s") < 0).sum(),
@@ -137,10 +137,10 @@ def _reasons() -> list[pl.Expr]:
     ]
 
 
-def _without_repeats(rows: pl.LazyFrame, meter: Meter) -> pl.LazyFrame:
+def _without_repeats(rows: pl.LazyFrame, folder: Path, meter: Meter) -> pl.LazyFrame:
     rows = rows.with_columns(trace_order="row")  # over all files
     sound = rows.filter(pl.col("reason").is_null())
-    again = repeats(sound, ["job_id"], meter.step(meter.all_bytes, "comparing rows"))
+    again = repeats(sound, ["job_id"], folder, meter.step(meter.all_bytes, "comparing rows"))
     why = pl.when(pl.col("row").is_in(again.implode())).then(pl.lit("duplicate_job_id"))
     return rows.with_columns(reason=pl.coalesce("reason", why))
 
