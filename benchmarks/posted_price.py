@@ -1,4 +1,4 @@
-"""Benchmark of posted prices: whole commands of 100,000 announced jobs, and growth."""
+"""Benchmark of posted prices: whole commands of 100,000 announced jobs, growth, and single plans."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import yaml
 
 from benchmarks.announced_jobs import ROUND_S, Size, announced_jobs
@@ -16,6 +17,9 @@ from benchmarks.measurement import Findings, Measurement, Step
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.run import run_world
 from ray_sim.experiments.cluster_file import load_cluster
+from ray_sim.model.statement import NANO
+from ray_sim.policies.posted_price.planner import Planner, rounds_touched
+from ray_sim.policies.posted_price.planner_kernels import PlannedJob
 from ray_sim.policies.registry import create_policy
 from workloads.provenance import Counts, Provenance
 from workloads.schema import with_all_columns
@@ -32,6 +36,11 @@ COMMANDS: Mapping[str, tuple[Mapping[str, object], float | None]] = {
 }
 """Parameters of whole commands, and the most wall seconds."""
 
+PLANS = ((100, 3, 5), (1600, 3, 5), (1600, 6, 40))
+"""S_m, arrivals and durations of single plans, of which each combination is a point."""
+
+PLAN_REPETITIONS = 1_000
+
 _FACTS = {"truth": "announced", "slot_s": ROUND_S, "horizon_s": ROUNDS * ROUND_S}
 
 
@@ -40,7 +49,7 @@ def run(
     size: Size = SIZE,
     commands: Sequence[str] = tuple(COMMANDS),
 ) -> Findings:
-    """Measure whole commands at a size, then the simulation alone at a tenth of it and around it.
+    """Measure whole commands at a size, the simulation alone at a tenth of it and around it, and plans.
 
     Parameters
     ----------
@@ -62,6 +71,10 @@ def run(
             step(f"{other.jobs:,} jobs, {name}")
             (desk / "pool.yaml").write_text(yaml.safe_dump(_pool(other.nodes)))
             rows.append(Measurement(name, "cpu_s", _cpu_s(other, desk / "pool.yaml"), "s", "smaller"))
+    for delay, arrivals, durations in PLANS:
+        case = f"plan-{delay}x{arrivals * durations}"
+        step(case)
+        rows.append(Measurement(case, "cpu_us", _plan_cpu_us(delay, arrivals, durations), "us", "smaller"))
     return Findings(f"{size.jobs:,} drawn jobs, C = {size.nodes:,}, load {size.load:g}", tuple(rows))
 
 
@@ -96,3 +109,26 @@ def _cpu_s(size: Size, pool: Path) -> float:
     began = time.process_time()
     run_world(world, create_policy("posted_price"))
     return time.process_time() - began
+
+
+def _plan_cpu_us(delay: int, arrivals: int, durations: int) -> float:
+    """CPU microseconds of a plan, each duration told at the arrival; after one that compiles."""
+    points = arrivals * durations
+    duration = np.tile(np.arange(1, durations + 1), arrivals)
+    job = PlannedJob(
+        birth=0,
+        concurrency=1,
+        values=np.append(np.full(delay, 4 * NANO), 0),
+        arrival=np.repeat(np.arange(arrivals), durations),
+        duration=duration,
+        probability=np.full(points, 1 / points),
+        signal=duration,
+    )
+    rounds = rounds_touched(job)
+    prices = np.arange(rounds) % 100 * (NANO // 1000), np.zeros(rounds, dtype=np.bool_)
+    planner = Planner()
+    planner.plan(job, prices)
+    began = time.process_time()
+    for _ in range(PLAN_REPETITIONS):
+        planner.plan(job, prices)
+    return (time.process_time() - began) / PLAN_REPETITIONS * 1e6

@@ -64,7 +64,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     ),
     "optimus": Benchmark("rounds of Optimus on up to 16,000 servers, and its fits", 20, optimus.run),
     "pd_ors": Benchmark("a job of PD-ORS on up to 1,000 servers, against linear programmes", 30, pd_ors.run),
-    "posted_price": Benchmark("posted prices: 100,000 announced jobs, and growth", 180, posted_price.run),
+    "posted_price": Benchmark("posted prices: 100,000 announced jobs, growth, plans", 180, posted_price.run),
     "conversion": Benchmark("conversion of a trace, against a bare pass over the file", 90, conversion.run),
     "a_online": Benchmark("A_online: a dispatch over 10,000 workers, and a week of jobs", 15, a_online.run),
     "shares": Benchmark("a round of drf and of tetris, 4,000 jobs on up to 16,000 servers", 10, shares.run),

@@ -111,8 +111,9 @@ def test_the_crowded_servers_have_500_running_jobs_most_of_the_time() -> None:
 @pytest.mark.slow
 def test_posted_prices_are_measured_as_commands_and_in_what_they_depend_on() -> None:
     found = posted_price.run(size=Size(jobs=200, nodes=100), commands=["pointwise-0.02"])
-    cases = ["pointwise-0.02", "base", "jobs-x10", "nodes-x10", "delay-x2", "support-x2"]
-    assert [row.case for row in found.rows] == cases
+    growth_cases = ["base", "jobs-x10", "nodes-x10", "delay-x2", "support-x2"]
+    plans = ["plan-100x15", "plan-1600x15", "plan-1600x240"]
+    assert [row.case for row in found.rows] == ["pointwise-0.02", *growth_cases, *plans]
 
 
 def test_benchmarks_run_in_their_own_order_and_an_unknown_one_gets_a_suggestion() -> None:
