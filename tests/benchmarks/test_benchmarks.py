@@ -14,6 +14,7 @@ from benchmarks import (
     conversion,
     environment,
     growth,
+    harmony,
     learning,
     loop,
     optimus,
@@ -89,6 +90,13 @@ def test_learning_is_measured_in_errors_completion_times_placements_and_actors()
     assert {"samples-50", "samples-100", "epoch-1", "dense-100", "balance", "pack"} < cases
     assert {"truth", "model", "model-and-network", "actors-1", "actors-2"} < cases
     assert all(row.value > 0 for row in found.rows)
+
+
+def test_decisions_of_harmony_for_five_new_jobs_are_measured() -> None:
+    rows = {row.metric: row for row in harmony.run(sets=4).rows}
+    assert rows["decisions"].value > 0
+    assert 5 * 2 <= rows["mean_tasks"].value <= 5 * 6  # a worker and a parameter server at least
+    assert 0 < rows["decision_cpu_ms"].value <= rows["slowest_cpu_ms"].value
 
 
 def test_the_loop_is_measured_for_each_kind_of_policy() -> None:
