@@ -14,6 +14,7 @@ from benchmarks import (
     environment,
     fleets,
     growth,
+    harmony,
     learning,
     loop,
     optimus,
@@ -57,6 +58,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     "environment": Benchmark(
         "placements, resets and a vector of environments of gymnasium", 20, environment.run
     ),
+    "harmony": Benchmark("decisions of the bundled network of harmony for five new jobs", 10, harmony.run),
     "learning": Benchmark(
         "learned placement: placements of the batched world, errors of the reward model, actors",
         160,

@@ -14,6 +14,7 @@ from benchmarks import (
     conversion,
     environment,
     growth,
+    harmony,
     learning,
     loop,
     optimus,
@@ -91,13 +92,25 @@ def test_learning_is_measured_in_errors_completion_times_placements_and_actors()
     assert all(row.value > 0 for row in found.rows)
 
 
+def test_decisions_of_harmony_for_five_new_jobs_are_measured() -> None:
+    rows = {row.metric: row for row in harmony.run(sets=4).rows}
+    assert rows["decisions"].value > 0
+    assert 5 * 2 <= rows["mean_tasks"].value <= 5 * 6  # a worker and a parameter server at least
+    assert 0 < rows["decision_cpu_ms"].value <= rows["slowest_cpu_ms"].value
+
+
 def test_the_loop_is_measured_for_each_kind_of_policy() -> None:
     found = loop.run(repetitions=1, jobs=20, commands=["drf"])
-    assert [row.case for row in found.rows] == [
+    assert list(dict.fromkeys(row.case for row in found.rows)) == [
         *("idle", "own", "priority", "elastic", "sites"),
         *("interfering-6", "interfering-full-100", "week-drf"),
     ]
     assert all(row.value > 0 for row in found.rows)
+    # Of 60 jobs on 100 servers 500 cannot run: the report says that the servers are not full.
+    running = {row.case: row for row in found.rows if row.metric == "median_running_jobs"}
+    full = running["interfering-full-100"]
+    assert (full.budget, full.result) == (500, "FAILED")
+    assert running["interfering-6"].budget is None
 
 
 @pytest.mark.slow
