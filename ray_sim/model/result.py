@@ -202,8 +202,8 @@ class Summary:
     jct_or_horizon_s: Distribution | None = None
     """JCT over all jobs, with the horizon for jobs that did not complete; null where there is no horizon."""
     figures: KindFigures | None = None
-    """Figures of the kind of jobs. Their keys stand at the top of summary.json; keys of other kinds only are
-    null there."""
+    """Figures of the kind of jobs. In summary.json, their keys stand at the top and those of other
+    kinds are null."""
     policy_counts: dict[str, int] | None = None
     """Counts that the policy reports over the whole run; null where it reports none."""
     policy_figures: dict[str, float] | None = None
