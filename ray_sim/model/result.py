@@ -202,7 +202,8 @@ class Summary:
     jct_or_horizon_s: Distribution | None = None
     """JCT over all jobs, with the horizon for jobs that did not complete; null where there is no horizon."""
     figures: KindFigures | None = None
-    """Figures of the kind of jobs; summary.json has their keys at its top, null for those of other kinds."""
+    """Figures of the kind of jobs. In summary.json, their keys stand at the top and those of other
+    kinds are null."""
     policy_counts: dict[str, int] | None = None
     """Counts that the policy reports over the whole run; null where it reports none."""
     policy_figures: dict[str, float] | None = None
