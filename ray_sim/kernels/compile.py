@@ -23,7 +23,7 @@ from numba.core import caching
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.dispatcher import Dispatcher
 
-from ray_sim.kernels.content_digest import content_digest
+from ray_sim.kernels.content_digest import content_digest, types_digest
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -113,14 +113,14 @@ def _remove_unused() -> None:
 
 
 class _Locator(caching._CacheLocator):  # type: ignore[misc]  # numba ships no types
-    """Names the files of one kernel by its content, wherever its source is unpacked.
+    """Names the files of one kernel by its content and the types of a call, wherever its source is unpacked.
 
     Numba's own locators name them by the folder of the source and check the time of one source file. A
     working directory unpacked anew by Ray would compile again, and an edited callee would not.
     """
 
-    def __init__(self, compiled: Dispatcher) -> None:
-        self._digest = content_digest(compiled)
+    def __init__(self, compiled: Dispatcher, types: tuple[Any, ...]) -> None:
+        self._digest = f"{content_digest(compiled)}-{types_digest(types)}"
         self._py_file = inspect.getfile(compiled.py_func)
 
     def get_cache_path(self) -> str:
@@ -128,30 +128,30 @@ class _Locator(caching._CacheLocator):  # type: ignore[misc]  # numba ships no t
         return str(_folder())
 
     def get_source_stamp(self) -> str:
-        """The content digest: the freshness that numba checks."""
+        """The digest of content and types: the freshness that numba checks."""
         return self._digest
 
     def get_disambiguator(self) -> str:
-        """The content digest: kernels of one name and two contents have files of their own."""
+        """The digest: kernels of one name with two contents, or with two classes of a type, do not meet."""
         return self._digest
 
 
 class _Files(caching.CompileResultCacheImpl):  # type: ignore[misc]  # numba ships no types
-    """Files of one kernel: as numba's, with our names."""
+    """Files of one kernel for the types of a call: as numba's, with our names."""
 
-    def __init__(self, compiled: Dispatcher) -> None:
+    def __init__(self, compiled: Dispatcher, types: tuple[Any, ...]) -> None:
         function = compiled.py_func
         self._lineno = function.__code__.co_firstlineno  # for numba's warnings
-        self._locator = _Locator(compiled)
+        self._locator = _Locator(compiled, types)
         name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
         self._filename_base = self.get_filename_base(name, getattr(sys, "abiflags", ""))
 
 
 class _ContentCache(caching.FunctionCache):  # type: ignore[misc]  # numba ships no types
-    """Numba's cache of one kernel, in `_Files`."""
+    """Numba's cache of one kernel for the types of a call, in `_Files`."""
 
-    def __init__(self, compiled: Dispatcher) -> None:
-        self._impl_class = lambda _: _Files(compiled)
+    def __init__(self, compiled: Dispatcher, types: tuple[Any, ...]) -> None:
+        self._impl_class = lambda _: _Files(compiled, types)
         super().__init__(compiled.py_func)
         _note_use(_folder() / f"{self._impl.filename_base}.nbi")
 
@@ -202,11 +202,14 @@ def _with_cache(compiled: Any) -> Callable[[Any], Any]:
         if types in compiled.overloads or inspect.getmodule(compiled.py_func) is None:
             return compile_types(types)
         with global_compiler_lock:
-            if not isinstance(compiled._cache, _ContentCache):
-                _open_version()
-                compiled._cache = _ContentCache(compiled)
-            with compiled._cache.alone():
-                return compile_types(types)
+            _open_version()
+            outer, cache = compiled._cache, _ContentCache(compiled, types)
+            compiled._cache = cache
+            try:
+                with cache.alone():
+                    return compile_types(types)
+            finally:
+                compiled._cache = outer  # of a kernel that calls itself with other types
 
     return compile_or_load
 
@@ -239,9 +242,10 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
         A kernel may call other kernels. Values of globals are fixed when it is compiled.
     Cache
         Code is kept below ``$NUMBA_CACHE_DIR``, else ``$XDG_CACHE_HOME``, else ``~/.cache``, under a
-        digest of the function, of the kernels that it calls and of the globals that it names. A change
-        in one of them, in any module, compiles the function anew and no other; a change of comments or
-        docstrings compiles nothing. Code that no process has loaded for 30 days is removed.
+        digest of the function, of the kernels that it calls, of the globals that it names and of the
+        types of the arguments. A change in one of them, in any module, compiles the function anew and no
+        other; a change of comments or docstrings compiles nothing. Code that no process has loaded for
+        30 days is removed.
     Plain Python
         With ``NUMBA_DISABLE_JIT=1`` the decorator returns ``function`` itself, for a debugger or for a
         test that compares both, and indices are checked.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from functools import cache
 from types import CodeType, FunctionType, ModuleType
@@ -17,6 +17,8 @@ from typing import Any
 
 from numba.core.dispatcher import Dispatcher
 from numba.core.extending import _Intrinsic
+from numba.core.types.abstract import Callable
+from numba.core.types.containers import BaseTuple
 
 
 def content_digest(compiled: Dispatcher) -> str:
@@ -33,6 +35,27 @@ def content_digest(compiled: Dispatcher) -> str:
         waiting += [callee for callee in called if callee not in met]
         met.update(called)
     return digest.hexdigest()[:32]
+
+
+def types_digest(types: Iterable[Any]) -> str:
+    """Hexadecimal SHA-256, 16 digits, of the types of a call, with the classes of named tuples and enums.
+
+    Numba names the fields of a named tuple by their places, and its own text of the type has neither their
+    names nor the module of the class.
+    """
+    return hashlib.sha256("\n".join(_type_texts(types)).encode()).hexdigest()[:16]
+
+
+def _type_texts(types: Iterable[Any]) -> Iterator[str]:
+    for each in types:
+        if isinstance(each, Callable):  # its text has an address
+            yield type(each).__qualname__
+            continue
+        yield str(each)
+        if isinstance(owner := getattr(each, "instance_class", None), type):
+            yield _constant(owner).decode()
+        if isinstance(each, BaseTuple):
+            yield from _type_texts(each)
 
 
 @cache

@@ -20,7 +20,7 @@ import pytest
 
 import ray_sim
 from ray_sim.kernels.compile import kernel
-from ray_sim.kernels.content_digest import content_digest
+from ray_sim.kernels.content_digest import content_digest, types_digest
 
 OURS = ("__init__.py", "kernels/__init__.py", "kernels/compile.py", "kernels/content_digest.py")
 KERNEL = "from ray_sim.kernels.compile import kernel\n@kernel\n"
@@ -186,15 +186,17 @@ STORED_BY_ANOTHER = """
 import sys, types
 from pathlib import Path
 from own_same import same
+from ray_sim.kernels.compile import _ContentCache
 same(1)
 elsewhere = types.ModuleType("elsewhere")
 exec("class Group: pass", elsewhere.__dict__)
 sys.modules["elsewhere"] = elsewhere
-index = same._cache._cache_file
+[(signature, overload)] = same.overloads.items()
+cache = _ContentCache(same, signature)
+index = cache._cache_file
 index._save_index({elsewhere.Group: "same.1.nbc"})  # as a version with types that this one has not
 del sys.modules["elsewhere"]
-[(signature, overload)] = same.overloads.items()
-same._cache.save_overload(signature, overload)
+cache.save_overload(signature, overload)
 print(Path(index._index_path).exists(), same(1))
 """
 
@@ -212,6 +214,69 @@ def test_an_index_with_types_of_another_version_is_dropped_when_code_is_stored(t
         check=False,
     )
     assert (ended.stdout.strip(), ended.stderr) == (f"False {REST['not edited']}", "")
+
+
+CHECKOUT = """
+from {module} import Pair
+from own_head import head
+first = head(Pair(1, 2))
+print(first, bool(sum(head.stats.cache_hits.values())))
+"""
+
+
+def _checkout(folder: Path, module: str, fields: str) -> Path:
+    """Sources with one kernel, and the class of its argument in a module of this name."""
+    ours = Path(ray_sim.__file__).parent
+    _write(folder, {f"ray_sim/{path}": (ours / path).read_text() for path in OURS})
+    named = "".join(f"    {field}: int\n" for field in fields.split())
+    _write(
+        folder,
+        {
+            "own_head.py": KERNEL + "def head(x):\n    return x.first\n",
+            f"{module}.py": f"from typing import NamedTuple\nclass Pair(NamedTuple):\n{named}",
+            "call.py": CHECKOUT.format(module=module),
+        },
+    )
+    return folder
+
+
+def _called(folder: Path) -> str:
+    """What the kernel of a checkout answers to (1, 2), and whether it was loaded from the common cache."""
+    ended = subprocess.run(
+        [sys.executable, "-B", "call.py"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder.parent / "cache")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.strip()
+
+
+@pytest.mark.slow
+@compiled_only
+def test_checkouts_that_differ_in_the_place_of_a_type_keep_each_others_code(tmp_path: Path) -> None:
+    one = _checkout(tmp_path / "one", "old_place", "first second")
+    two = _checkout(tmp_path / "two", "new_place", "first second")
+    assert [_called(one), _called(two)] == ["1 False"] * 2
+    assert [_called(one), _called(two), _called(one)] == ["1 True"] * 3
+
+
+@pytest.mark.slow
+@compiled_only
+def test_a_class_with_other_fields_is_another_type(tmp_path: Path) -> None:
+    one = _checkout(tmp_path / "one", "place", "first second")
+    two = _checkout(tmp_path / "two", "place", "second first")
+    assert [_called(one), _called(two)] == ["1 False", "2 False"]
+
+
+@compiled_only
+def test_the_digest_of_types_sees_classes_inside_tuples() -> None:
+    values: list[tuple[Any, ...]] = [(Pair(1, 2),), (Turned(1, 2),), ((Pair(1, 2),),), ((Turned(1, 2),),)]
+    values += [((Pair(1, 2), 1.0),), ((Turned(1, 2), 1.0),), (1, 2), (1, 2.0), (1,), (np.array([1]),)]
+    digests = [types_digest(numba.typeof(value) for value in row) for row in values]
+    assert len(set(digests)) == len(values)
 
 
 def _digest(compiled: Any) -> str:
