@@ -7,7 +7,7 @@ and messages hold; the sweep of the arena has the runs of all places, each run o
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -141,16 +141,39 @@ def _check_names(file: ArenaFile, path: Path) -> None:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InvalidScenarioError(f"{path}: places: '{twice}' is the name of two places; rename one")
-    for place in file.places:
-        if place.changes is not None and place.changes not in names:
-            raise UnknownNameError("place", place.changes, names)
+    for index, place in enumerate(file.places):
+        where = f"{path}: places[{index}]"
+        if place.changes is not None:
+            _known("place", place.changes, names, f"{where}.changes")
+            _check_changes(place, file.places, f"{where}.changes")
         for label in place.policies:
-            if label not in file.policies:
-                raise UnknownNameError("contestant", label, file.policies)
-    for pair in file.knowledge:
-        for label in (pair.blind, pair.told):
-            if label not in file.policies:
-                raise UnknownNameError("contestant", label, file.policies)
+            _known("contestant", label, file.policies, f"{where}.policies")
+    for index, pair in enumerate(file.knowledge):
+        where = f"{path}: knowledge[{index}]"
+        _known("contestant", pair.blind, file.policies, f"{where}.blind")
+        _known("contestant", pair.told, file.policies, f"{where}.told")
+        if pair.blind == pair.told:
+            raise InvalidScenarioError(
+                f"{where}: blind and told are both '{pair.told}'; name two contestants"
+            )
+
+
+def _known(kind: str, name: str, known: Collection[str], where: str) -> None:
+    if name not in known:
+        raise InvalidScenarioError(f"{where}: {UnknownNameError(kind, name, known)}")
+
+
+def _check_changes(place: PlaceSpec, places: Sequence[PlaceSpec], where: str) -> None:
+    """Refuse a place of which the changed place, or one further back, is the place itself."""
+    changed = {each.name: each.changes for each in places}
+    way: list[str] = []
+    name = place.changes
+    while name is not None and name != place.name and name not in way:
+        way.append(name)
+        name = changed.get(name)
+    if name == place.name:
+        by_way = "".join(f", by way of '{each}'" for each in way)
+        raise InvalidScenarioError(f"{where}: '{place.name}' changes itself{by_way}; name another place")
 
 
 def _place(file: ArenaFile, spec: PlaceSpec, inputs: HashedInputs, path: Path, *, quick: bool) -> Place:
@@ -174,7 +197,7 @@ def _place(file: ArenaFile, spec: PlaceSpec, inputs: HashedInputs, path: Path, *
         "clusters": [spec.cluster],
         "world": world,
         "policies": [policy.model_dump() for policy in specs.values()],
-        "seeds": {"count": QUICK_SEEDS} if quick else spec.seeds or file.seeds,
+        "seeds": {"count": QUICK_SEEDS} if quick else file.seeds if spec.seeds is None else spec.seeds,
         "log": "numbers",
     }
     found = parse_sweep(content, where, inputs)

@@ -109,9 +109,28 @@ def test_a_quick_arena_has_few_jobs_one_seed_and_one_place_of_each_world(
         ),
         ({"policies": {"drf": {}, "drf_again": {"name": "drf"}}}, "two contestants are the same run"),
         ({"places": [POOL, POOL]}, "'pool' is the name of two places"),
-        ({"places": [{**POOL, "changes": "poll"}]}, "unknown place 'poll'. Did you mean 'pool'"),
-        ({"places": [{**POOL, "policies": {"drff": None}}]}, "unknown contestant 'drff'. Did you mean 'drf'"),
-        ({"knowledge": [{"blind": "drf", "told": "las", "what": "x"}]}, "unknown contestant 'las'"),
+        (
+            {"places": [{**POOL, "changes": "poll"}]},
+            "arena.yaml: places.0..changes: unknown place 'poll'. Did you mean 'pool'",
+        ),
+        ({"places": [{**POOL, "changes": "pool"}]}, "arena.yaml: places.0..changes: 'pool' changes itself"),
+        (
+            {"places": [{**POOL, "changes": "b"}, {**POOL, "name": "b", "changes": "pool"}]},
+            "arena.yaml: places.0..changes: 'pool' changes itself, by way of 'b'",
+        ),
+        (
+            {"places": [{**POOL, "policies": {"drff": None}}]},
+            "arena.yaml: places.0..policies: unknown contestant 'drff'. Did you mean 'drf'",
+        ),
+        (
+            {"knowledge": [{"blind": "drf", "told": "las", "what": "x"}]},
+            "arena.yaml: knowledge.0..told: unknown contestant 'las'",
+        ),
+        (
+            {"knowledge": [{"blind": "drf", "told": "drf", "what": "x"}]},
+            "arena.yaml: knowledge.0.: blind and told are both 'drf'",
+        ),
+        ({"places": [{**POOL, "seeds": []}]}, "seeds: must not be empty"),
         ({"places": [{**POOL, "cluster": "nowhere.yaml"}]}, "place 'pool': 1 problem\n  .*nowhere.yaml"),
         (
             {"policies": {"drf": {}, "optimu": {}}},
