@@ -91,6 +91,8 @@ def test_a_quick_arena_has_few_jobs_one_seed_and_one_place_of_each_world(
         "workload": {"synth": {"profile": "philly", "jobs": 80}, "enrich": "common"},
     }
     slow = {**POOL, "name": "slow", "world": {"restart_cost_s": 300}}
+    with pytest.raises(InvalidInputError, match="seeds: "):
+        _arena(tmp_path, quick=True, seeds={"count": 0})
     arena = _arena(tmp_path, quick=True, places=[POOL, denser, slow])
     assert {(place, seed) for place, _, seed in _runs(arena)} == {("pool", 0), ("slow", 0)}
     (synth,) = {
@@ -129,6 +131,13 @@ def test_a_quick_arena_has_few_jobs_one_seed_and_one_place_of_each_world(
         (
             {"knowledge": [{"blind": "drf", "told": "drf", "what": "x"}]},
             "arena.yaml: knowledge.0.: blind and told are both 'drf'",
+        ),
+        ({"places": [{**POOL, "name": "a\x1b[31m"}]}, "places.0..name: must be printable text"),
+        ({"places": [{**POOL, "name": " "}]}, "places.0..name: must be printable text"),
+        ({"policies": {"drf": {}, "a\nb": {"name": "fifo"}}}, "the key.: must be printable text"),
+        (
+            {"knowledge": [{"blind": "drf", "told": "chunk_fifo", "what": "\0"}]},
+            "knowledge.0..what: must be printable text",
         ),
         ({"places": [{**POOL, "seeds": []}]}, "seeds: must not be empty"),
         ({"places": [{**POOL, "cluster": "nowhere.yaml"}]}, "place 'pool': 1 problem\n  .*nowhere.yaml"),
