@@ -202,10 +202,17 @@ def _place(file: ArenaFile, spec: PlaceSpec, inputs: HashedInputs, path: Path, *
     }
     found = parse_sweep(content, where, inputs)
     runs = [(labels.get(_key_of(each)), each) for each in found.configurations]
-    odd = [each.entry.label for label, each in runs if label is None]
+    met: set[tuple[str, int]] = set()
+    odd: list[str] = []
+    for label, each in runs:
+        seed = each.identity.scenario.seed
+        if label is None or (label, seed) in met:
+            odd.append(each.entry.label)
+        else:
+            met.add((label, seed))
     if odd or found.repeated:
         raise InvalidScenarioError(
-            f"{where}: every contestant is one configuration of its own, and a list is an axis of several: "
+            f"{where}: a contestant is one configuration with each seed, and a list is an axis of several: "
             + (odd[0] if odd else "two contestants are the same run")
         )
     placed = tuple(_placed(label, spec.name, each) for label, each in runs if label is not None)

@@ -109,6 +109,14 @@ def test_a_quick_arena_has_few_jobs_one_seed_and_one_place_of_each_world(
             {"policies": {"drf": {}, "las": {"params": {"knob": [0, 1]}}}},
             "a list is an axis of several: .*las",
         ),
+        (
+            {
+                "places": [
+                    {**POOL, "workload": {"synth": {"profile": "philly", "jobs": [5, 6]}, "enrich": "common"}}
+                ]
+            },
+            "place 'pool': .*a list is an axis of several: .*philly:6",
+        ),
         ({"policies": {"drf": {}, "drf_again": {"name": "drf"}}}, "two contestants are the same run"),
         ({"places": [POOL, POOL]}, "'pool' is the name of two places"),
         (
