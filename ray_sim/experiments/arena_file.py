@@ -7,13 +7,14 @@ and messages hold; the sweep of the arena has the runs of all places, each run o
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, ValidationError
 
+from ray_sim.experiments.cluster_file import Label
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Spec, Value, read_document
 from ray_sim.experiments.sweep_file import Configuration, PolicySpec, Sweep, parse_sweep
@@ -23,9 +24,8 @@ from workloads.documents import dotted_problems
 BUNDLED = Path(__file__).parent / "arena.yaml"
 """The arena of all systems."""
 
-QUICK_SEEDS = 1
 QUICK_JOBS = 20
-"""Sizes of a quick arena, which tests that everything runs and has no verdicts."""
+"""Jobs of a quick arena, which has one seed, tests that everything runs, and has no verdicts."""
 
 
 class Contestant(Spec):
@@ -41,7 +41,7 @@ class Contestant(Spec):
 class PlaceSpec(Spec):
     """A workload, a cluster and a world in which policies meet."""
 
-    name: str
+    name: Label
     workload: object
     cluster: str
     world: dict[str, Value] = Field(default_factory=dict)
@@ -58,7 +58,7 @@ class KnowledgeSpec(Spec):
 
     blind: str
     told: str
-    what: str
+    what: Label
 
 
 def _two_or_more(contestants: dict[str, Contestant]) -> dict[str, Contestant]:
@@ -73,7 +73,7 @@ class ArenaFile(Spec):
     name: str
     seeds: object
     world: dict[str, Value] = Field(default_factory=dict)
-    policies: Annotated[dict[str, Contestant], AfterValidator(_two_or_more)]
+    policies: Annotated[dict[Label, Contestant], AfterValidator(_two_or_more)]
     places: Annotated[list[PlaceSpec], Field(min_length=1)]
     knowledge: list[KnowledgeSpec] = Field(default_factory=list)
 
@@ -141,16 +141,39 @@ def _check_names(file: ArenaFile, path: Path) -> None:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise InvalidScenarioError(f"{path}: places: '{twice}' is the name of two places; rename one")
-    for place in file.places:
-        if place.changes is not None and place.changes not in names:
-            raise UnknownNameError("place", place.changes, names)
+    for index, place in enumerate(file.places):
+        where = f"{path}: places[{index}]"
+        if place.changes is not None:
+            _known("place", place.changes, names, f"{where}.changes")
+            _check_changes(place, file.places, f"{where}.changes")
         for label in place.policies:
-            if label not in file.policies:
-                raise UnknownNameError("contestant", label, file.policies)
-    for pair in file.knowledge:
-        for label in (pair.blind, pair.told):
-            if label not in file.policies:
-                raise UnknownNameError("contestant", label, file.policies)
+            _known("contestant", label, file.policies, f"{where}.policies")
+    for index, pair in enumerate(file.knowledge):
+        where = f"{path}: knowledge[{index}]"
+        _known("contestant", pair.blind, file.policies, f"{where}.blind")
+        _known("contestant", pair.told, file.policies, f"{where}.told")
+        if pair.blind == pair.told:
+            raise InvalidScenarioError(
+                f"{where}: blind and told are both '{pair.told}'; name two contestants"
+            )
+
+
+def _known(kind: str, name: str, known: Collection[str], where: str) -> None:
+    if name not in known:
+        raise InvalidScenarioError(f"{where}: {UnknownNameError(kind, name, known)}")
+
+
+def _check_changes(place: PlaceSpec, places: Sequence[PlaceSpec], where: str) -> None:
+    """Refuse a place of which the changed place, or one further back, is the place itself."""
+    changed = {each.name: each.changes for each in places}
+    way: list[str] = []
+    name = place.changes
+    while name is not None and name != place.name and name not in way:
+        way.append(name)
+        name = changed.get(name)
+    if name == place.name:
+        by_way = "".join(f", by way of '{each}'" for each in way)
+        raise InvalidScenarioError(f"{where}: '{place.name}' changes itself{by_way}; name another place")
 
 
 def _place(file: ArenaFile, spec: PlaceSpec, inputs: HashedInputs, path: Path, *, quick: bool) -> Place:
@@ -174,18 +197,27 @@ def _place(file: ArenaFile, spec: PlaceSpec, inputs: HashedInputs, path: Path, *
         "clusters": [spec.cluster],
         "world": world,
         "policies": [policy.model_dump() for policy in specs.values()],
-        "seeds": {"count": QUICK_SEEDS} if quick else spec.seeds or file.seeds,
+        "seeds": file.seeds if spec.seeds is None else spec.seeds,
         "log": "numbers",
     }
     found = parse_sweep(content, where, inputs)
     runs = [(labels.get(_key_of(each)), each) for each in found.configurations]
-    odd = [each.entry.label for label, each in runs if label is None]
+    met: set[tuple[str, int]] = set()
+    odd: list[str] = []
+    for label, each in runs:
+        seed = each.identity.scenario.seed
+        if label is None or (label, seed) in met:
+            odd.append(each.entry.label)
+        else:
+            met.add((label, seed))
     if odd or found.repeated:
         raise InvalidScenarioError(
-            f"{where}: every contestant is one configuration of its own, and a list is an axis of several: "
+            f"{where}: a contestant is one configuration with each seed, and a list is an axis of several: "
             + (odd[0] if odd else "two contestants are the same run")
         )
     placed = tuple(_placed(label, spec.name, each) for label, each in runs if label is not None)
+    if quick:
+        placed = tuple(run for run in placed if run.seed == placed[0].seed)
     return Place(spec.name, spec.changes, placed)
 
 

@@ -6,6 +6,7 @@ depends on none), ``jobs``, ``completed``, one column for each `Question`, and t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -44,6 +45,9 @@ QUESTIONS = (
     Question("cross_server_gb", "Traffic between servers", "GB", of_completed=True),
     Question("decision_ms", "Decision time per job", "ms"),
 )
+
+ROUNDING = 1e-12
+"""Means whose relative difference is less are equal: sums of the same values in another order differ so."""
 
 SENSITIVE = ("jct_mean_s", "utility", "due_share", "fairness")
 """Questions whose conclusions are tested for sensitivity."""
@@ -122,8 +126,7 @@ def standings(scores: pl.DataFrame) -> pl.DataFrame:
 
 def _standing(place: str, here: pl.DataFrame, question: Question) -> Iterator[dict[str, object]]:
     values = here.drop_nulls(question.key)
-    ranked = _ranked(values, question)
-    compared = _against_best(ranked, question)
+    compared = _against_best(_ranked(here, question), question)
     for policy, runs in values.group_by("policy", maintain_order=True):
         name, mean = str(policy[0]), runs[question.key].mean()
         found = compared.get(name)
@@ -140,40 +143,46 @@ def _standing(place: str, here: pl.DataFrame, question: Question) -> Iterator[di
         }
 
 
-def _ranked(values: pl.DataFrame, question: Question) -> pl.DataFrame:
-    """Runs of the policies with a rank: in each of their seeds they complete as many jobs as any policy."""
+def _ranked(runs: pl.DataFrame, question: Question) -> pl.DataFrame:
+    """Runs with a value of the policies with a rank: with each seed they complete as many jobs as any policy.
+
+    Policies without any value are not compared. A run without a completed job has no value, and counts.
+    """
+    values = runs.drop_nulls(question.key)
     if not question.of_completed:
         return values
+    judged = runs.join(values, on="policy", how="semi", maintain_order="left")
     most = pl.col("completed").max()
-    if values["seed"].null_count() == 0:  # without a seed a run has the same jobs as all others
+    if judged["seed"].null_count() == 0:  # without a seed a run has the same jobs as all others
         most = most.over("seed")
-    judged = values.with_columns(all_done=pl.col("completed") == most)
-    return judged.filter(pl.col("all_done").all().over("policy")).drop("all_done")
+    judged = judged.with_columns(all_done=pl.col("completed") == most)
+    return judged.filter(pl.col("all_done").all().over("policy")).drop("all_done").drop_nulls(question.key)
 
 
 def _against_best(ranked: pl.DataFrame, question: Question) -> Mapping[str, dict[str, object]]:
-    names = ranked["policy"].unique(maintain_order=True).to_list()
-    if len(names) < 2:
-        return {name: {"rank": 1, "verdict": "best"} for name in names}
     runs = _values(ranked, question)
-    found = compare_policies(runs, question.key, lower=question.lower)
-    means = {name: runs.filter(policy=name)["value"].mean() for name in names}
+    ranks = _ranks(runs, question)
+    if len(ranks) < 2:
+        return {name: {"rank": 1, "verdict": "best"} for name in ranks}
+    best = min(ranks, key=lambda name: (ranks[name], name))
+    rows: dict[str, dict[str, object]] = {best: {"verdict": "best", "percent_to_best": 0.0}}
+    for each in compare_policies(runs, question.key, best, lower=question.lower).policies:
+        rows[each.policy] = {"verdict": _VERDICTS[each.verdict], **_percents(each, "percent_to_best")}
+    return {name: {"rank": ranks[name], **row} for name, row in rows.items()}
+
+
+def _ranks(runs: pl.DataFrame, question: Question) -> dict[str, int]:
+    """Rank of each policy by its mean; equal means, up to `ROUNDING`, share the better rank."""
     sign = 1 if question.lower else -1
-    order = sorted(sign * float(mean) for mean in means.values() if isinstance(mean, float))
-    ranks = {
-        name: 1 + order.index(sign * float(mean)) for name, mean in means.items() if isinstance(mean, float)
+    costs = {
+        str(name): sign * math.fsum(values["value"]) / values.height
+        for (name,), values in runs.group_by("policy", maintain_order=True)
     }
-    rows: dict[str, dict[str, object]] = {
-        found.baseline: {"rank": ranks[found.baseline], "verdict": "best", "percent_to_best": 0.0}
+    return {
+        name: 1
+        + sum(other < cost and not math.isclose(other, cost, rel_tol=ROUNDING) for other in costs.values())
+        for name, cost in costs.items()
     }
-    for each in found.policies:
-        verdict = _VERDICTS[each.verdict]
-        rows[each.policy] = {
-            "rank": ranks[each.policy],
-            "verdict": verdict,
-            **_percents(each, "percent_to_best"),
-        }
-    return rows
 
 
 def _values(scores: pl.DataFrame, question: Question) -> pl.DataFrame:
@@ -236,8 +245,8 @@ def conclusions(scores: pl.DataFrame, variants: Mapping[str, Sequence[str]]) -> 
     rows: list[dict[str, object]] = []
     for place, others in variants.items():
         for question in (each for each in QUESTIONS if each.key in SENSITIVE):
-            base = _ranked(scores.filter(place=place).drop_nulls(question.key), question)
-            elsewhere = {other: scores.filter(place=other).drop_nulls(question.key) for other in others}
+            base = _ranked(scores.filter(place=place), question)
+            elsewhere = {other: scores.filter(place=other) for other in others}
             names = base["policy"].unique(maintain_order=True).to_list()
             for one, two in combinations(names, 2):
                 row = _conclusion(base, elsewhere, one, two, question)

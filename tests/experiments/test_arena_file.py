@@ -91,6 +91,8 @@ def test_a_quick_arena_has_few_jobs_one_seed_and_one_place_of_each_world(
         "workload": {"synth": {"profile": "philly", "jobs": 80}, "enrich": "common"},
     }
     slow = {**POOL, "name": "slow", "world": {"restart_cost_s": 300}}
+    with pytest.raises(InvalidInputError, match="seeds: "):
+        _arena(tmp_path, quick=True, seeds={"count": 0})
     arena = _arena(tmp_path, quick=True, places=[POOL, denser, slow])
     assert {(place, seed) for place, _, seed in _runs(arena)} == {("pool", 0), ("slow", 0)}
     (synth,) = {
@@ -107,11 +109,45 @@ def test_a_quick_arena_has_few_jobs_one_seed_and_one_place_of_each_world(
             {"policies": {"drf": {}, "las": {"params": {"knob": [0, 1]}}}},
             "a list is an axis of several: .*las",
         ),
+        (
+            {
+                "places": [
+                    {**POOL, "workload": {"synth": {"profile": "philly", "jobs": [5, 6]}, "enrich": "common"}}
+                ]
+            },
+            "place 'pool': .*a list is an axis of several: .*philly:6",
+        ),
         ({"policies": {"drf": {}, "drf_again": {"name": "drf"}}}, "two contestants are the same run"),
         ({"places": [POOL, POOL]}, "'pool' is the name of two places"),
-        ({"places": [{**POOL, "changes": "poll"}]}, "unknown place 'poll'. Did you mean 'pool'"),
-        ({"places": [{**POOL, "policies": {"drff": None}}]}, "unknown contestant 'drff'. Did you mean 'drf'"),
-        ({"knowledge": [{"blind": "drf", "told": "las", "what": "x"}]}, "unknown contestant 'las'"),
+        (
+            {"places": [{**POOL, "changes": "poll"}]},
+            "arena.yaml: places.0..changes: unknown place 'poll'. Did you mean 'pool'",
+        ),
+        ({"places": [{**POOL, "changes": "pool"}]}, "arena.yaml: places.0..changes: 'pool' changes itself"),
+        (
+            {"places": [{**POOL, "changes": "b"}, {**POOL, "name": "b", "changes": "pool"}]},
+            "arena.yaml: places.0..changes: 'pool' changes itself, by way of 'b'",
+        ),
+        (
+            {"places": [{**POOL, "policies": {"drff": None}}]},
+            "arena.yaml: places.0..policies: unknown contestant 'drff'. Did you mean 'drf'",
+        ),
+        (
+            {"knowledge": [{"blind": "drf", "told": "las", "what": "x"}]},
+            "arena.yaml: knowledge.0..told: unknown contestant 'las'",
+        ),
+        (
+            {"knowledge": [{"blind": "drf", "told": "drf", "what": "x"}]},
+            "arena.yaml: knowledge.0.: blind and told are both 'drf'",
+        ),
+        ({"places": [{**POOL, "name": "a\x1b[31m"}]}, "places.0..name: must be printable text"),
+        ({"places": [{**POOL, "name": " "}]}, "places.0..name: must be printable text"),
+        ({"policies": {"drf": {}, "a\nb": {"name": "fifo"}}}, "the key.: must be printable text"),
+        (
+            {"knowledge": [{"blind": "drf", "told": "chunk_fifo", "what": "\0"}]},
+            "knowledge.0..what: must be printable text",
+        ),
+        ({"places": [{**POOL, "seeds": []}]}, "seeds: must not be empty"),
         ({"places": [{**POOL, "cluster": "nowhere.yaml"}]}, "place 'pool': 1 problem\n  .*nowhere.yaml"),
         (
             {"policies": {"drf": {}, "optimu": {}}},

@@ -69,6 +69,42 @@ def test_equal_means_share_a_rank() -> None:
     assert ranks == {"one": 1, "two": 1, "three": 3}
 
 
+def test_means_that_differ_by_rounding_share_a_rank() -> None:
+    # Due jobs of twelve over five seeds: 53 of 60 for both, whose means differ in the last bit.
+    done = {"one": (9, 11, 10, 12, 11), "two": (9, 11, 10, 11, 12), "three": (8, 8, 8, 8, 8)}
+    rows = [
+        {"place": "here", "policy": policy, "seed": seed, "jobs": 12, "completed": 12, "due_share": due / 12}
+        for policy, dues in done.items()
+        for seed, due in enumerate(dues)
+    ]
+    ranks = _standing(pl.DataFrame(rows, schema=SCORES_SCHEMA), "due_share")
+    assert {policy: rank for policy, (rank, _) in ranks.items()} == {"one": 1, "two": 1, "three": 3}
+    assert ranks["one"][1] == "best"
+
+
+def test_a_policy_that_completes_no_job_with_one_seed_has_no_rank_in_times() -> None:
+    none = (pl.col("policy") == "fast") & (pl.col("seed") == 3)
+    scores = _scores(here={"slow": (30, 1), "fast": (10, 1)}).with_columns(
+        completed=pl.when(none).then(0).otherwise("completed"),
+        jct_mean_s=pl.when(none).then(None).otherwise("jct_mean_s"),
+    )
+    assert _standing(scores) == {"slow": (1, "best"), "fast": (None, None)}
+    variants = {"here": ["there"]}
+    both = pl.concat([scores, _scores(there={"slow": (30, 1), "fast": (10, 1)})])
+    assert conclusions(both, variants).filter(question="jct_mean_s").is_empty()
+
+
+def test_the_best_has_rank_1_where_seeds_are_missing() -> None:
+    # Without its longest seed, "part" has a mean of 20 h; over the seeds of both, "all" is faster.
+    scores = _scores(here={"all": (20.1, 10), "part": (21.11, 10)})
+    some = scores.filter((pl.col("policy") != "part") | (pl.col("seed") != 9))
+    rows = standings(some).filter(question="jct_mean_s")
+    assert rows.select("policy", "rank", "verdict").rows() == [
+        ("all", 2, "level with the best"),
+        ("part", 1, "best"),
+    ]
+
+
 def test_a_single_seed_gives_means_and_no_verdict() -> None:
     scores = _scores(here={"slow": (30, 1), "fast": (10, 1)}).filter(seed=0)
     assert _standing(scores) == {"slow": (2, "untested"), "fast": (1, "best")}
