@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from ray_sim.experiments.result_directories import (
 )
 from ray_sim.experiments.result_files import check_result, encode_result, read_manifest, read_result
 from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.figures.gangs import GangFigures
 from tests.results_by_hand import three_jobs
 
 MANIFEST = {"content_hash": "ab" * 32, "seed": 0}
@@ -32,7 +34,7 @@ def test_a_written_run_reads_back_equal(tmp_path: Path) -> None:
     back = read_result(tmp_path / "run")
     for name in ("jobs", "events", "timeline"):
         assert_frame_equal(getattr(back, name), getattr(result, name))
-    assert back.summary == result.summary
+    assert back.summary == replace(result.summary, figures=GangFigures())  # a run of gangs without restarts
     assert (back.loop, back.loop_reason) == ("compiled", None)
 
 
