@@ -241,7 +241,7 @@ def _checkout(folder: Path, module: str, fields: str) -> Path:
 
 
 def _called(folder: Path) -> str:
-    """What the kernel of a checkout answers to (1, 2), and whether it was loaded from the common cache."""
+    """Call the kernel of a checkout with (1, 2): its result, and whether it was loaded from the common cache."""
     ended = subprocess.run(
         [sys.executable, "-B", "call.py"],
         cwd=folder,

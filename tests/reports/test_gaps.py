@@ -19,7 +19,7 @@ from ray_sim.reports.tables import RunRow, run_table, sweep_table
 from tests.results_by_hand import three_jobs
 
 GAP = 50 / 35 - 1
-"""Of mean completion times 20 s and 30 s with bounds 10 s and 25 s; the gaps of the runs are 1 and 0.2."""
+"""Two runs: mean completion times 20 and 30 s, bounds 10 and 25 s, so their gaps are 1 and 0.2."""
 
 
 def _row(seed: int, last_jct_s: float, bound_s: float | None) -> RunRow:

@@ -75,8 +75,8 @@ class WelfareAudit:
     jobs: int
     """Jobs that count."""
     optimum_kind: str
-    """What `optimum_bound` is: ``ex post``, of the mixed-integer programme, or ``prices of rounds``, the
-    cheap bound of every run, where the programme is too large."""
+    """Source of `optimum_bound`. ``ex post``: the mixed-integer programme; ``prices of rounds``: the cheap bound
+    that every run has, used where the programme is too large."""
     optimum_bound: float
     """No schedule of these jobs earns more in this run, even one that knows the future."""
     optimum_ratio: float | None
@@ -119,10 +119,10 @@ class WelfareAudit:
     regret_bound: float | None = None
     """2 (mu + eps / 10) H, a bound on `regret`; null where the mechanism's estimates have no such error."""
     violations: list[str] = field(default_factory=list)
-    """What the run did that its rules forbid, one sentence each; empty if nothing."""
+    """Broken rules of the run, one sentence each; empty if there are none."""
 
     def rows(self) -> Rows:
-        """What the audit found; what the policy or the signal has none of is left out."""
+        """Findings of the audit; figures that do not exist for the policy or the signal are left out."""
         best = "optimal welfare" if self.optimum_proven else "best welfare found"
         regrets = [
             row
