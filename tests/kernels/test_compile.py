@@ -241,7 +241,7 @@ def _checkout(folder: Path, module: str, fields: str) -> Path:
 
 
 def _called(folder: Path) -> str:
-    """Call the kernel of a checkout with (1, 2): its result, and whether it was loaded from the common cache."""
+    """Call a checkout's kernel with (1, 2): its result, and whether it came from the common cache."""
     ended = subprocess.run(
         [sys.executable, "-B", "call.py"],
         cwd=folder,

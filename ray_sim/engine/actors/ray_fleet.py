@@ -47,7 +47,7 @@ class RayFleet:
         facts = ray.put(SiteFacts.of(world))
         actor: Actor = ray.remote(num_cpus=0, max_restarts=0)(SiteActor)
         # Ray spreads actors by claimed cores, and these claim none: so each site gets a node in turn.
-        alive = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]  # Ray has no types for nodes()
+        alive = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]  # no types
         nodes = cycle(sorted(node["NodeID"] for node in alive))
         self._links = [
             SiteLink(
