@@ -75,8 +75,8 @@ class WelfareAudit:
     jobs: int
     """Jobs that count."""
     optimum_kind: str
-    """Source of `optimum_bound`. ``ex post``: the mixed-integer programme; ``prices of rounds``: the cheap bound
-    that every run has, used where the programme is too large."""
+    """Source of `optimum_bound`. ``ex post``: the mixed-integer programme; ``prices of rounds``: the cheap
+    bound that every run has, used where the programme is too large."""
     optimum_bound: float
     """No schedule of these jobs earns more in this run, even one that knows the future."""
     optimum_ratio: float | None
