@@ -23,6 +23,7 @@ from ray_sim.cli.info import info
 from ray_sim.cli.interference import interference
 from ray_sim.cli.links import links
 from ray_sim.cli.log import log
+from ray_sim.cli.plan import plan
 from ray_sim.cli.policies import policies
 from ray_sim.cli.report import report
 from ray_sim.cli.run import run
@@ -52,6 +53,7 @@ COMMANDS = (
     policies,
     run,
     sweep,
+    plan,
     arena,
     train,
     log,
