@@ -80,6 +80,7 @@ class AnnouncedJobs(JobKind):
         {
             "restart_cost_s": "announced jobs are never preempted",
             "checkpoint_s": "nodes of announced jobs do not fail",
+            "availability": "nodes of announced jobs do not fail",
         }
     )
     parameters = tuple(KindParameter(each, "is about announced jobs") for each in (*_BOUNDS, *MISREPORTS))
