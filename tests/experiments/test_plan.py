@@ -126,6 +126,7 @@ def test_where_more_servers_are_worse_every_number_is_tried(tmp_path: Path) -> N
     assert [point.mix for point in plan.failing_above] == [(3,)]
 
 
+@pytest.mark.long
 def test_the_cheapest_mix_is_that_of_trying_all(tmp_path: Path) -> None:
     # Slow servers take twice as long. 8 jobs of 10 s at once within 20 s: a fast server ends two, a slow one.
     two = (

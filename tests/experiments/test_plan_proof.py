@@ -66,7 +66,10 @@ def tiny_jobs(seed: int) -> tuple[list[Job], int]:
     return jobs, gpus
 
 
-@pytest.mark.parametrize("seed", range(10))
+SEEDS = [*range(5), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(5, 40))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_no_bound_excludes_what_some_schedule_of_a_tiny_world_reaches(seed: int, tmp_path: Path) -> None:
     jobs, gpus = tiny_jobs(seed)
     all_jct = schedules(jobs, gpus)
