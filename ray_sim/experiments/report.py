@@ -6,13 +6,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import polars as pl
-from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ray_sim.experiments.result_files import MANIFEST, read_manifest, read_result
+from ray_sim.experiments.result_files import MANIFEST, read_result
 from ray_sim.experiments.run_identity import SHORT
-from ray_sim.experiments.scenario import Value, WorkloadSpec, setting_label
+from ray_sim.experiments.run_manifest import read_run_manifest
+from ray_sim.experiments.scenario import setting_label
 from ray_sim.experiments.store import PLAN, ResultStore
-from ray_sim.experiments.sweep_file import Entry, PolicySpec
+from ray_sim.experiments.sweep_file import Entry
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.reports.page import Page, render
 from ray_sim.reports.run_report import run_page
@@ -58,7 +58,7 @@ def write_report(source: Path, out: Path) -> ReportFile:
     ------
     InvalidInputError : the directory is neither, a file of it is damaged, or `out` cannot be written
     """
-    require_replaceable(out, _is_report)  # check before the work
+    require_replaceable_page(out)  # check before the work
     is_run = (source / MANIFEST).is_file()
     if is_run:
         page, counts = _run_page(source), {"done": 1}
@@ -75,47 +75,21 @@ def write_report(source: Path, out: Path) -> ReportFile:
     return ReportFile(out, kind, done + failed + missing, done, failed, missing)
 
 
+def require_replaceable_page(out: Path) -> None:
+    """Raise InvalidInputError unless `write_page` can write this file."""
+    require_replaceable(out, _is_report)
+
+
 def write_page(page: Page, out: Path) -> None:
     """Write a page to an HTML file, which appears whole or not at all; only an unchanged page is replaced."""
     with replacing(out, _is_report) as temporary:
         temporary.write_bytes(signed(render(page) + b"\n", *_COMMENT))
 
 
-class _Inputs(BaseModel):
-    workload: WorkloadSpec
-    cluster: str
-    workload_sha256: str | None = None
-    training_sha256: str | None = None
-    announcement_sha256: str | None = None
-    cluster_sha256: str
-
-
-class _Manifest(BaseModel):
-    """Fields of a manifest that a report shows."""
-
-    model_config = ConfigDict(strict=True)
-
-    content_hash: str
-    inputs: _Inputs
-    policy: str
-    parameters: dict[str, Value]
-    world: dict[str, Value]
-    partition: str
-    seed: int | None
-    versions: dict[str, str]
-    files: dict[str, str]
-
-
 def _run_page(directory: Path) -> Page:
-    try:
-        manifest = _Manifest.model_validate(read_manifest(directory))
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise InvalidInputError(f"{directory / MANIFEST}: damaged: {place}: {first['msg']}") from error
+    manifest = read_run_manifest(directory)
     result = read_result(directory)
     inputs = manifest.inputs
-    policy = PolicySpec(name=manifest.policy, params=manifest.parameters)
     reason = f" ({result.loop_reason})" if result.loop_reason else ""
     facts = [
         ("policy", manifest.policy),
@@ -136,7 +110,7 @@ def _run_page(directory: Path) -> Page:
     hashes |= {"cluster": inputs.cluster_sha256, **dict(sorted(manifest.files.items()))}
     provenance = [*manifest.versions.items(), *((f"SHA-256, {k}", v) for k, v in hashes.items() if v)]
     return run_page(
-        title=f"{policy.label} on {inputs.cluster}",
+        title=f"{manifest.policy_label} on {inputs.cluster}",
         subtitle=f"{result.summary.jobs:,} jobs of {inputs.workload.label}",
         facts=facts,
         provenance=provenance,

@@ -121,9 +121,9 @@ def classify(by: By, baseline: pl.DataFrame) -> pl.DataFrame:
             labels = vcs.unique().sort().to_list()
             index = vcs.rank("dense").to_numpy().astype(np.int64) - 1
         case By.LOAD:
-            index, labels = _quantile_classes(baseline["in_system"], 3)
+            index, labels = quantile_classes(baseline["in_system"], 3)
         case By.DURATION:
-            index, labels = _quantile_classes(baseline["duration_s"], 4)
+            index, labels = quantile_classes(baseline["duration_s"], 4)
     return baseline.with_columns(
         pl.Series("class", index, dtype=pl.Int64),
         pl.Series("label", np.array(labels, dtype=object)[index], dtype=pl.String),
@@ -207,7 +207,11 @@ def _class_ratio(label: str, counts: FloatArray, jct_s: FloatArray, baseline_jct
     )
 
 
-def _quantile_classes(values: pl.Series, parts: int) -> tuple[IntArray, list[str]]:
+def quantile_classes(values: pl.Series, parts: int) -> tuple[IntArray, list[str]]:
+    """Class of each value from 0 to `parts` - 1, of about equal numbers, and a text of each class's range.
+
+    A value at a limit is in the lower class; a class without values has an empty text.
+    """
     sample = values.to_numpy().astype(np.float64)
     levels = np.arange(1, parts) / parts
     limits = np.quantile(sample, levels, method="inverted_cdf") if len(sample) else levels

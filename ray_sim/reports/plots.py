@@ -40,6 +40,9 @@ _LINE_IN, _HANDLE_IN, _CHARACTER_IN = 0.18, 0.55, 0.075
 _FULL_COLOUR, _DARK = 10.0, 0.5
 """Ratio at which a cell of a heat map has the full colour, and depth of colour above which text is white."""
 
+_JCT = "job completion time", "completed jobs"
+"""Quantity of a CDF, and what it counts."""
+
 _TICKS_S = {
     "1 s": 1,
     "10 s": 10,
@@ -68,7 +71,7 @@ def jct_cdf_png(curves: Mapping[str, FloatArray], title: str) -> bytes:
     curves : JCTs by name, shape (J,), in seconds, ascending; an empty array has no curve
     """
     picture = io.BytesIO()
-    _jct_cdf(curves, title, _PNG_IN).savefig(picture, format="png", metadata={"Software": None})
+    _time_cdf(curves, title, _PNG_IN, *_JCT).savefig(picture, format="png", metadata={"Software": None})
     return picture.getvalue()
 
 
@@ -98,7 +101,7 @@ class _Frame:
 
         figure, self._axes = _axes(_PNG_IN, " ", [""])
         (self._curve,) = self._axes.step(limits_s, (0, 0), where="post", linewidth=1.5, animated=True)
-        _jct_axes(self._axes, limits_s)
+        _time_axes(self._axes, limits_s, *_JCT)
         self._axes.title.set_animated(True)
         self._canvas = cast("Any", FigureCanvasAgg(figure))  # the methods that copy pixels are not typed
         self._canvas.draw()
@@ -122,7 +125,36 @@ class _Frame:
 
 def jct_cdf_svg(curves: Mapping[str, FloatArray], name: str) -> str:
     """Share of completed jobs by JCT as an SVG element; `name` is unique among the pictures of its page."""
-    return _svg(_jct_cdf(curves, "", _SVG_IN), name)
+    return _svg(_time_cdf(curves, "", _SVG_IN, *_JCT), name)
+
+
+def delay_cdf_svg(curves: Mapping[str, FloatArray], name: str) -> str:
+    """Share of jobs by queueing delay as an SVG element; delays in seconds, ascending, in shape (J,)."""
+    return _svg(_time_cdf(curves, "", _SVG_IN, "queueing delay", "jobs"), name)
+
+
+def hexagons_svg(x_s: FloatArray, y_s: FloatArray, labels: tuple[str, str], name: str) -> str:
+    """Pairs of times counted in hexagons on logarithmic axes, as an SVG element.
+
+    Parameters
+    ----------
+    x_s, y_s : shape (J,), J >= 1, in seconds; a time below 1 s is drawn at 1 s
+    labels : of the two axes
+    """
+    figure, axes = _axes(_SVG_IN, "", [""])
+    times = [np.maximum(each, 1.0) for each in (x_s, y_s)]
+    scale: dict[str, Any] = {"xscale": "log", "yscale": "log", "bins": "log", "cmap": "cividis_r"}
+    # An extent beyond one point, as all delays may be equal.
+    limits = [(0.0, max(1.0, math.log10(each.max()) * 1.02)) for each in times]
+    axes.hexbin(*times, gridsize=(36, 20), mincnt=1, extent=(*limits[0], *limits[1]), linewidths=0.1, **scale)
+    axes.set_xticks(list(_TICKS_S.values()), list(_TICKS_S), fontsize="small")
+    axes.set_yticks(list(_TICKS_S.values()), list(_TICKS_S), fontsize="small")
+    axes.minorticks_off()
+    axes.set_xlim(0.8, 10 ** limits[0][1])
+    axes.set_ylim(0.8, 10 ** limits[1][1])
+    axes.set_xlabel(f"{labels[0]} (at least 1 s)")
+    axes.set_ylabel(f"{labels[1]} (at least 1 s)")
+    return _svg(figure, name)
 
 
 def steps_svg(timeline: pl.DataFrame, columns: Mapping[str, str], ylabel: str, name: str) -> str:
@@ -239,7 +271,13 @@ def thin_steps(time_s: FloatArray, values: FloatArray, points: int) -> np.ndarra
     return np.union1d(highest, last)
 
 
-def _jct_cdf(curves: Mapping[str, FloatArray], title: str, size_in: tuple[float, float]) -> Figure:
+def _time_cdf(
+    curves: Mapping[str, FloatArray],
+    title: str,
+    size_in: tuple[float, float],
+    quantity: str,
+    counted: str,
+) -> Figure:
     figure, axes = _axes(size_in, title, list(curves))
     for index, (name, jct_s) in enumerate(curves.items()):
         if len(jct_s):
@@ -252,18 +290,18 @@ def _jct_cdf(curves: Mapping[str, FloatArray], title: str, size_in: tuple[float,
                 linestyle=("-", "--", ":", "-.")[index // 10 % 4],  # when the colours repeat
             )
     axes.set_xscale("log")  # before reading the limits
-    _jct_axes(axes, axes.get_xlim())
+    _time_axes(axes, axes.get_xlim(), quantity, counted)
     _legend(figure, axes)
     return figure
 
 
-def _jct_axes(axes: Axes, limits_s: tuple[float, float]) -> None:
+def _time_axes(axes: Axes, limits_s: tuple[float, float], quantity: str, counted: str) -> None:
     axes.set_xscale("log")
     axes.set_xticks(list(_TICKS_S.values()), list(_TICKS_S), fontsize="small")
     axes.set_xticks([], minor=True)
     axes.set_xlim(limits_s)
-    axes.set_xlabel("job completion time (at least 1 s)")
-    axes.set_ylabel("share of completed jobs")
+    axes.set_xlabel(f"{quantity} (at least 1 s)")
+    axes.set_ylabel(f"share of {counted}")
     axes.set_ylim(0, 1.02)
 
 

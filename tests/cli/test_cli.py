@@ -110,6 +110,30 @@ def test_diff_shows_a_microsecond(desk: Path, capsys: pytest.CaptureFixture[str]
     assert "30,000.000001" in capsys.readouterr().out
 
 
+def test_diff_with_the_trace_prints_tables_and_writes_a_page(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "".join(f"j{each},{1 + each},5,4,{each % 3},{each % 2}\n" for each in range(12))
+    Path("jobs.csv").write_text(f"job_id,submit_s,duration_s,num_gpus,wait_s,priority\n{rows}")
+    answer(capsys, "convert", "csv", "jobs.csv", "-o", "jobs.parquet")
+    answer(capsys, "run", "--workload", "jobs.parquet", "--cluster", "small.yaml", "-o", "run")
+    told = answer(capsys, "diff", "run", "--trace", "-o", "page.html")
+    assert told["jobs"] == 12
+    assert b"</html>" in Path("page.html").read_bytes()
+    assert main(["diff", "run", "--trace"]) == 0
+    printed = capsys.readouterr().out
+    assert "priority 1" in printed
+    assert "share in the trace" in printed
+
+
+def test_diff_takes_either_another_table_or_the_trace(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    either = "compares RUN with either OTHER or --trace"
+    assert either in complaint(capsys, "diff", "run")
+    assert either in complaint(capsys, "diff", "run", "other", "--trace")
+    assert "only for --trace" in complaint(capsys, "diff", "run", "other", "-o", "page.html")
+    assert "nowhere: not a result of ray-sim" in complaint(capsys, "diff", "nowhere", "--trace")
+
+
 def test_compare_takes_runs_and_says_what_is_wrong(desk: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for policy in ("fifo", "sjf"):
         answer(capsys, "run", *WEEK, "--policy", policy, "-o", policy)

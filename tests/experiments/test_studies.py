@@ -45,6 +45,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
             assert main(["convert", "csv", str(jobs), "-o", str(jobs.with_suffix(".parquet"))]) == 0
         for trace in ("google", "google_tasks", "philly", "philly_day", *DAYS, "week"):
             assert main(["synth", "philly", "-n", "50", "-o", str(study / f"{trace}.parquet")]) == 0
+    machines = "name: google-2011\nservers: [{name: a, gpus: 0, cpu_norm: 1, memory_norm: 1}]\n"
+    (desk / "real_delays" / "google-machines.yaml").write_text(machines, encoding="utf-8")
     for network in sorted(_networks(desk / "harmony")):
         (desk / "harmony" / network).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(BUNDLED, desk / "harmony" / network)
