@@ -29,6 +29,7 @@ from ray_sim.cli.log import log
 from ray_sim.cli.plan import plan
 from ray_sim.cli.policies import policies
 from ray_sim.cli.report import report
+from ray_sim.cli.reproduce import reproduce
 from ray_sim.cli.run import run
 from ray_sim.cli.sweep import sweep
 from ray_sim.cli.synth import synth
@@ -77,6 +78,7 @@ COMMANDS = (
     sweep,
     plan,
     arena,
+    reproduce,
     train,
     log,
     report,
