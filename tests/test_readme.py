@@ -13,7 +13,7 @@ import pytest
 
 REPOSITORY = Path(__file__).parents[1]
 README = (REPOSITORY / "README.md").read_text()
-USED = ("workloads/samples", "jobs", "docs/studies/pd_ors")
+USED = ("workloads/samples", "jobs", "ray_sim/studies/pd_ors")
 """Folders of the project that the commands name."""
 
 

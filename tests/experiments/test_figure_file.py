@@ -6,9 +6,18 @@ import json
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
-from ray_sim.experiments.figure_file import Figure, bundled_figures, find_figures, places_of, read_figure
+from ray_sim.cli import main
+from ray_sim.experiments.figure_file import (
+    STUDIES,
+    Figure,
+    bundled_figures,
+    find_figures,
+    places_of,
+    read_figure,
+)
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.sweep_file import read_sweep
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, UnknownNameError
@@ -67,6 +76,25 @@ def test_without_series_each_policy_is_one_and_has_no_parameter_that_is_x(tmp_pa
     assert figure.series == ("fifo", "las")
     assert places_of(figure.cells) == [0, 1, 2]
     assert {cell.everywhere for cell in figure.cells if cell.series == "fifo"} == {True}
+
+
+def test_a_run_without_x_is_left_out_where_its_series_has_others(tmp_path: Path) -> None:
+    policies = ["las", {"name": "las", "params": {"knob": [0, 1]}}]
+    figure = _figure(
+        tmp_path,
+        {"name": "level", "range": {"of": "all", "between": [0, None]}},
+        figure={
+            "x": {"of": "policy.knob", "label": "knob"},
+            "series": {"all": {"policy": "las"}, "bare": {"label": "las"}},
+        },
+        policies=policies,
+        clusters=["two.yaml"],
+    )
+    assert {(cell.series, cell.x, cell.everywhere) for cell in figure.cells} == {
+        ("all", 0, False),
+        ("all", 1, False),
+        ("bare", None, True),
+    }
 
 
 def test_a_quick_figure_has_one_seed_and_few_jobs(tmp_path: Path) -> None:
@@ -151,6 +179,22 @@ def test_a_figure_file_is_a_sweep_file_too(tmp_path: Path, monkeypatch: pytest.M
     _figure(tmp_path)
     monkeypatch.chdir(tmp_path)
     assert len(read_sweep("mine.yaml").configurations) == 12
+
+
+@pytest.mark.parametrize("name", bundled_figures())
+def test_a_bundled_figure_is_sound(name: str) -> None:
+    figure = read_figure(name, bundled_figures()[name], HashedInputs(), quick=True)
+    assert figure.cells or figure.missing
+    assert figure.spec.title[0].isupper()
+
+
+@pytest.mark.parametrize("csv", sorted(STUDIES.glob("*/*.csv")), ids=lambda path: path.stem)
+def test_a_bundled_workload_is_its_csv_file_converted(csv: Path, tmp_path: Path) -> None:
+    bundled = csv.with_suffix(".parquet")
+    if not bundled.exists():
+        pytest.skip(f"{csv.name} is no workload")
+    assert main(["convert", "csv", str(csv), "-o", str(tmp_path / "made.parquet")]) == 0
+    assert pl.read_parquet(tmp_path / "made.parquet").equals(pl.read_parquet(bundled))
 
 
 def test_figures_are_found_by_name_by_system_and_by_path(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from ray_sim.reports.shapes import Finding, JudgedCheck, ShapeVerdict, judge
 from ray_sim.reports.statistics import pairs_needed, pairs_to_decide
 from tests.reports.shape_twin import verdict
 
-Values = dict[tuple[str, Any], Mapping[Any, float]]
+Values = Mapping[tuple[str, Any], Mapping[Any, float]]
 
 XS = [1, 2, 4]
 CHECKS: dict[str, Any] = {
@@ -98,11 +98,8 @@ def test_only_common_seeds_count_and_a_run_without_a_seed_meets_all() -> None:
 
 
 def test_without_runs_or_with_one_nothing_is_decided() -> None:
-    for values in (
-        {},
-        {("A", 1): {None: 2.0}, ("B", 1): {None: 1.0}},
-        {("A", 1): {0: 2.0}, ("B", 1): {0: 1.0}},
-    ):
+    cases: list[Values] = [{}, _cells(A={None: 2.0}, B={None: 1.0}), _cells(A={0: 2.0}, B={0: 1.0})]
+    for values in cases:
         found = _judge(Samples(values), order=["A", "B"], at=[1])
         assert (found.verdict, found.seeds_needed) == (ShapeVerdict.UNDECIDED, None)
     missing = _cells(A=dict.fromkeys(range(9), 1.0), B=dict.fromkeys(range(9), 2.0))
@@ -172,8 +169,8 @@ def test_a_statement_at_its_border_appears_in_at_most_5_percent(
 
 
 def test_one_comparison_of_equal_means_appears_in_at_most_5_percent() -> None:
-    # One comparison has the largest chance: several must all be significant. 5 % of 150 is 7.5, and 14 or more
-    # have a probability of 2 %.
+    # One comparison has the largest chance: several must all be significant. 5 % of 150 is 7.5, and 14 or
+    # more have a probability of 2 %.
     stream, found = np.random.default_rng(8), []
     for _ in range(150):
         a, b = stream.normal(0, 1, (2, 8)).tolist()

@@ -1,0 +1,127 @@
+"""`ray-sim reproduce` from the figure file to the verdicts and the page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from ray_sim.cli import main
+from ray_sim.experiments.result_files import read_summary
+from ray_sim.experiments.store import ResultStore
+
+CLUSTER = "name: {0}\nservers:\n  - {{name: server, count: {1}, gpus: 8, cpus: 64, memory_gib: 512}}\n"
+TIME = "timing.wall_s.simulate"
+FIGURE = {
+    "name": "by-servers",
+    "workloads": [{"synth": {"profile": "philly", "jobs": 20, "load_scale": 0.3}}],
+    "clusters": ["few.yaml", "many.yaml"],
+    "policies": ["fifo", "srtf"],
+    "seeds": {"count": 8},
+    "figure": {
+        "title": "Queueing <delay>",
+        "source": "figure 1",
+        "metric": "queue_s.mean",
+        "x": {"of": "cluster", "label": "servers", "values": {"few.yaml": 1, "many.yaml": 2000}},
+        "y": {"label": "mean queueing delay", "unit": "s"},
+        "published": {"facts": ["none waits"]},
+    },
+    "shape": [
+        {"name": "none waits on many", "range": {"of": "fifo", "between": [-1, 1]}, "at": [2000]},
+        {
+            "name": "SRTF waits on many",
+            "range": {"of": "srtf", "between": [1, None]},
+            "at": [2000],
+            "because": "so it is",
+        },
+        {
+            "name": "deciding takes time",
+            "metric": "timing.wall_s.simulate",
+            "range": {"of": "fifo", "between": [0, None]},
+        },
+    ],
+}
+MISSING = {
+    **FIGURE,
+    "name": "trace",
+    "workloads": ["trace.parquet"],
+    "figure": {**FIGURE["figure"], "data": {"trace.parquet": "https://example.org/trace"}},  # type: ignore[dict-item]
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with two figures, of which one lacks its data; the working directory is another one."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+    figures = tmp_path / "figures"
+    figures.mkdir()
+    for name, count in (("few", 1), ("many", 2000)):
+        (figures / f"{name}.yaml").write_text(CLUSTER.format(name, count))
+    for name, content in (("mine", FIGURE), ("trace", MISSING)):
+        (figures / f"{name}.yaml").write_text(json.dumps(content))
+    return figures
+
+
+@pytest.mark.ray
+def test_figures_run_are_judged_and_resume(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [str(folder / "mine.yaml"), str(folder / "trace.yaml")]
+    assert main(["reproduce", *files, "-o", "out", "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    mine, trace = content["figures"]
+    assert [check["verdict"] for check in mine["checks"]] == ["appears", "does not appear", "appears"]
+    assert (mine["done"], mine["planned"], trace["done"], trace["checks"]) == (32, 32, 0, [])
+    assert trace["answer"] == "Not run, as data is missing. trace.parquet: https://example.org/trace"
+
+    # The point is the mean of the runs' summaries.
+    store = ResultStore(Path("out"))
+    _, entries = store.read_plan()
+    here = [each for each in entries if each.policy == "fifo" and each.cluster == "few.yaml"]
+    waits = [read_summary(store.run_directory(each.content_hash)).queue_s.mean for each in here]
+    point = next(each for each in mine["points"] if each["series"] == "fifo" and each["x"] == 1)
+    assert (point["mean"], point["seeds"]) == (pytest.approx(pl.Series(waits).mean()), 8)
+
+    page = Path("out/reproduce.html").read_text()
+    assert "Queueing &lt;delay&gt;" in page
+    assert "SRTF waits on many: does not appear. Reason: so it is" in page
+    assert str(folder) not in page
+    assert main(["reproduce", files[0], "-o", "out", "--resume"]) == 0
+    printed = capsys.readouterr()
+    assert "32 of 32" in printed.out
+    assert "none waits on many: appears." in printed.out
+    assert Path("out/mine.html").exists()
+
+
+def test_a_figure_without_its_data_is_no_failure(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", str(folder / "trace.yaml"), "-o", "out"]) == 0
+    printed = capsys.readouterr()
+    assert "not run: trace.parquet is missing" in printed.out
+    assert not Path("out").exists()
+
+
+def test_figures_are_listed_with_runs_and_data(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "--list", str(folder / "mine.yaml"), str(folder / "trace.yaml"), "--json"]) == 0
+    mine, trace = json.loads(capsys.readouterr().out)
+    assert (mine["runs"], mine["missing_data"]) == (32, {})
+    assert (trace["runs"], trace["missing_data"]) == (None, {"trace.parquet": "https://example.org/trace"})
+
+
+def test_wrong_usage_is_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce"]) == 2
+    assert "name a figure, a system, or all" in capsys.readouterr().err
+    assert main(["reproduce", "pd_ors/nothing"]) == 2
+    assert "pd_ors/nothing" in capsys.readouterr().err
+    assert main(["reproduce", "nowhere.yaml"]) == 2
+    assert "nowhere.yaml: cannot be read" in capsys.readouterr().err
+
+
+@pytest.mark.long
+@pytest.mark.ray
+def test_all_figures_run_quickly(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "all", "--quick", "-o", "quick", "--json"]) == 0
+    for figure in json.loads(capsys.readouterr().out)["figures"]:
+        assert figure["done"] == figure["planned"]
+        assert figure["checks"] == []
