@@ -36,11 +36,12 @@ def sweep(
 
     Example: ray-sim sweep jobs/demo.yaml -o demo/results
     """
-    from ray_sim.cli.console import announcer, print_json, print_sweep, progress
+    from ray_sim.cli.console import announcer, print_json, print_sweep, progress, say
+    from ray_sim.experiments.scenario import read_document
     from ray_sim.experiments.seeds_needed import seeds_warning
     from ray_sim.experiments.store import ResultStore
     from ray_sim.experiments.sweep import INTERRUPTED, run_sweep
-    from ray_sim.experiments.sweep_file import read_sweep
+    from ray_sim.experiments.sweep_file import has_figure, read_sweep
     from ray_sim.experiments.sweep_info import LiveNote, Standings
     from ray_sim.interruption import interruptible
     from ray_sim.kernels.compile import COMPILING, compiled_before
@@ -72,6 +73,8 @@ def sweep(
         print_json(ended.to_dict())
     else:
         print_sweep(ended)
+        if has_figure(read_document(file)):
+            say(f"{file} states the shape of a figure; test it with: ray-sim reproduce {file}")
     if ended.stopped == INTERRUPTED:
         raise typer.Exit(interruption.exit_code)
     if not ended.ok:

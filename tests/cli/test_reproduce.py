@@ -9,11 +9,14 @@ import polars as pl
 import pytest
 
 from ray_sim.cli import main
+from ray_sim.experiments.figure_file import read_figure
+from ray_sim.experiments.figure_values import figure_samples
 from ray_sim.experiments.result_files import read_summary
+from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.store import ResultStore
+from ray_sim.model.errors import UnknownNameError
 
 CLUSTER = "name: {0}\nservers:\n  - {{name: server, count: {1}, gpus: 8, cpus: 64, memory_gib: 512}}\n"
-TIME = "timing.wall_s.simulate"
 FIGURE = {
     "name": "by-servers",
     "workloads": [{"synth": {"profile": "philly", "jobs": 20, "load_scale": 0.3}}],
@@ -83,6 +86,12 @@ def test_figures_run_are_judged_and_resume(folder: Path, capsys: pytest.CaptureF
     waits = [read_summary(store.run_directory(each.content_hash)).queue_s.mean for each in here]
     point = next(each for each in mine["points"] if each["series"] == "fifo" and each["x"] == 1)
     assert (point["mean"], point["seeds"]) == (pytest.approx(pl.Series(waits).mean()), 8)
+
+    figure = read_figure("mine", folder / "mine.yaml", HashedInputs())
+    (times,) = figure_samples(figure.cells, [1, 2000], "timing.wall_s.simulate", store).paired(("fifo", (1,)))
+    assert len(times) == 8
+    with pytest.raises(UnknownNameError, match=r"queue_s\.mean"):
+        figure_samples(figure.cells, [1, 2000], "queue_s.mena", store)
 
     page = Path("out/reproduce.html").read_text()
     assert "Queueing &lt;delay&gt;" in page
