@@ -25,7 +25,7 @@ from ray_sim.experiments.sweep_file import (
     has_figure,
     without_figure,
 )
-from ray_sim.model.errors import InvalidScenarioError, UnknownNameError, problems_text
+from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, UnknownNameError, problems_text
 from ray_sim.reports.shape_check import KINDS, Check
 from ray_sim.reports.shape_samples import X
 from workloads.documents import dotted_problems
@@ -144,14 +144,19 @@ def find_figures(names: Sequence[str]) -> dict[str, Path]:
 
     Raises
     ------
-    UnknownNameError : no such figure, system or file
+    UnknownNameError : no such figure or system
+    InvalidInputError : two files have one name
     """
     bundled = bundled_figures()
     found: dict[str, Path] = {}
     for name in names:
         of_system = {each: path for each, path in bundled.items() if each.startswith(f"{name}/")}
         if is_profile_file(name):
-            found[Path(name).stem] = Path(name)
+            first = found.setdefault(Path(name).stem, Path(name))
+            if first != Path(name):
+                raise InvalidInputError(
+                    f"{name}: has the name of {first}, and results are kept by it; rename one"
+                )
         elif name == "all":
             found |= bundled
         elif of_system or name in bundled:

@@ -208,5 +208,7 @@ def test_figures_are_found_by_name_by_system_and_by_path(tmp_path: Path) -> None
         "pd_ors/machines": bundled["pd_ors/machines"],
         "mine": mine,
     }
+    with pytest.raises(InvalidInputError, match="has the name of"):
+        find_figures([str(mine), "mine.yaml"])
     with pytest.raises(UnknownNameError, match="pd_ors/machines"):
         find_figures(["pd_ors/machine"])
