@@ -223,9 +223,12 @@ def _placed(content: object, folder: Path, data: Mapping[str, Path | None]) -> o
         return {key: _placed(value, folder, data) for key, value in content.items()}
     if isinstance(content, list):
         return [_placed(value, folder, data) for value in content]
-    if not isinstance(content, str) or is_url(content) or not content.endswith(FILE_SUFFIXES):
+    if not isinstance(content, str) or is_url(content):
         return content
-    return str(data.get(content) or folder / content)
+    name, at, changes = content.partition("@")  # of a cluster with other numbers of servers
+    if not name.endswith(FILE_SUFFIXES):
+        return content
+    return f"{data.get(name) or folder / name}{at}{changes}"
 
 
 def _cells(sweep: object, figure: Figure, inputs: HashedInputs) -> Iterator[Cell]:

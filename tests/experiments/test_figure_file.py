@@ -97,6 +97,13 @@ def test_a_run_without_x_is_left_out_where_its_series_has_others(tmp_path: Path)
     }
 
 
+def test_a_cluster_may_have_other_numbers_of_servers(tmp_path: Path) -> None:
+    x = {"of": "cluster", "label": "servers", "values": {"two.yaml": 2, "two.yaml@server.count=3": 3}}
+    clusters = ["two.yaml", "two.yaml@server.count=3"]
+    figure = _figure(tmp_path, figure={"x": x}, clusters=clusters)
+    assert places_of(figure.cells) == [2, 3]
+
+
 def test_a_quick_figure_has_one_seed_and_few_jobs(tmp_path: Path) -> None:
     figure = _figure(tmp_path, quick=True)
     assert {cell.seed for cell in figure.cells} == {0}
