@@ -80,11 +80,13 @@ class FigureResult:
 
     @property
     def remark(self) -> str:
-        """Remark on data or runs that are missing; empty if all are there."""
+        """Remark on data, runs or verdicts that are missing; empty if all are there."""
         if self.missing:
             return f"not run: {', '.join(self.missing)} is missing"
         missing = self.planned - self.done
-        return f"{missing:,} of {self.planned:,} runs missing" if missing else ""
+        if missing:
+            return f"{missing:,} of {self.planned:,} runs missing"
+        return "" if self.checks else "no verdict"
 
     def to_dict(self) -> dict[str, object]:
         """Plain nested dict for JSON."""
