@@ -41,7 +41,12 @@ def explain_job(directory: Path, job_id: str) -> Explanation:
         near = _closest(job_id, known.to_list())
         hint = f"the closest are {near}" if near else "the column job_id of jobs.parquet lists them"
         raise InvalidInputError(f"{directory}: no job '{job_id}' among {len(known):,} jobs; {hint}")
-    return RunExplainer(run_facts(directory, result), result.jobs, result.events).explain(found)
+    return run_explainer(directory, result).explain(found)
+
+
+def run_explainer(directory: Path, result: RunResult) -> RunExplainer:
+    """Explainer of a stored run; raises as `explain_job`."""
+    return RunExplainer(run_facts(directory, result), result.jobs, result.events)
 
 
 def run_facts(directory: Path, result: RunResult) -> RunFacts:
@@ -82,6 +87,7 @@ def facts_of(world: World, declared: dict[str, object]) -> RunFacts:
         resources=world.facts.resources,
         capacity=arrays.capacity,
         there=world.there,
+        cloud=world.cluster.in_cloud,
         job_ids=world.table.job_id,
         gang=arrays.gang,
         demand=arrays.demand,

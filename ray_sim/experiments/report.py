@@ -8,6 +8,7 @@ from pathlib import Path
 import polars as pl
 
 from ray_sim.experiments.result_files import MANIFEST, read_result
+from ray_sim.experiments.result_files import MANIFEST, read_result
 from ray_sim.experiments.run_identity import SHORT
 from ray_sim.experiments.run_manifest import read_run_manifest
 from ray_sim.experiments.scenario import setting_label
@@ -89,6 +90,11 @@ def write_page(page: Page, out: Path) -> None:
 def _run_page(directory: Path) -> Page:
     manifest = read_run_manifest(directory)
     result = read_result(directory)
+    explainer, no_reasons = None, ""
+    try:
+        explainer = run_explainer(directory, result)
+    except InvalidInputError as error:  # the inputs are elsewhere: the result can be shown without them
+        no_reasons = str(error)
     inputs = manifest.inputs
     reason = f" ({result.loop_reason})" if result.loop_reason else ""
     facts = [
@@ -115,6 +121,8 @@ def _run_page(directory: Path) -> Page:
         facts=facts,
         provenance=provenance,
         result=result,
+        explainer=explainer,
+        no_reasons=no_reasons,
     )
 
 

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 _MAX_STEPS = 400
 """Number of steps drawn per CDF; finer steps are below a pixel."""
 
-_MAX_POINTS = 1000
-"""Largest number of points drawn per line over time."""
-
 _PNG_IN = (6.4, 4.0)
 _SVG_IN = (4.8, 3.0)
 """Width and height without legend. Text of the narrow size is also readable on a phone."""
@@ -54,7 +51,6 @@ _TICKS_S = {
     "100 d": 8_640_000,
     "1000 d": 86_400_000,
 }
-_TIME_UNITS_S = {"days": 86_400, "hours": 3600, "minutes": 60}
 
 
 def completed_jct_s(jobs: pl.DataFrame) -> FloatArray:
@@ -154,30 +150,6 @@ def hexagons_svg(x_s: FloatArray, y_s: FloatArray, labels: tuple[str, str], name
     axes.set_ylim(0.8, 10 ** limits[1][1])
     axes.set_xlabel(f"{labels[0]} (at least 1 s)")
     axes.set_ylabel(f"{labels[1]} (at least 1 s)")
-    return _svg(figure, name)
-
-
-def steps_svg(timeline: pl.DataFrame, columns: Mapping[str, str], ylabel: str, name: str) -> str:
-    """Step lines over time as an SVG element.
-
-    Parameters
-    ----------
-    timeline : as in `RunResult`
-    columns : columns to draw, and their names in the legend
-    """
-    time_s = timeline["time_s"].to_numpy()
-    span_s = float(time_s[-1] - time_s[0]) if len(time_s) else 0.0
-    unit, unit_s = next(((u, s) for u, s in _TIME_UNITS_S.items() if span_s >= 2 * s), ("seconds", 1))
-    figure, axes = _axes(_SVG_IN, "", list(columns.values()))
-    for index, (column, label) in enumerate(columns.items()):
-        values = timeline[column].to_numpy().astype(np.float64)
-        kept = thin_steps(time_s, values, _MAX_POINTS)
-        x, y = time_s[kept] / unit_s, values[kept]
-        axes.step(x, y, where="post", label=_literal(label), linewidth=1.0, color=_colour(index))
-    axes.set_xlabel(f"time in the workload ({unit})")
-    axes.set_ylabel(ylabel)
-    axes.set_ylim(bottom=0)
-    _legend(figure, axes)
     return _svg(figure, name)
 
 

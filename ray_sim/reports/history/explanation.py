@@ -106,10 +106,11 @@ class RunExplainer:
     """
 
     def __init__(self, facts: RunFacts, jobs: pl.DataFrame, events: pl.DataFrame) -> None:
-        self._facts, self._jobs = facts, jobs
+        self.facts, self._jobs = facts, jobs
         self.history: History = read_history(events, jobs, facts.servers)
         self.waits = find_waits(self.history, jobs, chunked=facts.chunked)
-        self._explainer = Explainer(facts, self.history, free_capacity(facts, self.history), self.waits)
+        self.free = free_capacity(facts, self.history)
+        self._explainer = Explainer(facts, self.history, self.free, self.waits)
         self._amounts = self.history.holdings.amounts(facts)
         self._by_job = np.argsort(self.history.job, kind="stable")
         self._names = _event_names(events)
@@ -130,13 +131,13 @@ class RunExplainer:
             vc=row["vc"],
             status=row["status"],
             reason=row["reason"],
-            demand=self._in_units(self._facts.whole_demand(job)),
+            demand=self._in_units(self.facts.whole_demand(job)),
             submit_s=row["submit_s"],
             start_s=row["start_s"],
             finish_s=row["finish_s"],
             queue_s=row["queue_s"] or 0.0,
             run_s=row["run_s"] or 0.0,
-            rejection=rejection_text(self._facts, job, row["reason"]) if rejected else None,
+            rejection=rejection_text(self.facts, job, row["reason"]) if rejected else None,
             events=self._events(job),
             waits=waits,
             seconds_by_reason=dict(sorted(totals.items(), key=lambda item: -item[1])),
@@ -145,19 +146,19 @@ class RunExplainer:
     def _wait(self, job: int, row: int, arrival_us: int | None) -> Wait:
         stretches = self._explainer.stretches(row, arrival_us)
         resource = self._resource(job, stretches)
-        ahead = rows_ahead(self.waits, row, self._facts.job_part[self.waits.job] == self._facts.job_part[job])
+        ahead = rows_ahead(self.waits, row, self.facts.job_part[self.waits.job] == self.facts.job_part[job])
         _, first = np.unique(self.waits.job[ahead], return_index=True)
         rivals = self.waits.job[ahead[np.sort(first)]]
-        unit = list(self._facts.resources.values())[resource]
+        unit = list(self.facts.resources.values())[resource]
         return Wait(
             begin_s=_seconds(self.waits.begin_us[row]),
             end_s=_seconds(self.waits.end_us[row]),
             parts=tuple(self._part(job, stretches, n) for n in range(len(stretches.reason))),
-            resource=list(self._facts.resources)[resource],
+            resource=list(self.facts.resources)[resource],
             holders=self._holders(job, row, resource, unit),
             ahead=tuple(
                 HolderOrRival(
-                    self._facts.job_ids[int(each)], self._facts.whole_demand(int(each))[resource] / unit
+                    self.facts.job_ids[int(each)], self.facts.whole_demand(int(each))[resource] / unit
                 )
                 for each in rivals[:MOST_JOBS]
             ),
@@ -169,15 +170,13 @@ class RunExplainer:
             begin_s=_seconds(stretches.begin_us[n]),
             end_s=_seconds(stretches.end_us[n]),
             reason=Reason(int(stretches.reason[n])).name.lower(),
-            text=reason_text(
-                self._facts, job, stretches, n, one_server=self._explainer.needs_one_server(job)
-            ),
+            text=reason_text(self.facts, job, stretches, n, one_server=self._explainer.needs_one_server(job)),
             ahead=int(stretches.ahead[n]),
         )
 
     def _resource(self, job: int, stretches: Stretches) -> int:
         """Resource that lacked first in the wait; the first that the job needs if none did."""
-        whole = self._facts.whole_demand(job)
+        whole = self.facts.whole_demand(job)
         lacked = np.flatnonzero((stretches.free < whole).any(axis=0))
         needed = np.flatnonzero(whole > 0)
         found = lacked if len(lacked) else needed
@@ -188,17 +187,15 @@ class RunExplainer:
         overlap = np.minimum(stays.end_us, self.waits.end_us[row]) - np.maximum(
             stays.begin_us, self.waits.begin_us[row]
         )
-        counts = (overlap > 0) & self._facts.eligible(job)[stays.server] & (stays.job != job)
+        counts = (overlap > 0) & self.facts.eligible(job)[stays.server] & (stays.job != job)
         held = np.bincount(
             stays.job[counts],
             self._amounts[counts, resource] * (overlap[counts] / US_PER_S) / unit,
-            minlength=len(self._facts.job_ids),
+            minlength=len(self.facts.job_ids),
         )
         most = np.argsort(-held, kind="stable")[:MOST_JOBS]
         return tuple(
-            HolderOrRival(self._facts.job_ids[int(each)], float(held[each]))
-            for each in most
-            if held[each] > 0
+            HolderOrRival(self.facts.job_ids[int(each)], float(held[each])) for each in most if held[each] > 0
         )
 
     def _events(self, job: int) -> tuple[JobEvent, ...]:
@@ -215,7 +212,7 @@ class RunExplainer:
                 servers = {}
                 found.append(self._event(each, servers))
             if history.server[each] >= 0:
-                name = self._facts.servers[int(history.server[each])]
+                name = self.facts.servers[int(history.server[each])]
                 servers[name] = servers.get(name, 0) + int(history.count[each])
         return tuple(found)
 
@@ -235,7 +232,7 @@ class RunExplainer:
         )
 
     def _in_units(self, quanta: IntArray) -> dict[str, float]:
-        amounts = zip(self._facts.resources.items(), quanta.tolist(), strict=True)
+        amounts = zip(self.facts.resources.items(), quanta.tolist(), strict=True)
         return {name: amount / unit for (name, unit), amount in amounts if amount}
 
 

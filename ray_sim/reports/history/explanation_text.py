@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import islice
 
 from ray_sim.model.result import JobStatus
+from ray_sim.model.text import shown
 from ray_sim.reports.history.explanation import Explanation, Part, Wait
 from ray_sim.reports.history.reason_text import LABELS
 from ray_sim.reports.history.reasons import Reason
@@ -23,6 +24,8 @@ _EVENTS = {
     "level": "to another queue",
     "lose": "lost its server",
 }
+_MOST_IN_PAGE = 4
+"""Number of waits, and of parts of each, in a page."""
 _MOST_SERVERS = 4
 """Number of servers named in one line."""
 
@@ -102,3 +105,20 @@ def others_rows(wait: Wait) -> list[tuple[str, object]]:
         rows.append((f"held most {wait.resource}", ", ".join(holders)))
     rows.append(("started first", ", ".join(ahead) or "no job"))
     return rows
+
+
+def explanation_sections(found: Explanation) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Heading and lines (label, text) of a job for a page: reasons in sum, then its longest waits."""
+    reasons = [
+        (LABELS[Reason[name.upper()]], f"{duration(seconds)}, {share_text(seconds, found.queue_s)}")
+        for name, seconds in found.seconds_by_reason.items()
+    ]
+    sections = [("Why it waited", [(shown(label), text) for label, text in reasons])]
+    for wait in longest_waits(found, _MOST_IN_PAGE):
+        lines = [
+            (duration(part.end_s - part.begin_s), shown(part.text))
+            for part in longest_parts(wait, _MOST_IN_PAGE)
+        ]
+        lines += [(label, shown(text)) for label, text in others_rows(wait)]
+        sections.append((wait_title(found, wait), lines))
+    return sections

@@ -70,8 +70,8 @@ class Holdings:
     end_us: IntArray
     first: IntArray
     """Index of the event that begins the stay."""
-    resumed: BoolArray
-    """Whether the job held other servers right before: the stay begins with a move."""
+    last: IntArray
+    """Index of the event that ends the stay; the number of events if the run ends it."""
 
     def __len__(self) -> int:
         return len(self.job)
@@ -141,6 +141,8 @@ def _holdings(history: History) -> Holdings:
     begins = history.time_us[rows[first]]
     ends = np.full(len(first), history.end_us)
     ends[order[:-1][follows]] = begins[order[1:][follows]]
+    last = np.full(len(first), len(history.time_us))
+    last[order[:-1][follows]] = rows[first[order[1:][follows]]]
     opening = np.isin(history.kind[rows], _OPENING) & (ends[change] > history.time_us[rows])
     kept = rows[opening]
     chunk = history.role[kept] == CHUNK
@@ -152,5 +154,5 @@ def _holdings(history: History) -> Holdings:
         begin_us=history.time_us[kept],
         end_us=ends[change[opening]],
         first=kept,
-        resumed=history.kind[kept] == MOVE,
+        last=last[change[opening]],
     )

@@ -22,6 +22,8 @@ class RunFacts:
     """(S, R)."""
     there: BoolArray
     """(S,) servers that are available before the first event."""
+    cloud: BoolArray
+    """(S,) servers of a cloud."""
     job_ids: pl.Series
     gang: IntArray
     """(J, roles) tasks that each job asks for."""
