@@ -133,7 +133,7 @@ def _sweep_page(directory: Path) -> tuple[Page, dict[str, int]]:
     # Fixed here, since a running sweep may finish more runs meanwhile.
     done = [entry for entry in entries if errors.get(entry.content_hash, "missing") is None]
     configurations = pl.DataFrame([_line(entry, errors) for entry in entries], schema=CONFIGURATIONS_SCHEMA)
-    page = sweep_page(name, store.rows(done), store.jct_curves(done), configurations)
+    page = sweep_page(name, store.rows(done), store.places(done), configurations)
     return page, dict(configurations.group_by("state").len().iter_rows())
 
 

@@ -12,26 +12,23 @@ from ray_sim.model.units import FloatArray
 from ray_sim.reports.page import Chart
 from ray_sim.reports.plots import thin_steps
 
-MOST_POINTS = 600
+MOST_POINTS = 1500
 """Largest number of points of a line in a page."""
 
 Line = tuple[FloatArray, FloatArray]
 """Times in seconds of the workload, increasing, and values; NaN where there is none."""
 
 
-def line_chart(
-    caption: str, unit: str, lines: Mapping[str, Line], *, visible: int | None = None, note: str = ""
-) -> Chart:
+def line_chart(caption: str, unit: str, lines: Mapping[str, Line], *, focus_s: float | None = None) -> Chart:
     """Step lines over time by name.
 
     Parameters
     ----------
     unit : text below the chart until the reader points at it
-    visible : number of lines that are on at first; all by default
+    focus_s : end of the interesting part, e.g. the last submission; a long rest is out of view at first
     """
     series = [{"name": shown(name), **_points(*line)} for name, line in lines.items()]
-    count = len(series) if visible is None else visible
-    return Chart(caption, {"kind": "lines", "unit": unit, "shown": count, "series": series}, note)
+    return Chart(caption, {"kind": "lines", "unit": unit, "focus_s": focus_s, "series": series})
 
 
 def timeline_lines(timeline: pl.DataFrame, columns: Mapping[str, str]) -> dict[str, Line]:

@@ -81,6 +81,8 @@ class Section:
     pictures: tuple[Picture, ...] = ()
     charts: tuple[Chart, ...] = ()
     folded: bool = False
+    text: str = ""
+    """Paragraph below the heading."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,14 @@ _FULL_COLOUR, _DARK = 10.0, 0.5
 _JCT = "job completion time", "completed jobs"
 """Quantity of a CDF, and what it counts."""
 
-_TICKS_S = {
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7a7a7a")
+"""Colours that readers with any kind of colour vision tell apart.
+
+Source: Okabe and Ito, Color universal design (2008), without yellow and black, which vanish on a light or a
+dark page, and with grey.
+"""
+
+TICKS_S = {
     "1 s": 1,
     "10 s": 10,
     "1 min": 60,
@@ -51,6 +58,7 @@ _TICKS_S = {
     "100 d": 8_640_000,
     "1000 d": 86_400_000,
 }
+"""Ticks of logarithmic axes of time, in seconds."""
 
 
 def completed_jct_s(jobs: pl.DataFrame) -> FloatArray:
@@ -107,7 +115,7 @@ class _Frame:
         from matplotlib.image import imsave
 
         self._canvas.restore_region(self._empty)
-        self._axes.title.set_text(_literal(title))
+        self._axes.title.set_text(literal(title))
         self._axes.draw_artist(self._axes.title)
         if len(jct_s):
             self._curve.set_data(*_cdf_points(jct_s))
@@ -121,12 +129,12 @@ class _Frame:
 
 def jct_cdf_svg(curves: Mapping[str, FloatArray], name: str) -> str:
     """Share of completed jobs by JCT as an SVG element; `name` is unique among the pictures of its page."""
-    return _svg(_time_cdf(curves, "", _SVG_IN, *_JCT), name)
+    return svg_element(_time_cdf(curves, "", _SVG_IN, *_JCT), name)
 
 
 def delay_cdf_svg(curves: Mapping[str, FloatArray], name: str) -> str:
     """Share of jobs by queueing delay as an SVG element; delays in seconds, ascending, in shape (J,)."""
-    return _svg(_time_cdf(curves, "", _SVG_IN, "queueing delay", "jobs"), name)
+    return svg_element(_time_cdf(curves, "", _SVG_IN, "queueing delay", "jobs"), name)
 
 
 def hexagons_svg(x_s: FloatArray, y_s: FloatArray, labels: tuple[str, str], name: str) -> str:
@@ -143,14 +151,14 @@ def hexagons_svg(x_s: FloatArray, y_s: FloatArray, labels: tuple[str, str], name
     # An extent beyond one point, as all delays may be equal.
     limits = [(0.0, max(1.0, math.log10(each.max()) * 1.02)) for each in times]
     axes.hexbin(*times, gridsize=(36, 20), mincnt=1, extent=(*limits[0], *limits[1]), linewidths=0.1, **scale)
-    axes.set_xticks(list(_TICKS_S.values()), list(_TICKS_S), fontsize="small")
-    axes.set_yticks(list(_TICKS_S.values()), list(_TICKS_S), fontsize="small")
+    axes.set_xticks(list(TICKS_S.values()), list(TICKS_S), fontsize="small")
+    axes.set_yticks(list(TICKS_S.values()), list(TICKS_S), fontsize="small")
     axes.minorticks_off()
     axes.set_xlim(0.8, 10 ** limits[0][1])
     axes.set_ylim(0.8, 10 ** limits[1][1])
     axes.set_xlabel(f"{labels[0]} (at least 1 s)")
     axes.set_ylabel(f"{labels[1]} (at least 1 s)")
-    return _svg(figure, name)
+    return svg_element(figure, name)
 
 
 def bars_svg(values: Mapping[str, float | None], xlabel: str, name: str) -> str:
@@ -173,7 +181,7 @@ def bars_svg(values: Mapping[str, float | None], xlabel: str, name: str) -> str:
     places = (np.arange(len(lengths)) + 1) * slot_in - 0.11
     axes.barh(places, lengths, height=0.18, color=[_colour(index) for index in range(len(lengths))])
     for place, label, value, length in zip(places, labels, values.values(), lengths, strict=True):
-        axes.text(0, place - 0.11, _literal(label), va="bottom", fontsize="small")
+        axes.text(0, place - 0.11, literal(label), va="bottom", fontsize="small")
         axes.annotate(
             number(value),
             (length, place),
@@ -188,7 +196,7 @@ def bars_svg(values: Mapping[str, float | None], xlabel: str, name: str) -> str:
     axes.spines[["left", "right", "top"]].set_visible(False)
     axes.locator_params(axis="x", nbins=5)
     axes.set_xlabel(xlabel)
-    return _svg(figure, name)
+    return svg_element(figure, name)
 
 
 def heat_map_svg(ratios: Mapping[str, Sequence[float | None]], columns: Sequence[str], name: str) -> str:
@@ -219,13 +227,13 @@ def heat_map_svg(ratios: Mapping[str, Sequence[float | None]], columns: Sequence
             axes.text(x + 0.5, y + 0.5, text, ha="center", va="center", fontsize="x-small", color=ink)
     axes.set_xlim(0, len(columns))
     axes.set_ylim(len(ratios), 0)
-    axes.set_yticks(np.arange(len(ratios)) + 0.5, [_literal(label) for label in ratios], fontsize="small")
+    axes.set_yticks(np.arange(len(ratios)) + 0.5, [literal(label) for label in ratios], fontsize="small")
     axes.xaxis.tick_top()
-    places = [_literal(label) for label in columns]
+    places = [literal(label) for label in columns]
     axes.set_xticks(np.arange(len(columns)) + 0.5, places, fontsize="small", rotation=60, ha="left")
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    return _svg(figure, name)
+    return svg_element(figure, name)
 
 
 def thin_steps(time_s: FloatArray, values: FloatArray, points: int) -> np.ndarray:
@@ -256,10 +264,10 @@ def _time_cdf(
             axes.step(
                 *_cdf_points(jct_s),
                 where="post",
-                label=_wrapped([_literal(name)], size_in[0])[0],
+                label=_wrapped([literal(name)], size_in[0])[0],
                 linewidth=1.5,
                 color=_colour(index),
-                linestyle=("-", "--", ":", "-.")[index // 10 % 4],  # when the colours repeat
+                linestyle=("-", "--", ":", "-.")[index // len(COLOURS) % 4],  # when the colours repeat
             )
     axes.set_xscale("log")  # before reading the limits
     _time_axes(axes, axes.get_xlim(), quantity, counted)
@@ -269,7 +277,7 @@ def _time_cdf(
 
 def _time_axes(axes: Axes, limits_s: tuple[float, float], quantity: str, counted: str) -> None:
     axes.set_xscale("log")
-    axes.set_xticks(list(_TICKS_S.values()), list(_TICKS_S), fontsize="small")
+    axes.set_xticks(list(TICKS_S.values()), list(TICKS_S), fontsize="small")
     axes.set_xticks([], minor=True)
     axes.set_xlim(limits_s)
     axes.set_xlabel(f"{quantity} (at least 1 s)")
@@ -280,7 +288,7 @@ def _time_axes(axes: Axes, limits_s: tuple[float, float], quantity: str, counted
 def _ticks_around(jct_s: FloatArray) -> tuple[float, float]:
     """The nearest ticks below and above all values; values below 1 s count as 1 s."""
     low, high = (max(1.0, jct_s[0]), max(1.0, jct_s[-1])) if len(jct_s) else (1.0, 1.0)
-    ticks = list(_TICKS_S.values())
+    ticks = list(TICKS_S.values())
     return max(tick for tick in ticks if tick <= low), min((t for t in ticks if t > high), default=high)
 
 
@@ -310,7 +318,7 @@ def _axes(size_in: tuple[float, float], title: str, labels: Sequence[str]) -> tu
         1 - (bottom + top) / height,
     )
     axes = figure.add_axes(rect)
-    axes.set_title(_literal(title))
+    axes.set_title(literal(title))
     axes.grid(visible=True, linewidth=0.4, color="black", alpha=0.3)
     return figure, axes
 
@@ -336,16 +344,16 @@ def _wrapped(labels: Sequence[str], width_in: float) -> list[str]:
     return [textwrap.fill(label, characters) for label in labels]
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
     """Escape text: a dollar must not start a formula, a leading underscore must not hide a legend entry."""
     return text.replace("$", r"\$").replace("_", " _", 1 if text.startswith("_") else 0)
 
 
 def _colour(index: int) -> str:
-    return f"C{index % 10}"
+    return COLOURS[index % len(COLOURS)]
 
 
-def _svg(figure: Figure, name: str) -> str:
+def svg_element(figure: Figure, name: str) -> str:
     """The figure as an element of a page with other figures; it keeps only ids that it refers to."""
     import matplotlib as mpl
 

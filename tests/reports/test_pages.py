@@ -18,6 +18,7 @@ import pytest
 from ray_sim.reports.page import Page, Section, Table, frame_table, render
 from ray_sim.reports.run_report import run_page
 from ray_sim.reports.sweep_report import CONFIGURATIONS_SCHEMA, sweep_page
+from ray_sim.reports.sweep_sections import PlaceData
 from ray_sim.reports.tables import RunRow, best_value
 from tests.results_by_hand import three_jobs
 
@@ -64,13 +65,13 @@ def _run() -> Page:
 def _sweep(*policies: str, failed: str = "broken", error: str = "ZeroDivisionError: no luck") -> Page:
     rows = [RunRow(*PLACE, policy, 0, three_jobs(40.0 + n).summary) for n, policy in enumerate(policies)]
     jct_s = {policy: np.array([10.0, 40.0 + n]) for n, policy in enumerate(policies)}
-    curves = [(PLACE, jct_s)] if policies else []
+    places = [(PLACE, PlaceData(jct_s))] if policies else []
     lines: list[tuple[object, ...]] = [
         (*PLACE, policy, 0, "done", "ab", "runs/ab", None) for policy in policies
     ]
     lines.append((*PLACE, failed, 0, "failed", "cd", "runs/cd", error))
     configurations = pl.DataFrame(lines, schema=CONFIGURATIONS_SCHEMA, orient="row")
-    return sweep_page("demo", rows, curves, configurations)
+    return sweep_page("demo", rows, places, configurations)
 
 
 def _section(page: Page, heading: str) -> Section:
@@ -134,10 +135,10 @@ def test_the_same_results_give_the_same_bytes() -> None:
 def test_names_and_errors_are_shown_as_they_are() -> None:
     html = render(_sweep(HOSTILE, "_mine:Own", failed=HOSTILE, error=HOSTILE))
     assert b"<script>alert" not in html
-    # In the table, the legend, both charts of bars and the list of configurations; and the failed one's
-    # name, its error and its line in the list.
-    assert html.count(b"$a$") == 8
-    assert html.count(b"_mine:Own") == 5
+    # In three tables, the legend, both charts of bars and the list of configurations; as the best of the
+    # verdicts in a heading and a note; and the failed one's name, its error and its line in the list.
+    assert html.count(b"$a$") == 12
+    assert html.count(b"_mine:Own") == 7
 
 
 @pytest.mark.slow
@@ -202,19 +203,20 @@ def test_pages_begin_with_what_policies_warn_of_and_show_their_figures() -> None
     # Of a sweep the first warning of each policy, and means of figures; others have none.
     rows = [RunRow(*PLACE, "pd_ors", seed, told) for seed in (0, 1)]
     rows += [RunRow(*PLACE, "fifo", None, result.summary)]
-    curves = [(PLACE, {"pd_ors": np.array([10.0]), "fifo": np.array([10.0])})]
-    page = sweep_page("demo", rows, curves, pl.DataFrame([], schema=CONFIGURATIONS_SCHEMA, orient="row"))
+    places = [(PLACE, PlaceData({"pd_ors": np.array([10.0]), "fifo": np.array([10.0])}))]
+    page = sweep_page("demo", rows, places, pl.DataFrame([], schema=CONFIGURATIONS_SCHEMA, orient="row"))
     [warnings] = [section for section in page.sections if section.heading.startswith("Warnings")]
     assert warnings.facts == (("pd_ors", "prices span too much"),)
-    [table] = next(section for section in page.sections if section.heading == "week, edge").tables
+    tables = next(section for section in page.sections if section.heading == "week, edge").tables
+    [table] = [table for table in tables if "ln(U/L)" in table.columns]
     assert [row[table.columns.index("ln(U/L)")] for row in _texts(table)] == ["72.8", "-"]
 
 
 @pytest.mark.slow
 def test_the_best_of_a_column_is_marked_where_policies_differ() -> None:
-    table = _section(_sweep("fifo", "sjf"), "week, edge").tables[0]
+    table = _section(_sweep("fifo", "sjf"), "week, edge").tables[1]
     fifo, sjf = ({table.columns[i] for i, cell in enumerate(row) if cell.best} for row in table.rows)
-    assert fifo == {"mean JCT s", "median", "p90", "p99"}  # its last job is a second earlier
+    assert fifo == {"mean JCT", "median", "p90", "p99"}  # its last job is a second earlier
     assert sjf == set()
 
 

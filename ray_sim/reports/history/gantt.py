@@ -55,7 +55,7 @@ def gantt(
         "kind": "gantt",
         "origin_s": origin_us / 1e6,
         "end": int(_ms(np.array([history.end_us]), origin_us)[0]),
-        "submissions_end_s": float(str(jobs["submit_s"].max() or 0.0)),
+        "focus_s": float(str(jobs["submit_s"].max() or 0.0)),
         "servers": [shown(name) for name in servers],
         "lanes": lanes.tolist(),
         "bars": np.bincount(lane, minlength=int(lanes.sum())).tolist(),

@@ -38,7 +38,7 @@
     return JSON.parse(await new Response(stream).text());
   }
 
-  /** Window of time in seconds that all charts of the page share. */
+  /** Window of time in seconds that the charts of a section share. */
   class TimeWindow {
     constructor() { this.charts = []; this.min = Infinity; this.max = -Infinity; this.due = false; }
     join(chart, min, max) {
@@ -54,29 +54,35 @@
     }
     zoom(factor, at = (this.low + this.high) / 2) { this.set(at - (at - this.low) * factor, at + (this.high - at) * factor); }
     pan(share) { const step = (this.high - this.low) * share; this.set(this.low + step, this.high + step); }
+    /** Leave out the end, if a few jobs there outlive the others by far. */
+    start() {
+      const span = (Math.max(...this.charts.flatMap((chart) => chart.focus ?? [])) - this.min) * 1.25;
+      if (span > 0 && span < (this.max - this.min) / 2) this.set(this.min, this.min + span);
+      else this.redraw();
+    }
     redraw() {
       if (this.due) return;
       this.due = true;
       requestAnimationFrame(() => { this.due = false; for (const chart of this.charts) chart.draw(); });
     }
   }
-  const time = new TimeWindow();
-
   /** A canvas with a margin on the left, drags, pinches, wheel and keys; subclasses draw. */
   class Chart {
-    constructor(figure, data) {
+    constructor(figure, data, time) {
       this.data = data;
+      this.time = time;
+      this.focus = data.focus_s;
       this.tools = add(figure, "div", "", { class: "tools" });
-      for (const [label, title, act] of [["+", "zoom in", () => time.zoom(0.5)], ["−", "zoom out", () => time.zoom(2)],
-        ["‹", "earlier", () => time.pan(-0.5)], ["›", "later", () => time.pan(0.5)],
-        ["all", "whole run", () => time.set(time.min, time.max)]]) {
+      for (const [label, title, act] of [["+", "zoom in", () => this.time.zoom(0.5)], ["−", "zoom out", () => this.time.zoom(2)],
+        ["‹", "earlier", () => this.time.pan(-0.5)], ["›", "later", () => this.time.pan(0.5)],
+        ["all", "whole run", () => this.time.set(this.time.min, this.time.max)]]) {
         add(this.tools, "button", label, { type: "button", title, "aria-label": title }).onclick = act;
       }
       this.holder = add(figure, "div");
       this.canvas = add(this.holder, "canvas", "", { tabindex: "0", role: "img", "aria-label": figure.querySelector("figcaption").textContent });
       this.readout = add(figure, "p", "", { class: "readout" });
       this.listen();
-      new ResizeObserver(() => time.redraw()).observe(this.holder);
+      new ResizeObserver(() => this.time.redraw()).observe(this.holder);
     }
     listen() {
       const canvas = this.canvas, held = new Map();
@@ -89,8 +95,8 @@
         const others = [...held].filter(([id]) => id !== event.pointerId);
         if (others.length) {
           const other = others[0][1][0], [from, to] = [Math.abs(before[0] - other), Math.abs(now[0] - other)];
-          if (from > 5 && to > 5) time.zoom(from / to, this.timeAt(other));
-        } else time.pan((before[0] - now[0]) / this.width);
+          if (from > 5 && to > 5) this.time.zoom(from / to, this.timeAt(other));
+        } else this.time.pan((before[0] - now[0]) / this.width);
         moved += Math.abs(now[0] - before[0]) + Math.abs(now[1] - before[1]);
         held.set(event.pointerId, now);
       };
@@ -99,22 +105,22 @@
       };
       canvas.onpointerup = release;
       canvas.onpointercancel = release;
-      canvas.ondblclick = (event) => time.zoom(0.4, this.timeAt(place(event)[0]));
+      canvas.ondblclick = (event) => this.time.zoom(0.4, this.timeAt(place(event)[0]));
       canvas.addEventListener("wheel", (event) => {
         if (!event.ctrlKey && !event.metaKey && !event.shiftKey) return;  // the page scrolls
         event.preventDefault();
-        if (event.shiftKey) time.pan(Math.sign(event.deltaY + event.deltaX) * 0.1);
-        else time.zoom(event.deltaY > 0 ? 1.25 : 0.8, this.timeAt(place(event)[0]));
+        if (event.shiftKey) this.time.pan(Math.sign(event.deltaY + event.deltaX) * 0.1);
+        else this.time.zoom(event.deltaY > 0 ? 1.25 : 0.8, this.timeAt(place(event)[0]));
       }, { passive: false });
       canvas.onkeydown = (event) => {
-        const act = { "+": () => time.zoom(0.5), "-": () => time.zoom(2), 0: () => time.set(time.min, time.max),
-          ArrowLeft: () => time.pan(-0.1), ArrowRight: () => time.pan(0.1) }[event.key];
+        const act = { "+": () => this.time.zoom(0.5), "-": () => this.time.zoom(2), 0: () => this.time.set(this.time.min, this.time.max),
+          ArrowLeft: () => this.time.pan(-0.1), ArrowRight: () => this.time.pan(0.1) }[event.key];
         if (act) { act(); event.preventDefault(); }
       };
     }
     click() {}
-    timeAt(x) { return time.low + Math.min(Math.max((x - this.left) / this.width, 0), 1) * (time.high - time.low); }
-    xOf(seconds) { return this.left + (seconds - time.low) / (time.high - time.low) * this.width; }
+    timeAt(x) { return this.time.low + Math.min(Math.max((x - this.left) / this.width, 0), 1) * (this.time.high - this.time.low); }
+    xOf(seconds) { return this.left + (seconds - this.time.low) / (this.time.high - this.time.low) * this.width; }
     /** Set the size in CSS pixels and return a context for them. */
     begin(width, height, left) {
       const ratio = window.devicePixelRatio || 1, canvas = this.canvas;
@@ -132,10 +138,10 @@
     }
     ticks(context, y) {
       const steps = [1e-3, 0.01, 0.1, 1, 5, 15, 60, 300, 900, 3600, 10800, 21600, 43200, 86400, 172800, 432000, 864000, 2592000, 8640000, 31536000, 315360000];
-      const most = Math.max(2, this.width / 95), step = steps.find((each) => (time.high - time.low) / each <= most) || steps.at(-1);
+      const most = Math.max(2, this.width / 95), step = steps.find((each) => (this.time.high - this.time.low) / each <= most) || steps.at(-1);
       context.fillStyle = css("--faint"); context.strokeStyle = css("--line"); context.lineWidth = 1; context.setLineDash([]);
       context.textBaseline = "top"; context.textAlign = "left";
-      for (let at = Math.ceil(time.low / step) * step; at <= time.high; at += step) {
+      for (let at = Math.ceil(this.time.low / step) * step; at <= this.time.high; at += step) {
         const x = Math.round(this.xOf(at)) + 0.5, text = human(at);
         context.beginPath(); context.moveTo(x, 0); context.lineTo(x, this.height); context.stroke();
         if (x + context.measureText(text).width + 3 < this.left + this.width + 8) context.fillText(text, x + 3, y);
@@ -157,8 +163,8 @@
 
   /** Jobs on servers: a row per server, a lane per stay at a time, drawn pixel by pixel. */
   class Gantt extends Chart {
-    constructor(figure, data) {
-      super(figure, data);
+    constructor(figure, data, time) {
+      super(figure, data, time);
       const n = data.job.length;
       this.begins = new Float64Array(n); this.ends = new Float64Array(n);
       let at = 0;
@@ -172,13 +178,12 @@
       this.holder.className = "scroller";
       this.spacer = add(this.holder, "div");
       this.spacer.append(this.canvas);
-      this.holder.onscroll = () => time.redraw();
+      this.holder.onscroll = () => this.time.redraw();
       this.details = add(figure, "div", "", { class: "details", "aria-live": "polite" });
       const find = add(this.tools, "input", "", { type: "search", placeholder: "find a job", "aria-label": "find a job", size: "14" });
       find.onchange = () => this.find(find.value.trim());
       this.readout.textContent = "Click on a bar for its job. Zoom: buttons, Ctrl and wheel, pinch, double click; “all” shows the whole run.";
-      time.join(this, data.origin_s, data.origin_s + data.end / 1000);
-      this.focus = data.submissions_end_s;
+      this.time.join(this, data.origin_s, data.origin_s + data.end / 1000);
     }
     draw() {
       const began = performance.now(), full = this.holder.clientWidth, all = this.rowTops.at(-1), axis = 20;
@@ -210,7 +215,7 @@
       const strong = hues().map((hue) => colour(hue)), pale = hues().map((hue) => colour(hue, 0.55)), faint = hues().map((hue) => colour(hue, 0.2));
       const fill = (x0, x1, y0, y1, value) => { for (let y = Math.max(y0, 0); y < Math.min(y1, rows); y++) buffer.fill(value, y * pixels + x0, y * pixels + x1); };
       buffer.fill(paper);
-      const scale = pixels / (time.high - time.low), xAt = (seconds) => Math.min(Math.max(Math.round((seconds - time.low) * scale), 0), pixels);
+      const scale = pixels / (this.time.high - this.time.low), xAt = (seconds) => Math.min(Math.max(Math.round((seconds - this.time.low) * scale), 0), pixels);
       const first = Math.max(upper(this.rowTops, 0, this.rowTops.length, scroll) - 1, 0);
       for (let row = first; row < data.servers.length && this.rowTops[row] - scroll < this.height; row++) {
         const top = (this.rowTops[row] - scroll) * ratio, bottom = top + this.rowHeights[row] * ratio;
@@ -223,8 +228,8 @@
         for (let lane = 0; lane < lanes; lane++) {
           const index = this.laneOf[row] + lane, last = this.barOf[index + 1], y0 = Math.round(top + lane * high), y1 = Math.max(Math.round(top + (lane + 1) * high) - (high > 4 ? 1 : 0), y0 + 1);
           if (y1 <= 0 || y0 >= rows) continue;
-          let bar = upper(this.ends, this.barOf[index], last, time.low);
-          while (bar < last && this.begins[bar] < time.high) {
+          let bar = upper(this.ends, this.barOf[index], last, this.time.low);
+          while (bar < last && this.begins[bar] < this.time.high) {
             const x0 = xAt(this.begins[bar]), x1 = Math.min(Math.max(xAt(this.ends[bar]), x0 + 1), pixels), job = data.job[bar];
             const tones = this.chosen < 0 || this.chosen === job ? (data.role[bar] === 1 ? pale : strong) : faint;
             fill(x0, x1, y0, y1, tones[(job * 31 + (job >> 3)) % tones.length]);
@@ -233,7 +238,7 @@
               else if (data.ending[bar] === LOST) { for (let y = y0; y < y1; y++) { const x = x1 - 1 - (y - y0) % Math.ceil(4 * ratio); if (y >= 0 && y < rows && x >= x0) buffer[y * pixels + x] = ink; } }
               else fill(x1 - 1, x1, y0, y1, paper);
             }
-            const beyond = time.low + x1 / scale;  // skip what ends within the pixels that are drawn
+            const beyond = this.time.low + x1 / scale;  // skip what ends within the pixels that are drawn
             bar = this.ends[bar + 1] > beyond || bar + 1 >= last ? bar + 1 : Math.max(upper(this.ends, bar + 1, last, beyond), bar + 1);
           }
         }
@@ -244,7 +249,7 @@
       const down = y - this.axis + this.holder.scrollTop, row = upper(this.rowTops, 0, this.rowTops.length, down) - 1;
       if (x < this.left || y < this.axis || row < 0 || row >= this.data.servers.length) return [row, -1];
       const lane = Math.min(Math.floor((down - this.rowTops[row]) / (this.rowHeights[row] - 2) * this.data.lanes[row]), this.data.lanes[row] - 1);
-      const index = this.laneOf[row] + lane, at = this.timeAt(x), slack = (time.high - time.low) / this.width * 2;
+      const index = this.laneOf[row] + lane, at = this.timeAt(x), slack = (this.time.high - this.time.low) / this.width * 2;
       const bar = upper(this.ends, this.barOf[index], this.barOf[index + 1], at - slack);
       return [row, bar < this.barOf[index + 1] && this.begins[bar] <= at + slack ? bar : -1];
     }
@@ -267,13 +272,13 @@
       if (bar < 0) return;
       const row = this.laneOf.findLastIndex((lane) => lane <= this.barOf.findLastIndex((first) => first <= bar));
       this.holder.scrollTop = this.rowTops[row] - 40;
-      const margin = Math.max(this.ends[bar] - this.begins[bar], (time.max - time.min) / 200);
-      time.set(this.begins[bar] - margin, this.ends[bar] + margin);
+      const margin = Math.max(this.ends[bar] - this.begins[bar], (this.time.max - this.time.min) / 200);
+      this.time.set(this.begins[bar] - margin, this.ends[bar] + margin);
     }
     choose(job) {
       this.chosen = job;
       this.details.replaceChildren();
-      time.redraw();
+      this.time.redraw();
       if (job < 0) return;
       const jobs = this.data.jobs, row = (label, text) => add(this.details, "p", `${label}: ${text}`);
       add(this.details, "h3", `Job ${jobs.id[job]}`);
@@ -291,13 +296,13 @@
 
   /** Step lines over the shared time; each can be switched off. */
   class Lines extends Chart {
-    constructor(figure, data) {
-      super(figure, data);
-      this.on = data.series.map((_, index) => index < data.shown);
+    constructor(figure, data, time) {
+      super(figure, data, time);
+      this.on = data.series.map(() => true);
       if (data.series.length > 1) data.series.forEach((series, index) => this.key(series, index));
       this.readout.textContent = data.unit;
       const ends = data.series.flatMap((series) => (series.x.length ? [series.x[0], series.x.at(-1)] : []));
-      time.join(this, Math.min(...ends, 0), Math.max(...ends, 0));
+      this.time.join(this, Math.min(...ends, 0), Math.max(...ends, 0));
     }
     key(series, index) {
       const button = add(this.tools, "button", "", { type: "button", "aria-pressed": String(this.on[index]) });
@@ -307,7 +312,7 @@
       this.paint = this.paint || [];
       this.paint.push(() => line.setAttribute("stroke", hues()[index % hues().length]));
       picture.append(line); button.append(picture, document.createTextNode(series.name));
-      button.onclick = () => { this.on[index] = !this.on[index]; button.setAttribute("aria-pressed", String(this.on[index])); time.redraw(); };
+      button.onclick = () => { this.on[index] = !this.on[index]; button.setAttribute("aria-pressed", String(this.on[index])); this.time.redraw(); };
     }
     dash(index) { return DASHES[Math.floor(index / 7) % DASHES.length]; }
     draw() {
@@ -315,7 +320,7 @@
       const plot = this.height - bottom - 8, lines = this.data.series.filter((_, index) => this.on[index]);
       let top = 0;
       for (const { x, y } of lines) {
-        for (let i = Math.max(upper(x, 0, x.length, time.low) - 1, 0); i < x.length && x[i] <= time.high; i++) if (y[i] > top) top = y[i];
+        for (let i = Math.max(upper(x, 0, x.length, this.time.low) - 1, 0); i < x.length && x[i] <= this.time.high; i++) if (y[i] > top) top = y[i];
       }
       top = top || 1;
       this.ticks(context, this.height - bottom + 4);
@@ -331,9 +336,9 @@
       this.data.series.forEach(({ x, y }, index) => {
         if (!this.on[index] || !x.length) return;
         context.strokeStyle = hues()[index % hues().length]; context.setLineDash(this.dash(index)); context.beginPath();
-        const first = Math.max(upper(x, 0, x.length, time.low) - 1, 0);
+        const first = Math.max(upper(x, 0, x.length, this.time.low) - 1, 0);
         let open = false;
-        for (let i = first; i < x.length && x[i] <= time.high; i++) {
+        for (let i = first; i < x.length && x[i] <= this.time.high; i++) {
           if (y[i] === null) { open = false; continue; }
           const [at, height, next] = [this.xOf(x[i]), yOf(y[i]), this.xOf(i + 1 < x.length ? x[i + 1] : x[i])];
           if (open) context.lineTo(at, height); else context.moveTo(at, height);
@@ -354,16 +359,18 @@
         return this.on[index] && i >= 0 ? [`${series.name} ${amount(series.y[i])}`] : [];
       });
       this.readout.textContent = [human(this.at), ...values].join(" · ");
-      time.redraw();
+      this.time.redraw();
     }
   }
 
   async function start() {
+    const windows = new Map();
     for (const source of document.querySelectorAll("figure.chart > script")) {
       const figure = source.parentElement;
       try {
         const data = await unpack(source.textContent);
-        new { gantt: Gantt, lines: Lines }[data.kind](figure, data);
+        if (!windows.has(figure.parentElement)) windows.set(figure.parentElement, new TimeWindow());
+        new { gantt: Gantt, lines: Lines }[data.kind](figure, data, windows.get(figure.parentElement));
       } catch (error) {
         add(figure, "p", `This chart cannot be drawn: ${error.message}. It needs a browser of 2023 or later.`, { class: "note" });
         console.error(error);
@@ -371,11 +378,8 @@
       const note = figure.querySelector(".note");
       if (note) figure.append(note);
     }
-    dark.addEventListener("change", () => time.redraw());
-    const focus = Math.max(...time.charts.map((chart) => chart.focus ?? time.max));
-    const span = (focus - time.min) * 1.25;  // few jobs that outlive the others must not fill the pictures
-    if (span > 0 && span < (time.max - time.min) / 2) time.set(time.min, time.min + span);
-    time.redraw();
+    for (const time of windows.values()) time.start();
+    dark.addEventListener("change", () => { for (const time of windows.values()) time.redraw(); });
   }
   start();
 })();
