@@ -11,7 +11,7 @@ from ray_sim.model.result import RunResult
 from ray_sim.model.units import US_PER_S, BoolArray
 from ray_sim.reports.charts import line_chart, timeline_lines
 from ray_sim.reports.history.explanation import RunExplainer
-from ray_sim.reports.history.explanation_text import explanation_sections
+from ray_sim.reports.history.explanation_text import MOST_IN_PAGE, explanation_sections
 from ray_sim.reports.history.fragmentation import fragmentation
 from ray_sim.reports.history.gantt import gantt
 from ray_sim.reports.history.holdings import History, read_history
@@ -59,7 +59,7 @@ def _explanations(jobs: pl.DataFrame, explainer: RunExplainer) -> dict[str, obje
     """Sections of text by job index, of the jobs that waited longest."""
     order = jobs.with_row_index("job").filter(pl.col("queue_s") > 0)
     longest = order.sort("queue_s", "job", descending=[True, False])["job"].head(MOST_EXPLAINED)
-    return {str(job): explanation_sections(explainer.explain(job)) for job in longest.to_list()}
+    return {str(job): explanation_sections(explainer.explain(job, MOST_IN_PAGE)) for job in longest.to_list()}
 
 
 def _utilisation(timeline: pl.DataFrame, explainer: RunExplainer | None) -> list[Chart]:

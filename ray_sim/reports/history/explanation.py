@@ -115,13 +115,17 @@ class RunExplainer:
         self._by_job = np.argsort(self.history.job, kind="stable")
         self._names = _event_names(events)
 
-    def explain(self, job: int) -> Explanation:
-        """Explain the job of an index."""
+    def explain(self, job: int, most_waits: int | None = None) -> Explanation:
+        """Explain the job of an index.
+
+        Parameters
+        ----------
+        most_waits : number of its longest waits to explain; all by default
+        """
         row = self._jobs.row(job, named=True)
         arrival_s = row.get("arrival_s")
         arrival_us = None if arrival_s is None else round(arrival_s * US_PER_S)
-        rows = self.waits.of(job)
-        waits = tuple(self._wait(job, each, arrival_us) for each in range(rows.start, rows.stop))
+        waits = tuple(self._wait(job, each, arrival_us) for each in self._longest(job, most_waits))
         totals: dict[str, float] = {}
         for part in (part for wait in waits for part in wait.parts):
             totals[part.reason] = totals.get(part.reason, 0.0) + part.end_s - part.begin_s
@@ -142,6 +146,12 @@ class RunExplainer:
             waits=waits,
             seconds_by_reason=dict(sorted(totals.items(), key=lambda item: -item[1])),
         )
+
+    def _longest(self, job: int, most: int | None) -> list[int]:
+        """Rows of the longest waits of a job, in order of time."""
+        rows = self.waits.of(job)
+        lengths = (self.waits.end_us - self.waits.begin_us)[rows]
+        return sorted((rows.start + np.argsort(-lengths, kind="stable")[:most]).tolist())
 
     def _wait(self, job: int, row: int, arrival_us: int | None) -> Wait:
         stretches = self._explainer.stretches(row, arrival_us)

@@ -24,8 +24,9 @@ _EVENTS = {
     "level": "to another queue",
     "lose": "lost its server",
 }
-_MOST_IN_PAGE = 4
+MOST_IN_PAGE = 4
 """Number of waits, and of parts of each, in a page."""
+_ROUNDING_S = 1e-3
 _MOST_SERVERS = 4
 """Number of servers named in one line."""
 
@@ -109,15 +110,17 @@ def others_rows(wait: Wait) -> list[tuple[str, object]]:
 
 def explanation_sections(found: Explanation) -> list[tuple[str, list[tuple[str, str]]]]:
     """Heading and lines (label, text) of a job for a page: reasons in sum, then its longest waits."""
+    total = sum(found.seconds_by_reason.values())
     reasons = [
-        (LABELS[Reason[name.upper()]], f"{duration(seconds)}, {share_text(seconds, found.queue_s)}")
+        (LABELS[Reason[name.upper()]], f"{duration(seconds)}, {share_text(seconds, total)}")
         for name, seconds in found.seconds_by_reason.items()
     ]
-    sections = [("Why it waited", [(shown(label), text) for label, text in reasons])]
-    for wait in longest_waits(found, _MOST_IN_PAGE):
+    part = f", in its {len(found.waits)} longest waits" if found.queue_s - total > _ROUNDING_S else ""
+    sections = [(f"Why it waited{part}", [(shown(label), text) for label, text in reasons])]
+    for wait in longest_waits(found, MOST_IN_PAGE):
         lines = [
             (duration(part.end_s - part.begin_s), shown(part.text))
-            for part in longest_parts(wait, _MOST_IN_PAGE)
+            for part in longest_parts(wait, MOST_IN_PAGE)
         ]
         lines += [(label, shown(text)) for label, text in others_rows(wait)]
         sections.append((wait_title(found, wait), lines))

@@ -17,6 +17,9 @@ from ray_sim.reports.history.waits import Waits, ahead_over_time
 ONE_SERVER = frozenset({"consolidate", "first_fit"})
 """Placement rules that give a job one server if it fits on an empty one."""
 
+_MOST_ROOMS = 8
+"""Demands whose room over time is kept."""
+
 ANY_SERVERS = frozenset({"pooled", "spread", "load_balance"})
 """Placement rules that start a job wherever its tasks fit."""
 
@@ -68,6 +71,7 @@ class Explainer:
     def __init__(self, facts: RunFacts, history: History, free: FreeCapacity, waits: Waits) -> None:
         self._facts, self._history, self._free, self._waits = facts, history, free, waits
         self._wait_part = facts.job_part[waits.job]
+        self._rooms: dict[bytes, tuple[IntArray, _Room]] = {}
 
     def stretches(self, row: int, arrival_us: int | None = None) -> Stretches:
         """Reasons of one row of the waits.
@@ -82,8 +86,9 @@ class Explainer:
         ahead_times, ahead = ahead_over_time(self._waits, row, self._wait_part == self._facts.job_part[job])
         fixed = [begin] if arrival_us is None or not begin < arrival_us < end else [begin, arrival_us]
         own = self._own_servers(job)
-        cuts = np.unique(np.concatenate([times, ahead_times, *own, fixed]))
-        cuts = cuts[(cuts >= begin) & (cuts < end)]
+        cuts = np.concatenate([times, ahead_times, *own, fixed])
+        cuts = np.sort(cuts[(cuts >= begin) & (cuts < end)])
+        cuts = cuts[np.append(True, np.diff(cuts) != 0)]
         at = np.searchsorted(times, cuts, side="right") - 1
         n_ahead = ahead[np.searchsorted(ahead_times, cuts, side="right") - 1]
         reason = self._reasons(job, room, at, n_ahead)
@@ -110,7 +115,17 @@ class Explainer:
         return stays.begin_us[mine], stays.end_us[mine]
 
     def _room(self, job: int) -> tuple[IntArray, _Room]:
-        """Room for a job on its servers after each change: times and values."""
+        """Room for a job on its servers after each change: times and values; kept for jobs like it."""
+        facts = self._facts
+        alike = [facts.job_part[job], *facts.gang[job], *facts.demand[job].ravel()]
+        key = np.array(alike, dtype=np.int64).tobytes()
+        if key not in self._rooms:
+            if len(self._rooms) == _MOST_ROOMS:
+                self._rooms.pop(next(iter(self._rooms)))
+            self._rooms[key] = self._new_room(job)
+        return self._rooms[key]
+
+    def _new_room(self, job: int) -> tuple[IntArray, _Room]:
         facts = self._facts
         rows = self._free.of(facts.eligible(job))
         whole = facts.whole_demand(job)
