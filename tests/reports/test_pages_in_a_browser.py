@@ -84,7 +84,7 @@ def probed(page: Page, browser: str, folder: Path, width: int, *, dark: bool = F
     command += [f"--blink-settings=preferredColorScheme={0 if dark else 1}"]
     command += ["--virtual-time-budget=60000", "--dump-dom", (folder / "page.html").as_uri()]
     dom = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True).stdout
-    found = re.search(r"FOUND(.*)DNUOF", dom)
+    found = re.search(r"<title>FOUND(.*)DNUOF", dom)
     assert found, dom[:2000]
     answer: dict[str, Any] = json.loads(html.unescape(found[1]))
     return answer
