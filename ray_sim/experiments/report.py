@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
-from ray_sim.experiments.result_files import MANIFEST, read_result
+from ray_sim.experiments.explain import run_explainer
 from ray_sim.experiments.result_files import MANIFEST, read_result
 from ray_sim.experiments.run_identity import SHORT
 from ray_sim.experiments.run_manifest import read_run_manifest
