@@ -20,6 +20,7 @@ from ray_sim.cli.compare import compare
 from ray_sim.cli.convert import convert
 from ray_sim.cli.diff import diff
 from ray_sim.cli.enrich import enrich
+from ray_sim.cli.explain import explain
 from ray_sim.cli.failures import failures
 from ray_sim.cli.formats import formats
 from ray_sim.cli.info import info
@@ -82,6 +83,7 @@ COMMANDS = (
     train,
     log,
     report,
+    explain,
     diff,
     compare,
     check_policy,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
+from ray_sim.experiments.explain import run_explainer
 from ray_sim.experiments.result_files import MANIFEST, read_result
 from ray_sim.experiments.run_identity import SHORT
 from ray_sim.experiments.run_manifest import read_run_manifest
@@ -89,6 +90,11 @@ def write_page(page: Page, out: Path) -> None:
 def _run_page(directory: Path) -> Page:
     manifest = read_run_manifest(directory)
     result = read_result(directory)
+    explainer, no_reasons = None, ""
+    try:
+        explainer = run_explainer(directory, result)
+    except InvalidInputError as error:  # the inputs are elsewhere: the result can be shown without them
+        no_reasons = str(error)
     inputs = manifest.inputs
     reason = f" ({result.loop_reason})" if result.loop_reason else ""
     facts = [
@@ -115,6 +121,8 @@ def _run_page(directory: Path) -> Page:
         facts=facts,
         provenance=provenance,
         result=result,
+        explainer=explainer,
+        no_reasons=no_reasons,
     )
 
 
@@ -125,7 +133,7 @@ def _sweep_page(directory: Path) -> tuple[Page, dict[str, int]]:
     # Fixed here, since a running sweep may finish more runs meanwhile.
     done = [entry for entry in entries if errors.get(entry.content_hash, "missing") is None]
     configurations = pl.DataFrame([_line(entry, errors) for entry in entries], schema=CONFIGURATIONS_SCHEMA)
-    page = sweep_page(name, store.rows(done), store.jct_curves(done), configurations)
+    page = sweep_page(name, store.rows(done), store.places(done), configurations)
     return page, dict(configurations.group_by("state").len().iter_rows())
 
 

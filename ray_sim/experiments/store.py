@@ -12,6 +12,7 @@ from itertools import groupby
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
 from ray_sim.experiments.result_directories import (
@@ -35,6 +36,7 @@ from ray_sim.experiments.sweep_file import Detail, Entry
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.units import FloatArray
 from ray_sim.reports.plots import completed_jct_s
+from ray_sim.reports.sweep_sections import PLACE_COLUMNS, PlaceData
 from ray_sim.reports.tables import Place, RunRow
 from workloads.sources import require_regular
 
@@ -259,6 +261,22 @@ class ResultStore:
                 jobs = read_table(self.run_directory(entry.content_hash), "jobs")
                 parts.setdefault(entry.policy, []).append(completed_jct_s(jobs))
             yield place, {policy: np.sort(np.concatenate(jct_s)) for policy, jct_s in parts.items()}
+
+    def places(self, entries: Iterable[Entry]) -> Iterator[tuple[Place, PlaceData]]:
+        """Yield, place by place, the jobs of the finished runs, and a timeline of each policy."""
+        done = [entry for entry in entries if self.has(entry.content_hash)]
+        for place, group in groupby(done, key=lambda entry: (entry.workload, entry.cluster, entry.setting)):
+            jobs: list[pl.DataFrame] = []
+            timelines: dict[str, pl.DataFrame] = {}
+            for entry in group:
+                directory = self.run_directory(entry.content_hash)
+                read = read_table(directory, "jobs").select(PLACE_COLUMNS)
+                jobs.append(read.with_columns(policy=pl.lit(entry.policy)))
+                if entry.policy not in timelines:
+                    timelines[entry.policy] = read_table(directory, "timeline")
+            joined = pl.concat(jobs)
+            curves = {policy: completed_jct_s(joined.filter(policy=policy)) for policy in timelines}
+            yield place, PlaceData(curves, joined, timelines)
 
     def _read(self, name: str, complaint: str) -> dict[str, object]:
         """Read a file of the store and check it against its own SHA-256."""

@@ -119,6 +119,12 @@ def stored_entry(directory: Path) -> Entry:
     return _described(directory).entry
 
 
+def stored_scenario(directory: Path) -> Scenario:
+    """Scenario of a stored run, with its seed, or 0 where any seed gives the same; raises as `find_runs`."""
+    described = _described(directory)
+    return described.scenario.model_copy(update={"seed": described.entry.seed or 0})
+
+
 @dataclass(frozen=True, slots=True)
 class _Described:
     """Fields of a manifest that identify a run."""

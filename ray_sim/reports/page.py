@@ -1,18 +1,25 @@
-"""HTML report in one self-contained file: sections of facts, tables and pictures.
+"""HTML report in one self-contained file: sections of facts, tables, pictures and charts.
 
 The reports build a `Page` and pass it to `render`. The template ``report.html`` reads the fields of `Page`,
-`Section`, `Table`, `Cell` and `Picture` by name: rename a field in both. An unknown field raises an error.
+`Section`, `Table`, `Cell`, `Picture` and `Chart` by name: rename a field in both. An unknown field raises an
+error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import base64
+import hashlib
+import json
+import zlib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any
 
 import polars as pl
 
 from ray_sim.model.text import shown
-from ray_sim.reports.text import number
+from ray_sim.reports.text import duration, number
 
 Facts = Sequence[tuple[str, object]]
 """Pairs (label, value) of a section, in the order shown; `fact_texts` formats the values."""
@@ -47,6 +54,24 @@ class Picture:
 
 
 @dataclass(frozen=True, slots=True)
+class Chart:
+    """A picture that the script of the page draws and the reader can zoom; `data` becomes JSON.
+
+    ``data["kind"]`` is ``gantt`` or ``lines``, see `ray_sim.reports.charts`. Names in it are shown as text.
+    """
+
+    caption: str
+    data: Mapping[str, object]
+    note: str = ""
+
+    @property
+    def packed(self) -> str:
+        """Base64 of the deflated JSON."""
+        text = json.dumps(self.data, separators=(",", ":"), allow_nan=False)
+        return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
     """A part of the page under a heading; collapsed if `folded`."""
 
@@ -54,6 +79,7 @@ class Section:
     facts: tuple[tuple[str, str], ...] = ()
     tables: tuple[Table, ...] = ()
     pictures: tuple[Picture, ...] = ()
+    charts: tuple[Chart, ...] = ()
     folded: bool = False
     text: tuple[str, ...] = ()
     """Paragraphs below the heading."""
@@ -78,16 +104,19 @@ def frame_table(
     headings: Mapping[str, str],
     best: Callable[[pl.Series], float | None] = lambda _: None,
     note: str = "",
+    durations: Collection[str] = (),
 ) -> Table:
     """Table of a frame: one row per row of the frame, columns in the order of `headings`.
 
     Parameters
     ----------
     headings : heading by column name; names that the frame lacks are skipped
+    durations : names of columns in seconds, shown as days, hours, minutes and seconds
     best : function from a column to its best value, None to mark no cell; every cell equal to it is marked
     """
     present = [name for name in headings if name in frame.columns]
-    columns = [_cells(frame[name], best(frame[name])) for name in present]
+    texts = {name: duration if name in durations else number for name in present}
+    columns = [_cells(frame[name], best(frame[name]), texts[name]) for name in present]
     return Table(
         tuple(headings[name] for name in present), tuple(zip(*columns, strict=True)) if columns else (), note
     )
@@ -99,6 +128,7 @@ def render(page: Page) -> bytes:
     All texts are escaped, except `Picture.svg`; so are characters that control a terminal or hide others.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
 
     environment = Environment(
         loader=PackageLoader("ray_sim.reports"),
@@ -108,7 +138,13 @@ def render(page: Page) -> bytes:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("report.html").render(page=page).encode()
+    script = (files("ray_sim.reports") / "templates" / "charts.js").read_text(encoding="utf-8")
+    allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    has_charts = any(section.charts for section in page.sections)
+    template = environment.get_template("report.html")
+    return template.render(
+        page=page, script=Markup(script) if has_charts else "", script_sha256=allowed
+    ).encode()
 
 
 def _visible(value: object) -> object:
@@ -116,6 +152,6 @@ def _visible(value: object) -> object:
     return value if hasattr(value, "__html__") else shown(value, lines=True)
 
 
-def _cells(values: pl.Series, best: float | None) -> list[Cell]:
+def _cells(values: pl.Series, best: float | None, text: Callable[[Any], str]) -> list[Cell]:
     is_number = values.dtype.is_numeric()
-    return [Cell(number(value), is_number, best is not None and value == best) for value in values]
+    return [Cell(text(value), is_number, best is not None and value == best) for value in values]

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 _MAX_STEPS = 400
 """Number of steps drawn per CDF; finer steps are below a pixel."""
 
-_MAX_POINTS = 1000
-"""Largest number of points drawn per line over time."""
-
 _PNG_IN = (6.4, 4.0)
 SVG_IN = (4.8, 3.0)
 """Width and height without legend. Text of the narrow size is also readable on a phone."""
@@ -43,7 +40,14 @@ _FULL_COLOUR, _DARK = 10.0, 0.5
 _JCT = "job completion time", "completed jobs"
 """Quantity of a CDF, and what it counts."""
 
-_TICKS_S = {
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7a7a7a")
+"""Colours that readers with any kind of colour vision tell apart.
+
+Source: Okabe and Ito, Color universal design (2008), without yellow and black, which vanish on a light or a
+dark page, and with grey.
+"""
+
+TICKS_S = {
     "1 s": 1,
     "10 s": 10,
     "1 min": 60,
@@ -54,7 +58,7 @@ _TICKS_S = {
     "100 d": 8_640_000,
     "1000 d": 86_400_000,
 }
-_TIME_UNITS_S = {"days": 86_400, "hours": 3600, "minutes": 60}
+"""Ticks of logarithmic axes of time, in seconds."""
 
 
 def completed_jct_s(jobs: pl.DataFrame) -> FloatArray:
@@ -147,37 +151,13 @@ def hexagons_svg(x_s: FloatArray, y_s: FloatArray, labels: tuple[str, str], name
     # An extent beyond one point, as all delays may be equal.
     limits = [(0.0, max(1.0, math.log10(each.max()) * 1.02)) for each in times]
     axes.hexbin(*times, gridsize=(36, 20), mincnt=1, extent=(*limits[0], *limits[1]), linewidths=0.1, **scale)
-    axes.set_xticks(list(_TICKS_S.values()), list(_TICKS_S), fontsize="small")
-    axes.set_yticks(list(_TICKS_S.values()), list(_TICKS_S), fontsize="small")
+    axes.set_xticks(list(TICKS_S.values()), list(TICKS_S), fontsize="small")
+    axes.set_yticks(list(TICKS_S.values()), list(TICKS_S), fontsize="small")
     axes.minorticks_off()
     axes.set_xlim(0.8, 10 ** limits[0][1])
     axes.set_ylim(0.8, 10 ** limits[1][1])
     axes.set_xlabel(f"{labels[0]} (at least 1 s)")
     axes.set_ylabel(f"{labels[1]} (at least 1 s)")
-    return svg_element(figure, name)
-
-
-def steps_svg(timeline: pl.DataFrame, columns: Mapping[str, str], ylabel: str, name: str) -> str:
-    """Step lines over time as an SVG element.
-
-    Parameters
-    ----------
-    timeline : as in `RunResult`
-    columns : columns to draw, and their names in the legend
-    """
-    time_s = timeline["time_s"].to_numpy()
-    span_s = float(time_s[-1] - time_s[0]) if len(time_s) else 0.0
-    unit, unit_s = next(((u, s) for u, s in _TIME_UNITS_S.items() if span_s >= 2 * s), ("seconds", 1))
-    figure, axes = axes_with_legend(SVG_IN, "", list(columns.values()))
-    for index, (column, label) in enumerate(columns.items()):
-        values = timeline[column].to_numpy().astype(np.float64)
-        kept = thin_steps(time_s, values, _MAX_POINTS)
-        x, y = time_s[kept] / unit_s, values[kept]
-        axes.step(x, y, where="post", label=literal_text(label), linewidth=1.0, color=colour(index))
-    axes.set_xlabel(f"time in the workload ({unit})")
-    axes.set_ylabel(ylabel)
-    axes.set_ylim(bottom=0)
-    draw_legend(figure, axes)
     return svg_element(figure, name)
 
 
@@ -287,7 +267,7 @@ def _time_cdf(
                 label=_wrapped([literal_text(name)], size_in[0])[0],
                 linewidth=1.5,
                 color=colour(index),
-                linestyle=("-", "--", ":", "-.")[index // 10 % 4],  # when the colours repeat
+                linestyle=("-", "--", ":", "-.")[index // len(COLOURS) % 4],  # when the colours repeat
             )
     axes.set_xscale("log")  # before reading the limits
     _time_axes(axes, axes.get_xlim(), quantity, counted)
@@ -297,7 +277,7 @@ def _time_cdf(
 
 def _time_axes(axes: Axes, limits_s: tuple[float, float], quantity: str, counted: str) -> None:
     axes.set_xscale("log")
-    axes.set_xticks(list(_TICKS_S.values()), list(_TICKS_S), fontsize="small")
+    axes.set_xticks(list(TICKS_S.values()), list(TICKS_S), fontsize="small")
     axes.set_xticks([], minor=True)
     axes.set_xlim(limits_s)
     axes.set_xlabel(f"{quantity} (at least 1 s)")
@@ -308,7 +288,7 @@ def _time_axes(axes: Axes, limits_s: tuple[float, float], quantity: str, counted
 def _ticks_around(jct_s: FloatArray) -> tuple[float, float]:
     """The nearest ticks below and above all values; values below 1 s count as 1 s."""
     low, high = (max(1.0, jct_s[0]), max(1.0, jct_s[-1])) if len(jct_s) else (1.0, 1.0)
-    ticks = list(_TICKS_S.values())
+    ticks = list(TICKS_S.values())
     return max(tick for tick in ticks if tick <= low), min((t for t in ticks if t > high), default=high)
 
 
@@ -370,7 +350,7 @@ def literal_text(text: str) -> str:
 
 
 def colour(index: int) -> str:
-    return f"C{index % 10}"
+    return COLOURS[index % len(COLOURS)]
 
 
 def svg_element(figure: Figure, name: str) -> str:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import polars as pl
 
 from ray_sim.model.result import RunResult, Summary
+from ray_sim.reports.history.explanation import RunExplainer
+from ray_sim.reports.human_units import in_human_units
 from ray_sim.reports.page import Facts, Page, Picture, Section, Table, fact_texts, frame_table
-from ray_sim.reports.plots import completed_jct_s, jct_cdf_svg, steps_svg
-from ray_sim.reports.tables import columns_in_use, summary_rows
+from ray_sim.reports.plots import completed_jct_s, jct_cdf_svg
+from ray_sim.reports.run_charts import run_charts
+from ray_sim.reports.tables import summary_rows
 from ray_sim.reports.tables_of_jobs import jct_by_size, jct_by_vc, slowest_jobs
 
 SLOWEST = 10
@@ -19,39 +22,55 @@ MOST_VCS = 25
 _JCT = {
     "jobs": "jobs",
     "completed": "completed",
-    "jct_s.mean": "mean JCT s",
+    "jct_s.mean": "mean JCT",
     "jct_s.median": "median",
     "jct_s.p90": "p90",
-    "queue_s.mean": "mean queue s",
+    "queue_s.mean": "mean queue",
 }
 _SLOWEST = {
     "job_id": "job",
     "vc": "vc",
     "num_gpus": "GPUs",
-    "submit_s": "submitted s",
-    "jct_s": "JCT s",
-    "queue_s": "queue s",
-    "run_s": "run s",
+    "submit_s": "submitted",
+    "jct_s": "JCT",
+    "queue_s": "queue",
+    "run_s": "run",
     "preemptions": "preemptions",
     "restarts": "restarts",
 }
 
+_DURATIONS = frozenset(
+    {"jct_s.mean", "jct_s.median", "jct_s.p90", "queue_s.mean", "submit_s", "jct_s", "queue_s", "run_s"}
+)
 
-def run_page(title: str, subtitle: str, facts: Facts, provenance: Facts, result: RunResult) -> Page:
+
+def run_page(
+    title: str,
+    subtitle: str,
+    facts: Facts,
+    provenance: Facts,
+    result: RunResult,
+    explainer: RunExplainer | None = None,
+    no_reasons: str = "",
+) -> Page:
     """Build the report of a run.
 
     Parameters
     ----------
     facts : parameters, world and seed
     provenance : hashes and versions, in a collapsed section
+    explainer : reconstruction of the run; None leaves out reasons, utilisation and fragmentation
+    no_reasons : why there is no explainer
     """
+    left_out = (("left out: reasons of waits, fragmentation", no_reasons),) if no_reasons else ()
     return Page(
         title,
         subtitle,
         (
             *_warnings(result.summary),
-            Section("Summary", facts=fact_texts(summary_rows(result.summary))),
-            Section("Over the run", pictures=_pictures(result)),
+            Section("Summary", facts=fact_texts(in_human_units(summary_rows(result.summary)))),
+            Section("Over the run", facts=left_out, charts=run_charts(result, explainer)),
+            Section("Completion times", pictures=_pictures(result)),
             Section("Completion times by job size", tables=(_by_size(result.jobs),)),
             *_by_vc(result.jobs),
             Section("Slowest jobs", tables=(_slowest(result.jobs),)),
@@ -67,21 +86,14 @@ def _warnings(summary: Summary) -> tuple[Section, ...]:
 
 
 def _pictures(result: RunResult) -> tuple[Picture, ...]:
-    timeline = result.timeline
-    jobs = {"waiting": "waiting", "running": "running"}
-    return (
-        Picture(jct_cdf_svg({"": completed_jct_s(result.jobs)}, "jct"), "Job completion times"),
-        Picture(steps_svg(timeline, jobs, "jobs", "jobs"), "Jobs waiting and running"),
-        *(
-            Picture(steps_svg(timeline, {column: name}, f"{name} used", column), f"Use of {name}")
-            for column, name in columns_in_use(timeline, "used_").items()
-        ),
-    )
+    return (Picture(jct_cdf_svg({"": completed_jct_s(result.jobs)}, "jct"), "Job completion times"),)
 
 
 def _by_size(jobs: pl.DataFrame) -> Table:
     headings = {"gpus": "GPUs, up to", **_JCT}
-    return frame_table(jct_by_size(jobs), headings, note="Times are over completed jobs.")
+    return frame_table(
+        jct_by_size(jobs), headings, note="Times are over completed jobs.", durations=_DURATIONS
+    )
 
 
 def _by_vc(jobs: pl.DataFrame) -> tuple[Section, ...]:
@@ -90,10 +102,11 @@ def _by_vc(jobs: pl.DataFrame) -> tuple[Section, ...]:
         return ()
     hidden = len(by_vc) - MOST_VCS
     note = f"{hidden} more with fewer jobs are left out." if hidden > 0 else ""
-    table = frame_table(by_vc.head(MOST_VCS), {"vc": "vc", **_JCT}, note=note)
+    table = frame_table(by_vc.head(MOST_VCS), {"vc": "vc", **_JCT}, note=note, durations=_DURATIONS)
     return (Section("Completion times by virtual cluster", tables=(table,)),)
 
 
 def _slowest(jobs: pl.DataFrame) -> Table:
     slowest = slowest_jobs(jobs, SLOWEST)
-    return frame_table(slowest, {key: text for key, text in _SLOWEST.items() if slowest[key].count()})
+    headings = {key: text for key, text in _SLOWEST.items() if slowest[key].count()}
+    return frame_table(slowest, headings, durations=_DURATIONS)

@@ -9,6 +9,15 @@ import polars as pl
 from ray_sim.model.units import FloatArray
 from ray_sim.reports.page import Page, Picture, Section, Table, frame_table
 from ray_sim.reports.plots import bars_svg, jct_cdf_svg
+from ray_sim.reports.sweep_sections import (
+    PlaceData,
+    certificate_text,
+    class_pictures,
+    fairness_table,
+    place_charts,
+    reject_table,
+    verdict_table,
+)
 from ray_sim.reports.tables import (
     KEYS,
     Place,
@@ -21,8 +30,18 @@ from ray_sim.reports.tables import (
     sweep_table,
 )
 
-Curves = Iterable[tuple[Place, Mapping[str, FloatArray]]]
-"""JCTs by place and policy, all seeds together, ascending, in seconds."""
+Places = Iterable[tuple[Place, PlaceData]]
+"""Results by place; memory holds one place at a time."""
+
+_DURATIONS = (
+    "jct_s.mean",
+    "jct_s.median",
+    "jct_s.p90",
+    "jct_s.p99",
+    "queue_s.mean",
+    "makespan_s",
+    "certificate.bound_s",
+)
 
 CONFIGURATIONS_SCHEMA = {
     **{key: pl.String() for key in KEYS},
@@ -40,12 +59,13 @@ CONFIGURATIONS_SCHEMA = {
 _CONFIGURATION = {**{key: key for key in KEYS}, "seed": "seed", "state": "state"}
 
 
-def sweep_page(name: str, rows: Sequence[RunRow], curves: Curves, configurations: pl.DataFrame) -> Page:
+def sweep_page(name: str, rows: Sequence[RunRow], places: Places, configurations: pl.DataFrame) -> Page:
     """Build the report of a sweep.
 
     Parameters
     ----------
     rows : finished runs of the sweep
+    places : results of these runs, place by place
     configurations : one line per configuration, columns as in `CONFIGURATIONS_SCHEMA`
     """
     states = dict(configurations.group_by("state").len().iter_rows())
@@ -57,7 +77,7 @@ def sweep_page(name: str, rows: Sequence[RunRow], curves: Curves, configurations
         sections=(
             *_failures(configurations),
             *_warnings(rows),
-            *(_place(index, place, means, jct_s) for index, (place, jct_s) in enumerate(curves)),
+            *(_place(index, place, means, rows, data) for index, (place, data) in enumerate(places)),
             Section("Configurations", tables=(_listing(configurations),), folded=True),
         ),
     )
@@ -77,31 +97,47 @@ def _warnings(rows: Sequence[RunRow]) -> tuple[Section, ...]:
     return (Section("Warnings, the first of each policy", facts=first),) if first else ()
 
 
-def _place(index: int, place: Place, means: pl.DataFrame, jct_s: Mapping[str, FloatArray]) -> Section:
+def _place(index: int, place: Place, means: pl.DataFrame, rows: Sequence[RunRow], data: PlaceData) -> Section:
     here = means.filter(workload=place[0], cluster=place[1], setting=place[2])
+    runs = [row for row in rows if (row.workload, row.cluster, row.setting) == place]
+    headings = {name: text.removesuffix(" s") for name, text in sweep_headings(here).items()}
     table = frame_table(
         here,
-        {"policy": "policy", **sweep_headings(here)},
+        {"policy": "policy", **headings},
         best_value,
+        durations=_DURATIONS,
         note="Means over seeds. The best of a column is marked where policies differ.",
     )
-    return Section(place_title(place), tables=(table,), pictures=_pictures(f"{index}", here, jct_s))
+    jobs = data.jobs
+    tables = (verdict_table(runs), table, reject_table(runs), None if jobs is None else fairness_table(jobs))
+    return Section(
+        place_title(place),
+        text=tuple(filter(None, [certificate_text(here)])),
+        tables=tuple(each for each in tables if each is not None),
+        charts=tuple(place_charts(data)),
+        pictures=(
+            *_pictures(f"{index}", here, data.jct_s),
+            *([] if jobs is None else class_pictures(f"{index}", jobs)),
+        ),
+    )
 
 
 def _pictures(name: str, means: pl.DataFrame, jct_s: Mapping[str, FloatArray]) -> tuple[Picture, ...]:
-    bars = {"queue_s.mean": ("Mean queueing delay", "seconds")}
+    bars = {"queue_s.mean": ("Mean queueing delay", "hours", 3600)}
     bars |= {
-        column: (f"Utilisation, {resource}", "used over offered")
+        column: (f"Utilisation, {resource}", "used over offered", 1)
         for column, resource in columns_in_use(means, "utilisation.").items()
     }
     return (
         Picture(jct_cdf_svg(jct_s, f"jct-{name}"), "Job completion times"),
         *(
             Picture(
-                bars_svg(dict(zip(means["policy"], means[column], strict=True)), unit, f"{column}-{name}"),
+                bars_svg(
+                    dict(zip(means["policy"], means[column] / divisor, strict=True)), unit, f"{column}-{name}"
+                ),
                 caption,
             )
-            for column, (caption, unit) in bars.items()
+            for column, (caption, unit, divisor) in bars.items()
         ),
     )
 

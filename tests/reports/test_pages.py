@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 import re
+import zlib
 from dataclasses import replace
 from html.parser import HTMLParser
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,6 +18,7 @@ import pytest
 from ray_sim.reports.page import Page, Section, Table, frame_table, render
 from ray_sim.reports.run_report import run_page
 from ray_sim.reports.sweep_report import CONFIGURATIONS_SCHEMA, sweep_page
+from ray_sim.reports.sweep_sections import PlaceData
 from ray_sim.reports.tables import RunRow, best_value
 from tests.results_by_hand import three_jobs
 
@@ -27,11 +33,29 @@ class _Elements(HTMLParser):
         super().__init__()
         self.tags: list[str] = []
         self.attributes: list[tuple[str, str | None]] = []
+        self.scripts: list[tuple[str | None, str]] = []
+        """Type and content of each script element."""
         self.feed(page.decode())
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
         self.attributes.extend(attrs)
+        if tag == "script":
+            self.scripts.append((dict(attrs).get("type"), ""))
+
+    def handle_data(self, data: str) -> None:
+        if self.tags[-1:] == ["script"] and self.lasttag == "script":
+            kind, text = self.scripts[-1]
+            self.scripts[-1] = kind, text + data
+
+    def handle_endtag(self, tag: str) -> None:
+        self.lasttag = ""
+
+    @property
+    def charts(self) -> list[dict[str, Any]]:
+        """Data of the charts, which the page's script draws."""
+        packed = [text for kind, text in self.scripts if kind == "application/octet-stream"]
+        return [json.loads(zlib.decompress(base64.b64decode(text))) for text in packed]
 
 
 def _run() -> Page:
@@ -41,13 +65,13 @@ def _run() -> Page:
 def _sweep(*policies: str, failed: str = "broken", error: str = "ZeroDivisionError: no luck") -> Page:
     rows = [RunRow(*PLACE, policy, 0, three_jobs(40.0 + n).summary) for n, policy in enumerate(policies)]
     jct_s = {policy: np.array([10.0, 40.0 + n]) for n, policy in enumerate(policies)}
-    curves = [(PLACE, jct_s)] if policies else []
+    places = [(PLACE, PlaceData(jct_s))] if policies else []
     lines: list[tuple[object, ...]] = [
         (*PLACE, policy, 0, "done", "ab", "runs/ab", None) for policy in policies
     ]
     lines.append((*PLACE, failed, 0, "failed", "cd", "runs/cd", error))
     configurations = pl.DataFrame(lines, schema=CONFIGURATIONS_SCHEMA, orient="row")
-    return sweep_page("demo", rows, curves, configurations)
+    return sweep_page("demo", rows, places, configurations)
 
 
 def _section(page: Page, heading: str) -> Section:
@@ -63,15 +87,36 @@ def page(request: pytest.FixtureRequest) -> Page:
     return _run() if request.param == "run" else _sweep("fifo", "sjf")
 
 
-def test_a_page_holds_all_it_needs_and_runs_nothing(page: Page) -> None:
+def test_a_page_holds_all_it_needs_and_runs_nothing_but_its_own_script(page: Page) -> None:
     html = render(page)
     elements = _Elements(html)
-    assert not {"script", "link", "img", "iframe", "object", "embed"} & set(elements.tags)
+    assert not {"link", "img", "iframe", "object", "embed"} & set(elements.tags)
+    scripts = [text for kind, text in elements.scripts if kind is None]
+    assert len(scripts) == any(section.charts for section in page.sections)
+    for script in scripts:
+        allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+        policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{allowed}'"
+        assert ("content", policy) in elements.attributes
+        assert not re.findall(r"https?://(?!www\.w3\.org/2000/svg)|fetch|innerHTML|eval\(", script)
     assert not [name for name, _ in elements.attributes if name.startswith("on")]
     links = [value for name, value in elements.attributes if name in ("src", "href", "xlink:href")]
     assert links  # ticks of the pictures
     assert all(value and value.startswith("#") for value in links)
     assert not re.findall(rb"@import|url\((?!#)", html)
+
+
+def test_charts_have_the_numbers_of_the_tables() -> None:
+    # a holds the GPU for 0-10, b for 10-30; c is rejected at 3.
+    bars, queue, _ = _Elements(render(_run())).charts
+    assert (bars["servers"], bars["lanes"], bars["bars"]) == (["s0"], [1], [2])
+    assert (bars["begin"], bars["length"], bars["job"]) == ([0, 10_000], [10_000, 20_000], [0, 1])
+    jobs = three_jobs().jobs
+    assert bars["jobs"]["id"] == jobs["job_id"].to_list()
+    assert bars["jobs"]["queue_s"] == jobs["queue_s"].to_list()
+    timeline = three_jobs().timeline
+    waiting, running = queue["series"]
+    assert (waiting["x"], waiting["y"]) == (timeline["time_s"].to_list(), timeline["waiting"].to_list())
+    assert running["y"] == timeline["running"].to_list()
 
 
 def test_every_reference_inside_a_page_has_one_target(page: Page) -> None:
@@ -89,11 +134,11 @@ def test_the_same_results_give_the_same_bytes() -> None:
 
 def test_names_and_errors_are_shown_as_they_are() -> None:
     html = render(_sweep(HOSTILE, "_mine:Own", failed=HOSTILE, error=HOSTILE))
-    assert b"<script" not in html
-    # In the table, the legend, both charts of bars and the list of configurations; and the failed one's
-    # name, its error and its line in the list.
-    assert html.count(b"$a$") == 8
-    assert html.count(b"_mine:Own") == 5
+    assert b"<script>alert" not in html
+    # In three tables, the legend, both charts of bars and the list of configurations; as the best of the
+    # verdicts in a heading and a note; and the failed one's name, its error and its line in the list.
+    assert html.count(b"$a$") == 12
+    assert html.count(b"_mine:Own") == 7
 
 
 @pytest.mark.slow
@@ -110,9 +155,12 @@ def test_the_run_page_repeats_the_summary_and_the_jobs() -> None:
     # JCT of a is 10, of b 40, c is rejected: mean 25.
     page = _run()
     summary = dict(_section(page, "Summary").facts)
-    assert (summary["JCT s, mean"], summary["not completed, never_fits"]) == ("25", "1")
+    assert (summary["JCT, mean"], summary["not completed, never_fits"]) == ("25 s", "1")
     by_size = _section(page, "Completion times by job size").tables[0]
-    assert _texts(by_size) == [["1", "2", "2", "25", "25", "37", "5"], ["2", "1", "0", "-", "-", "-", "-"]]
+    assert _texts(by_size) == [
+        ["1", "2", "2", "25 s", "25 s", "37 s", "5 s"],
+        ["2", "1", "0", "-", "-", "-", "-"],
+    ]
     slowest = _section(page, "Slowest jobs").tables[0]
     assert [row[0] for row in _texts(slowest)] == ["b", "a"]
 
@@ -155,19 +203,20 @@ def test_pages_begin_with_what_policies_warn_of_and_show_their_figures() -> None
     # Of a sweep the first warning of each policy, and means of figures; others have none.
     rows = [RunRow(*PLACE, "pd_ors", seed, told) for seed in (0, 1)]
     rows += [RunRow(*PLACE, "fifo", None, result.summary)]
-    curves = [(PLACE, {"pd_ors": np.array([10.0]), "fifo": np.array([10.0])})]
-    page = sweep_page("demo", rows, curves, pl.DataFrame([], schema=CONFIGURATIONS_SCHEMA, orient="row"))
+    places = [(PLACE, PlaceData({"pd_ors": np.array([10.0]), "fifo": np.array([10.0])}))]
+    page = sweep_page("demo", rows, places, pl.DataFrame([], schema=CONFIGURATIONS_SCHEMA, orient="row"))
     [warnings] = [section for section in page.sections if section.heading.startswith("Warnings")]
     assert warnings.facts == (("pd_ors", "prices span too much"),)
-    [table] = next(section for section in page.sections if section.heading == "week, edge").tables
+    tables = next(section for section in page.sections if section.heading == "week, edge").tables
+    [table] = [table for table in tables if "ln(U/L)" in table.columns]
     assert [row[table.columns.index("ln(U/L)")] for row in _texts(table)] == ["72.8", "-"]
 
 
 @pytest.mark.slow
 def test_the_best_of_a_column_is_marked_where_policies_differ() -> None:
-    table = _section(_sweep("fifo", "sjf"), "week, edge").tables[0]
+    table = _section(_sweep("fifo", "sjf"), "week, edge").tables[1]
     fifo, sjf = ({table.columns[i] for i, cell in enumerate(row) if cell.best} for row in table.rows)
-    assert fifo == {"mean JCT s", "median", "p90", "p99"}  # its last job is a second earlier
+    assert fifo == {"mean JCT", "median", "p90", "p99"}  # its last job is a second earlier
     assert sjf == set()
 
 

@@ -1,0 +1,56 @@
+"""`ray-sim explain`: why a job waited."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ray_sim.cli.options import Json
+
+LONGEST = 10
+"""Largest number of waits, of parts of a wait and of events shown as text; JSON has all."""
+
+
+def explain(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Result directory of a run.")],
+    job: Annotated[str, typer.Argument(metavar="JOB", help="A job_id of the run.")],
+    json_output: Json = False,
+) -> None:
+    """Explain why a job waited: free capacity against its demand, who held it, who started first.
+
+    Example: ray-sim explain runs/fifo-1a2b application_1506638472019_10258
+    """
+    from ray_sim.cli.console import print_json, print_rows, print_table
+    from ray_sim.experiments.explain import explain_job
+    from ray_sim.reports.history import explanation_text as text
+    from ray_sim.reports.text import duration
+
+    found = explain_job(run, job)
+    if json_output:
+        print_json(found.to_dict())
+        return
+    print_rows(text.headline_rows(found))
+    events = text.event_rows(found)
+    _print_title("events", len(events))
+    print_table(["after", "event", "servers: tasks"], events[:LONGEST])
+    if len(found.waits) > LONGEST:
+        _print_title("waits", len(found.waits))
+    for wait in text.longest_waits(found, LONGEST):
+        _print_title(text.wait_title(found, wait), len(wait.parts))
+        parts = text.longest_parts(wait, LONGEST)
+        print_table(
+            ["for", "jobs ahead", "reason"],
+            [(duration(part.end_s - part.begin_s), part.ahead, part.text) for part in parts],
+        )
+        print_rows(text.others_rows(wait))
+
+
+def _print_title(title: str, number: int) -> None:
+    """Print a heading, and how many of the entries below it are shown."""
+    from ray_sim.cli.console import print_rows
+
+    hidden = f" ({LONGEST} of {number:,}; --json has all)" if number > LONGEST else ""
+    print_rows([("", "")])
+    print_rows([(f"{title}{hidden}", "")])

@@ -1,0 +1,123 @@
+"""Explanations of the jobs of a stored run: its result read together with its workload and cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+from ray_sim.engine.build_world import build_world
+from ray_sim.engine.kinds.chunked.facts import ChunkFacts
+from ray_sim.engine.partition_pools import partition_names
+from ray_sim.engine.world import World
+from ray_sim.experiments.result_files import MANIFEST, read_manifest, read_result
+from ray_sim.experiments.run import read_base, realise
+from ray_sim.experiments.run_identity import HashedInputs
+from ray_sim.experiments.scenario import Scenario
+from ray_sim.experiments.server_files import split_world
+from ray_sim.experiments.stored_runs import stored_scenario
+from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.parameters import resolve
+from ray_sim.model.result import RunResult
+from ray_sim.policies.registry import create_policy
+from ray_sim.reports.history.explanation import Explanation, RunExplainer
+from ray_sim.reports.history.run_facts import RunFacts
+
+_CHECKED = ("submit_s", "num_gpus", "duration_s")
+
+
+def explain_job(directory: Path, job_id: str) -> Explanation:
+    """Explain a job of a stored run.
+
+    Raises
+    ------
+    InvalidInputError : the directory is no result, the run has no such job, or its workload or cluster is
+        missing or has changed since the run
+    """
+    result = read_result(directory)
+    known = result.jobs["job_id"]
+    found = (known == job_id).arg_max() if len(known) else None
+    if found is None or known[found] != job_id:
+        near = _closest(job_id, known.to_list())
+        hint = f"the closest are {near}" if near else "the column job_id of jobs.parquet lists them"
+        raise InvalidInputError(f"{directory}: no job '{job_id}' among {len(known):,} jobs; {hint}")
+    return run_explainer(directory, result).explain(found)
+
+
+def run_explainer(directory: Path, result: RunResult) -> RunExplainer:
+    """Explainer of a stored run; raises as `explain_job`."""
+    return RunExplainer(run_facts(directory, result), result.jobs, result.events)
+
+
+def run_facts(directory: Path, result: RunResult) -> RunFacts:
+    """Servers and demands of a stored run, from its workload and cluster; raises as `explain_job`."""
+    manifest = read_manifest(directory)
+    scenario = stored_scenario(directory)
+    inputs = HashedInputs()
+    recorded = manifest["inputs"]
+    assert isinstance(recorded, dict)
+    spec = scenario.workload
+    if spec.file is not None:
+        _check_unchanged(directory, spec.file, inputs.workload_sha256(spec.file), recorded["workload_sha256"])
+    cluster_sha256 = inputs.cluster_sha256(scenario.cluster, scenario.world)
+    _check_unchanged(directory, scenario.cluster, cluster_sha256, recorded["cluster_sha256"])
+    cluster = inputs.servers(scenario.cluster, scenario.world)
+    jobs = realise(spec, scenario.seed, read_base(spec), cluster.resources)
+    engine_world, _ = split_world(scenario.world)
+    world = build_world(jobs.table, cluster, partition=scenario.partition, params=engine_world)
+    if not world.table.job_id.equals(result.jobs["job_id"]):
+        raise InvalidInputError(
+            f"{directory / MANIFEST}: its workload {spec.path or spec.label} now gives other jobs than "
+            "those of jobs.parquet; run the scenario again"
+        )
+    return facts_of(world, _declared(scenario))
+
+
+def facts_of(world: World, declared: dict[str, object]) -> RunFacts:
+    """Facts of a world.
+
+    Parameters
+    ----------
+    declared : parameters of the policy with their values
+    """
+    arrays = world.arrays
+    placement = declared.get("placement")
+    return RunFacts(
+        servers=world.cluster.server_names,
+        resources=world.facts.resources,
+        capacity=arrays.capacity,
+        there=world.there,
+        cloud=world.cluster.in_cloud,
+        job_ids=world.table.job_id,
+        gang=arrays.gang,
+        demand=arrays.demand,
+        server_part=arrays.server_part,
+        job_part=arrays.job_part,
+        partitions=partition_names(world),
+        chunked=isinstance(world.facts, ChunkFacts),
+        strict=declared.get("backfill") is False,
+        placement=placement if isinstance(placement, str) else None,
+    )
+
+
+def _declared(scenario: Scenario) -> dict[str, object]:
+    """Parameters of the policy with their values; those of the scenario if the policy cannot be loaded."""
+    try:
+        policy = create_policy(scenario.policy, scenario.params)
+    except InvalidInputError:
+        return dict(scenario.params)
+    return dict(resolve(scenario.policy, policy.parameters, scenario.params))
+
+
+def _closest(name: str, known: Sequence[str]) -> str:
+    """Names that begin with a text, else those most like it; at most three."""
+    begin = [each for each in known if each.startswith(name)]
+    return ", ".join(begin[:3] or get_close_matches(name, known, n=3))
+
+
+def _check_unchanged(directory: Path, source: str, found: str, recorded: object) -> None:
+    if found != recorded:
+        raise InvalidInputError(
+            f"{source}: changed since the run of {directory} (its SHA-256 differs from that in {MANIFEST}); "
+            "restore it, or run the scenario again"
+        )

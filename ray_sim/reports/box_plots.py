@@ -1,0 +1,83 @@
+"""Box plots of completion times by class and policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ray_sim.model.units import FloatArray
+from ray_sim.reports.plots import COLOURS, TICKS_S, literal_text, svg_element
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_WIDTH_IN, _BOX_IN, _CLASS_IN = 4.8, 0.13, 0.3
+_TOP_IN, _BOTTOM_IN, _SIDE_IN = 0.1, 0.75, 0.19
+_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+
+def box_plot_svg(groups: Mapping[str, Mapping[str, FloatArray]], key: str) -> str:
+    """Boxes of completion times as an SVG element, a block per class and a box per policy.
+
+    A box spans the middle half, its line is the median, and the whiskers end at 5 and 95 %. Times below a
+    second count as one.
+
+    Parameters
+    ----------
+    groups : JCTs in seconds by class and policy; an empty array has no box
+    key : unique among the pictures of the page
+    """
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Patch
+
+    policies = list(dict.fromkeys(policy for each in groups.values() for policy in each))
+    legend_in = 0.18 * -(-len(policies) // 2)
+    block_in = _CLASS_IN + _BOX_IN * len(policies)
+    body_in = block_in * max(len(groups), 1)
+    height = body_in + _TOP_IN + _BOTTOM_IN + legend_in
+    figure = Figure(figsize=(_WIDTH_IN, height))
+    bottom = (_BOTTOM_IN + legend_in) / height
+    axes = figure.add_axes((_SIDE_IN / _WIDTH_IN, bottom, 1 - 2 * _SIDE_IN / _WIDTH_IN, body_in / height))
+    ends: list[float] = []
+    for block, (label, by_policy) in enumerate(groups.items()):
+        first = block * block_in + _CLASS_IN
+        across = axes.get_yaxis_transform()
+        axes.text(0, first - 0.03, literal_text(label), va="bottom", fontsize="small", transform=across)
+        for index, policy in enumerate(policies):
+            jct_s = by_policy.get(policy, np.zeros(0))
+            if len(jct_s):
+                ends += _box(axes, jct_s, first + (index + 0.5) * _BOX_IN, COLOURS[index % len(COLOURS)])
+    axes.set_xscale("log")
+    axes.set_xticks(list(TICKS_S.values()), list(TICKS_S), fontsize="small")
+    axes.set_xticks([], minor=True)
+    axes.set_xlim(min(ends, default=1.0) / 1.3, max(ends, default=10.0) * 1.3)
+    axes.set_ylim(body_in, 0)
+    axes.yaxis.set_visible(False)
+    axes.spines[["left", "right", "top"]].set_visible(False)
+    axes.set_xlabel("job completion time; box: middle half, whiskers: 5 and 95 %", fontsize="small")
+    colours = [COLOURS[index % len(COLOURS)] for index in range(len(policies))]
+    figure.legend(
+        handles=[
+            Patch(color=each, label=literal_text(name)) for each, name in zip(colours, policies, strict=True)
+        ],
+        loc="upper center",
+        bbox_to_anchor=(0.5, (legend_in + 0.22) / height),
+        ncols=2,
+        fontsize="small",
+        frameon=False,
+        borderaxespad=0.0,
+        labelspacing=0.3,
+    )
+    return svg_element(figure, key)
+
+
+def _box(axes: Axes, jct_s: FloatArray, y: float, colour: str) -> tuple[float, float]:
+    """Draw a box at a height, in inches; returns the ends of its whiskers."""
+    low, lower, middle, upper, high = np.maximum(np.quantile(jct_s, _QUANTILES), 1.0).tolist()
+    axes.plot([low, high], [y, y], color=colour, linewidth=1)
+    axes.barh(y, upper - lower, left=lower, height=0.7 * _BOX_IN, color=colour)
+    half = 0.45 * _BOX_IN
+    axes.plot([middle, middle], [y - half, y + half], color="black", linewidth=1.6)
+    return low, high

@@ -1,0 +1,127 @@
+"""Readable text of an explanation, for the terminal and for reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+from ray_sim.model.result import JobStatus
+from ray_sim.model.text import shown
+from ray_sim.reports.history.explanation import Explanation, Part, Wait
+from ray_sim.reports.history.reason_text import LABELS
+from ray_sim.reports.history.reasons import Reason
+from ray_sim.reports.text import duration, number
+
+_EVENTS = {
+    "submit": "submitted",
+    "come": "arrived",
+    "reject": "rejected",
+    "start": "started",
+    "move": "moved",
+    "stop": "suspended",
+    "finish": "finished",
+    "evict": "evicted",
+    "level": "to another queue",
+    "lose": "lost its server",
+}
+MOST_IN_PAGE = 4
+"""Number of waits, and of parts of each, in a page."""
+_ROUNDING_S = 1e-3
+_MOST_SERVERS = 4
+"""Number of servers named in one line."""
+
+
+def headline_rows(found: Explanation) -> list[tuple[str, object]]:
+    """Label and value of the facts of a job."""
+    needs = ", ".join(f"{number(amount)} {name}" for name, amount in found.demand.items())
+    reason = f", {found.reason}" if found.reason else ""
+    rows: list[tuple[str, object]] = [("job", found.job_id), ("status", f"{found.status}{reason}")]
+    if found.vc is not None:
+        rows.append(("vc", found.vc))
+    rows += [("needs", needs or "nothing"), ("submitted", f"{duration(found.submit_s)} into the workload")]
+    if found.rejection is not None:
+        rows.append(("why", found.rejection))
+    if found.status != JobStatus.REJECTED:
+        rows += [("waited in all", duration(found.queue_s)), ("held servers in all", duration(found.run_s))]
+    rows += [
+        (f"  {LABELS[Reason[name.upper()]]}", f"{duration(seconds)}, {share_text(seconds, found.queue_s)}")
+        for name, seconds in found.seconds_by_reason.items()
+    ]
+    return rows
+
+
+def share_text(part: float, whole: float) -> str:
+    """Percentage of the whole, without decimals."""
+    return f"{100 * part / whole:.0f} %" if whole else "-"
+
+
+def event_rows(found: Explanation) -> list[tuple[str, str, str]]:
+    """Time after the submission, event, and servers with their tasks, of each event of a job."""
+    again = {"start": "started again"}
+    seen: set[str] = set()
+    rows = []
+    for event in found.events:
+        name = _EVENTS.get(event.event, event.event)
+        if event.event in seen and event.role != "chunk":
+            name = again.get(event.event, name)
+        seen.add(event.event)
+        role = f" ({event.role})" if event.role else ""
+        rows.append((duration(event.time_s - found.submit_s), f"{name}{role}", _servers_text(event.servers)))
+    return rows
+
+
+def _servers_text(servers: dict[str, int]) -> str:
+    named = [f"{name}: {tasks}" for name, tasks in islice(servers.items(), _MOST_SERVERS)]
+    left = len(servers) - len(named)
+    return ", ".join([*named, f"{left:,} more"] if left > 0 else named)
+
+
+def wait_title(found: Explanation, wait: Wait) -> str:
+    """Heading of a wait, with times from the submission on."""
+    begin, end = (duration(time_s - found.submit_s) for time_s in (wait.begin_s, wait.end_s))
+    return f"waited {duration(wait.end_s - wait.begin_s)}: from {begin} to {end} after its submission"
+
+
+def longest_parts(wait: Wait, most: int) -> Sequence[Part]:
+    """The longest parts of a wait, in order of time."""
+    longest = sorted(wait.parts, key=lambda part: part.begin_s - part.end_s)[:most]
+    return sorted(longest, key=lambda part: part.begin_s)
+
+
+def longest_waits(found: Explanation, most: int) -> Sequence[Wait]:
+    """The longest waits of a job, in order of time."""
+    longest = sorted(found.waits, key=lambda wait: wait.begin_s - wait.end_s)[:most]
+    return sorted(longest, key=lambda wait: wait.begin_s)
+
+
+def others_rows(wait: Wait) -> list[tuple[str, object]]:
+    """Holders of what the job needed, and jobs that started first."""
+    holders = [f"{each.job_id} ({number(each.amount / 3600)} {wait.resource}-h)" for each in wait.holders]
+    ahead = [f"{each.job_id} ({number(each.amount)} {wait.resource})" for each in wait.ahead]
+    hidden = wait.ahead_total - len(wait.ahead)
+    if hidden > 0:
+        ahead.append(f"{hidden:,} more")
+    rows: list[tuple[str, object]] = []
+    if holders:
+        rows.append((f"held most {wait.resource}", ", ".join(holders)))
+    rows.append(("started first", ", ".join(ahead) or "no job"))
+    return rows
+
+
+def explanation_sections(found: Explanation) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Heading and lines (label, text) of a job for a page: reasons in sum, then its longest waits."""
+    total = sum(found.seconds_by_reason.values())
+    reasons = [
+        (LABELS[Reason[name.upper()]], f"{duration(seconds)}, {share_text(seconds, total)}")
+        for name, seconds in found.seconds_by_reason.items()
+    ]
+    part = f", in its {len(found.waits)} longest waits" if found.queue_s - total > _ROUNDING_S else ""
+    sections = [(f"Why it waited{part}", [(shown(label), text) for label, text in reasons])]
+    for wait in longest_waits(found, MOST_IN_PAGE):
+        lines = [
+            (duration(part.end_s - part.begin_s), shown(part.text))
+            for part in longest_parts(wait, MOST_IN_PAGE)
+        ]
+        lines += [(label, shown(text)) for label, text in others_rows(wait)]
+        sections.append((wait_title(found, wait), lines))
+    return sections

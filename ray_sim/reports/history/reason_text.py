@@ -1,0 +1,96 @@
+"""Sentences on the reasons of waits, with their numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ray_sim.model.units import IntArray
+from ray_sim.reports.history.reasons import Reason, Stretches
+from ray_sim.reports.history.run_facts import RunFacts
+from ray_sim.reports.text import number
+
+LABELS = {
+    Reason.NOT_ARRIVED: "not arrived yet",
+    Reason.CHUNKS: "no chunk in progress",
+    Reason.OUTAGE: "servers unavailable",
+    Reason.FULL: "servers full",
+    Reason.FRAGMENTED: "free capacity in pieces",
+    Reason.NO_SERVER: "no single server",
+    Reason.BEHIND: "behind other jobs",
+    Reason.POLICY: "decision of the policy",
+}
+"""Heading of each reason in tables."""
+
+
+def reason_text(facts: RunFacts, job: int, stretches: Stretches, n: int, *, one_server: bool) -> str:
+    """Sentence on one part of a wait.
+
+    Parameters
+    ----------
+    one_server : whether the policy's placement rule gives the job one server
+    """
+    reason, free = Reason(int(stretches.reason[n])), stretches.free[n]
+    needs = f"needs {amounts(facts, facts.whole_demand(job))}"
+    has = f"{amounts(facts, free, of=facts.whole_demand(job))} free on {_servers(facts, job)}"
+    tasks = f"{min(int(stretches.tasks[n]), int(facts.gang[job, 0]))} of {int(facts.gang[job, 0])} tasks"
+    match reason:
+        case Reason.NOT_ARRIVED:
+            return "announced; it has not arrived yet"
+        case Reason.CHUNKS:
+            return (
+                "no chunk makes progress: they upload, wait on workers, or are not dispatched; "
+                "the results do not tell which"
+            )
+        case Reason.OUTAGE:
+            return f"servers are unavailable: {needs}, {has}; with the unavailable servers it would be enough"
+        case Reason.FULL if facts.chunked:
+            return f"no parameter server is free on {_servers(facts, job)}"
+        case Reason.FULL:
+            return f"{'its vc' if facts.partitions else 'the cluster'} is full: {needs}, {has}"
+        case Reason.FRAGMENTED:
+            return f"free capacity is in pieces: {needs}, {has}, where {tasks} fit"
+        case Reason.NO_SERVER:
+            rule = f"; placement rule {facts.placement}" if facts.placement else ""
+            must = ", which gives it a single server" if one_server else ""
+            return f"no single server has room: {needs}, {has} together{rule}{must}"
+        case Reason.BEHIND:
+            jobs = f"{int(stretches.ahead[n]):,} waiting job{'s' if stretches.ahead[n] != 1 else ''}"
+            strict = "; no job passes one that does not fit" if facts.strict else ""
+            return f"there is room, but {jobs} started first{strict}: {needs}, {has}"
+        case Reason.POLICY:
+            return f"there is room, and the policy does not start it yet: {needs}, {has}"
+
+
+def rejection_text(facts: RunFacts, job: int, reason: str | None) -> str:
+    """Sentence on a rejected job."""
+    if reason != "never_fits":
+        return f"rejected: {reason}"
+    eligible = facts.eligible(job)
+    if not eligible.any():
+        return "rejected on arrival: no server belongs to its partition"
+    whole = facts.whole_demand(job)
+    total = amounts(facts, facts.capacity[eligible].sum(axis=0), of=whole)
+    largest = amounts(facts, facts.capacity[eligible].max(axis=0), of=whole)
+    return (
+        f"rejected on arrival: needs {amounts(facts, whole)}; {_servers(facts, job)} have {total} when "
+        f"empty, the largest of them {largest}"
+    )
+
+
+def amounts(facts: RunFacts, quanta: IntArray, of: IntArray | None = None) -> str:
+    """Text such as ``8 gpu, 32 cpu``.
+
+    Parameters
+    ----------
+    of : (R,) name only the resources that are above 0 here; those of `quanta` by default
+    """
+    named = np.flatnonzero((quanta if of is None else of) > 0)
+    names, units = list(facts.resources), list(facts.resources.values())
+    parts = [f"{number(float(quanta[r] / units[r]))} {names[r]}" for r in named]
+    return ", ".join(parts) or "nothing"
+
+
+def _servers(facts: RunFacts, job: int) -> str:
+    count = int(facts.eligible(job).sum())
+    where = f" of vc {facts.partitions[int(facts.job_part[job])]}" if facts.partitions else ""
+    return f"{count:,} server{'s' if count != 1 else ''}{where}"

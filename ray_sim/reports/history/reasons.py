@@ -1,0 +1,192 @@
+"""Reasons why a job waited: its demand against the free capacity of its servers at every instant."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+from ray_sim.kernels.core.arrays import CHUNK, PARAMETER_SERVER
+from ray_sim.model.units import BoolArray, IntArray
+from ray_sim.reports.history.free_capacity import FreeCapacity, tasks_that_fit
+from ray_sim.reports.history.holdings import History
+from ray_sim.reports.history.run_facts import RunFacts
+from ray_sim.reports.history.waits import Waits, ahead_over_time
+
+ONE_SERVER = frozenset({"consolidate", "first_fit"})
+"""Placement rules that give a job one server if it fits on an empty one."""
+
+_MOST_ROOMS = 8
+"""Demands whose room over time is kept."""
+
+ANY_SERVERS = frozenset({"pooled", "spread", "load_balance"})
+"""Placement rules that start a job wherever its tasks fit."""
+
+
+class Reason(IntEnum):
+    """Why a job waits. The first that holds counts, in this order."""
+
+    NOT_ARRIVED = 0
+    """It is announced, and has not arrived."""
+    CHUNKS = 1
+    """A chunked job: no chunk makes progress, and a parameter server is held or free."""
+    OUTAGE = 2
+    """Less is free in sum than it needs; unavailable servers would have had the rest."""
+    FULL = 3
+    """Less is free in sum than it needs."""
+    FRAGMENTED = 4
+    """Enough is free in sum, and no choice of servers holds all its tasks."""
+    NO_SERVER = 5
+    """Its tasks fit on several servers, on no single one."""
+    BEHIND = 6
+    """It fits; jobs that waited at the same time started first."""
+    POLICY = 7
+    """It fits, and no waiting job started before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretches:
+    """Parts [begin, end) of a wait with one reason each, (n,); they cover the wait without overlap.
+
+    The numbers are those at the begin of each part.
+    """
+
+    begin_us: IntArray
+    end_us: IntArray
+    reason: IntArray
+    free: IntArray
+    """(n, R) free quanta of the eligible servers in sum."""
+    servers: IntArray
+    """Eligible servers that hold a whole gang at that time."""
+    tasks: IntArray
+    """Tasks of its first role that fit on the eligible servers together."""
+    ahead: IntArray
+    """Jobs that waited at that time and started first."""
+
+
+class Explainer:
+    """Finds the reasons of the waits of one run."""
+
+    def __init__(self, facts: RunFacts, history: History, free: FreeCapacity, waits: Waits) -> None:
+        self._facts, self._history, self._free, self._waits = facts, history, free, waits
+        self._wait_part = facts.job_part[waits.job]
+        self._rooms: dict[bytes, tuple[IntArray, _Room]] = {}
+
+    def stretches(self, row: int, arrival_us: int | None = None) -> Stretches:
+        """Reasons of one row of the waits.
+
+        Parameters
+        ----------
+        arrival_us : arrival of an announced job; None for other jobs
+        """
+        job = int(self._waits.job[row])
+        begin, end = int(self._waits.begin_us[row]), int(self._waits.end_us[row])
+        times, room = self._room(job)
+        ahead_times, ahead = ahead_over_time(self._waits, row, self._wait_part == self._facts.job_part[job])
+        fixed = [begin] if arrival_us is None or not begin < arrival_us < end else [begin, arrival_us]
+        own = self._own_servers(job)
+        cuts = np.concatenate([times, ahead_times, *own, fixed])
+        cuts = np.sort(cuts[(cuts >= begin) & (cuts < end)])
+        cuts = cuts[np.append(True, np.diff(cuts) != 0)]
+        at = np.searchsorted(times, cuts, side="right") - 1
+        n_ahead = ahead[np.searchsorted(ahead_times, cuts, side="right") - 1]
+        reason = self._reasons(job, room, at, n_ahead)
+        if self._facts.chunked:
+            reason[_covered(cuts, *own)] = Reason.CHUNKS
+        if arrival_us is not None:
+            reason[cuts < arrival_us] = Reason.NOT_ARRIVED
+        kept = np.append(True, np.diff(reason) != 0)
+        begins = cuts[kept]
+        return Stretches(
+            begin_us=begins,
+            end_us=np.append(begins[1:], end),
+            reason=reason[kept],
+            free=room.free[at][kept],
+            servers=room.servers[at][kept],
+            tasks=room.tasks[at][kept],
+            ahead=n_ahead[kept],
+        )
+
+    def _own_servers(self, job: int) -> tuple[IntArray, IntArray]:
+        """Begins and ends of the stays of a chunked job's parameter server."""
+        stays = self._history.holdings
+        mine: BoolArray = (stays.job == job) & (stays.role != CHUNK) & self._facts.chunked
+        return stays.begin_us[mine], stays.end_us[mine]
+
+    def _room(self, job: int) -> tuple[IntArray, _Room]:
+        """Room for a job on its servers after each change: times and values; kept for jobs like it."""
+        facts = self._facts
+        alike = [facts.job_part[job], *facts.gang[job], *facts.demand[job].ravel()]
+        key = np.array(alike, dtype=np.int64).tobytes()
+        if key not in self._rooms:
+            if len(self._rooms) == _MOST_ROOMS:
+                self._rooms.pop(next(iter(self._rooms)))
+            self._rooms[key] = self._new_room(job)
+        return self._rooms[key]
+
+    def _new_room(self, job: int) -> tuple[IntArray, _Room]:
+        facts = self._facts
+        rows = self._free.of(facts.eligible(job))
+        whole = facts.whole_demand(job)
+        roles = range(facts.gang.shape[1])
+        fitting = [tasks_that_fit(rows.free, facts.demand[job, role]) for role in roles]
+        columns = [rows.free, rows.absent, np.all(rows.free >= whole, axis=1, keepdims=True).astype(np.int64)]
+        times, sums = rows.course(np.hstack([*columns, np.stack(fitting, axis=1)]))
+        n = rows.free.shape[1]
+        return times, _Room(sums[:, :n], sums[:, n : 2 * n], sums[:, 2 * n], sums[:, 2 * n + 1 :])
+
+    def _reasons(self, job: int, room: _Room, at: IntArray, ahead: IntArray) -> IntArray:
+        facts = self._facts
+        if facts.chunked:
+            none_free = room.free[at][:, PARAMETER_SERVER] <= 0
+            return np.where(none_free, int(Reason.FULL), int(Reason.CHUNKS))
+        whole = facts.whole_demand(job)
+        lacks: BoolArray = np.any(room.free[at] < whole, axis=1)
+        lacks_with_absent: BoolArray = np.any(room.free[at] + room.absent[at] < whole, axis=1)
+        apart: BoolArray = np.any(room.every_role[at] < facts.gang[job], axis=1)
+        single = room.servers[at] > 0
+        fits = np.where(ahead > 0, int(Reason.BEHIND), int(Reason.POLICY))
+        return np.select(
+            [lacks & ~lacks_with_absent, lacks, apart, ~single & (not self.takes_any_servers(job))],
+            [int(reason) for reason in (Reason.OUTAGE, Reason.FULL, Reason.FRAGMENTED, Reason.NO_SERVER)],
+            fits,
+        )
+
+    def takes_any_servers(self, job: int) -> bool:
+        """Whether the policy's placement rule starts the job wherever its tasks fit."""
+        one_role = int((self._facts.gang[job] > 0).sum()) == 1
+        return one_role and self._facts.placement in ANY_SERVERS
+
+    def needs_one_server(self, job: int) -> bool:
+        """Whether the policy's placement rule gives the job one server, as an empty one holds it."""
+        facts = self._facts
+        holds: BoolArray = np.all(facts.capacity >= facts.whole_demand(job), axis=1)
+        return facts.placement in ONE_SERVER and bool((holds & facts.eligible(job)).any())
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """Room on the eligible servers, (m,) rows."""
+
+    free: IntArray
+    """(m, R)."""
+    absent: IntArray
+    """(m, R) capacity of unavailable servers."""
+    servers: IntArray
+    """Servers that hold the whole gang."""
+    every_role: IntArray
+    """(m, roles) tasks of each role that fit if there are no others."""
+
+    @property
+    def tasks(self) -> IntArray:
+        """Tasks of the first role that fit."""
+        return self.every_role[:, 0]
+
+
+def _covered(times: IntArray, begins: IntArray, ends: IntArray) -> BoolArray:
+    """Whether each time lies in one of the disjoint intervals [begin, end)."""
+    open_now = np.searchsorted(np.sort(begins), times, side="right") - np.searchsorted(
+        np.sort(ends), times, side="right"
+    )
+    return open_now > 0

@@ -1,0 +1,60 @@
+"""Facts of a run that its events do not tell: servers, demands and partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from ray_sim.model.units import BoolArray, IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """Servers and demands of J jobs on S servers with R resources, in quanta."""
+
+    servers: tuple[str, ...]
+    resources: Mapping[str, int]
+    """Quanta in a unit of each resource, in the order of the arrays' axis."""
+    capacity: IntArray
+    """(S, R)."""
+    there: BoolArray
+    """(S,) servers that are available before the first event."""
+    cloud: BoolArray
+    """(S,) servers of a cloud."""
+    job_ids: pl.Series
+    gang: IntArray
+    """(J, roles) tasks that each job asks for."""
+    demand: IntArray
+    """(J, roles, R) of one task; roles are worker and parameter server."""
+    server_part: IntArray
+    """(S,) partition of each server, -1 for none."""
+    job_part: IntArray
+    """(J,) partition of each job, -1 for none."""
+    partitions: tuple[str, ...] | None
+    """Names of the partitions; None where all servers are one."""
+    chunked: bool
+    """Whether workers train chunks; a job then waits while none of its chunks makes progress."""
+    strict: bool
+    """Whether the policy declares that no job passes one that does not fit (``backfill=False``)."""
+    placement: str | None
+    """Placement rule that the policy declares; None where it declares none."""
+
+    def eligible(self, job: int) -> BoolArray:
+        """(S,) servers of the job's partition."""
+        mine: BoolArray = (self.server_part == self.job_part[job]) & (self.server_part >= 0)
+        return mine
+
+    def whole_demand(self, job: int) -> IntArray:
+        """(R,) demand of the whole gang; of a chunked job one slot of each kind."""
+        if self.chunked:
+            return np.ones(len(self.resources), dtype=np.int64)
+        whole: IntArray = self.gang[job] @ self.demand[job, : self.gang.shape[1]]
+        return whole
+
+    def amount(self, job: IntArray, role: IntArray, tasks: IntArray) -> IntArray:
+        """(n, R) quanta that placements of these jobs, roles and numbers of tasks take."""
+        taken: IntArray = self.demand[job, np.minimum(role, self.demand.shape[1] - 1)] * tasks[:, None]
+        return taken

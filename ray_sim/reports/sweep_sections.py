@@ -1,0 +1,206 @@
+"""Parts of a sweep's report on one place: verdicts, certificate, rejects, classes of jobs, charts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from ray_sim.model.result import JobStatus
+from ray_sim.model.units import FloatArray
+from ray_sim.reports.box_plots import box_plot_svg
+from ray_sim.reports.charts import Line, line_chart, timeline_lines
+from ray_sim.reports.compare import (
+    JCT,
+    PolicyComparison,
+    compare_policies,
+    default_metric,
+)
+from ray_sim.reports.page import Cell, Chart, Picture, Table
+from ray_sim.reports.statistics import ConfidenceInterval, mean_interval
+from ray_sim.reports.tables import RunRow
+from ray_sim.reports.text import duration, number
+
+MOST_CLASSES = 6
+"""Virtual clusters in the box plots; those with the most jobs."""
+
+_RUNS = {"policy": pl.String(), "seed": pl.Int64(), "value": pl.Float64(), "completed": pl.Int64()}
+_SIZES = (1.0, 4.0, 8.0)
+_SIZE_LABELS = ("1 GPU or less", "2 to 4 GPUs", "5 to 8 GPUs", "more than 8 GPUs")
+PLACE_COLUMNS = ("vc", "num_gpus", "submit_s", "duration_s", "jct_s", "status")
+"""Columns of jobs.parquet that these parts use."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceData:
+    """Results of the finished runs of one place."""
+
+    jct_s: Mapping[str, FloatArray]
+    """JCTs by policy, all seeds together, ascending, in seconds."""
+    jobs: pl.DataFrame | None = None
+    """Jobs of all runs: `PLACE_COLUMNS` and ``policy``."""
+    timelines: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    """Timeline of the first seed of each policy."""
+
+
+def verdict_table(rows: Sequence[RunRow]) -> Table | None:
+    """Means with intervals, and paired differences to the best policy; None with fewer than two policies."""
+    summaries = [(row, row.summary.flat()) for row in rows]
+    metric = default_metric([flat for _, flat in summaries])
+    found = [
+        (row.policy, row.seed, flat[metric], row.summary.completed)
+        for row, flat in summaries
+        if metric in flat
+    ]
+    runs = pl.DataFrame(found, schema=_RUNS, orient="row")
+    if runs["policy"].n_unique() < 2:
+        return None
+    compared = compare_policies(runs, metric)
+    text: Callable[[float], str] = duration if metric == JCT else number
+    name, best = "mean JCT" if metric == JCT else metric, compared.baseline
+    values = {policy: runs.filter(policy=policy)["value"].to_numpy() for policy in runs["policy"].unique()}
+    changes = {best: ("-", "-", "best mean")} | {
+        each.policy: _change(each, text) for each in compared.policies
+    }
+    lines = []
+    for policy, change in changes.items():
+        mean, low_high = float(np.mean(values[policy])), _range(mean_interval(values[policy]), text)
+        numbers = [text(mean), low_high, *change[:2], number(len(values[policy]))]
+        cells = [Cell(each, True, policy == best and index == 0) for index, each in enumerate(numbers)]
+        lines.append((Cell(policy), Cell(change[2]), *cells))
+    return Table(
+        columns=("policy", "verdict", name, "95 % interval", f"minus {best}", "in %", "seeds"),
+        rows=tuple(lines),
+        note=f"Differences to {best} are paired over seeds, in brackets their 95 % intervals; verdicts at "
+        "5 % after Holm's correction, as by ray-sim compare.",
+    )
+
+
+def _change(each: PolicyComparison, text: Callable[[float], str]) -> tuple[str, str, str]:
+    """Difference to the baseline, the same in percent, and the verdict."""
+    if each.difference is None or each.relative_percent is None:
+        return "-", "-", str(each.verdict)
+    return (
+        f"{text(each.difference)} ({_range(each.interval, text)})",
+        f"{each.relative_percent:+.3g} ({_range(each.relative_interval, '{:+.3g}'.format)})",
+        str(each.verdict),
+    )
+
+
+def _range(interval: ConfidenceInterval | None, text: Callable[[float], str]) -> str:
+    return "-" if interval is None else f"{text(interval.low)} to {text(interval.high)}"
+
+
+def certificate_text(means: pl.DataFrame) -> str:
+    """Sentence on the bound of the completion times; empty where no run has one.
+
+    Parameters
+    ----------
+    means : rows of the sweep table
+    """
+    if not {"certificate.bound_s", "certificate.gap"} <= {*means.columns}:
+        return ""
+    bounded = means.drop_nulls(["certificate.bound_s", "certificate.gap"]).sort("certificate.gap", "policy")
+    if bounded.is_empty():
+        return ""
+    best = bounded.row(0, named=True)
+    return (
+        f"No schedule of the jobs that {best['policy']} completed has a mean completion time below "
+        f"{duration(best['certificate.bound_s'])}; that of {best['policy']} is "
+        f"{100 * best['certificate.gap']:.3g} % above this bound, so no policy can be more than "
+        f"{100 * best['certificate.gap'] / (1 + best['certificate.gap']):.3g} % faster."
+    )
+
+
+def reject_table(rows: Sequence[RunRow]) -> Table | None:
+    """Jobs that did not complete by policy and reason, as means over seeds; None if all completed."""
+    counts: dict[str, list[Mapping[str, int]]] = {}
+    for row in rows:
+        counts.setdefault(row.policy, []).append(row.summary.reasons)
+    reasons = list(dict.fromkeys(reason for each in counts.values() for found in each for reason in found))
+    if not reasons:
+        return None
+    lines = tuple(
+        (
+            Cell(policy),
+            *(
+                Cell(number(float(np.mean([each.get(reason, 0) for each in found]))), True)
+                for reason in reasons
+            ),
+        )
+        for policy, found in counts.items()
+    )
+    return Table(("policy", *reasons), lines, "Jobs that did not complete, by reason: means over seeds.")
+
+
+def class_pictures(name: str, jobs: pl.DataFrame) -> list[Picture]:
+    """Box plots of completion times by number of GPUs, and by vc where the workload has any."""
+    done = jobs.filter(pl.col("status") == JobStatus.COMPLETED)
+    index = np.searchsorted(_SIZES, done["num_gpus"].to_numpy(), side="left")
+    by_size = done.with_columns(label=pl.Series(np.array(_SIZE_LABELS)[index], dtype=pl.String))
+    shown = [label for label in _SIZE_LABELS if label in set(by_size["label"])]
+    pictures = [Picture(box_plot_svg(_groups(by_size, shown), f"box-size-{name}"), "JCT by size of job")]
+    most = done.drop_nulls("vc").group_by("vc").len().sort(["len", "vc"], descending=[True, False])
+    if most.height > 1:
+        vcs = most["vc"].head(MOST_CLASSES).to_list()
+        by_vc = done.with_columns(label="vc")
+        caption = "JCT by vc" + (f", the {MOST_CLASSES} with most jobs" if most.height > MOST_CLASSES else "")
+        pictures.append(Picture(box_plot_svg(_groups(by_vc, vcs), f"box-vc-{name}"), caption))
+    return pictures
+
+
+def _groups(jobs: pl.DataFrame, labels: Sequence[str]) -> dict[str, dict[str, FloatArray]]:
+    """JCTs by class and policy, in the order of appearance of the policies."""
+    policies = jobs["policy"].unique(maintain_order=True).to_list()
+    parts = {key: part["jct_s"].to_numpy() for key, part in jobs.group_by("label", "policy")}
+    empty = np.zeros(0)
+    return {label: {policy: parts.get((label, policy), empty) for policy in policies} for label in labels}
+
+
+def fairness_table(jobs: pl.DataFrame) -> Table | None:
+    """Fairness among virtual clusters by policy; None with fewer than two of them.
+
+    The progress of a vc is the mean of run time / JCT of its completed jobs. Jain's index of n numbers x is
+    (sum x)^2 / (n sum x^2): 1 if all are equal, 1 / n if one has everything.
+    """
+    done = jobs.filter((pl.col("status") == JobStatus.COMPLETED) & (pl.col("jct_s") > 0)).drop_nulls("vc")
+    if done["vc"].n_unique() < 2:
+        return None
+    progress = pl.col("duration_s") / pl.col("jct_s")
+    by_vc = done.group_by("policy", "vc", maintain_order=True).agg(progress.mean().alias("progress"))
+    lines = []
+    for (policy,), part in by_vc.group_by("policy", maintain_order=True):
+        x = part["progress"].to_numpy()
+        worst = part.sort("progress", "vc").row(0, named=True)
+        squares = len(x) * float((x**2).sum())
+        index = float(x.sum()) ** 2 / squares if squares else None
+        texts = [(number(len(x)), True), (number(index), True), (str(worst["vc"]), False)]
+        cells = [Cell(*each) for each in texts]
+        lines.append((Cell(str(policy)), *cells, Cell(number(float(worst["progress"])), True)))
+    return Table(
+        ("policy", "vcs", "Jain's index", "slowest vc", "its progress"),
+        tuple(lines),
+        "Progress of a vc: mean of run time / JCT of its completed jobs. Jain's index is 1 if all are equal.",
+    )
+
+
+def place_charts(data: PlaceData) -> list[Chart]:
+    """Queue length and use of each resource over time by policy, of the first seed."""
+    timelines = data.timelines
+    if not timelines:
+        return []
+    focus_s = None if data.jobs is None else float(str(data.jobs["submit_s"].max() or 0.0))
+    columns = {"waiting": "Jobs waiting"}
+    names = list(dict.fromkeys(name for each in timelines.values() for name in each.columns))
+    columns |= {name: f"Use of {name.removeprefix('used_')}" for name in names if name.startswith("used_")}
+    charts = []
+    for column, caption in columns.items():
+        lines: dict[str, Line] = {}
+        for policy, timeline in timelines.items():
+            if column in timeline.columns and timeline[column].sum():
+                lines |= timeline_lines(timeline, {column: policy})
+        if lines:
+            charts.append(line_chart(caption, "of the first seed of each policy", lines, focus_s=focus_s))
+    return charts

@@ -1,0 +1,45 @@
+"""The command explain: the text and the JSON of a job, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from ray_sim.cli import main
+from tests.command_line import WEEK, answer, complaint
+
+
+@pytest.fixture
+def longest(desk: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    """Name of the job of a run in `out` that waited longest."""
+    answer(capsys, "run", *WEEK, "--policy", "fifo", "-o", "out")
+    jobs = pl.read_parquet("out/jobs.parquet").sort("queue_s", descending=True)
+    assert jobs["queue_s"][0] > 0
+    return str(jobs["job_id"][0])
+
+
+def test_explain_covers_the_waiting_time_of_a_job(longest: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(capsys, "explain", "out", longest)
+    parts = [part for wait in found["waits"] for part in wait["parts"]]  # type: ignore[attr-defined]  # JSON
+    covered = sum(part["end_s"] - part["begin_s"] for part in parts)
+    assert covered == pytest.approx(found["queue_s"])
+    assert {part["reason"] for part in parts} <= {"full", "fragmented", "no_server", "behind", "policy"}
+    assert main(["explain", "out", longest]) == 0
+    text = capsys.readouterr().out
+    assert longest in text
+    assert "started first" in text
+
+
+def test_explain_names_the_closest_jobs_and_what_has_changed(
+    longest: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = complaint(capsys, "explain", "out", longest[:-1] + "~")
+    assert "out: no job '" in told
+    assert "among 30 jobs; the closest are " in told
+    Path("small.yaml").write_text("name: small\nservers:\n  - {name: gpu, count: 2, gpus: 8}\n")
+    assert "small.yaml: changed since the run of out" in complaint(capsys, "explain", "out", longest)
+    Path("week.parquet").unlink()
+    assert "week.parquet" in complaint(capsys, "explain", "out", longest)
+    assert "not a result of ray-sim" in complaint(capsys, "explain", ".", longest)

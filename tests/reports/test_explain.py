@@ -1,0 +1,297 @@
+"""Explanations of waits agree with a naive replay of the events, and with an example by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ray_sim.engine.build_world import build_world
+from ray_sim.engine.world import World
+from ray_sim.experiments.explain import facts_of
+from ray_sim.model.result import RunResult
+from ray_sim.reports.history.explanation import Explanation, RunExplainer
+from ray_sim.reports.history.explanation_text import event_rows, headline_rows, others_rows
+from ray_sim.reports.history.free_capacity import FreeCapacity, free_capacity
+from ray_sim.reports.history.holdings import History, read_history
+from ray_sim.reports.history.waits import find_waits
+from ray_sim.reports.text import duration
+from tests import history
+from tests.chunk_worlds import ChunkJob, Server, chunk_world
+from tests.elastic_worlds import elastic_world
+from tests.proofs import instances
+from tests.random_worlds import PolicyChoice, policies, server_changes, worlds
+from tests.training import profile
+from tests.worlds import DOWN, UP, Job, availability, cluster_of, job_table, replay, world_of
+
+few = settings(max_examples=instances(200, 30))
+
+
+@st.composite
+def failing_worlds(draw: st.DrawFn) -> World:
+    """Random worlds, half of them with servers that come and go."""
+    world = draw(worlds())
+    if draw(st.booleans()):
+        return world
+    changes = availability(draw(server_changes(len(world.cluster))))
+    cluster = replace(world.cluster, availability=changes)
+    return build_world(world.table, cluster, partition=world.partition, params=world.params)
+
+
+def explain_all(world: World, result: RunResult, **declared: object) -> list[Explanation]:
+    explainer = RunExplainer(facts_of(world, declared), result.jobs, result.events)
+    return [explainer.explain(job) for job in range(len(world.table))]
+
+
+def free_of(world: World, result: RunResult) -> tuple[History, FreeCapacity]:
+    facts = facts_of(world, {})
+    events = read_history(result.events, result.jobs, facts.servers)
+    return events, free_capacity(facts, events)
+
+
+def naive_free(world: World, result: RunResult) -> dict[int, list[int]]:
+    """Free milli-GPUs of every server after each instant, from placements and changes of servers."""
+    there = dict(zip(world.cluster.server_names, world.there.tolist(), strict=True))
+    size = dict(zip(world.cluster.server_names, world.cluster.capacity[:, 0].tolist(), strict=True))
+    demand = dict(zip(world.table.job_id, world.table.demand[:, 0].tolist(), strict=True))
+    held = dict(history.History(result).held)
+    rows = [(round(row[0] * 1e6), row[1], row[3]) for row in result.events.iter_rows()]
+    found = {}
+    for time_us in sorted(held):
+        for _, event, server in (row for row in rows if row[0] == time_us):
+            if event in ("server_down", "server_up"):
+                there[server] = event == "server_up"
+        taken = {
+            name: sum(demand[job] * holding.get(name, 0) for job, holding in held[time_us].items())
+            for name in size
+        }
+        found[time_us] = [size[name] * there[name] - taken[name] for name in size]
+    return found
+
+
+@few
+@given(world=failing_worlds(), policy=policies())
+def test_free_capacity_is_what_servers_have_less_what_jobs_hold(world: World, policy: PolicyChoice) -> None:
+    result = replay(world, policy.create())
+    _, free = free_of(world, result)
+    for time_us, expected in naive_free(world, result).items():
+        if time_us < round(result.events["time_s"].max() * 1e6):  # type: ignore[operator, arg-type]  # jobs
+            assert free.at(time_us)[:, 0].tolist() == expected
+
+
+@few
+@given(world=failing_worlds(), policy=policies())
+def test_every_second_of_waiting_belongs_to_one_reason(world: World, policy: PolicyChoice) -> None:
+    result = replay(world, policy.create())
+    spans = history.History(result).spans
+    for found in explain_all(world, result, **policy.params):
+        waited = 0.0
+        held = [(span.begin_us / 1e6, span.end_us / 1e6) for span in spans[found.job_id]]
+        for wait in found.waits:
+            edges = [wait.begin_s, *(part.end_s for part in wait.parts)]
+            assert [part.begin_s for part in wait.parts] == edges[:-1]
+            assert edges[-1] == wait.end_s
+            assert all(end <= wait.begin_s or begin >= wait.end_s for begin, end in held)
+            waited += wait.end_s - wait.begin_s
+        assert waited == pytest.approx(found.queue_s, abs=1e-6)
+        assert sum(found.seconds_by_reason.values()) == pytest.approx(waited)
+
+
+def naive_reason(world: World, job: int, free: list[int], *, any_servers: bool, ahead: int) -> str:
+    """Reason at an instant, by filling the servers of the job's partition with its tasks one by one."""
+    table, part = world.table, world.arrays
+    demand, tasks = int(table.demand[job, 0]), int(table.tasks[job])
+    eligible = [free[s] for s in range(len(free)) if part.server_part[s] == part.job_part[job]]
+    if sum(eligible) < demand * tasks:
+        return "full"
+    left = tasks
+    for room in eligible:
+        taken = 0
+        while left and room - taken >= demand:
+            taken, left = taken + demand, left - 1
+    if left:
+        return "fragmented"
+    if not any_servers and not any(room >= demand * tasks for room in eligible):
+        return "no_server"
+    return "behind" if ahead else "policy"
+
+
+@few
+@given(world=worlds(), policy=policies())
+def test_reasons_agree_with_a_replay_instant_by_instant(world: World, policy: PolicyChoice) -> None:
+    result = replay(world, policy.create())
+    free = naive_free(world, result)
+    any_servers = policy.params["placement"] in ("pooled", "spread", "load_balance")
+    for job, found in enumerate(explain_all(world, result, **policy.params)):
+        for wait in found.waits:
+            for time_us in (each for each in free if wait.begin_s <= each / 1e6 < wait.end_s):
+                [part] = [part for part in wait.parts if part.begin_s <= time_us / 1e6 < part.end_s]
+                behind = part.reason == "behind"
+                expected = naive_reason(world, job, free[time_us], any_servers=any_servers, ahead=behind)
+                assert part.reason == expected
+
+
+def naive_ahead(world: World, result: RunResult) -> dict[tuple[str, float], set[tuple[str, float, float]]]:
+    """Name, begin and end of the waits of the jobs that started while a job waited, by job and begin."""
+    part = dict(zip(world.table.job_id, world.arrays.job_part.tolist(), strict=True))
+    since: dict[str, float] = {}
+    ahead: dict[tuple[str, float], set[tuple[str, float, float]]] = {}
+    for time_s, event, job in result.events.select("time_s", "event", "job_id").iter_rows():
+        if event in ("submit", "stop"):
+            since[job] = time_s
+        elif event in ("start", "reject", "finish") and job in since:
+            begin = since.pop(job)
+            for other, from_s in since.items():
+                if event == "start" and part[other] == part[job] and begin < time_s > from_s:
+                    ahead.setdefault((other, from_s), set()).add((job, begin, time_s))
+    return ahead
+
+
+@few
+@given(world=worlds(), policy=policies())
+def test_jobs_ahead_are_those_that_start_while_a_job_waits(world: World, policy: PolicyChoice) -> None:
+    result = replay(world, policy.create())
+    expected = naive_ahead(world, result)
+    for found in explain_all(world, result):
+        for wait in found.waits:
+            rows = expected.get((found.job_id, wait.begin_s), set())
+            assert wait.ahead_total == len({name for name, _, _ in rows})
+            assert {each.job_id for each in wait.ahead} <= {name for name, _, _ in rows}
+            for part in wait.parts:
+                assert part.ahead == sum(begin <= part.begin_s < end for _, begin, end in rows)
+
+
+def test_a_wait_by_hand() -> None:
+    # Servers of 2 and 2 GPUs, first in first out, strict, consolidate. J1 holds one GPU of s0 for 0-10, J2
+    # one of s1 for 0-20 (the fullest server that holds it is s0, so J2 is there too: s1 is empty).
+    # J3 wants 2 GPUs at 1 and gets s1 for 1-8. J4 wants 2 at 2: nothing is free. At 8 it gets s1 until 12.
+    # J5 wants 1 at 3, behind J4 until 8; then no GPU is free until J1 ends at 10.
+    jobs = [Job(0, 1, 10), Job(0, 1, 20), Job(1, 2, 7), Job(2, 2, 4), Job(3, 1, 5)]
+    world = world_of(jobs, [2.0, 2.0])
+    result = replay(world, "fifo")
+    found = explain_all(world, result, placement="consolidate", backfill=False)
+    assert [len(each.waits) for each in found] == [0, 0, 0, 1, 1]
+    [wait] = found[3].waits
+    assert [(part.begin_s, part.end_s, part.reason) for part in wait.parts] == [(2, 8, "full")]
+    assert wait.parts[0].text == "the cluster is full: needs 2 gpu, 0 gpu free on 2 servers"
+    # GPU-seconds within 2-8: J3 12, J1 and J2 6 each.
+    assert [(each.job_id, each.amount) for each in wait.holders] == [("J3", 12), ("J1", 6), ("J2", 6)]
+    [wait] = found[4].waits
+    assert [(part.begin_s, part.end_s, part.reason, part.ahead) for part in wait.parts] == [
+        (3, 10, "full", 1)
+    ]
+    assert [each.job_id for each in wait.ahead] == ["J4"]
+    assert dict(headline_rows(found[4]))["waited in all"] == "7 s"
+    assert event_rows(found[4])[:2] == [("0 s", "submitted", ""), ("7 s", "started (worker)", "s0: 1")]
+    assert others_rows(wait)[1] == ("started first", "J4 (2 gpu)")
+
+
+def test_a_job_that_fits_waits_for_the_head_of_a_strict_queue() -> None:
+    # Two servers of 2. J1 takes 1.5 GPUs of s0, J2 one of s1, as s0 has half a GPU left. J3 needs 2 until J1
+    # ends at 5. J4 of half a GPU fits all the time and waits for J3, the head of the strict queue. J5 needs
+    # more than there is.
+    world = world_of([Job(0, 1.5, 5), Job(0, 1, 9), Job(1, 2, 3), Job(2, 0.5, 1), Job(3, 5, 1)], [2.0, 2.0])
+    result = replay(world, "fifo")
+    found = explain_all(world, result, placement="consolidate", backfill=False)
+    reasons = [
+        [(part.reason, part.begin_s, part.end_s) for wait in each.waits for part in wait.parts]
+        for each in found
+    ]
+    assert reasons == [[], [], [("full", 1, 5)], [("behind", 2, 5)], []]
+    assert found[3].waits[0].parts[0].text == (
+        "there is room, but 1 waiting job started first; no job passes one that does not fit: "
+        "needs 0.5 gpu, 1.5 gpu free on 2 servers"
+    )
+    assert found[4].rejection == (
+        "rejected on arrival: needs 5 gpu; 2 servers have 4 gpu when empty, the largest of them 2 gpu"
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "start_s", "reasons"), [("consolidate", 9, ["no_server"]), ("pooled", 1, [])]
+)
+def test_a_rule_that_wants_one_server_waits_where_tasks_would_fit_on_two(
+    rule: str, start_s: float, reasons: list[str]
+) -> None:
+    # J1 and J2 need 1.2 GPUs, so each server of 2.2 has one GPU left; J3's two tasks fit on both together.
+    world = world_of([Job(0, 1.2, 9), Job(0, 1.2, 9), Job(1, 2, 3)], [2.2, 2.2])
+    result = replay(world, "fifo", placement=rule)
+    found = explain_all(world, result, placement=rule, backfill=False)[2]
+    assert found.start_s == start_s
+    assert [part.reason for wait in found.waits for part in wait.parts] == reasons
+    for part in (part for wait in found.waits for part in wait.parts):
+        assert part.text == (
+            "no single server has room: needs 2 gpu, 2 gpu free on 2 servers together; placement rule "
+            "consolidate, which gives it a single server"
+        )
+
+
+def test_a_task_larger_than_each_piece_waits_for_one_piece() -> None:
+    # One task of 0.9 GPU; each server of one GPU has 0.5 free, together 1.0.
+    world = world_of([Job(0, 0.5, 4), Job(0, 0.5, 6), Job(1, 0.9, 1)], [1.0, 1.0])
+    result = replay(world, "fifo", placement="spread")
+    [wait] = explain_all(world, result, placement="spread", backfill=False)[2].waits
+    assert [(part.reason, part.end_s) for part in wait.parts] == [("fragmented", 4)]
+    assert wait.parts[0].text.endswith("needs 0.9 gpu, 1 gpu free on 2 servers, where 0 of 1 tasks fit")
+
+
+def test_servers_that_fail_are_the_reason_while_they_would_be_enough() -> None:
+    # s1 is away for 2-7. J1 holds s0 for 0-5, J2 wants 2 GPUs at 3: with s1 it would fit, at 5 s0 is free.
+    cluster = replace(cluster_of([2.0, 2.0]), availability=availability([(2, 1, DOWN), (7, 1, UP)]))
+    world = build_world(job_table([Job(0, 2, 5), Job(3, 2, 1)]), cluster)
+    result = replay(world, "fifo")
+    found = explain_all(world, result, backfill=False)[1]
+    assert [(part.reason, part.end_s) for part in found.waits[0].parts] == [("outage", 5)]
+
+
+def test_waits_of_elastic_jobs_add_up() -> None:
+    # Two jobs of 2 workers and a parameter server on 4 GPUs: the second waits for the first.
+    world = elastic_world([0, 1], [profile(num_workers=2), profile(num_workers=2)], [4.0])
+    result = replay(world, "fifo")
+    found = explain_all(world, result, placement="consolidate", backfill=False)
+    assert [each.queue_s for each in found] == [
+        sum(w.end_s - w.begin_s for w in each.waits) for each in found
+    ]
+    assert found[1].waits[0].parts[0].reason == "full"
+    assert found[1].demand == {"gpu": 3}
+
+
+def test_a_chunked_job_waits_while_no_chunk_makes_progress() -> None:
+    # One worker. Chunks of 10 s after an upload of 5: J1 trains 5-15-25, J2 (one chunk) uploads until 6 and
+    # waits for the worker until 25.
+    world = chunk_world(
+        [ChunkJob(0, 2, 10, upload_s=5), ChunkJob(1, 1, 10, upload_s=5)], [Server()], slot_s=1.0
+    )
+    result = replay(world, "chunk_fifo")
+    facts = facts_of(world, {})
+    events = read_history(result.events, result.jobs, facts.servers)
+    waits = find_waits(events, result.jobs, chunked=True)
+    total = np.bincount(waits.job, waits.end_us - waits.begin_us, minlength=2) / 1e6
+    assert total.tolist() == result.jobs["queue_s"].to_list()
+    chunks = events.holdings.role == 2
+    assert (events.holdings.end_us - events.holdings.begin_us)[chunks].tolist() == [10_000_000] * 3
+    assert {part.reason for each in explain_all(world, result) for w in each.waits for part in w.parts} == {
+        "chunks"
+    }
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, "-"),
+        (0.0, "0 s"),
+        (1.5, "1.5 s"),
+        (59.7, "1 min"),
+        (3599.9, "1 h"),
+        (3660.0, "1 h 1 min"),
+        (86_399.0, "1 d"),
+        (90_000.0, "1 d 1 h"),
+        (1e7, "115 d 18 h"),
+        (-60.0, "-1 min"),
+    ],
+)
+def test_durations_have_their_two_largest_units(seconds: float | None, text: str) -> None:
+    assert duration(seconds) == text
