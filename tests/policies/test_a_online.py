@@ -18,8 +18,9 @@ from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.figures.chunked import DeadlineMisses
 from ray_sim.model.result import RunResult
 from ray_sim.model.units import IntArray
-from ray_sim.policies.a_online import AOnline, CloudOffer
+from ray_sim.policies.a_online import AOnline
 from ray_sim.policies.registry import create_policy
+from ray_sim.policies.shared.increment_dispatch import CloudOffer
 from tests.chunk_worlds import CLOUD, EDGE, ChunkJob, Server, chunk_world, runs_of
 from tests.figures import chunked_of
 from tests.proofs import seeds
