@@ -31,6 +31,7 @@ WITHOUT_EFFECT = {
         "experiments/cluster_writer.py",
         "experiments/compare.py",
         "experiments/fanout/*",
+        "experiments/figure_*.py",
         "experiments/mlflow_experiment.py",
         "experiments/mlflow_template.py",
         "experiments/offered_load.py",

@@ -42,6 +42,9 @@ from workloads.synthetic.drawn_jobs import check_whole
 MAX_CONFIGURATIONS = 100_000
 """Largest number of configurations; a larger one is taken for an error in an axis."""
 
+FIGURE_BLOCKS = ("figure", "shape")
+"""Keys with which a sweep file is also a figure file, see docs/reproduce.md."""
+
 Detail = Literal["full", "numbers"]
 """Detail of each run in MLflow: ``full``, or ``numbers`` for parameters and metrics only."""
 
@@ -190,12 +193,42 @@ class Sweep:
 
 
 def read_sweep(path: Source, inputs: HashedInputs | None = None) -> Sweep:
-    """Read a sweep from a YAML file, by path or URL; the error lists every problem of the file."""
-    return parse_sweep(read_document(path), str(path), inputs or HashedInputs())
+    """Read a sweep from a YAML file, by path or URL; the error lists every problem of the file.
+
+    The blocks of a figure are left out, see `FIGURE_BLOCKS`.
+    """
+    return parse_sweep(without_figure(read_document(path)), str(path), inputs or HashedInputs())
+
+
+def has_figure(content: object) -> bool:
+    """Whether the content of a sweep file has a block of a figure."""
+    return isinstance(content, dict) and not content.keys().isdisjoint(FIGURE_BLOCKS)
+
+
+def without_figure(content: object) -> object:
+    """The content of a sweep file without the blocks of a figure."""
+    if not isinstance(content, dict):
+        return content
+    return {key: value for key, value in content.items() if key not in FIGURE_BLOCKS}
 
 
 def parse_sweep(content: object, source: str, inputs: HashedInputs) -> Sweep:
     """Parse the content of a sweep file; `source` names it in the error."""
+    shape, combined = _expand(content, source, inputs)
+    configurations: dict[str, Configuration] = {}
+    for configuration in combined:
+        configurations.setdefault(configuration.entry.content_hash, configuration)
+    repeated = len(combined) - len(configurations)
+    return Sweep(shape.name, tuple(configurations.values()), repeated, inputs, shape.log)
+
+
+def combinations(content: object, source: str, inputs: HashedInputs) -> list[Configuration]:
+    """All combinations of a sweep file's content in order; several may be the same run."""
+    return _expand(content, source, inputs)[1]
+
+
+def _expand(content: object, source: str, inputs: HashedInputs) -> tuple[SweepFile, list[Configuration]]:
+    """The structure of a sweep file and all of its combinations; the error lists every problem."""
     problems: list[str] = []
     shape = _collect(problems, "", lambda: SweepFile.model_validate(content))
     raw = content if isinstance(content, dict) else {}
@@ -218,17 +251,12 @@ def parse_sweep(content: object, source: str, inputs: HashedInputs) -> Sweep:
         _rehearse(axes, shape, inputs, problems)
     if problems or shape is None:
         raise InvalidScenarioError(problems_text(source, list(dict.fromkeys(problems))))
-    combinations = axes.combinations * len(shape.partition) * len(shape.seeds)
-    if combinations > MAX_CONFIGURATIONS:
+    count = axes.combinations * len(shape.partition) * len(shape.seeds)
+    if count > MAX_CONFIGURATIONS:
         raise InvalidScenarioError(
-            f"{source}: {combinations:,} combinations; at most {MAX_CONFIGURATIONS:,}, shorten an axis"
+            f"{source}: {count:,} combinations; at most {MAX_CONFIGURATIONS:,}, shorten an axis"
         )
-    configurations: dict[str, Configuration] = {}
-    repeated = 0
-    for configuration in _combine(axes, shape, inputs):
-        first = configurations.setdefault(configuration.entry.content_hash, configuration)
-        repeated += first is not configuration
-    return Sweep(shape.name, tuple(configurations.values()), repeated, inputs, shape.log)
+    return shape, list(_combine(axes, shape, inputs))
 
 
 @dataclass(frozen=True, slots=True)

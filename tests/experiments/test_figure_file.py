@@ -1,0 +1,168 @@
+"""Figure files: their runs by series and x, and problems told with their place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ray_sim.experiments.figure_file import Figure, bundled_figures, find_figures, places_of, read_figure
+from ray_sim.experiments.run_identity import HashedInputs
+from ray_sim.experiments.sweep_file import read_sweep
+from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, UnknownNameError
+
+SERVERS = (
+    "name: servers-{0}\nservers:\n  - {{name: server, count: {0}, gpus: 8, cpus: 72, memory_gib: 192}}\n"
+)
+FIGURE: dict[str, Any] = {
+    "title": "By servers",
+    "source": "a paper, figure 1",
+    "metric": "jct_s.mean",
+    "x": {"of": "cluster", "label": "servers", "values": {"two.yaml": 2, "four.yaml": 4}},
+    "y": {"label": "mean completion time", "unit": "s"},
+    "series": {"FIFO": {"policy": "fifo"}, "LAS": {"label": "las"}},
+}
+SWEEP: dict[str, Any] = {
+    "name": "by-servers",
+    "workloads": [{"synth": {"profile": "philly", "jobs": 30}}],
+    "clusters": ["four.yaml", "two.yaml"],
+    "policies": ["fifo", {"name": "las", "params": {}}, {"name": "las", "params": {"knob": 2}}],
+    "seeds": [3, 4],
+}
+CHECK = {"name": "LAS is faster", "order": ["LAS", "FIFO"]}
+
+
+def _figure(folder: Path, *checks: object, quick: bool = False, **changes: Any) -> Figure:
+    for name, count in (("two", 2), ("four", 4)):
+        (folder / f"{name}.yaml").write_text(SERVERS.format(count))
+    figure = {**FIGURE, **changes.pop("figure", {})}
+    path = folder / "mine.yaml"
+    path.write_text(json.dumps({**SWEEP, **changes, "figure": figure, "shape": list(checks) or [CHECK]}))
+    return read_figure("mine", path, HashedInputs(), quick=quick)
+
+
+def test_a_run_has_the_series_and_the_x_of_its_coordinates(tmp_path: Path) -> None:
+    figure = _figure(tmp_path)
+    assert figure.series == ("FIFO", "LAS")
+    assert places_of(figure.cells) == [2, 4]
+    assert [(cell.series, cell.x, cell.seed) for cell in figure.cells] == [
+        (series, x, seed) for x in (4, 2) for series in ("FIFO", "LAS") for seed in (3, 4)
+    ]
+    assert len(figure.configurations) == 8  # the runs with knob 2 fit no series
+
+
+def test_without_series_each_policy_is_one_and_has_no_parameter_that_is_x(tmp_path: Path) -> None:
+    x = {"of": "policy.knob", "label": "knob"}
+    policies = ["fifo", {"name": "las", "params": {"knob": [0, 1, 2]}}]
+    clusters = ["two.yaml"]
+    figure = _figure(
+        tmp_path,
+        {"name": "level", "range": {"of": "las", "between": [0, None]}},
+        figure={"x": x, "series": {}},
+        policies=policies,
+        clusters=clusters,
+    )
+    assert figure.series == ("fifo", "las")
+    assert places_of(figure.cells) == [0, 1, 2]
+    assert {cell.everywhere for cell in figure.cells if cell.series == "fifo"} == {True}
+
+
+def test_a_quick_figure_has_one_seed_and_few_jobs(tmp_path: Path) -> None:
+    figure = _figure(tmp_path, quick=True)
+    assert {cell.seed for cell in figure.cells} == {0}
+    assert {cell.coordinates["workload.synth.jobs"] for cell in figure.cells} == {5}
+
+
+def test_a_figure_without_its_data_has_no_runs(tmp_path: Path) -> None:
+    source = "https://example.org/trace, and ray-sim convert"
+    figure = _figure(tmp_path, figure={"data": {"trace.parquet": source}}, workloads=["trace.parquet"])
+    assert (figure.cells, figure.missing) == ((), ("trace.parquet",))
+
+
+@pytest.mark.parametrize(
+    ("changes", "check", "problem"),
+    [
+        ({"x": {"of": "cluster"}}, CHECK, "figure.x.label: "),
+        ({"axis": 1}, CHECK, "figure.axis: unknown key"),
+        ({"x": {"of": "world.nothing", "label": "x"}}, CHECK, "no run has the coordinate 'world.nothing'"),
+        (
+            {"series": {"LAS": {"policy": "las"}, "FIFO": {"policy": "fifo"}}},
+            CHECK,
+            "differ in label, policy.knob",
+        ),
+        (
+            {"series": {"LAS": {"policy": "srtf"}, "FIFO": {}}},
+            CHECK,
+            'figure.series.LAS: no run has {"policy": "srtf"}',
+        ),
+        ({"published": {"values": {"LAS": {3: 1.0}}}}, CHECK, "figure.published.values.LAS: no x"),
+        ({}, {"name": "a"}, "expected one of order, ratio,"),
+        ({}, {**CHECK, "range": {"of": "LAS", "between": [0, 1]}}, "found order and range"),
+        ({}, {"name": "a", "order": ["LAS"]}, "shape[0].order.best_first"),
+        (
+            {},
+            {"name": "a", "order": ["LAS", "SRTF"]},
+            "shape[0]: order: no series 'SRTF'; the figure has FIFO, LAS",
+        ),
+        ({}, {**CHECK, "at": [3]}, "shape[0]: no x 3; the figure has 2, 4"),
+        ({}, {**CHECK, "at": []}, "must name at least one x"),
+        ({}, {"name": "a", "range": {"of": "LAS", "between": [2, 1]}}, "LOW below HIGH, got [2, 1]"),
+        ({}, {"name": "a", "range": {"of": "LAS", "between": [None, None]}}, "a number at one end"),
+        (
+            {},
+            {"name": "a", "linear": {"of": "LAS", "within": 0.1}},
+            "linear: needs 3 values of x or more, got 2",
+        ),
+        (
+            {},
+            {"name": "a", "monotone": {"of": "LAS", "direction": "stays"}},
+            "needed with `direction: stays`",
+        ),
+        (
+            {},
+            {"name": "a", "at": "mean", "monotone": {"of": "LAS", "direction": "falls"}},
+            "compares values of x",
+        ),
+        (
+            {},
+            {"name": "a", "crossing": {"better": "LAS", "than": "FIFO", "below": 1, "above": 4}},
+            "needs an x of at most 1",
+        ),
+        ({}, {"name": "a", "best_at": {"of": "LAS", "x": 2, "against": [2]}}, "must not hold 2"),
+    ],
+)
+def test_a_problem_is_told_with_its_place(
+    changes: dict[str, object], check: object, problem: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidScenarioError) as error:
+        _figure(tmp_path, check, figure=changes)
+    assert problem in str(error.value)
+    assert "mine.yaml" in str(error.value)
+
+
+def test_two_checks_of_one_name_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="'LAS is faster' is the name of two checks"):
+        _figure(tmp_path, CHECK, CHECK)
+
+
+def test_a_figure_file_is_a_sweep_file_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _figure(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert len(read_sweep("mine.yaml").configurations) == 12
+
+
+def test_figures_are_found_by_name_by_system_and_by_path(tmp_path: Path) -> None:
+    bundled = bundled_figures()
+    assert "pd_ors/machines" in bundled
+    assert find_figures(["all"]) == bundled
+    of_system = find_figures(["pd_ors"])
+    assert of_system.keys() == {name for name in bundled if name.startswith("pd_ors/")}
+    mine = tmp_path / "mine.yaml"
+    assert find_figures(["pd_ors/machines", str(mine)]) == {
+        "pd_ors/machines": bundled["pd_ors/machines"],
+        "mine": mine,
+    }
+    with pytest.raises(UnknownNameError, match="pd_ors/machines"):
+        find_figures(["pd_ors/machine"])
