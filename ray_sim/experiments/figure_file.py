@@ -224,9 +224,12 @@ def _placed(content: object, folder: Path, data: Mapping[str, Path | None]) -> o
 
 
 def _cells(sweep: object, figure: Figure, inputs: HashedInputs) -> Iterator[Cell]:
-    found = combinations(sweep, str(figure.path), inputs)
+    """Yield the runs; where some runs of a series have an x, those without one are left out."""
     spec = figure.spec
-    return cells_of(found, spec.x.of, spec.x.values, spec.series, figure.folders)
+    found = combinations(sweep, str(figure.path), inputs)
+    cells = list(cells_of(found, spec.x.of, spec.x.values, spec.series, figure.folders))
+    with_x = {cell.series for cell in cells if not cell.everywhere}
+    return (cell for cell in cells if not cell.everywhere or cell.series not in with_x)
 
 
 def _problems(figure: Figure) -> Iterator[str]:
