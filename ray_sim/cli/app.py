@@ -25,6 +25,7 @@ from ray_sim.cli.links import links
 from ray_sim.cli.log import log
 from ray_sim.cli.policies import policies
 from ray_sim.cli.report import report
+from ray_sim.cli.reproduce import reproduce
 from ray_sim.cli.run import run
 from ray_sim.cli.sweep import sweep
 from ray_sim.cli.synth import synth
@@ -53,6 +54,7 @@ COMMANDS = (
     run,
     sweep,
     arena,
+    reproduce,
     train,
     log,
     report,

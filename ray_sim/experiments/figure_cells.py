@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ray_sim.experiments.sweep_file import Configuration, PolicySpec
-from ray_sim.reports.shape_kinds import X
+from ray_sim.reports.shape_samples import X
 
 Coordinates = Mapping[str, object]
 
@@ -83,7 +83,7 @@ def coordinates(configuration: Configuration, folders: Sequence[str]) -> dict[st
     }
     for name, part in parts.items():
         found |= _flat(name, part)
-    return {key: _bare(value, folders) for key, value in found.items()}
+    return {key: bare(value, folders) for key, value in found.items()}
 
 
 def _flat(prefix: str, part: object) -> dict[str, object]:
@@ -96,12 +96,12 @@ def _flat(prefix: str, part: object) -> dict[str, object]:
     return found
 
 
-def _bare(value: object, folders: Sequence[str]) -> object:
+def bare(value: object, folders: Sequence[str]) -> object:
     """The value without these folders in its texts."""
     if isinstance(value, Mapping):
-        return {key: _bare(each, folders) for key, each in value.items()}
+        return {key: bare(each, folders) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_bare(each, folders) for each in value]
+        return [bare(each, folders) for each in value]
     if isinstance(value, str):
         for folder in folders:
             value = value.replace(folder, "")

@@ -26,7 +26,8 @@ from ray_sim.experiments.sweep_file import (
     without_figure,
 )
 from ray_sim.model.errors import InvalidScenarioError, UnknownNameError, problems_text
-from ray_sim.reports.shape_kinds import KINDS, Check, X, repeated
+from ray_sim.reports.shape_check import KINDS, Check
+from ray_sim.reports.shape_samples import X
 from workloads.documents import dotted_problems
 from workloads.sources import is_url
 
@@ -69,8 +70,10 @@ class PublishedSpec(Spec):
 
 
 def _each_once(checks: list[Check]) -> list[Check]:
-    if (name := repeated([check.name for check in checks])) is not None:
-        raise ValueError(f"'{name}' is the name of two checks; rename one")
+    names = [check.name for check in checks]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"'{name}' is the name of two checks; rename one")
     return checks
 
 
@@ -110,6 +113,8 @@ class Figure:
     checks: tuple[Check, ...]
     cells: tuple[Cell, ...]
     """All runs, in the order of the sweep; empty where data is missing."""
+    folders: tuple[str, ...]
+    """Folders of its files, with a slash at the end."""
     missing: tuple[str, ...]
     """Names in `data` that are not there, so that the figure cannot run."""
 
@@ -179,17 +184,15 @@ def read_figure(
     assert isinstance(content, dict)
     places = {each: None if data is None else data / each for each in spec.data}
     missing = tuple(each for each, place in places.items() if place is None or not place.is_file())
-    if missing:
-        return Figure(name, path, spec, tuple(blocks.shape), (), missing)
-    sweep = _placed(without_figure(content), path.parent, places)
     folders = (f"{path.parent}/", *([] if data is None else [f"{data}/"]))
-    found = tuple(_cells(sweep, spec, path, inputs, folders))
-    figure = Figure(name, path, spec, tuple(blocks.shape), found, ())
+    figure = Figure(name, path, spec, tuple(blocks.shape), (), folders, missing)
+    if missing:
+        return figure
+    sweep = _placed(without_figure(content), path.parent, places)
+    figure = replace(figure, cells=tuple(_cells(sweep, figure, inputs)))
     if problems := list(_problems(figure)):
         raise InvalidScenarioError(problems_text(str(path), problems))
-    return (
-        replace(figure, cells=tuple(_cells(_quick(sweep), spec, path, inputs, folders))) if quick else figure
-    )
+    return replace(figure, cells=tuple(_cells(_quick(sweep), figure, inputs))) if quick else figure
 
 
 def _read_blocks(content: object, path: Path) -> _Blocks:
@@ -220,11 +223,13 @@ def _placed(content: object, folder: Path, data: Mapping[str, Path | None]) -> o
     return str(data.get(content) or folder / content)
 
 
-def _cells(
-    sweep: object, spec: FigureSpec, path: Path, inputs: HashedInputs, folders: Sequence[str]
-) -> Iterator[Cell]:
-    found = combinations(sweep, str(path), inputs)
-    return cells_of(found, spec.x.of, spec.x.values, spec.series, folders)
+def _cells(sweep: object, figure: Figure, inputs: HashedInputs) -> Iterator[Cell]:
+    """Yield the runs; where some runs of a series have an x, those without one are left out."""
+    spec = figure.spec
+    found = combinations(sweep, str(figure.path), inputs)
+    cells = list(cells_of(found, spec.x.of, spec.x.values, spec.series, figure.folders))
+    with_x = {cell.series for cell in cells if not cell.everywhere}
+    return (cell for cell in cells if not cell.everywhere or cell.series not in with_x)
 
 
 def _problems(figure: Figure) -> Iterator[str]:

@@ -36,6 +36,7 @@ WITHOUT_EFFECT = {
         "experiments/mlflow_template.py",
         "experiments/offered_load.py",
         "experiments/report.py",
+        "experiments/reproduce.py",
         "experiments/snapshot_file.py",
         "experiments/store*.py",
         "experiments/sweep*.py",

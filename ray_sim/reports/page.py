@@ -55,6 +55,8 @@ class Section:
     tables: tuple[Table, ...] = ()
     pictures: tuple[Picture, ...] = ()
     folded: bool = False
+    text: tuple[str, ...] = ()
+    """Paragraphs below the heading."""
 
 
 @dataclass(frozen=True, slots=True)

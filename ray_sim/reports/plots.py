@@ -30,7 +30,7 @@ _MAX_POINTS = 1000
 """Largest number of points drawn per line over time."""
 
 _PNG_IN = (6.4, 4.0)
-_SVG_IN = (4.8, 3.0)
+SVG_IN = (4.8, 3.0)
 """Width and height without legend. Text of the narrow size is also readable on a phone."""
 
 _LEFT_IN, _RIGHT_IN, _BOTTOM_IN, _TITLE_IN, _TOP_IN = 0.7, 0.19, 0.52, 0.32, 0.1
@@ -96,7 +96,7 @@ class _Frame:
     def __init__(self, limits_s: tuple[float, float]) -> None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-        figure, self._axes = _axes(_PNG_IN, " ", [""])
+        figure, self._axes = axes_with_legend(_PNG_IN, " ", [""])
         (self._curve,) = self._axes.step(limits_s, (0, 0), where="post", linewidth=1.5, animated=True)
         _jct_axes(self._axes, limits_s)
         self._axes.title.set_animated(True)
@@ -108,7 +108,7 @@ class _Frame:
         from matplotlib.image import imsave
 
         self._canvas.restore_region(self._empty)
-        self._axes.title.set_text(_literal(title))
+        self._axes.title.set_text(literal_text(title))
         self._axes.draw_artist(self._axes.title)
         if len(jct_s):
             self._curve.set_data(*_cdf_points(jct_s))
@@ -122,7 +122,7 @@ class _Frame:
 
 def jct_cdf_svg(curves: Mapping[str, FloatArray], name: str) -> str:
     """Share of completed jobs by JCT as an SVG element; `name` is unique among the pictures of its page."""
-    return _svg(_jct_cdf(curves, "", _SVG_IN), name)
+    return svg_element(_jct_cdf(curves, "", SVG_IN), name)
 
 
 def steps_svg(timeline: pl.DataFrame, columns: Mapping[str, str], ylabel: str, name: str) -> str:
@@ -136,24 +136,24 @@ def steps_svg(timeline: pl.DataFrame, columns: Mapping[str, str], ylabel: str, n
     time_s = timeline["time_s"].to_numpy()
     span_s = float(time_s[-1] - time_s[0]) if len(time_s) else 0.0
     unit, unit_s = next(((u, s) for u, s in _TIME_UNITS_S.items() if span_s >= 2 * s), ("seconds", 1))
-    figure, axes = _axes(_SVG_IN, "", list(columns.values()))
+    figure, axes = axes_with_legend(SVG_IN, "", list(columns.values()))
     for index, (column, label) in enumerate(columns.items()):
         values = timeline[column].to_numpy().astype(np.float64)
         kept = thin_steps(time_s, values, _MAX_POINTS)
         x, y = time_s[kept] / unit_s, values[kept]
-        axes.step(x, y, where="post", label=_literal(label), linewidth=1.0, color=_colour(index))
+        axes.step(x, y, where="post", label=literal_text(label), linewidth=1.0, color=colour(index))
     axes.set_xlabel(f"time in the workload ({unit})")
     axes.set_ylabel(ylabel)
     axes.set_ylim(bottom=0)
-    _legend(figure, axes)
-    return _svg(figure, name)
+    draw_legend(figure, axes)
+    return svg_element(figure, name)
 
 
 def bars_svg(values: Mapping[str, float | None], xlabel: str, name: str) -> str:
     """One bar per name with its value at the end, as an SVG element; a null value has no bar."""
     from matplotlib.figure import Figure
 
-    width = _SVG_IN[0]
+    width = SVG_IN[0]
     labels = _wrapped(list(values), width)
     slot_in = _LINE_IN * max((label.count("\n") + 1 for label in labels), default=1) + 0.22
     height = slot_in * len(values) + _BOTTOM_IN + _TOP_IN
@@ -167,9 +167,9 @@ def bars_svg(values: Mapping[str, float | None], xlabel: str, name: str) -> str:
     axes = figure.add_axes(rect)
     lengths = [value or 0.0 for value in values.values()]
     places = (np.arange(len(lengths)) + 1) * slot_in - 0.11
-    axes.barh(places, lengths, height=0.18, color=[_colour(index) for index in range(len(lengths))])
+    axes.barh(places, lengths, height=0.18, color=[colour(index) for index in range(len(lengths))])
     for place, label, value, length in zip(places, labels, values.values(), lengths, strict=True):
-        axes.text(0, place - 0.11, _literal(label), va="bottom", fontsize="small")
+        axes.text(0, place - 0.11, literal_text(label), va="bottom", fontsize="small")
         axes.annotate(
             number(value),
             (length, place),
@@ -184,7 +184,7 @@ def bars_svg(values: Mapping[str, float | None], xlabel: str, name: str) -> str:
     axes.spines[["left", "right", "top"]].set_visible(False)
     axes.locator_params(axis="x", nbins=5)
     axes.set_xlabel(xlabel)
-    return _svg(figure, name)
+    return svg_element(figure, name)
 
 
 def heat_map_svg(ratios: Mapping[str, Sequence[float | None]], columns: Sequence[str], name: str) -> str:
@@ -215,13 +215,13 @@ def heat_map_svg(ratios: Mapping[str, Sequence[float | None]], columns: Sequence
             axes.text(x + 0.5, y + 0.5, text, ha="center", va="center", fontsize="x-small", color=ink)
     axes.set_xlim(0, len(columns))
     axes.set_ylim(len(ratios), 0)
-    axes.set_yticks(np.arange(len(ratios)) + 0.5, [_literal(label) for label in ratios], fontsize="small")
+    axes.set_yticks(np.arange(len(ratios)) + 0.5, [literal_text(label) for label in ratios], fontsize="small")
     axes.xaxis.tick_top()
-    places = [_literal(label) for label in columns]
+    places = [literal_text(label) for label in columns]
     axes.set_xticks(np.arange(len(columns)) + 0.5, places, fontsize="small", rotation=60, ha="left")
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    return _svg(figure, name)
+    return svg_element(figure, name)
 
 
 def thin_steps(time_s: FloatArray, values: FloatArray, points: int) -> np.ndarray:
@@ -240,20 +240,20 @@ def thin_steps(time_s: FloatArray, values: FloatArray, points: int) -> np.ndarra
 
 
 def _jct_cdf(curves: Mapping[str, FloatArray], title: str, size_in: tuple[float, float]) -> Figure:
-    figure, axes = _axes(size_in, title, list(curves))
+    figure, axes = axes_with_legend(size_in, title, list(curves))
     for index, (name, jct_s) in enumerate(curves.items()):
         if len(jct_s):
             axes.step(
                 *_cdf_points(jct_s),
                 where="post",
-                label=_wrapped([_literal(name)], size_in[0])[0],
+                label=_wrapped([literal_text(name)], size_in[0])[0],
                 linewidth=1.5,
-                color=_colour(index),
+                color=colour(index),
                 linestyle=("-", "--", ":", "-.")[index // 10 % 4],  # when the colours repeat
             )
     axes.set_xscale("log")  # before reading the limits
     _jct_axes(axes, axes.get_xlim())
-    _legend(figure, axes)
+    draw_legend(figure, axes)
     return figure
 
 
@@ -280,7 +280,7 @@ def _cdf_points(jct_s: FloatArray) -> tuple[FloatArray, FloatArray]:
     return np.maximum(jct_s[ranks - 1], 1.0), ranks / len(jct_s)
 
 
-def _axes(size_in: tuple[float, float], title: str, labels: Sequence[str]) -> tuple[Figure, Axes]:
+def axes_with_legend(size_in: tuple[float, float], title: str, labels: Sequence[str]) -> tuple[Figure, Axes]:
     """Axes of a figure with room below for a legend of these labels."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -300,12 +300,12 @@ def _axes(size_in: tuple[float, float], title: str, labels: Sequence[str]) -> tu
         1 - (bottom + top) / height,
     )
     axes = figure.add_axes(rect)
-    axes.set_title(_literal(title))
+    axes.set_title(literal_text(title))
     axes.grid(visible=True, linewidth=0.4, color="black", alpha=0.3)
     return figure, axes
 
 
-def _legend(figure: Figure, axes: Axes) -> None:
+def draw_legend(figure: Figure, axes: Axes) -> None:
     handles, labels = axes.get_legend_handles_labels()
     if len(labels) > 1:
         columns = _legend_columns(labels, figure.get_figwidth())
@@ -326,16 +326,16 @@ def _wrapped(labels: Sequence[str], width_in: float) -> list[str]:
     return [textwrap.fill(label, characters) for label in labels]
 
 
-def _literal(text: str) -> str:
+def literal_text(text: str) -> str:
     """Escape text: a dollar must not start a formula, a leading underscore must not hide a legend entry."""
     return text.replace("$", r"\$").replace("_", " _", 1 if text.startswith("_") else 0)
 
 
-def _colour(index: int) -> str:
+def colour(index: int) -> str:
     return f"C{index % 10}"
 
 
-def _svg(figure: Figure, name: str) -> str:
+def svg_element(figure: Figure, name: str) -> str:
     """The figure as an element of a page with other figures; it keeps only ids that it refers to."""
     import matplotlib as mpl
 

@@ -6,17 +6,22 @@ are those of the figure. See docs/reproduce.md.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-X = bool | int | float | str | None
-"""A value of x: a number, or the name of a category."""
-
-At = Literal["every", "mean"] | list[X]
-"""Values of x of a statement: every one, their mean seed by seed, or those listed."""
+from ray_sim.reports.shape_samples import (
+    Comparison,
+    Places,
+    Samples,
+    X,
+    difference,
+    ratio,
+    ratio_change,
+    within,
+)
 
 Fraction = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
 
@@ -55,6 +60,16 @@ class Kind(BaseModel):
         """Yield what prevents the statement at these values of x."""
         yield from ()
 
+    def comparisons(self, samples: Samples, groups: Sequence[Places], sign: float) -> Iterator[Comparison]:
+        """Yield the comparisons of the statement.
+
+        Parameters
+        ----------
+        groups : the values of x of the statement; several in one group are averaged
+        sign : 1 where higher values of the metric are better, -1 where lower ones are
+        """
+        raise NotImplementedError
+
 
 class Order(Kind):
     """Each series is better than the next."""
@@ -64,6 +79,13 @@ class Order(Kind):
     def series(self) -> tuple[str, ...]:
         """Names of the series in the statement."""
         return tuple(self.best_first)
+
+    def comparisons(self, samples: Samples, groups: Sequence[Places], sign: float) -> Iterator[Comparison]:
+        """Yield the comparisons of the statement, see `Kind`."""
+        for group in groups:
+            for better, worse in pairwise(self.best_first):
+                values = samples.pair((better, group), (worse, group))
+                yield difference(f"{better} - {worse}{_at(group)}", *values, sign)
 
 
 class Ratio(Kind):
@@ -77,6 +99,12 @@ class Ratio(Kind):
         """Names of the series in the statement."""
         return self.of, self.over
 
+    def comparisons(self, samples: Samples, groups: Sequence[Places], sign: float) -> Iterator[Comparison]:
+        """Yield the comparisons of the statement, see `Kind`."""
+        for group in groups:
+            values = samples.pair((self.of, group), (self.over, group))
+            yield ratio(f"{self.of} / {self.over}{_at(group)}", *values, *self.between)
+
 
 class Range(Kind):
     """The mean of a series lies in a range."""
@@ -87,6 +115,12 @@ class Range(Kind):
     def series(self) -> tuple[str, ...]:
         """Names of the series in the statement."""
         return (self.of,)
+
+    def comparisons(self, samples: Samples, groups: Sequence[Places], sign: float) -> Iterator[Comparison]:
+        """Yield the comparisons of the statement, see `Kind`."""
+        for group in groups:
+            (values,) = samples.paired((self.of, group))
+            yield within(f"{self.of}{_at(group)}", values, *self.between)
 
 
 class Equal(Kind):
@@ -99,6 +133,12 @@ class Equal(Kind):
     def series(self) -> tuple[str, ...]:
         """Names of the series in the statement."""
         return self.of, self.to
+
+    def comparisons(self, samples: Samples, groups: Sequence[Places], sign: float) -> Iterator[Comparison]:
+        """Yield the comparisons of the statement, see `Kind`."""
+        for group in groups:
+            values = samples.pair((self.of, group), (self.to, group))
+            yield ratio(f"{self.of} / {self.to}{_at(group)}", *values, 1 - self.within, 1 + self.within)
 
 
 class Monotone(Kind):
@@ -129,6 +169,25 @@ class Monotone(Kind):
         if self.flattens:
             yield from _not_numbers(xs, "flattens")
 
+    def comparisons(self, samples: Samples, groups: Sequence[Places], sign: float) -> Iterator[Comparison]:
+        """Yield the comparisons of the statement, see `Kind`."""
+        if self.within is not None:
+            for group in groups[1:]:
+                values = samples.pair((self.of, group), (self.of, groups[0]))
+                text = f"{self.of}, x = {_name(group)} / x = {_name(groups[0])}"
+                yield ratio(text, *values, 1 - self.within, 1 + self.within)
+            return
+        upward = 1.0 if self.direction == "rises" else -1.0
+        for before, after in pairwise(groups):
+            low, high = samples.pair((self.of, before), (self.of, after))
+            yield difference(f"{self.of}, {_step(before, after)}", high, low, upward)
+        if self.flattens:
+            ends = (*groups[:2], *groups[-2:])
+            start, second, last_but_one, last = samples.paired(*((self.of, group) for group in ends))
+            first_slope = (second - start) / (_number(ends[1]) - _number(ends[0]))
+            last_slope = (last - last_but_one) / (_number(ends[3]) - _number(ends[2]))
+            yield difference(f"{self.of}, first slope - last slope", first_slope, last_slope, upward)
+
 
 class Linear(Kind):
     """The mean of a series at each x but the first and the last is near the straight line through these."""
@@ -146,6 +205,15 @@ class Linear(Kind):
         yield from _too_few(xs, 3)
         yield from _not_numbers(xs, "linear")
 
+    def comparisons(self, samples: Samples, groups: Sequence[Places], sign: float) -> Iterator[Comparison]:
+        """Yield the comparisons of the statement, see `Kind`."""
+        first, last = groups[0], groups[-1]
+        for group in groups[1:-1]:
+            value, low, high = samples.paired((self.of, group), (self.of, first), (self.of, last))
+            share = (_number(group) - _number(first)) / (_number(last) - _number(first))
+            line = (1 - share) * low + share * high
+            yield ratio(f"{self.of} / line{_at(group)}", value, line, 1 - self.within, 1 + self.within)
+
 
 class Grows(Kind):
     """The difference or the ratio of two series rises or falls from each x to the next."""
@@ -162,6 +230,19 @@ class Grows(Kind):
     def problems(self, xs: Sequence[X]) -> Iterator[str]:
         """Yield what prevents the statement at these values of x."""
         yield from _too_few(xs, 2)
+
+    def comparisons(self, samples: Samples, groups: Sequence[Places], sign: float) -> Iterator[Comparison]:
+        """Yield the comparisons of the statement, see `Kind`."""
+        upward = 1.0 if self.direction == "rises" else -1.0
+        for before, after in pairwise(groups):
+            cells = [(name, group) for group in (before, after) for name in (self.of, self.over)]
+            a, b, next_a, next_b = samples.paired(*cells)
+            if self.gap == "ratio":
+                text = f"{self.of} / {self.over}, {_step(before, after)}"
+                yield ratio_change(text, (a, b), (next_a, next_b), upward)
+            else:
+                text = f"({self.of} - {self.over}), {_step(before, after)}"
+                yield difference(text, next_a - next_b, a - b, upward)
 
 
 class Crossing(Kind):
@@ -188,6 +269,15 @@ class Crossing(Kind):
                 f"it has {min(numbers):g} to {max(numbers):g}"
             )
 
+    def comparisons(self, samples: Samples, groups: Sequence[Places], sign: float) -> Iterator[Comparison]:
+        """Yield the comparisons of the statement, see `Kind`."""
+        for group in groups:
+            x = _number(group)
+            side = 1.0 if x <= self.below else -1.0 if x >= self.above else None
+            if side is not None:
+                values = samples.pair((self.better, group), (self.than, group))
+                yield difference(f"{self.better} - {self.than}{_at(group)}", *values, side * sign)
+
 
 class BestAt(Kind):
     """A series is better at one x than at others."""
@@ -209,105 +299,30 @@ class BestAt(Kind):
         if self.x in self.against:
             yield f"against: must not hold {self.x!r}, which is x"
 
-
-KINDS: dict[str, type[Kind]] = {
-    "order": Order,
-    "ratio": Ratio,
-    "range": Range,
-    "equal": Equal,
-    "monotone": Monotone,
-    "linear": Linear,
-    "grows": Grows,
-    "crossing": Crossing,
-    "best_at": BestAt,
-}
-"""Kinds by their key in a check."""
-
-_OWN_PLACES = (Crossing, BestAt)
-"""Kinds that name their values of x themselves, so that a check of them has no `at`."""
-
-_STEPS = (Monotone, Linear, Grows)
-"""Kinds that compare several values of x, so that a mean over them says nothing."""
+    def comparisons(self, samples: Samples, groups: Sequence[Places], sign: float) -> Iterator[Comparison]:
+        """Yield the comparisons of the statement, see `Kind`."""
+        for other in self.against:
+            values = samples.pair((self.of, (self.x,)), (self.of, (other,)))
+            yield difference(f"{self.of}, x = {self.x} - x = {other}", *values, sign)
 
 
-def _series_alone(given: object) -> object:
-    return {"best_first": given} if isinstance(given, list) else given
+def _name(group: Places) -> str:
+    return ", ".join(map(str, group))
 
 
-class Check(BaseModel):
-    """One statement about a figure."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    name: Annotated[str, Field(min_length=1)]
-    """The statement as a sentence."""
-    order: Annotated[Order | None, BeforeValidator(_series_alone)] = None
-    ratio: Ratio | None = None
-    range: Range | None = None
-    equal: Equal | None = None
-    monotone: Monotone | None = None
-    linear: Linear | None = None
-    grows: Grows | None = None
-    crossing: Crossing | None = None
-    best_at: BestAt | None = None
-    at: At = "every"
-    metric: str | None = None
-    """Metric in place of the figure's."""
-    published: str | None = None
-    """What the paper says, in a few words or numbers."""
-    because: str | None = None
-    """Reason why the shape does not appear, where it does not."""
-
-    @model_validator(mode="after")
-    def _one_kind(self) -> Self:
-        given = [key for key in KINDS if getattr(self, key) is not None]
-        if len(given) != 1:
-            found = " and ".join(given) or "none"
-            raise ValueError(f"expected one of {', '.join(KINDS)}; found {found}")
-        if self.at == []:
-            raise ValueError("`at`: must name at least one x, got []")
-        if self.at != "every" and isinstance(self.kind, _OWN_PLACES):
-            raise ValueError(f"`at`: {given[0]} names its values of x itself; leave it out")
-        if self.at == "mean" and isinstance(self.kind, _STEPS):
-            raise ValueError(f"`at`: {given[0]} compares values of x; list them, or leave it out")
-        return self
-
-    @property
-    def kind_name(self) -> str:
-        """Key of the kind in `KINDS`."""
-        return next(key for key in KINDS if getattr(self, key) is not None)
-
-    @property
-    def kind(self) -> Kind:
-        """The statement itself."""
-        kind: Kind = getattr(self, self.kind_name)
-        return kind
-
-    def places(self, xs: Sequence[X]) -> list[X]:
-        """The values of x of the statement, in the figure's order.
-
-        Parameters
-        ----------
-        xs : all of the figure, in order
-        """
-        return [x for x in xs if x in self.at] if isinstance(self.at, list) else list(xs)
-
-    def problems(self, series: Collection[str], xs: Sequence[X]) -> Iterator[str]:
-        """Yield what does not fit the figure's series and values of x."""
-        for name in self.kind.series():
-            if name not in series:
-                yield f"{self.kind_name}: no series '{name}'; the figure has {', '.join(series)}"
-        named = [*(self.at if isinstance(self.at, list) else []), *self.kind.places()]
-        for x in named:
-            if x not in xs:
-                yield f"no x {x!r}; the figure has {', '.join(map(str, xs))}"
-        if all(x in xs for x in named):
-            yield from (f"{self.kind_name}: {text}" for text in self.kind.problems(self.places(xs)))
+def _at(group: Places) -> str:
+    return f" at {group[0]}" if len(group) == 1 else ", mean over x"
 
 
-def repeated(values: Sequence[object]) -> object | None:
-    """The first value that an earlier one equals; None if all differ."""
-    return next((value for index, value in enumerate(values) if value in values[:index]), None)
+def _step(before: Places, after: Places) -> str:
+    return f"from {_name(before)} to {_name(after)}"
+
+
+def _number(group: Places) -> float:
+    """The only x of a group, which `problems` found to be a number."""
+    (x,) = group
+    assert isinstance(x, int | float)
+    return float(x)
 
 
 def _too_few(xs: Sequence[X], least: int) -> Iterator[str]:
@@ -316,8 +331,8 @@ def _too_few(xs: Sequence[X], least: int) -> Iterator[str]:
 
 
 def _not_numbers(xs: Sequence[X], what: str) -> Iterator[str]:
-    other = [x for x in xs if isinstance(x, bool) or not isinstance(x, int | float)]
-    if other:
-        yield f"{what} needs numbers as x, got {other[0]!r}; give one in `x.values`"
-    elif any(after <= before for before, after in pairwise(map(float, xs))):  # type: ignore[arg-type]
+    numbers = [float(x) for x in xs if isinstance(x, int | float) and not isinstance(x, bool)]
+    if len(numbers) < len(xs):
+        yield f"{what} needs numbers as x; give one for each name in `x.values`"
+    elif any(after <= before for before, after in pairwise(numbers)):
         yield f"{what} needs rising values of x"

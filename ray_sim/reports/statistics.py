@@ -15,6 +15,9 @@ LEVEL = 0.05
 PERMUTATIONS = 9_999
 """Number of random sign flips; up to 13 pairs have fewer flips in all, and the test counts every one."""
 
+MOST_PAIRS = 100_000
+"""Largest number that `pairs_to_decide` gives."""
+
 
 @dataclass(frozen=True, slots=True)
 class ConfidenceInterval:
@@ -172,3 +175,27 @@ def cohens_d_z(difference: FloatArray) -> float | None:
 def superiority(difference: FloatArray) -> float:
     """Share of pairs in which the difference is below 0; a tie counts one half."""
     return float(np.mean((difference < 0) + 0.5 * (difference == 0)))
+
+
+def pairs_to_decide(difference: FloatArray, comparisons: int) -> int | None:
+    """Least number of pairs with which these differences would be significant, if mean and spread stayed.
+
+    Significant at 5 % after multiplying the t test's p-value by the number of comparisons, so that the
+    95 % interval leaves out 0 too, and at least `pairs_needed`.
+
+    Parameters
+    ----------
+    difference : shape (N,), N >= 2
+    comparisons : number of tests that Holm's correction covers, >= 1
+
+    Returns
+    -------
+    None if the mean is 0, or more than `MOST_PAIRS` would be needed
+    """
+    from scipy.special import stdtrit
+
+    mean, spread = abs(float(np.mean(difference))), float(np.std(difference, ddof=1))
+    pairs = np.unique(np.geomspace(2, MOST_PAIRS, 2_000).astype(np.int64))
+    half_widths = stdtrit(pairs - 1, 1 - LEVEL / 2 / comparisons) * spread / np.sqrt(pairs)
+    enough = pairs[half_widths < mean]
+    return max(int(enough[0]), pairs_needed(comparisons)) if len(enough) else None

@@ -1,0 +1,149 @@
+"""`ray-sim reproduce`: published figures on our runs, with verdicts on their shapes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ray_sim.cli.options import Address, Json, MaxInFlight, Results, Resume
+from ray_sim.model.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from ray_sim.experiments.figure_file import Figure
+    from ray_sim.experiments.reproduce import Reproduction
+
+
+def reproduce(
+    figures: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FIGURE...", help="Names of figures or of systems, figure files of yours (.yaml), or all."
+        ),
+    ] = None,
+    out: Results = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="Directory of the files that figures name under data.")
+    ] = None,
+    list_only: Annotated[
+        bool, typer.Option("--list", help="List the figures, their sources, runs, CPU time and data.")
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Few jobs and one seed: does everything run? No verdicts.")
+    ] = False,
+    address: Address = "local",
+    resume: Resume = False,
+    max_in_flight: MaxInFlight = None,
+    json_output: Json = False,
+) -> None:
+    """Run published figures and tell which of their statements appear.
+
+    Example: ray-sim reproduce pd_ors/machines --quick -o results/quick
+    """
+    from ray_sim.cli.console import announcer, print_json, progress
+    from ray_sim.experiments.figure_file import find_figures, read_figure
+    from ray_sim.experiments.reproduce import reproduce as run_figures
+    from ray_sim.experiments.run_identity import HashedInputs
+    from ray_sim.experiments.sweep import INTERRUPTED
+    from ray_sim.interruption import interruptible
+    from ray_sim.kernels.compile import COMPILING, compiled_before
+
+    if not figures and not list_only:
+        raise InvalidInputError("reproduce: name a figure, a system, or all; --list shows them")
+    found = find_figures(figures or ["all"])
+    announce = announcer(quiet=json_output)
+    if not compiled_before():
+        announce(COMPILING)
+    announce("checking every figure")
+    inputs = HashedInputs()
+    planned = [read_figure(name, path, inputs, data, quick=quick) for name, path in found.items()]
+    if list_only:
+        _print_list(planned, json_output=json_output)
+        return
+    with interruptible() as interruption, progress("reproduce", quiet=json_output) as report:
+        ended = run_figures(
+            planned,
+            inputs,
+            out,
+            verdicts=not quick,
+            address=address,
+            resume=resume,
+            max_in_flight=max_in_flight,
+            progress=lambda done, failed, total: report(done, total, f"({failed} failed)" if failed else ""),
+            stop=interruption.asked,
+            announce=announce,
+        )
+    if json_output:
+        print_json(ended.to_dict())
+    else:
+        _print(ended)
+    if ended.sweep is not None and ended.sweep.stopped == INTERRUPTED:
+        raise typer.Exit(interruption.exit_code)
+    if not ended.ok:
+        raise typer.Exit(1)
+
+
+def _print_list(figures: Sequence[Figure], *, json_output: bool) -> None:
+    from ray_sim.cli.console import print_json, print_table
+
+    rows = [
+        {
+            "figure": figure.name,
+            "title": figure.spec.title,
+            "source": figure.spec.source,
+            "runs": len(figure.configurations) or None,
+            "cpu_s": figure.spec.cpu_s,
+            "missing_data": {name: figure.spec.data[name] for name in figure.missing},
+        }
+        for figure in figures
+    ]
+    if json_output:
+        print_json(rows)
+        return
+    print_table(
+        ["figure", "source", "runs", "CPU s", "data"],
+        [
+            [row["figure"], row["source"], row["runs"], row["cpu_s"], _data_text(figure)]
+            for row, figure in zip(rows, figures, strict=True)
+        ],
+    )
+
+
+def _data_text(figure: Figure) -> str:
+    if not figure.spec.data:
+        return "none needed"
+    return f"missing: {', '.join(figure.missing)}" if figure.missing else "here"
+
+
+def _print(ended: Reproduction) -> None:
+    """Print the verdicts of all figures; of one alone also each comparison."""
+    from ray_sim.cli.console import print_rows, print_table, say
+    from ray_sim.reports.figure_page import check_table, verdict_table
+    from ray_sim.reports.page import Table
+
+    def show(table: Table) -> None:
+        print_table(table.columns, [[cell.text for cell in row] for row in table.rows])
+        if table.note:
+            sys.stdout.write(f"{table.note}\n\n")
+
+    if len(ended.results) == 1:
+        for check in ended.results[0].checks:
+            show(check_table(check))
+    show(verdict_table(ended.results))
+    for result in ended.results:
+        if result.missing:
+            say(f"{result.name}: {result.answer}")
+    if ended.sweep is None:
+        return
+    for failure in ended.sweep.failures[:10]:
+        say(f"failed: {failure.entry.label}: {failure.error}")
+    if ended.sweep.stopped:
+        say(f"stopped: {ended.sweep.stopped}; go on with the same command and --resume")
+    if ended.sweep.tracking_error:
+        say(f"error: {ended.sweep.tracking_error}")
+    done = sum(result.done for result in ended.results)
+    runs = f"{done:,} of {sum(result.planned for result in ended.results):,}"
+    print_rows([("runs of figures", runs), ("results", ended.sweep.directory), ("page", str(ended.page))])

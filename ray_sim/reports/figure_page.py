@@ -1,0 +1,116 @@
+"""Page of reproduced figures: the answer to each, its plot, our numbers and the paper's, and the verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ray_sim.reports.figure_plot import figure_svg
+from ray_sim.reports.figure_result import FigureResult, seeds_text
+from ray_sim.reports.page import Cell, Page, Picture, Section, Table
+from ray_sim.reports.shapes import JudgedCheck, ShapeVerdict
+from ray_sim.reports.statistics import ConfidenceInterval
+from ray_sim.reports.text import number
+
+RULE = (
+    "Values are paired by seed. A comparison counts if its sign-flip test, after Holm's correction over the "
+    "check, gives p of at most 5 % and the 95 % interval leaves out the end of the statement."
+)
+"""Rule of the verdict in one paragraph."""
+
+
+def figures_page(results: Sequence[FigureResult]) -> Page:
+    """Build the page of these figures, in order."""
+    done, planned = sum(each.done for each in results), sum(each.planned for each in results)
+    return Page(
+        title="Published figures on our runs",
+        subtitle=f"{len(results)} figures, {done:,} of {planned:,} runs",
+        sections=(
+            Section("Verdicts", tables=(verdict_table(results),)),
+            *(_figure(index, each) for index, each in enumerate(results)),
+        ),
+    )
+
+
+def verdict_table(results: Sequence[FigureResult]) -> Table:
+    """One row per figure: its checks by verdict, and a remark on runs or data that are missing."""
+    rows = tuple(
+        (
+            Cell(each.name),
+            *(Cell(number(each.count(verdict)), is_number=True) for verdict in ShapeVerdict),
+            Cell(each.remark),
+        )
+        for each in results
+    )
+    return Table(("figure", *(str(verdict) for verdict in ShapeVerdict), "remark"), rows)
+
+
+def check_table(check: JudgedCheck) -> Table:
+    """One row per comparison of a check."""
+    rows = tuple(
+        (
+            Cell(each.text),
+            Cell(" / ".join(map(number, each.means)) or "-", is_number=True),
+            Cell(number(each.estimate), is_number=True),
+            Cell(interval_text(each.interval), is_number=True),
+            Cell(number(each.seeds), is_number=True),
+            Cell(number(each.p_holm), is_number=True),
+            Cell(str(each.finding)),
+        )
+        for each in check.comparisons
+    )
+    columns = ("comparison", "means", "estimate", "95 % interval", "seeds", "p (Holm)", "statement")
+    return Table(columns, rows, note=check_note(check))
+
+
+def check_note(check: JudgedCheck) -> str:
+    """Verdict of a check with the paper's numbers, the seeds that would decide it, and the stored reason."""
+    parts = [f"{check.name}: {check.verdict}."]
+    if check.published is not None:
+        parts.append(f"Published: {check.published}.")
+    if check.verdict is ShapeVerdict.UNDECIDED:
+        parts.append(f"{check.seeds} seeds; {seeds_text(check.seeds_needed)}.")
+    if check.verdict is not ShapeVerdict.APPEARS and check.because is not None:
+        parts.append(f"Reason: {check.because}")
+    return " ".join(parts)
+
+
+def interval_text(interval: ConfidenceInterval | None) -> str:
+    """Text of an interval, a dash for None."""
+    return "-" if interval is None else f"[{number(interval.low)}, {number(interval.high)}]"
+
+
+def _figure(index: int, result: FigureResult) -> Section:
+    drawn = [Picture(figure_svg(result, f"figure-{index}"), _caption(result))] if result.points else []
+    tables = [_points(result)] if result.points else []
+    return Section(
+        f"{result.name}: {result.title}",
+        text=(result.answer, *([RULE] if result.checks and not index else [])),
+        facts=(
+            ("source", result.source),
+            ("command", f"ray-sim reproduce {result.name}"),
+            ("runs", f"{result.done:,} of {result.planned:,}"),
+            *(("published", fact) for fact in result.facts),
+        ),
+        pictures=tuple(drawn),
+        tables=(*tables, *map(check_table, result.checks)),
+    )
+
+
+def _caption(result: FigureResult) -> str:
+    printed = any(point.published is not None for point in result.points)
+    return "Means with 95 % intervals" + ("; hollow markers: published" if printed else "")
+
+
+def _points(result: FigureResult) -> Table:
+    rows = tuple(
+        (
+            Cell(point.series),
+            Cell(number(point.x), is_number=True),
+            Cell(number(point.mean), is_number=True),
+            Cell(interval_text(point.interval), is_number=True),
+            Cell(number(point.seeds), is_number=True),
+            Cell(number(point.published), is_number=True),
+        )
+        for point in result.points
+    )
+    return Table(("series", result.x.title, result.y.title, "95 % interval", "seeds", "published"), rows)

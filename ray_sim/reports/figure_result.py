@@ -1,0 +1,102 @@
+"""Result of a published figure on our runs: its points, the verdicts on its shape, and the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from ray_sim.reports.shape_samples import X
+from ray_sim.reports.shapes import JudgedCheck, ShapeVerdict
+from ray_sim.reports.statistics import ConfidenceInterval
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """An axis of a figure."""
+
+    label: str
+    unit: str | None = None
+    log: bool = False
+
+    @property
+    def title(self) -> str:
+        """Label with its unit."""
+        return self.label if self.unit is None else f"{self.label} ({self.unit})"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Mean of a series at one x over its seeds."""
+
+    series: str
+    x: X
+    seeds: int
+    mean: float
+    interval: ConfidenceInterval | None
+    published: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class FigureResult:
+    """A figure on our runs. Without verdicts if it is quick or has no runs."""
+
+    name: str
+    title: str
+    source: str
+    x: Axis
+    y: Axis
+    xs: tuple[X, ...]
+    series: tuple[str, ...]
+    points: tuple[Point, ...]
+    checks: tuple[JudgedCheck, ...]
+    facts: tuple[str, ...]
+    """Numbers of the paper that are not points."""
+    planned: int
+    """Number of runs of the figure."""
+    done: int
+    missing: Mapping[str, str]
+    """Where each file comes from that is not here, by name; the figure did not run if there is any."""
+
+    def count(self, verdict: ShapeVerdict) -> int:
+        """Number of checks with a verdict."""
+        return sum(check.verdict is verdict for check in self.checks)
+
+    @property
+    def answer(self) -> str:
+        """The answer in a sentence or two."""
+        if self.missing:
+            where = "; ".join(f"{name}: {source}" for name, source in self.missing.items())
+            return f"Not run, as data is missing. {where}"
+        if not self.checks:
+            return f"{self.done} of {self.planned} runs finished; no verdict."
+        parts = [
+            f"{verdict.capitalize()}: {'; '.join(names)}."
+            for verdict in ShapeVerdict
+            if (names := [_with_seeds(check) for check in self.checks if check.verdict is verdict])
+        ]
+        if self.done < self.planned:
+            parts.append(f"{self.planned - self.done} of {self.planned} runs are missing.")
+        return " ".join(parts)
+
+    @property
+    def remark(self) -> str:
+        """Remark on data or runs that are missing; empty if all are there."""
+        if self.missing:
+            return f"not run: {', '.join(self.missing)} is missing"
+        missing = self.planned - self.done
+        return f"{missing:,} of {self.planned:,} runs missing" if missing else ""
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain nested dict for JSON."""
+        return {**asdict(self), "answer": self.answer}
+
+
+def _with_seeds(check: JudgedCheck) -> str:
+    if check.verdict is not ShapeVerdict.UNDECIDED:
+        return check.name
+    return f"{check.name} ({check.seeds} seeds; {seeds_text(check.seeds_needed)})"
+
+
+def seeds_text(needed: int | None) -> str:
+    """Number of seeds that would decide a check, in words."""
+    return "no number of seeds is known to decide it" if needed is None else f"{needed:,} would decide it"

@@ -1,0 +1,141 @@
+"""Values of a figure by series, x and seed, and comparisons of them as statements about means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ray_sim.model.units import FloatArray
+from ray_sim.reports.statistics import (
+    ConfidenceInterval,
+    mean_interval,
+    ratio_interval,
+    ratio_of_means,
+)
+
+X = bool | int | float | str | None
+"""A value of x: a number, or the name of a category."""
+
+Places = tuple[X, ...]
+"""Values of x; a value at several is the mean over them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A comparison of means within a check."""
+
+    text: str
+    estimate: float | None
+    """The difference, ratio or mean that is compared; None without values."""
+    interval: ConfidenceInterval | None
+    """95 % interval of the estimate; None for fewer than two seeds."""
+    means: tuple[float, ...]
+    """Means of the values that enter."""
+    tests: tuple[FloatArray, ...]
+    """Shape (N,) each, by seed: the statement says that the mean of each is above 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """Values by (series, x), and by seed in these; the seed of a run that depends on none is None."""
+
+    values: Mapping[tuple[str, X], Mapping[int | None, float]]
+
+    def paired(self, *cells: tuple[str, Places]) -> tuple[FloatArray, ...]:
+        """Values of each cell over the seeds that all cells have.
+
+        Parameters
+        ----------
+        cells : series and values of x, over which the values are averaged seed by seed
+
+        Returns
+        -------
+        for each cell shape (N,), ordered by seed; N is 1 if no run depends on a seed, 0 if a cell has no run
+        """
+        found = [[self.values.get((series, x), {}) for x in xs] for series, xs in cells]
+        seeds = _common_seeds([part for cell in found for part in cell])
+        return tuple(np.array([_mean_at(seed, cell) for seed in seeds], np.float64) for cell in found)
+
+    def pair(self, one: tuple[str, Places], other: tuple[str, Places]) -> tuple[FloatArray, FloatArray]:
+        """Values of two cells, see `paired`."""
+        first, second = self.paired(one, other)
+        return first, second
+
+
+def _mean_at(seed: int | None, parts: Sequence[Mapping[int | None, float]]) -> float:
+    """Mean over the parts of a cell of the value with this seed, or of the only value."""
+    return float(np.mean([part[seed] if seed in part else part[None] for part in parts]))
+
+
+def _common_seeds(parts: Sequence[Mapping[int | None, float]]) -> list[int | None]:
+    if not all(parts):
+        return []
+    seeded = [set(part) for part in parts if None not in part]
+    return sorted(set.intersection(*seeded), key=lambda seed: seed or 0) if seeded else [None]
+
+
+def difference(text: str, better: FloatArray, worse: FloatArray, sign: float = 1.0) -> Comparison:
+    """The first mean is above the second; with sign -1, below it."""
+    change = better - worse
+    return Comparison(text, _mean(change), mean_interval(change), _means(better, worse), (sign * change,))
+
+
+def within(text: str, value: FloatArray, low: float | None, high: float | None) -> Comparison:
+    """The mean is from low to high; None is an open end."""
+    ends = _ends(value, np.ones_like(value), low, high)
+    return Comparison(text, _mean(value), mean_interval(value), _means(value), ends)
+
+
+def ratio(
+    text: str, above: FloatArray, below: FloatArray, low: float | None, high: float | None
+) -> Comparison:
+    """The ratio of the means is from low to high; without tests unless the mean of `below` is above 0."""
+    positive = len(below) > 0 and float(np.mean(below)) > 0
+    return Comparison(
+        text,
+        ratio_of_means(above, below) if positive else None,
+        ratio_interval(above, below) if positive else None,
+        _means(above, below),
+        _ends(above, below, low, high) if positive else (),
+    )
+
+
+def ratio_change(
+    text: str, before: tuple[FloatArray, FloatArray], after: tuple[FloatArray, FloatArray], sign: float
+) -> Comparison:
+    """The ratio of means of the second pair is above that of the first; with sign -1, below it.
+
+    The change is linearised in the means, so that it has one number per seed whose mean is the change.
+
+    Source: Casella and Berger, Statistical Inference, 2002, section 5.5.4 (delta method).
+    """
+    means = _means(*after, *before)
+    if not means or min(float(np.mean(below)) for _, below in (before, after)) <= 0:
+        return Comparison(text, None, None, means, ())
+    change = _linear_ratio(*after) - _linear_ratio(*before)
+    return Comparison(text, _mean(change), mean_interval(change), means, (sign * change,))
+
+
+def _linear_ratio(above: FloatArray, below: FloatArray) -> FloatArray:
+    """Ratio of the means plus each seed's effect on it."""
+    centre = np.mean(above) / np.mean(below)
+    values: FloatArray = centre + (above - centre * below) / np.mean(below)
+    return values
+
+
+def _ends(
+    above: FloatArray, below: FloatArray, low: float | None, high: float | None
+) -> tuple[FloatArray, ...]:
+    from_low = [] if low is None else [above - low * below]
+    to_high = [] if high is None else [high * below - above]
+    return (*from_low, *to_high)
+
+
+def _mean(values: FloatArray) -> float | None:
+    return float(np.mean(values)) if len(values) else None
+
+
+def _means(*cells: FloatArray) -> tuple[float, ...]:
+    return tuple(float(np.mean(cell)) for cell in cells if len(cell))

@@ -1,0 +1,178 @@
+"""Verdicts on the shape of a figure: whether each statement appears in the runs, and by which numbers.
+
+The rule is written down in docs/reproduce.md, section "The verdict".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from ray_sim.model.streams import Streams
+from ray_sim.model.units import FloatArray
+from ray_sim.reports.shape_check import Check
+from ray_sim.reports.shape_samples import Comparison, Samples, X
+from ray_sim.reports.statistics import (
+    LEVEL,
+    ConfidenceInterval,
+    holm,
+    mean_interval,
+    pairs_to_decide,
+    sign_flip_p_value,
+)
+
+_STREAMS = Streams(seed=0)
+"""Seed of the sign flips: the same for every test, so that adding a check changes no p-value."""
+
+
+class ShapeVerdict(StrEnum):
+    """Whether a statement about a figure appears in the runs."""
+
+    APPEARS = "appears"
+    DOES_NOT_APPEAR = "does not appear"
+    UNDECIDED = "undecided"
+
+
+class Finding(StrEnum):
+    """What a comparison says about the statement."""
+
+    FOR = "for"
+    AGAINST = "against"
+    OPEN = "open"
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedComparison:
+    """A comparison of a check with its finding."""
+
+    text: str
+    estimate: float | None
+    interval: ConfidenceInterval | None
+    means: tuple[float, ...]
+    seeds: int
+    """Number of seeds; 1 if no run depends on one, 0 if runs are missing."""
+    p_holm: float | None
+    """Largest p-value of its tests after Holm; None for fewer than two seeds."""
+    finding: Finding
+    seeds_needed: int | None
+    """Number of seeds that would decide it, where it is open; None if no number is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedCheck:
+    """A check with its verdict."""
+
+    name: str
+    kind: str
+    verdict: ShapeVerdict
+    seeds: int
+    """Least number of seeds of a comparison."""
+    seeds_needed: int | None
+    """Number of seeds that would decide an undecided check; None if it is decided or no number is known."""
+    comparisons: tuple[JudgedComparison, ...]
+    published: str | None
+    because: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Test:
+    """One test of a comparison, by seed; its mean is above 0 if the statement holds."""
+
+    values: FloatArray
+    p_value: float | None
+    p_holm: float | None = None
+
+    @property
+    def finding(self) -> Finding:
+        interval = mean_interval(self.values)
+        if self.p_holm is None or interval is None or self.p_holm > LEVEL:
+            return Finding.OPEN
+        if interval.low <= 0 <= interval.high:
+            return Finding.OPEN
+        return Finding.FOR if interval.low > 0 else Finding.AGAINST
+
+
+def judge(check: Check, samples: Samples, xs: Sequence[X], *, lower: bool) -> JudgedCheck:
+    """Verdict of a check on the runs of its figure.
+
+    Parameters
+    ----------
+    samples : values of the check's metric
+    xs : all values of x of the figure, in order
+    lower : whether lower values of the metric are better
+    """
+    sign = -1.0 if lower else 1.0
+    compared = list(check.kind.comparisons(samples, check.groups(xs), sign))
+    tests = iter(_adjusted([values for each in compared for values in each.tests]))
+    count = sum(len(each.tests) for each in compared)
+    judged = tuple(_judged(each, [next(tests) for _ in each.tests], count) for each in compared)
+    finding = _together([each.finding for each in judged])
+    open_ones = [each.seeds_needed for each in judged if each.finding is Finding.OPEN]
+    return JudgedCheck(
+        name=check.name,
+        kind=check.kind_name,
+        verdict=_VERDICTS[finding],
+        seeds=min((each.seeds for each in judged), default=0),
+        seeds_needed=_most(open_ones) if finding is Finding.OPEN else None,
+        comparisons=judged,
+        published=check.published,
+        because=check.because,
+    )
+
+
+_VERDICTS = {
+    Finding.FOR: ShapeVerdict.APPEARS,
+    Finding.AGAINST: ShapeVerdict.DOES_NOT_APPEAR,
+    Finding.OPEN: ShapeVerdict.UNDECIDED,
+}
+
+
+def _together(findings: Sequence[Finding]) -> Finding:
+    """Finding of several: against if one is, for if all are."""
+    if Finding.AGAINST in findings:
+        return Finding.AGAINST
+    return Finding.FOR if findings and set(findings) == {Finding.FOR} else Finding.OPEN
+
+
+def _adjusted(values: Sequence[FloatArray]) -> Iterator[_Test]:
+    """Yield the tests with p-values after Holm over those that have one."""
+    tests = [_Test(each, _p_value(each)) for each in values]
+    adjusted = iter(holm(np.array([test.p_value for test in tests if test.p_value is not None])))
+    for test in tests:
+        yield test if test.p_value is None else _Test(test.values, test.p_value, float(next(adjusted)))
+
+
+def _p_value(values: FloatArray) -> float | None:
+    return sign_flip_p_value(values, _STREAMS.generator("sign-flip")) if len(values) > 1 else None
+
+
+def _judged(compared: Comparison, tests: Sequence[_Test], count: int) -> JudgedComparison:
+    findings = [test.finding for test in tests]
+    finding = _together(findings)
+    p_holm = [test.p_holm for test in tests if test.p_holm is not None]
+    seeds = min((len(test.values) for test in tests), default=0)
+    return JudgedComparison(
+        text=compared.text,
+        estimate=compared.estimate,
+        interval=compared.interval,
+        means=compared.means,
+        seeds=seeds,
+        p_holm=max(p_holm, default=None),
+        finding=finding,
+        seeds_needed=_seeds_needed(tests, count) if finding is Finding.OPEN and seeds > 1 else None,
+    )
+
+
+def _seeds_needed(tests: Sequence[_Test], count: int) -> int | None:
+    """Seeds with which the open tests would be significant; more than there are."""
+    needed = _most([pairs_to_decide(test.values, count) for test in tests if test.finding is Finding.OPEN])
+    return None if needed is None else max(needed, len(tests[0].values) + 1)
+
+
+def _most(numbers: Sequence[int | None]) -> int | None:
+    """The largest number; None if one is unknown, or there is none."""
+    known = [each for each in numbers if each is not None]
+    return max(known) if known and len(known) == len(numbers) else None

@@ -1,0 +1,202 @@
+"""Verdicts on shapes: by hand, against a twin written from the page, and on simulated data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from ray_sim.reports.shape_check import Check
+from ray_sim.reports.shape_samples import Samples
+from ray_sim.reports.shapes import Finding, JudgedCheck, ShapeVerdict, judge
+from ray_sim.reports.statistics import pairs_needed, pairs_to_decide
+from tests.reports.shape_twin import verdict
+
+Values = dict[tuple[str, Any], Mapping[Any, float]]
+
+XS = [1, 2, 4]
+CHECKS: dict[str, Any] = {
+    "order": ["A", "B"],
+    "ratio": {"of": "A", "over": "B", "between": [0.8, None]},
+    "range": {"of": "A", "between": [8.0, 12.0]},
+    "equal": {"of": "A", "to": "B", "within": 0.2},
+    "monotone": {"of": "A", "direction": "rises", "flattens": True},
+    "linear": {"of": "A", "within": 0.2},
+    "grows": {"of": "A", "over": "B", "gap": "ratio"},
+    "crossing": {"better": "A", "than": "B", "below": 1.0, "above": 4.0},
+    "best_at": {"of": "A", "x": 2, "against": [1, 4]},
+}
+OTHERS: list[tuple[str, Any]] = [
+    ("monotone", {"of": "B", "direction": "falls"}),
+    ("monotone", {"of": "A", "direction": "stays", "within": 0.2}),
+    ("grows", {"of": "A", "over": "B", "gap": "difference", "direction": "falls"}),
+]
+
+
+def _judge(samples: Samples, *, lower: bool = False, at: object = "every", **kind: object) -> JudgedCheck:
+    check = Check.model_validate({"name": "a statement", "at": at, **kind})
+    return judge(check, samples, XS, lower=lower)
+
+
+def _flat(**series: list[float]) -> Samples:
+    """The same values of each series at every x, by seed."""
+    return Samples({(name, x): dict(enumerate(values)) for name, values in series.items() for x in XS})
+
+
+def _cells(**series: Mapping[Any, float]) -> Values:
+    """Values of series at x = 1."""
+    return {(name, 1): values for name, values in series.items()}
+
+
+def test_an_order_by_hand() -> None:
+    # A - B is 1, 2, 3, 4, 5, 6 at x = 1: mean 3.5, spread 1.871, t(5) = 2.571, so 3.5 -+ 1.963. All signs are
+    # equal, so p = 2 / 2^6 = 0.03125.
+    samples = _flat(A=[11, 12, 13, 14, 15, 16], B=[10] * 6)
+    found = _judge(samples, order=["A", "B"], at=[1])
+    (compared,) = found.comparisons
+    assert compared.text == "A - B at 1"
+    assert compared.means == (13.5, 10.0)
+    assert compared.estimate == 3.5
+    assert compared.p_holm == 0.03125
+    assert compared.interval is not None
+    assert compared.interval.low == pytest.approx(3.5 - 1.9634, abs=1e-4)
+    assert (found.verdict, found.seeds, found.seeds_needed) == (ShapeVerdict.APPEARS, 6, None)
+    assert _judge(samples, order=["B", "A"], at=[1]).verdict is ShapeVerdict.DOES_NOT_APPEAR
+    assert _judge(samples, order=["B", "A"], at=[1], lower=True).verdict is ShapeVerdict.APPEARS
+
+
+def test_holm_counts_every_comparison_of_a_check() -> None:
+    # Three places: 3 x 0.03125 is above 5 %. Seven seeds would do: 3 x 2 / 2^7 = 0.047.
+    samples = _flat(A=[11, 12, 13, 14, 15, 16], B=[10] * 6)
+    found = _judge(samples, order=["A", "B"])
+    assert [each.finding for each in found.comparisons] == [Finding.OPEN] * 3
+    assert (found.verdict, found.seeds_needed) == (ShapeVerdict.UNDECIDED, 7)
+
+
+def test_a_mean_over_x_is_taken_seed_by_seed() -> None:
+    values: Values = {("A", x): {seed: float(seed * x) for seed in range(8)} for x in XS}
+    (compared,) = _judge(Samples(values), range={"of": "A", "between": [0, None]}, at="mean").comparisons
+    assert compared.estimate == pytest.approx(np.mean([seed * (1 + 2 + 4) / 3 for seed in range(8)]))
+    assert compared.seeds == 8
+
+
+def test_only_common_seeds_count_and_a_run_without_a_seed_meets_all() -> None:
+    samples = Samples(
+        {
+            ("A", 1): dict.fromkeys(range(8), 2.0),
+            ("B", 1): dict.fromkeys(range(4, 12), 1.0),
+            ("C", 1): {None: 0.0},
+        }
+    )
+    chain = _judge(samples, order=["A", "B", "C"], at=[1])
+    assert [each.seeds for each in chain.comparisons] == [4, 8]
+
+
+def test_without_runs_or_with_one_nothing_is_decided() -> None:
+    for values in (
+        {},
+        {("A", 1): {None: 2.0}, ("B", 1): {None: 1.0}},
+        {("A", 1): {0: 2.0}, ("B", 1): {0: 1.0}},
+    ):
+        found = _judge(Samples(values), order=["A", "B"], at=[1])
+        assert (found.verdict, found.seeds_needed) == (ShapeVerdict.UNDECIDED, None)
+    missing = _cells(A=dict.fromkeys(range(9), 1.0), B=dict.fromkeys(range(9), 2.0))
+    assert _judge(Samples(missing), order=["B", "A"]).verdict is ShapeVerdict.UNDECIDED  # no run at 2 and 4
+    assert _judge(Samples(missing), order=["A", "B"]).verdict is ShapeVerdict.DOES_NOT_APPEAR  # already at 1
+
+
+def test_equal_values_are_equal_and_have_no_order() -> None:
+    samples = _flat(A=[3.0] * 9, B=[3.0] * 9)
+    assert _judge(samples, equal={"of": "A", "to": "B", "within": 0.01}).verdict is ShapeVerdict.APPEARS
+    found = _judge(samples, order=["A", "B"])
+    assert (found.verdict, found.seeds_needed) == (ShapeVerdict.UNDECIDED, None)
+
+
+def test_a_ratio_to_a_mean_that_is_not_above_0_is_undecided() -> None:
+    samples = _flat(A=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], B=[-1.0] * 7)
+    for kind in ("ratio", "equal", "grows"):
+        assert _judge(samples, **{kind: CHECKS[kind]}).verdict is ShapeVerdict.UNDECIDED
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from([*CHECKS.items(), *OTHERS]),
+    st.integers(3, 9),
+    st.integers(0, 10_000),
+    st.sampled_from([0.02, 0.3, 2.0]),
+    st.booleans(),
+)
+def test_the_verdict_is_that_of_the_written_rule(
+    check: tuple[str, Any], seeds: int, draw: int, spread: float, lower: bool
+) -> None:
+    stream = np.random.default_rng(draw)
+    centres = {(name, x): stream.choice([6.0, 9.0, 10.0, 14.0]) for name in "AB" for x in XS}
+    values: Values = {
+        cell: {seed: abs(float(stream.normal(centre, spread))) for seed in range(seeds)}
+        for cell, centre in centres.items()
+    }
+    kind, spec = check
+    found = _judge(Samples(values), lower=lower, **{kind: spec})
+    assert found.verdict == verdict(kind, spec, values, XS, lower=lower)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("kind", "spec", "centres"),
+    [
+        ("order", ["A", "B"], {"A": 10.0, "B": 10.0}),
+        ("range", {"of": "A", "between": [None, 10.0]}, {"A": 10.0}),
+        ("ratio", {"of": "A", "over": "B", "between": [1.25, None]}, {"A": 10.0, "B": 8.0}),
+        ("equal", {"of": "A", "to": "B", "within": 0.25}, {"A": 10.0, "B": 8.0}),
+        ("grows", {"of": "A", "over": "B", "gap": "ratio"}, {"A": 10.0, "B": 8.0}),
+    ],
+)
+def test_a_statement_at_its_border_appears_in_at_most_5_percent(
+    kind: str, spec: Any, centres: dict[str, float]
+) -> None:
+    # 400 figures of normal data at two places; 5 % of 400 is 20, and 31 or more have a probability of 1 %.
+    stream, appeared = np.random.default_rng(7), 0
+    for _ in range(400):
+        values: Values = {
+            (name, x): dict(enumerate(stream.normal(centre, 1.0, 8).tolist()))
+            for name, centre in centres.items()
+            for x in XS[:2]
+        }
+        appeared += _judge(Samples(values), at=XS[:2], **{kind: spec}).verdict is ShapeVerdict.APPEARS
+    assert appeared <= 30
+
+
+def test_one_comparison_of_equal_means_appears_in_at_most_5_percent() -> None:
+    # One comparison has the largest chance: several must all be significant. 5 % of 150 is 7.5, and 14 or more
+    # have a probability of 2 %.
+    stream, found = np.random.default_rng(8), []
+    for _ in range(150):
+        a, b = stream.normal(0, 1, (2, 8)).tolist()
+        found.append(_judge(_flat(A=a, B=b), order=["A", "B"], at=[1]).verdict)
+    assert found.count(ShapeVerdict.APPEARS) <= 13
+    assert found.count(ShapeVerdict.DOES_NOT_APPEAR) <= 13
+
+
+@pytest.mark.parametrize(("effect", "comparisons"), [(0.5, 1), (0.2, 4), (1.5, 1)])
+def test_the_pairs_that_decide_are_those_at_which_the_t_test_does(effect: float, comparisons: int) -> None:
+    sample = np.array([-1.0, 1.0] * 10)
+    sample = effect + sample / np.std(sample, ddof=1)
+    needed = pairs_to_decide(sample, comparisons)
+    assert needed is not None
+
+    def p_value(pairs: int) -> float:
+        return 2 * comparisons * float(stats.t.sf(effect * np.sqrt(pairs), pairs - 1))
+
+    assert p_value(needed) <= 0.05
+    assert needed == pairs_needed(comparisons) or p_value(needed - max(1, needed // 100)) > 0.05
+
+
+def test_no_number_of_pairs_decides_differences_without_a_mean() -> None:
+    assert pairs_to_decide(np.array([-1.0, 1.0]), 1) is None
+    assert pairs_to_decide(np.zeros(5), 1) is None
+    assert pairs_to_decide(np.ones(5), 1) == pairs_needed(1)
