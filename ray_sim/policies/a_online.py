@@ -6,8 +6,8 @@ a job, p the length of one chunk on a worker, Q the increment (what a chunk adds
 and zeta says whether a job trains in the cloud only, without communication. The increment has four terms:
 upload, waiting, own training and delay of others. C1 to C8 number our choices (#our-choices).
 
-The engine calls `start`, `decide`, `counts` and `timeline_columns`; `IncrementDispatch` calls `keys`,
-`query_keys` and `given_workers`, `ChunkPolicy` calls `pick_ps`. Sort orders, ties and the entities that key
+The engine calls `start`, `decide`, `counts` and `timeline_columns`; `GreedyDispatch` calls `keys`
+and `offers`, `ChunkPolicy` calls `pick_ps`. Sort orders, ties and the entities that key
 the draws decide results.
 """
 
@@ -21,12 +21,15 @@ import numpy as np
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.policies.deadline_urgency import DeadlineUrgency
-from ray_sim.policies.shared.increment_dispatch import IncrementDispatch
+from ray_sim.policies.shared.greedy_dispatch import GreedyDispatch
 from ray_sim.policies.shared.parameter_servers import Pick
 from ray_sim.policy_api import (
     ChunkedContext,
     ChunkedDecision,
     ChunkedView,
+    DispatchedChunks,
+    IncrementQuery,
+    Offers,
     Parameter,
     Rule,
     Streams,
@@ -37,7 +40,7 @@ _RULES = {"greedy": Rule.CHEAPEST, "least_loaded": Rule.LEAST_LOADED, "random": 
 _NOTHING: IntArray = np.empty(0, dtype=np.int64)
 
 
-class AOnline(IncrementDispatch):
+class AOnline(GreedyDispatch):
     """Send each chunk where it adds least to the average flow time; workers serve the fastest first."""
 
     name: ClassVar[str] = "a_online"
@@ -45,7 +48,7 @@ class AOnline(IncrementDispatch):
     summary: ClassVar[str] = (
         "each chunk where it adds least to flow times, edge or cloud; fastest first, preemptive"
     )
-    sees: frozenset[str] = IncrementDispatch.sees | {"deadline"}
+    sees: frozenset[str] = GreedyDispatch.sees | {"deadline"}
     uses_seed: ClassVar[bool] = True
     parameters: ClassVar[tuple[Parameter, ...]] = (
         Parameter(
@@ -123,8 +126,8 @@ class AOnline(IncrementDispatch):
             raise InvalidScenarioError(
                 "exact_q: the exact change assumes queues by rate; set queue=rate or exact_q=false"
             )
-        self.rule, self._by_rate = _RULES[dispatch], queue == "rate"
-        self.mixed, self.exact = mixed_cloud, exact_q
+        self._rule, self._by_rate = _RULES[dispatch], queue == "rate"
+        self.mixed, self._exact = mixed_cloud, exact_q
         self.overtake = preempt and self._by_rate
         self._urgency = DeadlineUrgency(slack) if deadlines == "danger" else None
         self._betas = np.zeros((64, 2))
@@ -168,19 +171,35 @@ class AOnline(IncrementDispatch):
 
         return draw
 
-    def keys(self, job: int, length_us: IntArray, ready_us: int) -> IntArray:
-        """Return the keys of the query: it sorts a chunk as the queue does."""
-        return self.query_keys(job, length_us)
-
-    def query_keys(self, job: int, length_us: IntArray) -> IntArray:
+    def keys(self, job: int, length_us: IntArray) -> IntArray:
         """Queue keys by the lengths on the workers: D p; by deadline in danger; equal with queue=fifo."""
         if self._urgency is not None and self._urgency.found[job]:
             return np.full_like(length_us, self._urgency.keys[job])
         return length_us * self._world.jobs.chunks[job] if self._by_rate else np.zeros_like(length_us)
 
-    def given_workers(self, view: ChunkedView, job: int, units: IntArray, partition: int) -> IntArray:
+    def offers(self, view: ChunkedView, job: int, units: IntArray, sent: DispatchedChunks) -> Offers:
+        """Ask the sites for increments Q, times D."""
+        length_us = self._world.chunk_us_by_speed(job)
+        drawn = self._drawn(view, job, units) if self._rule == Rule.GIVEN_ORDER else _NOTHING
+        query = IncrementQuery(
+            count=len(units),
+            partition=int(view.jobs.partition[job]),
+            memory_level=int(self._world.eligible.workers_need[job]),
+            ready_us=self.ready_us(view, job),
+            length_us=length_us,
+            key=self.keys(job, length_us),
+            inverse_rate=length_us * view.jobs.chunks[job],
+            rule=self._rule,
+            preempt=self.overtake,
+            exact=self._exact,
+            given_workers=drawn,
+            dispatched=sent,
+        )
+        return view.increments(query)
+
+    def _drawn(self, view: ChunkedView, job: int, units: IntArray) -> IntArray:
         """Edge worker of each chunk, by a draw keyed by job and chunk; empty if no worker is available."""
-        mine = self._worker_partition[self._edge_workers] == partition
+        mine = self._worker_partition[self._edge_workers] == view.jobs.partition[job]
         mine &= self._worker_offer[self._edge_workers] >= self._world.eligible.workers_need[job]
         edge_workers = self._edge_workers[mine & view.available[self._edge_server]]
         draws = self._streams.uniforms("dispatch", np.full(len(units), job), units)

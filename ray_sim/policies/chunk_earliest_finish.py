@@ -2,8 +2,7 @@
 
 List scheduling on unrelated machines (minimum completion time; Ibarra and Kim, Heuristic Algorithms for
 Scheduling Independent Tasks on Nonidentical Processors, J. ACM 24(2), 1977), with uploads and a cloud.
-`EarliestFinish` has the equation; O(log n) per worker and job for n chunks on the worker, then O(log W)
-per chunk for W workers (`ray_sim/kernels/chunked/increments.py`).
+`EarliestFinish` has the equation and the cost.
 """
 
 from __future__ import annotations
@@ -17,18 +16,17 @@ from ray_sim.policies.shared.earliest_finish import EarliestFinish
 
 
 class ChunkEarliestFinish(EarliestFinish):
-    """Workers train chunks in the order in which their uploads end, each to its end; ties by dispatch.
+    """Workers train chunks in the order of dispatch, each to its end.
 
-    In this order the finish of a chunk is exact unless a later dispatch is uploaded before it, its job has to
-    wait for a parameter server, or a server is lost.
+    On workers of one speed without a cloud this is chunk_fifo.
     """
 
     name: ClassVar[str] = "chunk_earliest_finish"
     section: ClassVar[str] = "docs/models/baselines.md#chunk-earliest-finish-chunk-las-and-chunk-srpt"
-    summary: ClassVar[str] = "each chunk where it finishes earliest, edge or cloud; in order of upload"
+    summary: ClassVar[str] = "each chunk where it finishes earliest, edge or cloud; order of dispatch"
 
     overtake = False
 
-    def keys(self, job: int, length_us: IntArray, ready_us: int) -> IntArray:
-        """Sort by the end of the upload, in microseconds."""
-        return np.full_like(length_us, ready_us)
+    def keys(self, job: int, length_us: IntArray) -> IntArray:
+        """Return equal keys, so that the order of dispatch decides."""
+        return np.zeros_like(length_us)

@@ -26,7 +26,7 @@ def remaining(chunks: Sequence[Sent]) -> int:
 class NaiveFinishOrder(NaiveAOnline):
     """Each chunk goes where it finishes earliest behind all others; jobs have one key in all queues.
 
-    Without ``key`` a chunk's key is the end of its upload. `_greedy` of the base class weighs edge and cloud.
+    Without ``key`` all keys are equal. `_greedy` of the base class weighs edge and cloud.
     """
 
     key: Key | None = None
@@ -41,7 +41,7 @@ class NaiveFinishOrder(NaiveAOnline):
             units = sorted(plan.unit for plan in due if plan.job == job and (job, plan.unit) not in on_worker)
             sent += self._greedy(now, job, units, result, sent, gone, kept)
         if self.key is None:
-            return {}, [replace(plan, key=self._new(now, plan).ready) for plan in sent]
+            return {}, [replace(plan, key=0) for plan in sent]
         keys = {}
         for job in {plan.job for plan in due}:
             mine = [chunk for chunk in result.chunks if chunk.job == job]
@@ -62,21 +62,12 @@ class NaiveFinishOrder(NaiveAOnline):
         placed: Sequence[Planned],
         gone: set[int],
         kept: Mapping[int, Sent],
-    ) -> Iterator[tuple[int, int]]:
-        """Time to the finish in microseconds, and the worker, of each that is there and no cloud."""
+    ) -> Iterator[tuple[int, ...]]:
+        """Time to the finish in microseconds, work left and worker, of each that is there and no cloud."""
         times = self.jobs[job]
         chunks = [*result.chunks, *(self._new(now, plan) for plan in placed)]
         for worker, server in enumerate(self.server_of):
             if server not in gone and worker not in self.on_demand:
-                ready = now + times.uploads[worker]
-                left = backlog([chunk for chunk in chunks if chunk.worker == worker], now, ready)
-                yield (ready - now + left + times.lengths[worker]) * US, worker
-
-
-def backlog(chunks: Sequence[Sent], now: int, until: int) -> int:
-    """Slots of work left at ``until`` of the chunks of one worker that are uploaded by then."""
-    left = 0
-    for slot in range(now, until + 1):
-        left += sum(chunk.left for chunk in chunks if chunk.ready == slot or chunk.ready < slot == now)
-        left -= slot < until and left > 0
-    return left
+                left = sum(chunk.left for chunk in chunks if chunk.worker == worker)
+                finish = max(times.uploads[worker], left) + times.lengths[worker]
+                yield finish * US, left, worker

@@ -129,19 +129,33 @@ def test_where_the_cloud_goes_jobs_go_to_another_or_wait_for_it(policy: str) -> 
 
 
 def test_earliest_finish_weighs_queue_upload_and_computation_at_the_edge_and_in_the_cloud() -> None:
-    # J1 to worker 0, 0-8. J2: 2 + 6 + 4 = 12 there, 2 + 4 = 6 on worker 1: 2-6. J3: 12 on worker 0,
-    # 2 + 4 + 4 = 10 on worker 1, where all of J2 is left at 2, and 5 + 4 = 9 in the cloud.
-    jobs = [ChunkJob(0, 1, 8, 0, 99), ChunkJob(0, 1, 4, 2, 99), ChunkJob(0, 1, 4, 2, 5)]
+    # J1 to worker 0, 0-8. J2: max(2, 8) + 4 = 12 there, max(2, 0) + 4 = 6 on worker 1: 2-6. J3: 12 on worker
+    # 0, max(2, 4) + 4 = 8 on worker 1, and 3 + 4 = 7 in the cloud.
+    jobs = [ChunkJob(0, 1, 8, 0, 99), ChunkJob(0, 1, 4, 2, 99), ChunkJob(0, 1, 4, 2, 3)]
     result = run("chunk_earliest_finish", jobs, [Server(workers=2), Server(kind=CLOUD)])
-    assert times_of(result) == {"J1": (0, 8), "J2": (2, 6), "J3": (5, 9)}
+    assert times_of(result) == {"J1": (0, 8), "J2": (2, 6), "J3": (3, 7)}
     assert result.summary.policy_counts == {"to_edge": 2, "to_cloud": 1, "mixed": 0}
 
 
-def test_earliest_finish_serves_in_order_of_upload_and_not_of_dispatch() -> None:
-    # J1 has the worker 0-4. J2 is sent before J3 and uploaded after it: J3 4-6, J2 6-9.
-    jobs = [ChunkJob(0, 1, 4), ChunkJob(0, 1, 3, 3), ChunkJob(0, 1, 2, 1)]
-    result = run("chunk_earliest_finish", jobs, [Server()])
-    assert times_of(result) == {"J1": (0, 4), "J2": (6, 9), "J3": (4, 6)}
+def test_earliest_finish_takes_the_worker_with_less_work_if_the_upload_takes_longer() -> None:
+    # Both workers would finish J2 at 4 + 2, but worker 0 has J1 in upload.
+    result = run("chunk_earliest_finish", [ChunkJob(0, 1, 3, 4), ChunkJob(0, 1, 2, 4)], [Server(workers=2)])
+    assert times_of(result) == {"J1": (4, 7), "J2": (4, 6)}
+
+
+def test_earliest_finish_prefers_a_faster_worker_with_more_work() -> None:
+    # J1 takes 4 s on the fast worker. J2, of 6 s there and 12 s on the slow one, is done at 10 and at 12.
+    jobs = [ChunkJob(0, 1, 8), ChunkJob(0, 1, 12)]
+    result = run("chunk_earliest_finish", jobs, [Server(), Server(speed=2.0)])
+    assert times_of(result) == {"J1": (0, 4), "J2": (4, 10)}
+
+
+def test_earliest_finish_is_chunk_fifo_on_workers_of_one_speed_without_a_cloud() -> None:
+    jobs = [ChunkJob(i // 2, 1 + i % 3, 1 + i % 5, i % 4) for i in range(20)]
+    one, other = (
+        run(policy, jobs, [Server(workers=3)]) for policy in ("chunk_earliest_finish", "chunk_fifo")
+    )
+    assert one.jobs.equals(other.jobs)
 
 
 def test_las_serves_the_job_with_the_least_training_done() -> None:
