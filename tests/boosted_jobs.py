@@ -33,12 +33,12 @@ from ray_sim.kernels.core.arrays import EVENT_NAMES, RUNNING, Outages, WorldArra
 from ray_sim.kernels.core.record import add_event
 from ray_sim.kernels.core.site_events import EVENT_JOB
 from ray_sim.model.errors import InfeasibleDecisionError
-from ray_sim.model.figures.base import FigureRows
 from ray_sim.model.figures.gangs import GangFigures
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.progress_rule import PlacementRows, RigidProgress
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import NEVER_US, BoolArray, FloatArray, IntArray
+from ray_sim.reports.figure_rows import FigureRows, figure_rows
 
 BOOSTED = "boosted"
 BOOST_US = 5_000_000
@@ -207,8 +207,10 @@ class BoostFigures(GangFigures):
 
     boosts: int
 
-    def rows(self) -> FigureRows:
-        return FigureRows(progress=[("boosts", self.boosts)])
+
+@figure_rows.register
+def _of_boosted_jobs(figures: BoostFigures) -> FigureRows:
+    return FigureRows(progress=[("boosts", figures.boosts)])
 
 
 @dataclass(frozen=True, slots=True)

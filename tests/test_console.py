@@ -33,14 +33,55 @@ def test_a_slow_pace_has_two_digits() -> None:
     assert pace.text(1, 100) == "0.033/s, 0:49:30 left"
 
 
-def test_a_table_is_as_wide_as_its_cells_however_narrow_the_terminal(
+LISTING = (
+    ["policy", "rule", "mean JCT s"],
+    [
+        ("fifo", "the job that came first is served first, whatever it needs", 1234567.0),
+        ("sjf", "short", 3.5),
+    ],
+)
+
+
+def test_a_table_in_a_pipe_has_a_line_for_each_row(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    print_table(*LISTING)
+    heading, first, second = capsys.readouterr().out.splitlines()
+    assert heading.split() == ["policy", "rule", "mean", "JCT", "s"]
+    assert first == f"fifo    {LISTING[1][0][1]}   1,234,567"
+    assert second.split() == ["sjf", "short", "3.5"]
+
+
+@pytest.mark.parametrize("width", [24, 40, 60, 80])
+def test_a_table_on_a_terminal_is_no_wider_than_it_and_loses_nothing(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    print_table(*LISTING, title="two policies")
+    print_rows([("rule of fifo", LISTING[1][0][1])])
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines())) <= width
+    assert "1,234,567" in printed
+    assert "3.5" in printed
+    for word in str(LISTING[1][0][1]).split():
+        assert printed.count(word) >= 2
+
+
+def test_a_table_too_wide_for_columns_becomes_records(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "20")
-    print_table(["cluster", "mean JCT s"], [("a-cluster-of-27-characters-", 1234567.0)])
-    heading, row = capsys.readouterr().out.splitlines()
-    assert heading.split("  ")[0] == "cluster"
-    assert row == "a-cluster-of-27-characters-   1,234,567"
+    print_table(["policy", "mean JCT s", "makespan s"], [("fifo", 1234567.0, 2), ("sjf", 3.5, 4)])
+    assert capsys.readouterr().out.splitlines() == [
+        "policy      fifo",
+        "mean JCT s  1,234,567",
+        "makespan s  2",
+        "",
+        "policy      sjf",
+        "mean JCT s  3.5",
+        "makespan s  4",
+    ]
 
 
 def test_names_of_a_trace_do_not_reach_the_terminal_raw(capsys: pytest.CaptureFixture[str]) -> None:

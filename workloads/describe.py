@@ -1,4 +1,4 @@
-"""Statistics of a workload, for `ray-sim info`."""
+"""Statistics of a workload, and rows of printed tables that show them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from ray_sim.model.units import FloatArray
 from workloads.provenance import Provenance
+from workloads.realisation import Tally
 from workloads.schema import COLUMNS, DEMAND_COLUMNS, ColumnOrigin
 
 QUANTILES: dict[str, float] = {
@@ -125,6 +126,22 @@ class WorkloadDescription:
             label = f"vc {name}" if name else "without a vc"
             rows.append((label, f"{share.jobs:,} jobs, {share.gpu_hours:,.1f} GPU-hours"))
         return [*rows, *_provenance_rows(self.provenance)]
+
+
+def tally_rows(tally: Tally) -> list[tuple[str, int]]:
+    """Label and number of the jobs left out and of unknown status."""
+    labels = {
+        "left out, unsuccessful": tally.unsuccessful,
+        "left out, outside the window": tally.outside_window,
+        "left out, infeasible": tally.infeasible,
+        "kept, of unknown status": tally.unknown_status,
+    }
+    kept = {
+        f"  status {status!r}" if status else "  without a status": count
+        for status, count in tally.unknown_statuses.items()
+    }
+    hidden = tally.unknown_status - sum(kept.values())
+    return [(label, count) for label, count in (labels | kept | {"  others": hidden}).items() if count]
 
 
 def describe_frame(

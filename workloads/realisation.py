@@ -82,21 +82,6 @@ class Tally:
     unknown_statuses: dict[str, int] = field(default_factory=dict)
     """Jobs of unknown status by status, the `STATUSES_NAMED` most common; '' means no status."""
 
-    def rows(self) -> list[tuple[str, int]]:
-        """Label and number of the jobs left out and of unknown status, for tables."""
-        labels = {
-            "left out, unsuccessful": self.unsuccessful,
-            "left out, outside the window": self.outside_window,
-            "left out, infeasible": self.infeasible,
-            "kept, of unknown status": self.unknown_status,
-        }
-        kept = {
-            f"  status {status!r}" if status else "  without a status": count
-            for status, count in self.unknown_statuses.items()
-        }
-        hidden = self.unknown_status - sum(kept.values())
-        return [(label, count) for label, count in (labels | kept | {"  others": hidden}).items() if count]
-
 
 def realise(frame: pl.DataFrame, realisation: Realisation, seed: int) -> tuple[pl.DataFrame, Tally]:
     """The jobs to replay, with the columns of `SCHEMA`, and the counts of jobs left out.

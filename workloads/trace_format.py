@@ -128,9 +128,20 @@ class TraceFormat:
     name: str
     version: str
     """Version of the converter; it changes when the same file gives other rows."""
+    source: str
+    """Who published such traces, for listings."""
+    files: str
+    """Files that a user names, for listings."""
+    page: str
+    """Page of the guide, with its heading."""
     read: Callable[[Sequence[Path], ConvertOptions, Path, Meter], Parsed]
     """Reader of files, with options, a folder for temporary files (it must outlive the rows) and a meter."""
     options: frozenset[str] = frozenset()
     """Fields of `ConvertOptions` that the format takes."""
     find: Callable[[Sequence[Path]], Mapping[Path, str]] = _by_name
     """Expand the paths that a user names to files, each with its name in the provenance."""
+
+    def to_dict(self) -> dict[str, str]:
+        """Entries of a listing."""
+        names = ("name", "version", "source", "files", "page")
+        return {name: getattr(self, name) for name in names}

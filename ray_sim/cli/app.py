@@ -7,22 +7,26 @@ import gc
 import io
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
+from ray_sim import __version__
 from ray_sim.cli.arena import arena
 from ray_sim.cli.bench import bench
 from ray_sim.cli.check_policy import check_policy
+from ray_sim.cli.clusters import clusters
 from ray_sim.cli.compare import compare
 from ray_sim.cli.convert import convert
 from ray_sim.cli.diff import diff
 from ray_sim.cli.enrich import enrich
 from ray_sim.cli.failures import failures
+from ray_sim.cli.formats import formats
 from ray_sim.cli.info import info
 from ray_sim.cli.interference import interference
 from ray_sim.cli.links import links
 from ray_sim.cli.log import log
+from ray_sim.cli.plan import plan
 from ray_sim.cli.policies import policies
 from ray_sim.cli.report import report
 from ray_sim.cli.reproduce import reproduce
@@ -30,17 +34,33 @@ from ray_sim.cli.run import run
 from ray_sim.cli.sweep import sweep
 from ray_sim.cli.synth import synth
 from ray_sim.cli.train import train
+from ray_sim.cli.worlds import worlds
 from ray_sim.model.errors import InvalidInputError, RaySimError
 from ray_sim.model.text import shown
 
 app = typer.Typer(
     name="ray-sim",
-    help="Replay real traces of distributed-training jobs under any scheduler, on any cluster.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        sys.stdout.write(f"ray-sim {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    """Replay real traces of distributed-training jobs under any scheduler, on any cluster."""
+
 
 COMMANDS = (
     convert,
@@ -50,9 +70,13 @@ COMMANDS = (
     links,
     interference,
     info,
+    formats,
+    clusters,
+    worlds,
     policies,
     run,
     sweep,
+    plan,
     arena,
     reproduce,
     train,

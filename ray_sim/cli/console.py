@@ -10,8 +10,9 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, Literal, Protocol, TextIO
 
+from ray_sim.cli.layout import labelled, least_widths, records, table_width, terminal_width
 from ray_sim.model.text import shown
 from ray_sim.reports.bars import ASCII
 from ray_sim.reports.text import number
@@ -74,7 +75,8 @@ def print_rows(rows: Iterable[tuple[str, object]]) -> None:
     cells = [(shown(label), shown(number(value))) for label, value in rows]
     width = max((len(label) for label, _ in cells), default=0)
     for label, value in cells:
-        sys.stdout.write(_printable(f"{label:<{width}}  {value}\n"))
+        for line in labelled(label, value, width, terminal_width()):
+            sys.stdout.write(_printable(f"{line}\n"))
 
 
 def _printable(text: str) -> str:
@@ -88,26 +90,43 @@ def _printable(text: str) -> str:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> None:
-    """Print a table with numbers aligned to the right.
+    """Print a table with numbers aligned to the right, within the width of a terminal.
 
-    Cells are never wrapped; a narrow terminal wraps whole lines, which is easier to read.
+    Text wraps between words in its column, and numbers do not wrap; a table that is still too wide is printed
+    as records. Elsewhere, as in a pipe, a row is a line.
     """
+    cells = list(rows)
+    names, lines = [shown(name) for name in columns], [[shown(number(cell)) for cell in row] for row in cells]
+    numeric = [any(isinstance(row[i], int | float) for row in cells) for i in range(len(names))]
+    least, width = least_widths([names, *lines], numeric), terminal_width()
+    if width is not None and table_width(least) > width:
+        text = [*([shown(title)] if title else []), *records(names, lines, width)]
+        sys.stdout.write(_printable("\n".join(text) + "\n"))
+        return
+    sides: list[Literal["left", "right"]] = ["right" if right else "left" for right in numeric]
+    _print_columns(
+        list(zip(names, sides, least, strict=True)), lines, width or _WIDEST, title and shown(title)
+    )
+
+
+def _print_columns(
+    columns: Sequence[tuple[str, Literal["left", "right"], int]],
+    lines: Sequence[Sequence[str]],
+    most: int,
+    title: str | None,
+) -> None:
+    """Print columns, each with its heading, its side and its least width."""
     from rich.console import Console
     from rich.measure import Measurement
     from rich.table import Table
 
-    table = Table(
-        title=title and shown(title), title_justify="left", box=None, pad_edge=False, header_style="bold"
-    )
-    lines = list(rows)
-    for index, column in enumerate(columns):
-        is_number = any(isinstance(line[index], int | float) for line in lines)
-        table.add_column(shown(column), justify="right" if is_number else "left", overflow="fold")
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for heading, side, least in columns:
+        table.add_column(heading, justify=side, overflow="fold", min_width=least)
     for line in lines:
-        table.add_row(*(shown(number(cell)) for cell in line))
-    console = Console(markup=False, highlight=False)
-    unlimited = console.options.update(max_width=_WIDEST)
-    console.width = max(console.width, Measurement.get(console, unlimited, table).maximum)
+        table.add_row(*line)
+    console = Console(markup=False, highlight=False, width=most)
+    console.width = min(most, max(Measurement.get(console, console.options, table).maximum, len(title or "")))
     console.print(table)
 
 

@@ -1,4 +1,4 @@
-"""`ray-sim info`: describe a workload, a cluster or a run."""
+"""`ray-sim info`: describe a workload, a cluster, a run or a sweep."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from ray_sim.model.errors import InvalidInputError
 if TYPE_CHECKING:
     from ray_sim.experiments.cluster_summary import ClusterSummary
     from ray_sim.experiments.result_files import StoredRun
+    from ray_sim.experiments.sweep_info import SweepInfo
     from ray_sim.experiments.utility_optimum import OptimumInfo
     from ray_sim.experiments.workload_info import WorkloadInfo
 
 
 def info(
-    source: Annotated[str, typer.Argument(metavar="FILE", help="Workload, cluster, or directory of a run.")],
+    source: Annotated[
+        str, typer.Argument(metavar="FILE", help="Workload, cluster, or directory of a run or a sweep.")
+    ],
     cluster: Annotated[
         str | None,
         typer.Option("--cluster", "-c", help="Also show the load of the workload on this cluster."),
@@ -56,13 +59,13 @@ def info(
     ] = False,
     json_output: Json = False,
 ) -> None:
-    """Check and describe a workload, a cluster or a run.
+    """Check and describe a workload, a cluster, a run or a sweep, which may be running.
 
     Example: ray-sim info philly.parquet --cluster philly
     """
     from ray_sim.cli.console import print_json, print_rows, say
 
-    facts: WorkloadInfo | ClusterSummary | StoredRun | OptimumInfo
+    facts: WorkloadInfo | ClusterSummary | StoredRun | SweepInfo | OptimumInfo
     if optimum:
         found = _optimum(source, cluster, world or [], time_limit_s, node_limit, quiet=json_output)
         facts, warnings = found, found.warnings
@@ -100,7 +103,7 @@ def _optimum(
 
 def _facts_of(
     source: str, cluster: str | None, blocks: int | None, *, views: bool
-) -> tuple[WorkloadInfo | ClusterSummary | StoredRun, list[str]]:
+) -> tuple[WorkloadInfo | ClusterSummary | StoredRun | SweepInfo, list[str]]:
     """Facts to show, and warnings."""
     from workloads.sources import name_of
 
@@ -114,6 +117,10 @@ def _facts_of(
         if value is not None:
             raise InvalidInputError(f"{option} {value}: only with a workload, and {source} is none")
     path = Path(source)
+    if (path / "sweep.json").exists():
+        from ray_sim.experiments.sweep_info import describe_sweep
+
+        return describe_sweep(path), []
     if path.is_dir():
         from ray_sim.experiments.result_files import StoredRun, check_result, read_manifest, read_summary
 

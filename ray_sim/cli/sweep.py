@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -37,8 +38,10 @@ def sweep(
     """
     from ray_sim.cli.console import announcer, print_json, print_sweep, progress
     from ray_sim.experiments.seeds_needed import seeds_warning
+    from ray_sim.experiments.store import ResultStore
     from ray_sim.experiments.sweep import INTERRUPTED, run_sweep
     from ray_sim.experiments.sweep_file import read_sweep
+    from ray_sim.experiments.sweep_info import LiveNote, Standings
     from ray_sim.interruption import interruptible
     from ray_sim.kernels.compile import COMPILING, compiled_before
 
@@ -50,15 +53,18 @@ def sweep(
         _confirm(file, len(planned.configurations))
     if warning := seeds_warning(each.entry for each in planned.configurations):
         sys.stderr.write(f"warning: {file}: {warning}\n")
+    directory = out or Path("results") / planned.name
+    entries = [each.entry for each in planned.configurations]
+    note = LiveNote(Standings(ResultStore(directory), entries))
     with interruptible() as interruption, progress("sweep", quiet=json_output) as report:
         ended = run_sweep(
             planned,
-            out,
+            directory,
             address=address,
             resume=resume,
             prune=prune,
             max_in_flight=max_in_flight,
-            progress=lambda done, failed, total: report(done, total, f"({failed} failed)" if failed else ""),
+            progress=lambda done, failed, total: report(done, total, note.text(failed)),
             stop=interruption.asked,
             announce=announce,
         )

@@ -73,7 +73,7 @@ def build_result(world: World, outcome: Outcome, trim: Trim | None = None) -> Ru
         summary,
         certificate=certificate,
         no_certificate=no_certificate,
-        utility_certificate=outcome.kind.certify_utility(world, summary.utility, counted),
+        utility_certificate=world.kind.certify_utility(world, summary.utility, counted),
         jct_or_horizon_s=_jct_or_horizon_s(world, jobs, counted),
         figures=outcome.kind.figures(jobs, counted),
         policy_counts=dict(outcome.policy_counts) if outcome.policy_counts else None,
@@ -101,7 +101,7 @@ def certify_completed(
     ledger = outcome.ledger
     completed = ledger.status == COMPLETED
     done = np.flatnonzero(completed if counted is None else completed & counted)
-    limits = outcome.kind.jct_limits(world, done) if len(done) else None
+    limits = world.kind.jct_limits(world, done) if len(done) else None
     if isinstance(limits, JctLimits):
         return certify_jct(limits, world.table.submit_us[done], ledger.end[done]), None
     return None, limits.reason if isinstance(limits, NoJctLimits) else None

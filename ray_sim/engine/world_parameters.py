@@ -80,6 +80,18 @@ def world_parameters(kinds: Sequence[JobKind] = JOB_KINDS) -> tuple[Parameter, .
 WORLD_PARAMETERS = world_parameters()
 
 
+def heeding(parameter: Parameter, kinds: Sequence[JobKind] = JOB_KINDS) -> list[str]:
+    """Truths under which a world parameter has an effect."""
+    name = parameter.name
+    owners = [kind.truth for kind in kinds if any(own.parameter.name == name for own in kind.parameters)]
+    return owners or [kind.truth for kind in kinds if name not in {*kind.unheeded, *_server_facts(kind)}]
+
+
+def _server_facts(kind: JobKind) -> set[str]:
+    """Facts of servers that have no effect on jobs of a kind."""
+    return {"interference", "links"} - kind.heeds
+
+
 def kind_of(values: Mapping[str, Value], kinds: Sequence[JobKind] = JOB_KINDS) -> JobKind:
     """The kind that the value of ``truth`` names."""
     return next(kind for kind in kinds if kind.truth == values["truth"])

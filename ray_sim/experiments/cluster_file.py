@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 import cluster_specs
 from ray_sim.engine.limits import SPEEDS
 from ray_sim.experiments.availability_file import with_availability
+from ray_sim.experiments.server_counts import SOLE, split_counts, with_counts
 from ray_sim.model.cluster import Cluster, ServerKind, memory_mib, slots_per_gpu
 from ray_sim.model.errors import InvalidClusterError, UnknownNameError, problems_text
 from ray_sim.model.units import IntArray, capacity_quanta
@@ -117,18 +118,19 @@ def load_cluster(ref: Source) -> Cluster:
     Parameters
     ----------
     ref : a path or URL ending in .yaml, .yml or .csv, or the bare name of a bundled cluster; where both
-        exist, the file is read
+        exist, the file is read. Numbers of servers may follow, see `with_counts`
 
     Raises
     ------
     InvalidClusterError : the file cannot be read or breaks its rules; every problem is listed
     UnknownNameError : neither a file nor a bundled cluster
     """
-    path = _find(ref)
+    file, counts = split_counts(ref)
+    path = _find(file)
     if name_of(path).suffix in (".yaml", ".yml"):
-        return _load_yaml(path)
+        return _load_yaml(path, counts)
     if name_of(path).suffix == ".csv":
-        return _load_csv(path)
+        return _load_csv(path, counts)
     raise InvalidClusterError(f"{path}: a cluster file must end in .yaml, .yml or .csv")
 
 
@@ -159,7 +161,7 @@ def _find(ref: Source) -> Source:
     raise UnknownNameError("cluster", str(ref), bundled)
 
 
-def _load_yaml(path: Source) -> Cluster:
+def _load_yaml(path: Source, counts: Mapping[str, int]) -> Cluster:
     data = parse_yaml(read_text(path, InvalidClusterError), str(path), InvalidClusterError)
     problems: list[str] = []
     head = None
@@ -184,13 +186,13 @@ def _load_yaml(path: Source) -> Cluster:
                 unknown = UnknownNameError("GPU type", servers.gpu_type, head.gpu_types)
                 problems.append(f"{where}gpu_type: {unknown} (declared under gpu_types)")
         groups.append(_Group(where, servers, speed))
-    cluster = _build(head.name if head else "", groups, problems, path)
+    cluster = _build(head.name if head else "", groups, problems, path, counts)
     if head is None or head.availability is None:
         return cluster
     return with_availability(cluster, beside(path, head.availability))
 
 
-def _load_csv(path: Source) -> Cluster:
+def _load_csv(path: Source, counts: Mapping[str, int]) -> Cluster:
     problems: list[str] = []
     groups = []
     for where, cells in _csv_rows(read_text(path, InvalidClusterError), path, problems):
@@ -200,7 +202,7 @@ def _load_csv(path: Source) -> Cluster:
             problems += dotted_problems(failure, _CsvServers.model_fields, where)
         else:
             groups.append(_Group(where, servers, servers.speed))
-    return _build(name_of(path).stem, groups, problems, path)
+    return _build(name_of(path).stem, groups, problems, path, counts)
 
 
 def _csv_rows(text: str, path: Source, problems: list[str]) -> Iterator[tuple[str, dict[str, str]]]:
@@ -234,8 +236,12 @@ def _check_header(header: Sequence[str], path: Source) -> None:
     _raise_if_any(problems, path)
 
 
-def _build(name: str, groups: Sequence[_Group], problems: list[str], path: Source) -> Cluster:
+def _build(
+    name: str, groups: Sequence[_Group], problems: list[str], path: Source, changed: Mapping[str, int]
+) -> Cluster:
     """Build the cluster of these groups; the error lists `problems` and those found across groups."""
+    if changed and not problems:
+        groups, name = _recounted(groups, changed, path), with_counts(name, changed)
     resources = _declared_resources(groups)
     problems = [*problems, *_gaps(groups, resources), *_slot_problems(groups), *_name_problems(groups)]
     _raise_if_any(problems, path)
@@ -263,6 +269,28 @@ def _build(name: str, groups: Sequence[_Group], problems: list[str], path: Sourc
         ps_memory=memory_mib([servers.ps_memory_gib for servers in each]),
         sockets=_sockets([servers.sockets for servers in each]),
     )
+
+
+def _recounted(groups: Sequence[_Group], counts: Mapping[str, int], path: Source) -> list[_Group]:
+    """The groups with these numbers of servers; those with 0 are left out."""
+    names = [group.servers.name for group in groups]
+    new: dict[int, int] = {}
+    for name, count in counts.items():
+        sought = names[0] if name == SOLE and SOLE not in names and len(names) == 1 else name
+        if names.count(sought) != 1:
+            raise InvalidClusterError(
+                f"{path}: {name}.count={count}: expected the name of one entry, found {names.count(sought)} "
+                f"of this name; entries: {', '.join(dict.fromkeys(names))}"
+            )
+        new[names.index(sought)] = count
+    kept = [
+        replace(group, servers=group.servers.model_copy(update={"count": new.get(i, group.servers.count)}))
+        for i, group in enumerate(groups)
+        if new.get(i) != 0
+    ]
+    if not kept:
+        raise InvalidClusterError(f"{path}: with these counts there is no server")
+    return kept
 
 
 def _slots(declared: Sequence[int | None], milli_gpus: IntArray) -> IntArray | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -76,6 +78,13 @@ class ClusterSummary:
     def to_dict(self) -> dict[str, object]:
         """Plain nested dict, for JSON."""
         return asdict(self)
+
+
+def purpose(path: Path) -> str:
+    """First sentence of the comment at the top of a cluster file; empty without one."""
+    lines = itertools.takewhile(lambda line: line.startswith("#"), path.read_text().splitlines())
+    text = " ".join(line.lstrip("# ") for line in lines)
+    return text.partition(". ")[0].rstrip(".")
 
 
 def describe_cluster(cluster: Cluster) -> ClusterSummary:

@@ -22,6 +22,7 @@ from ray_sim.model.figures.base import KindFigures
 from ray_sim.model.figures.registry import FIGURES, all_figures, class_of
 from ray_sim.model.result import EVENT_SCHEMA, RunResult, Summary
 from ray_sim.reports.tables import summary_rows
+from workloads.describe import tally_rows
 from workloads.realisation import Tally
 from workloads.sources import require_regular
 
@@ -179,7 +180,7 @@ class StoredRun:
             raise InvalidInputError(f"{MANIFEST}: jobs: damaged; {_REMEDY}") from error
         return [
             *((name, self.manifest[name]) for name in shown if self.manifest[name] not in (None, {})),
-            *tally.rows(),
+            *tally_rows(tally),
             *summary_rows(self.summary),
         ]
 

@@ -34,6 +34,7 @@ from ray_sim.model.result import RunResult
 from ray_sim.model.welfare_audit import AuditRequest
 from ray_sim.policies.registry import create_policy
 from ray_sim.reports.tables import summary_rows
+from workloads.describe import tally_rows
 from workloads.layers.fill import EnrichmentLayer
 from workloads.realisation import Tally
 from workloads.realisation import realise as realise_frame
@@ -80,7 +81,7 @@ class FinishedRun:
 
     def rows(self) -> list[tuple[str, object]]:
         """Label and value of each line of the printed table."""
-        return [*self.tally.rows(), *summary_rows(self.result.summary)]
+        return [*tally_rows(self.tally), *summary_rows(self.result.summary)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ WITHOUT_EFFECT = {
         "reports/*",
         "experiments/*_summary.py",
         "experiments/arena*.py",
+        "experiments/capacity/*",
         "experiments/cluster_writer.py",
         "experiments/compare.py",
         "experiments/fanout/*",

@@ -291,25 +291,39 @@ def _combine(axes: _Axes, shape: SweepFile, inputs: HashedInputs) -> Iterator[Co
     for workload, cluster, world, partition, trim, policy in itertools.product(
         axes.workloads, axes.clusters, axes.worlds, shape.partition, axes.trims, axes.policies
     ):
-        for seed in shape.seeds:
-            scenario = Scenario(
-                workload=workload.value,
-                cluster=cluster.value,
-                policy=policy.value.name,
-                params=policy.value.params,
-                world={**world.value, **policy.value.world},
-                partition=partition,
-                trim=trim.value,
-                audit=shape.audit,
-                seed=seed,
-                sites=shape.sites,
-                fleet=shape.fleet,
-            )
-            identity = inputs.identify(scenario)
-            hashes = identity.content_hash, identity.seed, identity.scenario_hash
-            yield Configuration(Entry.of(scenario, *hashes, world.value), identity)
-            if identity.seed_free:
-                break
+        scenario = Scenario(
+            workload=workload.value,
+            cluster=cluster.value,
+            policy=policy.value.name,
+            params=policy.value.params,
+            world={**world.value, **policy.value.world},
+            partition=partition,
+            trim=trim.value,
+            audit=shape.audit,
+            sites=shape.sites,
+            fleet=shape.fleet,
+        )
+        yield from seed_configurations(scenario, shape.seeds, inputs, world.value)
+
+
+def seed_configurations(
+    scenario: Scenario,
+    seeds: Iterable[int],
+    inputs: HashedInputs,
+    shared_world: Mapping[str, Value] | None = None,
+) -> Iterator[Configuration]:
+    """Yield the configuration of a scenario for each seed; one for all if nothing is drawn.
+
+    Parameters
+    ----------
+    shared_world : world of the sweep, where the policy has entries of its own
+    """
+    for seed in seeds:
+        identity = inputs.identify(scenario.model_copy(update={"seed": seed}))
+        hashes = identity.content_hash, identity.seed, identity.scenario_hash
+        yield Configuration(Entry.of(identity.scenario, *hashes, shared_world), identity)
+        if identity.seed_free:
+            return
 
 
 def _rehearse(axes: _Axes, shape: SweepFile, inputs: HashedInputs, problems: list[str]) -> None:

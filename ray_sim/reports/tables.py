@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 
 import polars as pl
 
-from ray_sim.model.figures.base import FigureRows
 from ray_sim.model.result import JctCertificate, Summary
+from ray_sim.reports.figure_rows import FigureRows, figure_rows
 from ray_sim.reports.gaps import Gap, share_of_means
 
 KEYS = ("workload", "cluster", "setting", "policy")
@@ -201,7 +201,7 @@ def summary_rows(summary: Summary) -> list[tuple[str, object]]:
     if summary.no_certificate is not None:
         rows.append(("no lower bound on mean JCT", summary.no_certificate))
     rows += _utility_rows(summary)
-    own = FigureRows() if summary.figures is None else summary.figures.rows()
+    own = FigureRows() if summary.figures is None else figure_rows(summary.figures)
     rows += own.earned
     rows += [("preemptions", summary.preemptions), ("restarts", summary.restarts)]
     rows += own.progress

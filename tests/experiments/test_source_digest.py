@@ -32,7 +32,10 @@ ROOTS = (
 )
 """What a run is made of: these modules, and all that they import. A run imports the policy that it names."""
 
-PRINTED_ONLY = {f"ray_sim/reports/{name}.py" for name in ("tables", "gaps", "statistics")}
+PRINTED_ONLY = {
+    "workloads/describe.py",
+    *(f"ray_sim/reports/{name}.py" for name in ("tables", "figure_rows", "gaps", "statistics")),
+}
 """Imported by a run for what it prints: its table, whose module has the gaps of several runs too."""
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import polars as pl
 
+from ray_sim.certificates.jct import JctLimits, NoJctLimits
 from ray_sim.engine.kinds.facts import KindFacts, WorldSetting
 from ray_sim.engine.placements import Stateful
 from ray_sim.engine.wake import Wake
@@ -21,7 +22,6 @@ from ray_sim.model.parameters import Parameter, Value
 from ray_sim.model.units import BoolArray, IntArray
 
 if TYPE_CHECKING:
-    from ray_sim.certificates.jct import JctLimits, NoJctLimits
     from ray_sim.engine.contract import Policy
     from ray_sim.engine.decision import Decision
     from ray_sim.engine.policy_context import PolicyContext
@@ -86,9 +86,22 @@ class JobKind(ABC):
         """Whether a world with these values of all parameters draws random numbers."""
         return False
 
+    def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | NoJctLimits | None:
+        """Limits of these jobs for a bound on their mean JCT, or the reason why there are none.
+
+        Every job must be able to complete in the world. None where the kind is certified by other figures.
+        """
+        return NoJctLimits("the progress rule of these jobs states no limits of speed")
+
+    def certify_utility(
+        self, world: World, earned: float | None, counted: BoolArray | None
+    ) -> UtilityCertificate | None:
+        """Bound what the counted jobs, (J,), could earn, all where None; None where nothing bounds it."""
+        return None
+
 
 class KindOutcome(Protocol):
-    """Figures, columns and limits that a kind adds to a result."""
+    """Figures and columns that a kind adds to a result."""
 
     def figures(self, jobs: pl.DataFrame, counted: BoolArray | None) -> KindFigures:
         """Figures of the summary, over the counted jobs: (J,), all where None."""
@@ -98,17 +111,6 @@ class KindOutcome(Protocol):
 
     def timeline(self, time_us: IntArray) -> Mapping[str, pl.Series]:
         """Columns of the timeline by name, (n,) each, at these instants, increasing."""
-
-    def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | NoJctLimits | None:
-        """Limits for the certificate of these completed jobs' mean JCT, or the reason why there are none.
-
-        None where the kind is certified by other figures.
-        """
-
-    def certify_utility(
-        self, world: World, earned: float | None, counted: BoolArray | None
-    ) -> UtilityCertificate | None:
-        """Bound what the counted jobs could earn; None where nothing bounds it."""
 
 
 class KindRun(Stateful, Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ray_sim.engine.sites.part import EMPTY_PART, PartFacts
 from ray_sim.engine.world_arrays import Partition
@@ -14,9 +14,14 @@ from ray_sim.model.job import JobTable
 from ray_sim.model.parameters import Value
 from ray_sim.model.units import BoolArray, FloatArray, IntArray
 
+if TYPE_CHECKING:
+    from ray_sim.certificates.jct import JctLimits, NoJctLimits
+    from ray_sim.engine.world import World
+    from ray_sim.model.result import UtilityCertificate
+
 
 class KindLabel(Protocol):
-    """Names of a kind of job, for messages."""
+    """Names of a kind of job, for messages, and the limits of its jobs; see `JobKind`."""
 
     @property
     def truth(self) -> str:
@@ -25,6 +30,14 @@ class KindLabel(Protocol):
     @property
     def jobs(self) -> str:
         """Jobs of this kind, e.g. ``rigid``."""
+
+    def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | NoJctLimits | None:
+        """Limits of these jobs for a bound on their mean JCT."""
+
+    def certify_utility(
+        self, world: World, earned: float | None, counted: BoolArray | None
+    ) -> UtilityCertificate | None:
+        """Bound what the counted jobs could earn."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ray_sim.model.distribution import Distribution
-from ray_sim.model.figures.base import FigureRows, Rows, known
 from ray_sim.model.figures.gangs import GangFigures
 
 
@@ -33,20 +32,6 @@ class WelfareFigures:
     """No schedule of the same jobs earns more, even one that knows the future; see docs/certificates.md."""
     ratio: float | None
     """`bound` / `welfare`, >= 1 up to rounding; null where nothing was earned."""
-
-    def rows(self) -> Rows:
-        """Earnings, and how jobs ended."""
-        fates = [(f"{fate.replace('_', ' ')}", count) for fate, count in self.fates.items() if count]
-        changed = [("statements cut to the bounds", self.clipped), ("jobs misreported", self.misreporting)]
-        return [
-            ("welfare", self.welfare),
-            ("upper bound on welfare", self.bound),
-            ("that bound / welfare", self.ratio),
-            ("revenue", self.revenue),
-            ("eviction rate", self.eviction_rate),
-            *fates,
-            *((label, count) for label, count in changed if count),
-        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,32 +106,6 @@ class WelfareAudit:
     violations: list[str] = field(default_factory=list)
     """Broken rules of the run, one sentence each; empty if there are none."""
 
-    def rows(self) -> Rows:
-        """Findings of the audit; figures that do not exist for the policy or the signal are left out."""
-        best = "optimal welfare" if self.optimum_proven else "best welfare found"
-        regrets = [
-            row
-            for label, regret in (("misreports", self.regret), ("hidden long durations", self.hiding_regret))
-            if regret is not None
-            for row in (
-                (f"audit: largest gain by {label}", regret.max),
-                (f"audit: share of sampled jobs that gain by {label}", regret.share),
-            )
-        ]
-        rows: list[tuple[str, object]] = [
-            (f"audit: {best}", self.optimum),
-            (f"audit: bound on welfare, {self.optimum_kind}", self.optimum_bound),
-            ("audit: that bound / welfare", self.optimum_ratio),
-            ("audit: bound on expected welfare, launch plans", self.launch_plan_bound),
-            *regrets,
-            ("audit: bound on gains by misreports", self.regret_bound),
-            ("audit: sampled jobs", self.sampled_jobs),
-            ("audit: line of Lemma 4.3", self.eviction_line),
-            ("audit: fullest round, share of GPUs held", self.load_max),
-            ("audit: fullest round, share of C' booked", self.booked_max),
-        ]
-        return [*known(*rows), *[("audit: violation", text) for text in self.violations or ["none"]]]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnouncedFigures(GangFigures):
@@ -155,8 +114,3 @@ class AnnouncedFigures(GangFigures):
     welfare: WelfareFigures
     audit: WelfareAudit | None = None
     """Null unless the run was audited."""
-
-    def rows(self) -> FigureRows:
-        """Earnings, ends of jobs, and the audit."""
-        audit = () if self.audit is None else self.audit.rows()
-        return FigureRows(earned=[*self.welfare.rows(), *audit])

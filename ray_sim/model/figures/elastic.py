@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ray_sim.model.figures.base import FigureRows, known
 from ray_sim.model.figures.gangs import GangFigures
 
 
@@ -25,16 +24,3 @@ class ElasticFigures(GangFigures):
     convergence_error: float | None = None
     """Mean error |estimate - true| of the policy's estimates of the work left, as a share of the job's whole
     work; null as `speed_error`."""
-
-    def rows(self) -> FigureRows:
-        """Skew and interference, then errors of estimates."""
-        return FigureRows(
-            progress=known(
-                ("fullest parameter server over the average", self.ps_imbalance),
-                ("share of training time that interference cost", self.interference_share),
-            ),
-            estimates=known(
-                ("relative error of expected speeds", self.speed_error),
-                ("error of expected work left over all work of a job", self.convergence_error),
-            ),
-        )

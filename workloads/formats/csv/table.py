@@ -256,4 +256,12 @@ def _ignored(sources: Sequence[TextSource], mapping: ColumnMapping) -> tuple[str
     return tuple(unused)
 
 
-FORMAT = TraceFormat(name="csv", version="2", read=read, options=frozenset({"mapping", "rebase"}))
+FORMAT = TraceFormat(
+    name="csv",
+    version="2",
+    source="any",
+    files="one table with a header, or its parts; --map where its columns have other names",
+    page="docs/workloads.md#format-csv",
+    read=read,
+    options=frozenset({"mapping", "rebase"}),
+)

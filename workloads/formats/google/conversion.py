@@ -139,11 +139,14 @@ def _machines(trace: GoogleTrace) -> TraceMachines:
     return machines
 
 
-def trace_format(version: str, layout: TraceLayout) -> TraceFormat:
-    """Trace format of a trace with this layout."""
+def trace_format(version: str, source: str, files: str, layout: TraceLayout) -> TraceFormat:
+    """Trace format of a trace with this layout; other arguments as of `TraceFormat`."""
     return TraceFormat(
         name=layout.trace,
         version=version,
+        source=source,
+        files=files,
+        page=f"docs/traces/{layout.trace}.md",
         read=partial(read, layout=layout),
         options=frozenset({"run_time", "rows", "censored", "seed", "cluster"}),
         find=partial(find, layout=layout),

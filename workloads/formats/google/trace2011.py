@@ -60,6 +60,8 @@ def _guess(line: str) -> EventTable | None:
 
 FORMAT = trace_format(
     version="1",  # raise it when the same files give other rows
+    source="Google, clusterdata-2011-2",
+    files="folder, or files of task_events, job_events and machine_events (CSV)",
     layout=TraceLayout(
         trace="google-2011",
         tasks=TASK_EVENTS,

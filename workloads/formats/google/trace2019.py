@@ -175,6 +175,8 @@ def _guess(line: str) -> EventTable | None:
 
 FORMAT = trace_format(
     version="1",  # raise it when the same files give other rows
+    source="Google, clusterdata-2019",
+    files="folder, or files of instance, collection and machine events (JSON lines or CSV)",
     layout=TraceLayout(
         trace="google-2019",
         tasks=INSTANCE_EVENTS,

@@ -124,4 +124,11 @@ def _warnings(sources: Sequence[TextSource], off: int) -> tuple[str, ...]:
     return tuple(found)
 
 
-FORMAT = TraceFormat(name="philly-csv", version="1", read=read)
+FORMAT = TraceFormat(
+    name="philly-csv",
+    version="1",
+    source="Microsoft Philly, in the form of the Sia artifact",
+    files="one CSV: timestamp, duration, num_gpus, gpu_time, cluster",
+    page="docs/workloads.md#format-philly-csv",
+    read=read,
+)

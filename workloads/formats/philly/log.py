@@ -211,4 +211,12 @@ class _Log:
         self._machines.check(job)
 
 
-FORMAT = TraceFormat(name="philly", version="2", read=read, options=frozenset({"run_time"}))
+FORMAT = TraceFormat(
+    name="philly",
+    version="2",
+    source="Microsoft Philly, 2017",
+    files="cluster_job_log (JSON), and cluster_machine_list",
+    page="docs/traces/philly.md",
+    read=read,
+    options=frozenset({"run_time"}),
+)

@@ -151,4 +151,12 @@ def _warnings(pods: Sequence[TextSource], nodes: NodeList | None) -> tuple[str, 
     return (*found, *(nodes.warnings if nodes else ()))
 
 
-FORMAT = TraceFormat(name="gpu-pods", version="1", read=read, options=frozenset({"cluster"}))
+FORMAT = TraceFormat(
+    name="gpu-pods",
+    version="1",
+    source="Alibaba, cluster-trace-gpu-v2023",
+    files="CSV lists of pods, and of nodes for --cluster-out",
+    page="docs/traces/gpu-pods.md",
+    read=read,
+    options=frozenset({"cluster"}),
+)

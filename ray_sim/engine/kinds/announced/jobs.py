@@ -12,8 +12,10 @@ from ray_sim.engine.kinds.announced.run import AnnouncedRun
 from ray_sim.engine.kinds.base import JobKind, KindParameter
 from ray_sim.engine.kinds.facts import WorldSetting
 from ray_sim.engine.run_core import RunCore
+from ray_sim.engine.world import World
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
+from ray_sim.model.units import IntArray
 
 _SOURCE = "docs/models/posted_price.md#problem; Babaioff et al., section 2"
 
@@ -78,6 +80,7 @@ class AnnouncedJobs(JobKind):
         {
             "restart_cost_s": "announced jobs are never preempted",
             "checkpoint_s": "nodes of announced jobs do not fail",
+            "availability": "nodes of announced jobs do not fail",
         }
     )
     parameters = tuple(KindParameter(each, "is about announced jobs") for each in (*_BOUNDS, *MISREPORTS))
@@ -89,3 +92,6 @@ class AnnouncedJobs(JobKind):
     def start(self, core: RunCore, policy: Policy, streams: Streams) -> AnnouncedRun:
         """Start a run."""
         return AnnouncedRun(core, AnnouncedFacts.in_world(core.world))
+
+    def jct_limits(self, world: World, jobs: IntArray) -> None:
+        """None: a bound on the welfare stands in its place."""

@@ -9,12 +9,10 @@ from enum import IntEnum
 import numpy as np
 import polars as pl
 
-from ray_sim.certificates.jct import JctLimits
 from ray_sim.certificates.welfare import bound_welfare, ratio_to
 from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
 from ray_sim.engine.kinds.announced.welfare_limits import welfare_limits
 from ray_sim.engine.kinds.rigid.run import RigidOutcome
-from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import COMPLETED, REJECTED
 from ray_sim.model.distribution import distribution
 from ray_sim.model.figures.announced import AnnouncedFigures, WelfareFigures
@@ -120,7 +118,3 @@ class AnnouncedOutcome(RigidOutcome):
             "fate": names.gather(self.fate.astype(np.uint32)),
             "misreports": pl.Series(facts.misreports),
         }
-
-    def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | None:
-        """None: a bound on the welfare stands in its place."""
-        return None

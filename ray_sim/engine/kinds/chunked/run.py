@@ -9,13 +9,11 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
-from ray_sim.certificates.jct import JctLimits
 from ray_sim.engine.decision import Decision
 from ray_sim.engine.kinds.chunked.context import ChunkedContext
 from ray_sim.engine.kinds.chunked.deadlines import count_misses
 from ray_sim.engine.kinds.chunked.decision import ChunkedDecision
 from ray_sim.engine.kinds.chunked.facts import ChunkFacts
-from ray_sim.engine.kinds.chunked.jct_limits import chunk_limits
 from ray_sim.engine.kinds.chunked.ledger import ChunkLedger
 from ray_sim.engine.kinds.chunked.site_part import ChunkCommands, JobValues
 from ray_sim.engine.kinds.chunked.slot_rounding import SlotRounding
@@ -26,13 +24,11 @@ from ray_sim.engine.placements import State, nothing_for
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.sites.site import Commands
 from ray_sim.engine.wake import NO_WAKE, Wake
-from ray_sim.engine.world import World
 from ray_sim.kernels.chunked.chunk_ledger import rest
 from ray_sim.kernels.core.arrays import COMPLETED, LOSE, PARAMETER_SERVER, Ledger, Outages
 from ray_sim.kernels.core.record import add_event
 from ray_sim.model.figures.chunked import ChunkedFigures, DeadlineMisses
 from ray_sim.model.progress_rule import RigidProgress
-from ray_sim.model.result import UtilityCertificate
 from ray_sim.model.units import US_PER_S, BoolArray, IntArray, us_to_seconds
 
 
@@ -76,16 +72,6 @@ class ChunkedOutcome:
     def timeline(self, time_us: IntArray) -> Mapping[str, pl.Series]:
         """No columns."""
         return {}
-
-    def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | None:
-        """Chunks on the workers of their partition, and in its cloud."""
-        return chunk_limits(world, self.facts, jobs)
-
-    def certify_utility(
-        self, world: World, earned: float | None, counted: BoolArray | None
-    ) -> UtilityCertificate | None:
-        """None: no bounds for chunked jobs."""
-        return None
 
 
 class ChunkedRun(RigidRun):

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ray_sim.certificates.jct import JctLimits, NoJctLimits
 from ray_sim.engine.contract import GANGS, Policy
 from ray_sim.engine.kinds.base import JobKind, KindParameter
 from ray_sim.engine.kinds.bound_cells import BOUND_CELLS
 from ray_sim.engine.kinds.elastic.facts import ElasticFacts
+from ray_sim.engine.kinds.elastic.jct_limits import training_jct_limits
 from ray_sim.engine.kinds.elastic.policy import ELASTIC, ElasticPolicy
 from ray_sim.engine.kinds.elastic.rules import StepTimeRule
 from ray_sim.engine.kinds.elastic.run import ElasticRun
 from ray_sim.engine.kinds.elastic.slot_jobs import check_optimum
+from ray_sim.engine.kinds.elastic.utility_limits import certify_world_utility
 from ray_sim.engine.kinds.facts import WorldSetting
 from ray_sim.engine.run_core import RunCore
+from ray_sim.engine.world import World
 from ray_sim.model.parameter_blocks import AS_WORLD, BlockRule
 from ray_sim.model.parameters import MAX_FACTOR, Parameter, Value
+from ray_sim.model.result import UtilityCertificate
 from ray_sim.model.streams import Streams
+from ray_sim.model.units import BoolArray, IntArray
 
 _ABOUT = "is about elastic jobs"
 
@@ -108,3 +114,13 @@ class ElasticJobs(JobKind):
         probability = values["straggler_probability"]
         assert isinstance(probability, float)
         return probability > 0 or values["parameter_blocks"] == BlockRule.MXNET
+
+    def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | NoJctLimits:
+        """See `training_jct_limits`."""
+        return training_jct_limits(world, jobs)
+
+    def certify_utility(
+        self, world: World, earned: float | None, counted: BoolArray | None
+    ) -> UtilityCertificate | None:
+        """See `certify_world_utility`."""
+        return certify_world_utility(world, earned, counted)

@@ -9,24 +9,20 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
-from ray_sim.certificates.jct import JctLimits, NoJctLimits
 from ray_sim.engine.decision import NO_JOBS, Decision
 from ray_sim.engine.kinds.elastic.colocation import ColocatedProgress, RunColocation
 from ray_sim.engine.kinds.elastic.context import ElasticContext
 from ray_sim.engine.kinds.elastic.decision import ElasticDecision, Estimates
 from ray_sim.engine.kinds.elastic.estimate_errors import SPEED, WORK_LEFT, EstimateErrors, check_estimates
 from ray_sim.engine.kinds.elastic.facts import ElasticFacts, Stragglers
-from ray_sim.engine.kinds.elastic.jct_limits import training_jct_limits
 from ray_sim.engine.kinds.elastic.noisy_losses import NoisyLosses
 from ray_sim.engine.kinds.elastic.ps_imbalance import PsImbalance
-from ray_sim.engine.kinds.elastic.utility_limits import certify_world_utility
 from ray_sim.engine.kinds.elastic.view import ElasticView, Losses
 from ray_sim.engine.kinds.elastic.weighted_time import WeightedTime, trained_us
 from ray_sim.engine.kinds.rigid.run import RigidOutcome, RigidRun
 from ray_sim.engine.placements import State, part
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.wake import NO_WAKE, Wake
-from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import PARAMETER_SERVER, RUNNING
 from ray_sim.kernels.core.progress import work_left_of
 from ray_sim.kernels.elastic.training import Training, book_traffic, note_placements
@@ -38,7 +34,6 @@ from ray_sim.model.job import Exchange, TrainingProfile
 from ray_sim.model.job_rows import rows_of, tasks_of
 from ray_sim.model.parameter_blocks import AS_WORLD
 from ray_sim.model.progress_rule import ProgressRule
-from ray_sim.model.result import UtilityCertificate
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import NEVER_US, US_PER_S, BoolArray, FloatArray, IntArray
 
@@ -100,16 +95,6 @@ class ElasticOutcome:
         slowdown = np.full(len(alone_us), np.nan)
         np.divide(self.trained_us, alone_us, out=slowdown, where=self.trained_us > 0)
         return {"interference_slowdown": pl.Series(slowdown).fill_nan(None)}
-
-    def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | NoJctLimits:
-        """See `training_jct_limits`."""
-        return training_jct_limits(world, jobs)
-
-    def certify_utility(
-        self, world: World, earned: float | None, counted: BoolArray | None
-    ) -> UtilityCertificate | None:
-        """See `certify_world_utility`."""
-        return certify_world_utility(world, earned, counted)
 
 
 _PART_OF_AN_EPOCH = 1e-9

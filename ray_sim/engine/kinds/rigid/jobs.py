@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from ray_sim.certificates.jct import JctLimits, NoJctLimits
 from ray_sim.engine.contract import GANGS, Policy
 from ray_sim.engine.kinds.base import JobKind
 from ray_sim.engine.kinds.bound_cells import BOUND_CELLS
 from ray_sim.engine.kinds.facts import WorldSetting
 from ray_sim.engine.kinds.rigid.facts import RigidFacts
+from ray_sim.engine.kinds.rigid.jct_limits import certify_gang_utility, gang_limits
 from ray_sim.engine.kinds.rigid.run import RigidRun
 from ray_sim.engine.run_core import RunCore
+from ray_sim.engine.world import World
+from ray_sim.model.result import UtilityCertificate
 from ray_sim.model.streams import Streams
+from ray_sim.model.units import BoolArray, IntArray
 
 
 class RigidJobs(JobKind):
@@ -30,3 +35,13 @@ class RigidJobs(JobKind):
         facts = core.world.facts
         assert isinstance(facts, RigidFacts)
         return RigidRun(core, facts.progress)
+
+    def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | NoJctLimits | None:
+        """Gangs at the speed of the fastest server; no limits under another progress rule."""
+        return gang_limits(world, jobs) if world.facts.compiled else super().jct_limits(world, jobs)
+
+    def certify_utility(
+        self, world: World, earned: float | None, counted: BoolArray | None
+    ) -> UtilityCertificate | None:
+        """See `certify_gang_utility`; None under another progress rule."""
+        return certify_gang_utility(world, earned, counted) if world.facts.compiled else None

@@ -9,24 +9,20 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
-from ray_sim.certificates.jct import JctLimits, NoJctLimits
 from ray_sim.engine.decision import NO_JOBS, Decision
 from ray_sim.engine.kinds.base import KindOutcome
-from ray_sim.engine.kinds.rigid.jct_limits import certify_gang_utility, gang_limits
 from ray_sim.engine.placements import State, nothing_for
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.run_core import RunCore
 from ray_sim.engine.sites.site import Commands
 from ray_sim.engine.view import View
 from ray_sim.engine.wake import NO_WAKE, Wake
-from ray_sim.engine.world import World
 from ray_sim.kernels.core.arrays import RUNNING, Changes, Ledger, Outages
 from ray_sim.kernels.core.outages import regain_server
 from ray_sim.kernels.core.run_steps import complete_jobs, evict_job, place_jobs, rate_jobs, remove_server
 from ray_sim.model.errors import InfeasibleDecisionError
 from ray_sim.model.figures.gangs import GangFigures
 from ray_sim.model.progress_rule import ProgressRule
-from ray_sim.model.result import UtilityCertificate
 from ray_sim.model.units import NEVER_US, BoolArray, IntArray, seconds_to_us
 
 
@@ -56,18 +52,6 @@ class RigidOutcome:
     def job_columns(self) -> Mapping[str, pl.Series]:
         """No columns."""
         return {}
-
-    def jct_limits(self, world: World, jobs: IntArray) -> JctLimits | NoJctLimits | None:
-        """Gangs at the speed of the fastest server; no limits under another progress rule."""
-        if not world.facts.compiled:
-            return NoJctLimits("the progress rule of these jobs states no limits of speed")
-        return gang_limits(world, jobs)
-
-    def certify_utility(
-        self, world: World, earned: float | None, counted: BoolArray | None
-    ) -> UtilityCertificate | None:
-        """See `certify_gang_utility`; None under another progress rule."""
-        return certify_gang_utility(world, earned, counted) if world.facts.compiled else None
 
 
 class RigidRun:

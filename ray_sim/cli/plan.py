@@ -1,0 +1,116 @@
+"""`ray-sim plan`: how many servers, which mix of them or which policies meet a goal."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ray_sim.cli.options import Address, Json, MaxInFlight, Params, Results, Resume
+from ray_sim.cli.scenario_options import (
+    ClusterFile,
+    CoolDown,
+    Enrich,
+    FirstSeed,
+    LoadScale,
+    PartitionRule,
+    PolicyName,
+    Resample,
+    ScenarioFile,
+    Unsuccessful,
+    WarmUp,
+    WindowOf,
+    WorkloadFile,
+    World,
+    scenario_of,
+)
+
+
+def plan(
+    goal: Annotated[
+        str, typer.Option("--goal", metavar="METRIC<X", help="Limit on a metric: <, <=, > or >=; quote it.")
+    ],
+    vary: Annotated[
+        list[str],
+        typer.Option(
+            "--vary",
+            metavar="KEY=VALUES",
+            help="NAME.count=FROM:TO for an entry of the cluster file, or policy=A,B; repeatable.",
+        ),
+    ],
+    scenario_file: ScenarioFile = None,
+    price: Annotated[
+        list[str] | None,
+        typer.Option("--price", metavar="NAME=X", help="Price of a server of an entry [1]; repeatable."),
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, max=100_000, help="Seeds, common to all runs.")] = 5,
+    workload: WorkloadFile = None,
+    unsuccessful: Unsuccessful = None,
+    window: WindowOf = None,
+    resample: Resample = None,
+    load_scale: LoadScale = None,
+    enrich: Enrich = None,
+    cluster: ClusterFile = None,
+    policy: PolicyName = None,
+    params: Params = None,
+    world: World = None,
+    partition: PartitionRule = None,
+    warm_up: WarmUp = None,
+    cool_down: CoolDown = None,
+    seed: FirstSeed = None,
+    out: Results = None,
+    address: Address = "local",
+    resume: Resume = False,
+    max_in_flight: MaxInFlight = None,
+    json_output: Json = False,
+) -> None:
+    """Find the cheapest servers, or the policies, with which a scenario meets a goal.
+
+    Example: ray-sim plan jobs/plan.yaml --goal "p95_jct_s<7200" --vary servers.count=10:200
+    """
+    from ray_sim.cli.console import announcer, print_json, progress
+    from ray_sim.cli.console_plan import print_plan
+    from ray_sim.experiments.capacity.choices import parse_choices
+    from ray_sim.experiments.capacity.evaluation import RunOptions
+    from ray_sim.experiments.capacity.goal import parse_goal
+    from ray_sim.experiments.capacity.plan import run_plan
+    from ray_sim.experiments.capacity.request import PlanRequest
+    from ray_sim.experiments.sweep import INTERRUPTED
+    from ray_sim.interruption import interruptible
+    from ray_sim.kernels.compile import COMPILING, compiled_before
+
+    scenario = scenario_of(
+        scenario_file,
+        "ray-sim plan",
+        {
+            "workload": workload,
+            "unsuccessful": unsuccessful,
+            "window": window,
+            "resample": resample,
+            "load_scale": load_scale,
+            "enrich": enrich,
+            "cluster": cluster,
+            "policy": policy,
+            "params": params,
+            "world": world,
+            "partition": partition,
+            "warm_up": warm_up,
+            "cool_down": cool_down,
+            "seed": seed,
+        },
+    )
+    request = PlanRequest(scenario, parse_goal(goal), parse_choices(vary, price or []), seeds)
+    announce = announcer(quiet=json_output)
+    if not compiled_before():  # asked before the first kernel is called
+        announce(COMPILING)
+    with interruptible() as interruption, progress("plan", quiet=json_output) as report:
+        options = RunOptions(address, resume, max_in_flight, report, interruption.asked, announce)
+        ended = run_plan(request, out, options)
+    if json_output:
+        print_json(ended.to_dict())
+    else:
+        print_plan(ended)
+    if ended.sweep is not None and ended.sweep.stopped == INTERRUPTED:
+        raise typer.Exit(interruption.exit_code)
+    if not ended.ok:
+        raise typer.Exit(1)

@@ -1,0 +1,1 @@
+"""Capacity planning: the cheapest servers, or the policies, with which runs meet a goal."""

@@ -1,0 +1,164 @@
+"""Goal of a plan, such as ``p95_jct_s<7200``, and its metric in a finished run."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import numpy as np
+
+from ray_sim.experiments.result_files import read_summary, read_table
+from ray_sim.model.errors import InvalidScenarioError, UnknownNameError
+from ray_sim.model.figures.registry import all_figures
+from ray_sim.model.metrics import Trim
+from ray_sim.model.result import JobStatus, Summary
+from ray_sim.model.text import number_of
+from ray_sim.model.units import FloatArray, seconds_to_us
+
+RELATIONS: dict[str, Callable[[float, float], bool]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+
+_GOAL = re.compile(r"(?P<key>[A-Za-z][\w.]*)\s*(?P<relation><=|>=|<|>)\s*(?P<limit>\S+)")
+_FIGURE_FIRST = re.compile(r"(?P<figure>mean|median|p\d+(?:\.\d+)?)_(?P<key>\w+)")
+_OF_JOBS = re.compile(r"(?P<column>jct_s|queue_s)\.(?P<figure>mean|median|p(?P<percent>\d+(?:\.\d+)?))")
+"""Metrics of single jobs, in which a job that did not complete counts with an infinite time."""
+
+_OF_COMPLETED = ("makespan_s", "group_jct_s", "finish_time_fairness", "jain_index")
+"""Metrics of completed jobs only; they tell nothing of a run in which other jobs remained."""
+
+_FALL = ("jct_s", "queue_s", "makespan_s", "jct_or_horizon_s", "group_jct_s", "rejected", "unfinished")
+_RISE = ("completed", "utility", "welfare")
+"""Metrics that more servers are assumed to lower, and to raise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A limit on one metric of a run."""
+
+    key: str
+    """Dotted key of `Summary.flat`, or ``jct_s.pNN`` and ``queue_s.pNN`` for any quantile."""
+    relation: str
+    """Key of `RELATIONS`."""
+    limit: float
+
+    def __str__(self) -> str:
+        return f"{self.key} {self.relation} {self.limit:.15g}"
+
+    @property
+    def falls(self) -> bool:
+        """Whether smaller values are better."""
+        return self.relation in ("<", "<=")
+
+    @property
+    def helped_by_servers(self) -> bool:
+        """Whether it may be assumed that more servers do not make the metric worse."""
+        return self.key.split(".")[0] in (_FALL if self.falls else _RISE)
+
+    @property
+    def quantile(self) -> float | None:
+        """Share q of the quantile of the JCT that is limited from above; None for other goals."""
+        found = _OF_JOBS.fullmatch(self.key)
+        if found is None or found["column"] != "jct_s" or found["figure"] == "mean" or not self.falls:
+            return None
+        return _share(found)
+
+    def met(self, value: float) -> bool:
+        """Whether a value of the metric meets the goal."""
+        return RELATIONS[self.relation](value, self.limit)
+
+    def value_of(self, directory: Path, trim: Trim | None) -> float:
+        """Value of the metric in a stored run, infinitely bad where jobs that count did not complete.
+
+        Raises
+        ------
+        InvalidInputError : the run is damaged, or has no such metric
+        """
+        summary = read_summary(directory)
+        if (of_jobs := _OF_JOBS.fullmatch(self.key)) is not None:
+            times = _times_s(directory, of_jobs["column"], trim)
+            return mean(times) if of_jobs["figure"] == "mean" else quantile(times, _share(of_jobs))
+        known = summary.flat()
+        if self.key.startswith(_OF_COMPLETED) and summary.completed < summary.jobs:
+            return math.inf if self.falls else -math.inf
+        if self.key not in known:
+            raise UnknownNameError("metric", self.key, [*known, "jct_s.pNN", "queue_s.pNN"])
+        return known[self.key]
+
+
+def parse_goal(text: str) -> Goal:
+    """Parse a goal: a metric, ``<``, ``<=``, ``>`` or ``>=``, and a number.
+
+    ``p95_jct_s`` and ``mean_jct_s`` stand for ``jct_s.p95`` and ``jct_s.mean``.
+
+    Raises
+    ------
+    InvalidScenarioError : the text has another form
+    UnknownNameError : no summary has such a metric
+    """
+    found = _GOAL.fullmatch(text.strip())
+    if found is None:
+        raise InvalidScenarioError(
+            f"--goal {text}: expected METRIC<NUMBER with <, <=, > or >=, such as 'p95_jct_s<7200'"
+        )
+    try:
+        limit = number_of(found["limit"])
+    except ValueError:
+        limit = math.nan
+    if not math.isfinite(limit):
+        raise InvalidScenarioError(f"--goal {text}: expected a number after {found['relation']}")
+    figure_first = _FIGURE_FIRST.fullmatch(found["key"])
+    key = f"{figure_first['key']}.{figure_first['figure']}" if figure_first else found["key"]
+    of_jobs = _OF_JOBS.fullmatch(key)
+    if of_jobs is not None and of_jobs["percent"] is not None and not 0 < float(of_jobs["percent"]) <= 100:
+        raise InvalidScenarioError(f"--goal {text}: expected pNN with NN above 0, at most 100")
+    tops = {each.name for each in fields(Summary)} | all_figures({}).keys()
+    if key.split(".")[0] not in tops:
+        raise UnknownNameError("metric", found["key"], [*tops, "jct_s.pNN"])
+    return Goal(key, found["relation"], limit)
+
+
+def mean(values: FloatArray) -> float:
+    """Mean of at least one value; infinite if one is."""
+    return float(np.mean(values))
+
+
+def quantile(values: FloatArray, share: float) -> float:
+    """Quantile by linear interpolation between order statistics, of at least one value.
+
+    Parameters
+    ----------
+    values : (N,), may be infinite
+    share : in [0, 1]
+    """
+    ordered = np.sort(values)
+    rank, part = quantile_rank(len(ordered), share)
+    if part == 0 or np.isinf(ordered[rank + 1]):
+        return float(ordered[rank] if part == 0 else np.inf)
+    return float(np.quantile(ordered[: rank + 2], (rank + part) / (rank + 1)))
+
+
+def quantile_rank(n: int, share: float) -> tuple[int, float]:
+    """Index of the order statistic below a quantile of n values, and the way to the next one, in [0, 1)."""
+    position = (n - 1) * share
+    rank = math.floor(position)
+    return rank, position - rank
+
+
+def _share(of_jobs: re.Match[str]) -> float:
+    return 0.5 if of_jobs["figure"] == "median" else float(of_jobs["percent"]) / 100
+
+
+def _times_s(directory: Path, column: str, trim: Trim | None) -> FloatArray:
+    """Times of the jobs that count, in seconds; infinite for those that did not complete."""
+    jobs = read_table(directory, "jobs")
+    completed = (jobs["status"] == JobStatus.COMPLETED).to_numpy()
+    times = np.where(completed, jobs[column].fill_null(np.inf).to_numpy(), np.inf)
+    return times if trim is None else times[trim.counted(seconds_to_us(jobs["submit_s"].to_numpy()))]

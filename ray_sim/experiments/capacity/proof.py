@@ -1,0 +1,157 @@
+"""Proof that no policy meets a goal on given servers, by the bounds of the certificates.
+
+The bounds are about the metric that the goal limits: the mean JCT, the number of jobs whose JCT is at most
+the limit, or the total utility. They hold for every schedule of these jobs on these servers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ray_sim.certificates.jct import NoJctLimits, certify_jct
+from ray_sim.engine.build_world import build_world
+from ray_sim.engine.world import World
+from ray_sim.experiments.capacity.goal import quantile_rank
+from ray_sim.experiments.capacity.request import PlanRequest
+from ray_sim.experiments.run import read_base, realise
+from ray_sim.experiments.run_identity import HashedInputs
+from ray_sim.experiments.server_files import split_world
+from ray_sim.kernels.core.world_arrays import FITS
+from ray_sim.model.job import JobTable, UtilityProfile
+from ray_sim.model.units import US_PER_S, IntArray, seconds_to_us
+from ray_sim.model.utility import CLOCK_US
+
+_DROP_PER_S = 1e9
+"""Decay of the worth of a completion in time: half a microsecond around the limit takes it from 1 to 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Bound on what any policy can reach, mean over seeds."""
+
+    value: float
+    """Bound on the metric of the goal; for a quantile, on the share of jobs whose JCT is within the limit."""
+    excluded: bool
+    """Whether the bound proves that no policy meets the goal."""
+
+
+class Proofs:
+    """Bounds for the goal of a plan on the jobs of these seeds."""
+
+    def __init__(self, request: PlanRequest, seeds: Sequence[int], inputs: HashedInputs) -> None:
+        self._goal = goal = request.goal
+        self._scenario = request.scenario
+        self._seeds = seeds
+        self._inputs = inputs
+        self._tables: dict[tuple[str, ...], list[JobTable]] = {}
+        self.reason = None if self._bounded else f"no bound is known for {goal.key}"
+        """Reason why there is no proof; None as long as there may be one."""
+
+    @property
+    def _bounded(self) -> bool:
+        goal = self._goal
+        if goal.key == "utility":
+            return not goal.falls
+        return goal.quantile is not None or (goal.key == "jct_s.mean" and goal.falls)
+
+    def bound(self, cluster: str) -> Bound | None:
+        """Bound on the servers of this reference; None where nothing bounds the metric, see `reason`.
+
+        Raises
+        ------
+        InvalidInputError : the jobs or servers cannot be simulated
+        """
+        if self.reason is not None:
+            return None
+        found = [self._of(table, cluster) for table in self._jobs(cluster)]
+        values = [each for each in found if each is not None]
+        if len(values) < len(found):
+            return None
+        value = float(np.mean([bound for bound, _ in values]))
+        if self._goal.quantile is None:
+            return Bound(value, excluded=not self._goal.met(value))
+        return Bound(value, excluded=all(excluded for _, excluded in values))
+
+    def _jobs(self, cluster: str) -> list[JobTable]:
+        """Jobs of each seed; those of one set of resources are drawn once."""
+        resources = self._inputs.cluster(cluster).resources
+        if resources not in self._tables:
+            spec = self._scenario.workload
+            base = read_base(spec)
+            self._tables[resources] = [realise(spec, seed, base, resources).table for seed in self._seeds]
+        return self._tables[resources]
+
+    def _of(self, table: JobTable, cluster: str) -> tuple[float, bool] | None:
+        """Bound for one seed, and whether it excludes the goal; None where there is no bound."""
+        share = self._goal.quantile
+        if share is not None:
+            table = replace(table, utility=_worth_in_time(len(table), self._goal.limit))
+        world = self._world(table, cluster)
+        counted = self._counted(world)
+        if share is not None:
+            return self._of_share(world, counted, share)
+        if self._goal.key == "utility":
+            return self._of_utility(world, counted)
+        return self._of_mean(world, counted)
+
+    def _of_mean(self, world: World, counted: IntArray) -> tuple[float, bool] | None:
+        arrays = world.arrays
+        fits = (world.beyond_capacity[arrays.job_class] == FITS) & (arrays.job_part >= 0)
+        if not fits[counted].all():
+            return np.inf, True
+        limits = world.kind.jct_limits(world, counted)
+        if limits is None or isinstance(limits, NoJctLimits):
+            self.reason = "nothing bounds the JCT of these jobs" if limits is None else limits.reason
+            return None
+        if limits.speed_up is not None:
+            self.reason = "the bounds are about workers of speed 1, and speed_up is another"
+            return None
+        submit_us = world.table.submit_us[counted]
+        bound = certify_jct(limits, submit_us, submit_us).bound_s
+        return bound, not self._goal.met(bound)
+
+    def _of_share(self, world: World, counted: IntArray, share: float) -> tuple[float, bool] | None:
+        """At least so many jobs are in time as there are order statistics up to the quantile.
+
+        Nothing counts after the last job in time has ended, so the bound looks no further.
+        """
+        last_us = int(world.table.submit_us[counted].max()) + int(seconds_to_us(self._goal.limit)) + CLOCK_US
+        world = replace(world, horizon_us=min(world.horizon_us, max(last_us, CLOCK_US)))
+        most = self._most_utility(world, counted)
+        needed = quantile_rank(len(counted), share)[0] + 1
+        return None if most is None else (most / len(counted), most < needed)
+
+    def _of_utility(self, world: World, counted: IntArray) -> tuple[float, bool] | None:
+        most = self._most_utility(world, counted)
+        return None if most is None else (most, not self._goal.met(most))
+
+    def _most_utility(self, world: World, counted: IntArray) -> float | None:
+        chosen = np.zeros(len(world.table), dtype=np.bool_)
+        chosen[counted] = True
+        certificate = world.kind.certify_utility(world, 0.0, chosen)
+        if certificate is None:
+            self.reason = f"nothing bounds what {world.kind.jobs} jobs can reach"
+            return None
+        return certificate.bound
+
+    def _world(self, table: JobTable, cluster: str) -> World:
+        scenario = self._scenario
+        params, _ = split_world(scenario.world)
+        servers = self._inputs.servers(cluster, scenario.world)
+        return build_world(table, servers, partition=scenario.partition, params=params)
+
+    def _counted(self, world: World) -> IntArray:
+        """Jobs that count in the summary."""
+        trim = self._scenario.trim
+        submit_us = world.table.submit_us
+        counted = np.ones(len(submit_us), np.bool_) if trim is None else trim.trim.counted(submit_us)
+        return np.flatnonzero(counted)
+
+
+def _worth_in_time(jobs: int, limit_s: float) -> UtilityProfile:
+    """Utility 1 of a completion within the limit, and 0 of a later one, for each job."""
+    due_s = limit_s + 0.5 / US_PER_S
+    return UtilityProfile(np.ones(jobs), np.full(jobs, _DROP_PER_S), np.full(jobs, due_s))

@@ -1,0 +1,105 @@
+"""Listings of what there is: version, world parameters, clusters, formats, and a completion for shells."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ray_sim import __version__
+from ray_sim.cli import main
+from ray_sim.engine.kinds.base import JobKind
+from ray_sim.engine.kinds.registry import JOB_KINDS
+from ray_sim.engine.world_parameters import WORLD_PARAMETERS, check_heeded, heeding
+from ray_sim.experiments.cluster_file import bundled_clusters
+from ray_sim.experiments.server_files import WORLD
+from ray_sim.model.errors import InvalidScenarioError
+from ray_sim.model.parameters import resolve
+from tests.command_line import RAY_SIM, answer, complaint
+from workloads.formats.registry import FORMATS
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def records(capsys: pytest.CaptureFixture[str], *argv: str) -> list[dict[str, object]]:
+    """The records that a command prints as JSON."""
+    assert main([*argv, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert isinstance(found, list)
+    return found
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"ray-sim {__version__}\n"
+
+
+def test_every_world_parameter_is_listed_with_its_meaning(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = records(capsys, "worlds")
+    assert [each["name"] for each in listed] == [each.name for each in WORLD]
+    assert all(each["meaning"] and each["truths"] for each in listed)
+    for kind in JOB_KINDS:
+        own = {each["name"] for each in records(capsys, "worlds", kind.truth)}
+        assert own == {each.name for each in WORLD if kind.truth in heeding(each)}
+    assert "unknown truth 'announce'. Did you mean 'announced'?" in complaint(capsys, "worlds", "announce")
+
+
+@pytest.mark.parametrize("kind", JOB_KINDS, ids=lambda kind: kind.truth)
+def test_a_parameter_is_listed_for_the_truths_that_do_not_refuse_it(kind: JobKind) -> None:
+    defaults = resolve("the world", WORLD_PARAMETERS, {"truth": kind.truth})
+    for parameter in WORLD_PARAMETERS:
+        if parameter.name == "truth":
+            continue
+        try:
+            check_heeded({**defaults, parameter.name: "other than the default"})
+            heeded = True
+        except InvalidScenarioError:
+            heeded = False
+        assert heeded == (kind.truth in heeding(parameter)), parameter.name
+
+
+def test_every_bundled_cluster_is_listed_with_its_purpose(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = {each["name"]: each for each in records(capsys, "clusters")}
+    assert listed.keys() == bundled_clusters().keys()
+    assert all(each["purpose"] for each in listed.values())
+    assert listed["pool-368"]["capacity"] == {"gpu": 368.0}
+    assert main(["clusters"]) == 0
+    assert "One pool of 368 GPUs, the size at which" in capsys.readouterr().out
+
+
+def test_every_format_is_listed_with_a_page_that_exists(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = records(capsys, "formats")
+    assert [each["name"] for each in listed] == list(FORMATS)
+    for each in listed:
+        page, _, heading = str(each["page"]).partition("#")
+        text = (REPOSITORY / page).read_text()
+        assert not heading or f"# {heading.replace('-', ' ', 1).capitalize()}" in text
+        assert each["source"]
+        assert each["files"]
+
+
+@pytest.mark.slow
+def test_a_shell_completes_the_names_of_commands() -> None:
+    asked = {"_RAY_SIM_COMPLETE": "complete_bash", "COMP_WORDS": "ray-sim cl", "COMP_CWORD": "1"}
+    ended = subprocess.run(RAY_SIM, env={**os.environ, **asked}, capture_output=True, text=True, check=False)
+    assert ended.stdout.split() == ["clusters"]
+
+
+def test_info_answers_for_another_number_of_servers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert answer(capsys, "info", "pool-368@server.count=3")["capacity"] == {"gpu": 24.0}
+
+
+@pytest.mark.parametrize(
+    "argv",
+    ["policies", "policies las", "policies pd_ors", "worlds", "clusters", "formats", "info philly", "--help"],
+)
+def test_listings_keep_to_the_width_of_the_terminal(
+    argv: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(argv.split()) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if len(line) > 80] == []
