@@ -35,7 +35,7 @@ for loop in ("auto", "general"):
             digest.update(str(fingerprint(result)).encode())
 chunks = [1 + i % 3 for i in range(9)]
 chunk_jobs = [Job(i // 2, 1, 1 + i % 4) for i in range(9)]
-for policy in (Dealer(), "chunk_fifo", "chunk_spt", "a_online"):
+for policy in (Dealer(), "chunk_fifo", "chunk_spt", "a_online", "chunk_earliest_finish", "chunk_las"):
     result = replay(chunked(chunk_jobs, chunks, 3), policy, sites=2)
     digest.update(str(fingerprint(result)).encode())
 for policy in ("drf", "tetris", "dorm"):

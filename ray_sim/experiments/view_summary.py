@@ -69,7 +69,7 @@ VIEWS = (
     ),
     RecordView(
         "a_online",
-        "a_online, chunk_fifo, chunk_spt",
+        "a_online, chunk_earliest_finish, chunk_las, chunk_srpt, chunk_fifo, chunk_spt",
         CHUNK,
         ("chunk_bandwidth_mbps", "utility_due_s"),
         "several workers on one chunk, losses, blocks, worths, statements",

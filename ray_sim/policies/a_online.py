@@ -6,21 +6,22 @@ a job, p the length of one chunk on a worker, Q the increment (what a chunk adds
 and zeta says whether a job trains in the cloud only, without communication. The increment has four terms:
 upload, waiting, own training and delay of others. C1 to C8 number our choices (#our-choices).
 
-The engine calls `start`, `decide`, `counts` and `timeline_columns`; `ChunkPolicy` calls `places` and
-`pick_ps`. Sort orders, ties and the entities that key the draws decide results.
+The engine calls `start`, `decide`, `counts` and `timeline_columns`; `GreedyDispatch` calls `keys`
+and `offers`, `ChunkPolicy` calls `pick_ps`. Sort orders, ties and the entities that key
+the draws decide results.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.units import FloatArray, IntArray
 from ray_sim.policies.deadline_urgency import DeadlineUrgency
-from ray_sim.policies.shared.chunk_dispatch import Chunk, ChunkPolicy
+from ray_sim.policies.shared.greedy_dispatch import GreedyDispatch
 from ray_sim.policies.shared.parameter_servers import Pick
 from ray_sim.policy_api import (
     ChunkedContext,
@@ -28,6 +29,7 @@ from ray_sim.policy_api import (
     ChunkedView,
     DispatchedChunks,
     IncrementQuery,
+    Offers,
     Parameter,
     Rule,
     Streams,
@@ -37,22 +39,8 @@ _RULES = {"greedy": Rule.CHEAPEST, "least_loaded": Rule.LEAST_LOADED, "random": 
 
 _NOTHING: IntArray = np.empty(0, dtype=np.int64)
 
-_DISPATCHED = ("to_edge", "to_cloud", "mixed")
 
-
-class CloudOffer(NamedTuple):
-    """Fastest available cloud worker that may train a job, and the increments of a chunk there."""
-
-    worker: int
-    zeta: bool
-    """Whether the job trains without communication if all its chunks go to the cloud."""
-    cost_all_in_cloud: int
-    """D Q of a chunk if all chunks of the job go there, in microseconds."""
-    cost_mixed: int
-    """D Q of a chunk if other chunks are at an edge, in microseconds."""
-
-
-class AOnline(ChunkPolicy):
+class AOnline(GreedyDispatch):
     """Send each chunk where it adds least to the average flow time; workers serve the fastest first."""
 
     name: ClassVar[str] = "a_online"
@@ -60,7 +48,7 @@ class AOnline(ChunkPolicy):
     summary: ClassVar[str] = (
         "each chunk where it adds least to flow times, edge or cloud; fastest first, preemptive"
     )
-    sees: frozenset[str] = ChunkPolicy.sees | {"deadline"}
+    sees: frozenset[str] = GreedyDispatch.sees | {"deadline"}
     uses_seed: ClassVar[bool] = True
     parameters: ClassVar[tuple[Parameter, ...]] = (
         Parameter(
@@ -139,10 +127,9 @@ class AOnline(ChunkPolicy):
                 "exact_q: the exact change assumes queues by rate; set queue=rate or exact_q=false"
             )
         self._rule, self._by_rate = _RULES[dispatch], queue == "rate"
-        self._mixed, self._exact = mixed_cloud, exact_q
+        self.mixed, self._exact = mixed_cloud, exact_q
         self.overtake = preempt and self._by_rate
         self._urgency = DeadlineUrgency(slack) if deadlines == "danger" else None
-        self._jobs_sent = np.zeros(len(_DISPATCHED), dtype=np.int64)
         self._betas = np.zeros((64, 2))
         self._beta_count = 0
         """Rows used of (decision time in microseconds, mean beta of the workers)."""
@@ -184,111 +171,44 @@ class AOnline(ChunkPolicy):
 
         return draw
 
-    def places(self, view: ChunkedView, jobs: IntArray, partition: int) -> list[Chunk]:
-        """Run A_greedy for one job after another."""
-        cloud_workers = self.clouds_there(view, partition)
-        chunks: list[Chunk] = []
-        dispatched = DispatchedChunks.none()
-        for job in jobs.tolist():
-            units = view.undispatched(np.array([job])).unit
-            query = self._increment_query(view, job, units, partition, dispatched)
-            workers, in_cloud = self._greedy(view, job, query, self._cloud(view.now_us, job, cloud_workers))
-            if len(workers) == 0:
-                continue
-            length = self._world.chunk_us(np.array([job]), workers, in_cloud)
-            key = self._keys(view, job, length)
-            chunks += zip([job] * len(units), units.tolist(), workers.tolist(), key.tolist(), strict=True)
-            self._jobs_sent[self._destination(workers)] += 1
-            ready_us, inverse_rate = np.full_like(key, query.ready_us), length * view.jobs.chunks[job]
-            dispatched = dispatched.plus(DispatchedChunks(workers, key, inverse_rate, ready_us, length))
-        return chunks
+    def keys(self, job: int, length_us: IntArray) -> IntArray:
+        """Queue keys by the lengths on the workers: D p; by deadline in danger; equal with queue=fifo."""
+        if self._urgency is not None and self._urgency.found[job]:
+            return np.full_like(length_us, self._urgency.keys[job])
+        return length_us * self._world.jobs.chunks[job] if self._by_rate else np.zeros_like(length_us)
 
-    def _greedy(
-        self, view: ChunkedView, job: int, query: IncrementQuery, cloud: CloudOffer | None
-    ) -> tuple[IntArray, bool]:
-        """Worker of each chunk, empty if the chunks have to wait, and zeta.
-
-        The first chunk decides zeta while zeta is open (C1), that is, while no chunk of the job is on a
-        worker or done. It is open again after chunks in the cloud were lost, since they all train at once.
-        """
-        all_to_cloud = np.full(query.count, -1 if cloud is None else cloud.worker)
-        whole = query.count == view.jobs.chunks[job]
-        edge = view.increments(query)
-        if cloud is None:
-            return edge.worker, False
-        if whole and (len(edge.worker) == 0 or cloud.cost_all_in_cloud < edge.increment[0]):
-            return all_to_cloud, cloud.zeta
-        if len(edge.worker) == 0:
-            return all_to_cloud, False
-        if not self._mixed:
-            return edge.worker, False
-        # Increments at the edge grow with each chunk, the cloud's is constant: once cheaper it stays so.
-        at_edge = np.logical_and.accumulate(edge.increment <= cloud.cost_mixed)
-        return np.where(at_edge, edge.worker, cloud.worker), False
-
-    def _increment_query(
-        self, view: ChunkedView, job: int, units: IntArray, partition: int, dispatched: DispatchedChunks
-    ) -> IncrementQuery:
-        of = np.array([job])
+    def offers(self, view: ChunkedView, job: int, units: IntArray, sent: DispatchedChunks) -> Offers:
+        """Ask the sites for increments Q, times D."""
         length_us = self._world.chunk_us_by_speed(job)
-        return IncrementQuery(
+        drawn = self._drawn(view, job, units) if self._rule == Rule.GIVEN_ORDER else _NOTHING
+        query = IncrementQuery(
             count=len(units),
-            partition=partition,
+            partition=int(view.jobs.partition[job]),
             memory_level=int(self._world.eligible.workers_need[job]),
-            ready_us=int(self._world.ready_us(view.now_us, of, np.array([False]))[0]),
+            ready_us=self.ready_us(view, job),
             length_us=length_us,
-            key=self._keys(view, job, length_us),
+            key=self.keys(job, length_us),
             inverse_rate=length_us * view.jobs.chunks[job],
             rule=self._rule,
             preempt=self.overtake,
             exact=self._exact,
-            given_workers=self._drawn(view, job, units, partition)
-            if self._rule == Rule.GIVEN_ORDER
-            else _NOTHING,
-            dispatched=dispatched,
+            given_workers=drawn,
+            dispatched=sent,
         )
+        return view.increments(query)
 
-    def _keys(self, view: ChunkedView, job: int, length_us: IntArray) -> IntArray:
-        """Queue keys of chunks of a job, by their lengths on the workers."""
-        if self._urgency is not None and self._urgency.found[job]:
-            return np.full_like(length_us, self._urgency.keys[job])
-        return length_us * view.jobs.chunks[job] if self._by_rate else np.zeros_like(length_us)
-
-    def _drawn(self, view: ChunkedView, job: int, units: IntArray, partition: int) -> IntArray:
+    def _drawn(self, view: ChunkedView, job: int, units: IntArray) -> IntArray:
         """Edge worker of each chunk, by a draw keyed by job and chunk; empty if no worker is available."""
-        mine = self._worker_partition[self._edge_workers] == partition
+        mine = self._worker_partition[self._edge_workers] == view.jobs.partition[job]
         mine &= self._worker_offer[self._edge_workers] >= self._world.eligible.workers_need[job]
         edge_workers = self._edge_workers[mine & view.available[self._edge_server]]
         draws = self._streams.uniforms("dispatch", np.full(len(units), job), units)
         return edge_workers[(draws * len(edge_workers)).astype(np.int64)] if len(edge_workers) else _NOTHING
 
-    def _cloud(self, now_us: int, job: int, cloud_workers: IntArray) -> CloudOffer | None:
-        """Fastest of the cloud workers that may train the job, ties to the lowest; None if none may."""
-        of, to_cloud, zeta = np.array([job]), np.array([True]), self._world.cloud_serves(np.array([job]))
-        memory_level = self._world.eligible.workers_need[job]
-        cloud_workers = cloud_workers[self._worker_offer[cloud_workers] >= memory_level]
-        if len(cloud_workers) == 0:
-            return None
-        upload_us = int(self._world.ready_us(now_us, of, to_cloud)[0]) - now_us
-        length_us = self._world.chunk_us(of, cloud_workers, zeta)
-        best = int(np.argmin(length_us))
-        mixed_us = self._world.chunk_us(of, cloud_workers[best : best + 1])
-        return CloudOffer(
-            int(cloud_workers[best]),
-            bool(zeta[0]),
-            upload_us + int(length_us[best]),
-            upload_us + int(mixed_us[0]),
-        )
-
-    def _destination(self, workers: IntArray) -> int:
-        """Index into `_DISPATCHED`."""
-        in_cloud = np.isin(workers, self._clouds)
-        return 1 if in_cloud.all() else 2 if in_cloud.any() else 0
-
     def counts(self) -> dict[str, int]:
-        """Jobs by destination, counted again when they lose chunks; jobs that were in danger."""
+        """Jobs by destination; jobs that were in danger."""
         in_danger = {} if self._urgency is None else {"in_danger": int(self._urgency.found.sum())}
-        return {**dict(zip(_DISPATCHED, self._jobs_sent.tolist(), strict=True)), **in_danger}
+        return {**super().counts(), **in_danger}
 
     def timeline_columns(self) -> dict[str, tuple[IntArray, FloatArray]]:
         """Beta, a dual variable of the paper: the sum of (work left) / (D p) over a worker's chunks.

@@ -14,7 +14,8 @@ placements of one's   VisiblePlacements, PlacementTable, Rows, allocation_change
 own                   WORKER, PARAMETER_SERVER, ALL_REDUCE
 elastic jobs          ElasticPolicy, ElasticContext, ElasticView, ElasticDecision, Estimates, Losses
 chunked jobs          ChunkedPolicy, ChunkedContext, ChunkedView, ChunkedDecision, Dispatch, NewKeys,
-                      UndispatchedChunks, WorkerLoads, NewChunks, Rule, Offers
+                      UndispatchedChunks, WorkerLoads, ChunkWork, IncrementQuery, DispatchedChunks,
+                      Rule, Offers
 announced jobs        AnnouncedPolicy, AnnouncedContext, AnnouncedView, AnnouncedDecision, Launches, Charges,
                       Statements, Outlooks, StatementBounds, signals, AuditedJobs, MechanismRecord
 state and loops       State, kernel
@@ -38,7 +39,7 @@ from ray_sim.engine.kinds.chunked.context import ChunkedContext
 from ray_sim.engine.kinds.chunked.decision import ChunkedDecision, Dispatch, NewKeys
 from ray_sim.engine.kinds.chunked.increment_query import IncrementQuery, Offers, Rule
 from ray_sim.engine.kinds.chunked.policy import ChunkedPolicy
-from ray_sim.engine.kinds.chunked.view import ChunkedView, UndispatchedChunks, WorkerLoads
+from ray_sim.engine.kinds.chunked.view import ChunkedView, ChunkWork, UndispatchedChunks, WorkerLoads
 from ray_sim.engine.kinds.elastic.context import ElasticContext
 from ray_sim.engine.kinds.elastic.decision import ElasticDecision, Estimates
 from ray_sim.engine.kinds.elastic.policy import ElasticPolicy
@@ -75,6 +76,7 @@ __all__ = [
     "AnnouncedView",
     "AuditedJobs",
     "Charges",
+    "ChunkWork",
     "ChunkedContext",
     "ChunkedDecision",
     "ChunkedPolicy",

@@ -91,7 +91,7 @@ class NaiveAOnline(NaiveWorld):
                 assert cloud is not None
                 only_cloud, worker = True, cloud
             else:
-                worker = best[1]
+                worker = best[-1]
             length = times.lengths[worker]
             placed.append(Planned(job, unit, worker, self._place(job, times.chunks * length)))
         return placed[len(sent) :]
@@ -104,7 +104,7 @@ class NaiveAOnline(NaiveWorld):
         placed: Sequence[Planned],
         gone: set[int],
         kept: Mapping[int, Sent],
-    ) -> Iterator[tuple[int, int]]:
+    ) -> Iterator[tuple[int, ...]]:
         """D Q in microseconds, and the worker, of each that is there and no cloud."""
         times = self.jobs[job]
         for worker, server in enumerate(self.server_of):

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 from ray_sim.engine.world import World
@@ -18,62 +15,14 @@ from ray_sim.model.result import RunResult
 from ray_sim.model.units import IntArray
 from ray_sim.policies.registry import create_policy
 from tests.chunk_worlds import CLOUD, ChunkJob, Server, chunk_world, due_us_of, runs_of
+from tests.engine.failing_chunk_cases import BASE, Case, cases, naive_facts, plan_of
 from tests.engine.naive_a_online import NaiveAOnline
-from tests.engine.naive_chunks import ALWAYS, Planned, Times
 from tests.figures import chunked_of
 from tests.proofs import instances
-from tests.worlds import DOWN, UP, Change, column_of, fingerprint, replay
+from tests.worlds import DOWN, column_of, fingerprint, replay
 
 SLOTS = 300
 """More than any case below takes."""
-
-BASE = Server(workers=0, ps=64)
-"""A server for parameter servers alone, which never goes."""
-
-
-class Case(NamedTuple):
-    """Jobs on servers of which the first is `BASE`, and the last a cloud or not."""
-
-    jobs: list[ChunkJob]
-    servers: list[Server]
-    changes: list[Change]
-    cost_s: int
-    factor: float
-    slack: float
-    preempt: bool
-
-
-@st.composite
-def cases(draw: st.DrawFn) -> Case:
-    """Some jobs that are due soon, on a few workers that go and come back."""
-    generator = np.random.default_rng(draw(st.integers(0, 2**32)))
-    edges = [Server(workers=int(generator.integers(1, 3)), ps=0) for _ in range(generator.integers(1, 4))]
-    cloud = [Server(kind=CLOUD)] * int(generator.integers(0, 2))
-    at = np.sort(generator.integers(0, 14, draw(st.integers(1, 7))))
-    jobs = [
-        ChunkJob(
-            float(submit - at[0]),
-            int(generator.integers(1, 4)),
-            int(generator.integers(1, 8)),
-            float(generator.integers(0, 3)),
-            float(generator.integers(0, 12)),
-            exchange_s=float(generator.integers(0, 2)),
-        )
-        for submit in at
-    ]
-    changes: list[Change] = []
-    for server in range(1, len(edges) + len(cloud) + 1):
-        times = np.sort(generator.choice(np.arange(1, 25), 2 * int(generator.integers(0, 3)), replace=False))
-        changes += [(float(t), server, DOWN if i % 2 == 0 else UP) for i, t in enumerate(times.tolist())]
-    return Case(
-        jobs=jobs,
-        servers=[BASE, *edges, *cloud],
-        changes=sorted(changes),
-        cost_s=int(generator.integers(0, 3)),
-        factor=draw(st.sampled_from([1.5, 2.25, 3.0, 4.5])),
-        slack=draw(st.sampled_from([1.25, 2.0, 3.0])),
-        preempt=draw(st.booleans()),
-    )
 
 
 def world_of(case: Case) -> World:
@@ -88,35 +37,8 @@ def world_of(case: Case) -> World:
 
 
 def naive_world(case: Case, due_us: IntArray) -> NaiveAOnline:
-    server_of = [
-        s
-        for s, server in enumerate(case.servers)
-        for _ in range(server.workers if server.kind != CLOUD else 1)
-    ]
-    clouds = frozenset(w for w, s in enumerate(server_of) if case.servers[s].kind == CLOUD)
-    changes: dict[int, list[tuple[int, bool]]] = {}
-    for at, server, up in case.changes:
-        changes.setdefault(math.ceil(at), []).append((server, up))
     return NaiveAOnline(
-        jobs=[
-            Times(
-                chunks=job.chunks,
-                uploads=[
-                    int(job.cloud_upload_s if w in clouds else job.upload_s) for w in range(len(server_of))
-                ],
-                lengths=[int(job.chunk_s + job.exchange_s)] * len(server_of),
-                lengths_in_cloud=[int(job.chunk_s)] * len(server_of),
-            )
-            for job in case.jobs
-        ],
-        ps=[ALWAYS if server.kind == CLOUD else server.ps for server in case.servers],
-        server_of=server_of,
-        on_demand=clouds,
-        overtake=case.preempt,
-        changes=changes,
-        preemption_cost=case.cost_s,
-        due_us=due_us.tolist(),
-        slack=Fraction(case.slack),
+        **naive_facts(case), overtake=case.preempt, due_us=due_us.tolist(), slack=Fraction(case.slack)
     )
 
 
@@ -132,12 +54,7 @@ def assert_as_naive(case: Case) -> RunResult:
     params = {"deadlines": "danger", "slack": case.slack, "preempt": case.preempt}
     result = replay(world, create_policy("a_online", params))
     naive_policy = naive_world(case, np.array(due_us_of(world)))
-    plan: dict[int, list[Planned]] = {}
-    for number, job in enumerate(case.jobs):
-        plan.setdefault(int(job.submit_s), []).extend(
-            Planned(number, unit, -1, 0) for unit in range(job.chunks)
-        )
-    naive = naive_policy.simulate(plan, SLOTS)
+    naive = naive_policy.simulate(plan_of(case), SLOTS)
     for number, job in enumerate(case.jobs):
         for unit in range(job.chunks):
             runs = runs_of(result, f"J{number + 1}", unit)

@@ -26,7 +26,10 @@ POLICIES: tuple[tuple[str, dict[str, object]], ...] = (
     ("a_online", {"dispatch": "random"}),
     ("chunk_fifo", {}),
     ("chunk_spt", {}),
+    ("chunk_earliest_finish", {}),
+    ("chunk_srpt", {}),
 )
+SOME_POLICIES = ("a_online", "chunk_fifo", "chunk_spt", "chunk_earliest_finish", "chunk_las")
 every_policy = pytest.mark.parametrize(("name", "params"), POLICIES, ids=str)
 
 
@@ -63,7 +66,7 @@ def test_jobs_of_little_need_count_what_jobs_of_more_have_put_on_a_worker(
     assert ("J1", "s1") in places(result, "chunk")
 
 
-@pytest.mark.parametrize("policy", ["a_online", "chunk_fifo", "chunk_spt"])
+@pytest.mark.parametrize("policy", SOME_POLICIES)
 def test_where_no_edge_has_the_memory_all_chunks_go_to_the_cloud_without_communication(policy: str) -> None:
     # C1: no edge worker is eligible, so zeta = 1. Upload of 5 s, then 4 s without the 3 s of exchange.
     job = ChunkJob(0, 2, 4, cloud_upload_s=5, exchange_s=3, worker_gib=8)
@@ -71,7 +74,7 @@ def test_where_no_edge_has_the_memory_all_chunks_go_to_the_cloud_without_communi
     assert times_of(replay(chunk_world([job], servers, slot_s=1), policy)) == {"J1": (5, 9)}
 
 
-@pytest.mark.parametrize("policy", ["a_online", "chunk_fifo", "chunk_spt"])
+@pytest.mark.parametrize("policy", SOME_POLICIES)
 def test_a_cloud_may_be_too_small_as_well(policy: str) -> None:
     # Of two clouds the second has the memory, though it takes twice as long; the edge has not.
     job = ChunkJob(0, 2, 4, cloud_upload_s=5, worker_gib=8)
@@ -79,7 +82,7 @@ def test_a_cloud_may_be_too_small_as_well(policy: str) -> None:
     assert times_of(replay(chunk_world([job], servers, slot_s=1), policy)) == {"J1": (5, 13)}
 
 
-@pytest.mark.parametrize("policy", ["a_online", "chunk_fifo", "chunk_spt"])
+@pytest.mark.parametrize("policy", SOME_POLICIES)
 def test_a_parameter_server_without_the_memory_does_not_serve(policy: str) -> None:
     # Two workers, and a parameter server with 8 GiB beside three without: J2 stands still until J1 is done.
     jobs = [ChunkJob(0, 1, 4, ps_gib=8), ChunkJob(0, 1, 4, ps_gib=8)]
@@ -95,7 +98,7 @@ def test_parameter_servers_of_the_cloud_that_are_too_small_leave_a_job_its_commu
     # the edge's, with 3 s of exchange: upload 5, 4 + 3.
     job = ChunkJob(0, 2, 4, cloud_upload_s=5, exchange_s=3, ps_gib=8)
     servers = [Server(0, ps=1), Server(kind=CLOUD, ps_gib=4)]
-    for policy in ("a_online", "chunk_fifo", "chunk_spt"):
+    for policy in SOME_POLICIES:
         result = replay(chunk_world([job], servers, slot_s=1), policy)
         assert times_of(result) == {"J1": (5, 12)}
         assert places(result, "ps") == {("J1", "s0")}
@@ -108,7 +111,7 @@ def test_a_job_at_the_edge_is_served_from_the_cloud_if_nobody_else_may() -> None
     assert places(result, "ps") == {("J1", "s1")}
 
 
-@pytest.mark.parametrize("policy", ["a_online", "chunk_fifo", "chunk_spt"])
+@pytest.mark.parametrize("policy", SOME_POLICIES)
 def test_a_job_that_nobody_may_train_or_serve_never_fits(policy: str) -> None:
     jobs = [
         ChunkJob(0, 1, 4, worker_gib=4.0001),  # rounded up to whole MiB, 4,097 of 4,096

@@ -33,7 +33,14 @@ from tests.worlds import Job, changes_of, fingerprint, replay, world_of
 
 few = settings(max_examples=instances(60, 30))
 
-CHUNK_POLICIES = ("chunk_fifo", "chunk_spt", "a_online")
+CHUNK_POLICIES = (
+    "chunk_fifo",
+    "chunk_spt",
+    "a_online",
+    "chunk_earliest_finish",
+    "chunk_las",
+    "chunk_srpt",
+)
 
 
 def through_bytes(state: Mapping[str, np.ndarray]) -> State:

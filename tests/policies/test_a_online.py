@@ -10,16 +10,16 @@ import pytest
 from ray_sim.contract.chunked_worlds import busy_chunks
 from ray_sim.contract.suite import check_policy
 from ray_sim.engine.kinds.chunked.facts import ChunkFacts
-from ray_sim.engine.kinds.chunked.increment_query import IncrementQuery
-from ray_sim.engine.kinds.chunked.view import ChunkedView
+from ray_sim.engine.kinds.chunked.increment_query import Offers
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.figures.chunked import DeadlineMisses
 from ray_sim.model.result import RunResult
 from ray_sim.model.units import IntArray
-from ray_sim.policies.a_online import AOnline, CloudOffer
+from ray_sim.policies.a_online import AOnline
 from ray_sim.policies.registry import create_policy
+from ray_sim.policies.shared.greedy_dispatch import CloudOffer
 from tests.chunk_worlds import CLOUD, EDGE, ChunkJob, Server, chunk_world, runs_of
 from tests.figures import chunked_of
 from tests.proofs import seeds
@@ -355,14 +355,14 @@ class Adding(AOnline):
         self.total = 0.0
 
     def _greedy(
-        self, view: ChunkedView, job: int, new: IncrementQuery, cloud: CloudOffer | None
+        self, count: int, whole: bool, edge: Offers, cloud: CloudOffer | None
     ) -> tuple[IntArray, bool]:
-        workers, in_cloud = super()._greedy(view, job, new, cloud)
+        workers, in_cloud = super()._greedy(count, whole, edge, cloud)
         at_edge = workers != (-1 if cloud is None else cloud.worker)
-        increments = view.increments(new).increment[: len(workers)][at_edge[: len(workers)]].sum()
+        increments = edge.increment[: len(workers)][at_edge[: len(workers)]].sum()
         if cloud is not None:
             increments += (~at_edge).sum() * (cloud.cost_all_in_cloud if in_cloud else cloud.cost_mixed)
-        self.total += increments / 1e6 / new.count
+        self.total += increments / 1e6 / count
         return workers, in_cloud
 
 

@@ -9,7 +9,16 @@ server; docs/models/a_online.md#problem.
 from __future__ import annotations
 
 from ray_sim.kernels.chunked.chunk_events import PAUSE, PREEMPT, RUN, report
-from ray_sim.kernels.chunked.queue_state import CALENDAR, NEWLY_SERVED, PS_CHANGED, RUNNING, SERVED, Queues
+from ray_sim.kernels.chunked.queue_state import (
+    CALENDAR,
+    DONE,
+    NEWLY_SERVED,
+    PS_CHANGED,
+    ROWS,
+    RUNNING,
+    SERVED,
+    Queues,
+)
 from ray_sim.kernels.compile import kernel, outlined
 from ray_sim.kernels.core.arrays import I64
 from ray_sim.kernels.core.heap import push, remove
@@ -90,3 +99,25 @@ def loads_at(q: Queues, now: int, loads: I64) -> None:
         row = q.served[worker]
         if row >= 0 and q.phase[row] == RUNNING:
             loads[worker] -= now - q.anchor[row]
+
+
+@kernel
+def work_of_jobs(q: Queues, now: int, chunks: I64, left: I64, trained: I64) -> None:
+    """Add the work of each job's rows to ``left`` and ``trained``, (J,), in time on their workers; O(rows).
+
+    ``left`` includes repeated work after preemptions, ``trained`` does not: it is the length of the rows
+    minus what is left to train.
+
+    Parameters
+    ----------
+    chunks : (J,) D of each job, at least 1: `inverse_rate` is D times the length of a row
+    """
+    for row in range(q.size[ROWS]):
+        if q.phase[row] == DONE:
+            continue
+        job, lasted = q.job[row], 0
+        if q.phase[row] == RUNNING:
+            lasted = now - q.anchor[row]
+        row_left = q.left[row] - lasted
+        left[job] += row_left
+        trained[job] += q.inverse_rate[row] // chunks[job] - row_left + max(q.owed[row] - lasted, 0)

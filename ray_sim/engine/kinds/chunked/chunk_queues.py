@@ -28,7 +28,7 @@ from ray_sim.kernels.chunked.queue_state import (
     Queues,
     new_queues,
 )
-from ray_sim.kernels.chunked.row_progress import loads_at
+from ray_sim.kernels.chunked.row_progress import loads_at, work_of_jobs
 from ray_sim.kernels.chunked.worker_simulation import ReadQueues, new_plans
 from ray_sim.kernels.core.site_events import EVENT_COLUMNS
 from ray_sim.model.units import NEVER_US, BoolArray, FloatArray, IntArray
@@ -114,6 +114,23 @@ class ChunkQueues:
         loads = np.empty(len(self._on_demand), dtype=np.int64)
         loads_at(self._q, now_us, loads)
         return loads, self._q.rows.copy()
+
+    def work(self, jobs: IntArray, chunks: IntArray, now_us: int) -> tuple[IntArray, IntArray]:
+        """Microseconds of work left, and of training done, of each job's chunks here that are not done.
+
+        Parameters
+        ----------
+        jobs, chunks : (n,) jobs, and how many chunks each has in all
+
+        Returns
+        -------
+        (n,) each; see `ray_sim.kernels.chunked.row_progress.work_of_jobs`
+        """
+        of_job = np.ones(self._n_jobs, dtype=np.int64)
+        of_job[jobs] = chunks
+        left, trained = np.zeros((2, self._n_jobs), dtype=np.int64)
+        work_of_jobs(self._q, now_us, of_job, left, trained)
+        return left[jobs], trained[jobs]
 
     def time_left(self, jobs: IntArray, now_us: int) -> tuple[IntArray, IntArray]:
         """Return jobs with chunks on these workers, and the least time in us until each is done, (n,) each.

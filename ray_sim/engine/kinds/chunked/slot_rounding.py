@@ -23,6 +23,11 @@ class SlotRounding:
         self._us: IntArray = np.zeros((len(facts.chunks), 4), dtype=np.int64)
         """(J, 4) microseconds of training on the grid, the rounding in it, the same two of uploads."""
 
+    @property
+    def trained_us(self) -> IntArray:
+        """(J,) lengths of the completed chunks of each job, on the grid, added up."""
+        return self._us[:, _TRAINING]
+
     def note_completed(self, jobs: IntArray, workers: IntArray, in_cloud: BoolArray) -> None:
         """Chunks that are done, (n,) each, without what preemptions cost; ``in_cloud`` is zeta."""
         on_grid = self._facts.chunk_us(jobs, workers, in_cloud)

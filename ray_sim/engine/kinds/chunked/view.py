@@ -9,7 +9,7 @@ import numpy as np
 
 from ray_sim.engine.kinds.chunked.increment_query import IncrementQuery, Offers, SiteOffers, merged_offers
 from ray_sim.engine.kinds.chunked.ledger import ChunkLedger
-from ray_sim.engine.kinds.chunked.worker_queries import BETAS, INCREMENTS, LEAST_LOADED, TIME_LEFT
+from ray_sim.engine.kinds.chunked.worker_queries import BETAS, INCREMENTS, LEAST_LOADED, TIME_LEFT, WORK
 from ray_sim.engine.placements import State
 from ray_sim.engine.read_only import read_only
 from ray_sim.engine.sites.fleet import Fleet
@@ -36,6 +36,15 @@ class WorkerLoads(NamedTuple):
     """Work left on the worker."""
     chunks: IntArray
     """Chunks on the worker that are not done."""
+
+
+class ChunkWork(NamedTuple):
+    """Work of some jobs in time on the workers of their chunks, (n,) each."""
+
+    left_us: IntArray
+    """Time that the chunks on workers still need, with what preemptions cost."""
+    trained_us: IntArray
+    """Training done so far; a chunk that was lost with its server counts from 0 again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +141,22 @@ class ChunkedView(View):
         left_us = np.zeros(len(jobs), dtype=np.int64)
         np.maximum.at(left_us, np.searchsorted(jobs, left["job"]), left["time_left_us"])
         return left_us
+
+    def chunk_work(self, jobs: IntArray) -> ChunkWork:
+        """Work left and training done of each job, chunks that are undispatched count nothing.
+
+        Parameters
+        ----------
+        jobs : (n,) sorted
+        """
+        here = self._ask(WORK, jobs=jobs, chunks=self._observed.ledger.facts.chunks[jobs])
+        at = np.searchsorted(jobs, here["job"])
+        work = ChunkWork(
+            np.zeros(len(jobs), dtype=np.int64), self._observed.ledger.rounding.trained_us[jobs].copy()
+        )
+        np.add.at(work.left_us, at, here["left_us"])
+        np.add.at(work.trained_us, at, here["trained_us"])
+        return work
 
     def work_left(self, jobs: IntArray) -> FloatArray:
         """Chunked jobs have no single amount of work.

@@ -19,6 +19,7 @@ LEAST_LOADED = "least_loaded"
 INCREMENTS = "increments"
 BETAS = "betas"
 TIME_LEFT = "time_left"
+WORK = "work"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +80,23 @@ def _time_left(workers: Workers, now_us: int, arguments: Arguments) -> State:
     return {"job": jobs, "time_left_us": left_us}
 
 
+def _work(workers: Workers, now_us: int, arguments: Arguments) -> State:
+    """Work of each of ``jobs``, with ``chunks`` in all, at this site, see `ChunkQueues.work`.
+
+    Returns
+    -------
+    job, left_us, trained_us : (n,) jobs of which there is any
+    """
+    jobs = arguments["jobs"]
+    left_us, trained_us = workers.queues.work(jobs, arguments["chunks"], now_us)
+    here = (left_us > 0) | (trained_us > 0)
+    return {"job": jobs[here], "left_us": left_us[here], "trained_us": trained_us[here]}
+
+
 ANSWERS: dict[str, Callable[[Workers, int, Arguments], State]] = {
     LEAST_LOADED: _least_loaded,
     INCREMENTS: _increments,
     BETAS: _betas,
     TIME_LEFT: _time_left,
+    WORK: _work,
 }

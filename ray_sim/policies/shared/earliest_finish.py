@@ -1,0 +1,110 @@
+"""Base classes: each chunk where it finishes earliest; queues whose order changes from slot to slot."""
+
+from __future__ import annotations
+
+import heapq
+from abc import abstractmethod
+from dataclasses import replace
+
+import numpy as np
+
+from ray_sim.model.units import IntArray
+from ray_sim.policies.shared.chunk_dispatch import Chunk
+from ray_sim.policies.shared.greedy_dispatch import GreedyDispatch
+from ray_sim.policy_api import (
+    ChunkedContext,
+    ChunkedDecision,
+    ChunkedView,
+    ChunkWork,
+    DispatchedChunks,
+    NewKeys,
+    Offers,
+    Streams,
+    Wake,
+)
+
+
+class EarliestFinish(GreedyDispatch):
+    """Dispatch by the finish of a chunk behind all chunks of its worker.
+
+    With u the time of the upload, L the work left on the worker, of chunks in upload too, and p the length of
+    the chunk there, it takes from now on
+
+        max(u, L) + p at an edge,  u + p in the cloud
+
+    Ties go to the smaller L, then to the lowest worker.
+    """
+
+    def start(self, world: ChunkedContext, streams: Streams) -> None:
+        """Find which of the speeds each worker has."""
+        super().start(world, streams)
+        kind = np.unique(world.cluster.speed, return_inverse=True)[1]
+        self._speed_kind = kind[world.workers.server]
+
+    def offers(self, view: ChunkedView, job: int, units: IntArray, sent: DispatchedChunks) -> Offers:
+        """Take for each chunk the worker of the earliest finish; O((W + n) log W) for W workers, n chunks."""
+        need = int(self._world.eligible.workers_need[job])
+        of = (np.array([int(value)]) for value in (view.jobs.partition[job], len(self._speed_kind), need))
+        loads = view.least_loaded(*of)
+        left_us = np.zeros(len(self._speed_kind), dtype=np.int64)
+        left_us[loads.worker] = loads.work_left_us
+        np.add.at(left_us, sent.worker, sent.work_us)
+        upload_us = self.ready_us(view, job) - view.now_us
+        length_us = self._world.chunk_us_by_speed(job)[self._speed_kind].tolist()
+        workers = loads.worker.tolist()
+        queue = [
+            (max(upload_us, left) + length_us[w], left, w)
+            for w, left in zip(workers, left_us[workers].tolist(), strict=True)
+        ]
+        heapq.heapify(queue)
+        found = []
+        for _ in units if queue else ():
+            finish, left, worker = queue[0]
+            found.append((worker, finish))
+            left += length_us[worker]
+            heapq.heapreplace(queue, (max(upload_us, left) + length_us[worker], left, worker))
+        columns = np.array(found, dtype=np.int64).reshape(-1, 2).T
+        return Offers(columns[0], columns[1])
+
+
+class ReorderedQueues(EarliestFinish):
+    """Queues sorted by a number of the job that changes as it trains, computed anew in every slot.
+
+    All chunks of a job on workers have this key; the smallest is served, ties by dispatch, and preempts.
+    Chunks are dispatched in slots, like the keys.
+    """
+
+    wake_on: Wake = EarliestFinish.wake_on | Wake.SLOT
+
+    @abstractmethod
+    def job_keys(self, work: ChunkWork) -> IntArray:
+        """(n,) keys of jobs with this work on workers."""
+
+    @abstractmethod
+    def key_when_sent(self, key: int, length_us: IntArray) -> int:
+        """Return the key of a job that dispatches chunks of these lengths; ``key`` is that without them."""
+
+    def start(self, world: ChunkedContext, streams: Streams) -> None:
+        """Begin with equal keys."""
+        super().start(world, streams)
+        self._key = np.zeros(len(world.jobs.submit_us), dtype=np.int64)
+
+    def keys(self, job: int, length_us: IntArray) -> IntArray:
+        """Return one key for all chunks of the job."""
+        self._key[job] = self.key_when_sent(int(self._key[job]), length_us)
+        return np.full_like(length_us, self._key[job])
+
+    def places(self, view: ChunkedView, jobs: IntArray, partition: int) -> list[Chunk]:
+        """Wait for the next slot: keys change there only."""
+        return super().places(view, jobs, partition) if view.at_slot else []
+
+    def decide(self, view: ChunkedView) -> ChunkedDecision:
+        """Dispatch, assign parameter servers, and give jobs their keys of this slot where they changed."""
+        if not view.at_slot:
+            return super().decide(view)
+        before = self._key.copy()
+        jobs = np.union1d(view.waiting, view.running)
+        self._key[jobs] = self.job_keys(view.chunk_work(jobs))
+        decision = super().decide(view)
+        changed = np.flatnonzero(self._key != before)
+        return replace(decision, keys=NewKeys(changed, self._key[changed])) if len(changed) else decision

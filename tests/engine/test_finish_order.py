@@ -1,0 +1,39 @@
+"""Earliest finish, LAS and SRPT for chunks against a simulator that goes slot by slot."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+from ray_sim.policies.registry import create_policy
+from tests.chunk_worlds import chunk_world, runs_of
+from tests.engine.failing_chunk_cases import Case, cases, naive_facts, plan_of
+from tests.engine.naive_finish_order import Key, NaiveFinishOrder, attained, remaining
+from tests.proofs import instances
+from tests.worlds import fingerprint, replay
+
+SLOTS = 400
+"""More than any case below takes."""
+
+
+@pytest.mark.parametrize(
+    ("policy", "key"), [("chunk_earliest_finish", None), ("chunk_las", attained), ("chunk_srpt", remaining)]
+)
+@settings(max_examples=instances(300, 30), deadline=None)
+@given(case=cases())
+def test_every_chunk_runs_in_the_slots_of_the_naive_simulator_with_any_number_of_sites(
+    policy: str, key: Key | None, case: Case
+) -> None:
+    world = chunk_world(
+        case.jobs, case.servers, slot_s=1, changes=case.changes, preemption_cost_s=case.cost_s
+    )
+    result = replay(world, create_policy(policy))
+    twin = NaiveFinishOrder(**naive_facts(case), overtake=key is not None, key=key)
+    naive = twin.simulate(plan_of(case), SLOTS)
+    for number, job in enumerate(case.jobs):
+        for unit in range(job.chunks):
+            runs = runs_of(result, f"J{number + 1}", unit)
+            ran = [slot for begin, end in runs for slot in range(int(begin), int(end))]
+            assert ran == naive.ran(number, unit)
+    assert result.summary.preemptions == naive.preemptions
+    assert fingerprint(replay(world, create_policy(policy), sites=len(case.servers))) == fingerprint(result)
