@@ -222,8 +222,6 @@ class WorkloadSpec(Spec):
             raise ValueError(
                 f"{named}: only with a `path`; `synth` draws anew by itself, at a `load_scale` of its own"
             )
-        if self.synth and self.synth.training and self.enrich:
-            raise ValueError("`enrich`: jobs drawn from a training profile train already; leave it out")
         return self
 
     @property

@@ -9,6 +9,7 @@ import polars as pl
 from ray_sim.experiments.layer_file import load_profiles
 from ray_sim.experiments.scenario import WorkloadSpec
 from ray_sim.experiments.training_file import load_training_draws
+from ray_sim.model.errors import InvalidInputError
 from workloads.layers.fill import EnrichmentLayer, check_layers, fill
 from workloads.training.profile import TrainingDraws
 
@@ -29,12 +30,20 @@ def load_workload_layers(spec: WorkloadSpec) -> tuple[EnrichmentLayer, ...]:
 
     Raises
     ------
-    InvalidInputError : a profile cannot be read or breaks its rules, two layers fill one column, or `enrich`
-        asks for statements of feasible jobs only
+    InvalidInputError : a profile cannot be read or breaks its rules, two layers fill one column, `enrich`
+        asks for statements of feasible jobs only, or jobs that are drawn from a training profile are given
+        another
     UnknownNameError : neither a file nor a bundled profile
     """
     layers = tuple(layer for each in spec.layers for layer in load_profiles([each.profile], each.feasibility))
     check_layers(layers)
+    if spec.synth is not None and spec.synth.training is not None:
+        for layer in layers:
+            if isinstance(layer.draws, TrainingDraws):
+                raise InvalidInputError(
+                    f"`enrich`: jobs drawn from the training profile {spec.synth.training} train already; "
+                    f"leave {layer.draws.name} out, or take a profile of statements"
+                )
     return layers
 
 

@@ -11,7 +11,9 @@ from ray_sim.experiments.announcement_file import (
     load_announcement_draws,
     names_announcement_profile,
 )
+from ray_sim.experiments.scenario import WorkloadSpec
 from ray_sim.experiments.training_file import bundled_training_profiles
+from ray_sim.experiments.workload_draws import load_workload_layers
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from workloads.announcements.profile import History
 from workloads.training.draws import Constant, Uniform
@@ -81,3 +83,12 @@ def test_a_wrong_profile_is_refused_by_its_key(tmp_path: Path, change: tuple[str
 def test_an_unknown_profile_is_refused() -> None:
     with pytest.raises(UnknownNameError, match=r"unknown announcement profile 'anounced'.*'announced'"):
         load_announcement_draws("anounced")
+
+
+def test_drawn_jobs_may_have_statements_but_not_another_training_profile() -> None:
+    whole = {"profile": "pd_ors", "jobs": 5, "horizon_s": 7200}
+    stated = WorkloadSpec.model_validate({"synth": whole, "enrich": "announced"})
+    assert [layer.draws.name for layer in load_workload_layers(stated)] == ["announced"]
+    twice = WorkloadSpec.model_validate({"synth": whole, "enrich": ["announced", "optimus_nine_models"]})
+    with pytest.raises(InvalidInputError, match="training profile pd_ors train already; leave optimus_nine"):
+        load_workload_layers(twice)

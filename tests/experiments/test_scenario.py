@@ -143,14 +143,6 @@ def test_every_draw_has_a_label_of_its_own() -> None:
     ]
 
 
-def test_whole_jobs_are_not_enriched_again() -> None:
-    whole = {"profile": "pd_ors", "jobs": 5, "horizon_s": 7200}
-    with pytest.raises(
-        InvalidScenarioError, match="`enrich`: jobs drawn from a training profile train already"
-    ):
-        _scenario(workload={"synth": whole, "enrich": "pd_ors"})
-
-
 @pytest.mark.parametrize(
     ("trim", "problem"),
     [
