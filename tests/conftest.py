@@ -53,6 +53,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScope
     return _RayApart(config, log) if config.getvalue("dist") == "loadscope" else None
 
 
+@pytest.fixture(autouse=True)
+def _no_terminal_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables are as wide as their content, unless a test sets a width."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder that holds real traces (`data/`) and other simulators' results (`reference/`).

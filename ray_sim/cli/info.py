@@ -117,11 +117,12 @@ def _facts_of(
         if value is not None:
             raise InvalidInputError(f"{option} {value}: only with a workload, and {source} is none")
     path = Path(source)
-    if (path / "sweep.json").exists():
+    is_directory = path.is_dir()
+    if is_directory and (path / "sweep.json").exists():
         from ray_sim.experiments.sweep_info import describe_sweep
 
         return describe_sweep(path), []
-    if path.is_dir():
+    if is_directory:
         from ray_sim.experiments.result_files import StoredRun, check_result, read_manifest, read_summary
 
         check_result(path)

@@ -22,7 +22,7 @@ class ChunkEarliestFinish(EarliestFinish):
     """
 
     name: ClassVar[str] = "chunk_earliest_finish"
-    section: ClassVar[str] = "docs/models/baselines.md#chunk-earliest-finish-chunk-las-and-chunk-srpt"
+    section: ClassVar[str] = "docs/models/baselines.md#chunks-by-their-finish"
     summary: ClassVar[str] = "each chunk where it finishes earliest, edge or cloud; order of dispatch"
 
     overtake = False

@@ -22,7 +22,7 @@ class ChunkLas(ReorderedQueues):
     """
 
     name: ClassVar[str] = "chunk_las"
-    section: ClassVar[str] = "docs/models/baselines.md#chunk-earliest-finish-chunk-las-and-chunk-srpt"
+    section: ClassVar[str] = "docs/models/baselines.md#chunks-by-their-finish"
     summary: ClassVar[str] = "earliest finish, edge or cloud; job with least training done first, preemptive"
 
     def job_keys(self, work: ChunkWork) -> IntArray:

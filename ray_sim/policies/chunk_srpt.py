@@ -22,7 +22,7 @@ class ChunkSrpt(ReorderedQueues):
     """
 
     name: ClassVar[str] = "chunk_srpt"
-    section: ClassVar[str] = "docs/models/baselines.md#chunk-earliest-finish-chunk-las-and-chunk-srpt"
+    section: ClassVar[str] = "docs/models/baselines.md#chunks-by-their-finish"
     summary: ClassVar[str] = "earliest finish, edge or cloud; job with least work left first, preemptive"
 
     def job_keys(self, work: ChunkWork) -> IntArray:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 import yaml
 
@@ -45,12 +46,21 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
             assert main(["convert", "csv", str(jobs), "-o", str(jobs.with_suffix(".parquet"))]) == 0
         for trace in ("google", "google_tasks", "philly", "philly_day", *DAYS, "week"):
             assert main(["synth", "philly", "-n", "50", "-o", str(study / f"{trace}.parquet")]) == 0
+    _give_priorities(desk / "real_delays" / "google.parquet")
     machines = "name: google-2011\nservers: [{name: a, gpus: 0, cpu_norm: 1, memory_norm: 1}]\n"
     (desk / "real_delays" / "google-machines.yaml").write_text(machines, encoding="utf-8")
     for network in sorted(_networks(desk / "harmony")):
         (desk / "harmony" / network).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(BUNDLED, desk / "harmony" / network)
     return desk
+
+
+def _give_priorities(trace: Path) -> None:
+    """Give the jobs of a workload priorities from 0 to 11, as Google's have."""
+    jobs = pl.read_parquet(trace).select("job_id", "submit_s", "num_gpus", "duration_s")
+    table = trace.with_suffix(".csv")
+    jobs.with_row_index("priority").with_columns(pl.col("priority") % 12).write_csv(table)
+    assert main(["convert", "csv", str(table), "-o", str(trace)]) == 0
 
 
 def _networks(study: Path) -> set[str]:
