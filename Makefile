@@ -25,7 +25,7 @@ export RAY_USAGE_STATS_ENABLED := 0
 export RAY_worker_niceness := 0
 export MLFLOW_SERVER_ENABLE_JOB_EXECUTION := false
 
-.PHONY: help demo ui test test-quick test-long test-all fingerprint fuzz lint bench lock clean
+.PHONY: help demo ui test test-quick test-long docs-check test-all fingerprint fuzz lint bench lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -33,7 +33,8 @@ help:
 	@echo "make ui           browse the demo's runs in MLflow on 127.0.0.1:$(PORT)"
 	@echo "make test         the tests of every commit; brute-force proofs on some of their instances"
 	@echo "make test-quick   the tests that are neither slow nor start Ray; proofs on few of their instances"
-	@echo "make test-long    the tests of lost machines, submitted jobs, kills, launchers and browsers"
+	@echo "make test-long    the tests of lost machines, submitted jobs, kills and launchers"
+	@echo "make docs-check   the commands of the README, pages in a headless browser"
 	@echo "make test-all     all tests; brute-force proofs on all of their instances"
 	@echo "make fingerprint  compare small runs of every policy with the recorded ones (RENEW=1 records them anew)"
 	@echo "make fuzz         damaged traces, maps, sweeps and command lines: no traceback, no hang, no lost row"
@@ -57,16 +58,19 @@ ui: $(READY)
 		--artifacts-destination $(DEMO)/mlartifacts --host 127.0.0.1 --port $(PORT) --workers 1
 
 test: $(READY)
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not long"
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not long and not docs"
 
 test-long: $(READY)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m long
+
+docs-check: $(READY)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m docs
 
 test-all: $(READY)
 	RAY_SIM_PROOFS=all $(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
 test-quick: $(READY)
-	RAY_SIM_PROOFS=few $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not ray"
+	RAY_SIM_PROOFS=few $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not ray and not docs"
 
 fingerprint: $(READY)
 	$(BIN)/python -m tests.fingerprint $(if $(RENEW),--renew)

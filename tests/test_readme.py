@@ -35,7 +35,7 @@ def test_the_sweep_file_in_the_readme_is_the_bundled_one() -> None:
 
 @pytest.mark.ray
 @pytest.mark.slow
-@pytest.mark.long
+@pytest.mark.docs
 def test_every_command_of_the_readme_runs_as_written(tmp_path: Path) -> None:
     for folder in USED:
         shutil.copytree(REPOSITORY / folder, tmp_path / folder)

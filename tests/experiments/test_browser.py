@@ -19,7 +19,7 @@ from ray_sim.experiments.tracking import log_store
 from tests.patience import PATIENCE_S, until
 from tests.results_by_hand import three_jobs
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.long]
+pytestmark = [pytest.mark.docs, pytest.mark.slow]
 
 POLICIES = ("fifo", "las(knob=2)")
 CHARTS = ("jct_s.mean", "jct_s.p99", "queue_s.mean", "utilisation.gpu", "makespan_s")

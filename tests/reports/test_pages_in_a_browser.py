@@ -23,7 +23,7 @@ from ray_sim.reports.tables import RunRow
 from tests.patience import PATIENCE_S
 from tests.worlds import Job, replay, world_of
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.long]
+pytestmark = [pytest.mark.docs, pytest.mark.slow]
 
 HOSTILE = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
 PROBE = """
