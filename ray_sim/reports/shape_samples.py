@@ -43,6 +43,11 @@ class Samples:
 
     values: Mapping[tuple[str, X], Mapping[int | None, float]]
 
+    @property
+    def exact(self) -> bool:
+        """Whether no run depends on a seed, so that one value each is all there is to know."""
+        return all(set(by_seed) == {None} for by_seed in self.values.values())
+
     def paired(self, *cells: tuple[str, Places]) -> tuple[FloatArray, ...]:
         """Values of each cell over the seeds that all cells have.
 

@@ -6,7 +6,7 @@ The rule is written down in docs/reproduce.md, section "The verdict".
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -83,10 +83,13 @@ class _Test:
 
     values: FloatArray
     p_value: float | None
+    exact: bool
     p_holm: float | None = None
 
     @property
     def finding(self) -> Finding:
+        if self.exact and len(self.values):
+            return Finding.FOR if self.values[0] > 0 else Finding.AGAINST
         interval = mean_interval(self.values)
         if self.p_holm is None or interval is None or self.p_holm > LEVEL:
             return Finding.OPEN
@@ -106,7 +109,7 @@ def judge(check: Check, samples: Samples, xs: Sequence[X], *, lower: bool) -> Ju
     """
     sign = -1.0 if lower else 1.0
     compared = list(check.kind.comparisons(samples, check.groups(xs), sign))
-    tests = iter(_adjusted([values for each in compared for values in each.tests]))
+    tests = iter(_adjusted([values for each in compared for values in each.tests], samples.exact))
     count = sum(len(each.tests) for each in compared)
     judged = tuple(_judged(each, [next(tests) for _ in each.tests], count) for each in compared)
     finding = _together([each.finding for each in judged])
@@ -137,12 +140,12 @@ def _together(findings: Sequence[Finding]) -> Finding:
     return Finding.FOR if findings and set(findings) == {Finding.FOR} else Finding.OPEN
 
 
-def _adjusted(values: Sequence[FloatArray]) -> Iterator[_Test]:
+def _adjusted(values: Sequence[FloatArray], exact: bool) -> Iterator[_Test]:
     """Yield the tests with p-values after Holm over those that have one."""
-    tests = [_Test(each, _p_value(each)) for each in values]
+    tests = [_Test(each, _p_value(each), exact) for each in values]
     adjusted = iter(holm(np.array([test.p_value for test in tests if test.p_value is not None])))
     for test in tests:
-        yield test if test.p_value is None else _Test(test.values, test.p_value, float(next(adjusted)))
+        yield test if test.p_value is None else replace(test, p_holm=float(next(adjusted)))
 
 
 def _p_value(values: FloatArray) -> float | None:

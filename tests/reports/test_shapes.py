@@ -97,8 +97,23 @@ def test_only_common_seeds_count_and_a_run_without_a_seed_meets_all() -> None:
     assert [each.seeds for each in chain.comparisons] == [4, 8]
 
 
-def test_without_runs_or_with_one_nothing_is_decided() -> None:
-    cases: list[Values] = [{}, _cells(A={None: 2.0}, B={None: 1.0}), _cells(A={0: 2.0}, B={0: 1.0})]
+def test_values_that_depend_on_no_seed_are_compared_exactly() -> None:
+    samples = Samples(_cells(A={None: 2.0}, B={None: 1.0}))
+    (compared,) = _judge(samples, order=["A", "B"], at=[1]).comparisons
+    assert (compared.finding, compared.means, compared.p_holm) == (Finding.FOR, (2.0, 1.0), None)
+    assert _judge(samples, order=["B", "A"], at=[1]).verdict is ShapeVerdict.DOES_NOT_APPEAR
+    assert (
+        _judge(samples, ratio={"of": "A", "over": "B", "between": [1.9, 2.1]}, at=[1]).verdict
+        is ShapeVerdict.APPEARS
+    )
+    assert (
+        _judge(samples, range={"of": "A", "between": [None, 1.9]}, at=[1]).verdict
+        is ShapeVerdict.DOES_NOT_APPEAR
+    )
+
+
+def test_without_runs_or_with_one_seed_nothing_is_decided() -> None:
+    cases: list[Values] = [{}, _cells(A={None: 2.0}, B={0: 1.0}), _cells(A={0: 2.0}, B={0: 1.0})]
     for values in cases:
         found = _judge(Samples(values), order=["A", "B"], at=[1])
         assert (found.verdict, found.seeds_needed) == (ShapeVerdict.UNDECIDED, None)
