@@ -90,7 +90,8 @@ def test_a_job_must_be_able_to_end_by_the_horizon(tmp_path: Path, jobs: Jobs) ->
     ]
     for truth, horizon_s, late in cases:
         _, report = enrich(frame, draws, 0, Feasibility(horizon_s=horizon_s, truth=truth))
-        assert report.infeasible == ({"it cannot end by the horizon": late} if late else {})
+        reason = f"it cannot end by the horizon, truth {truth or 'placement'}"
+        assert report.infeasible == ({reason: late} if late else {})
 
 
 def test_a_faster_cluster_ends_jobs_earlier(tmp_path: Path, jobs: Jobs) -> None:
@@ -100,7 +101,7 @@ def test_a_faster_cluster_ends_jobs_earlier(tmp_path: Path, jobs: Jobs) -> None:
     for horizon_s, late in ((1051.0, 0), (1049.0, 1)):
         wanted = Feasibility(cluster=fast, horizon_s=horizon_s)
         _, report = enrich(jobs(1, duration_s=[2800.0]), draws, 0, wanted)
-        assert report.infeasible.get("it cannot end by the horizon", 0) == late
+        assert report.infeasible.get("it cannot end by the horizon, truth placement", 0) == late
 
 
 @pytest.mark.parametrize("profile", ["optimus_nine_models", "pd_ors"])
