@@ -221,6 +221,7 @@ def read_checked_json(
     path: Path,
     complaint: str,
     check_format: Callable[[Mapping[str, object]], None] = lambda content: None,
+    remedy: str = _REMEDY,
 ) -> dict[str, object]:
     """Read a file that `checksummed_json` made, and check that no byte has changed.
 
@@ -228,6 +229,7 @@ def read_checked_json(
     ----------
     complaint : beginning of the error if the file is missing
     check_format : raises for a format that this version does not read, as its checksum may differ
+    remedy : end of the error if the file is damaged
 
     Raises
     ------
@@ -241,16 +243,16 @@ def read_checked_json(
     try:
         content: object = json.loads(raw)
     except (ValueError, RecursionError) as error:
-        raise InvalidInputError(f"{complaint}: {path.name} is not JSON; {_REMEDY}") from error
+        raise InvalidInputError(f"{complaint}: {path.name} is not JSON; {remedy}") from error
     if not isinstance(content, dict):
-        raise InvalidInputError(f"{complaint}: {path.name} is not a JSON object; {_REMEDY}")
+        raise InvalidInputError(f"{complaint}: {path.name} is not a JSON object; {remedy}")
     check_format(content)
     try:
         unchanged = checksummed_json(content) == raw
     except (ValueError, RecursionError):  # a lone surrogate, nan
         unchanged = False
     if not unchanged:
-        raise ChangedFileError(path)
+        raise ChangedFileError(path, remedy)
     return content
 
 

@@ -23,7 +23,6 @@ from ray_sim.experiments.result_directories import (
 )
 from ray_sim.experiments.result_files import (
     MANIFEST,
-    ChangedFileError,
     check_result,
     checksummed_json,
     read_checked_json,
@@ -49,7 +48,7 @@ STORE_FORMAT = 2
 _FAILURES = "failures.json"
 _RUNS = "runs"
 _LOCK = ".lock"
-
+_REMEDY = "move it elsewhere if it is yours, otherwise delete it and go on with --resume"
 
 Stamp = tuple[int, int]
 """Inode and time of a result's last file; they change when the result is written again."""
@@ -205,9 +204,7 @@ class ResultStore:
         try:
             return TypeAdapter(_Plan).validate_python(content)
         except ValidationError as error:
-            raise InvalidInputError(
-                f"{self.root / PLAN}: damaged; delete it and go on with --resume"
-            ) from error
+            raise InvalidInputError(f"{self.root / PLAN}: damaged; {_REMEDY}") from error
 
     def write_failures(self, failures: Iterable[ConfigurationOutcome]) -> None:
         """Write the failures of the last sweep."""
@@ -230,9 +227,7 @@ class ResultStore:
         try:
             return TypeAdapter(dict[str, str]).validate_python(content.get("errors"))
         except ValidationError as error:
-            raise InvalidInputError(
-                f"{self.root / _FAILURES}: damaged; delete it and go on with --resume"
-            ) from error
+            raise InvalidInputError(f"{self.root / _FAILURES}: damaged; {_REMEDY}") from error
 
     def rows(self, entries: Iterable[Entry]) -> list[RunRow]:
         """The finished runs among the entries, for tables."""
@@ -280,10 +275,8 @@ class ResultStore:
 
     def _read(self, name: str, complaint: str) -> dict[str, object]:
         """Read a file of the store and check it against its own SHA-256."""
-        try:
-            return read_checked_json(self.root / name, complaint, partial(_check_format, self.root / name))
-        except ChangedFileError as error:
-            raise ChangedFileError(self.root / name, "delete it and go on with --resume") from error
+        path = self.root / name
+        return read_checked_json(path, complaint, partial(_check_format, path), _REMEDY)
 
     def _write(self, name: str, content: Mapping[str, object]) -> None:
         temporary = self.root / f".{name}.tmp"
