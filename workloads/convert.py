@@ -13,7 +13,7 @@ import polars as pl
 from pydantic import JsonValue
 
 from ray_sim.model.cluster import Cluster
-from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError, UnknownNameError
+from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from workloads.files import (
     replacing,
     require_file,
@@ -21,7 +21,7 @@ from workloads.files import (
     require_other_file,
     require_replaceable,
 )
-from workloads.formats.registry import FORMATS
+from workloads.formats.registry import find_format
 from workloads.meter import Meter
 from workloads.progress import Progress, silent
 from workloads.provenance import Counts, Provenance, SourceFile
@@ -98,9 +98,7 @@ def convert(
     InvalidWorkloadError : a source is missing, empty, unreadable, of another format, or has no sound row
     InvalidInputError : an option that the format does not take, or a file that cannot be written
     """
-    if format_name not in FORMATS:
-        raise UnknownNameError("trace format", format_name, FORMATS)
-    trace_format = FORMATS[format_name]
+    trace_format = find_format(format_name)
     options = options or ConvertOptions()
     require_folder_of(out)
     rejects = rejects or out.with_name(f"{out.name}.rejects.parquet")

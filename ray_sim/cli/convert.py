@@ -15,7 +15,8 @@ def convert(
     format_name: Annotated[
         str,
         typer.Argument(
-            metavar="FORMAT", help="Trace format, such as philly, google-2019, or csv for any table."
+            metavar="FORMAT",
+            help="Trace format, such as philly, google-2019, csv for any table, or your own as module:NAME.",
         ),
     ],
     sources: Annotated[list[str], typer.Argument(metavar="SRC...", help="The trace's files.")],

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import re
-import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from pathlib import Path
 from typing import Any
 
-from ray_sim.model.errors import InvalidInputError, RaySimError, UnknownNameError, failure_text
+from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from ray_sim.model.parameters import Parameter, resolve
 from ray_sim.policy_api import Policy, Wake
 from ray_sim.policy_api.worlds import DECLARABLE, SCHEDULES, jobs_of, options_of
-from ray_sim.siblings import namesakes
+from ray_sim.user_code import load, users_code
 
 BUILT_IN: Mapping[str, str] = {
     "fifo": "fifo:Fifo",
@@ -122,58 +118,13 @@ def policy_class(ref: str) -> type[Policy]:
         if ref not in classes:
             raise UnknownNameError("policy", ref, classes)
         return classes[ref]
-    module_name, _, class_name = ref.partition(":")
-    if "/" in module_name or module_name.endswith(".py"):
-        module = Path(module_name).stem
-        raise InvalidInputError(
-            f"policy '{ref}' names a file; give its module, from its folder: {module}:{class_name}"
-        )
-    if hidden := _hidden_by_ours(f"'{module_name}'"):
-        raise InvalidInputError(f"policy '{ref}' cannot be imported{hidden}")
-    try:
-        with _users_code(f"policy '{ref}': importing {module_name} failed", passes=ImportError):
-            module = _import(module_name)
-    except ImportError as error:
-        raise InvalidInputError(
-            f"policy '{ref}': cannot import {module_name} ({error}); looked in the working directory and "
-            f"on the Python path{_hidden_by_ours(str(error))}"
-        ) from error
-    if not hasattr(module, class_name):
-        names = [name for name, value in vars(module).items() if _is_policy(value)]
-        raise UnknownNameError(f"policy class of {module_name}", class_name, names)
-    return _checked(ref, getattr(module, class_name))
+    return _checked(ref, load("policy", ref, _is_policy))
 
 
 def _built_in(name: str) -> type[Policy]:
     module_name, _, class_name = BUILT_IN[name].partition(":")
     policy: type[Policy] = getattr(importlib.import_module(f"ray_sim.policies.{module_name}"), class_name)
     return policy
-
-
-def _import(module_name: str) -> Any:
-    """Import a module by dotted name, from the working directory first.
-
-    Later imports search the working directory last: a user's file may have the name of a module that a
-    library has not imported yet.
-    """
-    here = str(Path.cwd())
-    stays = here in sys.path
-    sys.path.insert(0, here)
-    try:
-        return importlib.import_module(module_name)
-    finally:
-        sys.path.remove(here)
-        if not stays:
-            sys.path.append(here)
-
-
-def _hidden_by_ours(text: str) -> str:
-    """Name each module in the working directory that the error text names and a package of ray_sim hides."""
-    return "".join(
-        f"; {path} is hidden by a package of ray_sim with that name: rename it"
-        for path in namesakes()
-        if re.search(f"'{path.stem}['.]", text)
-    )
 
 
 def _is_policy(value: object) -> bool:
@@ -225,26 +176,14 @@ def create_policy(ref: str, params: Mapping[str, object] | None = None) -> Polic
             f"policy '{ref}': parameters must be a tuple of Parameter, found {declared!r}"
         )
     values = resolve(f"policy {policy.name or ref}", declared, params or {})
-    with _users_code(f"policy '{ref}' cannot be constructed"):
+    with users_code(f"policy '{ref}' cannot be constructed"):
         made: Any = policy(**values)
     if not issubclass(type(made), Policy):  # isinstance would call the object's own code, which may fail
         raise InvalidInputError(f"policy '{ref}': its class makes a {type(made).__name__}, not a Policy")
-    with _users_code(f"policy '{ref}': its declarations cannot be read"):
+    with users_code(f"policy '{ref}': its declarations cannot be read"):
         _check_declarations(ref, made)
     usable: Policy = made
     return usable
-
-
-@contextmanager
-def _users_code(what: str, passes: type[Exception] = RaySimError) -> Iterator[None]:
-    """Convert any exception of a user's class or module to one of our errors, which begins with ``what``."""
-    try:
-        yield
-    except (RaySimError, passes, KeyboardInterrupt, GeneratorExit):
-        raise
-    except BaseException as error:
-        text = failure_text(error)
-        raise InvalidInputError(f"{what}: {text}{_hidden_by_ours(text)}") from error
 
 
 def _check_declarations(ref: str, policy: Policy) -> None:

@@ -278,7 +278,7 @@ def test_the_result_tells_which_loop_ran_and_why() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "loop"), [("las", "compiled"), ("small_teams_first:SmallTeamsFirst", "general")]
+    ("policy", "loop"), [("las", "compiled"), ("weighted_teams:WeightedTeams", "general")]
 )
 def test_sites_that_report_nothing_are_left_out_unless_the_general_loop_is_asked_for(
     policy: str, loop: str, monkeypatch: pytest.MonkeyPatch

@@ -250,7 +250,7 @@ def test_mistakes_on_the_way_to_the_policy_have_the_words_and_code_of_before(
     desk: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for arguments, text in (
-        (["broken:Nobody"], "unknown policy class of broken 'Nobody'"),
+        (["broken:Nobody"], "unknown policy of broken 'Nobody'"),
         (["nowhere:Nobody"], "cannot import nowhere"),
         (["fifo", "-p", "backfill"], "-p backfill: expected key=value"),
         (["fifo", "-p", "speed=1"], "unknown parameter"),

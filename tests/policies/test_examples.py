@@ -22,7 +22,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 README = DOCS.parent / "README.md"
 EXAMPLES = {
     "least_work_first": "LeastWorkFirst",
-    "small_teams_first": "SmallTeamsFirst",
+    "weighted_teams": "WeightedTeams",
     "one_worker_each": "OneWorkerEach",
     "chunks_in_turn": "ChunksInTurn",
     "least_increment": "LeastIncrement",
@@ -88,9 +88,28 @@ def test_the_team_that_uses_least_is_served_first() -> None:
     # Two servers of 1 GPU. J1 and J2 of team a take them. When J2 ends at hour 1, a still uses a GPU and b
     # none: J4 of b starts before J3 of a, which came earlier.
     jobs = [Job(0, 1, 4 * HOUR, "a"), Job(0, 1, HOUR, "a"), Job(1, 1, HOUR, "a"), Job(2, 1, HOUR, "b")]
-    result = replay(world_of(jobs, gpus=[1, 1]), create_policy("small_teams_first:SmallTeamsFirst"))
+    result = replay(world_of(jobs, gpus=[1, 1]), create_policy("weighted_teams:WeightedTeams"))
     assert times_of(result)["J4"] == (HOUR, 2 * HOUR)
     assert times_of(result)["J3"] == (2 * HOUR, 3 * HOUR)
+
+
+def test_a_team_of_twice_the_weight_is_served_first_while_it_uses_less_than_twice_as_much() -> None:
+    # Five GPUs. From hour 1 on one is free, while a and c use two each. J4 of c came before J5 of a; with
+    # weight 2 team a uses 1 for its weight, and c 2.
+    jobs = [
+        *(Job(0, 2, 4 * HOUR, "a"), Job(0, 2, 4 * HOUR, "c"), Job(0, 1, HOUR, "b")),
+        *(Job(1, 1, HOUR, "c"), Job(2, 1, HOUR, "a")),
+    ]
+    plain, weighted = (
+        times_of(
+            replay(
+                world_of(jobs, gpus=[5]), create_policy("weighted_teams:WeightedTeams", {"weights": weights})
+            )
+        )
+        for weights in (None, "a=2")
+    )
+    assert (plain["J4"], plain["J5"]) == ((HOUR, 2 * HOUR), (2 * HOUR, 3 * HOUR))
+    assert (weighted["J5"], weighted["J4"]) == ((HOUR, 2 * HOUR), (2 * HOUR, 3 * HOUR))
 
 
 def test_each_chunk_goes_where_it_adds_least_to_the_flow_times() -> None:

@@ -1,9 +1,11 @@
-"""The list of trace formats: the only module that knows all of them."""
+"""The trace formats by name: the only module that knows all of them."""
 
 from __future__ import annotations
 
+from ray_sim.model.errors import UnknownNameError
 from workloads.formats.csv import table as csv_table
 from workloads.formats.google import trace2011, trace2019
+from workloads.formats.own import own_format
 from workloads.formats.philly import csv as philly_csv
 from workloads.formats.philly import log as philly_log
 from workloads.formats.pods import pod_list
@@ -21,3 +23,18 @@ FORMATS: dict[str, TraceFormat] = {
     )
 }
 """Every trace format by its name."""
+
+
+def find_format(name: str) -> TraceFormat:
+    """Trace format of a name in `FORMATS`, or of a user's own as `module:NAME`.
+
+    Raises
+    ------
+    UnknownNameError : no such format
+    InvalidInputError : the user's own cannot be imported, or is none
+    """
+    if ":" in name:
+        return own_format(name)
+    if name not in FORMATS:
+        raise UnknownNameError("trace format", name, FORMATS)
+    return FORMATS[name]

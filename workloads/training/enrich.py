@@ -279,7 +279,9 @@ def _infeasible(frame: pl.DataFrame, draws: TrainingDraws, wanted: Feasibility) 
         reasons = infeasible_on_reference(frame, draws)
     if wanted.horizon_s is not None and SOLVED in draws.columns:
         late = _earliest_end_s(frame, wanted) > wanted.horizon_s
-        reasons[f"it cannot end by the horizon, truth {wanted.judged_by}"] = late & ~any_reason(reasons, frame.height)
+        reasons[f"it cannot end by the horizon, truth {wanted.judged_by}"] = late & ~any_reason(
+            reasons, frame.height
+        )
     return reasons
 
 

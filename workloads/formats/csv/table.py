@@ -55,9 +55,7 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Me
     InvalidInputError : the mapping file is wrong
     InvalidWorkloadError : a file is missing, unreadable, or without a required column
     """
-    sources = [
-        open_text(path, "\t" if path.name.removesuffix(".gz").endswith(".tsv") else ",") for path in paths
-    ]
+    sources = [open_text(path, delimiter_of(path)) for path in paths]
     mapping = ColumnMapping()
     if options.mapping is not None:
         mapping = read_mapping(options.mapping, sources)
@@ -97,6 +95,11 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Me
         ),
         advice="" if forms.jobs else advice_on(rows, sources, mapping),
     )
+
+
+def delimiter_of(path: Path) -> str:
+    """Character between the fields of a file, by its name."""
+    return "\t" if path.name.removesuffix(".gz").endswith(".tsv") else ","
 
 
 def _require(source: TextSource, mapping: ColumnMapping) -> None:

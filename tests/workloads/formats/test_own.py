@@ -1,0 +1,113 @@
+"""Trace formats of a user's own: functions that make tables, and whole formats."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError, UnknownNameError
+from workloads.convert import ConversionReport, convert
+from workloads.store import read_frame, read_provenance
+from workloads.trace_format import ConvertOptions
+
+DOCS = Path(__file__).parents[3] / "docs"
+EXAMPLE = DOCS / "examples" / "trace_formats" / "json_jobs.py"
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def module(source: str, request: pytest.FixtureRequest) -> str:
+    """Write a module under a name of its own, as a module is imported once."""
+    name = re.sub(r"\W", "_", f"own_{request.node.name}")
+    Path(f"{name}.py").write_text(f"import polars as pl\n{source}")
+    return name
+
+
+def converted(ref: str, source: str = "trace.txt", **options: Path) -> tuple[ConversionReport, pl.DataFrame]:
+    report = convert(ref, [Path(source)], Path("w.parquet"), options=ConvertOptions(**options))  # type: ignore[arg-type]
+    return report, read_frame(Path("w.parquet"))
+
+
+def test_the_example_reads_a_trace_of_json_lines_and_rejects_its_bad_rows() -> None:
+    Path("json_jobs.py").write_text(EXAMPLE.read_text())
+    rows = [
+        {"id": "a", "team": "vision", "created_ms": 1500, "started_ms": 2000, "ended_ms": 12500, "gpus": 4},
+        {"id": "b", "team": None, "created_ms": 2500, "started_ms": 9000, "ended_ms": 8000, "gpus": 1},
+    ]
+    Path("trace.txt").write_text("\n".join(map(json.dumps, rows)))
+    report, frame = converted("json_jobs:jobs")
+    assert (report.read, report.kept, report.rejected) == (2, 1, {"negative_duration_s": 1})
+    row = frame.row(0, named=True)
+    assert (row["job_id"], row["vc"], row["submit_s"], row["duration_s"]) == ("a", "vision", 1.5, 10.5)
+    reject = pl.read_parquet("w.parquet.rejects.parquet").row(0, named=True)
+    assert (reject["source"], reject["line"]) == ("trace.txt", 3)
+    provenance = read_provenance(Path("w.parquet"))
+    assert provenance is not None
+    assert provenance.converter == "json_jobs:jobs"
+
+
+def test_the_example_is_on_the_page_as_it_is() -> None:
+    assert f"```python\n{EXAMPLE.read_text()}```" in (DOCS / "workloads.md").read_text()
+
+
+def test_tables_of_two_files_with_dates_under_a_mapping(request: pytest.FixtureRequest) -> None:
+    source = """
+def jobs(path):
+    begin = pl.Series(["2024-01-01T00:00:00Z"]).str.to_datetime()
+    return pl.DataFrame({"begin": begin, "length": [float(path.read_text())], "num_gpus": [1]})
+"""
+    ref = f"{module(source, request)}:jobs"
+    Path("map.yaml").write_text("columns: {submit_s: begin, duration_s: length}\n")
+    for name, length in (("one.tsv", 5), ("two.tsv", 7)):
+        Path(name).write_text(str(length))
+    options = ConvertOptions(mapping=Path("map.yaml"))
+    convert(ref, [Path("one.tsv"), Path("two.tsv")], Path("w.parquet"), options=options)
+    frame = read_frame(Path("w.parquet"))
+    assert frame["submit_s"].to_list() == [1704067200.0] * 2
+    assert frame["duration_s"].to_list() == [5.0, 7.0]
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "text"),
+    [
+        ("def other(path): ...", UnknownNameError, "unknown trace format of .* 'jobs'.*other"),
+        ("jobs = 3", InvalidInputError, "must be a function of a file's path .* found int"),
+        ("def jobs(path): return [1]", InvalidInputError, "must return a polars DataFrame, found list"),
+        ("def jobs(path): return 1 / 0", InvalidInputError, "failed on trace.txt: ZeroDivisionError"),
+        ("1 / 0", InvalidInputError, "importing .* failed: ZeroDivisionError"),
+        ("def jobs(path): return pl.DataFrame({'num_gpus': [[1]]})", InvalidWorkloadError, "no table of"),
+        ("def jobs(path): return pl.DataFrame({'num_gpus': [1]})", InvalidWorkloadError, "columns missing"),
+    ],
+)  # fmt: skip
+def test_a_format_that_fails_is_named(
+    source: str, error: type[Exception], text: str, request: pytest.FixtureRequest
+) -> None:
+    Path("trace.txt").write_text("x")
+    with pytest.raises(error, match=text):
+        converted(f"{module(source, request)}:jobs")
+
+
+def test_a_whole_format_is_taken_as_the_built_in_ones_are(request: pytest.FixtureRequest) -> None:
+    source = """
+from workloads.formats.csv.table import FORMAT as CSV
+from dataclasses import replace
+SEMICOLONS = replace(CSV, name="semicolons", files="one table")
+"""
+    Path("trace.txt").write_text("submit_s,duration_s,num_gpus\n10,1,1\n")
+    report, frame = converted(f"{module(source, request)}:SEMICOLONS")
+    assert (report.format, frame.height) == ("semicolons", 1)
+
+
+def test_a_file_or_a_module_that_is_not_there_is_told() -> None:
+    Path("trace.txt").write_text("x")
+    with pytest.raises(InvalidInputError, match=r"names a file; give its module, from its folder: mine:jobs"):
+        converted("folder/mine.py:jobs")
+    with pytest.raises(InvalidInputError, match=r"trace format 'nowhere:jobs': cannot import nowhere"):
+        converted("nowhere:jobs")

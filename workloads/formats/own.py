@@ -1,0 +1,95 @@
+"""Trace formats of a user's own: a function that makes a table of each file, or a whole `TraceFormat`."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import polars as pl
+
+from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
+from ray_sim.user_code import load, users_code
+from workloads.formats.csv import table
+from workloads.meter import Meter
+from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
+
+TableReader = Callable[[Path], pl.DataFrame]
+"""Makes a table of a trace file: a row per job, columns as in a CSV file of `ray-sim convert csv`."""
+
+
+def own_format(ref: str) -> TraceFormat:
+    """Trace format that a reference `module:NAME` names.
+
+    The rows of a function's table are checked as those of a CSV file; a reject names the file and its row,
+    which counts from 2, as the first line of a CSV file is its header.
+
+    Raises
+    ------
+    UnknownNameError, InvalidInputError : nothing can be imported by that name, or it is neither of the two
+    """
+    found = load("trace format", ref, _fits)
+    if isinstance(found, TraceFormat):
+        return replace(found, read=partial(_read_guarded, ref, found.read))
+    if not callable(found) or isinstance(found, type):
+        raise InvalidInputError(
+            f"trace format '{ref}': must be a function of a file's path that returns a polars DataFrame, or "
+            f"a TraceFormat, found {type(found).__name__}"
+        )
+    return replace(table.FORMAT, name=ref, version=_version(found), read=partial(_read_tables, ref, found))
+
+
+def _fits(value: object) -> bool:
+    return isinstance(value, TraceFormat) or inspect.isfunction(value)
+
+
+def _version(reader: TableReader) -> str:
+    """Digest of the file that defines the function: other code is another converter."""
+    try:
+        source = inspect.getsourcefile(reader)
+    except TypeError:
+        source = None
+    return "unknown" if source is None else hashlib.sha256(Path(source).read_bytes()).hexdigest()[:12]
+
+
+def _read_guarded(
+    ref: str,
+    read: Callable[[Sequence[Path], ConvertOptions, Path, Meter], Parsed],
+    paths: Sequence[Path],
+    options: ConvertOptions,
+    folder: Path,
+    meter: Meter,
+) -> Parsed:
+    with users_code(f"trace format '{ref}' failed"):
+        return read(paths, options, folder, meter)
+
+
+def _read_tables(
+    ref: str, reader: TableReader, paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Meter
+) -> Parsed:
+    written = []
+    for index, path in enumerate(paths):
+        meter.begin(path)
+        written.append(_write_table(ref, reader, path, folder / f"table-{index}"))
+    return table.read(written, options, folder, Meter(written))
+
+
+def _write_table(ref: str, reader: TableReader, path: Path, folder: Path) -> Path:
+    """Write the table of a trace file as CSV, under the file's name, in a folder of its own."""
+    with users_code(f"trace format '{ref}' failed on {path}"):
+        frame = reader(path)
+    if not isinstance(frame, pl.DataFrame):
+        raise InvalidInputError(
+            f"trace format '{ref}': must return a polars DataFrame, found {type(frame).__name__}"
+        )
+    folder.mkdir()
+    try:
+        frame.write_csv(folder / path.name, separator=table.delimiter_of(path))
+    except pl.exceptions.PolarsError as error:
+        raise InvalidWorkloadError(
+            f"trace format '{ref}': the table of {path} is no table of numbers, texts and dates: {error}"
+        ) from error
+    return folder / path.name
