@@ -113,9 +113,11 @@ def _print_list(figures: Sequence[Figure], *, json_output: bool) -> None:
 
 
 def _data_text(figure: Figure) -> str:
+    from ray_sim.reports.text import first_and_others
+
     if not figure.spec.data:
         return "none needed"
-    return f"missing: {', '.join(figure.missing)}" if figure.missing else "here"
+    return f"missing: {first_and_others(figure.missing)}" if figure.missing else "here"
 
 
 def _print(ended: Reproduction) -> None:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from ray_sim.reports.shape_samples import X
 from ray_sim.reports.shapes import JudgedCheck, ShapeVerdict
 from ray_sim.reports.statistics import ConfidenceInterval
+from ray_sim.reports.text import first_and_others
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,9 @@ class FigureResult:
     def answer(self) -> str:
         """The answer in a sentence or two."""
         if self.missing:
-            where = "; ".join(f"{name}: {source}" for name, source in self.missing.items())
+            sources = dict.fromkeys(self.missing.values())
+            of = {each: [name for name in self.missing if self.missing[name] == each] for each in sources}
+            where = "; ".join(f"{first_and_others(names)}: {source}" for source, names in of.items())
             return f"Not run, as data is missing. {where}"
         if not self.checks:
             return f"{self.done} of {self.planned} runs finished; no verdict."
@@ -82,7 +85,7 @@ class FigureResult:
     def remark(self) -> str:
         """Remark on data, runs or verdicts that are missing; empty if all are there."""
         if self.missing:
-            return f"not run: {', '.join(self.missing)} is missing"
+            return f"not run: {first_and_others([*self.missing])} missing"
         missing = self.planned - self.done
         if missing:
             return f"{missing:,} of {self.planned:,} runs missing"

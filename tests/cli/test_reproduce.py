@@ -103,7 +103,7 @@ def test_figures_run_are_judged_and_resume(folder: Path, capsys: pytest.CaptureF
 def test_a_figure_without_its_data_is_no_failure(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["reproduce", str(folder / "trace.yaml"), "-o", "out"]) == 0
     printed = capsys.readouterr()
-    assert "not run: trace.parquet is missing" in printed.out
+    assert "not run: trace.parquet missing" in printed.out
     assert not Path("out").exists()
 
 

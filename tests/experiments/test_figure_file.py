@@ -78,6 +78,21 @@ def test_without_series_each_policy_is_one_and_has_no_parameter_that_is_x(tmp_pa
     assert {cell.everywhere for cell in figure.cells if cell.series == "fifo"} == {True}
 
 
+def test_a_series_of_several_values_has_their_runs(tmp_path: Path) -> None:
+    figure = _figure(
+        tmp_path,
+        {"name": "level", "range": {"of": "low", "between": [0, None]}, "at": "mean"},
+        figure={
+            "x": {"of": "policy.knob", "label": "draw", "values": {"0": 0, "1": 1}},
+            "series": {"low": {"policy.knob": [0, 1]}, "high": {"policy.knob": 2}},
+        },
+        policies=[{"name": "las", "params": {"knob": [0, 1, 2]}}],
+        clusters=["two.yaml"],
+        seeds=[3],
+    )
+    assert {(cell.series, cell.x) for cell in figure.cells} == {("low", 0), ("low", 1), ("high", 2)}
+
+
 def test_a_run_without_x_is_left_out_where_its_series_has_others(tmp_path: Path) -> None:
     policies = ["las", {"name": "las", "params": {"knob": [0, 1]}}]
     figure = _figure(
