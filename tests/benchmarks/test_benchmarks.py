@@ -81,6 +81,7 @@ def test_environments_are_measured_alone_and_together() -> None:
     assert [row.key for row in found.rows] == keys
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.ray
 def test_learning_is_measured_in_errors_completion_times_placements_and_actors() -> None:

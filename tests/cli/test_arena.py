@@ -32,6 +32,7 @@ ARENA = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.ray
 def test_an_arena_runs_scores_and_resumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -146,8 +146,8 @@ def fault(ref: str, clause: str) -> str:
     return outcome.detail
 
 
-LONG = {"dorm"}
-"""Solves a mixed-integer programme at every decision."""
+LONG = {"dorm", "chunk_las"}
+"""One solves a mixed-integer programme at every decision, one decides in every slot as chunk_srpt does."""
 
 
 @pytest.mark.slow

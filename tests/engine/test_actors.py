@@ -150,7 +150,8 @@ def test_chunks_that_are_lost_and_withdrawn_are_the_same_on_actors(case: Case) -
     assert fingerprint(result) == fingerprint(replay(world, new()))
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [0, 1])
 def test_costs_of_preemption_new_keys_and_memory_are_the_same_on_actors(seed: int) -> None:
     world, danger = busy_chunks(seed=seed, limited=True), {"deadlines": "danger"}
     result = run_on_actors(world, partial(create_policy, "a_online", danger), sites=3)

@@ -27,10 +27,13 @@ POLICIES: tuple[tuple[str, dict[str, object]], ...] = (
     ("chunk_fifo", {}),
     ("chunk_spt", {}),
     ("chunk_earliest_finish", {}),
-    ("chunk_srpt", {}),
 )
+IN_EVERY_SLOT = ("chunk_srpt", {})
+"""Decides in every slot, also for jobs that nobody can serve, up to the limit of idle decisions."""
 SOME_POLICIES = ("a_online", "chunk_fifo", "chunk_spt", "chunk_earliest_finish", "chunk_las")
-every_policy = pytest.mark.parametrize(("name", "params"), POLICIES, ids=str)
+every_policy = pytest.mark.parametrize(
+    ("name", "params"), [*POLICIES, pytest.param(*IN_EVERY_SLOT, marks=pytest.mark.long)], ids=str
+)
 
 
 def run(world: World, name: str, params: dict[str, object]) -> RunResult:

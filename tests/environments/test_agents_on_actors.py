@@ -24,7 +24,9 @@ def _ray() -> Iterator[None]:
     ray.shutdown()
 
 
-@pytest.mark.parametrize("agent", [LeastLoaded, InTurn, Harmony])
+@pytest.mark.parametrize(
+    "agent", [Harmony, *(pytest.param(each, marks=pytest.mark.long) for each in (LeastLoaded, InTurn))]
+)
 def test_an_agent_decides_the_same_on_actors(agent: type[Policy]) -> None:
     world = failing_elastic(30, 1)
     expected, result = run_world(world, agent()), run_on_actors(world, agent, sites=3)

@@ -118,6 +118,7 @@ def test_a_job_of_the_papers_example_earns_9_on_demand(desk: Path, monkeypatch: 
     assert reserved.welfare < demand.welfare / 3
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_scripts_of_the_posted_price_study_report_its_results(desk: Path, tmp_path: Path) -> None:
     study = desk / "posted_price"
