@@ -28,7 +28,7 @@ POLICIES: tuple[tuple[str, dict[str, object]], ...] = (
     ("chunk_spt", {}),
     ("chunk_earliest_finish", {}),
 )
-IN_EVERY_SLOT = ("chunk_srpt", {})
+IN_EVERY_SLOT: tuple[str, dict[str, object]] = ("chunk_srpt", {})
 """Decides in every slot, also for jobs that nobody can serve, up to the limit of idle decisions."""
 SOME_POLICIES = ("a_online", "chunk_fifo", "chunk_spt", "chunk_earliest_finish", "chunk_las")
 every_policy = pytest.mark.parametrize(
