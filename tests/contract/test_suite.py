@@ -146,8 +146,8 @@ def fault(ref: str, clause: str) -> str:
     return outcome.detail
 
 
-LONG = {"dorm", "chunk_las"}
-"""One solves a mixed-integer programme at every decision, one decides in every slot as chunk_srpt does."""
+LONG = {"dorm", "chunk_las", "chunk_srpt"}
+"""Dorm solves a mixed-integer programme at every decision; the two others decide in every slot."""
 
 
 @pytest.mark.slow
