@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ray_sim.siblings import ALWAYS, import_sibling
 
 if TYPE_CHECKING:
+    from ray_sim import plots
     from ray_sim.engine.build_world import build_world
     from ray_sim.engine.contract import Policy
     from ray_sim.engine.decision import Decision
@@ -24,12 +25,16 @@ if TYPE_CHECKING:
     from ray_sim.engine.wake import Wake
     from ray_sim.experiments.cluster_file import load_cluster
     from ray_sim.experiments.run import simulate
+    from ray_sim.experiments.sweep_results import SweepResults
+    from ray_sim.interface.files import convert, describe, load, report
+    from ray_sim.interface.studies import compare, plan, sweep
     from ray_sim.kernels.compile import kernel
     from ray_sim.model.metrics import Trim
     from ray_sim.model.parameters import Parameter
     from ray_sim.model.result import RunResult
     from ray_sim.policy_api.priority import PriorityPolicy
     from workloads.store import load_workload
+    from workloads.workload import Workload
 
 __version__ = "0.1.0"
 
@@ -53,14 +58,23 @@ _HOMES = {
     "PriorityPolicy": "ray_sim.policy_api.priority",
     "RunResult": "ray_sim.model.result",
     "Simulation": "ray_sim.engine.simulation",
+    "SweepResults": "ray_sim.experiments.sweep_results",
     "Trim": "ray_sim.model.metrics",
     "View": "ray_sim.engine.view",
     "Wake": "ray_sim.engine.wake",
+    "Workload": "workloads.workload",
     "build_world": "ray_sim.engine.build_world",
+    "compare": "ray_sim.interface.studies",
+    "convert": "ray_sim.interface.files",
+    "describe": "ray_sim.interface.files",
     "kernel": "ray_sim.kernels.compile",
+    "load": "ray_sim.interface.files",
     "load_cluster": "ray_sim.experiments.cluster_file",
     "load_workload": "workloads.store",
+    "plan": "ray_sim.interface.studies",
+    "report": "ray_sim.interface.files",
     "simulate": "ray_sim.experiments.run",
+    "sweep": "ray_sim.interface.studies",
 }
 
 _OLD_NAMES = {"GrantedWorld": "PolicyContext"}
@@ -82,14 +96,24 @@ __all__ = [
     "PriorityPolicy",
     "RunResult",
     "Simulation",
+    "SweepResults",
     "Trim",
     "View",
     "Wake",
+    "Workload",
     "build_world",
+    "compare",
+    "convert",
+    "describe",
     "kernel",
+    "load",
     "load_cluster",
     "load_workload",
+    "plan",
+    "plots",
+    "report",
     "simulate",
+    "sweep",
 ]
 
 
@@ -102,6 +126,13 @@ def __getattr__(name: str) -> Any:
             stacklevel=2,
         )
         name = _OLD_NAMES[name]
+    if name == "plots":
+        return importlib.import_module("ray_sim.plots")
     if name not in _HOMES:
         raise AttributeError(f"module 'ray_sim' has no attribute '{name}'")
     return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """Names that completion offers, also before they are imported."""
+    return sorted({*globals(), *__all__})

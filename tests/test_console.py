@@ -6,7 +6,8 @@ from itertools import count
 
 import pytest
 
-from ray_sim.cli.console import Pace, print_rows, print_table, say
+from ray_sim.cli.console import print_rows, print_table, say
+from ray_sim.progress import Pace
 
 
 def test_a_pace_counts_from_the_first_report_on() -> None:

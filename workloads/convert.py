@@ -14,6 +14,8 @@ from pydantic import JsonValue
 
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
+from ray_sim.model.html import facts_html
+from ray_sim.model.readable import number
 from workloads.files import (
     replacing,
     require_file,
@@ -67,6 +69,21 @@ class ConversionReport:
             "warnings": list(self.warnings),
             "notes": self.notes,
         }
+
+    def rows(self) -> list[tuple[str, str | int]]:
+        """Label and value of each line of the printed table."""
+        return [
+            ("workload", str(self.out)),
+            ("rows read", self.read),
+            ("rows kept", self.kept),
+            *([("rows outside the window", self.outside_window)] if self.outside_window else []),
+            *((f"rejected, {reason}", count) for reason, count in self.rejected.items()),
+            *([("rejects", str(self.rejects))] if self.rejects else []),
+        ]
+
+    def _repr_html_(self) -> str:
+        facts = [(label, number(value)) for label, value in self.rows()]
+        return facts_html(f"converted from {self.format}", facts, "; ".join(self.warnings))
 
 
 _REJECTS_KEY = "ray_sim_rejects"

@@ -11,6 +11,8 @@ import numpy as np
 import polars as pl
 from pydantic import JsonValue
 
+from ray_sim.model.html import facts_html
+from ray_sim.model.readable import duration
 from ray_sim.model.units import FloatArray
 from workloads.provenance import Provenance
 from workloads.realisation import Tally
@@ -127,6 +129,23 @@ class WorkloadDescription:
             rows.append((label, f"{share.jobs:,} jobs, {share.gpu_hours:,.1f} GPU-hours"))
         return [*rows, *_provenance_rows(self.provenance)]
 
+    def short_rows(self) -> list[tuple[str, str]]:
+        """Label and value of the lines of a small table; times in days, hours, minutes and seconds."""
+        rows = [
+            ("jobs", f"{self.jobs:,}"),
+            ("span", duration(self.span_s)),
+            ("GPU-hours", f"{self.gpu_hours:,.1f}"),
+            ("jobs by GPUs", _sizes_text(self.jobs_by_gpus)),
+            ("run time", _durations_text(self.duration_s)),
+        ]
+        if self.inter_arrival_s is not None:
+            rows.append(("between submissions", _durations_text(self.inter_arrival_s)))
+        named = [name for name in self.vcs if name]
+        return [*rows, ("virtual clusters", f"{len(named):,}")] if named else rows
+
+    def _repr_html_(self) -> str:
+        return facts_html(self.path, self.short_rows())
+
 
 def tally_rows(tally: Tally) -> list[tuple[str, int]]:
     """Label and number of the jobs left out and of unknown status."""
@@ -193,6 +212,11 @@ def _duration_bins(duration_s: FloatArray) -> list[Bin]:
 
 def _quantiles_text(quantiles: dict[str, float]) -> str:
     return ", ".join(f"{name} {value:,.10g}" for name, value in quantiles.items())
+
+
+def _durations_text(quantiles: dict[str, float]) -> str:
+    shown = {"median": "p50", "mean": "mean", "p99": "p99"}
+    return ", ".join(f"{label} {duration(quantiles[name])}" for label, name in shown.items())
 
 
 def _vc_shares(frame: pl.DataFrame) -> dict[str, VcShare]:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import sys
 import threading
-import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import timedelta
-from typing import TYPE_CHECKING, Literal, Protocol, TextIO
+from typing import TYPE_CHECKING, Literal, TextIO
 
 from ray_sim.cli.layout import labelled, least_widths, records, table_width, terminal_width
 from ray_sim.model.text import shown
+from ray_sim.progress import Pace, Report, terminal_bar
 from ray_sim.reports.bars import ASCII
 from ray_sim.reports.text import number
 
@@ -27,12 +26,6 @@ LINE_INTERVAL_S = 10.0
 
 _WIDEST = 10_000
 """Largest width of a table in characters."""
-
-
-class Report(Protocol):
-    """Callback for progress; `note` is a remark that follows the numbers."""
-
-    def __call__(self, done: int, total: int, note: str = "") -> None: ...
 
 
 def print_json(content: object) -> None:
@@ -227,33 +220,6 @@ def announcer(*, quiet: bool = False) -> Callable[[str], None]:
     return lambda text: None if quiet else say(text)
 
 
-class Pace:
-    """Rate of work since the first report of a step, and the remaining time of the step at that rate.
-
-    Parameters
-    ----------
-    clock : monotonic seconds
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._began: tuple[float, int] | None = None
-        self._last = 0
-
-    def text(self, done: int, total: int) -> str:
-        """Text such as ``85/s, 0:01:44 left``; empty before the second report with progress."""
-        now = self._clock()
-        if self._began is None or done < self._last:  # a new step begins
-            self._began = now, done
-        self._last = done
-        began_s, at_first = self._began
-        if done == at_first or now == began_s:
-            return ""
-        rate = (done - at_first) / (now - began_s)
-        left = timedelta(seconds=round((total - done) / rate))
-        return f"{rate:,.0f}/s, {left} left" if rate >= 10 else f"{rate:.2g}/s, {left} left"
-
-
 @contextmanager
 def progress(label: str, *, quiet: bool = False) -> Iterator[Report]:
     """Show progress, rate and remaining time on standard error.
@@ -263,35 +229,11 @@ def progress(label: str, *, quiet: bool = False) -> Iterator[Report]:
     if quiet:
         yield lambda done, total, note="": None
     elif sys.stderr.isatty():
-        with _bar(label) as report:
+        with terminal_bar(label) as report:
             yield report
     else:
         with _lines(label) as report:
             yield report
-
-
-@contextmanager
-def _bar(label: str) -> Iterator[Report]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[pace]}", markup=False),
-    )
-    pace = Pace()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(shown(label), total=None, pace="")
-
-        def report(done: int, total: int, note: str = "") -> None:
-            description = shown(f"{label} {note}".rstrip())
-            bar.update(
-                task, completed=done, total=total, description=description, pace=pace.text(done, total)
-            )
-
-        yield report
 
 
 @contextmanager

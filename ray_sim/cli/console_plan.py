@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from ray_sim.cli.console import print_rows, print_table, say
-from ray_sim.experiments.capacity.report import PlanReport, Point, PolicyPlan
-from ray_sim.reports.text import number
+from ray_sim.experiments.capacity.answers import answers, points_columns, points_rows
+from ray_sim.experiments.capacity.report import PlanReport
 
 
 def print_plan(report: PlanReport) -> None:
@@ -14,7 +14,7 @@ def print_plan(report: PlanReport) -> None:
     if any(plan.points for plan in report.plans):
         _print_points(report)
         sys.stdout.write("\n")
-    print_rows(_answers(report))
+    print_rows(answers(report))
     if report.sweep is None:
         return
     for failure in report.sweep.failures:
@@ -27,78 +27,5 @@ def print_plan(report: PlanReport) -> None:
 
 
 def _print_points(report: PlanReport) -> None:
-    request = report.request
-    axes = [f"{axis.name}.count" for axis in request.choices.axes]
-    share = request.goal.quantile is not None
-    columns = ["policy", *axes, "price", request.goal.key, "from", "to", "runs that meet it", "goal"]
-    bounds = [] if report.no_proof else ["share in time, any policy" if share else "bound, any policy"]
-    rows = [
-        [plan.policy, *point.mix, point.price, *_cells(point), *([_bound(point)] if bounds else [])]
-        for plan in report.plans
-        for point in plan.points
-    ]
-    print_table([*columns, *bounds], rows, f"{request.goal}: means over seeds, 95 % intervals")
-
-
-def _cells(point: Point) -> list[object]:
-    low, high = (None, None) if point.interval is None else (point.interval.low, point.interval.high)
-    met = "met" if point.met else "not met"
-    return [point.mean, low, high, f"{point.meeting} of {point.runs}", met]
-
-
-def _bound(point: Point) -> float | None:
-    return None if point.bound is None else point.bound.value
-
-
-def _answers(report: PlanReport) -> list[tuple[str, object]]:
-    """Label and value of each line of the answer."""
-    choices = report.request.choices
-    rows: list[tuple[str, object]] = [("results", report.directory), ("goal", report.request.goal)]
-    for plan in report.plans:
-        rows += _policy_rows(report, plan)
-    if report.no_proof:
-        rows.append(("bound", f"no proof: {report.no_proof}"))
-    elif report.least is None:
-        rows.append(("bound", "proves that no policy meets the goal with any of these"))
-    elif not choices.axes:
-        rows.append(("bound", "does not exclude that a policy meets the goal"))
-    else:
-        priced = _priced(report, report.least)
-        rows.append(("bound", f"the cheapest servers that it does not exclude: {priced}"))
-    best = next((plan.best for plan in report.plans if plan.best), None)
-    if best is not None and report.least is not None and choices.axes and not report.no_proof:
-        saved = best.price - choices.price(report.least)
-        rows.append(("a better policy saves at most", f"{number(saved)} of {number(best.price)}"))
-    return rows
-
-
-def _policy_rows(report: PlanReport, plan: PolicyPlan) -> list[tuple[str, object]]:
-    if plan.best is None:
-        answer = "no choice meets the goal" if report.complete else "not known, the search did not end"
-    elif report.request.choices.axes:
-        answer = f"needs {_priced(report, plan.best.mix)}"
-    else:
-        answer = "meets the goal"
-    rows: list[tuple[str, object]] = [(plan.policy, answer), ("  search", _search(report, plan))]
-    label = report.request.choices.label
-    if plan.failing_above:
-        failing = "; ".join(label(point.mix) for point in plan.failing_above)
-        rows.append(("  not met with more servers", failing))
-    return rows
-
-
-def _search(report: PlanReport, plan: PolicyPlan) -> str:
-    label = report.request.choices.label
-    if plan.contradiction is not None:
-        small, large = map(label, plan.contradiction)
-        return f"every cheaper choice, since {large} is worse than {small}"
-    if not report.request.choices.axes:
-        return "the given servers"
-    if not plan.assumed:
-        return "every cheaper choice; more servers are not assumed to help"
-    return f"{len(plan.points)} choices; more servers are assumed to help, no choice contradicts it"
-
-
-def _priced(report: PlanReport, mix: tuple[int, ...]) -> str:
-    choices = report.request.choices
-    return f"{choices.label(mix)}, price {number(choices.price(mix))}"
+    title = f"{report.request.goal}: means over seeds, 95 % intervals"
+    print_table(points_columns(report), points_rows(report), title)

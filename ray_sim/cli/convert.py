@@ -61,51 +61,30 @@ def convert(
     Example: ray-sim convert philly-csv philly.csv.gz -o philly.parquet
     """
     from ray_sim.cli.console import print_json, print_rows, progress, say
-    from ray_sim.experiments.cluster_writer import check_cluster_path, write_cluster
-    from workloads.convert import convert as convert_trace
-    from workloads.realisation import Window
-    from workloads.sources import local_path
-    from workloads.trace_format import Censored, ConvertOptions, RowKind, RunTime, choose
+    from ray_sim.experiments.conversion import convert_files
 
-    if cluster_out is not None:
-        check_cluster_path(cluster_out)
     began = time.perf_counter()
-    options = ConvertOptions(
-        mapping=None if mapping is None else local_path(mapping),
-        rebase=rebase,
-        run_time=None if run_time is None else choose(RunTime, "--run-time", run_time),
-        rows=choose(RowKind, "--rows", rows),
-        censored=choose(Censored, "--censored", censored),
-        seed=seed,
-        cluster=cluster_out is not None,
-    )
     with progress("convert, % of the work", quiet=json_output) as tell:
-        report = convert_trace(
+        report = convert_files(
             format_name,
-            [local_path(source) for source in sources],
+            sources,
             out,
-            options=options,
-            window=None if window is None else Window(*window),
+            mapping=mapping,
+            rebase=rebase,
+            run_time=run_time,
+            rows=rows,
+            censored=censored,
+            seed=seed,
+            cluster_out=cluster_out,
+            window=window,
             rejects=rejects,
             progress=tell,
         )
-    if cluster_out is not None and report.cluster is not None:
-        write_cluster(report.cluster, cluster_out)
     seconds = time.perf_counter() - began
     if json_output:
         print_json({**report.to_dict(), "seconds": seconds})
         return
     for warning in report.warnings:
         say(f"warning: {warning}")
-    print_rows(
-        [
-            ("workload", out),
-            ("rows read", report.read),
-            ("rows kept", report.kept),
-            *([("rows outside the window", report.outside_window)] if window else []),
-            *((f"rejected, {reason}", count) for reason, count in report.rejected.items()),
-            *([("rejects", report.rejects)] if report.rejects else []),
-            *([("cluster", cluster_out)] if cluster_out else []),
-            ("seconds", round(seconds, 2)),
-        ]
-    )
+    written = [("cluster", cluster_out)] if cluster_out else []
+    print_rows([*report.rows(), *written, ("seconds", round(seconds, 2))])

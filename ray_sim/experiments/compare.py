@@ -12,6 +12,7 @@ import polars as pl
 from ray_sim.experiments.result_files import read_table
 from ray_sim.experiments.stored_runs import FoundRun, Missing, differing_versions, find_runs
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
+from ray_sim.model.html import facts_html
 from ray_sim.model.units import seconds_to_us
 from ray_sim.reports.breakdown import (
     JOB_COLUMNS,
@@ -31,6 +32,7 @@ from ray_sim.reports.compare import (
     lower_is_better,
 )
 from ray_sim.reports.cover import Cover, shortfall
+from ray_sim.reports.notebook_tables import breakdown_table, comparison_table, job_facts, page_table_html
 from ray_sim.reports.policy_bounds import PolicyBound, policy_bounds
 from workloads.progress import Progress, silent
 
@@ -48,6 +50,21 @@ class Group:
     breakdowns: tuple[Breakdown, ...]
     jobs: JobComparison | None
     """Job-by-job comparison; present where the group has two runs."""
+
+    def html(self, metric: str) -> str:
+        """Small tables of the group, for notebooks."""
+        place = ", ".join(filter(None, [metric, self.workload, self.cluster, self.setting]))
+        baseline = self.comparison.baseline
+        tables = [page_table_html(place, comparison_table(self.comparison))]
+        tables += [
+            page_table_html(f"by {each.by}: {each.policy} over {baseline}", breakdown_table(each))
+            for each in self.breakdowns
+        ]
+        if self.jobs is not None:
+            tables.append(
+                facts_html(f"jobs under {self.jobs.policy} against {baseline}", job_facts(self.jobs))
+            )
+        return "".join(tables)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +90,11 @@ class ComparisonReport:
     def to_dict(self) -> dict[str, object]:
         """Plain nested dict for JSON."""
         return asdict(self)
+
+    def _repr_html_(self) -> str:
+        left_out = [("left out", note) for note in self.notes]
+        tables = [group.html(self.metric) for group in self.groups]
+        return "".join([*tables, *([facts_html("", left_out)] if left_out else [])])
 
 
 def compare_results(
@@ -131,11 +153,12 @@ def compare_results(
         missing=tuple(missing),
         notes=tuple(notes),
         differing_versions=tuple(differing_versions(runs)),
-        cover=_cover(groups),
+        cover=cover_of(groups),
     )
 
 
-def _cover(groups: Iterable[Group]) -> Cover | None:
+def cover_of(groups: Iterable[Group]) -> Cover | None:
+    """Measured cover of the intervals with the fewest seeds, where it is below 95 %."""
     compared = (each for group in groups for each in group.comparison.policies)
     seeds = [each.pairs for each in compared if each.interval]
     return shortfall(min(seeds)) if seeds else None

@@ -15,6 +15,7 @@ from ray_sim.experiments.scenario import setting_label
 from ray_sim.experiments.store import PLAN, ResultStore
 from ray_sim.experiments.sweep_file import Entry
 from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.result import RunResult
 from ray_sim.reports.page import Page, render
 from ray_sim.reports.run_report import run_page
 from ray_sim.reports.sweep_report import CONFIGURATIONS_SCHEMA, sweep_page
@@ -74,6 +75,22 @@ def write_report(source: Path, out: Path) -> ReportFile:
     done, failed, missing = (counts.get(state, 0) for state in ("done", "failed", "missing"))
     kind = "run" if is_run else "sweep"
     return ReportFile(out, kind, done + failed + missing, done, failed, missing)
+
+
+def write_result_report(result: RunResult, out: Path) -> ReportFile:
+    """Write the report of a result that is not stored, so without its inputs; raises as `write_report`."""
+    require_replaceable_page(out)
+    reason = f" ({result.loop_reason})" if result.loop_reason else ""
+    page = run_page(
+        title="Run",
+        subtitle=f"{result.summary.jobs:,} jobs",
+        facts=[("loop", f"{result.loop}{reason}")],
+        provenance=[],
+        result=result,
+        no_reasons="the run is not stored with its inputs",
+    )
+    write_page(page, out)
+    return ReportFile(out, "run", configurations=1, done=1, failed=0, missing=0)
 
 
 def require_replaceable_page(out: Path) -> None:

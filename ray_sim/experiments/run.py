@@ -33,6 +33,7 @@ from ray_sim.model.metrics import Trim
 from ray_sim.model.result import RunResult
 from ray_sim.model.welfare_audit import AuditRequest
 from ray_sim.policies.registry import create_policy
+from ray_sim.progress import shown_progress
 from ray_sim.reports.tables import summary_rows
 from workloads.describe import tally_rows
 from workloads.layers.fill import EnrichmentLayer
@@ -44,6 +45,7 @@ from workloads.synthetic.fit import fit
 from workloads.synthetic.horizon_request import HorizonRequest
 from workloads.synthetic.synth import draw, profile_model
 from workloads.training.profile import TrainingDraws
+from workloads.workload import Workload
 
 JobsProgress = Callable[[int, int], None]
 """Called with (jobs ended, jobs)."""
@@ -97,7 +99,7 @@ class Base:
 
 
 def simulate(
-    workload: str | Path | JobTable,
+    workload: str | Path | Workload | JobTable,
     cluster: str | Path | Cluster,
     policy: str | Policy = "fifo",
     params: Mapping[str, Value] | None = None,
@@ -108,12 +110,13 @@ def simulate(
     audit: AuditRequest | None = None,
     seed: int = 0,
     sites: int = 1,
+    progress: bool = True,
 ) -> RunResult:
     """Replay a workload on a cluster under a policy.
 
     Parameters
     ----------
-    workload : path or URL of a Parquet workload, or its table
+    workload : path or URL of a Parquet workload, the workload itself, or its table
     cluster : name of a bundled description, path or URL of a YAML or CSV file, or the cluster
     policy : registered name, ``module:Class``, or a policy object of your own
     params : parameters of a policy given by name
@@ -122,6 +125,7 @@ def simulate(
     trim : which jobs the summary counts; all without it
     audit : size of the audit of announced jobs, for a policy given by name; none without it
     sites : groups of servers simulated apart; any number gives the same result
+    progress : show the progress of a long run in a notebook or on a terminal
 
     Raises
     ------
@@ -131,21 +135,39 @@ def simulate(
     engine_world, files = split_world(world or {})
     servers = cluster if isinstance(cluster, Cluster) else load_cluster(str(cluster))
     servers = with_server_files(servers, files)
-    jobs = workload if isinstance(workload, JobTable) else load_workload(workload, servers.resources)
-    facts = build_world(jobs, servers, partition=partition, params=engine_world)
-    if not isinstance(policy, str):
-        if params:
-            raise InvalidScenarioError(
-                "params: only for a policy given by name; an object has its own already"
-            )
-        if audit is not None:
-            raise InvalidScenarioError("audit: only for a policy given by name; an object serves one run")
-        return run_world(facts, policy, seed=seed, sites=sites, trim=trim)
-    new_policy = partial(create_policy, policy, params or {})
+    facts = build_world(
+        _job_table(workload, servers.resources), servers, partition=partition, params=engine_world
+    )
+    new_policy = _policy_maker(policy, params or {}, audit)
     if audit is not None:
         check_audited(facts)
-    result = run_world(facts, new_policy(), seed=seed, sites=sites, trim=trim)
+    with shown_progress("simulate, jobs", progress) as report:
+        result = run_world(facts, new_policy(), seed=seed, sites=sites, trim=trim, progress=report)
     return result if audit is None else _audited(facts, new_policy, result, audit, seed, trim)
+
+
+def _job_table(workload: str | Path | Workload | JobTable, resources: tuple[str, ...]) -> JobTable:
+    if isinstance(workload, JobTable):
+        return workload
+    return workload.table(resources) if isinstance(workload, Workload) else load_workload(workload, resources)
+
+
+def _policy_maker(
+    policy: str | Policy, params: Mapping[str, Value], audit: AuditRequest | None
+) -> Callable[[], Policy]:
+    """Maker of the policy: a new one at each call for a name, the object itself otherwise."""
+    if isinstance(policy, str):
+        return partial(create_policy, policy, params)
+    if isinstance(policy, type):
+        raise InvalidScenarioError(
+            f"policy: expected a name or an object, found the class {policy.__name__}; call it, as in "
+            f"{policy.__name__}()"
+        )
+    if params:
+        raise InvalidScenarioError("params: only for a policy given by name; an object has its own already")
+    if audit is not None:
+        raise InvalidScenarioError("audit: only for a policy given by name; an object serves one run")
+    return lambda: policy
 
 
 def _audited(

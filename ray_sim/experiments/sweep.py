@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
 from queue import SimpleQueue
@@ -21,6 +21,7 @@ from ray_sim.experiments.store import ConfigurationOutcome, ResultStore, fault_o
 from ray_sim.experiments.sweep_file import Entry, Sweep, read_sweep
 from ray_sim.experiments.tracking import log_sweep
 from ray_sim.model.errors import RaySimError, RunFailedError
+from ray_sim.reports.notebook_tables import means_table, page_table_html
 from ray_sim.reports.tables import first_warnings, sweep_table
 from workloads.files import refuse_url
 from workloads.sources import Source
@@ -98,6 +99,17 @@ class SweepReport:
             "tracking_uri": self.logged.tracking_uri if self.logged else None,
             "tracking_error": self.tracking_error,
         }
+
+    def _repr_html_(self) -> str:
+        done = self.configurations - self.missing - len(self.failures)
+        title = f"sweep {self.name}: {done:,} of {self.configurations:,} done, in {self.directory}"
+        problems = [
+            *(f"failed: {each.entry.label}: {each.error}" for each in self.failures),
+            *([f"stopped: {self.stopped}"] if self.stopped else []),
+            *([f"not logged to MLflow: {self.tracking_error}"] if self.tracking_error else []),
+            *(f"{policy}: {warning}" for policy, warning in self.warnings.items()),
+        ]
+        return page_table_html(title, replace(means_table(self.table), note="; ".join(problems)))
 
 
 def run_sweep(

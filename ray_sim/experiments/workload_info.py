@@ -9,10 +9,11 @@ from ray_sim.experiments.block_summary import BlockSummary, describe_blocks
 from ray_sim.experiments.offered_load import Backlog, ClusterLoad, PartitionLoad, ResourceLoad, offered_load
 from ray_sim.experiments.view_summary import ViewSummary, describe_views
 from ray_sim.model.cluster import Cluster
+from ray_sim.model.html import facts_html
 from ray_sim.reports.bars import bar, sparkline
-from workloads.describe import DAY_S, Bin, WorkloadDescription, describe_frame
+from workloads.describe import DAY_S, Bin, WorkloadDescription
 from workloads.sources import Source
-from workloads.store import frame_to_table, read_frame, read_provenance
+from workloads.workload import Workload
 
 BAR_WIDTH = 40
 """Largest width of a bar, and of a line over time, in characters."""
@@ -54,26 +55,32 @@ class WorkloadInfo:
         views: Rows = [(f"view {each.view.name}", each.text()) for each in self.views or ()]
         return [*self.description.rows(), *_histogram(self.description.duration_bins), *load, *blocks, *views]
 
+    def _repr_html_(self) -> str:
+        load = [] if self.load is None else _short_load_rows(self.load)
+        rows = [*self.description.short_rows(), *load]
+        return facts_html(self.description.path, rows, "; ".join(self.warnings))
+
 
 def describe_workload(
-    path: Source,
+    source: Source | Workload,
     cluster: Cluster | None = None,
     parameter_servers: int | None = None,
     *,
     views: bool = False,
 ) -> WorkloadInfo:
-    """Describe a workload file, alone or on a cluster, and the blocks of its models on parameter servers.
+    """Describe a workload, alone or on a cluster, and the blocks of its models on parameter servers.
 
     Raises
     ------
     InvalidWorkloadError : see `read_frame`
     InvalidInputError : parameter servers are given, and the workload has no blocks
     """
-    frame = read_frame(path)
-    load = None if cluster is None else offered_load(frame_to_table(frame, cluster.resources), cluster)
-    blocks = None if parameter_servers is None else describe_blocks(frame, str(path), parameter_servers)
+    workload = source if isinstance(source, Workload) else Workload.read(source)
+    frame = workload.jobs
+    load = None if cluster is None else offered_load(workload.table(cluster.resources), cluster)
+    blocks = None if parameter_servers is None else describe_blocks(frame, workload.path, parameter_servers)
     of_views = describe_views(frame) if views else None
-    return WorkloadInfo(describe_frame(frame, str(path), read_provenance(path)), load, blocks, of_views)
+    return WorkloadInfo(workload.describe(), load, blocks, of_views)
 
 
 def _histogram(bins: list[Bin]) -> Rows:
@@ -86,6 +93,17 @@ def _histogram(bins: list[Bin]) -> Rows:
 
 def _bar_text(count: int, share: float) -> str:
     return f"{bar(share, BAR_WIDTH)} {count:,}"
+
+
+def _short_load_rows(load: ClusterLoad) -> list[tuple[str, str]]:
+    """Rows on the load for a small table."""
+    whole = load.whole
+    used = [(name, each) for name, each in whole.resources.items() if each.work_h]
+    return [
+        ("cluster", f"{load.cluster}: {whole.servers:,} servers"),
+        ("jobs that can never fit", f"{whole.never_fit:,}"),
+        *((f"offered load, {name}", _load_text(each.offered_load, ".3f")) for name, each in used),
+    ]
 
 
 def _load_rows(load: ClusterLoad) -> Rows:

@@ -12,6 +12,8 @@ from ray_sim.kernels.core.arrays import EVENT_NAMES, ROLE_NAMES
 from ray_sim.model.distribution import Distribution
 from ray_sim.model.figures.base import KindFigures
 from ray_sim.model.figures.registry import all_figures
+from ray_sim.model.html import facts_html
+from ray_sim.model.readable import duration, number
 
 FiguresT = TypeVar("FiguresT", bound=KindFigures)
 
@@ -263,3 +265,24 @@ class RunResult:
     """Wall-clock seconds of each decision of the general loop, for timing.json only."""
     recoveries: int = 0
     """Actors that died and were restarted, for timing.json only."""
+
+    def _repr_html_(self) -> str:
+        """Outcome of the run as a small table, for notebooks."""
+        summary = self.summary
+        bound = summary.certificate
+        facts = [
+            ("jobs", number(summary.jobs)),
+            ("completed", number(summary.completed)),
+            *((f"not completed, {reason}", number(count)) for reason, count in summary.reasons.items()),
+            ("mean JCT", duration(summary.jct_s.mean)),
+            ("median JCT", duration(summary.jct_s.median)),
+            ("p99 JCT", duration(summary.jct_s.p99)),
+            ("mean queueing delay", duration(summary.queue_s.mean)),
+            ("makespan", duration(summary.makespan_s)),
+            *((f"utilisation, {name}", f"{used:.1%}") for name, used in summary.utilisation.items() if used),
+        ]
+        if summary.utility is not None:
+            facts.append(("utility", number(summary.utility)))
+        if bound is not None:
+            facts += [("lower bound on mean JCT", duration(bound.bound_s)), ("gap", number(bound.gap))]
+        return facts_html("run", facts, "; ".join(summary.policy_warnings or ()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,23 +40,7 @@ def box_plot_svg(groups: Mapping[str, Mapping[str, FloatArray]], key: str) -> st
     figure = Figure(figsize=(_WIDTH_IN, height))
     bottom = (_BOTTOM_IN + legend_in) / height
     axes = figure.add_axes((_SIDE_IN / _WIDTH_IN, bottom, 1 - 2 * _SIDE_IN / _WIDTH_IN, body_in / height))
-    ends: list[float] = []
-    for block, (label, by_policy) in enumerate(groups.items()):
-        first = block * block_in + _CLASS_IN
-        across = axes.get_yaxis_transform()
-        axes.text(0, first - 0.03, literal_text(label), va="bottom", fontsize="small", transform=across)
-        for index, policy in enumerate(policies):
-            jct_s = by_policy.get(policy, np.zeros(0))
-            if len(jct_s):
-                ends += _box(axes, jct_s, first + (index + 0.5) * _BOX_IN, COLOURS[index % len(COLOURS)])
-    axes.set_xscale("log")
-    axes.set_xticks(list(TICKS_S.values()), list(TICKS_S), fontsize="small")
-    axes.set_xticks([], minor=True)
-    axes.set_xlim(min(ends, default=1.0) / 1.3, max(ends, default=10.0) * 1.3)
-    axes.set_ylim(body_in, 0)
-    axes.yaxis.set_visible(False)
-    axes.spines[["left", "right", "top"]].set_visible(False)
-    axes.set_xlabel("job completion time; box: middle half, whiskers: 5 and 95 %", fontsize="small")
+    draw_boxes(axes, groups, policies)
     colours = [COLOURS[index % len(COLOURS)] for index in range(len(policies))]
     figure.legend(
         handles=[
@@ -71,6 +55,28 @@ def box_plot_svg(groups: Mapping[str, Mapping[str, FloatArray]], key: str) -> st
         labelspacing=0.3,
     )
     return svg_element(figure, key)
+
+
+def draw_boxes(axes: Axes, groups: Mapping[str, Mapping[str, FloatArray]], policies: Sequence[str]) -> None:
+    """Draw the boxes of `box_plot_svg` into axes, without a legend; policies have the colours in order."""
+    block_in = _CLASS_IN + _BOX_IN * len(policies)
+    ends: list[float] = []
+    for block, (label, by_policy) in enumerate(groups.items()):
+        first = block * block_in + _CLASS_IN
+        across = axes.get_yaxis_transform()
+        axes.text(0, first - 0.03, literal_text(label), va="bottom", fontsize="small", transform=across)
+        for index, policy in enumerate(policies):
+            jct_s = by_policy.get(policy, np.zeros(0))
+            if len(jct_s):
+                ends += _box(axes, jct_s, first + (index + 0.5) * _BOX_IN, COLOURS[index % len(COLOURS)])
+    axes.set_xscale("log")
+    axes.set_xticks(list(TICKS_S.values()), list(TICKS_S), fontsize="small")
+    axes.set_xticks([], minor=True)
+    axes.set_xlim(min(ends, default=1.0) / 1.3, max(ends, default=10.0) * 1.3)
+    axes.set_ylim(block_in * max(len(groups), 1), 0)
+    axes.yaxis.set_visible(False)
+    axes.spines[["left", "right", "top"]].set_visible(False)
+    axes.set_xlabel("job completion time; box: middle half, whiskers: 5 and 95 %", fontsize="small")
 
 
 def _box(axes: Axes, jct_s: FloatArray, y: float, colour: str) -> tuple[float, float]:

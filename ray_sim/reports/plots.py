@@ -259,20 +259,38 @@ def _time_cdf(
     counted: str,
 ) -> Figure:
     figure, axes = axes_with_legend(size_in, title, list(curves))
+    draw_cdf(axes, curves, quantity, counted, size_in[0])
+    draw_legend(figure, axes)
+    return figure
+
+
+def draw_cdf(
+    axes: Axes,
+    curves: Mapping[str, FloatArray],
+    quantity: str = _JCT[0],
+    counted: str = _JCT[1],
+    width_in: float = SVG_IN[0],
+) -> None:
+    """Draw the share of jobs by time into axes.
+
+    Parameters
+    ----------
+    curves : times by name, shape (J,), in seconds, ascending; an empty array has no curve
+    quantity, counted : what the times are, and what the share is of
+    width_in : width of the figure, for the line breaks of the names
+    """
     for index, (name, jct_s) in enumerate(curves.items()):
         if len(jct_s):
             axes.step(
                 *_cdf_points(jct_s),
                 where="post",
-                label=_wrapped([literal_text(name)], size_in[0])[0],
+                label=_wrapped([literal_text(name)], width_in)[0],
                 linewidth=1.5,
                 color=colour(index),
                 linestyle=("-", "--", ":", "-.")[index // len(COLOURS) % 4],  # when the colours repeat
             )
     axes.set_xscale("log")  # before reading the limits
     _time_axes(axes, axes.get_xlim(), quantity, counted)
-    draw_legend(figure, axes)
-    return figure
 
 
 def _time_axes(axes: Axes, limits_s: tuple[float, float], quantity: str, counted: str) -> None:

@@ -33,7 +33,7 @@ from ray_sim.reports.tables import (
 Places = Iterable[tuple[Place, PlaceData]]
 """Results by place; memory holds one place at a time."""
 
-_DURATIONS = (
+DURATIONS = (
     "jct_s.mean",
     "jct_s.median",
     "jct_s.p90",
@@ -105,7 +105,7 @@ def _place(index: int, place: Place, means: pl.DataFrame, rows: Sequence[RunRow]
         here,
         {"policy": "policy", **headings},
         best_value,
-        durations=_DURATIONS,
+        durations=DURATIONS,
         note="Means over seeds. The best of a column is marked where policies differ.",
     )
     jobs = data.jobs

@@ -138,10 +138,7 @@ def reject_table(rows: Sequence[RunRow]) -> Table | None:
 def class_pictures(name: str, jobs: pl.DataFrame) -> list[Picture]:
     """Box plots of completion times by number of GPUs, and by vc where the workload has any."""
     done = jobs.filter(pl.col("status") == JobStatus.COMPLETED)
-    index = np.searchsorted(_SIZES, done["num_gpus"].to_numpy(), side="left")
-    by_size = done.with_columns(label=pl.Series(np.array(_SIZE_LABELS)[index], dtype=pl.String))
-    shown = [label for label in _SIZE_LABELS if label in set(by_size["label"])]
-    pictures = [Picture(box_plot_svg(_groups(by_size, shown), f"box-size-{name}"), "JCT by size of job")]
+    pictures = [Picture(box_plot_svg(jct_by_size(jobs), f"box-size-{name}"), "JCT by size of job")]
     most = done.drop_nulls("vc").group_by("vc").len().sort(["len", "vc"], descending=[True, False])
     if most.height > 1:
         vcs = most["vc"].head(MOST_CLASSES).to_list()
@@ -149,6 +146,15 @@ def class_pictures(name: str, jobs: pl.DataFrame) -> list[Picture]:
         caption = "JCT by vc" + (f", the {MOST_CLASSES} with most jobs" if most.height > MOST_CLASSES else "")
         pictures.append(Picture(box_plot_svg(_groups(by_vc, vcs), f"box-vc-{name}"), caption))
     return pictures
+
+
+def jct_by_size(jobs: pl.DataFrame) -> dict[str, dict[str, FloatArray]]:
+    """JCTs in seconds of the completed jobs by number of GPUs and policy; sizes without jobs are left out."""
+    done = jobs.filter(pl.col("status") == JobStatus.COMPLETED)
+    index = np.searchsorted(_SIZES, done["num_gpus"].to_numpy(), side="left")
+    by_size = done.with_columns(label=pl.Series(np.array(_SIZE_LABELS)[index], dtype=pl.String))
+    present = set(by_size["label"])
+    return _groups(by_size, [label for label in _SIZE_LABELS if label in present])
 
 
 def _groups(jobs: pl.DataFrame, labels: Sequence[str]) -> dict[str, dict[str, FloatArray]]:

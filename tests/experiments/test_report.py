@@ -9,52 +9,21 @@ import pytest
 from ray_sim.experiments.report import write_report
 from ray_sim.experiments.result_directories import write_files
 from ray_sim.experiments.result_files import encode_result
-from ray_sim.experiments.store import ConfigurationOutcome, ResultStore
-from ray_sim.experiments.sweep_file import Entry
 from ray_sim.model.errors import InvalidInputError
 from tests.results_by_hand import three_jobs
-
-
-def _manifest(content_hash: str, policy: str) -> dict[str, object]:
-    return {
-        "content_hash": content_hash,
-        "inputs": {
-            "workload": {"path": "traces/week.parquet", "resample": "days"},
-            "cluster": "edge",
-            "workload_sha256": "11" * 32,
-            "cluster_sha256": "22" * 32,
-        },
-        "policy": policy,
-        "parameters": {"knob": 2},
-        "world": {},
-        "partition": "none",
-        "seed": 0,
-        "versions": {"ray_sim": "0.1.0"},
-    }
+from tests.stored_by_hand import manifest, store_run, store_sweep
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     """A run's directory."""
-    write_files(tmp_path / "run", encode_result(three_jobs(), _manifest("ab" * 32, "las")))
-    return tmp_path / "run"
+    return store_run(tmp_path / "run")
 
 
 @pytest.fixture
 def sweep(tmp_path: Path) -> Path:
     """Results of a sweep of two policies done, one failed, one not yet run."""
-    entries = [
-        Entry(pair * 32, "week/days", "edge", "", policy, 0, pair * 32)
-        for pair, policy in (("ab", "fifo"), ("cd", "sjf"), ("ef", "mine:Broken"), ("01", "las"))
-    ]
-    store = ResultStore(tmp_path / "sweep")
-    with store.writing("demo"):
-        store.write_plan("demo", entries)
-        for entry in entries[:2]:
-            files = encode_result(three_jobs(), _manifest(entry.content_hash, entry.policy))
-            store.put(entry.content_hash, files)
-        store.write_failures([ConfigurationOutcome(entries[2], "ZeroDivisionError: no luck")])
-    return tmp_path / "sweep"
+    return store_sweep(tmp_path / "sweep")
 
 
 @pytest.mark.slow
@@ -124,8 +93,8 @@ def test_a_damaged_run_of_a_sweep_is_named(sweep: Path, tmp_path: Path) -> None:
 
 
 def test_a_manifest_without_a_key_of_the_report_is_named(tmp_path: Path) -> None:
-    manifest = _manifest("ab" * 32, "las")
-    manifest["inputs"] = {"workload": {"path": "week.parquet"}, "cluster_sha256": "22" * 32}
-    write_files(tmp_path / "run", encode_result(three_jobs(), manifest))
+    lacking = manifest("ab" * 32, "las")
+    lacking["inputs"] = {"workload": {"path": "week.parquet"}, "cluster_sha256": "22" * 32}
+    write_files(tmp_path / "run", encode_result(three_jobs(), lacking))
     with pytest.raises(InvalidInputError, match=r"manifest.json: damaged: inputs.cluster: Field required"):
         write_report(tmp_path / "run", tmp_path / "report.html")

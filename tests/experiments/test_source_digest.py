@@ -33,10 +33,11 @@ ROOTS = (
 """What a run is made of: these modules, and all that they import. A run imports the policy that it names."""
 
 PRINTED_ONLY = {
+    "ray_sim/progress.py",
     "workloads/describe.py",
     *(f"ray_sim/reports/{name}.py" for name in ("tables", "figure_rows", "gaps", "statistics")),
 }
-"""Imported by a run for what it prints: its table, whose module has the gaps of several runs too."""
+"""Imported by a run for what it prints: its progress and its table, whose module has gaps of runs too."""
 
 
 def _modules() -> dict[str, Path]:
@@ -48,6 +49,13 @@ def _modules() -> dict[str, Path]:
     return found
 
 
+def _executed(tree: ast.Module) -> Iterator[ast.AST]:
+    """All nodes but those that only type checkers see."""
+    for statement in tree.body:
+        if not (isinstance(statement, ast.If) and ast.unparse(statement.test) == "TYPE_CHECKING"):
+            yield from ast.walk(statement)
+
+
 def _reached(modules: dict[str, Path]) -> set[str]:
     """The files of all modules that a run imports, inside of functions too, directly or through others."""
     seen: set[str] = set()
@@ -57,7 +65,7 @@ def _reached(modules: dict[str, Path]) -> set[str]:
         if name in seen or name not in modules:
             continue
         seen.add(name)
-        for node in ast.walk(ast.parse(modules[name].read_text())):
+        for node in _executed(ast.parse(modules[name].read_text())):
             if isinstance(node, ast.Import):
                 waiting += [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom) and node.module:
@@ -132,6 +140,7 @@ def test_only_listings_read_the_texts_that_the_digest_leaves_out() -> None:
         "ray_sim/engine/kinds/elastic/jobs.py",  # passes a rule's texts on, to the next
         "ray_sim/engine/world_parameters.py",  # the help of `truth`
         "ray_sim/experiments/result_files.py",  # the summary of a stored run
+        "ray_sim/model/result.py",  # that of a run
         "ray_sim/model/parameters.py",
         "ray_sim/policies/registry.py",
     }

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ray_sim.experiments.capacity.answers import plan_html
 from ray_sim.experiments.capacity.choices import Mix
 from ray_sim.experiments.capacity.proof import Bound
 from ray_sim.experiments.capacity.request import PlanRequest
@@ -143,3 +144,6 @@ class PlanReport:
             "stopped": None if sweep is None else sweep.stopped,
             "tracking_error": None if sweep is None else sweep.tracking_error,
         }
+
+    def _repr_html_(self) -> str:
+        return plan_html(self)

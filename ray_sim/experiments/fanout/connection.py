@@ -111,6 +111,8 @@ def _connected(address: str) -> Iterator[int]:
         os.environ.setdefault("RAY_AUTH_MODE", "token")
         os.environ.setdefault("RAY_AUTH_TOKEN", secrets.token_hex(32))
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # In a notebook Ray's import advises to install widgets, which nothing here shows.
+    logging.getLogger("ray.widgets.util").setLevel(logging.WARNING)
     import ray
 
     if ray.is_initialized():

@@ -1,0 +1,122 @@
+"""Results of a sweep, read from its directory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import polars as pl
+
+from ray_sim.experiments.result_files import MANIFEST, read_result
+from ray_sim.experiments.store import PLAN, ConfigurationOutcome, ResultStore
+from ray_sim.experiments.sweep_file import Entry
+from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.result import RunResult
+from ray_sim.reports.notebook_tables import means_table, page_table_html
+from ray_sim.reports.sweep_sections import PlaceData
+from ray_sim.reports.tables import Place, RunRow, run_table, sweep_table
+
+
+@dataclass(frozen=True)
+class SweepResults:
+    """The finished runs of a sweep, which may be running; files of single runs are read when asked for."""
+
+    directory: Path
+    name: str
+    entries: tuple[Entry, ...] = field(repr=False)
+    """All configurations, in the order of the sweep."""
+    outcomes: tuple[ConfigurationOutcome, ...] = field(repr=False)
+    """Those that have ended."""
+
+    @classmethod
+    def read(cls, directory: Path) -> SweepResults:
+        """Read the directory of a sweep.
+
+        Raises
+        ------
+        InvalidInputError : it is not that of a sweep, is damaged, or is of another version
+        """
+        store = ResultStore(directory)
+        name, entries = store.read_plan()
+        return cls(directory, name, tuple(entries), tuple(store.outcomes(entries)))
+
+    @property
+    def finished(self) -> list[Entry]:
+        """Configurations with a result."""
+        return [outcome.entry for outcome in self.outcomes if outcome.error is None]
+
+    @cached_property
+    def rows(self) -> list[RunRow]:
+        """Labels and summary of each finished run."""
+        return ResultStore(self.directory).rows(self.finished)
+
+    @property
+    def runs(self) -> pl.DataFrame:
+        """One row per finished run: its labels, its seed and the numbers of its summary."""
+        return run_table(self.rows)
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """Means over seeds, one row per workload, cluster, setting and policy."""
+        return sweep_table(self.rows)
+
+    def places(self) -> Iterator[tuple[Place, PlaceData]]:
+        """Jobs and timelines of the finished runs, place by place."""
+        return ResultStore(self.directory).places(self.finished)
+
+    def result(
+        self,
+        policy: str,
+        seed: int | None = None,
+        *,
+        workload: str | None = None,
+        cluster: str | None = None,
+        setting: str | None = None,
+    ) -> RunResult:
+        """One run with its jobs, events and timeline.
+
+        Parameters
+        ----------
+        policy : label as in `runs`, and so the place where the sweep has several
+        seed : by default the first; a run that depends on no seed has them all
+
+        Raises
+        ------
+        InvalidInputError : no finished run has these labels, or runs of several places have
+        """
+        labels = {"policy": policy, "workload": workload, "cluster": cluster, "setting": setting}
+        wanted = {key: value for key, value in labels.items() if value is not None}
+        found = [
+            entry
+            for entry in self.finished
+            if all(getattr(entry, key) == value for key, value in wanted.items())
+            and (seed is None or entry.seed is None or entry.seed == seed)
+        ]
+        places = {(entry.workload, entry.cluster, entry.setting) for entry in found}
+        if len(places) != 1:
+            asked = ", ".join(f"{key}={value!r}" for key, value in {**wanted, "seed": seed}.items())
+            which = f"runs of {len(places)} places have" if places else "no finished run has"
+            raise InvalidInputError(
+                f"{self.directory}: {which} {asked}; the columns of `runs` list the labels"
+            )
+        return read_result(ResultStore(self.directory).run_directory(found[0].content_hash))
+
+    def _repr_html_(self) -> str:
+        failed = len(self.outcomes) - len(self.finished)
+        failures = f", {failed:,} failed" if failed else ""
+        counts = f"{len(self.finished):,} of {len(self.entries):,} done{failures}"
+        return page_table_html(f"sweep {self.name}: {counts}", means_table(self.table))
+
+
+def read_results(directory: Path) -> RunResult | SweepResults | None:
+    """Read the directory of a run, a sweep or a plan; None if it is none of them.
+
+    Raises
+    ------
+    InvalidInputError : a file is damaged, or of another version
+    """
+    if (directory / MANIFEST).is_file():
+        return read_result(directory)
+    return SweepResults.read(directory) if (directory / PLAN).is_file() else None

@@ -1,0 +1,171 @@
+"""Studies from Python: sweeps, comparisons and plans, as the commands of the same names."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from ray_sim.experiments.capacity.choices import parse_choices
+from ray_sim.experiments.capacity.evaluation import RunOptions
+from ray_sim.experiments.capacity.goal import parse_goal
+from ray_sim.experiments.capacity.plan import run_plan
+from ray_sim.experiments.capacity.report import PlanReport
+from ray_sim.experiments.capacity.request import PlanRequest
+from ray_sim.experiments.compare import ComparisonReport, compare_results
+from ray_sim.experiments.compare_in_memory import Results, compare_in_memory
+from ray_sim.experiments.run_identity import HashedInputs
+from ray_sim.experiments.scenario import Scenario, parse_scenario, read_scenario
+from ray_sim.experiments.seeds_needed import seeds_warning
+from ray_sim.experiments.store import ResultStore
+from ray_sim.experiments.sweep import SweepReport, run_sweep
+from ray_sim.experiments.sweep_file import parse_sweep, read_sweep, without_figure
+from ray_sim.experiments.sweep_info import LiveNote, Standings
+from ray_sim.experiments.sweep_results import SweepResults
+from ray_sim.interface.content import plain
+from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.result import RunResult
+from ray_sim.progress import shown_progress
+from workloads.sources import Source
+
+Stored = str | Path | SweepResults | SweepReport | PlanReport
+"""Results on disk: their directory, or what `load`, `sweep` or `plan` returned."""
+
+
+def sweep(
+    content: Source | Mapping[str, object],
+    out: str | Path | None = None,
+    *,
+    address: str = "local",
+    resume: bool = False,
+    prune: bool = False,
+    max_in_flight: int | None = None,
+    progress: bool = True,
+) -> SweepReport:
+    """Run every combination of a sweep on Ray, as `ray-sim sweep`.
+
+    A run that fails is in the report, and the others continue.
+
+    Parameters
+    ----------
+    content : the sweep file, by path or URL, or its content as a mapping
+    out : directory of the results; by default ``results/<name of the sweep>``
+    address, resume, prune, max_in_flight : the options of the command
+    progress : show the progress in a notebook or on a terminal
+
+    Raises
+    ------
+    InvalidInputError : the sweep has problems, all listed, or the directory is one of something else
+    """
+    if isinstance(content, Mapping):
+        planned = parse_sweep(without_figure(plain(content)), "the sweep", HashedInputs())
+    else:
+        planned = read_sweep(content)
+    entries = [each.entry for each in planned.configurations]
+    if warning := seeds_warning(entries):
+        warnings.warn(warning, stacklevel=2)
+    directory = Path(out) if out is not None else Path("results") / planned.name
+    note = LiveNote(Standings(ResultStore(directory), entries))
+    with shown_progress("sweep, runs", progress) as report:
+        return run_sweep(
+            planned,
+            directory,
+            address=address,
+            resume=resume,
+            prune=prune,
+            max_in_flight=max_in_flight,
+            progress=lambda done, failed, total: report(done, total, note.text(failed)),
+            announce=lambda text: report(0, len(entries), text),
+        )
+
+
+def compare(
+    *results: Stored | Results,
+    metric: str | None = None,
+    baseline: str | None = None,
+    by: Iterable[str] = (),
+    settings: bool = False,
+    progress: bool = True,
+) -> ComparisonReport:
+    """Compare policies over the same seeds, as `ray-sim compare`.
+
+    Parameters
+    ----------
+    results : directories of runs or sweeps, or what `load` and `sweep` returned; or one mapping from labels
+        to results in memory, ``{"fifo": a, "las": b}``, where a list has one result for each seed
+    metric, baseline, by, settings : the options of the command; the last two for stored results only
+    progress : show the progress in a notebook or on a terminal
+
+    Raises
+    ------
+    InvalidInputError : nothing to compare, or a source holds no results
+    UnknownNameError : no such metric, baseline or kind of class
+    """
+    if any(isinstance(each, RunResult) for each in results):
+        raise InvalidInputError("results in memory have no names: expected a mapping, {'fifo': a, 'las': b}")
+    in_memory = [each for each in results if isinstance(each, Mapping)]
+    if in_memory:
+        if len(results) > 1 or list(by) or settings:
+            raise InvalidInputError("results in memory: expected one mapping, without `by` and `settings`")
+        return compare_in_memory(in_memory[0], metric, baseline)
+    stored = [_directory(each) for each in results if not isinstance(each, Mapping)]
+    with shown_progress("compare", progress, compiles=False) as report:
+        return compare_results(stored, metric, baseline, by, settings=settings, progress=report)
+
+
+def _directory(stored: Stored) -> str:
+    return str(stored if isinstance(stored, str | Path) else stored.directory)
+
+
+def plan(
+    scenario: Source | Mapping[str, object],
+    goal: str,
+    vary: Mapping[str, tuple[int, int] | str | Sequence[str]],
+    *,
+    price: Mapping[str, float] | None = None,
+    seeds: int = 5,
+    out: str | Path | None = None,
+    address: str = "local",
+    resume: bool = False,
+    max_in_flight: int | None = None,
+    progress: bool = True,
+) -> PlanReport:
+    """Find the cheapest servers, or the policies, with which a scenario meets a goal, as `ray-sim plan`.
+
+    Parameters
+    ----------
+    scenario : the scenario file, by path or URL, or its content as a mapping
+    goal : limit on a metric, such as ``p95_jct_s<7200``
+    vary : ``{"NAME.count": (FROM, TO)}`` for an entry of the cluster file, ``{"policy": ["fifo", "sjf"]}``
+    price : price of a server of an entry; 1 where none is given
+    seeds : number of seeds, common to all runs
+    out, address, resume, max_in_flight : the options of the command
+    progress : show the progress in a notebook or on a terminal
+
+    Raises
+    ------
+    InvalidInputError : the scenario, the goal or a choice is invalid
+    """
+    prices = [f"{name}={value}" for name, value in (price or {}).items()]
+    varied = [f"{key}={_values_text(values)}" for key, values in vary.items()]
+    request = PlanRequest(_scenario(scenario), parse_goal(goal), parse_choices(varied, prices), seeds)
+    with shown_progress("plan, runs", progress) as report:
+        options = RunOptions(
+            address, resume, max_in_flight, progress=report, announce=lambda text: report(0, 1, text)
+        )
+        return run_plan(request, None if out is None else Path(out), options)
+
+
+def _scenario(scenario: Source | Mapping[str, object]) -> Scenario:
+    if isinstance(scenario, Mapping):
+        return parse_scenario(plain(scenario), "the scenario")
+    return read_scenario(scenario)
+
+
+def _values_text(values: object) -> str:
+    """Values of a choice as the command line takes them: ``1:40``, or names with commas."""
+    given = plain(values)
+    if not isinstance(given, list):
+        return str(given)
+    numeric = all(isinstance(each, int) for each in given)
+    return (":" if numeric else ",").join(map(str, given))

@@ -1,0 +1,141 @@
+"""Pictures of runs over time: jobs that wait, resources in use, jobs on servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from ray_sim.model.errors import InvalidInputError, UnknownNameError
+from ray_sim.plots.axes import axes_of, draw_names, time_unit
+from ray_sim.plots.sources import Results, one_run, runs_data
+from ray_sim.reports.charts import MOST_POINTS, timeline_lines
+from ray_sim.reports.history.gantt import gantt as gantt_bars
+from ray_sim.reports.history.holdings import read_history
+from ray_sim.reports.plots import colour, literal_text, thin_steps
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MOST_STAYS = 2_000
+"""Stays of jobs on servers in a picture; the page of `ray_sim.report` shows more, with zoom."""
+
+_FEW = 0.1
+"""Share of the most jobs present at a time below which the rest of a run is out of view."""
+
+_NAMED_SHARE = 0.05
+"""Share of the time from which on a bar has room for the name of its job."""
+
+
+def queue(results: Results, ax: Axes | None = None) -> Axes:
+    """Number of jobs that wait over time, of the first seed of each policy.
+
+    If less than 10 % of the most jobs present at a time go on for longer than all before them, the axis of
+    time ends soon after the others.
+    """
+    return _over_time(runs_data(results).timelines, "waiting", 1.0, "jobs waiting", ax)
+
+
+def utilisation(
+    results: Results, ax: Axes | None = None, *, resource: str = "gpu", capacity: float | None = None
+) -> Axes:
+    """A resource in use over time, of the first seed of each policy; the axis of time is as that of `queue`.
+
+    Parameters
+    ----------
+    capacity : total of the servers in the resource's unit; with it the picture shows shares
+
+    Raises
+    ------
+    UnknownNameError : no run uses such a resource
+    InvalidInputError : the capacity is not above 0
+    """
+    if capacity is not None and not capacity > 0:
+        raise InvalidInputError(f"capacity: expected a number above 0, found {capacity}")
+    timelines = runs_data(results).timelines
+    used = {name for timeline in timelines.values() for name in timeline.columns if name.startswith("used_")}
+    if f"used_{resource}" not in used:
+        raise UnknownNameError("resource", resource, [name.removeprefix("used_") for name in used])
+    title = f"{resource} in use" if capacity is None else f"share of {resource} in use"
+    return _over_time(timelines, f"used_{resource}", capacity or 1.0, title, ax)
+
+
+def _over_time(
+    timelines: Mapping[str, pl.DataFrame], column: str, divisor: float, title: str, ax: Axes | None
+) -> Axes:
+    end_s = _shown_end_s(timelines.values())
+    unit, factor = time_unit(end_s)
+    ax = axes_of(ax)
+    for index, (label, timeline) in enumerate(timelines.items()):
+        if column in timeline.columns:
+            time_s, values = timeline_lines(timeline, {column: label})[label]
+            kept = thin_steps(time_s, values, MOST_POINTS)
+            ax.step(
+                time_s[kept] / factor,
+                values[kept] / divisor,
+                where="post",
+                linewidth=1.2,
+                color=colour(index),
+                label=literal_text(label),
+            )
+    ax.set_xlabel(f"time, {unit}")
+    ax.set_ylabel(title)
+    begin_s = min((float(each["time_s"][0]) for each in timelines.values() if each.height), default=0.0)
+    ax.set_xlim(begin_s / factor, max(end_s, begin_s + 1) / factor)
+    ax.set_ylim(bottom=0)
+    draw_names(ax)
+    return ax
+
+
+def _shown_end_s(timelines: Iterable[pl.DataFrame]) -> float:
+    """End of the axis of time, see `queue`."""
+    return max((_busy_end_s(timeline) for timeline in timelines if timeline.height), default=0.0)
+
+
+def _busy_end_s(timeline: pl.DataFrame) -> float:
+    time_s = timeline["time_s"].to_numpy()
+    present = (timeline["waiting"] + timeline["running"]).to_numpy()
+    busy = np.flatnonzero(present >= _FEW * present.max())
+    begin_s, end_s = float(time_s[0]), float(time_s[-1])
+    busy_s = float(time_s[min(busy[-1] + 1, len(time_s) - 1)]) - begin_s
+    return end_s if end_s - begin_s <= 2 * busy_s else begin_s + 1.1 * busy_s
+
+
+def gantt(results: Results, ax: Axes | None = None) -> Axes:
+    """Jobs on servers over time, of one run of at most `MOST_STAYS` stays; colours tell neighbours apart.
+
+    Raises
+    ------
+    InvalidInputError : several runs, no stay, or too many
+    """
+    result = one_run(results)
+    servers = result.events["server"].drop_nulls().unique(maintain_order=True).to_list()
+    history = read_history(result.events, result.jobs, tuple(servers))
+    stays = len(history.holdings)
+    if not 0 < stays <= MOST_STAYS:
+        raise InvalidInputError(
+            f"gantt: {stays:,} stays of jobs on servers; expected 1 to {MOST_STAYS:,}. Take a smaller window "
+            "of the workload, or write the page of `ray_sim.report`"
+        )
+    data: Mapping[str, Any] = gantt_bars(history, servers, result.jobs).data
+    lane = np.repeat(np.arange(len(data["bars"])), data["bars"])
+    begin_s = data["origin_s"] + np.cumsum(data["begin"]) / 1000
+    length_s = np.array(data["length"]) / 1000
+    unit, factor = time_unit(float((begin_s + length_s).max()))
+    ax = axes_of(ax)
+    colours = [colour(job) for job in data["job"]]
+    ax.barh(lane, length_s / factor, left=begin_s / factor, color=colours, edgecolor="white", linewidth=0.5)
+    long = length_s >= _NAMED_SHARE * float((begin_s + length_s).max() - begin_s.min())
+    for index in np.flatnonzero(long):
+        name = literal_text(data["jobs"]["id"][data["job"][index]])
+        middle = (begin_s[index] + length_s[index] / 2) / factor
+        ax.text(middle, lane[index], name, ha="center", va="center", fontsize="x-small", clip_on=True)
+    lanes = np.array(data["lanes"])
+    for border in np.cumsum(lanes)[:-1]:
+        ax.axhline(border - 0.5, color="#7a7a7a", linewidth=0.5)
+    ax.set_yticks(np.cumsum(lanes) - (lanes + 1) / 2, [literal_text(name) for name in data["servers"]])
+    ax.set_ylim(lanes.sum() - 0.5, -0.5)
+    ax.set_xlabel(f"time, {unit}")
+    return ax

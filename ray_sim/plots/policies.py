@@ -1,0 +1,88 @@
+"""Pictures of policies side by side: completion times, means with intervals, boxes by size of job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ray_sim.model.errors import UnknownNameError
+from ray_sim.plots.axes import axes_of, draw_names, time_unit
+from ray_sim.plots.sources import Results, runs_data, summaries
+from ray_sim.reports.box_plots import draw_boxes
+from ray_sim.reports.compare import JCT, in_seconds
+from ray_sim.reports.plots import colour, draw_cdf, literal_text
+from ray_sim.reports.statistics import ConfidenceInterval, mean_interval
+from ray_sim.reports.sweep_sections import jct_by_size
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def cdf(results: Results, ax: Axes | None = None) -> Axes:
+    """Share of the completed jobs by completion time, a curve for each policy over all of its seeds."""
+    data = runs_data(results)
+    ax = axes_of(ax)
+    draw_cdf(ax, data.jct_s)
+    draw_names(ax)
+    return ax
+
+
+def means(results: Results, ax: Axes | None = None, *, metric: str = JCT) -> Axes:
+    """Mean of a metric over the seeds of each policy, with a 95 % interval where there are two seeds.
+
+    Parameters
+    ----------
+    metric : a key of `Summary.flat`, such as ``jct_s.p99`` or ``utilisation.gpu``
+
+    Raises
+    ------
+    UnknownNameError : no run has such a metric
+    """
+    values: dict[str, list[float]] = {}
+    known: set[str] = set()
+    for label, summary in summaries(results):
+        flat = summary.flat()
+        known |= flat.keys()
+        if metric in flat:
+            values.setdefault(label, []).append(flat[metric])
+    if not values:
+        raise UnknownNameError("metric", metric, known)
+    largest = max(max(map(abs, each)) for each in values.values())
+    unit, factor = time_unit(largest) if in_seconds(metric) else ("", 1.0)
+    ax = axes_of(ax)
+    for place, (label, each) in enumerate(values.items()):
+        sample = np.array(each) / factor
+        mean = float(sample.mean())
+        interval = mean_interval(sample) or ConfidenceInterval(mean, mean)
+        ends = [[max(0.0, mean - interval.low)], [max(0.0, interval.high - mean)]]
+        ax.errorbar(
+            [place], [mean], yerr=ends, fmt="o", capsize=4, color=colour(place), label=literal_text(label)
+        )
+    ax.set_xticks(range(len(values)), [literal_text(label) for label in values])
+    ax.set_xlim(-0.5, len(values) - 0.5)
+    ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]))
+    ax.set_ylabel(f"{metric}, {unit}" if unit else metric)
+    return ax
+
+
+def by_size(results: Results, ax: Axes | None = None) -> Axes:
+    """Boxes of completion times by number of GPUs and policy: the middle half, whiskers at 5 and 95 %."""
+    from matplotlib.patches import Patch
+
+    data = runs_data(results)
+    assert data.jobs is not None, "`runs_data` reads the jobs"
+    ax = axes_of(ax)
+    policies = list(data.jct_s)
+    draw_boxes(ax, jct_by_size(data.jobs), policies)
+    handles = [Patch(color=colour(index), label=literal_text(name)) for index, name in enumerate(policies)]
+    columns = min(4, len(handles))
+    ax.legend(
+        handles=handles,
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        ncols=columns,
+        fontsize="small",
+        frameon=False,
+    )
+    return ax

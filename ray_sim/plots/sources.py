@@ -1,0 +1,123 @@
+"""Data of pictures: summaries, jobs and timelines by label, of results in memory or on disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from ray_sim.experiments.capacity.report import PlanReport
+from ray_sim.experiments.result_files import MANIFEST
+from ray_sim.experiments.store import PLAN
+from ray_sim.experiments.sweep import SweepReport
+from ray_sim.experiments.sweep_results import SweepResults, read_results
+from ray_sim.model.errors import InvalidInputError
+from ray_sim.model.result import RunResult, Summary
+from ray_sim.model.units import FloatArray
+from ray_sim.reports.plots import completed_jct_s
+from ray_sim.reports.sweep_sections import PLACE_COLUMNS, PlaceData
+from ray_sim.reports.tables import Place, place_title
+
+Results = (
+    RunResult
+    | Mapping[str, RunResult | Sequence[RunResult]]
+    | SweepResults
+    | SweepReport
+    | PlanReport
+    | str
+    | Path
+)
+"""Results in memory or on disk; see `ray_sim.plots`."""
+
+_Runs = dict[str, list[RunResult]]
+
+
+def summaries(results: Results) -> list[tuple[str, Summary]]:
+    """Label and summary of each run. Labels are policies, with their place where there are several."""
+    found = _opened(results)
+    if not isinstance(found, SweepResults):
+        return [(label, run.summary) for label, runs in found.items() for run in runs]
+    several = len({(row.workload, row.cluster, row.setting) for row in found.rows}) > 1
+    return [
+        (_label(row.policy, (row.workload, row.cluster, row.setting), several), row.summary)
+        for row in found.rows
+    ]
+
+
+def runs_data(results: Results) -> PlaceData:
+    """Jobs, completion times and the first timeline by label, over all seeds."""
+    found = _opened(results)
+    if not isinstance(found, SweepResults):
+        return _in_memory(found)
+    places = list(found.places())
+    jobs: list[pl.DataFrame] = []
+    curves: dict[str, FloatArray] = {}
+    timelines: dict[str, pl.DataFrame] = {}
+    for place, data in places:
+        names = {policy: _label(policy, place, len(places) > 1) for policy in data.jct_s}
+        curves |= {names[policy]: jct_s for policy, jct_s in data.jct_s.items()}
+        timelines |= {names[policy]: timeline for policy, timeline in data.timelines.items()}
+        if data.jobs is not None:
+            jobs.append(data.jobs.with_columns(pl.col("policy").replace(names)))
+    return PlaceData(curves, pl.concat(jobs), timelines)
+
+
+def one_run(results: Results) -> RunResult:
+    """The only run among the results.
+
+    Raises
+    ------
+    InvalidInputError : there are several
+    """
+    found = _opened(results)
+    runs = [] if isinstance(found, SweepResults) else [run for each in found.values() for run in each]
+    if len(runs) != 1:
+        raise InvalidInputError(
+            "expected one run: what `simulate` returned, the directory of a run, or "
+            "`load(sweep).result(policy, seed)`"
+        )
+    return runs[0]
+
+
+def _opened(results: Results) -> SweepResults | _Runs:
+    if isinstance(results, SweepReport | PlanReport):
+        results = results.directory
+    if isinstance(results, str | Path):
+        read = read_results(Path(results))
+        if read is None:
+            raise InvalidInputError(
+                f"{results}: holds neither a run ({MANIFEST}) nor a sweep ({PLAN}); name a directory of "
+                "results"
+            )
+        results = read
+    if isinstance(results, SweepResults):
+        if not results.finished:
+            raise InvalidInputError(
+                f"{results.directory}: no run has finished; run the sweep with resume=True"
+            )
+        return results
+    if isinstance(results, RunResult):
+        return {"run": [results]}
+    runs = {label: [each] if isinstance(each, RunResult) else list(each) for label, each in results.items()}
+    if not runs or not all(runs.values()):
+        raise InvalidInputError("expected at least one result for each label, found none")
+    return runs
+
+
+def _label(policy: str, place: Place, several: bool) -> str:
+    return f"{policy} ({place_title(place)})" if several else policy
+
+
+def _in_memory(runs: _Runs) -> PlaceData:
+    jobs = [
+        run.jobs.select(PLACE_COLUMNS).with_columns(policy=pl.lit(label))
+        for label, each in runs.items()
+        for run in each
+    ]
+    curves = {
+        label: np.sort(np.concatenate([completed_jct_s(run.jobs) for run in each]))
+        for label, each in runs.items()
+    }
+    return PlaceData(curves, pl.concat(jobs), {label: each[0].timeline for label, each in runs.items()})

@@ -1,0 +1,215 @@
+"""Pictures of results: what is drawn are the numbers of the results, worked out by hand."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import polars as pl
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from ray_sim import plots
+from ray_sim.engine.simulation import Simulation
+from ray_sim.experiments.store import ResultStore
+from ray_sim.experiments.sweep_file import Entry
+from ray_sim.model.errors import InvalidInputError, UnknownNameError
+from ray_sim.plots.sources import Results
+from ray_sim.policies.registry import create_policy
+from ray_sim.reports.plots import COLOURS
+from tests.results_by_hand import three_jobs
+from tests.stored_by_hand import store_run, store_sweep
+from tests.worlds import Job, replay, world_of
+
+
+@pytest.fixture
+def ax() -> Axes:
+    return Figure().add_subplot()
+
+
+@pytest.fixture
+def pyplot() -> Iterator[None]:
+    """Pictures without a display; all figures are closed at the end."""
+    from matplotlib import pyplot
+
+    with mpl.rc_context({"backend": "agg"}):
+        yield
+        pyplot.close("all")
+
+
+def points(line: Line2D) -> list[list[float]]:
+    """Points (x, y) of a line."""
+    found: list[list[float]] = np.asarray(line.get_xydata(), dtype=np.float64).tolist()
+    return found
+
+
+def names_of(ax: Axes) -> list[str]:
+    legend = ax.get_legend()
+    return [] if legend is None else [text.get_text() for text in legend.get_texts()]
+
+
+def test_a_cdf_steps_at_each_completion_time(ax: Axes) -> None:
+    # a takes 10 s, b 40 s and 30 s: shares 1/2, 1 and for two seeds 1/4, 2/4, 3/4, 1.
+    assert plots.cdf({"fifo": three_jobs(), "las": [three_jobs(), three_jobs(30.0)]}, ax) is ax
+    fifo, las = ax.get_lines()
+    assert points(fifo) == [[10, 0.5], [40, 1.0]]
+    assert points(las) == [[10, 0.25], [10, 0.5], [30, 0.75], [40, 1.0]]
+    assert names_of(ax) == ["fifo", "las"]
+    assert [line.get_color() for line in (fifo, las)] == list(COLOURS[:2])
+
+
+def test_means_have_the_interval_over_seeds_in_a_unit_that_suits(ax: Axes) -> None:
+    # Means of (10 + last) / 2: 7,205 and 10,805 s, so 9,005 s on average; s = 2,545.6 s, t(1) = 12.706.
+    runs: Results = {"fifo": [three_jobs(14_400.0), three_jobs(21_600.0)], "one": three_jobs(14_390.0)}
+    plots.means(runs, ax)
+    bars = ax.containers
+    assert [bar[0].get_ydata()[0] for bar in bars] == pytest.approx([9005 / 3600, 2.0])
+    (segment,) = bars[0][2][0].get_segments()
+    half = 12.7062 * 2545.584 / 2**0.5 / 3600
+    assert segment[:, 1] == pytest.approx([9005 / 3600 - half, 9005 / 3600 + half], rel=1e-4)
+    assert ax.get_ylabel() == "jct_s.mean, hours"
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["fifo", "one"]
+
+
+def test_an_unknown_metric_or_resource_lists_the_known_ones(ax: Axes) -> None:
+    with pytest.raises(UnknownNameError, match=r"jct_s.mean"):
+        plots.means(three_jobs(), ax, metric="jct_s.meen")
+    with pytest.raises(UnknownNameError, match=r"gpu"):
+        plots.utilisation(three_jobs(), ax, resource="gpus")
+    with pytest.raises(InvalidInputError, match="capacity: expected a number above 0, found 0"):
+        plots.utilisation(three_jobs(), ax, capacity=0)
+
+
+def test_queue_and_use_follow_the_timeline(ax: Axes) -> None:
+    plots.queue(three_jobs(), ax)
+    assert points(ax.get_lines()[0]) == [[0, 1], [3, 1], [10, 0], [30, 0]]
+    assert ax.get_xlabel() == "time, seconds"
+    ax.clear()
+    plots.utilisation(three_jobs(), ax, capacity=2)
+    assert [y for _, y in points(ax.get_lines()[0])] == [0.5, 0.5, 0.5, 0.0]
+
+
+def test_a_few_jobs_that_outlive_the_others_by_far_are_out_of_view(ax: Axes) -> None:
+    # 40 jobs until 100 s, then one until 10,000 s; it is 1 of 40, below 10 %: 1.1 times 100 s are shown.
+    timeline = pl.DataFrame(
+        {
+            "time_s": [0.0, 100.0, 10_000.0],
+            "waiting": [20, 0, 0],
+            "running": [20, 1, 0],
+            "used_gpu": [8.0, 1.0, 0.0],
+        }
+    )
+    plots.queue(replace(three_jobs(), timeline=timeline), ax)
+    assert ax.get_xlim()[1] == pytest.approx(110.0)
+    ax.clear()
+    plots.queue(replace(three_jobs(), timeline=timeline.with_columns(running=pl.Series([20, 4, 0]))), ax)
+    assert ax.get_xlim()[1] * 3600 == pytest.approx(10_000.0)
+
+
+def test_a_gantt_has_a_bar_for_each_stay(ax: Axes) -> None:
+    # On one GPU a runs 0-10 and b 10-30.
+    plots.gantt(three_jobs(), ax)
+    bars = [(bar.get_x(), bar.get_width()) for bar in ax.patches]  # type: ignore[attr-defined]
+    assert bars == [(0.0, 10.0), (10.0, 20.0)]
+    assert [text.get_text() for text in ax.texts] == ["a", "b"]
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["s0"]
+
+
+def test_a_gantt_of_several_or_of_large_runs_is_refused(ax: Axes, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidInputError, match="expected one run"):
+        plots.gantt({"a": three_jobs(), "b": three_jobs()}, ax)
+    nothing = replace(three_jobs(), events=three_jobs().events.head(2))
+    with pytest.raises(InvalidInputError, match="gantt: 0 stays"):
+        plots.gantt(nothing, ax)
+    monkeypatch.setattr("ray_sim.plots.over_time.MOST_STAYS", 1)
+    with pytest.raises(InvalidInputError, match="gantt: 2 stays of jobs on servers; expected 1 to 1"):
+        plots.gantt(three_jobs(), ax)
+
+
+def test_boxes_stand_by_size_and_policy(ax: Axes) -> None:
+    runs = {"fifo": three_jobs(), "las": three_jobs(90.0)}
+    plots.by_size(runs, ax)
+    assert [text.get_text() for text in ax.texts] == ["1 GPU or less"]
+    # A box from the lower to the upper quartile of 10 and 40, or of 10 and 90.
+    boxes = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in ax.patches]  # type: ignore[attr-defined]
+    assert boxes == [pytest.approx((17.5, 32.5)), pytest.approx((30.0, 70.0))]
+    assert names_of(ax) == ["fifo", "las"]
+
+
+def test_results_on_disk_give_the_same_picture_as_in_memory(tmp_path: Path) -> None:
+    sweep, run = store_sweep(tmp_path / "sweep"), store_run(tmp_path / "run")
+    for draw in (plots.cdf, plots.queue, plots.by_size, plots.means):
+        stored, memory = (Figure().add_subplot() for _ in range(2))
+        draw(sweep, stored)
+        draw({"fifo": three_jobs(), "sjf": three_jobs()}, memory)
+        assert [points(line) for line in stored.get_lines()] == [points(line) for line in memory.get_lines()]
+        assert names_of(stored) == names_of(memory)
+    plots.gantt(run, Figure().add_subplot())
+    with pytest.raises(InvalidInputError, match="holds neither a run"):
+        plots.cdf(tmp_path)
+
+
+def test_a_sweep_without_a_finished_run_is_named(ax: Axes, tmp_path: Path) -> None:
+    entry = Entry("ab" * 32, "week", "edge", "", "fifo", 0, "ab" * 32)
+    store = ResultStore(tmp_path)
+    with store.writing("demo"):
+        store.write_plan("demo", [entry])
+    for draw in (plots.means, plots.cdf, plots.queue):
+        with pytest.raises(InvalidInputError, match="no run has finished; run the sweep with resume=True"):
+            draw(tmp_path, ax)
+
+
+def test_names_from_outside_are_text_and_no_formulas(ax: Axes) -> None:
+    plots.cdf({"_a$x^2$": three_jobs(), "b": three_jobs()}, ax)
+    assert names_of(ax) == [r" _a\$x^2\$", "b"]
+    figure = ax.get_figure(root=True)
+    assert figure is not None
+    figure.savefig(io.BytesIO(), format="png")
+
+
+@pytest.mark.usefixtures("pyplot")
+def test_without_axes_there_is_a_new_figure_each_time() -> None:
+    first, second = plots.queue(three_jobs()), plots.cdf(three_jobs())
+    assert first.figure is not second.figure
+
+
+def test_the_state_of_a_simulation_shows_what_jobs_hold(ax: Axes) -> None:
+    # J1 takes both GPUs of s0 at 0, J2 one of s1; J3 waits for two.
+    world = world_of([Job(0, 2, 100), Job(0, 1, 50), Job(0, 2, 10)], [2, 1])
+    policy = create_policy("fifo")
+    simulation = Simulation(world, policy)
+    policy.start(simulation.world, simulation.streams)
+    view = simulation.advance()
+    assert view is not None
+    simulation.apply(policy.decide(view))
+    plots.state(simulation, view, ax)
+    bars = [(round(bar.get_y() + 0.4), bar.get_x(), bar.get_width()) for bar in ax.patches]  # type: ignore[attr-defined]
+    assert bars == [(0, 0, 2.0), (1, 0, 1.0), (0, 0.0, 2.0), (1, 0.0, 1.0)]  # offered, then taken
+    assert ax.get_title() == "0 s: 1 waiting, 2 running"
+    view = simulation.advance()  # at 50 s J2 ends
+    assert view is not None
+    simulation.apply(policy.decide(view))
+    plots.state(simulation, view, ax)
+    assert len(ax.patches) == 3
+    assert ax.get_title() == "50 s: 1 waiting, 1 running"
+    with pytest.raises(UnknownNameError, match="gpu"):
+        plots.state(simulation, view, ax, resource="tpu")
+
+
+def test_stepping_gives_the_result_of_the_run() -> None:
+    world = world_of([Job(0, 2, 100), Job(0, 1, 50), Job(0, 2, 10)], [2, 1])
+    policy = create_policy("fifo")
+    simulation = Simulation(world, policy)
+    policy.start(simulation.world, simulation.streams)
+    while (view := simulation.advance()) is not None:
+        simulation.apply(policy.decide(view))
+        plots.state(simulation, view, Figure().add_subplot())
+    stepped, whole = simulation.result().jobs, replay(world, "fifo").jobs
+    assert stepped.equals(whole)
+    assert stepped.select(pl.col("status").unique()).to_series().to_list() == ["completed"]
