@@ -31,7 +31,9 @@ GUIDE = [page for page in PAGES if page.parent.name != "decisions"]
 
 _BUILT_IN = tuple(policy_class(name) for name in BUILT_IN)
 
-OTHER_OPTIONS = frozenset({"--working-dir", "--runtime-env-json"})
+OTHER_OPTIONS = frozenset(
+    {"--working-dir", "--runtime-env-json", "--require-hashes", "--no-deps", "--userns"}
+)
 """Of programs that the pages name beside ray-sim."""
 
 
@@ -71,7 +73,7 @@ def _code(page: Path) -> list[str]:
     """Lines of code, and spans of code between backticks."""
     text = re.sub(r"\\\n +", "", page.read_text())  # a command that goes on in the next line
     indented = re.findall(r"^(?: {4}|  +)(\S.*)$", text, re.MULTILINE)
-    fenced = "\n".join(re.findall(r"^```\w*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)).splitlines()
+    fenced = "\n".join(re.findall(r"^```[^\n]*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)).splitlines()
     prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
     spans = [span.replace("\n", " ") for span in re.findall(r"`([^`]+)`", prose)]
     return [*(line for line in [*indented, *fenced] if "`" not in line), *spans]
