@@ -4,14 +4,18 @@
 
 PYTHON ?= python3
 PORT ?= 5000
+SITE ?= site
 
 BIN := .venv/bin
 READY := .venv/.ready
+DOCS_READY := .venv/.docs-ready
 RAY_SIM := $(BIN)/python -m ray_sim.cli
 DEMO := demo/results
 DEMO_STORE := $(DEMO)/mlflow.db
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-header pyproject.toml
+DOCS_EXTRA := import tomllib; extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; \
+	print(*extras["docs"], sep="\n")
 
 # Tests that start Ray run one after the other in one process, the others beside them, file by file. Long tests
 # mostly wait for Ray's processes, so that two of their files run side by side.
@@ -24,8 +28,10 @@ export RAY_USAGE_STATS_ENABLED := 0
 # Ray lowers the priority of its workers to 15; beside the other tests they would hardly run.
 export RAY_worker_niceness := 0
 export MLFLOW_SERVER_ENABLE_JOB_EXECUTION := false
+# The theme's notice about a successor of mkdocs.
+export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help demo ui test test-quick test-long docs-check test-all fingerprint fuzz lint bench lock clean
+.PHONY: help demo ui test test-quick test-long docs docs-check test-all fingerprint fuzz lint bench lock clean
 .DELETE_ON_ERROR:
 
 help:
@@ -34,7 +40,8 @@ help:
 	@echo "make test         the tests of every commit; brute-force proofs on some of their instances"
 	@echo "make test-quick   the tests that are neither slow nor start Ray; proofs on few of their instances"
 	@echo "make test-long    the tests of lost machines, submitted jobs, kills and launchers"
-	@echo "make docs-check   the commands of the README, pages in a headless browser"
+	@echo "make docs         the documentation site, into $(SITE)/; open $(SITE)/index.html"
+	@echo "make docs-check   what a reader is shown: commands of pages, the site, reports in a headless browser"
 	@echo "make test-all     all tests; brute-force proofs on all of their instances"
 	@echo "make fingerprint  compare small runs of every policy with the recorded ones (RENEW=1 records them anew)"
 	@echo "make fuzz         damaged traces, maps, sweeps and command lines: no traceback, no hang, no lost row"
@@ -63,7 +70,11 @@ test: $(READY)
 test-long: $(READY)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m long
 
-docs-check: $(READY)
+# mkdocs empties SITE first.
+docs: $(DOCS_READY)
+	$(BIN)/python -m mkdocs build --strict --site-dir $(SITE)
+
+docs-check: $(DOCS_READY)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m docs
 
 test-all: $(READY)
@@ -91,9 +102,10 @@ bench: $(READY)
 lock: $(READY)
 	$(LOCK) $(UPGRADE) --extra dev -o requirements.lock
 	$(LOCK:pyproject.toml=) $(UPGRADE) --group bootstrap -o requirements-bootstrap.lock
+	$(BIN)/python -c '$(DOCS_EXTRA)' | $(LOCK:pyproject.toml=-) $(UPGRADE) -c requirements.lock -o requirements-docs.lock
 
 clean:
-	rm -rf .venv demo build dist *.egg-info
+	rm -rf .venv demo site build dist *.egg-info
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -118,4 +130,9 @@ $(READY): pyproject.toml requirements.lock requirements-bootstrap.lock | $(BIN)/
 	|| { echo "uv could not install the lock file; trying pip, which takes some minutes"; \
 		$(BIN)/python -m pip install --no-input --quiet --require-hashes -r requirements.lock; }
 	$(BIN)/python -m pip install --no-input --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# What the documentation site is built with, beside the packages of ray_sim.
+$(DOCS_READY): $(READY) requirements-docs.lock
+	$(BIN)/python -m pip install --no-input --quiet --require-hashes -r requirements-docs.lock
 	@touch $@

@@ -7,14 +7,16 @@ import importlib
 import pkgutil
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
 
 import pytest
 import typer
+import yaml
 
+from docs.website.generated import GENERATED
 from ray_sim.cli.app import app
 from ray_sim.engine.world_parameters import WORLD_PARAMETERS
 from ray_sim.environments.registration import ENVIRONMENTS
@@ -31,7 +33,9 @@ GUIDE = [page for page in PAGES if page.parent.name != "decisions"]
 
 _BUILT_IN = tuple(policy_class(name) for name in BUILT_IN)
 
-OTHER_OPTIONS = frozenset({"--working-dir", "--runtime-env-json"})
+OTHER_OPTIONS = frozenset(
+    {"--working-dir", "--runtime-env-json", "--require-hashes", "--no-deps", "--userns"}
+)
 """Of programs that the pages name beside ray-sim."""
 
 
@@ -71,7 +75,7 @@ def _code(page: Path) -> list[str]:
     """Lines of code, and spans of code between backticks."""
     text = re.sub(r"\\\n +", "", page.read_text())  # a command that goes on in the next line
     indented = re.findall(r"^(?: {4}|  +)(\S.*)$", text, re.MULTILINE)
-    fenced = "\n".join(re.findall(r"^```\w*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)).splitlines()
+    fenced = "\n".join(re.findall(r"^```[^\n]*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)).splitlines()
     prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
     spans = [span.replace("\n", " ") for span in re.findall(r"`([^`]+)`", prose)]
     return [*(line for line in [*indented, *fenced] if "`" not in line), *spans]
@@ -91,6 +95,45 @@ def _options() -> dict[str, frozenset[str]]:
         name: frozenset(["--help", *(option for each in command.params for option in each.opts)])
         for name, command in group.commands.items()
     }
+
+
+def _linked(page: Path) -> set[Path]:
+    """Pages that a page links to."""
+    links = re.findall(r"\]\(([^)#\s]+\.md)", _without_code(page.read_text()))
+    return {(page.parent / link).resolve() for link in links}
+
+
+def _in_navigation(entry: object) -> list[str]:
+    """Pages of a part of `nav` of mkdocs.yml."""
+    if isinstance(entry, str):
+        return [entry]
+    parts = entry.values() if isinstance(entry, dict) else entry
+    assert isinstance(parts, Iterable)
+    return [page for part in parts for page in _in_navigation(part)]
+
+
+def test_the_sites_navigation_has_every_page_once_and_the_index_of_docs_leads_to_all() -> None:
+    docs = REPOSITORY / "docs"
+    listed = _in_navigation(yaml.safe_load((REPOSITORY / "mkdocs.yml").read_text())["nav"])
+    assert len(listed) == len(set(listed))
+    written = {page.relative_to(docs).as_posix() for page in docs.rglob("*.md")}
+    asked = {page for page in written if not page.startswith("decisions/")}
+    assert asked - set(listed) == set()
+    assert set(listed) - asked == GENERATED.keys()
+    indices = [docs / name for name in ("README.md", "models/README.md", "traces/README.md")]
+    assert {docs / page for page in asked} - set(indices[:1]) <= set().union(*map(_linked, indices))
+
+
+def test_the_gallery_shows_every_picture_with_the_command_that_draws_it() -> None:
+    page = (REPOSITORY / "docs/gallery.md").read_text()
+    sections = page.split("\n## ")[1:]
+    pictures = [re.findall(r"!\[[^\]]+\]\(pictures/([^)]+)\)", section) for section in sections]
+    assert sorted(name for names in pictures for name in names) == sorted(
+        path.name for path in (REPOSITORY / "docs/pictures").iterdir()
+    )
+    assert [section for section in sections if not re.search(r"^ {4}\S", section, re.MULTILINE)] == []
+    scripts = re.findall(r"^ {4}python (\S+\.py)", page, re.MULTILINE)
+    assert [name for name in scripts if not list(REPOSITORY.glob(f"docs/**/{Path(name).name}"))] == []
 
 
 @_each(GUIDE)

@@ -25,7 +25,7 @@ def test_every_folder_of_code_is_packaged() -> None:
 
 
 def test_the_lock_files_pin_by_hash_and_name_no_host() -> None:
-    for name in ("requirements.lock", "requirements-bootstrap.lock"):
+    for name in ("requirements.lock", "requirements-bootstrap.lock", "requirements-docs.lock"):
         text = (ROOT / name).read_text()
         assert "//" not in text
         assert "--index-url" not in text
@@ -41,6 +41,19 @@ def test_the_lock_holds_every_dependency() -> None:
         re.findall(r"^([\w.-]+)(?:\[\w+\])?==", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
     )
     assert [name for name in (re.split(r"[>=\[]", want)[0] for want in wanted) if name not in locked] == []
+
+
+def _pins(name: str) -> set[tuple[str, str]]:
+    """Packages of a lock file with their versions."""
+    return set(re.findall(r"^([\w.-]+)(?:\[\w+\])?==(\S+)", (ROOT / name).read_text(), re.MULTILINE))
+
+
+def test_the_lock_of_the_site_holds_its_extra_and_fits_beside_the_other() -> None:
+    wanted = PYPROJECT["project"]["optional-dependencies"]["docs"]
+    site, all_others = _pins("requirements-docs.lock"), _pins("requirements.lock")
+    assert {re.split(r"[>=\[]", want)[0] for want in wanted} <= {name for name, _ in site}
+    shared = {name for name, _ in site} & {name for name, _ in all_others}
+    assert {pin for pin in site if pin[0] in shared} <= all_others
 
 
 def test_the_command_and_the_plug_in_group_are_declared() -> None:

@@ -1,9 +1,7 @@
-"""The README's commands and code run as they are written, from a copy of the project's folder."""
+"""The commands of the README and of the tutorials run as they are written, from a copy of the project."""
 
 from __future__ import annotations
 
-import os
-import re
 import shutil
 import subprocess
 import sys
@@ -11,24 +9,23 @@ from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).parents[1]
+from tests.page_commands import REPOSITORY, Step, blocks_of, environment, files_of, run_steps, steps_of
+
 README = (REPOSITORY / "README.md").read_text()
 USED = ("workloads/samples", "jobs", "ray_sim/studies/pd_ors")
 """Folders of the project that the commands name."""
 
 
-def _commands() -> list[str]:
-    """Indented lines that call ray-sim, without their comments."""
-    lines = re.findall(r"^ {4}(ray-sim .*)$", README, re.MULTILINE)
-    return [line.partition("  #")[0].strip() for line in lines]
-
-
-def _blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Folder with the parts of the project that the commands name."""
+    for folder in USED:
+        shutil.copytree(REPOSITORY / folder, tmp_path / folder)
+    return tmp_path
 
 
 def test_the_sweep_file_in_the_readme_is_the_bundled_one() -> None:
-    [shown] = _blocks("yaml")
+    [shown] = blocks_of(README, "yaml")
     bundled = (REPOSITORY / "jobs" / "study.yaml").read_text()
     assert bundled.endswith(shown)
 
@@ -36,28 +33,39 @@ def test_the_sweep_file_in_the_readme_is_the_bundled_one() -> None:
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.docs
-def test_every_command_of_the_readme_runs_as_written(tmp_path: Path) -> None:
-    for folder in USED:
-        shutil.copytree(REPOSITORY / folder, tmp_path / folder)
-    in_python, own_policy = _blocks("python")
+def test_every_command_of_the_readme_runs_as_written(project: Path) -> None:
+    in_python, own_policy = blocks_of(README, "python")
     name = own_policy.partition("\n")[0].removeprefix("# ")
-    (tmp_path / name).write_text(own_policy)
-    kept = {key: value for key, value in os.environ.items() if key != "MLFLOW_TRACKING_URI"}
-    environment = kept | {"PYTHONPATH": str(REPOSITORY)}
-    commands = _commands()
-    done = {}
-    for command in commands:
-        words = command.split()
-        run = subprocess.run(
-            [sys.executable, "-m", "ray_sim.cli", *words[1:]],
-            cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        assert run.returncode == 0, f"{command}\n{run.stdout}\n{run.stderr}"
-        assert "Traceback" not in run.stderr
-        done[words[1]] = run.stdout
+    (project / name).write_text(own_policy)
+    steps = [step for step in steps_of(README) if step.command.startswith("ray-sim ")]
+    outputs = run_steps(steps, project)
+    done = {command.split()[1]: output for command, output in outputs.items()}
     assert done.keys() >= {"convert", "info", "run", "sweep", "compare", "report"}
     assert "not distinguishable" not in done["compare"].partition("by size")[0]
     code = subprocess.run(
-        [sys.executable, "-c", in_python], cwd=tmp_path, env=environment, capture_output=True, check=False
+        [sys.executable, "-c", in_python], cwd=project, env=environment(), capture_output=True, check=False
     )
     assert code.returncode == 0, code.stderr
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+@pytest.mark.docs
+@pytest.mark.parametrize("page", ["start.md", "own_csv.md"])
+def test_every_command_of_a_tutorial_runs_as_written_and_prints_what_the_page_shows(
+    page: str, project: Path
+) -> None:
+    text = (REPOSITORY / "docs" / page).read_text()
+    for name, content in files_of(text).items():
+        (project / name).write_text(content)
+    steps = steps_of(text)
+    run_steps(steps, project)
+    assert sum(len(step.shown) for step in steps) > 20
+    assert {"sweep", "compare", "report"} <= {step.command.split()[1] for step in steps}
+
+
+def test_steps_of_a_page_are_its_indented_lines_with_the_output_that_follows() -> None:
+    commands = "    one  # c\n    two \\\n      three\n"
+    page = f'a\n\n{commands}\n```text\nout\n```\n\n```yaml title="f.yaml"\n    a: 1\n```\n'
+    assert steps_of(page) == [Step("one  # c"), Step("two three", ["out"])]
+    assert files_of(page) == {"f.yaml": "    a: 1\n"}

@@ -9,7 +9,7 @@ for                   names
 ====================  ===========================================================================
 every policy          Policy, PolicyContext, View, JobColumns, Decision, NO_JOBS, Wake, Parameter, Streams,
                       WHOLE_TRACE
-queues                PriorityPolicy, JobQueue, Order, PLACEMENT, RULE_NAMES, backfill
+queues                PriorityPolicy, JobQueue, Order, QueueLevels, PLACEMENT, RULE_NAMES, backfill
 placements of one's   VisiblePlacements, PlacementTable, Rows, allocation_changes, keeping_places,
 own                   WORKER, PARAMETER_SERVER, ALL_REDUCE
 elastic jobs          ElasticPolicy, ElasticContext, ElasticView, ElasticDecision, Estimates, Losses

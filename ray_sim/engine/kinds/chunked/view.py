@@ -100,12 +100,12 @@ class ChunkedView(View):
     ) -> WorkerLoads:
         """Loads of worker slots, among them the ``units`` least loaded ones of each partition.
 
+        A cloud has no slots. Where a partition is asked for twice with different needs, workers come twice.
+
         Parameters
         ----------
         partitions, units : (n,)
         needs : (n,) level of memory that the slots must offer, see `Eligibility`; 0 without it
-
-        A cloud has no slots. Where a partition is asked for twice with different needs, workers come twice.
         """
         needs = np.zeros_like(units) if needs is None else needs
         return WorkerLoads(**self._ask(LEAST_LOADED, partitions=partitions, units=units, needs=needs))
