@@ -33,18 +33,21 @@ def mlflow_server(
     address = f"http://127.0.0.1:{port or (port := free_port())}"
     options = ["--backend-store-uri", store, "--artifacts-destination", str(artifacts), "--workers", "1"]
     kept = {key: value for key, value in os.environ.items() if key != "MLFLOW_TRACKING_URI"}
+    command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), *options]
     server = subprocess.Popen(
-        [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), *options],
+        command,
         env={**kept, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", **(environment or {})},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
     try:
-        until(lambda: _answers(f"{address}/health"), "the MLflow server answers")
+        until(lambda: server.poll() is not None or _answers(f"{address}/health"), "the server answers")
+        assert server.poll() is None, f"the MLflow server ended by itself: {command}"
         yield address
     finally:
-        os.killpg(server.pid, signal.SIGTERM)
+        with suppress(ProcessLookupError):
+            os.killpg(server.pid, signal.SIGTERM)
         server.wait(PATIENCE_S)
 
 
@@ -87,7 +90,7 @@ def postgres(programs: Path) -> Iterator[str]:
             )
         try:
             until(lambda: _accepts(port), "PostgreSQL accepts connections")
-            yield f"postgresql://mlflow@127.0.0.1:{port}/postgres"
+            yield f"postgresql+psycopg2://mlflow@127.0.0.1:{port}/postgres"
         finally:
             server.send_signal(signal.SIGINT)  # end sessions, then the server
             server.wait(PATIENCE_S)

@@ -137,8 +137,8 @@ def test_names_and_errors_are_shown_as_they_are() -> None:
     html = render(_sweep(HOSTILE, "_mine:Own", failed=HOSTILE, error=HOSTILE))
     assert b"<script>alert" not in html
     # In three tables, the legend, both charts of bars and the list of configurations; as the best of the
-    # verdicts in a heading and a note, and twice in the findings; and the failed one's name, its error and its
-    # line in the list.
+    # verdicts in a heading and a note, and twice in the findings; and the failed one's name, its error and
+    # its line in the list.
     assert html.count(b"$a$") == 14
     assert html.count(b"_mine:Own") == 7
 
