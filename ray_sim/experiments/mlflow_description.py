@@ -36,13 +36,22 @@ def description(
         f"correction. The run {bold} has the table (comparison.csv), and in full detail the pictures and the "
         "report (report.html)."
     )
-    text = f"Sweep {bold}: {state}. {_pages(experiment_id, axis)}"
+    # MLflow shows the first line only, until a reader unfolds the rest.
+    text = f"Sweep {bold}: {state}. {_first(findings)}\n\n{_pages(experiment_id, axis)}"
     room = MOST_CHARACTERS - len(end) - len(_MORE)
     for line in (line for place, sentences in findings.items() for line in _place(place, sentences)):
         if len(text) + len(line) > room:
             return text + _MORE + end
         text += line
     return text + end
+
+
+def _first(findings: Mapping[Place, Sequence[str]]) -> str:
+    """The first finding, with its place if there are several."""
+    for place, sentences in findings.items():
+        where = f"{place_title(place)}: " if len(findings) > 1 else ""
+        return "".join(markdown_text(f"{where}{each}") for each in sentences[:1])
+    return ""
 
 
 def _pages(experiment_id: str, axis: str | None) -> str:

@@ -166,7 +166,7 @@ def view_state(metrics: Collection[str]) -> str:
     over_time = {name: title for name, title in TIME_CHARTS.items() if name in metrics}
     sections = [_section("comparison", "Comparison", display=True)]
     if over_time:
-        sections.append(_section("time", "Over simulated time in minutes", display=True))
+        sections.append(_section("time", "Simulated minutes", display=True))
     return _encoded(
         {
             "searchFilter": f"tags.`{CONFIGURATION_TAG}` LIKE '%'",
@@ -199,7 +199,6 @@ def axis_view_state(axis: str, metrics: Collection[str]) -> str:
                 _line_chart(
                     [name, *(f"{name}{end}" for end in INTERVAL_ENDS)],
                     "comparison",
-                    displayName=f"{name}, 95 % interval",
                     xAxisKey="metric",
                     selectedXAxisMetricKey=axis,
                 )
@@ -252,7 +251,8 @@ def _line_chart(metrics: Sequence[str], section: str, **options: str) -> dict[st
         "uuid": f"line {metrics[0]}",
         "type": "LINE",
         "metricKey": metrics[0],
-        "selectedMetricKeys": list(metrics),
+        # With this key MLflow's titles are keys of metrics.
+        **({"selectedMetricKeys": list(metrics)} if len(metrics) > 1 else {}),
         "metricSectionId": section,
         "lineSmoothness": 0,
         "useGlobalLineSmoothing": False,

@@ -70,6 +70,14 @@ def test_a_long_run_has_at_most_200_points_in_charts_and_100_in_all_other_series
     assert MAX_TIMELINE_POINTS == 100
 
 
+def test_series_end_when_95_percent_of_the_completed_jobs_have_ended() -> None:
+    # 21 jobs end after 1, 2, ..., 20 and 1,000 min; 95 % of the way from the first to the last is the 20th.
+    minutes = [*range(1, 21), 1000]
+    jobs = pl.DataFrame({"finish_s": [60.0 * each for each in minutes], "status": ["completed"] * 21})
+    points = _points({"time_s": [60.0 * each for each in (0, 19, 20, 21, 1000)]}, jobs)
+    assert points == {"completed": [(0, 0), (19, 19), (20, 20)]}
+
+
 def test_the_points_of_a_line_are_joined_by_their_step() -> None:
     points = line_metrics("workload.load_scale", {0.8: {"jct_s.mean": 60.0}, 1.25: {"jct_s.mean": 90.0}})
     assert [(each.key, each.step, each.value) for each in points] == [
