@@ -172,7 +172,7 @@ def _digest(metrics: Iterable[Metric]) -> str:
 
 def _log_views(experiment: MlflowExperiment, axis: SweepAxis | None, results: SweepResults) -> None:
     """Log the prepared page, with lines if there is an axis; the page of bars is a second one then."""
-    metrics = results.metrics | (TIME_CHARTS.keys() if results.detail == "full" else set())
+    metrics = results.metrics | {*(TIME_CHARTS if results.detail == "full" else ())}
     bars = view_state(metrics)
     if axis is None:
         experiment.log_view(bars)

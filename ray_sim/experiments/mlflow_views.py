@@ -52,12 +52,8 @@ CHARTS = (
 )
 """Metrics that the prepared page charts, in order of priority; utility and welfare where jobs have them."""
 
-TIME_CHARTS = {
-    "timeline.waiting": "Jobs waiting",
-    "timeline.used_gpu": "GPUs in use",
-    "timeline.completed": "Jobs completed",
-}
-"""Titles of the charts over simulated time, by metric."""
+TIME_CHARTS = ("timeline.waiting", "timeline.used_gpu", "timeline.completed")
+"""Metrics over simulated time that the prepared page charts, of jobs and GPUs."""
 
 MAX_CHARTS = 5
 """Largest number of charts on the prepared page."""
@@ -163,7 +159,7 @@ def view_state(metrics: Collection[str]) -> str:
     """
     charted = charted_metrics(metrics)
     first = charted[0] if charted else CHARTS[0]
-    over_time = {name: title for name, title in TIME_CHARTS.items() if name in metrics}
+    over_time = [name for name in TIME_CHARTS if name in metrics]
     sections = [_section("comparison", "Comparison", display=True)]
     if over_time:
         sections.append(_section("time", "Simulated minutes", display=True))
@@ -175,7 +171,7 @@ def view_state(metrics: Collection[str]) -> str:
             "selectedColumns": [f"metrics.`{name}{end}`" for name in charted for end in ("", *INTERVAL_ENDS)],
             "compareRunCharts": [
                 *(_bar_chart(name) for name in charted),
-                *(_line_chart([name], "time", displayName=title) for name, title in over_time.items()),
+                *(_line_chart([name], "time") for name in over_time),
             ],
         },
         sections,
