@@ -140,7 +140,7 @@ def test_names_and_errors_are_shown_as_they_are() -> None:
     # verdicts in a heading and a note, and twice in the findings; and the failed one's name, its error and
     # its line in the list.
     assert html.count(b"$a$") == 14
-    assert html.count(b"_mine:Own") == 7
+    assert html.count(b"_mine:Own") == 8
 
 
 @pytest.mark.slow
