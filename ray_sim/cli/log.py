@@ -4,33 +4,42 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ray_sim.cli.options import Json
 
+if TYPE_CHECKING:
+    from ray_sim.experiments.mlflow_experiment import Logged
+
 
 def log(
-    directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Directory of a run, a sweep or a training.")
+    directories: Annotated[
+        list[Path],
+        typer.Argument(metavar="DIR...", help="Directory of a run or a training, or those of sweeps."),
     ],
+    experiment: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Experiment of the sweeps; needed for several, default the name of the only."
+        ),
+    ] = None,
     json_output: Json = False,
 ) -> None:
     """Log stored results to MLflow; results that are logged already are not logged again.
 
-    Example: ray-sim log results/demo
+    Several sweeps stand side by side in one experiment.
+
+    Examples:
+
+        ray-sim log results/demo
+
+        ray-sim log results/monday results/tuesday --experiment week
     """
     from ray_sim.cli.console import print_json, print_rows
-    from ray_sim.experiments.result_files import MANIFEST
-    from ray_sim.experiments.tracking import log_run, log_store
-    from ray_sim.experiments.training_files import TRAINING
-    from ray_sim.experiments.training_tracking import log_training
 
-    if (directory / TRAINING).exists():
-        logged = log_training(directory)
-    else:
-        logged = log_run(directory) if (directory / MANIFEST).exists() else log_store(directory)
+    logged = _log(directories, experiment)
     if json_output:
         print_json(logged.to_dict())
     else:
@@ -40,3 +49,19 @@ def log(
         sys.stderr.write(f"error: {problem}; run it again with ray-sim sweep --resume\n")
     if logged.damaged:
         raise typer.Exit(1)
+
+
+def _log(directories: list[Path], experiment: str | None) -> Logged:
+    """Log a run, a training or sweeps, by what the first directory has."""
+    from ray_sim.experiments.result_files import MANIFEST
+    from ray_sim.experiments.tracking import log_run, log_stores
+    from ray_sim.experiments.training_files import TRAINING
+    from ray_sim.experiments.training_tracking import log_training
+
+    first = directories[0]
+    if len(directories) == 1 and experiment is None:
+        if (first / TRAINING).exists():
+            return log_training(first)
+        if (first / MANIFEST).exists():
+            return log_run(first)
+    return log_stores(directories, experiment)

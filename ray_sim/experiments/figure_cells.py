@@ -82,17 +82,17 @@ def coordinates(configuration: Configuration, folders: Sequence[str]) -> dict[st
         "trim": scenario.trim.model_dump() if scenario.trim else {},
     }
     for name, part in parts.items():
-        found |= _flat(name, part)
+        found |= flat_entries(name, part)
     return {key: bare(value, folders) for key, value in found.items()}
 
 
-def _flat(prefix: str, part: object) -> dict[str, object]:
+def flat_entries(prefix: str, part: object) -> dict[str, object]:
     """Entries of nested mappings under dotted keys."""
     if not isinstance(part, Mapping):
         return {prefix: part}
     found: dict[str, object] = {}
     for key, value in part.items():
-        found |= _flat(f"{prefix}.{key}", value)
+        found |= flat_entries(f"{prefix}.{key}", value)
     return found
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sqlite3
 import tempfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,20 +14,27 @@ from typing import TYPE_CHECKING
 
 from ray_sim.experiments.mlflow_database import migrate, schema_revision, sqlite_file
 from ray_sim.experiments.mlflow_template import new_database
-from ray_sim.experiments.mlflow_views import CONFIGURATION_TAG, VIEW_TAG, charts_path, view_state
+from ray_sim.experiments.mlflow_views import CONFIGURATION_TAG, LINE_TAG, VIEW_TAG, charts_path
 from ray_sim.model.errors import RunFailedError
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
-    from mlflow.entities import RunInfo
+    from mlflow.entities import Metric, RunInfo
 
 HASH_TAG = "ray_sim.hash"
 SCENARIO_TAG = "ray_sim.scenario_hash"
 SWEEP_TAG = "ray_sim.sweep"
 SWEEP_RUN_TAG = "ray_sim.sweep_run"
 """Tag of a sweep's runs: the id of the run that has `SWEEP_TAG`."""
+NOTE_TAG = "mlflow.note.content"
+"""Tag of an experiment that MLflow shows as its description, in Markdown."""
+_NOTE_DIGEST_TAG = "ray_sim.note_sha256"
+"""Tag of an experiment: digest of the last description that ray_sim wrote."""
 PARENT_TAG = "mlflow.parentRunId"
 DIRECTORY_TAG = "ray_sim.directory"
+
+MOST_AT_ONCE = 1000
+"""Metrics or datasets that MLflow takes with one call."""
 
 _PATIENCE = {
     # MLflow reads this when it is first imported, so a tracker sets it first.
@@ -71,7 +79,8 @@ class MlflowExperiment:
     Attributes
     ----------
     client, experiment_id : of MLflow
-    by_sweep, by_configuration : runs of sweeps by name, and of configurations by label
+    by_sweep, by_configuration, by_line : runs of sweeps by name, of configurations by label, of lines over an
+        axis by name
     of_sweep : runs by content hash, by the MLflow run id of their sweep
     of_scenario : content hashes by the MLflow run id of a sweep and the hash of a scenario
     tags : tags by MLflow run id
@@ -95,6 +104,7 @@ class MlflowExperiment:
             self.experiment_id = _experiment_id(self.client, experiment, directory)
         self._by_hash: dict[str, RunInfo] = {}
         self.by_configuration: dict[str, RunInfo] = {}
+        self.by_line: dict[str, RunInfo] = {}
         self.tags: dict[str, dict[str, str]] = {}
         self.of_sweep: dict[str, dict[str, RunInfo]] = {}
         self.of_scenario: dict[tuple[str, str], set[str]] = {}
@@ -116,6 +126,8 @@ class MlflowExperiment:
                     self._note(run.info, tags)
                 elif CONFIGURATION_TAG in tags:
                     self.by_configuration[tags[CONFIGURATION_TAG]] = run.info
+                elif LINE_TAG in tags:
+                    self.by_line[tags[LINE_TAG]] = run.info
                 if SWEEP_TAG in tags:
                     self.by_sweep[tags[SWEEP_TAG]] = run.info
             token = page.token
@@ -146,13 +158,26 @@ class MlflowExperiment:
             serve=None if on_server else f"mlflow server --backend-store-uri {self._uri}",
         )
 
-    def has_view(self) -> bool:
-        """Whether the experiment has its prepared page."""
-        return VIEW_TAG in self.client.get_experiment(self.experiment_id).tags
+    def is_described(self) -> bool:
+        """Whether the experiment has its prepared page and a description."""
+        return {VIEW_TAG, NOTE_TAG} <= self.client.get_experiment(self.experiment_id).tags.keys()
 
-    def log_view(self, metrics: Collection[str]) -> None:
-        """Log the prepared page of the experiment, for runs with these metrics."""
-        self.client.set_experiment_tag(self.experiment_id, VIEW_TAG, view_state(metrics))
+    def log_view(self, state: str, tag: str = VIEW_TAG) -> None:
+        """Log a prepared page of the experiment, see `mlflow_views`."""
+        self.client.set_experiment_tag(self.experiment_id, tag, state)
+
+    def log_note(self, text: str) -> None:
+        """Log the description of the experiment, in Markdown; one that a user has edited stays."""
+        tags = self.client.get_experiment(self.experiment_id).tags
+        there = tags.get(NOTE_TAG, "")
+        if not there or tags.get(_NOTE_DIGEST_TAG) == _sha256(there):
+            self.client.set_experiment_tag(self.experiment_id, NOTE_TAG, text)
+            self.client.set_experiment_tag(self.experiment_id, _NOTE_DIGEST_TAG, _sha256(text))
+
+    def log_metrics(self, run_id: str, metrics: Sequence[Metric]) -> None:
+        """Log any number of metrics to a run."""
+        for start in range(0, len(metrics), MOST_AT_ONCE):
+            self.client.log_batch(run_id, metrics=metrics[start : start + MOST_AT_ONCE])
 
     def begin(self, content_hash: str, name: str, status: str, tags: Mapping[str, str]) -> str | None:
         """Open a run; None if a run with this hash has already ended with this status."""
@@ -204,6 +229,10 @@ class MlflowExperiment:
             raise RunFailedError(
                 f"MLflow store {self._uri}: {reason}; the results are kept, log them later with `ray-sim log`"
             ) from error
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _experiment_id(client: MlflowClient, name: str, directory: Path) -> str:

@@ -10,7 +10,7 @@ import base64
 import hashlib
 import json
 import zlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import polars as pl
@@ -19,7 +19,7 @@ from ray_sim.experiments.sweep_file import Entry
 from ray_sim.model.units import FloatArray
 from ray_sim.reports.compare import lower_is_better
 from ray_sim.reports.statistics import mean_interval
-from ray_sim.reports.tables import GAPS, KEYS, SHARES, SWEEP_HEADINGS, RunRow, run_table, sweep_table
+from ray_sim.reports.tables import GAPS, KEYS, SHARES, SWEEP_HEADINGS, Place, RunRow, run_table, sweep_table
 
 CONFIGURATION_TAG = "ray_sim.configuration"
 """Tag of the runs that the prepared page shows: one top-level run with metrics per configuration."""
@@ -29,6 +29,15 @@ VIEW_TAG = "mlflow.sharedViewState.ray_sim"
 
 The part after the last dot is the key in the page's path.
 """
+
+CONFIGURATIONS_VIEW_TAG = "mlflow.sharedViewState.ray_sim_configurations"
+"""Tag of the page of configurations as bars, in a sweep whose prepared page has lines over an axis."""
+
+LINE_TAG = "ray_sim.line"
+"""Tag of the runs that are lines over the axis of a sweep."""
+
+INTERVAL_ENDS = (".ci95_low", ".ci95_high")
+"""Ends of the names of metrics that are ends of 95 % intervals."""
 
 CHARTS = (
     "utility",
@@ -42,6 +51,9 @@ CHARTS = (
     "utilisation.cpu",
 )
 """Metrics that the prepared page charts, in order of priority; utility and welfare where jobs have them."""
+
+TIME_CHARTS = ("timeline.waiting", "timeline.used_gpu", "timeline.completed")
+"""Metrics over simulated time that the prepared page charts, of jobs and GPUs."""
 
 MAX_CHARTS = 5
 """Largest number of charts on the prepared page."""
@@ -59,6 +71,12 @@ class SeedGroup:
     name: str
     """Name in MLflow: the policy with its parameters, and the parts that vary in the sweep."""
     entries: tuple[Entry, ...]
+
+    @property
+    def place(self) -> Place:
+        """Workload, cluster and setting."""
+        first = self.entries[0]
+        return first.workload, first.cluster, first.setting
 
     def state(self, done: Collection[str]) -> tuple[str, str]:
         """MLflow's status, FAILED unless all runs are done, and a digest of the finished runs.
@@ -117,13 +135,15 @@ def configuration_metrics(rows: Sequence[RunRow]) -> dict[str, float]:
             gap = GAPS.get(name)
             interval = mean_interval(_floats(runs[name].drop_nulls())) if gap is None else gap.interval(runs)
             if interval is not None:
-                found |= {f"{name}.ci95_low": interval.low, f"{name}.ci95_high": interval.high}
+                found |= dict(
+                    zip((f"{name}{end}" for end in INTERVAL_ENDS), (interval.low, interval.high), strict=True)
+                )
     return found
 
 
-def charts_path(experiment_id: str) -> str:
-    """Path of the prepared page, to append to ``http://HOST:PORT/``."""
-    key = VIEW_TAG.rpartition(".")[2]
+def charts_path(experiment_id: str, view_tag: str = VIEW_TAG) -> str:
+    """Path of a prepared page, to append to ``http://HOST:PORT/``."""
+    key = view_tag.rpartition(".")[2]
     return (
         f"#/experiments/{experiment_id}/runs?viewStateShareKey={key}"
         "&compareRunsMode=CHART&workflowType=machine_learning"
@@ -133,28 +153,76 @@ def charts_path(experiment_id: str) -> str:
 def view_state(metrics: Collection[str]) -> str:
     """Value of `VIEW_TAG`: bar charts of the first `MAX_CHARTS` of `CHARTS` that the runs have.
 
-    The runs are sorted by the metric of the first chart, best first. MLflow adds a chart for every other
-    metric to the folded section "Model metrics".
+    Lines over simulated time follow, of the metrics of `TIME_CHARTS` that the runs have. The runs are sorted
+    by the metric of the first chart, best first. MLflow adds a chart for every other metric to the folded
+    section "Model metrics".
     """
-    charted = [name for name in CHARTS if name in metrics][:MAX_CHARTS]
+    charted = charted_metrics(metrics)
     first = charted[0] if charted else CHARTS[0]
-    state = {
-        "searchFilter": f"tags.`{CONFIGURATION_TAG}` LIKE '%'",
-        "orderByKey": f"metrics.`{first}`",
-        "orderByAsc": lower_is_better(first),
-        "selectedColumns": [
-            f"metrics.`{name}{end}`" for name in charted for end in ("", ".ci95_low", ".ci95_high")
-        ],
+    over_time = [name for name in TIME_CHARTS if name in metrics]
+    sections = [_section("comparison", "Comparison", display=True)]
+    if over_time:
+        sections.append(_section("time", "Simulated minutes", display=True))
+    return _encoded(
+        {
+            "searchFilter": f"tags.`{CONFIGURATION_TAG}` LIKE '%'",
+            "orderByKey": f"metrics.`{first}`",
+            "orderByAsc": lower_is_better(first),
+            "selectedColumns": [f"metrics.`{name}{end}`" for name in charted for end in ("", *INTERVAL_ENDS)],
+            "compareRunCharts": [
+                *(_bar_chart(name) for name in charted),
+                *(_line_chart([name], "time") for name in over_time),
+            ],
+        },
+        sections,
+    )
+
+
+def axis_view_state(axis: str, metrics: Collection[str]) -> str:
+    """Value of `VIEW_TAG` of a sweep with an axis: the first `MAX_CHARTS` of `CHARTS` as lines over it.
+
+    Parameters
+    ----------
+    axis : metric of the runs with `LINE_TAG` that has the values of the axis
+    """
+    return _encoded(
+        {
+            "searchFilter": f"tags.`{LINE_TAG}` LIKE '%'",
+            "orderByKey": "attributes.start_time",
+            "orderByAsc": True,
+            "selectedColumns": [],
+            "compareRunCharts": [
+                _line_chart(
+                    [name, *(f"{name}{end}" for end in INTERVAL_ENDS)],
+                    "comparison",
+                    xAxisKey="metric",
+                    selectedXAxisMetricKey=axis,
+                )
+                for name in charted_metrics(metrics)
+            ],
+        },
+        [_section("comparison", f"Over {axis}", display=True)],
+    )
+
+
+def charted_metrics(metrics: Collection[str]) -> list[str]:
+    """The first `MAX_CHARTS` of `CHARTS` among the metrics."""
+    return [name for name in CHARTS if name in metrics][:MAX_CHARTS]
+
+
+def _encoded(state: Mapping[str, object], sections: Sequence[Mapping[str, object]]) -> str:
+    """A view in the form of MLflow's Share button."""
+    complete = {
+        **state,
         "runsHiddenMode": "SHOW_ALL",
-        "compareRunCharts": [_bar_chart(name) for name in charted],
         "compareRunSections": [
-            {**_section("comparison", "Comparison", display=True), "columns": 2, "cardHeight": 300},
+            *({**each, "columns": 2, "cardHeight": 300} for each in sections),
             _section("others", "Model metrics", display=False),
         ],
         "isAccordionReordered": True,
         "autoRefreshEnabled": False,
     }
-    return "deflate;" + base64.b64encode(zlib.compress(json.dumps(state).encode(), 9)).decode()
+    return "deflate;" + base64.b64encode(zlib.compress(json.dumps(complete).encode(), 9)).decode()
 
 
 def _section(uuid: str, name: str, *, display: bool) -> dict[str, object]:
@@ -171,6 +239,29 @@ def _bar_chart(metric: str) -> dict[str, object]:
         "runsCountToCompare": _MAX_BARS,
         "deleted": False,
         "isGenerated": False,
+    }
+
+
+def _line_chart(metrics: Sequence[str], section: str, **options: str) -> dict[str, object]:
+    return {
+        "uuid": f"line {metrics[0]}",
+        "type": "LINE",
+        "metricKey": metrics[0],
+        # With this key MLflow's titles are keys of metrics.
+        **({"selectedMetricKeys": list(metrics)} if len(metrics) > 1 else {}),
+        "metricSectionId": section,
+        "lineSmoothness": 0,
+        "useGlobalLineSmoothing": False,
+        "xAxisKey": "step",
+        "useGlobalXaxisKey": False,
+        "scaleType": "linear",
+        "xAxisScaleType": "linear",
+        "yAxisKey": "metric",
+        "yAxisExpressions": [],
+        "range": {},
+        "deleted": False,
+        "isGenerated": False,
+        **options,
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -16,10 +17,11 @@ from ray_sim.experiments.store import PLAN, ResultStore
 from ray_sim.experiments.sweep_file import Entry
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.result import RunResult
+from ray_sim.reports.findings import PlaceComparison, compare_places
 from ray_sim.reports.page import Page, render
 from ray_sim.reports.run_report import run_page
 from ray_sim.reports.sweep_report import CONFIGURATIONS_SCHEMA, sweep_page
-from ray_sim.reports.tables import KEYS
+from ray_sim.reports.tables import KEYS, Place
 from workloads.files import is_signed, replacing, require_replaceable, signed
 
 _COMMENT = b"<!-- ", b" -->"
@@ -101,7 +103,12 @@ def require_replaceable_page(out: Path) -> None:
 def write_page(page: Page, out: Path) -> None:
     """Write a page to an HTML file, which appears whole or not at all; only an unchanged page is replaced."""
     with replacing(out, _is_report) as temporary:
-        temporary.write_bytes(signed(render(page) + b"\n", *_COMMENT))
+        temporary.write_bytes(page_bytes(page))
+
+
+def page_bytes(page: Page) -> bytes:
+    """HTML file of a page, which ends with its signature."""
+    return signed(render(page) + b"\n", *_COMMENT)
 
 
 def _run_page(directory: Path) -> Page:
@@ -146,15 +153,34 @@ def _run_page(directory: Path) -> Page:
 def _sweep_page(directory: Path) -> tuple[Page, dict[str, int]]:
     store = ResultStore(directory)
     name, entries = store.read_plan()
-    errors = {outcome.entry.content_hash: outcome.error for outcome in store.outcomes(entries)}
     # Fixed here, since a running sweep may finish more runs meanwhile.
+    errors = {outcome.entry.content_hash: outcome.error for outcome in store.outcomes(entries)}
+    return results_page(name, store, entries, errors)
+
+
+def results_page(
+    name: str,
+    store: ResultStore,
+    entries: Sequence[Entry],
+    errors: Mapping[str, str | None],
+    comparisons: Mapping[Place, PlaceComparison] | None = None,
+) -> tuple[Page, dict[str, int]]:
+    """Report of the results of a sweep, and the number of configurations by state.
+
+    Parameters
+    ----------
+    errors : error by content hash of the configurations that have ended, None for those that are done
+    comparisons : by place, where they are there already
+    """
     done = [entry for entry in entries if errors.get(entry.content_hash, "missing") is None]
     configurations = pl.DataFrame([_line(entry, errors) for entry in entries], schema=CONFIGURATIONS_SCHEMA)
-    page = sweep_page(name, store.rows(done), store.places(done), configurations)
+    rows = store.rows(done)
+    compared = compare_places(rows) if comparisons is None else comparisons
+    page = sweep_page(name, rows, compared, store.places(done), configurations)
     return page, dict(configurations.group_by("state").len().iter_rows())
 
 
-def _line(entry: Entry, errors: dict[str, str | None]) -> dict[str, object]:
+def _line(entry: Entry, errors: Mapping[str, str | None]) -> dict[str, object]:
     error = errors.get(entry.content_hash)
     state = "missing" if entry.content_hash not in errors else "done" if error is None else "failed"
     short = entry.content_hash[:SHORT]

@@ -17,25 +17,41 @@ from ray_sim.experiments.mlflow_experiment import (
     Logged,
     MlflowExperiment,
 )
-from ray_sim.experiments.mlflow_records import final_metrics, run_params, timeline_metrics
+from ray_sim.experiments.mlflow_overview import SweepResults, log_overview
+from ray_sim.experiments.mlflow_records import (
+    TIMELINE,
+    final_metrics,
+    input_datasets,
+    run_params,
+    timeline_metrics,
+)
 from ray_sim.experiments.mlflow_views import (
     CONFIGURATION_TAG,
+    TIME_CHARTS,
     SeedGroup,
     configuration_label,
     configuration_metrics,
     configurations,
+    view_state,
 )
 from ray_sim.experiments.result_files import check_result, read_manifest, read_summary, read_table
 from ray_sim.experiments.store import ConfigurationOutcome, ResultStore
+from ray_sim.experiments.store_union import StoreUnion
 from ray_sim.experiments.sweep_file import Detail, Entry
-from ray_sim.reports.plots import JctCdfPngs, completed_jct_s, jct_cdf_png
-from ray_sim.reports.tables import RunRow, place_title, sweep_table
+from ray_sim.model.errors import InvalidInputError
+from ray_sim.reports.plots import JctCdfPngs, completed_jct_s
+from ray_sim.reports.tables import RunRow
 
 _ERROR_TAG = "ray_sim.error"
 _LOST_TAG = "ray_sim.lost_attempts"
 _BOUND_TAG = "ray_sim.bound"
 """Largest bound of a run's certificate, with its resource and partition."""
 _MEMBERS_TAG = "ray_sim.members"
+_LINES_TAG = "ray_sim.lines_of"
+"""Content hash of the run whose lines over simulated time a configuration of several seeds has."""
+
+_MOST_SEEDS = 50_000
+"""Runs that MLflow finds at a time."""
 
 _MAX_TEXT = 4000
 """Largest number of characters of an error in a tag."""
@@ -69,38 +85,59 @@ def log_sweep(
     RunFailedError : the tracking store cannot be used
     """
     experiment = _Results(name, store.root)
-    done = set()
+    errors: dict[str, str | None] = {}
     groups = configurations(entries)
     group_of = {entry.content_hash: group for group in groups for entry in group.entries}
     with experiment.errors_named():
         sweep_run, is_new = experiment.sweep_run(name)
         for outcome in outcomes:
             experiment.log_outcome(outcome, store, group_of[outcome.entry.content_hash], sweep_run, detail)
-            if outcome.error is None:
-                done.add(outcome.entry.content_hash)
+            errors[outcome.entry.content_hash] = outcome.error
         experiment.drop(sweep_run, entries, prune=prune)
+        done = {content_hash for content_hash, error in errors.items() if error is None}
         stale = experiment.stale_configurations(groups, done, damaged)
-        if is_new or stale or experiment.created or experiment.dropped or not experiment.has_view():
-            finished = [entry for entry in entries if entry.content_hash in done]
-            rows = store.rows(finished)
+        if is_new or stale or experiment.created or experiment.dropped or not experiment.is_described():
+            rows = _by_configuration(store.rows(entry for entry in entries if entry.content_hash in done))
+            results = SweepResults(name, store, entries, errors, detail, groups, rows)
             for group in stale:
-                experiment.end_configuration(group, done, rows, store)
-            experiment.log_table(sweep_run, rows)
-            experiment.log_view({name for row in rows for name in row.summary.flat()})
-            if detail == "full":
-                experiment.log_curves(sweep_run, store, finished)
-            experiment.end(sweep_run, whole=len(finished) == len(entries))
+                experiment.end_configuration(group, results, sweep_run)
+            log_overview(experiment, sweep_run, results)
+            experiment.end(sweep_run, whole=len(done) == len(entries))
     return experiment.logged()
 
 
-def log_store(directory: Path) -> Logged:
-    """Log the stored results of a sweep, except damaged ones; see `log_sweep`."""
-    store = ResultStore(directory)
-    name, entries = store.read_plan()
-    with store.writing(name):
+def _by_configuration(rows: Iterable[RunRow]) -> dict[str, list[RunRow]]:
+    """Finished runs by label of their configuration."""
+    found: dict[str, list[RunRow]] = {}
+    for row in rows:
+        found.setdefault(configuration_label(row), []).append(row)
+    return found
+
+
+def log_stores(directories: Sequence[Path], experiment: str | None = None) -> Logged:
+    """Log the stored results of sweeps to one experiment, except damaged ones; see `log_sweep`.
+
+    Parameters
+    ----------
+    directories : at least one; without a server the first has MLflow's database
+    experiment : name of the experiment; by default that of the only sweep
+
+    Raises
+    ------
+    InvalidInputError : a directory is not that of a sweep, or several have no experiment's name
+    """
+    if experiment is None and len(directories) > 1:
+        raise InvalidInputError(
+            f"{', '.join(map(str, directories))}: {len(directories)} sweeps for one experiment; name it "
+            "with --experiment"
+        )
+    store = StoreUnion(directories)
+    sweep, entries = store.read_plan()
+    with store.writing(sweep):
         damaged = store.damaged(entries)
         left_out = {outcome.entry.content_hash for outcome in damaged}
         outcomes = store.outcomes(entry for entry in entries if entry.content_hash not in left_out)
+        name = experiment or sweep
         logged = log_sweep(name, store, entries, outcomes, store.read_detail(), damaged=left_out)
     return replace(logged, damaged=tuple(str(outcome.error) for outcome in damaged))
 
@@ -111,7 +148,7 @@ def log_run(directory: Path) -> Logged:
     experiment = _Results("ray_sim", directory.absolute().parent)
     with experiment.errors_named():
         experiment.log_run(directory)
-        experiment.log_view(read_summary(directory).flat())
+        experiment.log_view(view_state({*read_summary(directory).flat(), *TIME_CHARTS}))
     return experiment.logged()
 
 
@@ -194,25 +231,55 @@ class _Results(MlflowExperiment):
                 found.append(group)
         return found
 
-    def end_configuration(
-        self, group: SeedGroup, done: Collection[str], rows: Iterable[RunRow], store: ResultStore
-    ) -> None:
-        """Log the means over a configuration's finished seeds, which are among the rows, to its run."""
-        run_id, (status, members) = self.by_configuration[group.label].run_id, group.state(done)
-        first = next((entry for entry in group.entries if entry.content_hash in done), None)
-        if first is not None:
+    def end_configuration(self, group: SeedGroup, results: SweepResults, sweep_run: str) -> None:
+        """Log the means over a configuration's finished seeds to its run.
+
+        In full detail it also gets its inputs, and lines over simulated time of its first finished seed.
+        """
+        finished, store = results.done(group.entries), results.store
+        done = {entry.content_hash for entry in finished}
+        status, members = group.state(done)
+        run_id = self._without_old_lines(group, done, sweep_run)
+        if finished:
+            first = finished[0]
             manifest = read_manifest(store.run_directory(first.content_hash))
             params = [each for each in run_params(manifest, first) if each.key not in ("seed", "hash")]
-            means = configuration_metrics([row for row in rows if configuration_label(row) == group.label])
+            means = configuration_metrics(results.rows[group.label])
             # Metrics cannot be removed, so an interval that no longer exists (one seed) becomes NaN.
-            earlier = self.client.get_run(run_id).data.metrics
-            means |= dict.fromkeys(earlier.keys() - means.keys(), math.nan)
+            earlier = self.client.get_run(run_id).data.metrics.keys() - means.keys()
+            means |= dict.fromkeys((each for each in earlier if not each.startswith(TIMELINE)), math.nan)
             # Only the time distinguishes new means from earlier ones.
             metrics = final_metrics(means, round(time.time() * 1000))
             self.client.log_batch(run_id, metrics=metrics, params=params)
+            if results.detail == "full" and _LINES_TAG not in self.tags.get(run_id, {}):
+                self._log_lines(run_id, first, store.run_directory(first.content_hash), manifest)
         self.client.set_terminated(run_id, status)
         # Last: if this tag is missing, the next call logs everything again.
         self.client.set_tag(run_id, _MEMBERS_TAG, members)
+
+    def _log_lines(self, run_id: str, entry: Entry, directory: Path, manifest: Mapping[str, object]) -> None:
+        """Log inputs, and lines over simulated time, of one run of a configuration."""
+        self.client.log_inputs(run_id, input_datasets(entry.workload, manifest))
+        lines = timeline_metrics(read_table(directory, "timeline"), read_table(directory, "jobs"))
+        self.log_metrics(run_id, lines)
+        self.client.set_tag(run_id, _LINES_TAG, entry.content_hash)
+
+    def _without_old_lines(self, group: SeedGroup, done: Collection[str], sweep_run: str) -> str:
+        """MLflow run id of a configuration; a new one if its lines are of a run that is gone.
+
+        Points of a line cannot be removed.
+        """
+        known = str(self.by_configuration[group.label].run_id)
+        drawn = self.tags.get(known, {}).get(_LINES_TAG)
+        if drawn is None or drawn in done:
+            return known
+        del self.by_configuration[group.label]
+        run_id = self._configuration(group, sweep_run)
+        below = f"tags.`{PARENT_TAG}` = '{known}'"
+        for seed in self.client.search_runs([self.experiment_id], below, max_results=_MOST_SEEDS):
+            self.client.set_tag(seed.info.run_id, PARENT_TAG, run_id)
+        self.client.delete_run(known)
+        return run_id
 
     def log_run(
         self,
@@ -239,14 +306,16 @@ class _Results(MlflowExperiment):
         run_id = self.begin(str(manifest["content_hash"]), name, "FINISHED", located)
         if run_id is None:
             return
-        metrics = final_metrics(summary.flat())
+        metrics, params = final_metrics(summary.flat()), run_params(manifest, entry)
         if detail == "full":
-            metrics += timeline_metrics(read_table(directory, "timeline"))
-        self.client.log_batch(run_id, metrics=metrics, params=run_params(manifest, entry))
-        if detail == "full":
+            jobs = read_table(directory, "jobs")
+            if CONFIGURATION_TAG in located:
+                metrics += timeline_metrics(read_table(directory, "timeline"), jobs)
+                workload = next(each.value for each in params if each.key == "workload")
+                self.client.log_inputs(run_id, input_datasets(workload, manifest))
             self.client.log_artifacts(run_id, str(directory))
-            jct_s = completed_jct_s(read_table(directory, "jobs"))
-            self.log_bytes(run_id, "jct_cdf.png", self._pictures.draw(jct_s, f"JCT, {name}"))
+            self.log_bytes(run_id, "jct_cdf.png", self._pictures.draw(completed_jct_s(jobs), f"JCT, {name}"))
+        self.client.log_batch(run_id, metrics=metrics, params=params)
         self.client.set_terminated(run_id, "FINISHED")
 
     def _log_failure(self, entry: Entry, error: str, tags: Mapping[str, str]) -> None:
@@ -255,15 +324,6 @@ class _Results(MlflowExperiment):
         )
         if run_id is not None:
             self.client.set_terminated(run_id, "FAILED")
-
-    def log_table(self, sweep_run: str, rows: Sequence[RunRow]) -> None:
-        """Log the table of means over seeds to the run of the sweep."""
-        self.client.log_text(sweep_run, sweep_table(rows).write_csv(), "comparison.csv")
-
-    def log_curves(self, sweep_run: str, store: ResultStore, entries: Sequence[Entry]) -> None:
-        """Log a picture per place, with a curve per policy, to the run of the sweep."""
-        for index, (place, curves) in enumerate(store.jct_curves(entries)):
-            self.log_bytes(sweep_run, f"jct_cdf_{index}.png", jct_cdf_png(curves, place_title(place)))
 
     def end(self, sweep_run: str, whole: bool) -> None:
         """End the run of the sweep, as finished if the sweep is `whole`."""

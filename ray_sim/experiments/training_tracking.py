@@ -11,9 +11,6 @@ from ray_sim.experiments.training_files import CURVES, StoredTraining, read_trai
 TRAININGS = "ray_sim trainings"
 """Experiment of trainings."""
 
-_MOST_METRICS = 1000
-"""Points that MLflow takes at a time."""
-
 
 def log_training(directory: Path) -> Logged:
     """Log a training: its curves by round, its parameters, and its files as artifacts.
@@ -41,9 +38,7 @@ def _log(experiment: MlflowExperiment, directory: Path, training: StoredTraining
     run_id = experiment.begin(str(digests[CURVES]), str(facts["name"]), "FINISHED", tags)
     if run_id is None:
         return
-    metrics = curve_metrics(training.curves)
-    for start in range(0, len(metrics), _MOST_METRICS):
-        experiment.client.log_batch(run_id, metrics=metrics[start : start + _MOST_METRICS])
+    experiment.log_metrics(run_id, curve_metrics(training.curves))
     experiment.client.log_batch(run_id, params=training_params(facts))
     for file in training.files:
         experiment.client.log_artifact(run_id, str(file))

@@ -20,6 +20,11 @@ _CREDENTIAL = re.compile(
 )
 """Name of a parameter whose value is a credential."""
 
+_MARKDOWN = re.compile(r"[\\`*_\[\]#~]|:(?=\S)|(?<!\d)\.(?=\S)|(?<!\S)@")
+"""Characters that Markdown reads as markup, a link, an emoji or a mention."""
+
+_HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+
 _UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Unicode categories of characters that control a terminal, or hide or reverse neighbouring characters."""
 
@@ -67,6 +72,11 @@ def shown(value: object, *, lines: bool = False) -> str:
     if text.isprintable():
         return text
     return "".join(_shown(character, lines) for character in text)
+
+
+def markdown_text(value: object) -> str:
+    """Text of a value for Markdown, in which nothing is markup; otherwise as by `shown`."""
+    return _MARKDOWN.sub(r"\\\g<0>", shown(value).translate(_HTML))
 
 
 def _shown(character: str, lines: bool) -> str:

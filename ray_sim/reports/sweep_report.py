@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import polars as pl
 
 from ray_sim.model.units import FloatArray
+from ray_sim.reports.findings import PlaceComparison, certificate_text, findings
 from ray_sim.reports.page import Page, Picture, Section, Table, frame_table
 from ray_sim.reports.plots import bars_svg, jct_cdf_svg
 from ray_sim.reports.sweep_sections import (
     PlaceData,
-    certificate_text,
     class_pictures,
     fairness_table,
     place_charts,
@@ -59,12 +59,19 @@ CONFIGURATIONS_SCHEMA = {
 _CONFIGURATION = {**{key: key for key in KEYS}, "seed": "seed", "state": "state"}
 
 
-def sweep_page(name: str, rows: Sequence[RunRow], places: Places, configurations: pl.DataFrame) -> Page:
+def sweep_page(
+    name: str,
+    rows: Sequence[RunRow],
+    comparisons: Mapping[Place, PlaceComparison],
+    places: Places,
+    configurations: pl.DataFrame,
+) -> Page:
     """Build the report of a sweep.
 
     Parameters
     ----------
     rows : finished runs of the sweep
+    comparisons : those of `rows`, see `compare_places`
     places : results of these runs, place by place
     configurations : one line per configuration, columns as in `CONFIGURATIONS_SCHEMA`
     """
@@ -77,7 +84,10 @@ def sweep_page(name: str, rows: Sequence[RunRow], places: Places, configurations
         sections=(
             *_failures(configurations),
             *_warnings(rows),
-            *(_place(index, place, means, rows, data) for index, (place, data) in enumerate(places)),
+            *(
+                _place(index, place, means, rows, comparisons[place], data)
+                for index, (place, data) in enumerate(places)
+            ),
             Section("Configurations", tables=(_listing(configurations),), folded=True),
         ),
     )
@@ -97,7 +107,14 @@ def _warnings(rows: Sequence[RunRow]) -> tuple[Section, ...]:
     return (Section("Warnings, the first of each policy", facts=first),) if first else ()
 
 
-def _place(index: int, place: Place, means: pl.DataFrame, rows: Sequence[RunRow], data: PlaceData) -> Section:
+def _place(
+    index: int,
+    place: Place,
+    means: pl.DataFrame,
+    rows: Sequence[RunRow],
+    compared: PlaceComparison,
+    data: PlaceData,
+) -> Section:
     here = means.filter(workload=place[0], cluster=place[1], setting=place[2])
     runs = [row for row in rows if (row.workload, row.cluster, row.setting) == place]
     headings = {name: text.removesuffix(" s") for name, text in sweep_headings(here).items()}
@@ -109,10 +126,11 @@ def _place(index: int, place: Place, means: pl.DataFrame, rows: Sequence[RunRow]
         note="Means over seeds. The best of a column is marked where policies differ.",
     )
     jobs = data.jobs
-    tables = (verdict_table(runs), table, reject_table(runs), None if jobs is None else fairness_table(jobs))
+    fairness = None if jobs is None else fairness_table(jobs)
+    tables = (verdict_table(compared), table, reject_table(runs), fairness)
     return Section(
         place_title(place),
-        text=tuple(filter(None, [certificate_text(here)])),
+        text=tuple(filter(None, [" ".join(findings(compared)), certificate_text(here)])),
         tables=tuple(each for each in tables if each is not None),
         charts=tuple(place_charts(data)),
         pictures=(

@@ -1,4 +1,4 @@
-"""Parts of a sweep's report on one place: verdicts, certificate, rejects, classes of jobs, charts."""
+"""Parts of a sweep's report on one place: verdicts, rejects, classes of jobs, charts."""
 
 from __future__ import annotations
 
@@ -12,21 +12,15 @@ from ray_sim.model.result import JobStatus
 from ray_sim.model.units import FloatArray
 from ray_sim.reports.box_plots import box_plot_svg
 from ray_sim.reports.charts import Line, line_chart, timeline_lines
-from ray_sim.reports.compare import (
-    JCT,
-    PolicyComparison,
-    compare_policies,
-    default_metric,
-)
+from ray_sim.reports.compare import PolicyComparison
+from ray_sim.reports.findings import PlaceComparison, interval_text, percent_text
 from ray_sim.reports.page import Cell, Chart, Picture, Table
-from ray_sim.reports.statistics import ConfidenceInterval, mean_interval
 from ray_sim.reports.tables import RunRow
-from ray_sim.reports.text import duration, number
+from ray_sim.reports.text import number
 
 MOST_CLASSES = 6
 """Virtual clusters in the box plots; those with the most jobs."""
 
-_RUNS = {"policy": pl.String(), "seed": pl.Int64(), "value": pl.Float64(), "completed": pl.Int64()}
 _SIZES = (1.0, 4.0, 8.0)
 _SIZE_LABELS = ("1 GPU or less", "2 to 4 GPUs", "5 to 8 GPUs", "more than 8 GPUs")
 PLACE_COLUMNS = ("vc", "num_gpus", "submit_s", "duration_s", "jct_s", "status")
@@ -45,33 +39,23 @@ class PlaceData:
     """Timeline of the first seed of each policy."""
 
 
-def verdict_table(rows: Sequence[RunRow]) -> Table | None:
+def verdict_table(place: PlaceComparison) -> Table | None:
     """Means with intervals, and paired differences to the best policy; None with fewer than two policies."""
-    summaries = [(row, row.summary.flat()) for row in rows]
-    metric = default_metric([flat for _, flat in summaries])
-    found = [
-        (row.policy, row.seed, flat[metric], row.summary.completed)
-        for row, flat in summaries
-        if metric in flat
-    ]
-    runs = pl.DataFrame(found, schema=_RUNS, orient="row")
-    if runs["policy"].n_unique() < 2:
+    compared, text = place.comparison, place.text
+    if compared is None:
         return None
-    compared = compare_policies(runs, metric)
-    text: Callable[[float], str] = duration if metric == JCT else number
-    name, best = "mean JCT" if metric == JCT else metric, compared.baseline
-    values = {policy: runs.filter(policy=policy)["value"].to_numpy() for policy in runs["policy"].unique()}
+    best = compared.baseline
     changes = {best: ("-", "-", "best mean")} | {
         each.policy: _change(each, text) for each in compared.policies
     }
     lines = []
     for policy, change in changes.items():
-        mean, low_high = float(np.mean(values[policy])), _range(mean_interval(values[policy]), text)
-        numbers = [text(mean), low_high, *change[:2], number(len(values[policy]))]
+        values = place.values[policy]
+        numbers = [text(float(np.mean(values))), place.interval(policy), *change[:2], number(len(values))]
         cells = [Cell(each, True, policy == best and index == 0) for index, each in enumerate(numbers)]
         lines.append((Cell(policy), Cell(change[2]), *cells))
     return Table(
-        columns=("policy", "verdict", name, "95 % interval", f"minus {best}", "in %", "seeds"),
+        columns=("policy", "verdict", place.name, "95 % interval", f"minus {best}", "in %", "seeds"),
         rows=tuple(lines),
         note=f"Differences to {best} are paired over seeds, in brackets their 95 % intervals; verdicts at "
         "5 % after Holm's correction, as by ray-sim compare.",
@@ -82,36 +66,8 @@ def _change(each: PolicyComparison, text: Callable[[float], str]) -> tuple[str, 
     """Difference to the baseline, the same in percent, and the verdict."""
     if each.difference is None or each.relative_percent is None:
         return "-", "-", str(each.verdict)
-    return (
-        f"{text(each.difference)} ({_range(each.interval, text)})",
-        f"{each.relative_percent:+.3g} ({_range(each.relative_interval, '{:+.3g}'.format)})",
-        str(each.verdict),
-    )
-
-
-def _range(interval: ConfidenceInterval | None, text: Callable[[float], str]) -> str:
-    return "-" if interval is None else f"{text(interval.low)} to {text(interval.high)}"
-
-
-def certificate_text(means: pl.DataFrame) -> str:
-    """Sentence on the bound of the completion times; empty where no run has one.
-
-    Parameters
-    ----------
-    means : rows of the sweep table
-    """
-    if not {"certificate.bound_s", "certificate.gap"} <= {*means.columns}:
-        return ""
-    bounded = means.drop_nulls(["certificate.bound_s", "certificate.gap"]).sort("certificate.gap", "policy")
-    if bounded.is_empty():
-        return ""
-    best = bounded.row(0, named=True)
-    return (
-        f"No schedule of the jobs that {best['policy']} completed has a mean completion time below "
-        f"{duration(best['certificate.bound_s'])}; that of {best['policy']} is "
-        f"{100 * best['certificate.gap']:.3g} % above this bound, so no policy can be more than "
-        f"{100 * best['certificate.gap'] / (1 + best['certificate.gap']):.3g} % faster."
-    )
+    difference = f"{text(each.difference)} ({interval_text(each.interval, text)})"
+    return difference, percent_text(each), str(each.verdict)
 
 
 def reject_table(rows: Sequence[RunRow]) -> Table | None:

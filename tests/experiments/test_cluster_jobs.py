@@ -19,7 +19,7 @@ from ray_sim.experiments.result_files import read_result
 from ray_sim.experiments.run import run_scenario
 from ray_sim.experiments.scenario import parse_scenario
 from ray_sim.experiments.store import ResultStore
-from ray_sim.experiments.tracking import log_store
+from ray_sim.experiments.tracking import log_stores
 from tests.ray_nodes import REPOSITORY, Cluster, environment, free_ports, head, kernel_cache, ray_command
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
@@ -173,7 +173,7 @@ def test_a_job_brings_policies_of_its_own_within_limits_and_loses_nothing_with_i
     assert read_result(desk / "run").jobs.equals(expected)
     store = ResultStore(desk / "unlogged")
     _check_results(store)
-    assert log_store(store.root).created == 2 * SEEDS
+    assert log_stores([store.root]).created == 2 * SEEDS
 
 
 @pytest.mark.long

@@ -9,10 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -24,7 +21,8 @@ from benchmarks.processes import command, descendants, still_running
 from ray_sim.experiments.mlflow_experiment import HASH_TAG
 from ray_sim.experiments.store import ResultStore
 from ray_sim.experiments.sweep import run_sweep
-from ray_sim.experiments.tracking import log_store
+from ray_sim.experiments.tracking import log_stores
+from tests.mlflow_server import mlflow_server
 from tests.patience import PATIENCE_S, until
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
@@ -217,34 +215,6 @@ def test_a_full_disk_stops_the_sweep_with_all_results_whole_and_resume_completes
     assert sum(row["seeds"] for row in report["table"]) == 24
 
 
-@contextmanager
-def _mlflow_server(directory: Path, port: int) -> Iterator[None]:
-    options = ["--backend-store-uri", f"sqlite:///{directory / 'central.db'}", "--workers", "1"]
-    options += ["--artifacts-destination", str(directory / "artifacts"), "--port", str(port)]
-    environment = {**_environment(), "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    server = subprocess.Popen(
-        [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", *options],
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        until(lambda: _answers(f"http://127.0.0.1:{port}/health"), "the MLflow server answers")
-        yield
-    finally:
-        os.killpg(server.pid, signal.SIGTERM)
-        server.wait(PATIENCE_S)
-
-
-def _answers(address: str) -> bool:
-    try:
-        with urllib.request.urlopen(address) as answer:
-            return bool(answer.status == 200)
-    except (urllib.error.URLError, ConnectionError):
-        return False
-
-
 @pytest.mark.long
 @pytest.mark.usefixtures("ray_cluster", "at_desk")
 def test_what_a_server_missed_is_logged_later_and_once(
@@ -258,8 +228,8 @@ def test_what_a_server_missed_is_logged_later_and_once(
     report = run_sweep(own_desk / "sweep.yaml", own_desk / "store")
     assert report.table.height == 2
     assert f"http://127.0.0.1:{port}" in (report.tracking_error or "")
-    with _mlflow_server(own_desk, port):
-        first, second = log_store(own_desk / "store"), log_store(own_desk / "store")
+    with mlflow_server(f"sqlite:///{own_desk / 'central.db'}", own_desk / "artifacts", port):
+        first, second = log_stores([own_desk / "store"]), log_stores([own_desk / "store"])
     assert (first.created, first.present) == (2, 0)
     assert (second.created, second.present) == (0, 2)
 

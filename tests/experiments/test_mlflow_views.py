@@ -25,7 +25,7 @@ from ray_sim.experiments.result_files import read_summary
 from ray_sim.experiments.run import run_scenario
 from ray_sim.experiments.store import ConfigurationOutcome, ResultStore
 from ray_sim.experiments.sweep_file import Configuration, Entry, read_sweep
-from ray_sim.experiments.tracking import log_run, log_store, log_sweep
+from ray_sim.experiments.tracking import log_run, log_stores, log_sweep
 
 pytestmark = pytest.mark.slow
 
@@ -106,7 +106,7 @@ def test_configurations_stand_on_top_with_means_and_intervals_over_their_seeds(
     finished: tuple[ResultStore, list[Entry]], client: MlflowClient
 ) -> None:
     store, entries = finished
-    logged = log_store(store.root)
+    logged = log_stores([store.root])
     assert (logged.created, logged.present) == (6, 0)
     assert _tree(client) == WHOLE
     (las,) = [run for run in _runs(client) if run.info.run_name == LAS]
@@ -124,7 +124,7 @@ def test_configurations_stand_on_top_with_means_and_intervals_over_their_seeds(
 def test_the_prepared_page_shows_the_configurations_best_first_with_five_charts(
     finished: tuple[ResultStore, list[Entry]], client: MlflowClient
 ) -> None:
-    log_store(finished[0].root)
+    log_stores([finished[0].root])
     view = _view(client)
     experiment = client.get_experiment_by_name("study")
     assert experiment is not None
@@ -182,9 +182,9 @@ def test_logging_again_changes_nothing(
     finished: tuple[ResultStore, list[Entry]], client: MlflowClient
 ) -> None:
     store, _ = finished
-    log_store(store.root)
+    log_stores([store.root])
     before = {run.info.run_id: run.to_dictionary() for run in _runs(client)}
-    again = log_store(store.root)
+    again = log_stores([store.root])
     assert (again.created, again.present) == (0, 6)
     assert {run.info.run_id: run.to_dictionary() for run in _runs(client)} == before
 
@@ -201,7 +201,7 @@ def test_logging_that_was_cut_off_goes_on_and_doubles_nothing(
 
     with pytest.raises(KeyboardInterrupt):
         log_sweep("study", store, entries, cut_off(), "numbers")
-    again = log_store(store.root)
+    again = log_stores([store.root])
     assert (again.created, again.present) == (6 - logged, logged)
     assert _tree(client) == WHOLE
     assert {run.info.status for run in _runs(client)} == {"FINISHED"}
@@ -212,11 +212,11 @@ def test_means_that_were_cut_off_before_they_were_whole_are_given_again(
     finished: tuple[ResultStore, list[Entry]], client: MlflowClient
 ) -> None:
     store, _ = finished
-    log_store(store.root)
+    log_stores([store.root])
     (las,) = [run for run in _runs(client) if run.info.run_name == LAS]
     client.update_run(las.info.run_id, status="RUNNING")
     client.delete_tag(las.info.run_id, "ray_sim.members")
-    log_store(store.root)
+    log_stores([store.root])
     again = client.get_run(las.info.run_id)
     assert (again.info.status, again.data.metrics) == ("FINISHED", las.data.metrics)
     assert _tree(client) == WHOLE
@@ -236,7 +236,7 @@ def test_a_sweep_that_gets_more_seeds_has_other_means_and_its_single_runs_beneat
         for run in _runs(client)
         if run.info.run_name == LAS and HASH_TAG not in run.data.tags
     ]
-    log_store(store.root)
+    log_stores([store.root])
     tops = [run for run in _runs(client) if CONFIGURATION_TAG in run.data.tags]
     assert len(tops) == 2
     assert all(HASH_TAG not in run.data.tags for run in tops)
@@ -250,7 +250,7 @@ def test_what_a_sweep_drops_goes_with_its_configuration(
     finished: tuple[ResultStore, list[Entry]], client: MlflowClient
 ) -> None:
     store, entries = finished
-    log_store(store.root)
+    log_stores([store.root])
     fifo = entries[:3]
     assert log_sweep("study", store, fifo, map(ConfigurationOutcome, fifo), "numbers").dropped == 3
     assert _tree(client) == WHOLE
@@ -279,11 +279,11 @@ def test_a_damaged_result_changes_no_means_that_are_logged(
 ) -> None:
     store, entries = finished
     copy = ResultStore(Path(shutil.copytree(store.root, tmp_path / "copy")))
-    log_store(copy.root)
+    log_stores([copy.root])
     before = {run.info.run_id: run.data.metrics for run in _runs(client)}
     path = copy.run_directory(entries[0].content_hash) / "jobs.parquet"
     path.write_bytes(path.read_bytes()[:-3])
-    logged = log_store(copy.root)
+    logged = log_stores([copy.root])
     assert len(logged.damaged) == 1
     assert {run.info.run_id: run.data.metrics for run in _runs(client)} == before
 

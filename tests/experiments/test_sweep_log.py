@@ -9,11 +9,12 @@ import pytest
 from mlflow import MlflowClient
 
 from ray_sim.experiments.mlflow_experiment import HASH_TAG, SWEEP_RUN_TAG
-from ray_sim.experiments.mlflow_records import MAX_TIMELINE_POINTS
+from ray_sim.experiments.mlflow_records import MAX_CHART_POINTS, MAX_TIMELINE_POINTS
+from ray_sim.experiments.mlflow_views import TIME_CHARTS
 from ray_sim.experiments.result_files import read_result
 from ray_sim.experiments.store import ConfigurationOutcome, ResultStore
 from ray_sim.experiments.sweep import run_sweep
-from ray_sim.experiments.tracking import log_run, log_store, log_sweep
+from ray_sim.experiments.tracking import log_run, log_stores, log_sweep
 from ray_sim.model.errors import InvalidInputError, RunFailedError
 from tests.sweeps import RESAMPLED, children, sweep_file
 
@@ -26,7 +27,7 @@ def test_damaged_results_are_left_out_of_the_log_and_said(tmp_path: Path) -> Non
     store = ResultStore(tmp_path / "store")
     directory = store.run_directory(store.read_plan()[1][0].content_hash)
     (directory / "jobs.parquet").write_bytes(b"PAR1")
-    logged = log_store(tmp_path / "store")
+    logged = log_stores([tmp_path / "store"])
     assert (logged.created, logged.present, len(logged.damaged)) == (0, 1, 1)
     assert str(directory / "jobs.parquet") in logged.damaged[0]
     with pytest.raises(InvalidInputError, match=r"jobs\.parquet: changed since it was written"):
@@ -39,7 +40,7 @@ def test_a_run_whose_logging_was_cut_off_is_logged_anew_and_once(tmp_path: Path)
     cut, whole = children("cut")
     client.update_run(cut.info.run_id, status="RUNNING")  # as a driver killed inside of log_run leaves it
     client.delete_tag(cut.info.run_id, "mlflow.runName")
-    logged = log_store(tmp_path / "store")
+    logged = log_stores([tmp_path / "store"])
     assert (logged.created, logged.present) == (1, 1)
     by_hash = {run.data.tags[HASH_TAG]: run for run in children("cut")}
     assert len(children("cut")) == len(by_hash) == 2
@@ -57,7 +58,7 @@ def test_what_failed_first_and_finished_later_is_logged_as_finished(tmp_path: Pa
     failed = [ConfigurationOutcome(entries[0], "no luck"), ConfigurationOutcome(entries[1])]
     log_sweep(name, store, entries, failed)
     assert sorted(run.info.status for run in children("second-try")) == ["FAILED", "FINISHED"]
-    log_store(tmp_path / "store")
+    log_stores([tmp_path / "store"])
     assert [run.info.status for run in children("second-try")] == ["FINISHED", "FINISHED"]
 
 
@@ -65,7 +66,7 @@ def test_logging_again_creates_nothing_twice(tmp_path: Path) -> None:
     first = run_sweep(sweep_file(tmp_path, "twice"), tmp_path / "store")
     assert first.logged is not None
     assert (first.logged.created, first.logged.present) == (2, 0)
-    again = log_store(tmp_path / "store")
+    again = log_stores([tmp_path / "store"])
     assert (again.created, again.present) == (0, 2)
     assert len(children("twice")) == 2
 
@@ -92,7 +93,7 @@ def test_a_run_in_mlflow_holds_parameters_metrics_and_files(tmp_path: Path) -> N
     client = MlflowClient()
     series = [key for key in run.data.metrics if key.startswith("timeline.")]
     points = sum(len(client.get_metric_history(run.info.run_id, key)) for key in series)
-    assert 0 < points <= MAX_TIMELINE_POINTS
+    assert 0 < points <= MAX_TIMELINE_POINTS + len(TIME_CHARTS) * MAX_CHART_POINTS
     files = {file.path for file in client.list_artifacts(run.info.run_id)}
     assert {"jobs.parquet", "events.parquet", "timeline.parquet", "summary.json", "jct_cdf.png"} <= files
 
@@ -103,7 +104,7 @@ def test_a_sweep_logged_as_numbers_has_no_timelines_and_files_now_or_later(
     report = run_sweep(sweep_file(tmp_path, "numbers", log="numbers"), tmp_path / "store")
     with monkeypatch.context() as elsewhere:
         elsewhere.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'later.db'}")
-        assert log_store(tmp_path / "store").created == 2
+        assert log_stores([tmp_path / "store"]).created == 2
         later = children("numbers", MlflowClient(tracking_uri=os.environ["MLFLOW_TRACKING_URI"]))
     for run in [*children("numbers"), *later]:
         directory = Path(run.data.tags["ray_sim.directory"])
@@ -122,7 +123,8 @@ def test_the_run_of_the_sweep_in_mlflow_has_the_comparison(tmp_path: Path) -> No
     (sweep_run,) = {run.data.tags[SWEEP_RUN_TAG] for run in children("parent")}
     client = MlflowClient()
     assert client.get_run(sweep_run).info.status == "FINISHED"
-    assert {file.path for file in client.list_artifacts(sweep_run)} == {"comparison.csv", "jct_cdf_0.png"}
+    files = {file.path for file in client.list_artifacts(sweep_run)}
+    assert files == {"comparison.csv", "jct_cdf_0.png", "report.html"}
 
 
 def test_a_single_result_is_logged_by_its_directory(tmp_path: Path) -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from html import unescape
 
-from ray_sim.model.text import has_secret, shown, without_secrets
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from ray_sim.model.text import has_secret, markdown_text, shown, without_secrets
 
 
 @pytest.mark.parametrize(
@@ -48,3 +53,25 @@ def test_control_characters_are_escaped() -> None:
     assert shown("a\nb\tc") == r"a\nb\tc"
     assert shown("a\nb\x1b", lines=True) == "a\nb\\x1b"
     assert shown("Tübingen 東京 €") == "Tübingen 東京 €"
+
+
+@pytest.mark.parametrize(
+    ("text", "markdown"),
+    [
+        ("synth:philly:5000x1.2", r"synth\:philly\:5000x1.2"),
+        ("a_b*c*[d](e) `f` #g ~~h~~", r"a\_b\*c\*\[d\](e) \`f\` \#g \~\~h\~\~"),
+        ("<img src=x onerror=alert(1)>&amp;", "&lt;img src=x onerror=alert(1)&gt;&amp;amp;"),
+        ("http://www.example.org/x", r"http\://www\.example\.org/x"),
+        ("pool@server.count=4 @someone", r"pool@server\.count=4 \@someone"),
+        ("two\nlines\x1b[0m", r"two\\nlines\\x1b\[0m"),
+        ("27 s to 3.5 s; +12 %: no markup", "27 s to 3.5 s; +12 %: no markup"),
+    ],
+)
+def test_markdown_has_no_markup_of_a_name(text: str, markdown: str) -> None:
+    assert markdown_text(text) == markdown
+
+
+@given(st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=12))
+def test_markdown_of_a_text_renders_as_the_text(text: str) -> None:
+    rendered = MarkdownIt("gfm-like", {"linkify": False}).renderInline(markdown_text(f"x {text}"))
+    assert unescape(rendered) == shown(f"x {text}")

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from ray_sim.reports.findings import compare_places
 from ray_sim.reports.page import Page, Section, Table, frame_table, render
 from ray_sim.reports.run_report import run_page
 from ray_sim.reports.sweep_report import CONFIGURATIONS_SCHEMA, sweep_page
@@ -71,7 +72,7 @@ def _sweep(*policies: str, failed: str = "broken", error: str = "ZeroDivisionErr
     ]
     lines.append((*PLACE, failed, 0, "failed", "cd", "runs/cd", error))
     configurations = pl.DataFrame(lines, schema=CONFIGURATIONS_SCHEMA, orient="row")
-    return sweep_page("demo", rows, places, configurations)
+    return sweep_page("demo", rows, compare_places(rows), places, configurations)
 
 
 def _section(page: Page, heading: str) -> Section:
@@ -136,9 +137,10 @@ def test_names_and_errors_are_shown_as_they_are() -> None:
     html = render(_sweep(HOSTILE, "_mine:Own", failed=HOSTILE, error=HOSTILE))
     assert b"<script>alert" not in html
     # In three tables, the legend, both charts of bars and the list of configurations; as the best of the
-    # verdicts in a heading and a note; and the failed one's name, its error and its line in the list.
-    assert html.count(b"$a$") == 12
-    assert html.count(b"_mine:Own") == 7
+    # verdicts in a heading and a note, and twice in the findings; and the failed one's name, its error and
+    # its line in the list.
+    assert html.count(b"$a$") == 14
+    assert html.count(b"_mine:Own") == 8
 
 
 @pytest.mark.slow
@@ -204,7 +206,13 @@ def test_pages_begin_with_what_policies_warn_of_and_show_their_figures() -> None
     rows = [RunRow(*PLACE, "pd_ors", seed, told) for seed in (0, 1)]
     rows += [RunRow(*PLACE, "fifo", None, result.summary)]
     places = [(PLACE, PlaceData({"pd_ors": np.array([10.0]), "fifo": np.array([10.0])}))]
-    page = sweep_page("demo", rows, places, pl.DataFrame([], schema=CONFIGURATIONS_SCHEMA, orient="row"))
+    page = sweep_page(
+        "demo",
+        rows,
+        compare_places(rows),
+        places,
+        pl.DataFrame([], schema=CONFIGURATIONS_SCHEMA, orient="row"),
+    )
     [warnings] = [section for section in page.sections if section.heading.startswith("Warnings")]
     assert warnings.facts == (("pd_ors", "prices span too much"),)
     tables = next(section for section in page.sections if section.heading == "week, edge").tables

@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 from ray_sim.experiments.explain import facts_of
+from ray_sim.reports.findings import compare_places
 from ray_sim.reports.history.explanation import RunExplainer
 from ray_sim.reports.page import Page, render
 from ray_sim.reports.run_report import run_page
@@ -72,7 +73,7 @@ def _sweep() -> Page:
     data = PlaceData(curves, None, dict.fromkeys(policies, result.timeline))
     lines = [("week", "edge", "", policy, 0, "done", "ab", "runs/ab", None) for policy in policies]
     configurations = pl.DataFrame(lines, schema=CONFIGURATIONS_SCHEMA, orient="row")
-    return sweep_page("demo", rows, [(("week", "edge", ""), data)], configurations)
+    return sweep_page("demo", rows, compare_places(rows), [(("week", "edge", ""), data)], configurations)
 
 
 def probed(page: Page, browser: str, folder: Path, width: int, *, dark: bool = False) -> dict[str, Any]:

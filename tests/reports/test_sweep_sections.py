@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 import pytest
 
+from ray_sim.reports.findings import certificate_text, compare_place
 from ray_sim.reports.human_units import in_human_units
 from ray_sim.reports.page import Table
 from ray_sim.reports.sweep_sections import (
     PlaceData,
-    certificate_text,
     class_pictures,
     fairness_table,
     place_charts,
@@ -38,11 +38,11 @@ def test_verdicts_are_paired_with_the_best_policy() -> None:
         for policy, each in lasts.items()
         for seed, last in enumerate(each)
     ]
-    best, other = _texts(verdict_table(rows))
+    best, other = _texts(verdict_table(compare_place(rows)))
     assert (best[0], best[1], best[2], best[-1]) == ("fifo", "best mean", "26 s", "2")
     assert (other[0], other[1], other[2]) == ("sjf", "too few seeds", "32 s")
     assert other[4].startswith("6 s (")
-    assert verdict_table(rows[:2]) is None
+    assert verdict_table(compare_place(rows[:2])) is None
 
 
 def test_a_certificate_says_what_no_policy_can_beat() -> None:

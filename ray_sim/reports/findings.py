@@ -1,0 +1,180 @@
+"""Findings on the policies of one place in sentences: the best policy, and the verdicts on the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from ray_sim.model.units import FloatArray
+from ray_sim.reports.compare import (
+    JCT,
+    GroupComparison,
+    PolicyComparison,
+    SignificanceVerdict,
+    compare_policies,
+    default_metric,
+    lower_is_better,
+)
+from ray_sim.reports.statistics import ConfidenceInterval, mean_interval
+from ray_sim.reports.tables import Place, RunRow, sweep_table
+from ray_sim.reports.text import duration, number
+
+_RUNS = {"policy": pl.String(), "seed": pl.Int64(), "value": pl.Float64(), "completed": pl.Int64()}
+
+_VERDICTS = {
+    SignificanceVerdict.WORSE: "Worse than {}",
+    SignificanceVerdict.BETTER: "Better than {} over common seeds",
+    SignificanceVerdict.NOT_DISTINGUISHABLE: "Not distinguishable from {}",
+    SignificanceVerdict.TOO_FEW_SEEDS: "Too few seeds for a verdict against {}",
+    SignificanceVerdict.NOT_TESTED: "Not tested against {}",
+}
+"""Begin of the sentence on the policies with a verdict, in the order of the sentences."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceComparison:
+    """The policies of one workload, cluster and setting, compared by `default_metric`."""
+
+    metric: str
+    values: Mapping[str, FloatArray]
+    """Values of the metric by policy, one per run that has it."""
+    comparison: GroupComparison | None
+    """Comparison with the best policy; None with fewer than two policies."""
+
+    @property
+    def name(self) -> str:
+        """Name of the metric in tables and sentences."""
+        return "mean JCT" if self.metric == JCT else self.metric
+
+    @property
+    def text(self) -> Callable[[float], str]:
+        """Formatter of values of the metric."""
+        return duration if self.metric == JCT else number
+
+    def interval(self, policy: str) -> str:
+        """95 % interval of a policy's mean, or a dash."""
+        return interval_text(mean_interval(self.values[policy]), self.text)
+
+
+def compare_place(rows: Sequence[RunRow]) -> PlaceComparison:
+    """Compare the policies of one place with the best of them.
+
+    Parameters
+    ----------
+    rows : finished runs of one workload, cluster and setting
+    """
+    summaries = [(row, row.summary.flat()) for row in rows]
+    metric = default_metric([flat for _, flat in summaries])
+    found = [
+        (row.policy, row.seed, flat[metric], row.summary.completed)
+        for row, flat in summaries
+        if metric in flat
+    ]
+    runs = pl.DataFrame(found, schema=_RUNS, orient="row")
+    policies = runs["policy"].unique(maintain_order=True)
+    return PlaceComparison(
+        metric=metric,
+        values={policy: runs.filter(policy=policy)["value"].to_numpy() for policy in policies},
+        comparison=compare_policies(runs, metric) if len(policies) > 1 else None,
+    )
+
+
+def findings(place: PlaceComparison) -> tuple[str, ...]:
+    """Sentences on a place: the best policy, the verdicts on the others, and what limits the numbers."""
+    compared = place.comparison
+    if compared is None:
+        return tuple(f"{policy}: {place.name} {_mean(place, policy)}." for policy in place.values)
+    best, extreme = compared.baseline, "least" if lower_is_better(place.metric) else "highest"
+    sentences = [f"{best} has the {extreme} {place.name}: {_mean(place, best)}."]
+    for verdict, begin in _VERDICTS.items():
+        policies = [each for each in compared.policies if each.verdict is verdict]
+        if policies:
+            listed = ", ".join(_difference(each, place.text) for each in policies)
+            sentences.append(f"{begin.format(best)}: {listed}.")
+    return (*sentences, *(f"{note}." for note in compared.notes))
+
+
+def compare_places(rows: Iterable[RunRow]) -> dict[Place, PlaceComparison]:
+    """`compare_place` of the runs of each workload, cluster and setting, in order of appearance."""
+    return {place: compare_place(runs) for place, runs in _by_place(rows).items()}
+
+
+def sweep_findings(
+    comparisons: Mapping[Place, PlaceComparison], rows: Iterable[RunRow]
+) -> dict[Place, tuple[str, ...]]:
+    """`findings` and the sentence on the certificate by place.
+
+    Parameters
+    ----------
+    comparisons : those of `rows`
+    """
+    means = {place: sweep_table(runs) for place, runs in _by_place(rows).items()}
+    return {
+        place: tuple(filter(None, [*findings(compared), certificate_text(means[place])]))
+        for place, compared in comparisons.items()
+    }
+
+
+def _by_place(rows: Iterable[RunRow]) -> dict[Place, list[RunRow]]:
+    places: dict[Place, list[RunRow]] = {}
+    for row in rows:
+        places.setdefault((row.workload, row.cluster, row.setting), []).append(row)
+    return places
+
+
+def certificate_text(means: pl.DataFrame) -> str:
+    """Sentence on the bound of the completion times; empty where no run has one.
+
+    Parameters
+    ----------
+    means : rows of the sweep table
+    """
+    if not {"certificate.bound_s", "certificate.gap"} <= {*means.columns}:
+        return ""
+    bounded = means.drop_nulls(["certificate.bound_s", "certificate.gap"]).sort("certificate.gap", "policy")
+    if bounded.is_empty():
+        return ""
+    best = bounded.row(0, named=True)
+    return (
+        f"No schedule of the jobs that {best['policy']} completed has a mean completion time below "
+        f"{duration(best['certificate.bound_s'])}; that of {best['policy']} is "
+        f"{100 * best['certificate.gap']:.3g} % above this bound, so no policy can be more than "
+        f"{100 * best['certificate.gap'] / (1 + best['certificate.gap']):.3g} % faster."
+    )
+
+
+def percent_text(each: PolicyComparison) -> str:
+    """Difference to the baseline in percent with its 95 % interval in brackets; a dash for none."""
+    if each.relative_percent is None:
+        return "-"
+    return f"{_percent(each.relative_percent)} ({interval_text(each.relative_interval, _percent)})"
+
+
+def interval_text(interval: ConfidenceInterval | None, text: Callable[[float], str]) -> str:
+    """Ends of an interval, or a dash."""
+    return "-" if interval is None else f"{text(interval.low)} to {text(interval.high)}"
+
+
+def _mean(place: PlaceComparison, policy: str) -> str:
+    """Mean of a policy, with its interval and its number of runs."""
+    values = place.values[policy]
+    mean, runs = place.text(float(np.mean(values))), len(values)
+    return f"{mean} (one run)" if runs == 1 else f"{mean} ({place.interval(policy)}; {runs} seeds)"
+
+
+def _difference(each: PolicyComparison, text: Callable[[float], str]) -> str:
+    """Name of a policy, and its difference to the baseline: in percent, else in the metric's unit."""
+    difference = "" if each.difference is None else f" by {text(each.difference)}"
+    if each.relative_percent is not None:
+        interval = each.relative_interval
+        ends = "" if interval is None else f" ({interval_text(interval, _percent)})"
+        difference = f" {_percent(each.relative_percent)} %{ends}"
+    needed = "" if each.seeds_needed is None else f", {each.seeds_needed} seeds needed"
+    return f"{each.policy}{difference}{needed}"
+
+
+def _percent(value: float) -> str:
+    return f"{value:+,.0f}" if abs(value) >= 100 else f"{value:+.3g}"

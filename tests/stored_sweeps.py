@@ -1,0 +1,78 @@
+"""Sweeps whose results are written by hand: three jobs on one GPU, of which the last completion is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from ray_sim.experiments.result_files import encode_result
+from ray_sim.experiments.scenario import Scenario
+from ray_sim.experiments.store import ResultStore
+from ray_sim.experiments.sweep_file import Detail, Entry
+from tests.results_by_hand import three_jobs
+
+WORKLOAD_SHA256 = "0123456789abcdef" * 4
+
+
+def entry_of(scenario: Scenario, number: int) -> Entry:
+    """Entry of the scenario with its seed, under a hash made of a number from 0 to 65,535."""
+    content_hash = f"{number:04x}" * 16
+    return Entry.of(scenario, content_hash, scenario.seed, content_hash)
+
+
+def scenarios(policies: Iterable[str], seeds: int, **given: object) -> list[Scenario]:
+    """Scenarios of policies with seeds; ``given`` replaces the workload, the cluster, ..."""
+    content = {"workload": "week.parquet", "cluster": "edge", **given}
+    return [
+        Scenario.model_validate({**content, "policy": policy, "seed": seed})
+        for policy in policies
+        for seed in range(seeds)
+    ]
+
+
+def scaled(policies: Iterable[str], scales: Iterable[float], seeds: int) -> list[Scenario]:
+    """Scenarios at several load scales."""
+    return [
+        each
+        for scale in scales
+        for each in scenarios(policies, seeds, workload={"path": "week.parquet", "load_scale": scale})
+    ]
+
+
+def store_sweep(
+    root: Path, name: str, entries: dict[Entry, Scenario], detail: Detail = "numbers", first_s: float = 40.0
+) -> ResultStore:
+    """Store results for a sweep: the i-th run has a mean JCT of (10 + `first_s` + i) / 2 seconds."""
+    store = ResultStore(root)
+    with store.writing(name):
+        store.write_plan(name, entries, detail)
+        for index, (entry, scenario) in enumerate(entries.items()):
+            manifest = _manifest(entry, scenario)
+            store.put(entry.content_hash, encode_result(three_jobs(first_s + index), manifest))
+    return store
+
+
+def numbered(found: Iterable[Scenario], begin: int = 0) -> dict[Entry, Scenario]:
+    """Entries of scenarios with hashes of consecutive numbers."""
+    return {entry_of(each, begin + index): each for index, each in enumerate(found)}
+
+
+def _manifest(entry: Entry, scenario: Scenario) -> dict[str, object]:
+    return {
+        "content_hash": entry.content_hash,
+        "scenario_hash": entry.scenario_hash,
+        "code": {"code_sha256": "0" * 64, "policy_source_sha256": None},
+        "versions": {"python": "3.11"},
+        "inputs": {
+            "workload": scenario.workload.plain(),
+            "workload_sha256": WORKLOAD_SHA256,
+            "cluster": scenario.cluster,
+            "cluster_sha256": "c" * 64,
+        },
+        "policy": scenario.policy,
+        "parameters": scenario.params,
+        "world": scenario.world,
+        "trim": None,
+        "partition": scenario.partition,
+        "seed": entry.seed,
+    }
