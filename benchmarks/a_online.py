@@ -20,7 +20,7 @@ from ray_sim.engine.kinds.chunked.increment_query import (
 )
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
-from ray_sim.experiments.training_file import load_training_draws
+from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.kernels.chunked.increments import DispatchedChunks
 from ray_sim.kernels.chunked.queue_state import ChunkRows
 from ray_sim.model.cluster import Cluster, ServerKind

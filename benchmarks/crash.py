@@ -20,8 +20,8 @@ import yaml
 from benchmarks.children import environment
 from benchmarks.measurement import Findings, Measurement, Step
 from benchmarks.processes import descendants, require_proc, still_running
-from ray_sim.experiments.mlflow_experiment import HASH_TAG, SWEEP_TAG
-from ray_sim.experiments.store import ResultStore
+from ray_sim.experiments.results.store import ResultStore
+from ray_sim.experiments.tracking.experiment import HASH_TAG, SWEEP_TAG
 from ray_sim.model.errors import RunFailedError
 
 SWEEP: dict[str, object] = {

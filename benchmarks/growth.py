@@ -13,7 +13,7 @@ from benchmarks.measurement import Findings, Measurement, Step
 from benchmarks.processes import peak_mb, require_proc
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.run import run_world
-from ray_sim.experiments.cluster_file import load_cluster
+from ray_sim.experiments.inputs.cluster_file import load_cluster
 from ray_sim.policies.registry import create_policy
 from workloads.store import load_workload, write_workload
 from workloads.synthetic.synth import synth

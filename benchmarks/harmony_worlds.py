@@ -7,8 +7,8 @@ from dataclasses import replace
 from benchmarks.environment import testbed
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.world import World
-from ray_sim.experiments.interference_file import load_interference
-from ray_sim.experiments.training_file import load_training_draws
+from ray_sim.experiments.inputs.interference_file import load_interference
+from ray_sim.experiments.inputs.training_file import load_training_draws
 from workloads.store import frame_to_table
 from workloads.synthetic.arrivals import ArrivalKind
 from workloads.synthetic.drawn_jobs import draw_jobs

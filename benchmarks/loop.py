@@ -20,9 +20,9 @@ from benchmarks.week import CLUSTER, philly_week
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
-from ray_sim.experiments.cluster_file import load_cluster
-from ray_sim.experiments.interference_file import load_interference
-from ray_sim.experiments.training_file import load_training_draws
+from ray_sim.experiments.inputs.cluster_file import load_cluster
+from ray_sim.experiments.inputs.interference_file import load_interference
+from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.model.cluster import Cluster, ServerKind
 from ray_sim.model.result import RunResult
 from ray_sim.model.units import IntArray

@@ -54,8 +54,8 @@ def main(workload: str, cluster_name: str, out: str) -> None:
         from ray_sim.engine.compiled import run_compiled
         from ray_sim.engine.policy_context import PolicyContext
         from ray_sim.engine.result import build_result, certify_completed
-        from ray_sim.experiments.result_directories import write_files
-        from ray_sim.experiments.result_files import encode_result
+        from ray_sim.experiments.results.result_directories import write_files
+        from ray_sim.experiments.results.result_files import encode_result
         from ray_sim.experiments.run import read_base, realise
         from ray_sim.experiments.run_identity import HashedInputs
         from ray_sim.experiments.scenario import parse_scenario

@@ -16,7 +16,7 @@ from benchmarks.children import python
 from benchmarks.measurement import Findings, Measurement, Step
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.run import run_world
-from ray_sim.experiments.cluster_file import load_cluster
+from ray_sim.experiments.inputs.cluster_file import load_cluster
 from ray_sim.model.statement import NANO
 from ray_sim.policies.posted_price.planner import Planner, rounds_touched
 from ray_sim.policies.posted_price.planner_kernels import PlannedJob

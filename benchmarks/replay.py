@@ -20,7 +20,7 @@ from ray_sim.engine.contract import Policy
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.result import Outcome
 from ray_sim.engine.world import World
-from ray_sim.experiments.cluster_file import load_cluster
+from ray_sim.experiments.inputs.cluster_file import load_cluster
 from ray_sim.model.errors import RunFailedError
 from ray_sim.model.units import IntArray, us_to_seconds
 from ray_sim.policies.registry import create_policy

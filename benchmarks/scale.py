@@ -13,7 +13,7 @@ import yaml
 from benchmarks.children import answer, call
 from benchmarks.measurement import Findings, Measurement, Step
 from benchmarks.processes import peak_mb, require_proc
-from ray_sim.experiments.store import ResultStore
+from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.sweep import run_sweep
 
 SIZES = (1_000, 10_000)

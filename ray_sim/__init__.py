@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ray_sim.engine.simulation import Simulation
     from ray_sim.engine.view import View
     from ray_sim.engine.wake import Wake
-    from ray_sim.experiments.cluster_file import load_cluster
+    from ray_sim.experiments.inputs.cluster_file import load_cluster
     from ray_sim.experiments.run import simulate
     from ray_sim.experiments.sweep_results import SweepResults
     from ray_sim.interface.files import convert, describe, load, report
@@ -69,7 +69,7 @@ _HOMES = {
     "describe": "ray_sim.interface.files",
     "kernel": "ray_sim.kernels.compile",
     "load": "ray_sim.interface.files",
-    "load_cluster": "ray_sim.experiments.cluster_file",
+    "load_cluster": "ray_sim.experiments.inputs.cluster_file",
     "load_workload": "workloads.store",
     "plan": "ray_sim.interface.studies",
     "report": "ray_sim.interface.files",

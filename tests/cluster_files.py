@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ray_sim.experiments.cluster_file import load_cluster
+from ray_sim.experiments.inputs.cluster_file import load_cluster
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidClusterError
 

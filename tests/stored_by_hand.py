@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ray_sim.experiments.result_directories import write_files
-from ray_sim.experiments.result_files import encode_result
-from ray_sim.experiments.store import ConfigurationOutcome, ResultStore
+from ray_sim.experiments.results.result_directories import write_files
+from ray_sim.experiments.results.result_files import encode_result
+from ray_sim.experiments.results.store import ConfigurationOutcome, ResultStore
 from ray_sim.experiments.sweep_file import Entry
 from tests.results_by_hand import three_jobs
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from ray_sim.experiments.result_files import encode_result
+from ray_sim.experiments.results.result_files import encode_result
+from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.scenario import Scenario
-from ray_sim.experiments.store import ResultStore
 from ray_sim.experiments.sweep_file import Detail, Entry
 from tests.results_by_hand import three_jobs
 

@@ -8,7 +8,7 @@ import yaml
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from ray_sim.experiments.mlflow_experiment import HASH_TAG
+from ray_sim.experiments.tracking.experiment import HASH_TAG
 
 RESAMPLED = {"path": "week.parquet", "resample": "days"}
 

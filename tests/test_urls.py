@@ -15,12 +15,12 @@ import pytest
 
 from benchmarks.report import read_report
 from ray_sim.cli import main
-from ray_sim.experiments.cluster_file import load_cluster
+from ray_sim.experiments.inputs.cluster_file import load_cluster
+from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import parse_scenario, read_scenario
 from ray_sim.experiments.source_digest import input_files_sha256
 from ray_sim.experiments.sweep_file import read_sweep
-from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.policies.registry import create_policy
 from tests.object_store import object_store, silent_store

@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 from hypothesis import strategies as st
 
-from ray_sim.experiments.training_file import bundled_training_profiles, load_training_draws
+from ray_sim.experiments.inputs.training_file import bundled_training_profiles, load_training_draws
 from workloads.synthetic.synth import synth
 from workloads.training.profile import TrainingDraws
 

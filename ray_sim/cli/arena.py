@@ -32,8 +32,8 @@ def arena(
     Example: ray-sim arena --quick -o results/quick
     """
     from ray_sim.cli.console import announcer, print_json, print_rows, print_table, progress, say
-    from ray_sim.experiments.arena import run_arena
-    from ray_sim.experiments.arena_file import BUNDLED, read_arena
+    from ray_sim.experiments.arena.file import BUNDLED, read_arena
+    from ray_sim.experiments.arena.run import run_arena
     from ray_sim.experiments.sweep import INTERRUPTED
     from ray_sim.interruption import interruptible
     from ray_sim.kernels.compile import COMPILING, compiled_before

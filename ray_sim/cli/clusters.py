@@ -11,8 +11,8 @@ def clusters(json_output: Json = False) -> None:
     Example: ray-sim clusters
     """
     from ray_sim.cli.console import print_json, print_table
-    from ray_sim.experiments.cluster_file import bundled_clusters, load_cluster
     from ray_sim.experiments.cluster_summary import describe_cluster, purpose
+    from ray_sim.experiments.inputs.cluster_file import bundled_clusters, load_cluster
 
     found = [(describe_cluster(load_cluster(path)), purpose(path)) for path in bundled_clusters().values()]
     if json_output:

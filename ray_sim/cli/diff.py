@@ -58,7 +58,7 @@ def diff(
 
 
 def _diff_tables(here: Path, other: Path, start: str, finish: str) -> JobDiff:
-    from ray_sim.experiments.result_files import read_table
+    from ray_sim.experiments.results.result_files import read_table
     from ray_sim.model.errors import InvalidInputError
     from ray_sim.reports.diff import diff_jobs, read_job_times
     from workloads.sources import require_regular

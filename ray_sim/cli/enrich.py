@@ -14,12 +14,12 @@ def _list_profiles(asked: bool) -> None:
     if not asked:
         return
     from ray_sim.cli.console import print_rows
-    from ray_sim.experiments.announcement_file import (
+    from ray_sim.experiments.inputs.announcement_file import (
         bundled_announcement_profiles,
         load_announcement_draws,
     )
-    from ray_sim.experiments.layer_file import bundled_layered_profiles, layered_title
-    from ray_sim.experiments.training_file import bundled_training_profiles, load_training_draws
+    from ray_sim.experiments.inputs.layer_file import bundled_layered_profiles, layered_title
+    from ray_sim.experiments.inputs.training_file import bundled_training_profiles, load_training_draws
 
     print_rows((name, layered_title(name)) for name in bundled_layered_profiles())
     print_rows((name, load_training_draws(name).title) for name in bundled_training_profiles())
@@ -72,8 +72,8 @@ def enrich(
     Example: ray-sim enrich philly.parquet -o training.parquet --profile pd_ors --seed 1
     """
     from ray_sim.cli.console import print_json, print_rows, progress
-    from ray_sim.experiments.cluster_file import load_cluster
-    from ray_sim.experiments.layer_file import load_profiles
+    from ray_sim.experiments.inputs.cluster_file import load_cluster
+    from ray_sim.experiments.inputs.layer_file import load_profiles
     from workloads.layers.fill import fill_file
     from workloads.training.enrich import Feasibility
 

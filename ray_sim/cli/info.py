@@ -12,7 +12,7 @@ from ray_sim.model.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from ray_sim.experiments.cluster_summary import ClusterSummary
-    from ray_sim.experiments.result_files import StoredRun
+    from ray_sim.experiments.results.result_files import StoredRun
     from ray_sim.experiments.sweep_info import SweepInfo
     from ray_sim.experiments.utility_optimum import OptimumInfo
     from ray_sim.experiments.workload_info import WorkloadInfo
@@ -85,7 +85,7 @@ def _optimum(
     source: str, cluster: str | None, world: list[str], time_limit_s: float, node_limit: int, *, quiet: bool
 ) -> OptimumInfo:
     from ray_sim.cli.console import announcer
-    from ray_sim.experiments.cluster_file import load_cluster
+    from ray_sim.experiments.inputs.cluster_file import load_cluster
     from ray_sim.experiments.scenario import key_values
     from ray_sim.experiments.utility_optimum import describe_optimum
     from ray_sim.solvers.utility_optimum import SearchLimits
@@ -108,7 +108,7 @@ def _facts_of(
     from workloads.sources import name_of
 
     if name_of(source).suffix == ".parquet":
-        from ray_sim.experiments.cluster_file import load_cluster
+        from ray_sim.experiments.inputs.cluster_file import load_cluster
         from ray_sim.experiments.workload_info import describe_workload
 
         found = describe_workload(source, load_cluster(cluster) if cluster else None, blocks, views=views)
@@ -123,12 +123,17 @@ def _facts_of(
 
         return describe_sweep(path), []
     if is_directory:
-        from ray_sim.experiments.result_files import StoredRun, check_result, read_manifest, read_summary
+        from ray_sim.experiments.results.result_files import (
+            StoredRun,
+            check_result,
+            read_manifest,
+            read_summary,
+        )
 
         check_result(path)
         stored = StoredRun(read_manifest(path), read_summary(path))
         return stored, stored.summary.policy_warnings or []
-    from ray_sim.experiments.cluster_file import load_cluster
     from ray_sim.experiments.cluster_summary import describe_cluster
+    from ray_sim.experiments.inputs.cluster_file import load_cluster
 
     return describe_cluster(load_cluster(source)), []

@@ -44,7 +44,7 @@ def interference(
     Example: ray-sim interference harmony_types --samples 2000 -o coefficients.json
     """
     from ray_sim.cli.console import print_json, print_rows, print_table
-    from ray_sim.experiments.interference_file import load_interference
+    from ray_sim.experiments.inputs.interference_file import load_interference
     from ray_sim.model.errors import InvalidScenarioError
     from ray_sim.model.interference import mean_speed, pair_slowdowns
 

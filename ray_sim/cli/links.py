@@ -29,9 +29,9 @@ def links(
     Example: ray-sim links toy --every-s 86400 --length-s 3600 --bandwidth 0.1 --until-s 604800 -o links.csv
     """
     from ray_sim.cli.console import print_json, print_rows
-    from ray_sim.experiments.cluster_file import load_cluster
-    from ray_sim.experiments.links_file import draw_links, write_links
-    from ray_sim.experiments.server_changes import Spans
+    from ray_sim.experiments.inputs.cluster_file import load_cluster
+    from ray_sim.experiments.inputs.links_file import draw_links, write_links
+    from ray_sim.experiments.inputs.server_changes import Spans
 
     servers = load_cluster(cluster)
     drawn = draw_links(servers, Spans(every_s, length_s, from_s, until_s), bandwidth, seed)

@@ -11,7 +11,7 @@ import typer
 from ray_sim.cli.options import Json
 
 if TYPE_CHECKING:
-    from ray_sim.experiments.mlflow_experiment import Logged
+    from ray_sim.experiments.tracking.experiment import Logged
 
 
 def log(
@@ -53,10 +53,10 @@ def log(
 
 def _log(directories: list[Path], experiment: str | None) -> Logged:
     """Log a run, a training or sweeps, by what the first directory has."""
-    from ray_sim.experiments.result_files import MANIFEST
-    from ray_sim.experiments.tracking import log_run, log_stores
-    from ray_sim.experiments.training_files import TRAINING
-    from ray_sim.experiments.training_tracking import log_training
+    from ray_sim.experiments.results.result_files import MANIFEST
+    from ray_sim.experiments.results.training_files import TRAINING
+    from ray_sim.experiments.tracking.log import log_run, log_stores
+    from ray_sim.experiments.tracking.training import log_training
 
     first = directories[0]
     if len(directories) == 1 and experiment is None:

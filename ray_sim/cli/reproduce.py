@@ -13,8 +13,8 @@ from ray_sim.cli.options import Address, Json, MaxInFlight, Results, Resume
 from ray_sim.model.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from ray_sim.experiments.figure_file import Figure
-    from ray_sim.experiments.reproduce import Reproduction
+    from ray_sim.experiments.figures.file import Figure
+    from ray_sim.experiments.figures.reproduce import Reproduction
 
 
 def reproduce(
@@ -44,8 +44,8 @@ def reproduce(
     Example: ray-sim reproduce pd_ors/machines --quick -o results/quick
     """
     from ray_sim.cli.console import announcer, print_json, progress
-    from ray_sim.experiments.figure_file import find_figures, read_figure
-    from ray_sim.experiments.reproduce import reproduce as run_figures
+    from ray_sim.experiments.figures.file import find_figures, read_figure
+    from ray_sim.experiments.figures.reproduce import reproduce as run_figures
     from ray_sim.experiments.run_identity import HashedInputs
     from ray_sim.experiments.sweep import INTERRUPTED
     from ray_sim.interruption import interruptible

@@ -86,10 +86,10 @@ def run(
     from ray_sim.experiments.fanout import check_address
     from ray_sim.experiments.fanout import cluster as ray_cluster
     from ray_sim.experiments.rehearsal import Rehearsal
-    from ray_sim.experiments.result_directories import prepare_target, write_files
+    from ray_sim.experiments.results.result_directories import prepare_target, write_files
+    from ray_sim.experiments.results.snapshot_file import SnapshotFile
     from ray_sim.experiments.run import run_scenario
     from ray_sim.experiments.run_identity import SHORT, HashedInputs
-    from ray_sim.experiments.snapshot_file import SnapshotFile
     from ray_sim.interruption import interruptible
     from ray_sim.kernels.compile import COMPILING, compiled_before
     from ray_sim.model.errors import RunStoppedError

@@ -66,8 +66,8 @@ def synth(
     Example: ray-sim synth pd_ors -n 50 --horizon 72000 --feasible-only -o drawn.parquet
     """
     from ray_sim.cli.console import print_json, print_rows, progress
+    from ray_sim.experiments.inputs.training_file import load_training_draws, names_training_profile
     from ray_sim.experiments.scenario import check_profile
-    from ray_sim.experiments.training_file import load_training_draws, names_training_profile
     from workloads.files import require_other_file, require_replaceable
     from workloads.store import has_provenance, write_workload
     from workloads.synthetic.arrivals import parse_arrivals

@@ -22,7 +22,7 @@ def worlds(
     from ray_sim.cli.console import print_json, print_table
     from ray_sim.engine.kinds.registry import JOB_KINDS
     from ray_sim.engine.world_parameters import heeding
-    from ray_sim.experiments.server_files import WORLD
+    from ray_sim.experiments.inputs.server_files import WORLD
     from ray_sim.model.errors import UnknownNameError
 
     known = [kind.truth for kind in JOB_KINDS]

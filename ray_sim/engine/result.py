@@ -1,7 +1,7 @@
 """Build tables and summary from the arrays of a finished run.
 
 Called at the end of both loops. Columns and reasons are part of the result format, see
-`ray_sim/experiments/result_files.py`.
+`ray_sim/experiments/results/result_files.py`.
 """
 
 from __future__ import annotations

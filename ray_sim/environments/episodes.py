@@ -17,10 +17,10 @@ from ray_sim.engine.kinds.elastic.facts import ElasticFacts
 from ray_sim.engine.kinds.registry import kinds_for
 from ray_sim.engine.world import World
 from ray_sim.engine.world_parameters import kind_of
-from ray_sim.experiments.cluster_file import load_cluster
+from ray_sim.experiments.inputs.cluster_file import load_cluster
+from ray_sim.experiments.inputs.server_files import WORLD, split_world, with_server_files
 from ray_sim.experiments.run import read_base, realise
 from ray_sim.experiments.scenario import Scenario, parse_scenario, read_scenario
-from ray_sim.experiments.server_files import WORLD, split_world, with_server_files
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError
 from ray_sim.model.parameters import resolve
 from ray_sim.model.streams import SEEDS

@@ -9,8 +9,8 @@ from operator import itemgetter
 
 import polars as pl
 
-from ray_sim.experiments.result_files import read_table
-from ray_sim.experiments.stored_runs import FoundRun, Missing, differing_versions, find_runs
+from ray_sim.experiments.results.result_files import read_table
+from ray_sim.experiments.results.stored_runs import FoundRun, Missing, differing_versions, find_runs
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from ray_sim.model.html import facts_html
 from ray_sim.model.units import seconds_to_us

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ray_sim.experiments.cluster_writer import check_cluster_path, write_cluster
+from ray_sim.experiments.inputs.cluster_writer import check_cluster_path, write_cluster
 from workloads.convert import ConversionReport
 from workloads.convert import convert as convert_trace
 from workloads.progress import Progress, silent

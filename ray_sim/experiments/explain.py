@@ -10,12 +10,12 @@ from ray_sim.engine.build_world import build_world
 from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 from ray_sim.engine.partition_pools import partition_names
 from ray_sim.engine.world import World
-from ray_sim.experiments.result_files import MANIFEST, read_manifest, read_result
+from ray_sim.experiments.inputs.server_files import split_world
+from ray_sim.experiments.results.result_files import MANIFEST, read_manifest, read_result
+from ray_sim.experiments.results.stored_runs import stored_scenario
 from ray_sim.experiments.run import read_base, realise
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario
-from ray_sim.experiments.server_files import split_world
-from ray_sim.experiments.stored_runs import stored_scenario
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.parameters import resolve
 from ray_sim.model.result import RunResult

@@ -15,10 +15,10 @@ from ray_sim.engine.general import GeneralRun
 from ray_sim.engine.sites.fleet import LocalFleet
 from ray_sim.engine.world import World
 from ray_sim.experiments.announced_audit import check_audited
+from ray_sim.experiments.inputs.server_files import split_world
+from ray_sim.experiments.inputs.workload_draws import enriched
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario, SynthSpec, WorkloadSpec
-from ray_sim.experiments.server_files import split_world
-from ray_sim.experiments.workload_draws import enriched
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from ray_sim.policies.registry import create_policy
 from workloads.announcements.profile import AnnouncementDraws

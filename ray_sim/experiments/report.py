@@ -9,11 +9,11 @@ from pathlib import Path
 import polars as pl
 
 from ray_sim.experiments.explain import run_explainer
-from ray_sim.experiments.result_files import MANIFEST, read_result
+from ray_sim.experiments.results.result_files import MANIFEST, read_result
+from ray_sim.experiments.results.run_manifest import read_run_manifest
+from ray_sim.experiments.results.store import PLAN, ResultStore
 from ray_sim.experiments.run_identity import SHORT
-from ray_sim.experiments.run_manifest import read_run_manifest
 from ray_sim.experiments.scenario import setting_label
-from ray_sim.experiments.store import PLAN, ResultStore
 from ray_sim.experiments.sweep_file import Entry
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.result import RunResult

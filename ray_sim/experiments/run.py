@@ -18,13 +18,13 @@ from ray_sim.engine.run import run_world
 from ray_sim.engine.snapshots import Keeper
 from ray_sim.engine.world import World
 from ray_sim.experiments.announced_audit import audit_run, check_audited
-from ray_sim.experiments.cluster_file import load_cluster
-from ray_sim.experiments.result_files import encode_result
+from ray_sim.experiments.inputs.cluster_file import load_cluster
+from ray_sim.experiments.inputs.server_files import split_world, with_server_files
+from ray_sim.experiments.inputs.workload_draws import enriched, load_whole_draws, load_workload_layers
+from ray_sim.experiments.results.result_files import encode_result
 from ray_sim.experiments.run_identity import HashedInputs, RunIdentity
 from ray_sim.experiments.scenario import Partition, Scenario, SynthSpec, Value, WorkloadSpec
-from ray_sim.experiments.server_files import split_world, with_server_files
 from ray_sim.experiments.source_digest import imported_sha256, input_files_sha256
-from ray_sim.experiments.workload_draws import enriched, load_whole_draws, load_workload_layers
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, InvalidWorkloadError
 from ray_sim.model.figures.announced import AnnouncedFigures

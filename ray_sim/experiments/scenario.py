@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from ray_sim.experiments.training_file import bundled_training_profiles, names_training_profile
+from ray_sim.experiments.inputs.training_file import bundled_training_profiles, names_training_profile
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, UnknownNameError, problems_text
 from ray_sim.model.metrics import Trim
 from ray_sim.model.streams import SEEDS

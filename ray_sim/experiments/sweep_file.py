@@ -13,6 +13,7 @@ from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter, ValidationError
 
+from ray_sim.experiments.inputs.server_files import WORLD
 from ray_sim.experiments.rehearsal import Rehearsal
 from ray_sim.experiments.run_identity import HashedInputs, RunIdentity
 from ray_sim.experiments.scenario import (
@@ -31,7 +32,6 @@ from ray_sim.experiments.scenario import (
     read_document,
     setting_label,
 )
-from ray_sim.experiments.server_files import WORLD
 from ray_sim.model.errors import InvalidScenarioError, RaySimError, problems_text
 from ray_sim.model.parameters import resolve
 from ray_sim.policies.registry import create_policy

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ray_sim.experiments.result_files import read_summary
-from ray_sim.experiments.store import ResultStore
+from ray_sim.experiments.results.result_files import read_summary
+from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.sweep_file import Entry
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.reports.statistics import ConfidenceInterval, mean_interval

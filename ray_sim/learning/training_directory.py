@@ -22,10 +22,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ray_sim.experiments.result_directories import require_lasting_directory, unwritable
-from ray_sim.experiments.result_files import checksummed_json
+from ray_sim.experiments.results.result_directories import require_lasting_directory, unwritable
+from ray_sim.experiments.results.result_files import checksummed_json
+from ray_sim.experiments.results.training_files import CURVES, FORMAT, TRAINING
 from ray_sim.experiments.run_identity import versions
-from ray_sim.experiments.training_files import CURVES, FORMAT, TRAINING
 from ray_sim.learning.trainer import Setting, Trainer
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.policies.harmony.architecture import F32

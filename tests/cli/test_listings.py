@@ -14,8 +14,8 @@ from ray_sim.cli import main
 from ray_sim.engine.kinds.base import JobKind
 from ray_sim.engine.kinds.registry import JOB_KINDS
 from ray_sim.engine.world_parameters import WORLD_PARAMETERS, check_heeded, heeding
-from ray_sim.experiments.cluster_file import bundled_clusters
-from ray_sim.experiments.server_files import WORLD
+from ray_sim.experiments.inputs.cluster_file import bundled_clusters
+from ray_sim.experiments.inputs.server_files import WORLD
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.parameters import resolve
 from tests.command_line import RAY_SIM, answer, complaint

@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 
 from ray_sim.cli import main
-from ray_sim.experiments.figure_file import read_figure
-from ray_sim.experiments.figure_values import figure_samples
-from ray_sim.experiments.result_files import read_summary
+from ray_sim.experiments.figures.file import read_figure
+from ray_sim.experiments.figures.values import figure_samples
+from ray_sim.experiments.results.result_files import read_summary
+from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.run_identity import HashedInputs
-from ray_sim.experiments.store import ResultStore
 from ray_sim.model.errors import UnknownNameError
 
 CLUSTER = "name: {0}\nservers:\n  - {{name: server, count: {1}, gpus: 8, cpus: 64, memory_gib: 512}}\n"

@@ -16,7 +16,7 @@ from ray_sim.engine.kinds.registry import JOB_KINDS
 from ray_sim.engine.run import run_world
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.world import World
-from ray_sim.experiments.result_files import json_bytes, summary_from_json
+from ray_sim.experiments.results.result_files import json_bytes, summary_from_json
 from ray_sim.model.errors import InfeasibleDecisionError, InvalidScenarioError
 from ray_sim.model.figures.registry import FIGURES, all_figures
 from ray_sim.model.metrics import Trim

@@ -7,8 +7,8 @@ from itertools import combinations_with_replacement, pairwise, product
 import numpy as np
 import pytest
 
-from ray_sim.experiments.interference_file import bundled_interference_profiles, load_interference
-from ray_sim.experiments.training_file import load_training_draws
+from ray_sim.experiments.inputs.interference_file import bundled_interference_profiles, load_interference
+from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.model.interference import mean_speed, pair_slowdowns
 from ray_sim.model.step_time import transfer_s
 from workloads.training.draws import Constant

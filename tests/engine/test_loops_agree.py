@@ -13,7 +13,7 @@ from ray_sim.engine.decision import Decision
 from ray_sim.engine.view import View
 from ray_sim.engine.wake import Wake
 from ray_sim.engine.world import World
-from ray_sim.experiments.cluster_file import load_cluster
+from ray_sim.experiments.inputs.cluster_file import load_cluster
 from ray_sim.kernels.core.placement import RULE_NAMES
 from ray_sim.policies.fifo import Fifo
 from tests.proofs import instances

@@ -12,7 +12,7 @@ from ray_sim.engine.build_world import build_world
 from ray_sim.engine.run import Loop
 from ray_sim.engine.world import World
 from ray_sim.engine.world_arrays import Partition
-from ray_sim.experiments.cluster_file import load_cluster
+from ray_sim.experiments.inputs.cluster_file import load_cluster
 from ray_sim.model.result import RunResult
 from ray_sim.model.units import US_PER_S
 from tests.engine.naive_tiresias import (

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from ray_sim.experiments.announcement_file import (
+from ray_sim.experiments.inputs.announcement_file import (
     bundled_announcement_profiles,
     load_announcement_draws,
     names_announcement_profile,
 )
+from ray_sim.experiments.inputs.training_file import bundled_training_profiles
+from ray_sim.experiments.inputs.workload_draws import load_workload_layers
 from ray_sim.experiments.scenario import WorkloadSpec
-from ray_sim.experiments.training_file import bundled_training_profiles
-from ray_sim.experiments.workload_draws import load_workload_layers
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from workloads.announcements.profile import History
 from workloads.training.draws import Constant, Uniform

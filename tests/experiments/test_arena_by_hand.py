@@ -12,10 +12,10 @@ import polars as pl
 import pytest
 
 from ray_sim.cli import main
-from ray_sim.experiments.arena_file import Arena, read_arena
-from ray_sim.experiments.arena_scores import arena_scores
+from ray_sim.experiments.arena.file import Arena, read_arena
+from ray_sim.experiments.arena.scores import arena_scores
+from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.run import run_scenario
-from ray_sim.experiments.store import ResultStore
 from tests.reports.arena_by_hand import assert_tables
 
 WORKLOAD = {"synth": {"profile": "philly", "jobs": 8, "load_scale": 4.0}, "enrich": "common"}

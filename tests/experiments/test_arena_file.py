@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ray_sim.experiments.arena_file import BUNDLED, Arena, read_arena
+from ray_sim.experiments.arena.file import BUNDLED, Arena, read_arena
 from ray_sim.model.errors import InvalidInputError
 
 POOL: dict[str, object] = {

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from ray_sim.experiments.mlflow_views import CONFIGURATIONS_VIEW_TAG, TIME_CHARTS, VIEW_TAG, charts_path
-from ray_sim.experiments.tracking import log_stores
+from ray_sim.experiments.tracking.log import log_stores
+from ray_sim.experiments.tracking.views import CONFIGURATIONS_VIEW_TAG, TIME_CHARTS, VIEW_TAG, charts_path
 from tests.mlflow_server import mlflow_server
 from tests.patience import PATIENCE_S, until
 from tests.stored_sweeps import numbered, scaled, scenarios, store_sweep

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ray_sim.experiments.cluster_file import bundled_clusters, load_cluster
 from ray_sim.experiments.cluster_summary import describe_cluster
+from ray_sim.experiments.inputs.cluster_file import bundled_clusters, load_cluster
 from ray_sim.model.cluster import UNLIMITED_MIB, ServerKind
 from ray_sim.model.errors import InvalidClusterError, UnknownNameError
 from tests.cluster_files import load_text, problems

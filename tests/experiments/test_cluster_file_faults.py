@@ -10,8 +10,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ray_sim.experiments.cluster_file import MAX_PROBLEMS
 from ray_sim.experiments.cluster_summary import describe_cluster
+from ray_sim.experiments.inputs.cluster_file import MAX_PROBLEMS
 from ray_sim.model.errors import InvalidClusterError, UnknownNameError
 from tests.cluster_files import load_text, problems, refusal
 

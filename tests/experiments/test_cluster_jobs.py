@@ -15,11 +15,11 @@ import yaml
 from ray._private.utils import check_version_info
 
 from ray_sim.experiments.fanout.connection import refusal
-from ray_sim.experiments.result_files import read_result
+from ray_sim.experiments.results.result_files import read_result
+from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.run import run_scenario
 from ray_sim.experiments.scenario import parse_scenario
-from ray_sim.experiments.store import ResultStore
-from ray_sim.experiments.tracking import log_stores
+from ray_sim.experiments.tracking.log import log_stores
 from tests.ray_nodes import REPOSITORY, Cluster, environment, free_ports, head, kernel_cache, ray_command
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]

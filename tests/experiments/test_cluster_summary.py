@@ -3,8 +3,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from ray_sim.experiments.cluster_file import load_cluster
 from ray_sim.experiments.cluster_summary import describe_cluster
+from ray_sim.experiments.inputs.cluster_file import load_cluster
 from tests.worlds import DOWN, UP, availability, cluster_of
 
 

@@ -13,8 +13,8 @@ import yaml
 
 from ray_sim.cli import main
 from ray_sim.experiments.compare import compare_results
-from ray_sim.experiments.result_files import read_summary
-from ray_sim.experiments.store import ResultStore
+from ray_sim.experiments.results.result_files import read_summary
+from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.sweep import run_sweep
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
 

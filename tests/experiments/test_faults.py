@@ -18,10 +18,10 @@ from mlflow import MlflowClient
 
 from benchmarks import crash
 from benchmarks.processes import command, descendants, still_running
-from ray_sim.experiments.mlflow_experiment import HASH_TAG
-from ray_sim.experiments.store import ResultStore
+from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.sweep import run_sweep
-from ray_sim.experiments.tracking import log_stores
+from ray_sim.experiments.tracking.experiment import HASH_TAG
+from ray_sim.experiments.tracking.log import log_stores
 from tests.mlflow_server import mlflow_server
 from tests.patience import PATIENCE_S, until
 

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from ray_sim.cli import main
-from ray_sim.experiments.figure_file import (
+from ray_sim.experiments.figures.file import (
     STUDIES,
     Figure,
     bundled_figures,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ray_sim.cli import main
-from ray_sim.experiments.interference_file import load_interference
+from ray_sim.experiments.inputs.interference_file import load_interference
 from ray_sim.experiments.interference_samples import (
     MOST_OF_A_ROLE,
     MOST_OTHERS,

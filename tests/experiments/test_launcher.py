@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ray_sim.experiments.result_files import read_result
+from ray_sim.experiments.results.result_files import read_result
+from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.run import run_scenario
 from ray_sim.experiments.scenario import parse_scenario
-from ray_sim.experiments.store import ResultStore
 from ray_sim.job import PROJECT
 from tests.patience import until
 from tests.ray_nodes import REPOSITORY, environment, free_ports, kernel_cache, ray_command

@@ -23,10 +23,10 @@ import yaml
 from benchmarks.processes import command as name_of
 from benchmarks.processes import descendants
 from ray_sim.cli import main
-from ray_sim.experiments.result_files import read_result
+from ray_sim.experiments.results.result_files import read_result
+from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.run import run_scenario
 from ray_sim.experiments.scenario import parse_scenario
-from ray_sim.experiments.store import ResultStore
 from tests.patience import until
 from tests.ray_nodes import KEEP_ALIVE, QUICK_TO_NOTICE, REPOSITORY, Cluster, head, kill, worker
 

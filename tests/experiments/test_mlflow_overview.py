@@ -12,19 +12,19 @@ from mlflow import MlflowClient
 from mlflow.entities import DatasetInput, Experiment, Run
 
 from ray_sim.cli import main
-from ray_sim.experiments.mlflow_database import migrate, schema_revision
-from ray_sim.experiments.mlflow_description import MOST_CHARACTERS, description
-from ray_sim.experiments.mlflow_experiment import HASH_TAG, NOTE_TAG, SWEEP_TAG
-from ray_sim.experiments.mlflow_template import new_database
-from ray_sim.experiments.mlflow_views import (
+from ray_sim.experiments.results.store import ConfigurationOutcome
+from ray_sim.experiments.tracking.database import migrate, schema_revision
+from ray_sim.experiments.tracking.description import MOST_CHARACTERS, description
+from ray_sim.experiments.tracking.experiment import HASH_TAG, NOTE_TAG, SWEEP_TAG
+from ray_sim.experiments.tracking.log import log_stores, log_sweep
+from ray_sim.experiments.tracking.template import new_database
+from ray_sim.experiments.tracking.views import (
     CONFIGURATION_TAG,
     CONFIGURATIONS_VIEW_TAG,
     LINE_TAG,
     TIME_CHARTS,
     VIEW_TAG,
 )
-from ray_sim.experiments.store import ConfigurationOutcome
-from ray_sim.experiments.tracking import log_stores, log_sweep
 from ray_sim.model.errors import InvalidInputError
 from tests.stored_sweeps import WORKLOAD_SHA256, numbered, scaled, scenarios, store_sweep
 

@@ -11,8 +11,8 @@ from mlflow import MlflowClient
 from moto.server import ThreadedMotoServer
 
 from ray_sim.cli import main
-from ray_sim.experiments.mlflow_experiment import HASH_TAG, NOTE_TAG, SWEEP_TAG
-from ray_sim.experiments.mlflow_views import CONFIGURATION_TAG, LINE_TAG, VIEW_TAG
+from ray_sim.experiments.tracking.experiment import HASH_TAG, NOTE_TAG, SWEEP_TAG
+from ray_sim.experiments.tracking.views import CONFIGURATION_TAG, LINE_TAG, VIEW_TAG
 from tests.mlflow_server import mlflow_server, postgres, postgres_programs
 from tests.stored_sweeps import numbered, scaled, store_sweep
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from ray_sim.experiments.mlflow_database import migrate, schema_revision
-from ray_sim.experiments.mlflow_template import new_database, template_path
+from ray_sim.experiments.tracking.database import migrate, schema_revision
+from ray_sim.experiments.tracking.template import new_database, template_path
 
 pytestmark = pytest.mark.slow
 

@@ -17,15 +17,15 @@ from mlflow.entities import Run
 from scipy import stats
 
 from ray_sim.cli import main
-from ray_sim.experiments.mlflow_database import migrate, schema_revision
-from ray_sim.experiments.mlflow_experiment import HASH_TAG, SWEEP_TAG
-from ray_sim.experiments.mlflow_template import new_database
-from ray_sim.experiments.mlflow_views import CONFIGURATION_TAG, VIEW_TAG, configurations, view_state
-from ray_sim.experiments.result_files import read_summary
+from ray_sim.experiments.results.result_files import read_summary
+from ray_sim.experiments.results.store import ConfigurationOutcome, ResultStore
 from ray_sim.experiments.run import run_scenario
-from ray_sim.experiments.store import ConfigurationOutcome, ResultStore
 from ray_sim.experiments.sweep_file import Configuration, Entry, read_sweep
-from ray_sim.experiments.tracking import log_run, log_stores, log_sweep
+from ray_sim.experiments.tracking.database import migrate, schema_revision
+from ray_sim.experiments.tracking.experiment import HASH_TAG, SWEEP_TAG
+from ray_sim.experiments.tracking.log import log_run, log_stores, log_sweep
+from ray_sim.experiments.tracking.template import new_database
+from ray_sim.experiments.tracking.views import CONFIGURATION_TAG, VIEW_TAG, configurations, view_state
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from ray_sim.experiments.figure_file import bundled_figures
+from ray_sim.experiments.figures.file import bundled_figures
 
 STUDY = Path(__file__).parents[2] / "docs/studies/optimus"
 

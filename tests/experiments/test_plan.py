@@ -17,9 +17,9 @@ from ray_sim.experiments.capacity.goal import parse_goal
 from ray_sim.experiments.capacity.plan import PLAN_FILE, run_plan
 from ray_sim.experiments.capacity.report import PlanReport
 from ray_sim.experiments.capacity.request import PlanRequest
+from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.run import run_scenario
 from ray_sim.experiments.scenario import parse_scenario
-from ray_sim.experiments.store import ResultStore
 from ray_sim.model.errors import InvalidInputError
 from tests.small_workloads import write_jobs
 from tests.sweeps import RESAMPLED

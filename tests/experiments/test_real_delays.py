@@ -9,7 +9,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from ray_sim.experiments.real_delays import compare_real_delays
-from ray_sim.experiments.result_directories import write_files
+from ray_sim.experiments.results.result_directories import write_files
 from ray_sim.experiments.run import run_scenario
 from ray_sim.experiments.scenario import Scenario
 from ray_sim.model.errors import InvalidInputError

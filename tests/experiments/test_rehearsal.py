@@ -9,10 +9,10 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.experiments.rehearsal import Rehearsal
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario, parse_scenario
-from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.model.errors import InvalidInputError
 from workloads.store import write_workload
 from workloads.synthetic.synth import synth

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ray_sim.experiments.report import write_report
-from ray_sim.experiments.result_directories import write_files
-from ray_sim.experiments.result_files import encode_result
+from ray_sim.experiments.results.result_directories import write_files
+from ray_sim.experiments.results.result_files import encode_result
 from ray_sim.model.errors import InvalidInputError
 from tests.results_by_hand import three_jobs
 from tests.stored_by_hand import manifest, store_run, store_sweep

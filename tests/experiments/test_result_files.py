@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 from polars.testing import assert_frame_equal
 
-from ray_sim.experiments.result_directories import (
+from ray_sim.experiments.results.result_directories import (
     prepare_target,
     remove_leftovers,
     replace_files,
     write_files,
 )
-from ray_sim.experiments.result_files import check_result, encode_result, read_manifest, read_result
+from ray_sim.experiments.results.result_files import check_result, encode_result, read_manifest, read_result
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.figures.gangs import GangFigures
 from tests.results_by_hand import three_jobs

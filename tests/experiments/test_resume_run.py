@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from ray_sim.cli import main
-from ray_sim.experiments import snapshot_file
+from ray_sim.experiments.results import snapshot_file
+from ray_sim.experiments.results.snapshot_file import SnapshotFile
 from ray_sim.experiments.run_identity import RunIdentity
 from ray_sim.experiments.scenario import Scenario
-from ray_sim.experiments.snapshot_file import SnapshotFile
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.streams import Streams
 from tests.patience import until

@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from ray_sim.experiments.announcement_file import load_announcement_draws
-from ray_sim.experiments.cluster_file import load_cluster
+from ray_sim.experiments.inputs.announcement_file import load_announcement_draws
+from ray_sim.experiments.inputs.cluster_file import load_cluster
+from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.experiments.run import read_base, realise, run_scenario, simulate
 from ray_sim.experiments.scenario import Scenario, parse_scenario
-from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.model.errors import InvalidScenarioError, InvalidWorkloadError
 from ray_sim.model.metrics import Trim
 from ray_sim.policies.fifo import Fifo

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ray_sim.experiments.announcement_file import bundled_announcement_profiles
+from ray_sim.experiments.inputs.announcement_file import bundled_announcement_profiles
+from ray_sim.experiments.inputs.training_file import bundled_training_profiles
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario, TrimSpec, key_values, parse_scenario, read_scenario
-from ray_sim.experiments.training_file import bundled_training_profiles
 from ray_sim.model.errors import InvalidScenarioError, UnknownNameError
 from workloads.store import write_workload
 from workloads.synthetic.synth import synth

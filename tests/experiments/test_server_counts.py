@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ray_sim.experiments.cluster_file import load_cluster
-from ray_sim.experiments.server_counts import with_counts
+from ray_sim.experiments.inputs.cluster_file import load_cluster
+from ray_sim.experiments.inputs.server_counts import with_counts
 from ray_sim.model.errors import InvalidClusterError
 
 TWO = "name: two\nservers:\n  - {name: a, count: 2, gpus: 4}\n  - {name: b, count: 3, gpus: 1}\n"

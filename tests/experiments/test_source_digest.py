@@ -139,7 +139,7 @@ def test_only_listings_read_the_texts_that_the_digest_leaves_out() -> None:
     assert found == {
         "ray_sim/engine/kinds/elastic/jobs.py",  # passes a rule's texts on, to the next
         "ray_sim/engine/world_parameters.py",  # the help of `truth`
-        "ray_sim/experiments/result_files.py",  # the summary of a stored run
+        "ray_sim/experiments/results/result_files.py",  # the summary of a stored run
         "ray_sim/model/result.py",  # that of a run
         "ray_sim/model/parameters.py",
         "ray_sim/policies/registry.py",

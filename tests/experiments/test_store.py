@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ray_sim.experiments.result_directories import StoreFullError, remove_directory
-from ray_sim.experiments.result_files import encode_result
-from ray_sim.experiments.store import STORE_FORMAT, ConfigurationOutcome, ResultStore
+from ray_sim.experiments.results.result_directories import StoreFullError, remove_directory
+from ray_sim.experiments.results.result_files import encode_result
+from ray_sim.experiments.results.store import STORE_FORMAT, ConfigurationOutcome, ResultStore
 from ray_sim.experiments.sweep_file import Entry
 from ray_sim.model.errors import InvalidInputError
 from tests.results_by_hand import three_jobs
@@ -172,7 +172,7 @@ def test_damage_is_found_in_any_file_that_has_a_hash(tmp_path: Path) -> None:
 HOLD = """
 import sys
 from pathlib import Path
-from ray_sim.experiments.store import ResultStore
+from ray_sim.experiments.results.store import ResultStore
 
 with ResultStore(Path(sys.argv[1])).writing("test"):
     print("held", flush=True)

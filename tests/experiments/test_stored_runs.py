@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from ray_sim.experiments.result_directories import write_files
-from ray_sim.experiments.result_files import encode_result
-from ray_sim.experiments.store import ConfigurationOutcome, ResultStore
-from ray_sim.experiments.stored_runs import differing_versions, find_runs
+from ray_sim.experiments.results.result_directories import write_files
+from ray_sim.experiments.results.result_files import encode_result
+from ray_sim.experiments.results.store import ConfigurationOutcome, ResultStore
+from ray_sim.experiments.results.stored_runs import differing_versions, find_runs
 from ray_sim.experiments.sweep_file import Entry
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.metrics import Trim

@@ -14,12 +14,12 @@ import pytest
 import yaml
 
 from ray_sim.cli import main
-from ray_sim.experiments.announcement_file import load_announcement_draws, names_announcement_profile
-from ray_sim.experiments.cluster_file import load_cluster
+from ray_sim.experiments.inputs.announcement_file import load_announcement_draws, names_announcement_profile
+from ray_sim.experiments.inputs.cluster_file import load_cluster
+from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.experiments.run import simulate
 from ray_sim.experiments.scenario import Value
 from ray_sim.experiments.sweep_file import read_sweep
-from ray_sim.experiments.training_file import load_training_draws
 from ray_sim.learning.training_plan import read_plan
 from ray_sim.policies.harmony.policy import BUNDLED
 from tests.figures import welfare_of

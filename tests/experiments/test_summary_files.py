@@ -13,7 +13,7 @@ from ray_sim.contract.elastic_worlds import busy_elastic
 from ray_sim.contract.rigid_worlds import busy_world
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
-from ray_sim.experiments.result_files import json_bytes, summary_from_json
+from ray_sim.experiments.results.result_files import json_bytes, summary_from_json
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.figures.announced import AnnouncedFigures
 from ray_sim.model.figures.base import KindFigures

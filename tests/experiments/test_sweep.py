@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from ray_sim.experiments.fanout import fan_out
-from ray_sim.experiments.result_files import read_result
+from ray_sim.experiments.results.result_files import read_result
+from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.run import run_scenario, simulate
 from ray_sim.experiments.run_identity import HashedInputs
-from ray_sim.experiments.store import ResultStore
 from ray_sim.experiments.sweep import run_sweep
 from ray_sim.experiments.sweep_file import read_sweep
 from ray_sim.model.errors import InvalidInputError

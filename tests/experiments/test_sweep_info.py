@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ray_sim.cli import main
-from ray_sim.experiments.store import ResultStore
+from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.sweep import run_sweep
 from ray_sim.experiments.sweep_info import LiveNote, Standings, describe_sweep
 from tests.sweeps import RESAMPLED, sweep_file

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from ray_sim.experiments.mlflow_experiment import HASH_TAG, SWEEP_RUN_TAG
-from ray_sim.experiments.mlflow_records import MAX_CHART_POINTS, MAX_TIMELINE_POINTS
-from ray_sim.experiments.mlflow_views import TIME_CHARTS
-from ray_sim.experiments.result_files import read_result
-from ray_sim.experiments.store import ConfigurationOutcome, ResultStore
+from ray_sim.experiments.results.result_files import read_result
+from ray_sim.experiments.results.store import ConfigurationOutcome, ResultStore
 from ray_sim.experiments.sweep import run_sweep
-from ray_sim.experiments.tracking import log_run, log_stores, log_sweep
+from ray_sim.experiments.tracking.experiment import HASH_TAG, SWEEP_RUN_TAG
+from ray_sim.experiments.tracking.log import log_run, log_stores, log_sweep
+from ray_sim.experiments.tracking.records import MAX_CHART_POINTS, MAX_TIMELINE_POINTS
+from ray_sim.experiments.tracking.views import TIME_CHARTS
 from ray_sim.model.errors import InvalidInputError, RunFailedError
 from tests.sweeps import RESAMPLED, children, sweep_file
 

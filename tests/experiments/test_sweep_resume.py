@@ -16,10 +16,10 @@ from pydantic import TypeAdapter
 
 from ray_sim.cli.console import print_sweep
 from ray_sim.experiments.compare import compare_results
-from ray_sim.experiments.mlflow_experiment import HASH_TAG, SWEEP_RUN_TAG
-from ray_sim.experiments.result_files import checksummed_json, read_manifest, read_result
-from ray_sim.experiments.store import ResultStore
+from ray_sim.experiments.results.result_files import checksummed_json, read_manifest, read_result
+from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.sweep import run_sweep
+from ray_sim.experiments.tracking.experiment import HASH_TAG, SWEEP_RUN_TAG
 from ray_sim.model.errors import InvalidInputError
 from tests.sweeps import children, sweep_file
 

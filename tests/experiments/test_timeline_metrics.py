@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 import pytest
 
-from ray_sim.experiments.mlflow_records import (
+from ray_sim.experiments.tracking.records import (
     MAX_CHART_POINTS,
     MAX_TIMELINE_POINTS,
     line_metrics,
     timeline_metrics,
 )
-from ray_sim.experiments.mlflow_views import TIME_CHARTS
+from ray_sim.experiments.tracking.views import TIME_CHARTS
 
 NONE = pl.DataFrame(schema={"finish_s": pl.Float64, "status": pl.String})
 

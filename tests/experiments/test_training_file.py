@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from ray_sim.experiments.training_file import bundled_training_profiles, load_training_draws
+from ray_sim.experiments.inputs.training_file import bundled_training_profiles, load_training_draws
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from workloads.training.draws import Constant, Multiple, Uniform
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import polars as pl
 
 from ray_sim.experiments.block_summary import describe_blocks
-from ray_sim.experiments.training_file import load_training_draws
+from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.experiments.workload_info import WorkloadInfo, describe_workload
 from ray_sim.model.cluster import Cluster
 from tests.worlds import DOWN, HOUR, availability, cluster_of

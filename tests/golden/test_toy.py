@@ -10,7 +10,7 @@ from polars.testing import assert_frame_equal
 
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.run import Loop, run_world
-from ray_sim.experiments.cluster_file import load_cluster
+from ray_sim.experiments.inputs.cluster_file import load_cluster
 from ray_sim.policies.registry import create_policy
 from workloads.convert import convert
 from workloads.store import load_workload

@@ -17,7 +17,7 @@ from matplotlib.lines import Line2D
 
 from ray_sim import plots
 from ray_sim.engine.simulation import Simulation
-from ray_sim.experiments.store import ResultStore
+from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.sweep_file import Entry
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from ray_sim.plots.sources import Results

@@ -11,7 +11,7 @@ import numpy as np
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.world import World
 from ray_sim.engine.world_arrays import Partition
-from ray_sim.experiments.training_file import load_training_draws
+from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.job import TrainingProfile, UtilityProfile
 from ray_sim.model.links import LinkChanges

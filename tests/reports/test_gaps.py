@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from ray_sim.experiments.mlflow_views import configuration_metrics
+from ray_sim.experiments.tracking.views import configuration_metrics
 from ray_sim.model.result import JctCertificate, UtilityCertificate
 from ray_sim.reports.arena import QUESTIONS, standings
 from ray_sim.reports.compare import JCT

@@ -1,8 +1,8 @@
 """Announcement profiles: how births, values and outlooks are drawn.
 
-`ray_sim/experiments/announcement_file.py` reads them from YAML, `announce` draws by them. A new field needs a
-key there and a line in docs/announced.md. A field without a default changes nothing that is drawn only if the
-draws of the others keep their keys.
+`ray_sim/experiments/inputs/announcement_file.py` reads them from YAML, `announce` draws by them. A new field
+needs a key there and a line in docs/announced.md. A field without a default changes nothing that is drawn
+only if the draws of the others keep their keys.
 """
 
 from __future__ import annotations

@@ -18,10 +18,10 @@ import matplotlib as mpl
 mpl.use("svg")
 import matplotlib.pyplot as plt
 
-from ray_sim.experiments.figure_file import Figure, find_figures, places_of, read_figure
-from ray_sim.experiments.figure_values import figure_samples
+from ray_sim.experiments.figures.file import Figure, find_figures, places_of, read_figure
+from ray_sim.experiments.figures.values import figure_samples
+from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.run_identity import HashedInputs
-from ray_sim.experiments.store import ResultStore
 from ray_sim.reports.plots import COLOURS
 from ray_sim.reports.shape_samples import X
 

@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 from scipy import stats
 
-from ray_sim.experiments.stored_runs import find_runs
+from ray_sim.experiments.results.stored_runs import find_runs
 from ray_sim.model.units import FloatArray
 
 TRAINED = re.compile(r"trained/([\w-]+)-(\d+)/")

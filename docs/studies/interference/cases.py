@@ -15,8 +15,8 @@ mpl.use("svg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from ray_sim.experiments.interference_file import load_interference
-from ray_sim.experiments.training_file import load_training_draws
+from ray_sim.experiments.inputs.interference_file import load_interference
+from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.model.interference import InterferenceProfile, mean_speed, pair_slowdowns
 from workloads.training.draws import Constant
 

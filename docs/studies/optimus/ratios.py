@@ -20,10 +20,10 @@ mpl.use("svg")
 import matplotlib.pyplot as plt
 import numpy as np
 
-from ray_sim.experiments.figure_file import Figure, find_figures, places_of, read_figure
-from ray_sim.experiments.figure_values import figure_samples
+from ray_sim.experiments.figures.file import Figure, find_figures, places_of, read_figure
+from ray_sim.experiments.figures.values import figure_samples
+from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.run_identity import HashedInputs
-from ray_sim.experiments.store import ResultStore
 from ray_sim.model.units import FloatArray
 from ray_sim.reports.shape_samples import X
 from ray_sim.reports.statistics import ratio_interval, ratio_of_means

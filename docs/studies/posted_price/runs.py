@@ -13,12 +13,12 @@ import polars as pl
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.kinds.announced.facts import AnnouncedFacts
 from ray_sim.engine.world import World
-from ray_sim.experiments.cluster_file import load_cluster
-from ray_sim.experiments.result_files import read_manifest, read_table
+from ray_sim.experiments.inputs.cluster_file import load_cluster
+from ray_sim.experiments.inputs.server_files import split_world
+from ray_sim.experiments.results.result_files import read_manifest, read_table
+from ray_sim.experiments.results.stored_runs import FoundRun, find_runs
 from ray_sim.experiments.run import read_base, realise
 from ray_sim.experiments.scenario import Scenario, parse_scenario
-from ray_sim.experiments.server_files import split_world
-from ray_sim.experiments.stored_runs import FoundRun, find_runs
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.figures.announced import AnnouncedFigures
 from ray_sim.model.result import Summary

@@ -8,7 +8,7 @@ import sys
 import polars as pl
 
 from ray_sim.experiments.real_delays import jobs_with_real_delays
-from ray_sim.experiments.stored_runs import find_runs
+from ray_sim.experiments.results.stored_runs import find_runs
 from ray_sim.reports.delays import delay_pairs, delay_part, estimate_text, group_means
 
 HALF_S = 3092

@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ray_sim.experiments.cluster_file import MAX_SERVERS
+from ray_sim.experiments.inputs.cluster_file import MAX_SERVERS
+from ray_sim.experiments.inputs.server_counts import with_counts
 from ray_sim.experiments.scenario import key_values
-from ray_sim.experiments.server_counts import with_counts
 from ray_sim.model.errors import InvalidScenarioError
 from ray_sim.model.text import number_of
 

@@ -10,9 +10,9 @@ from typing import Protocol
 
 from ray_sim.experiments.capacity.request import PlanRequest
 from ray_sim.experiments.fanout import cluster
+from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario
-from ray_sim.experiments.store import ResultStore
 from ray_sim.experiments.sweep import SweepReport, run_sweep
 from ray_sim.experiments.sweep_file import Configuration, Sweep, seed_configurations
 from ray_sim.model.errors import InvalidInputError

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ray_sim.experiments.result_files import read_summary, read_table
+from ray_sim.experiments.results.result_files import read_summary, read_table
 from ray_sim.model.errors import InvalidScenarioError, UnknownNameError
 from ray_sim.model.figures.registry import all_figures
 from ray_sim.model.metrics import Trim

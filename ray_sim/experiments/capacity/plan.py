@@ -14,7 +14,7 @@ from ray_sim.experiments.capacity.request import PlanRequest
 from ray_sim.experiments.capacity.search import cheapest
 from ray_sim.experiments.fanout import check_address
 from ray_sim.experiments.rehearsal import Rehearsal
-from ray_sim.experiments.result_files import json_bytes
+from ray_sim.experiments.results.result_files import json_bytes
 from ray_sim.experiments.run_identity import SHORT, HashedInputs
 from workloads.files import refuse_url, replacing
 

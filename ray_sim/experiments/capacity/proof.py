@@ -16,9 +16,9 @@ from ray_sim.engine.build_world import build_world
 from ray_sim.engine.world import World
 from ray_sim.experiments.capacity.goal import quantile_rank
 from ray_sim.experiments.capacity.request import PlanRequest
+from ray_sim.experiments.inputs.server_files import split_world
 from ray_sim.experiments.run import read_base, realise
 from ray_sim.experiments.run_identity import HashedInputs
-from ray_sim.experiments.server_files import split_world
 from ray_sim.kernels.core.world_arrays import FITS
 from ray_sim.model.job import JobTable, UtilityProfile
 from ray_sim.model.units import US_PER_S, IntArray, seconds_to_us

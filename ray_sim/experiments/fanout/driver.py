@@ -13,9 +13,9 @@ from ray_sim.experiments.fanout.connection import RayLostError, cluster, cores, 
 from ray_sim.experiments.fanout.shared import Shared
 from ray_sim.experiments.fanout.tasks import TASK_S, Answer, Done, Failed, in_a_line, root_cause, run_items
 from ray_sim.experiments.fanout.witness import last_words
-from ray_sim.experiments.result_directories import StoreFullError
+from ray_sim.experiments.results.result_directories import StoreFullError
+from ray_sim.experiments.results.store import ConfigurationOutcome, ResultStore, Stamp
 from ray_sim.experiments.run_identity import HashedInputs
-from ray_sim.experiments.store import ConfigurationOutcome, ResultStore, Stamp
 from ray_sim.experiments.sweep_file import Configuration
 from ray_sim.model.errors import InvalidInputError
 

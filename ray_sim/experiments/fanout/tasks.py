@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ray_sim.experiments.result_directories import StoreFullError
+from ray_sim.experiments.results.result_directories import StoreFullError
+from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.run import Base, Replayed, carry_out, realise
 from ray_sim.experiments.run_identity import RunIdentity
 from ray_sim.experiments.scenario import WorkloadSpec
-from ray_sim.experiments.store import ResultStore
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import RaySimError
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ray_sim.experiments.interference_file import load_interference
+from ray_sim.experiments.inputs.interference_file import load_interference
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.streams import Streams
 from ray_sim.policies.harmony.architecture import Form

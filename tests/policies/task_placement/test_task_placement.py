@@ -15,7 +15,7 @@ from ray_sim.contract.elastic_worlds import busy_elastic, failing_elastic
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.run import run_world
 from ray_sim.engine.world import World
-from ray_sim.experiments.interference_file import load_interference
+from ray_sim.experiments.inputs.interference_file import load_interference
 from ray_sim.experiments.interference_samples import draw_samples, predictions
 from ray_sim.experiments.run import run_scenario
 from ray_sim.experiments.scenario import Scenario

@@ -13,7 +13,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ray_sim.experiments.training_file import load_training_draws
+from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.units import BoolArray, FloatArray
 from ray_sim.solvers.planning.slot_job import slot_job

@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ray_sim.experiments.training_file import load_training_draws
+from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.model.errors import InvalidInputError, InvalidWorkloadError
 from tests.proofs import instances
 from tests.training_profiles import JUNK, PROFILES, SMALL, Jobs, of_yaml, philly

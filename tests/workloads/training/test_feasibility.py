@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ray_sim.experiments.training_file import load_training_draws
+from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.errors import InvalidWorkloadError
 from ray_sim.model.training_progress import Form

@@ -1,0 +1,1 @@
+"""The arena: all systems on the same jobs."""

@@ -1,0 +1,1 @@
+"""Published figures: their files, runs and verdicts."""

@@ -1,0 +1,288 @@
+"""Reader of figure files: a sweep file with the axes of a published figure and the shape expected of it.
+
+The format is described in docs/reproduce.md. Bundled figures stand in `ray_sim/studies/<system>/`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
+
+import ray_sim
+from ray_sim.experiments.figures.cells import Cell, cells_of
+from ray_sim.experiments.inputs.profile_files import is_profile_file
+from ray_sim.experiments.run_identity import HashedInputs
+from ray_sim.experiments.scenario import Spec, read_document
+from ray_sim.experiments.sweep_file import (
+    FIGURE_BLOCKS,
+    Configuration,
+    combinations,
+    has_figure,
+    without_figure,
+)
+from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, UnknownNameError, problems_text
+from ray_sim.reports.shape_check import KINDS, Check
+from ray_sim.reports.shape_samples import X
+from workloads.documents import dotted_problems
+from workloads.sources import is_url
+
+STUDIES = Path(ray_sim.__file__).parent / "studies"
+"""Folder of the bundled figures."""
+
+FILE_SUFFIXES = (".yaml", ".yml", ".csv", ".parquet", ".npz")
+"""Ends of the texts in a figure file that name a file beside it."""
+
+QUICK_JOBS = 5
+"""Jobs of the synthetic workloads of a quick figure, which has one seed and no verdicts."""
+
+
+class AxisSpec(Spec):
+    """The x axis."""
+
+    of: str
+    """Coordinate of a run, see `figure_cells`."""
+    label: str
+    unit: str | None = None
+    values: dict[X, X] = Field(default_factory=dict)
+    """Value to show by value in the sweep."""
+    log: bool = False
+
+
+class ValueAxisSpec(Spec):
+    """The y axis."""
+
+    label: str
+    unit: str | None = None
+    log: bool = False
+
+
+class PublishedSpec(Spec):
+    """What the paper reports."""
+
+    values: dict[str, dict[X, float]] = Field(default_factory=dict)
+    """Values by series and x."""
+    facts: list[str] = Field(default_factory=list)
+
+
+def _each_once(checks: list[Check]) -> list[Check]:
+    names = [check.name for check in checks]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(f"'{name}' is the name of two checks; rename one")
+    return checks
+
+
+class FigureSpec(Spec):
+    """The block `figure`."""
+
+    title: str
+    source: str
+    """Paper and figure."""
+    metric: str
+    """Key of a run's summary as in `ray-sim compare`, or `timing.` and a key of timing.json."""
+    better: Literal["higher", "lower"] | None = None
+    """Better direction of the metric; None is that of `ray-sim compare`, and lower for `timing.`."""
+    x: AxisSpec
+    y: ValueAxisSpec
+    series: dict[str, dict[str, object]] = Field(default_factory=dict)
+    """Coordinates of the runs of each series; without any, each policy is a series under its label."""
+    published: PublishedSpec = PublishedSpec()
+    data: dict[str, str] = Field(default_factory=dict)
+    """Where each file comes from that is no part of ray-sim, by its name in the sweep."""
+    cpu_s: Annotated[float, Field(gt=0)] | None = None
+    """CPU time of all runs in seconds, as measured once."""
+
+
+class _Blocks(Spec):
+    figure: FigureSpec
+    shape: Annotated[list[Check], Field(min_length=1), AfterValidator(_each_once)]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A checked figure."""
+
+    name: str
+    path: Path
+    spec: FigureSpec
+    checks: tuple[Check, ...]
+    cells: tuple[Cell, ...]
+    """All runs, in the order of the sweep; empty where data is missing."""
+    folders: tuple[str, ...]
+    """Folders of its files, with a slash at the end."""
+    missing: tuple[str, ...]
+    """Names in `data` that are not there, so that the figure cannot run."""
+
+    @property
+    def series(self) -> tuple[str, ...]:
+        """Names of the series, in order."""
+        return tuple(self.spec.series) or tuple(dict.fromkeys(cell.series for cell in self.cells))
+
+    @property
+    def configurations(self) -> dict[str, Configuration]:
+        """The runs by content hash, each once."""
+        return {cell.configuration.entry.content_hash: cell.configuration for cell in self.cells}
+
+
+def bundled_figures() -> dict[str, Path]:
+    """Paths of the bundled figures by name, e.g. ``pd_ors/machines``; other YAML files are left out."""
+    found = {path.relative_to(STUDIES).with_suffix("").as_posix(): path for path in STUDIES.glob("*/*.yaml")}
+    return {name: path for name, path in sorted(found.items()) if has_figure(read_document(path))}
+
+
+def find_figures(names: Sequence[str]) -> dict[str, Path]:
+    """Paths of figures by name, in order, each once.
+
+    Parameters
+    ----------
+    names : of bundled figures, of systems (all of its figures), paths of YAML files, or ``all``
+
+    Raises
+    ------
+    UnknownNameError : no such figure or system
+    InvalidInputError : two files have one name
+    """
+    bundled = bundled_figures()
+    found: dict[str, Path] = {}
+    for name in names:
+        of_system = {each: path for each, path in bundled.items() if each.startswith(f"{name}/")}
+        if is_profile_file(name):
+            first = found.setdefault(Path(name).stem, Path(name))
+            if first != Path(name):
+                raise InvalidInputError(
+                    f"{name}: has the name of {first}, and results are kept by it; rename one"
+                )
+        elif name == "all":
+            found |= bundled
+        elif of_system or name in bundled:
+            found |= of_system or {name: bundled[name]}
+        else:
+            systems = dict.fromkeys(each.partition("/")[0] for each in bundled)
+            raise UnknownNameError("figure", name, [*bundled, *systems, "all"])
+    return found
+
+
+def read_figure(
+    name: str, path: Path, inputs: HashedInputs, data: Path | None = None, *, quick: bool = False
+) -> Figure:
+    """Read and check a figure file.
+
+    Parameters
+    ----------
+    name : of the figure
+    inputs : shared by figures, so that each file is read once
+    data : folder of the files that the figure names under `data`
+    quick : few jobs and the first seed
+
+    Raises
+    ------
+    InvalidScenarioError : the file has problems; all of them are listed
+    """
+    content = read_document(path)
+    blocks = _read_blocks(content, path)
+    spec = blocks.figure
+    assert isinstance(content, dict)
+    places = {each: None if data is None else data / each for each in spec.data}
+    missing = tuple(each for each, place in places.items() if place is None or not place.is_file())
+    folders = (f"{path.parent}/", *([] if data is None else [f"{data}/"]))
+    figure = Figure(name, path, spec, tuple(blocks.shape), (), folders, missing)
+    if missing:
+        return figure
+    sweep = _placed(without_figure(content), path.parent, places)
+    figure = replace(figure, cells=tuple(_cells(sweep, figure, inputs)))
+    if problems := list(_problems(figure)):
+        raise InvalidScenarioError(problems_text(str(path), problems))
+    return replace(figure, cells=tuple(_cells(_quick(sweep), figure, inputs))) if quick else figure
+
+
+def _read_blocks(content: object, path: Path) -> _Blocks:
+    given = content if isinstance(content, dict) else {}
+    try:
+        return _Blocks.model_validate({key: given[key] for key in FIGURE_BLOCKS if key in given})
+    except ValidationError as error:
+        models: list[type[BaseModel]] = [
+            FigureSpec,
+            AxisSpec,
+            ValueAxisSpec,
+            PublishedSpec,
+            Check,
+            *KINDS.values(),
+        ]
+        known = [*FIGURE_BLOCKS, *(name for model in models for name in model.model_fields)]
+        raise InvalidScenarioError(problems_text(str(path), dotted_problems(error, known))) from error
+
+
+def _placed(content: object, folder: Path, data: Mapping[str, Path | None]) -> object:
+    """The content with the place of each file, in the folder or of data, for its name."""
+    if isinstance(content, dict):
+        return {key: _placed(value, folder, data) for key, value in content.items()}
+    if isinstance(content, list):
+        return [_placed(value, folder, data) for value in content]
+    if not isinstance(content, str) or is_url(content):
+        return content
+    name, at, changes = content.partition("@")  # of a cluster with other numbers of servers
+    if not name.endswith(FILE_SUFFIXES):
+        return content
+    return f"{data.get(name) or folder / name}{at}{changes}"
+
+
+def _cells(sweep: object, figure: Figure, inputs: HashedInputs) -> Iterator[Cell]:
+    """Yield the runs; where some runs of a series have an x, those without one are left out."""
+    spec = figure.spec
+    found = combinations(sweep, str(figure.path), inputs)
+    cells = list(cells_of(found, spec.x.of, spec.x.values, spec.series, figure.folders))
+    with_x = {cell.series for cell in cells if not cell.everywhere}
+    return (cell for cell in cells if not cell.everywhere or cell.series not in with_x)
+
+
+def _problems(figure: Figure) -> Iterator[str]:
+    """Yield problems of the blocks that show beside the runs."""
+    xs = places_of(figure.cells)
+    for name, wanted in figure.spec.series.items():
+        if not any(cell.series == name for cell in figure.cells):
+            yield f"figure.series.{name}: no run has {json.dumps(wanted)}"
+    if not xs:
+        yield f"figure.x.of: no run has the coordinate '{figure.spec.x.of}'"
+        return
+    seen: dict[object, Cell] = {}
+    for cell in figure.cells:
+        first = seen.setdefault((cell.series, cell.x, cell.seed), cell)
+        if first is not cell:
+            yield (
+                f"figure: series '{cell.series}' has two runs at x {cell.x!r}, which differ in "
+                f"{first.differs_in(cell)}; name that in `series`, or make two figures"
+            )
+            break
+    for name, values in figure.spec.published.values.items():
+        where = f"figure.published.values.{name}"
+        if name not in figure.series:
+            yield f"{where}: no such series; the figure has {', '.join(figure.series)}"
+        yield from (
+            f"{where}: no x {x!r}; the figure has {', '.join(map(str, xs))}" for x in values if x not in xs
+        )
+    for index, check in enumerate(figure.checks):
+        yield from (f"shape[{index}]: {text}" for text in check.problems(figure.series, xs))
+
+
+def places_of(cells: Sequence[Cell]) -> list[X]:
+    """The values of x of a figure, in order: numbers rising, names as they come; without runs at every x."""
+    xs = list(dict.fromkeys(cell.x for cell in cells if not cell.everywhere))
+    numbers = [x for x in xs if isinstance(x, int | float) and not isinstance(x, bool)]
+    return [*sorted(numbers)] if len(numbers) == len(xs) else xs
+
+
+def _quick(content: object) -> object:
+    """The sweep with `QUICK_JOBS` jobs where they are synthetic, and with one seed."""
+    assert isinstance(content, dict)
+    return {**content, "workloads": [_few_jobs(each) for each in content["workloads"]], "seeds": [0]}
+
+
+def _few_jobs(workload: object) -> object:
+    if not isinstance(workload, dict) or not isinstance(workload.get("synth"), dict):
+        return workload
+    return {**workload, "synth": {**workload["synth"], "jobs": QUICK_JOBS}}

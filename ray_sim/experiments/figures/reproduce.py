@@ -1,0 +1,186 @@
+"""Reproduction of published figures: all of their runs as one sweep, verdicts on their shapes, and a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ray_sim.experiments.figures.cells import Cell, bare
+from ray_sim.experiments.figures.file import Figure, places_of
+from ray_sim.experiments.figures.values import TIMING, figure_samples
+from ray_sim.experiments.report import write_page
+from ray_sim.experiments.results.store import ResultStore
+from ray_sim.experiments.run_identity import HashedInputs
+from ray_sim.experiments.sweep import SweepProgress, SweepReport, run_sweep
+from ray_sim.experiments.sweep_file import Configuration, Sweep
+from ray_sim.reports.compare import lower_is_better
+from ray_sim.reports.figure_page import figures_page
+from ray_sim.reports.figure_result import Axis, FigureResult, Point
+from ray_sim.reports.shape_check import Check
+from ray_sim.reports.shape_samples import Samples, X
+from ray_sim.reports.shapes import JudgedCheck, judge
+from ray_sim.reports.statistics import mean_interval
+
+NAME = "reproduce"
+"""Name of the sweep of all figures, and of the folder of its results."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduction:
+    """Result of figures."""
+
+    sweep: SweepReport | None
+    """None if no figure has runs."""
+    page: Path | None
+    results: tuple[FigureResult, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every run is done and logged; figures whose data is missing have none."""
+        return self.sweep is None or self.sweep.ok
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain nested dict for JSON."""
+        return {
+            "sweep": None if self.sweep is None else {**self.sweep.to_dict(), "table": []},
+            "page": None if self.page is None else str(self.page),
+            "figures": [result.to_dict() for result in self.results],
+        }
+
+
+def reproduce(
+    figures: Sequence[Figure],
+    inputs: HashedInputs,
+    directory: Path | None = None,
+    *,
+    verdicts: bool = True,
+    address: str = "local",
+    resume: bool = False,
+    max_in_flight: int | None = None,
+    progress: SweepProgress = lambda done, failed, total: None,
+    stop: Callable[[], bool] = lambda: False,
+    announce: Callable[[str], None] = lambda text: None,
+) -> Reproduction:
+    """Run figures, judge their shapes and write the page; other arguments and errors as `run_sweep`.
+
+    Parameters
+    ----------
+    inputs : those with which the figures were read
+    verdicts : whether to judge shapes; of quick figures they would mean nothing
+    """
+    sweep = merged(figures, inputs)
+    if not sweep.configurations:
+        return Reproduction(None, None, tuple(_not_run(figure) for figure in figures))
+    ended = run_sweep(
+        sweep,
+        directory,
+        address=address,
+        resume=resume,
+        max_in_flight=max_in_flight,
+        progress=progress,
+        stop=stop,
+        announce=announce,
+    )
+    announce("judging")
+    store = ResultStore(ended.directory)
+    results = tuple(
+        figure_result(figure, store, verdicts=verdicts) if figure.cells else _not_run(figure)
+        for figure in figures
+    )
+    page = ended.directory / page_name(figures)
+    write_page(figures_page(results), page)
+    return Reproduction(ended, page, results)
+
+
+def page_name(figures: Sequence[Figure]) -> str:
+    """File of the page: of one figure its name, of several `reproduce.html`."""
+    return f"{figures[0].name.replace('/', '-') if len(figures) == 1 else NAME}.html"
+
+
+def merged(figures: Sequence[Figure], inputs: HashedInputs) -> Sweep:
+    """The runs of figures as one sweep, each once, labelled by the first figure that has it."""
+    configurations: dict[str, Configuration] = {}
+    for figure in figures:
+        for cell in figure.cells:
+            labelled = _labelled(figure, cell)
+            configurations.setdefault(labelled.entry.content_hash, labelled)
+    return Sweep(NAME, tuple(configurations.values()), 0, inputs, "numbers")
+
+
+def _labelled(figure: Figure, cell: Cell) -> Configuration:
+    """The run with the figure in its label, and names of files without their folders."""
+    entry = cell.configuration.entry
+    workload, cluster, setting, policy = (
+        str(bare(label, figure.folders))
+        for label in (entry.workload, entry.cluster, entry.setting, entry.policy)
+    )
+    labelled = replace(
+        entry, workload=f"{figure.name}: {workload}", cluster=cluster, setting=setting, policy=policy
+    )
+    return replace(cell.configuration, entry=labelled)
+
+
+def figure_result(figure: Figure, store: ResultStore, *, verdicts: bool = True) -> FigureResult:
+    """Points and verdicts of a figure from the finished runs in a store."""
+    xs = places_of(figure.cells)
+    samples = {
+        metric: figure_samples(figure.cells, xs, metric, store)
+        for metric in dict.fromkeys([figure.spec.metric, *_metrics(figure.checks if verdicts else ())])
+    }
+    return replace(
+        _not_run(figure),
+        xs=tuple(xs),
+        points=tuple(_points(figure, xs, samples[figure.spec.metric])),
+        checks=tuple(_judged(figure, check, samples, xs) for check in figure.checks) if verdicts else (),
+        done=sum(store.has(content_hash) for content_hash in figure.configurations),
+    )
+
+
+def _metrics(checks: Sequence[Check]) -> list[str]:
+    return [check.metric for check in checks if check.metric is not None]
+
+
+def _judged(figure: Figure, check: Check, samples: Mapping[str, Samples], xs: Sequence[X]) -> JudgedCheck:
+    metric = check.metric or figure.spec.metric
+    return judge(check, samples[metric], xs, lower=_lower(figure, metric))
+
+
+def _lower(figure: Figure, metric: str) -> bool:
+    """Whether lower values are better: the figure says so of its own metric."""
+    if figure.spec.better is not None and metric == figure.spec.metric:
+        return figure.spec.better == "lower"
+    return metric.startswith(TIMING) or lower_is_better(metric)
+
+
+def _points(figure: Figure, xs: Sequence[X], samples: Samples) -> list[Point]:
+    published = figure.spec.published.values
+    points = []
+    for series in figure.series:
+        for x in xs:
+            (values,) = samples.paired((series, (x,)))
+            if len(values):
+                printed = published.get(series, {}).get(x)
+                mean = float(values.mean())
+                points.append(Point(series, x, len(values), mean, mean_interval(values), printed))
+    return points
+
+
+def _not_run(figure: Figure) -> FigureResult:
+    """The result without points and verdicts."""
+    spec = figure.spec
+    return FigureResult(
+        name=figure.name,
+        title=spec.title,
+        source=spec.source,
+        x=Axis(spec.x.label, spec.x.unit, spec.x.log),
+        y=Axis(spec.y.label, spec.y.unit, spec.y.log),
+        xs=(),
+        series=figure.series,
+        points=(),
+        checks=(),
+        facts=tuple(spec.published.facts),
+        planned=len(figure.configurations),
+        done=0,
+        missing={name: spec.data[name] for name in figure.missing},
+    )

@@ -1,0 +1,1 @@
+"""Files that a scenario names: clusters, servers, profiles, links."""

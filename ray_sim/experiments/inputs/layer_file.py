@@ -1,0 +1,106 @@
+"""Reader of profiles for enrichment of any kind: training, announcements, or several of them as layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+import workloads
+from ray_sim.experiments.inputs.announcement_file import (
+    bundled_announcement_profiles,
+    load_announcement_draws,
+    names_announcement_profile,
+)
+from ray_sim.experiments.inputs.profile_files import ProfileFiles, is_profile_file
+from ray_sim.experiments.inputs.training_file import (
+    bundled_training_profiles,
+    load_training_draws,
+    names_training_profile,
+)
+from ray_sim.model.errors import InvalidScenarioError, UnknownNameError
+from workloads.layers.fill import Draws, EnrichmentLayer, check_layers
+from workloads.sources import Source
+from workloads.training.enrich import Feasibility
+from workloads.training.profile import TrainingDraws
+
+_FILES = ProfileFiles("layered profile", workloads.__path__, "layers/profiles")
+
+_ANY = Feasibility()
+"""Keeps every job."""
+
+Label = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class _LayeredFile(BaseModel):
+    """A YAML file that names profiles of training and announcements, to be layered in this order."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    name: Label
+    title: str = ""
+    layers: Annotated[list[Label], Field(min_length=1)]
+
+
+def load_profiles(refs: Sequence[Source], feasibility: Feasibility = _ANY) -> tuple[EnrichmentLayer, ...]:
+    """Read profiles as layers, in order; a layered profile stands for those that it names.
+
+    Parameters
+    ----------
+    refs : paths or URLs ending in .yaml or .yml, or bare names of bundled profiles
+    feasibility : of the training profiles among them
+
+    Raises
+    ------
+    InvalidInputError : a file cannot be read or breaks its rules, or two layers fill one column
+    InvalidScenarioError : a feasibility is asked of profiles that only announce
+    UnknownNameError : neither a file nor a bundled profile
+    """
+    draws = [_load(each) for ref in refs for each in _profiles_of(ref)]
+    layers = tuple(
+        EnrichmentLayer(each, feasibility) if isinstance(each, TrainingDraws) else EnrichmentLayer(each)
+        for each in draws
+    )
+    if feasibility != _ANY and not any(isinstance(each, TrainingDraws) for each in draws):
+        raise InvalidScenarioError(
+            f"profile {', '.join(map(str, refs))} announces every job; leave out `feasible_only`, "
+            "`horizon_s` and `truth` (--feasible-only, --cluster, --horizon, --truth)"
+        )
+    check_layers(layers)
+    return layers
+
+
+def bundled_layered_profiles() -> dict[str, Path]:
+    """Paths of the bundled layered profiles by name."""
+    return _FILES.bundled()
+
+
+def layered_title(name: str) -> str:
+    """Title of a bundled layered profile."""
+    return _FILES.read_as(name, _LayeredFile)[2].title
+
+
+def _profiles_of(ref: Source) -> list[str]:
+    """The profiles that a layered profile names; any other profile alone."""
+    if is_profile_file(ref):
+        _, _, content = _FILES.read(ref)
+        if not (isinstance(content, dict) and "layers" in content):
+            return [str(ref)]
+    elif str(ref) not in _FILES.bundled():
+        return [str(ref)]
+    return _FILES.read_as(ref, _LayeredFile)[2].layers
+
+
+def _load(ref: str) -> Draws:
+    if names_announcement_profile(ref):
+        return load_announcement_draws(ref)
+    if not names_training_profile(ref):
+        known = [
+            *bundled_training_profiles(),
+            *bundled_announcement_profiles(),
+            *bundled_layered_profiles(),
+        ]
+        raise UnknownNameError("training or announcement profile", ref, known)
+    return load_training_draws(ref)

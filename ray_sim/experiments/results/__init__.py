@@ -1,0 +1,1 @@
+"""Directories of runs, sweeps and trainings: written, read and checked."""
