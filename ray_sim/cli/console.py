@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, TextIO
 
 from ray_sim.cli.layout import labelled, least_widths, records, table_width, terminal_width
+from ray_sim.model.readable import number
 from ray_sim.model.text import shown
 from ray_sim.progress import Pace, Report, terminal_bar
 from ray_sim.reports.bars import ASCII
-from ray_sim.reports.text import number
 
 if TYPE_CHECKING:
     import polars as pl

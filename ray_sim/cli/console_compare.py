@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from ray_sim.cli.console import print_rows, print_table
 from ray_sim.experiments.compare import ComparisonReport, Group
+from ray_sim.model.readable import number
 from ray_sim.model.text import shown
 from ray_sim.reports.breakdown import Breakdown, ClassRatio, JobComparison
 from ray_sim.reports.compare import PolicyComparison, lower_is_better
 from ray_sim.reports.cover import Cover
 from ray_sim.reports.statistics import ConfidenceInterval
-from ray_sim.reports.text import number
 
 
 def print_comparison(report: ComparisonReport) -> None:

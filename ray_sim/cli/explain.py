@@ -24,8 +24,8 @@ def explain(
     """
     from ray_sim.cli.console import print_json, print_rows, print_table
     from ray_sim.experiments.explain import explain_job
+    from ray_sim.model.readable import duration
     from ray_sim.reports.history import explanation_text as text
-    from ray_sim.reports.text import duration
 
     found = explain_job(run, job)
     if json_output:

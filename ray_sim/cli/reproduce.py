@@ -113,7 +113,7 @@ def _print_list(figures: Sequence[Figure], *, json_output: bool) -> None:
 
 
 def _data_text(figure: Figure) -> str:
-    from ray_sim.reports.text import first_and_others
+    from ray_sim.model.readable import first_and_others
 
     if not figure.spec.data:
         return "none needed"

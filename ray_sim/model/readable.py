@@ -1,7 +1,8 @@
-"""Readable text of numbers."""
+"""Readable text of numbers, times and lists."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 
@@ -31,3 +32,9 @@ def duration(seconds: float | None) -> str:
         if whole:
             return f"{whole:,} {large} {rest} {small}" if rest else f"{whole:,} {large}"
     return f"{round(seconds)} s"
+
+
+def first_and_others(names: Sequence[str]) -> str:
+    """The first name and the number of others, e.g. ``a.npz and 3 others``."""
+    others = len(names) - 1
+    return names[0] if not others else f"{names[0]} and {others} other{'s' if others > 1 else ''}"

@@ -10,10 +10,10 @@ from ray_sim.engine.kinds.chunked.facts import ChunkFacts
 from ray_sim.engine.simulation import Simulation
 from ray_sim.engine.view import View
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
+from ray_sim.model.readable import duration
 from ray_sim.model.units import US_PER_S
 from ray_sim.plots.axes import axes_of
 from ray_sim.reports.plots import colour, literal_text
-from ray_sim.reports.text import duration
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 
 import polars as pl
 
+from ray_sim.model.readable import number
 from ray_sim.reports.arena import LEVEL_WITH_BEST, QUESTIONS, Question
 from ray_sim.reports.page import Cell, Page, Picture, Section, Table, frame_table
 from ray_sim.reports.plots import heat_map_svg
-from ray_sim.reports.text import number
 
 MOST_NAMES = 4
 """Number of policies that a cell of a table of the best names; the rest are counted."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ray_sim.model.readable import number
 from ray_sim.reports.figure_plot import figure_svg
 from ray_sim.reports.figure_result import FigureResult, seeds_text
 from ray_sim.reports.page import Cell, Page, Picture, Section, Table
 from ray_sim.reports.shapes import JudgedCheck, ShapeVerdict
 from ray_sim.reports.statistics import ConfidenceInterval
-from ray_sim.reports.text import number
 
 RULE = (
     "Values are paired by seed. A comparison counts if its sign-flip test, after Holm's correction over the "

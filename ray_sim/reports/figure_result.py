@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
+from ray_sim.model.readable import first_and_others
 from ray_sim.reports.shape_samples import X
 from ray_sim.reports.shapes import JudgedCheck, ShapeVerdict
 from ray_sim.reports.statistics import ConfidenceInterval
-from ray_sim.reports.text import first_and_others
 
 
 @dataclass(frozen=True, slots=True)

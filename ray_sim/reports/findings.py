@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from ray_sim.model.readable import duration, number
 from ray_sim.model.units import FloatArray
 from ray_sim.reports.compare import (
     JCT,
@@ -20,7 +21,6 @@ from ray_sim.reports.compare import (
 )
 from ray_sim.reports.statistics import ConfidenceInterval, mean_interval
 from ray_sim.reports.tables import Place, RunRow, sweep_table
-from ray_sim.reports.text import duration, number
 
 _RUNS = {"policy": pl.String(), "seed": pl.Int64(), "value": pl.Float64(), "completed": pl.Int64()}
 

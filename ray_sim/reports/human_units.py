@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ray_sim.reports.text import duration
+from ray_sim.model.readable import duration
 
 _SECONDS = re.compile(r" s(?=$|,)")
 """The unit in a label such as ``JCT s, mean`` or ``makespan s``."""

@@ -18,8 +18,8 @@ from typing import Any
 
 import polars as pl
 
+from ray_sim.model.readable import duration, number
 from ray_sim.model.text import shown
-from ray_sim.reports.text import duration, number
 
 Facts = Sequence[tuple[str, object]]
 """Pairs (label, value) of a section, in the order shown; `fact_texts` formats the values."""

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import polars as pl
 
+from ray_sim.model.readable import number
 from ray_sim.model.units import FloatArray
-from ray_sim.reports.text import number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

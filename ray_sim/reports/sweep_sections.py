@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
+from ray_sim.model.readable import number
 from ray_sim.model.result import JobStatus
 from ray_sim.model.units import FloatArray
 from ray_sim.reports.box_plots import box_plot_svg
@@ -16,7 +17,6 @@ from ray_sim.reports.compare import PolicyComparison
 from ray_sim.reports.findings import PlaceComparison, interval_text, percent_text
 from ray_sim.reports.page import Cell, Chart, Picture, Table
 from ray_sim.reports.tables import RunRow
-from ray_sim.reports.text import number
 
 MOST_CLASSES = 6
 """Virtual clusters in the box plots; those with the most jobs."""

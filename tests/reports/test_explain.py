@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.world import World
 from ray_sim.experiments.explain import facts_of
+from ray_sim.model.readable import duration
 from ray_sim.model.result import RunResult
 from ray_sim.reports.history.explanation import Explanation, RunExplainer
 from ray_sim.reports.history.explanation_text import event_rows, headline_rows, others_rows
 from ray_sim.reports.history.free_capacity import FreeCapacity, free_capacity
 from ray_sim.reports.history.holdings import History, read_history
 from ray_sim.reports.history.waits import find_waits
-from ray_sim.reports.text import duration
 from tests import history
 from tests.chunk_worlds import ChunkJob, Server, chunk_world
 from tests.elastic_worlds import elastic_world

@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from ray_sim.model.html import facts_html, table_html
+from ray_sim.model.readable import duration, number
 from ray_sim.reports.compare import in_seconds
-from ray_sim.reports.text import duration, number
 
 if TYPE_CHECKING:
     from ray_sim.experiments.capacity.report import PlanReport, Point, PolicyPlan

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import islice
 
+from ray_sim.model.readable import duration, number
 from ray_sim.model.result import JobStatus
 from ray_sim.model.text import shown
 from ray_sim.reports.history.explanation import Explanation, Part, Wait
 from ray_sim.reports.history.reason_text import LABELS
 from ray_sim.reports.history.reasons import Reason
-from ray_sim.reports.text import duration, number
 
 _EVENTS = {
     "submit": "submitted",

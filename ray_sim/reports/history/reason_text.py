@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from ray_sim.model.readable import number
 from ray_sim.model.units import IntArray
 from ray_sim.reports.history.reasons import Reason, Stretches
 from ray_sim.reports.history.run_facts import RunFacts
-from ray_sim.reports.text import number
 
 LABELS = {
     Reason.NOT_ARRIVED: "not arrived yet",
