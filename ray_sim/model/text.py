@@ -20,8 +20,11 @@ _CREDENTIAL = re.compile(
 )
 """Name of a parameter whose value is a credential."""
 
-_MARKDOWN = re.compile(r"[\\`*_\[\]#~]|:(?=\S)|(?<!\d)\.(?=\S)|(?<!\S)@")
-"""Characters that Markdown reads as markup, a link, an emoji or a mention."""
+_MARKUP = re.compile(r"[\\`*_\[\]#~]")
+"""Characters that Markdown reads as markup."""
+
+_LINK = re.compile(r":(?=\S)|(?<!\d)\.(?=\S)|(?<!\S)@")
+"""Characters that some dialects of Markdown read as part of a link, an emoji or a mention."""
 
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
@@ -76,7 +79,9 @@ def shown(value: object, *, lines: bool = False) -> str:
 
 def markdown_text(value: object) -> str:
     """Text of a value for Markdown, in which nothing is markup; otherwise as by `shown`."""
-    return _MARKDOWN.sub(r"\\\g<0>", shown(value).translate(_HTML))
+    text = _MARKUP.sub(r"\\\g<0>", shown(value).translate(_HTML))
+    # MLflow shows a backslash before one of these.
+    return _LINK.sub(lambda found: f"&#{ord(found[0])};", text)
 
 
 def _shown(character: str, lines: bool) -> str:
