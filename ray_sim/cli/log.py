@@ -22,7 +22,7 @@ def log(
     experiment: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Experiment of the sweeps; needed for several, default the name of the only."
+            metavar="NAME", help="Experiment of the sweeps; needed for several [name of the sweep]."
         ),
     ] = None,
     json_output: Json = False,
@@ -31,11 +31,7 @@ def log(
 
     Several sweeps stand side by side in one experiment.
 
-    Examples:
-
-        ray-sim log results/demo
-
-        ray-sim log results/monday results/tuesday --experiment week
+    Example: ray-sim log results/monday results/tuesday --experiment week
     """
     from ray_sim.cli.console import print_json, print_rows
 
