@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from functools import cache
 from pathlib import Path
 
@@ -57,6 +58,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScope
 def _no_terminal_width(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables are as wide as their content, unless a test sets a width."""
     monkeypatch.delenv("COLUMNS", raising=False)
+
+
+@pytest.fixture(scope="session")
+def browser() -> str:
+    """Path of a Chromium."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        pytest.skip("no Chromium; on Debian: apt-get install chromium")
+    return found
 
 
 @pytest.fixture(scope="session")

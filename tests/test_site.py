@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import json
 import re
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -108,15 +107,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def pages(site: Path) -> list[Path]:
     return sorted(set(site.rglob("*.html")) - {site / "404.html"})
-
-
-@pytest.fixture
-def browser() -> str:
-    """Path of a Chromium."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if found is None:
-        pytest.skip("no Chromium; on Debian: apt-get install chromium")
-    return found
 
 
 def _leads_nowhere(page: Path, link: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -42,11 +41,8 @@ class Pages:
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
+def pages(browser: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pages]:
     """A sweep without an axis, experiment 1, and one over three load scales, experiment 2."""
-    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if browser is None:
-        pytest.skip("no Chromium; on Debian: apt-get install chromium")
     folder = tmp_path_factory.mktemp("pages")
     plain = numbered(scenarios(POLICIES, 2, workload=f"{HOSTILE}.parquet"))
     stores = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -46,15 +45,6 @@ probe();
 """
 CATCH = "<script>window.failures = []; addEventListener('error', (e) => failures.push(e.message));"
 CATCH += "console.error = (...all) => failures.push(all.join(' '));</script>"
-
-
-@pytest.fixture
-def browser() -> str:
-    """Path of a Chromium."""
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if found is None:
-        pytest.skip("no Chromium; on Debian: apt-get install chromium")
-    return found
 
 
 def _run() -> Page:
