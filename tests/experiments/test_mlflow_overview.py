@@ -100,7 +100,7 @@ def test_names_are_text_in_the_description_and_long_findings_are_cut_at_a_line()
     assert "&lt;b&gt;w&lt;/b&gt;\\_x\\_" in text
     assert "- \\[a\\](b) wins" in text
     assert "<b>" not in text
-    assert "[Lines over cluster\\.gpu\\_small\\.count](#/experiments/7/" in text
+    assert "[Lines over cluster&#46;gpu\\_small&#46;count](#/experiments/7/" in text
     assert len(text) <= MOST_CHARACTERS
     assert "\n\nMore findings: `ray-sim report`.\n\n" in text
 
