@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import html
-import json
 import re
 import subprocess
 import sys
@@ -18,7 +16,7 @@ import pytest
 
 from ray_sim import __version__, policy_api
 from ray_sim.cli.app import COMMANDS
-from tests.patience import PATIENCE_S
+from tests.chromium import CATCH, answers_of
 
 pytestmark = [pytest.mark.docs, pytest.mark.slow]
 
@@ -26,8 +24,6 @@ REPOSITORY = Path(__file__).parents[1]
 LOADED = {"img": "src", "script": "src", "link": "href", "iframe": "src"}
 """Elements that a browser loads something for, and the attribute that says from where."""
 
-CATCH = "<script>window.failures = []; addEventListener('error', (e) => failures.push(e.message));"
-CATCH += "console.error = (...all) => failures.push(all.join(' '));</script>"
 PROBE = """
 <script>
 const probe = () => {
@@ -42,18 +38,6 @@ const probe = () => {
 addEventListener("load", () => setTimeout(probe, 0));
 </script>
 """
-WALL = """
-<meta name="color-scheme" content="light dark">
-<script>
-const answers = {};
-addEventListener("message", ({ data: [name, answer] }) => {
-  answers[name] = answer;
-  if (Object.keys(answers).length === document.querySelectorAll("iframe").length)
-    document.title = "FOUND" + JSON.stringify(answers) + "DNUOF";
-});
-</script>
-"""
-"""Page of frames: the window of a browser without a screen is never as narrow as a phone, and a frame is."""
 
 
 @dataclass
@@ -161,25 +145,14 @@ WIDTHS = (1400, 400)
 """Widths of a screen and of a phone, in pixels."""
 
 
-def probed(site: Path, browser: str, folder: Path, *, dark: bool) -> dict[str, Any]:
-    """What a script finds in pages that are opened from disk, by page and width."""
-    wall = WALL
+def probed(site: Path, browser: str, folder: Path, *, dark: bool) -> dict[str, dict[str, Any]]:
+    """Answers of pages that are opened from disk, by page and width."""
+    frames: dict[str, tuple[str, int]] = {}
     for name, query in OPENED.items():
         text = (site / name).read_text().replace("<head>", "<head>" + CATCH, 1)
         (site / f"probe-{name}").write_text(text.replace("</body>", PROBE + "</body>"))
-        for width in WIDTHS:
-            size = f'width="{width}" height="900" name="{name} {width}"'
-            wall += f'<iframe {size} src="probe-{name}{query}"></iframe>\n'
-    (site / "wall.html").write_text(wall)
-    command = [browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-    command += [f"--user-data-dir={folder / 'profile'}", "--window-size=1600,1200"]
-    command += [f"--blink-settings=preferredColorScheme={0 if dark else 1}"]
-    command += ["--virtual-time-budget=60000", "--dump-dom", (site / "wall.html").as_uri()]
-    dom = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True).stdout
-    found = re.search(r"<title>FOUND(.*)DNUOF", dom)
-    assert found, dom[:2000]
-    answer: dict[str, Any] = json.loads(html.unescape(found[1]))
-    return answer
+        frames |= {f"{name} {width}": (f"probe-{name}{query}", width) for width in WIDTHS}
+    return answers_of(browser, folder / "profile", site, frames, dark=dark)
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +10,9 @@ import pytest
 
 from ray_sim.experiments.tracking.log import log_stores
 from ray_sim.experiments.tracking.views import CONFIGURATIONS_VIEW_TAG, TIME_CHARTS, VIEW_TAG, charts_path
+from tests.chromium import document_of
 from tests.mlflow_server import mlflow_server
-from tests.patience import PATIENCE_S, until
+from tests.patience import until
 from tests.stored_sweeps import numbered, scaled, scenarios, store_sweep
 
 pytestmark = [pytest.mark.docs, pytest.mark.slow]
@@ -32,12 +32,9 @@ class Pages:
     profile: Path
 
     def opened(self, experiment_id: str, view_tag: str = VIEW_TAG) -> str:
-        """The document after its scripts have run; the browser's clock runs ahead while nothing is loaded."""
-        command = [self.browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-        command += [f"--user-data-dir={self.profile}", "--window-size=1600,2600"]
+        """The document of a prepared page, see `document_of`."""
         address = f"{self.server}/{charts_path(experiment_id, view_tag)}"
-        command += ["--virtual-time-budget=90000", "--dump-dom", address]
-        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True).stdout
+        return document_of(self.browser, self.profile, address, "1600,2600")
 
 
 @pytest.fixture(scope="module")

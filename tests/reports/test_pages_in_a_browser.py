@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import html
-import json
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +17,7 @@ from ray_sim.reports.run_report import run_page
 from ray_sim.reports.sweep_report import CONFIGURATIONS_SCHEMA, sweep_page
 from ray_sim.reports.sweep_sections import PlaceData
 from ray_sim.reports.tables import RunRow
-from tests.patience import PATIENCE_S
+from tests.chromium import CATCH, answers_of
 from tests.worlds import Job, replay, world_of
 
 pytestmark = [pytest.mark.docs, pytest.mark.slow]
@@ -35,16 +32,14 @@ const probe = () => {
   canvas.setPointerCapture = () => {};
   for (const type of ["pointerdown", "pointerup"]) canvas.dispatchEvent(new PointerEvent(type, {
     bubbles: true, pointerId: 1, clientX: box.left + box.width * 0.3, clientY: box.top + 32 }));
-  document.title = "FOUND" + JSON.stringify({
+  parent.postMessage([window.name, {
     wide: root.scrollWidth, window: root.clientWidth, drawn: drawn().length,
     details: (document.querySelector(".details") || {}).innerText,
-    paper: getComputedStyle(document.body).backgroundColor, errors: window.failures }) + "DNUOF";
+    paper: getComputedStyle(document.body).backgroundColor, errors: window.failures }], "*");
 };
 probe();
 </script>
 """
-CATCH = "<script>window.failures = []; addEventListener('error', (e) => failures.push(e.message));"
-CATCH += "console.error = (...all) => failures.push(all.join(' '));</script>"
 
 
 def _run() -> Page:
@@ -67,18 +62,11 @@ def _sweep() -> Page:
 
 
 def probed(page: Page, browser: str, folder: Path, width: int, *, dark: bool = False) -> dict[str, Any]:
-    """What a script finds in the page; the page's policy for scripts is lifted for it."""
+    """Answer of the page in a frame; the page's policy for scripts is lifted for it."""
     text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', CATCH, render(page).decode())
     (folder / "page.html").write_text(text.replace("</body>", PROBE + "</body>"))
-    command = [browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
-    command += [f"--user-data-dir={folder / 'profile'}", f"--window-size={width},900"]
-    command += [f"--blink-settings=preferredColorScheme={0 if dark else 1}"]
-    command += ["--virtual-time-budget=60000", "--dump-dom", (folder / "page.html").as_uri()]
-    dom = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True).stdout
-    found = re.search(r"<title>FOUND(.*)DNUOF", dom)
-    assert found, dom[:2000]
-    answer: dict[str, Any] = json.loads(html.unescape(found[1]))
-    return answer
+    frames = {"page": ("page.html", width)}
+    return answers_of(browser, folder / "profile", folder, frames, dark=dark)["page"]
 
 
 @pytest.mark.parametrize("width", [400, 1400])
