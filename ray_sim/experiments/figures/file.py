@@ -45,7 +45,7 @@ class AxisSpec(Spec):
     """The x axis."""
 
     of: str
-    """Coordinate of a run, see `figure_cells`."""
+    """Coordinate of a run, see `figures.cells`."""
     label: str
     unit: str | None = None
     values: dict[X, X] = Field(default_factory=dict)

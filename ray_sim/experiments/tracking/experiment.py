@@ -73,7 +73,7 @@ class Logged:
 class MlflowExperiment:
     """The runs of one experiment by content hash, and a client to add to them.
 
-    `tracking` logs runs and sweeps with it, `training_tracking` trainings. Call `client` in a block of
+    `tracking.log` logs runs and sweeps with it, `tracking.training` trainings. Call `client` in a block of
     `errors_named` only.
 
     Attributes
@@ -163,7 +163,7 @@ class MlflowExperiment:
         return {VIEW_TAG, NOTE_TAG} <= self.client.get_experiment(self.experiment_id).tags.keys()
 
     def log_view(self, state: str, tag: str = VIEW_TAG) -> None:
-        """Log a prepared page of the experiment, see `mlflow_views`."""
+        """Log a prepared page of the experiment, see `tracking.views`."""
         self.client.set_experiment_tag(self.experiment_id, tag, state)
 
     def log_note(self, text: str) -> None:

@@ -21,7 +21,7 @@ from ray_sim.experiments.tracking.experiment import (
     Logged,
     MlflowExperiment,
 )
-from ray_sim.experiments.tracking.overview import SweepResults, log_overview
+from ray_sim.experiments.tracking.overview import LoggedSweep, log_overview
 from ray_sim.experiments.tracking.records import (
     TIMELINE,
     final_metrics,
@@ -98,7 +98,7 @@ def log_sweep(
         stale = experiment.stale_configurations(groups, done, damaged)
         if is_new or stale or experiment.created or experiment.dropped or not experiment.is_described():
             rows = _by_configuration(store.rows(entry for entry in entries if entry.content_hash in done))
-            results = SweepResults(name, store, entries, errors, detail, groups, rows)
+            results = LoggedSweep(name, store, entries, errors, detail, groups, rows)
             for group in stale:
                 experiment.end_configuration(group, results, sweep_run)
             log_overview(experiment, sweep_run, results)
@@ -231,7 +231,7 @@ class _Results(MlflowExperiment):
                 found.append(group)
         return found
 
-    def end_configuration(self, group: SeedGroup, results: SweepResults, sweep_run: str) -> None:
+    def end_configuration(self, group: SeedGroup, results: LoggedSweep, sweep_run: str) -> None:
         """Log the means over a configuration's finished seeds to its run.
 
         In full detail it also gets its inputs, and lines over simulated time of its first finished seed.

@@ -12,8 +12,8 @@ from ray_sim.experiments.report import page_bytes, results_page
 from ray_sim.experiments.results.result_files import read_manifest
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.results.stored_runs import stored_scenario
-from ray_sim.experiments.sweep_axis import AxisLine, Settings, SweepAxis, find_axis, place_settings
 from ray_sim.experiments.sweep_file import Detail, Entry
+from ray_sim.experiments.tracking.axis import AxisLine, Settings, SweepAxis, find_axis, place_settings
 from ray_sim.experiments.tracking.description import description
 from ray_sim.experiments.tracking.experiment import MOST_AT_ONCE, SWEEP_RUN_TAG, MlflowExperiment
 from ray_sim.experiments.tracking.records import input_datasets, line_metrics
@@ -40,8 +40,8 @@ _POINTS_TAG = "ray_sim.points"
 
 
 @dataclass(frozen=True, slots=True)
-class SweepResults:
-    """Results of a sweep as far as they are there."""
+class LoggedSweep:
+    """A sweep to log, with the results that it has so far."""
 
     name: str
     store: ResultStore
@@ -77,7 +77,7 @@ class SweepResults:
         return {name for row in self.all_rows for name in row.summary.flat()}
 
 
-def log_overview(experiment: MlflowExperiment, sweep_run: str, results: SweepResults) -> None:
+def log_overview(experiment: MlflowExperiment, sweep_run: str, results: LoggedSweep) -> None:
     """Log what concerns the sweep as a whole to its run and to the experiment, in place of what is there."""
     experiment.client.log_text(sweep_run, sweep_table(results.all_rows).write_csv(), "comparison.csv")
     first_runs = _first_runs(results.done(results.entries))
@@ -132,7 +132,7 @@ def _settings(store: ResultStore, first_runs: Mapping[Place, Entry]) -> dict[Pla
 
 
 def _log_lines(
-    experiment: MlflowExperiment, sweep_run: str, axis: SweepAxis | None, results: SweepResults
+    experiment: MlflowExperiment, sweep_run: str, axis: SweepAxis | None, results: LoggedSweep
 ) -> None:
     """Log a run per line over the axis; runs of other lines, or with other points, are removed."""
     charted = charted_metrics(results.metrics)
@@ -152,7 +152,7 @@ def _log_lines(
         experiment.client.set_tag(run.info.run_id, _POINTS_TAG, digests[name])
 
 
-def _line(axis: str, line: AxisLine, charted: Sequence[str], results: SweepResults) -> list[Metric]:
+def _line(axis: str, line: AxisLine, charted: Sequence[str], results: LoggedSweep) -> list[Metric]:
     """The charted metrics of a line and their intervals; points without a result are left out."""
     names = {f"{name}{end}" for name in charted for end in ("", *INTERVAL_ENDS)}
     means = {
@@ -170,7 +170,7 @@ def _digest(metrics: Iterable[Metric]) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def _log_views(experiment: MlflowExperiment, axis: SweepAxis | None, results: SweepResults) -> None:
+def _log_views(experiment: MlflowExperiment, axis: SweepAxis | None, results: LoggedSweep) -> None:
     """Log the prepared page, with lines if there is an axis; the page of bars is a second one then."""
     metrics = results.metrics | {*(TIME_CHARTS if results.detail == "full" else ())}
     bars = view_state(metrics)
@@ -184,7 +184,7 @@ def _log_views(experiment: MlflowExperiment, axis: SweepAxis | None, results: Sw
 def _log_pages(
     experiment: MlflowExperiment,
     sweep_run: str,
-    results: SweepResults,
+    results: LoggedSweep,
     comparisons: Mapping[Place, PlaceComparison],
 ) -> None:
     """Log the report of the sweep, and a picture per place with a curve per policy."""
