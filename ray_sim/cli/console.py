@@ -238,20 +238,23 @@ def progress(label: str, *, quiet: bool = False) -> Iterator[Report]:
 
 @contextmanager
 def _lines(label: str) -> Iterator[Report]:
-    """Print the last report every `LINE_INTERVAL_S` seconds, also without a new report."""
+    """Print the last report every `LINE_INTERVAL_S` seconds, also without a new one, but the last once."""
     pace = Pace()
-    line = ""
+    line = said = ""
+    complete = False
     ended = threading.Event()
 
     def report(done: int, total: int, note: str = "") -> None:
-        nonlocal line
-        paced = pace.text(done, total)
+        nonlocal line, complete
+        paced, complete = pace.text(done, total), done == total
         line = f"{label}: {done:,} of {total:,}{paced and ', '}{paced} {note}".rstrip()
 
     def repeat() -> None:
+        nonlocal said
         while not ended.wait(LINE_INTERVAL_S):
-            if line:
-                say(f"{line}")
+            if line and not (complete and line == said):
+                said = line
+                say(line)
                 sys.stderr.flush()
 
     repeater = threading.Thread(target=repeat, daemon=True)

@@ -172,6 +172,7 @@ def run_sweep(
             stopped = _gather(
                 running, outcomes, store, log, lambda done, failed: progress(done, failed, len(entries))
             )
+            announce("logging to MLflow")
         done = {outcome.entry.content_hash for outcome in outcomes if outcome.error is None}
         finished = [entry for entry in entries if entry.content_hash in done]
         for entry in finished:  # only now: until here the older result is the only one
