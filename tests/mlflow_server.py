@@ -19,7 +19,7 @@ from tests.patience import PATIENCE_S, until
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that nobody listens on now."""
+    """A port of 127.0.0.1 on which no process listens now."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
     return port
@@ -70,7 +70,7 @@ def postgres_programs() -> Path | None:
 def postgres(programs: Path) -> Iterator[str]:
     """Start PostgreSQL with a database in a temporary folder; yields its URI for SQLAlchemy.
 
-    PostgreSQL refuses to run as root; root starts it as the user `nobody`.
+    PostgreSQL refuses to run as root, so root starts it under the account ``nobody``.
     """
     user = "nobody" if os.geteuid() == 0 else None
     folder, port = Path(tempfile.mkdtemp()), free_port()

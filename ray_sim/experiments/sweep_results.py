@@ -28,7 +28,7 @@ class SweepResults:
     entries: tuple[Entry, ...] = field(repr=False)
     """All configurations, in the order of the sweep."""
     outcomes: tuple[ConfigurationOutcome, ...] = field(repr=False)
-    """Those that have ended."""
+    """Outcomes of the configurations that have ended."""
 
     @classmethod
     def read(cls, directory: Path) -> SweepResults:

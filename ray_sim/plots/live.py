@@ -23,7 +23,7 @@ MOST_SERVERS = 64
 
 
 def state(simulation: Simulation, view: View, ax: Axes | None = None, *, resource: str = "gpu") -> Axes:
-    """What jobs hold of a resource on each server now; earlier content of the axes goes.
+    """Draw how much of a resource each job holds on each server now; the axes are cleared first.
 
     Call it after ``simulation.apply``, with the view of that decision.
 

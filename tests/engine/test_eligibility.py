@@ -29,7 +29,7 @@ POLICIES: tuple[tuple[str, dict[str, object]], ...] = (
     ("chunk_earliest_finish", {}),
 )
 IN_EVERY_SLOT: tuple[str, dict[str, object]] = ("chunk_srpt", {})
-"""Decides in every slot, also for jobs that nobody can serve, up to the limit of idle decisions."""
+"""It decides in every slot, also while a job has no parameter server, and so takes 10,000 decisions there."""
 SOME_POLICIES = ("a_online", "chunk_fifo", "chunk_spt", "chunk_earliest_finish", "chunk_las")
 every_policy = pytest.mark.parametrize(
     ("name", "params"), [*POLICIES, pytest.param(*IN_EVERY_SLOT, marks=pytest.mark.long)], ids=str

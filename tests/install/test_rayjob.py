@@ -47,7 +47,7 @@ OPTIONAL: Mapping[str, dict[str, type]] = {
 def _faults(
     found: object, place: str, required: Mapping[str, type], optional: Mapping[str, type]
 ) -> Iterator[str]:
-    """What the API server would refuse: fields that are missing, unknown or of another type."""
+    """Yield the fields that the API server would refuse: missing, unknown or of another type."""
     if not isinstance(found, dict):
         yield f"{place}: not a mapping"
         return

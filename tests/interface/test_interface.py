@@ -126,7 +126,7 @@ def test_results_in_memory_are_compared_by_label(workload: Path) -> None:
     assert report.groups[0].jobs is not None
     assert report.groups[0].jobs.same == 2
     with pytest.raises(InvalidInputError, match="have no names: expected a mapping"):
-        rs.compare(one, one)  # type: ignore[arg-type]
+        rs.compare(one, one)  # type: ignore[arg-type]  # the mistake that is tested
     with pytest.raises(InvalidInputError, match="expected one mapping"):
         rs.compare({"fifo": one, "sjf": one}, by=["size"])
 
@@ -214,4 +214,4 @@ def test_completion_offers_names_before_they_are_used() -> None:
 
 def test_a_class_in_place_of_a_policy_is_refused_with_the_way_out(workload: Path) -> None:
     with pytest.raises(InvalidScenarioError, match=r"found the class Sjf; call it, as in Sjf\(\)"):
-        rs.simulate(workload, "toy", policy=Sjf)  # type: ignore[arg-type]
+        rs.simulate(workload, "toy", policy=Sjf)  # type: ignore[arg-type]  # the mistake that is tested

@@ -14,6 +14,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 
 from ray_sim import plots
 from ray_sim.engine.simulation import Simulation
@@ -31,6 +32,11 @@ from tests.worlds import Job, replay, world_of
 @pytest.fixture
 def ax() -> Axes:
     return Figure().add_subplot()
+
+
+def rectangles(ax: Axes) -> list[Rectangle]:
+    """Bars and boxes in the axes, in the order drawn."""
+    return [patch for patch in ax.patches if isinstance(patch, Rectangle)]
 
 
 @pytest.fixture
@@ -115,7 +121,7 @@ def test_a_few_jobs_that_outlive_the_others_by_far_are_out_of_view(ax: Axes) -> 
 def test_a_gantt_has_a_bar_for_each_stay(ax: Axes) -> None:
     # On one GPU a runs 0-10 and b 10-30.
     plots.gantt(three_jobs(), ax)
-    bars = [(bar.get_x(), bar.get_width()) for bar in ax.patches]  # type: ignore[attr-defined]
+    bars = [(bar.get_x(), bar.get_width()) for bar in rectangles(ax)]
     assert bars == [(0.0, 10.0), (10.0, 20.0)]
     assert [text.get_text() for text in ax.texts] == ["a", "b"]
     assert [text.get_text() for text in ax.get_yticklabels()] == ["s0"]
@@ -137,7 +143,7 @@ def test_boxes_stand_by_size_and_policy(ax: Axes) -> None:
     plots.by_size(runs, ax)
     assert [text.get_text() for text in ax.texts] == ["1 GPU or less"]
     # A box from the lower to the upper quartile of 10 and 40, or of 10 and 90.
-    boxes = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in ax.patches]  # type: ignore[attr-defined]
+    boxes = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in rectangles(ax)]
     assert boxes == [pytest.approx((17.5, 32.5)), pytest.approx((30.0, 70.0))]
     assert names_of(ax) == ["fifo", "las"]
 
@@ -189,7 +195,7 @@ def test_the_state_of_a_simulation_shows_what_jobs_hold(ax: Axes) -> None:
     assert view is not None
     simulation.apply(policy.decide(view))
     plots.state(simulation, view, ax)
-    bars = [(round(bar.get_y() + 0.4), bar.get_x(), bar.get_width()) for bar in ax.patches]  # type: ignore[attr-defined]
+    bars = [(round(bar.get_y() + 0.4), bar.get_x(), bar.get_width()) for bar in rectangles(ax)]
     assert bars == [(0, 0, 2.0), (1, 0, 1.0), (0, 0.0, 2.0), (1, 0.0, 1.0)]  # offered, then taken
     assert ax.get_title() == "0 s: 1 waiting, 2 running"
     view = simulation.advance()  # at 50 s J2 ends

@@ -30,8 +30,8 @@ def module(source: str, request: pytest.FixtureRequest) -> str:
     return name
 
 
-def converted(ref: str, source: str = "trace.txt", **options: Path) -> tuple[ConversionReport, pl.DataFrame]:
-    report = convert(ref, [Path(source)], Path("w.parquet"), options=ConvertOptions(**options))  # type: ignore[arg-type]
+def converted(ref: str) -> tuple[ConversionReport, pl.DataFrame]:
+    report = convert(ref, [Path("trace.txt")], Path("w.parquet"))
     return report, read_frame(Path("w.parquet"))
 
 
