@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ray_sim.policies.registry import BUILT_IN
 from tests.page_commands import REPOSITORY, Step, blocks_of, environment, files_of, run_steps, steps_of
 
 README = (REPOSITORY / "README.md").read_text()
@@ -28,6 +29,11 @@ def test_the_sweep_file_in_the_readme_is_the_bundled_one() -> None:
     [shown] = blocks_of(README, "yaml")
     bundled = (REPOSITORY / "jobs" / "study.yaml").read_text()
     assert bundled.endswith(shown)
+
+
+def test_the_readme_counts_and_names_every_policy() -> None:
+    assert f"**{len(BUILT_IN)} schedulers in one model.**" in README
+    assert [name for name in BUILT_IN if f"`{name}`" not in README] == []
 
 
 @pytest.mark.ray
