@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from docs.website import links
-from docs.website.reference import commands_page, policy_api_page, python_page
+from docs.website.reference import commands_page, policy_api_page, python_page, summary_page
 
 REPOSITORY = Path(__file__).parents[2]
 LANGUAGES = {".py": "python", ".yaml": "yaml"}
@@ -26,6 +26,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "reference/commands.md": commands_page,
     "reference/policy_api.md": policy_api_page,
     "reference/python.md": python_page,
+    "reference/summary.md": summary_page,
     "decisions/index.md": decisions_page,
     **{site: (REPOSITORY / path).read_text for path, site in links.OUTSIDE.items()},
 }

@@ -77,3 +77,28 @@ def python_page() -> str:
     intro = "All of these are imported `from ray_sim`; [running.md](../running.md#in-python) has examples. "
     intro += "What policies import is on [a page of its own](policy_api.md)."
     return "\n\n".join(["# Python", intro, *(f"::: ray_sim.{name}" for name in names)]) + "\n"
+
+
+SUMMARY_PARTS = {
+    "Every run": "ray_sim.model.result.Summary",
+    "Distributions": "ray_sim.model.distribution.Distribution",
+    "`certificate`": "ray_sim.model.result.JctCertificate",
+    "`utility_certificate`": "ray_sim.model.result.UtilityCertificate",
+    "Rigid jobs": "ray_sim.model.figures.gangs.GangFigures",
+    "Elastic jobs": "ray_sim.model.figures.elastic.ElasticFigures",
+    "Jobs in chunks": "ray_sim.model.figures.chunked.ChunkedFigures",
+    "`deadlines`": "ray_sim.model.figures.chunked.DeadlineMisses",
+    "Announced jobs": "ray_sim.model.figures.announced.AnnouncedFigures",
+    "`welfare`": "ray_sim.model.figures.announced.WelfareFigures",
+    "`audit`": "ray_sim.model.figures.announced.WelfareAudit",
+    "`audit.regret`": "ray_sim.model.figures.announced.RegretFigures",
+}
+"""Classes whose fields are keys of summary.json, by the heading of their section."""
+
+
+def summary_page() -> str:
+    """Keys of summary.json: the fields of the classes that it is written from."""
+    intro = "Each field is a key. Keys of other kinds of jobs than the run's are null. "
+    intro += "[Columns of results](../result_columns.md) has the tables of a run."
+    parts = [f"## {heading}\n\n::: {name}" for heading, name in SUMMARY_PARTS.items()]
+    return "\n\n".join(["# Keys of summary.json", intro, *parts]) + "\n"
