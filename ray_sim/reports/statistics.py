@@ -15,6 +15,9 @@ LEVEL = 0.05
 PERMUTATIONS = 9_999
 """Number of random sign flips; up to 13 pairs have fewer flips in all, and the test counts every one."""
 
+BATCH_VALUES = 1_000_000
+"""Differences with flipped signs that are held at a time, in copies of 8 MB; up to 100 pairs all at once."""
+
 MOST_PAIRS = 100_000
 """Largest number that `pairs_to_decide` gives."""
 
@@ -127,7 +130,7 @@ def sign_flip_p_value(difference: FloatArray, generator: np.random.Generator) ->
         permutation_type="samples",
         vectorized=True,
         n_resamples=PERMUTATIONS,
-        batch=PERMUTATIONS,
+        batch=min(PERMUTATIONS, max(BATCH_VALUES // len(difference), 1)),
         rng=generator,
     )
     return float(result.pvalue)

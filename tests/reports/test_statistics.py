@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from ray_sim.reports import statistics
 from ray_sim.reports.statistics import (
     ConfidenceInterval,
     cohens_d_z,
@@ -133,6 +134,13 @@ def test_sampled_sign_flips_come_near_the_exact_ones() -> None:
     # 9,999 draws on each side: standard deviation 2 sqrt(0.0207 x 0.9793 / 9999) = 0.0028.
     assert sign_flip_p_value(difference, _stream()) == pytest.approx(exact, abs=3 * 0.0028)
     assert sign_flip_p_value(difference, _stream()) == sign_flip_p_value(difference, _stream())
+
+
+def test_sampled_sign_flips_are_the_same_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    difference = np.random.default_rng(0).normal(0.2, 1, 60)
+    at_once = sign_flip_p_value(difference, _stream())
+    monkeypatch.setattr(statistics, "BATCH_VALUES", 60 * 1000)
+    assert sign_flip_p_value(difference, _stream()) == at_once
 
 
 def test_holm_by_hand() -> None:
