@@ -100,6 +100,8 @@ def test_decisions_of_harmony_for_five_new_jobs_are_measured() -> None:
     assert 0 < rows["decision_cpu_ms"].value <= rows["slowest_cpu_ms"].value
 
 
+@pytest.mark.long
+@pytest.mark.slow
 def test_the_loop_is_measured_for_each_kind_of_policy() -> None:
     found = loop.run(repetitions=1, jobs=20, commands=["drf"])
     assert list(dict.fromkeys(row.case for row in found.rows)) == [
@@ -122,6 +124,7 @@ def test_the_crowded_servers_have_500_running_jobs_most_of_the_time() -> None:
     assert running.max() == running.median() == 100 * 20 // 4
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_posted_prices_are_measured_as_commands_and_in_what_they_depend_on() -> None:
     found = posted_price.run(size=Size(jobs=200, nodes=100), commands=["pointwise-0.02"])
@@ -137,12 +140,14 @@ def test_benchmarks_run_in_their_own_order_and_an_unknown_one_gets_a_suggestion(
         choose(["reply"])
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_week")
 def test_a_synthetic_week_stands_in_for_the_reference_and_says_so() -> None:
     assert "synthetic week" in startup.run(repetitions=1).input
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_week")
 def test_the_phases_of_a_run_are_told_apart_from_the_start_of_its_process() -> None:
@@ -151,6 +156,7 @@ def test_the_phases_of_a_run_are_told_apart_from_the_start_of_its_process() -> N
     assert {"read", "realise", "load", "loop", "frames", "certificate", "encode", "write"} < set(rows)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_growth_tells_the_slope_of_memory() -> None:
     rows = {row.key: row.value for row in growth.run(sizes=(1000, 10_000), policies=["fifo"]).rows}
@@ -166,6 +172,7 @@ def test_a_round_of_sharing_places_what_fits() -> None:
         assert 0 < rows[f"{policy}-1.tasks"] < 100
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_conversion_has_budgets_of_time_and_memory_for_every_form() -> None:
     rows = {row.key: row for row in conversion.run(sizes=(100, 1000), repetitions=1).rows}

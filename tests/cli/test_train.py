@@ -17,6 +17,7 @@ from tests.learning.small_training import written
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.long
 def test_a_training_is_logged_with_curves_parameters_and_checkpoint(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -146,8 +146,8 @@ def fault(ref: str, clause: str) -> str:
     return outcome.detail
 
 
-LONG = {"dorm", "chunk_las", "chunk_srpt"}
-"""Dorm solves a mixed-integer programme at every decision; the two others decide in every slot."""
+LONG = {"dorm", "harmony", "chunk_las", "chunk_srpt"}
+"""Dorm solves a mixed-integer programme at every decision, Harmony infers; the others decide every slot."""
 
 
 @pytest.mark.slow

@@ -123,6 +123,7 @@ def test_every_policy_leaves_the_same_bytes_on_actors(policy: str) -> None:
         assert clause(Subject(partial(create_policy, policy))), name
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_as_many_actors_as_servers_give_the_bytes_of_one_process() -> None:
     world = failing_world()

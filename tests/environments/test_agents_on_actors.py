@@ -14,7 +14,7 @@ from ray_sim.engine.run import run_world
 from ray_sim.policies.harmony.policy import Harmony
 from tests.environments.rules import InTurn, LeastLoaded
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.long]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -24,9 +24,7 @@ def _ray() -> Iterator[None]:
     ray.shutdown()
 
 
-@pytest.mark.parametrize(
-    "agent", [Harmony, *(pytest.param(each, marks=pytest.mark.long) for each in (LeastLoaded, InTurn))]
-)
+@pytest.mark.parametrize("agent", [Harmony, LeastLoaded, InTurn])
 def test_an_agent_decides_the_same_on_actors(agent: type[Policy]) -> None:
     world = failing_elastic(30, 1)
     expected, result = run_world(world, agent()), run_on_actors(world, agent, sites=3)

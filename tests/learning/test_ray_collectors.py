@@ -21,7 +21,7 @@ from ray_sim.learning.train import TrainingReport, run_training
 from tests.learning.small_training import contents, parsed, written
 from tests.patience import until
 
-pytestmark = [pytest.mark.ray, pytest.mark.slow]
+pytestmark = [pytest.mark.ray, pytest.mark.long, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -61,7 +61,6 @@ def test_any_number_of_actors_gives_the_same_bytes_also_where_one_is_killed(tmp_
         assert contents(tmp_path / name) == whole
 
 
-@pytest.mark.long
 def test_after_a_kill_of_the_driver_a_training_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
     plan, out = written(tmp_path), tmp_path / "out"
     command = [
