@@ -21,9 +21,10 @@ RULE = (
 def figures_page(results: Sequence[FigureResult]) -> Page:
     """Build the page of these figures, in order."""
     done, planned = sum(each.done for each in results), sum(each.planned for each in results)
+    figures = "1 figure" if len(results) == 1 else f"{len(results)} figures"
     return Page(
         title="Published figures on our runs",
-        subtitle=f"{len(results)} figures, {done:,} of {planned:,} runs",
+        subtitle=f"{figures}, {done:,} of {planned:,} runs",
         sections=(
             Section("Verdicts", tables=(verdict_table(results),)),
             *(_figure(index, each) for index, each in enumerate(results)),
@@ -92,6 +93,7 @@ def _figure(index: int, result: FigureResult) -> Section:
             *(("published", fact) for fact in result.facts),
         ),
         pictures=tuple(drawn),
+        pictures_first=True,
         tables=(*tables, *map(check_table, result.checks)),
     )
 

@@ -34,13 +34,24 @@ def figure_svg(result: FigureResult, name: str) -> str:
     else:
         axes.set_xticks(range(len(result.xs)), [literal_text(str(x)) for x in result.xs], fontsize="small")
         axes.set_xlim(-0.5, len(result.xs) - 0.5)
-    axes.set_yscale("log" if result.y.log else "linear")
-    if not result.y.log:
-        axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+    if result.y.log:
+        axes.set_yscale("log")
+    else:
+        _from_zero(axes)
     axes.set_xlabel(literal_text(result.x.title))
     axes.set_ylabel(literal_text(result.y.title))
     draw_legend(figure, axes)
     return svg_element(figure, name)
+
+
+def _from_zero(axes: Axes) -> None:
+    """Let y begin at 0 or below, with room above, and short numbers, such as 250k, beside the frame."""
+    from matplotlib.ticker import EngFormatter
+
+    low, high = axes.get_ylim()
+    low = min(0.0, low)
+    axes.set_ylim(low, high + 0.05 * (high - low))
+    axes.yaxis.set_major_formatter(EngFormatter(sep=""))
 
 
 def _place(point: Point, result: FigureResult, *, numeric: bool) -> float:

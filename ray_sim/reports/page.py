@@ -79,6 +79,8 @@ class Section:
     facts: tuple[tuple[str, str], ...] = ()
     tables: tuple[Table, ...] = ()
     pictures: tuple[Picture, ...] = ()
+    pictures_first: bool = False
+    """Whether the pictures stand above the tables, not below."""
     charts: tuple[Chart, ...] = ()
     folded: bool = False
     text: tuple[str, ...] = ()
