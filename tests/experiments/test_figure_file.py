@@ -197,6 +197,14 @@ def test_two_checks_of_one_name_are_refused(tmp_path: Path) -> None:
         _figure(tmp_path, CHECK, CHECK)
 
 
+def test_a_run_without_a_seed_beside_runs_with_seeds_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text("job_id,submit_s,num_gpus,duration_s\n1,0,1,60\n")
+    assert main(["convert", "csv", str(tmp_path / "jobs.csv"), "-o", str(tmp_path / "jobs.parquet")]) == 0
+    workloads = [*SWEEP["workloads"], "jobs.parquet"]
+    with pytest.raises(InvalidScenarioError, match=r"(?s)mine\.yaml.*'FIFO' has at x 4 a run that depends on no"):
+        _figure(tmp_path, workloads=workloads)
+
+
 def test_a_figure_file_is_a_sweep_file_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _figure(tmp_path)
     monkeypatch.chdir(tmp_path)

@@ -258,6 +258,7 @@ def _problems(figure: Figure) -> Iterator[str]:
                 f"{first.differs_in(cell)}; name that in `series`, or make two figures"
             )
             break
+    yield from _mixed_seeds(figure.cells)
     for name, values in figure.spec.published.values.items():
         where = f"figure.published.values.{name}"
         if name not in figure.series:
@@ -267,6 +268,17 @@ def _problems(figure: Figure) -> Iterator[str]:
         )
     for index, check in enumerate(figure.checks):
         yield from (f"shape[{index}]: {text}" for text in check.problems(figure.series, xs))
+
+
+def _mixed_seeds(cells: Sequence[Cell]) -> Iterator[str]:
+    """Yield the series and x that have a run without a seed beside runs with one."""
+    places = dict.fromkeys((cell.series, cell.x) for cell in cells if cell.seed is None)
+    mixed = dict.fromkeys((cell.series, cell.x) for cell in cells if cell.seed is not None)
+    for series, x in (place for place in places if place in mixed):
+        yield (
+            f"figure: series '{series}' has at x {x!r} a run that depends on no seed and runs with seeds; "
+            "tell them apart in `series`, or make two figures"
+        )
 
 
 def places_of(cells: Sequence[Cell]) -> list[X]:
