@@ -44,9 +44,9 @@ Between = Annotated[
 
 
 class Kind(BaseModel):
-    """Base class of the kinds: frozen, without unknown keys and silent conversions."""
+    """Base class of the kinds: frozen, without unknown keys, silent conversions, infinity and NaN."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     def series(self) -> tuple[str, ...]:
         """Names of the series in the statement."""

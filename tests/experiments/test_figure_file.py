@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+import yaml
 
 from ray_sim.cli import main
 from ray_sim.experiments.figures.file import (
@@ -189,6 +190,29 @@ def test_a_problem_is_told_with_its_place(
     with pytest.raises(InvalidScenarioError) as error:
         _figure(tmp_path, check, figure=changes)
     assert problem in str(error.value)
+    assert "mine.yaml" in str(error.value)
+
+
+@pytest.mark.parametrize("number", [".nan", ".inf", "-.inf"])
+@pytest.mark.parametrize(
+    ("given", "key"),
+    [
+        ("shape: [{name: a, range: {of: LAS, between: [NUMBER, null]}}]", "shape[0].range.between[0]"),
+        ("shape: [{name: a, equal: {of: LAS, to: FIFO, within: NUMBER}}]", "shape[0].equal.within"),
+        ("shape: [{name: a, crossing: {better: LAS, than: FIFO, below: NUMBER, above: 4}}]", "crossing.below"),
+        ("shape: [{name: a, order: [LAS, FIFO], at: [NUMBER]}]", "shape[0].at"),
+        ("figure: {published: {values: {LAS: {2: NUMBER}}}}", "figure.published.values.LAS"),
+        ("figure: {x: {of: cluster, label: x, values: {two.yaml: NUMBER}}}", "figure.x.values.two.yaml"),
+        ("figure: {cpu_s: NUMBER}", "figure.cpu_s"),
+    ],
+)
+def test_a_number_that_is_not_finite_is_refused(given: str, key: str, number: str, tmp_path: Path) -> None:
+    changes = yaml.safe_load(given.replace("NUMBER", number))
+    content = {**SWEEP, "shape": [CHECK], **changes, "figure": {**FIGURE, **changes.get("figure", {})}}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(content))
+    with pytest.raises(InvalidScenarioError) as error:
+        read_figure("mine", tmp_path / "mine.yaml", HashedInputs())
+    assert key in str(error.value)
     assert "mine.yaml" in str(error.value)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 import ray_sim
 from ray_sim.experiments.figures.cells import Cell, cells_of
@@ -41,7 +41,13 @@ QUICK_JOBS = 5
 """Jobs of the synthetic workloads of a quick figure, which has one seed and no verdicts."""
 
 
-class AxisSpec(Spec):
+class _FigurePart(Spec):
+    """Base class of the parts of a figure: a spec whose numbers are finite."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+
+class AxisSpec(_FigurePart):
     """The x axis."""
 
     of: str
@@ -53,7 +59,7 @@ class AxisSpec(Spec):
     log: bool = False
 
 
-class ValueAxisSpec(Spec):
+class ValueAxisSpec(_FigurePart):
     """The y axis."""
 
     label: str
@@ -61,7 +67,7 @@ class ValueAxisSpec(Spec):
     log: bool = False
 
 
-class PublishedSpec(Spec):
+class PublishedSpec(_FigurePart):
     """What the paper reports."""
 
     values: dict[str, dict[X, float]] = Field(default_factory=dict)
@@ -77,7 +83,7 @@ def _each_once(checks: list[Check]) -> list[Check]:
     return checks
 
 
-class FigureSpec(Spec):
+class FigureSpec(_FigurePart):
     """The block `figure`."""
 
     title: str
