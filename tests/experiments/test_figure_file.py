@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from ray_sim.cli import main
+from ray_sim.experiments.figures.cells import bare
 from ray_sim.experiments.figures.file import (
     STUDIES,
     Figure,
@@ -124,6 +125,24 @@ def test_a_quick_figure_has_one_seed_and_few_jobs(tmp_path: Path) -> None:
     figure = _figure(tmp_path, quick=True)
     assert {cell.seed for cell in figure.cells} == {0}
     assert {cell.coordinates["workload.synth.jobs"] for cell in figure.cells} == {5}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("data/w.parquet", "w.parquet"),
+        ("./data/w.parquet", "data/w.parquet"),
+        ("mydata/w.parquet", "mydata/w.parquet"),
+        ("../w.parquet", "../w.parquet"),
+        ("other/data/w.parquet", "other/data/w.parquet"),
+        ("data/data/w.parquet", "data/w.parquet"),
+        ("synth:like-data/w:30", "synth:like-w:30"),
+        ("w//home/data/jobs.yaml+/home/data/b.yaml", "w/jobs.yaml+b.yaml"),
+        ("agent(checkpoint=data/a.npz, other=data/b.npz)", "agent(checkpoint=a.npz, other=b.npz)"),
+    ],
+)
+def test_a_folder_is_left_out_only_at_the_start_of_a_path(text: str, shown: str) -> None:
+    assert bare([text], ["./", "data/", "/home/data/"]) == [shown]
 
 
 def test_a_figure_without_its_data_has_no_runs(tmp_path: Path) -> None:
