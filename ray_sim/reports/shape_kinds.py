@@ -7,6 +7,7 @@ are those of the figure. See docs/reproduce.md.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Annotated, Literal, Self
 
@@ -84,8 +85,9 @@ class Order(Kind):
         """Yield the comparisons of the statement, see `Kind`."""
         for group in groups:
             for better, worse in pairwise(self.best_first):
-                values = samples.pair((better, group), (worse, group))
-                yield difference(f"{better} - {worse}{_at(group)}", *values, sign)
+                cells = (better, group), (worse, group)
+                found = difference(f"{better} - {worse}{_at(group)}", *samples.pair(*cells), sign)
+                yield replace(found, exact=samples.exact(*cells))
 
 
 class Ratio(Kind):
@@ -102,8 +104,9 @@ class Ratio(Kind):
     def comparisons(self, samples: Samples, groups: Sequence[Places], sign: float) -> Iterator[Comparison]:
         """Yield the comparisons of the statement, see `Kind`."""
         for group in groups:
-            values = samples.pair((self.of, group), (self.over, group))
-            yield ratio(f"{self.of} / {self.over}{_at(group)}", *values, *self.between)
+            cells = (self.of, group), (self.over, group)
+            found = ratio(f"{self.of} / {self.over}{_at(group)}", *samples.pair(*cells), *self.between)
+            yield replace(found, exact=samples.exact(*cells))
 
 
 class Range(Kind):
@@ -120,7 +123,8 @@ class Range(Kind):
         """Yield the comparisons of the statement, see `Kind`."""
         for group in groups:
             (values,) = samples.paired((self.of, group))
-            yield within(f"{self.of}{_at(group)}", values, *self.between)
+            found = within(f"{self.of}{_at(group)}", values, *self.between)
+            yield replace(found, exact=samples.exact((self.of, group)))
 
 
 class Equal(Kind):
@@ -137,8 +141,10 @@ class Equal(Kind):
     def comparisons(self, samples: Samples, groups: Sequence[Places], sign: float) -> Iterator[Comparison]:
         """Yield the comparisons of the statement, see `Kind`."""
         for group in groups:
-            values = samples.pair((self.of, group), (self.to, group))
-            yield ratio(f"{self.of} / {self.to}{_at(group)}", *values, 1 - self.within, 1 + self.within)
+            cells = (self.of, group), (self.to, group)
+            ends = 1 - self.within, 1 + self.within
+            found = ratio(f"{self.of} / {self.to}{_at(group)}", *samples.pair(*cells), *ends)
+            yield replace(found, exact=samples.exact(*cells))
 
 
 class Monotone(Kind):
@@ -173,20 +179,24 @@ class Monotone(Kind):
         """Yield the comparisons of the statement, see `Kind`."""
         if self.within is not None:
             for group in groups[1:]:
-                values = samples.pair((self.of, group), (self.of, groups[0]))
+                cells = (self.of, group), (self.of, groups[0])
                 text = f"{self.of}, x = {_name(group)} / x = {_name(groups[0])}"
-                yield ratio(text, *values, 1 - self.within, 1 + self.within)
+                found = ratio(text, *samples.pair(*cells), 1 - self.within, 1 + self.within)
+                yield replace(found, exact=samples.exact(*cells))
             return
         upward = 1.0 if self.direction == "rises" else -1.0
         for before, after in pairwise(groups):
-            low, high = samples.pair((self.of, before), (self.of, after))
-            yield difference(f"{self.of}, {_step(before, after)}", high, low, upward)
+            steps = (self.of, after), (self.of, before)
+            found = difference(f"{self.of}, {_step(before, after)}", *samples.pair(*steps), upward)
+            yield replace(found, exact=samples.exact(*steps))
         if self.flattens:
             ends = (*groups[:2], *groups[-2:])
-            start, second, last_but_one, last = samples.paired(*((self.of, group) for group in ends))
+            corners = [(self.of, group) for group in ends]
+            start, second, last_but_one, last = samples.paired(*corners)
             first_slope = (second - start) / (_number(ends[1]) - _number(ends[0]))
             last_slope = (last - last_but_one) / (_number(ends[3]) - _number(ends[2]))
-            yield difference(f"{self.of}, first slope - last slope", first_slope, last_slope, upward)
+            found = difference(f"{self.of}, first slope - last slope", first_slope, last_slope, upward)
+            yield replace(found, exact=samples.exact(*corners))
 
 
 class Linear(Kind):
@@ -209,10 +219,12 @@ class Linear(Kind):
         """Yield the comparisons of the statement, see `Kind`."""
         first, last = groups[0], groups[-1]
         for group in groups[1:-1]:
-            value, low, high = samples.paired((self.of, group), (self.of, first), (self.of, last))
+            cells = (self.of, group), (self.of, first), (self.of, last)
+            value, low, high = samples.paired(*cells)
             share = (_number(group) - _number(first)) / (_number(last) - _number(first))
             line = (1 - share) * low + share * high
-            yield ratio(f"{self.of} / line{_at(group)}", value, line, 1 - self.within, 1 + self.within)
+            found = ratio(f"{self.of} / line{_at(group)}", value, line, 1 - self.within, 1 + self.within)
+            yield replace(found, exact=samples.exact(*cells))
 
 
 class Grows(Kind):
@@ -239,10 +251,11 @@ class Grows(Kind):
             a, b, next_a, next_b = samples.paired(*cells)
             if self.gap == "ratio":
                 text = f"{self.of} / {self.over}, {_step(before, after)}"
-                yield ratio_change(text, (a, b), (next_a, next_b), upward)
+                found = ratio_change(text, (a, b), (next_a, next_b), upward)
             else:
                 text = f"({self.of} - {self.over}), {_step(before, after)}"
-                yield difference(text, next_a - next_b, a - b, upward)
+                found = difference(text, next_a - next_b, a - b, upward)
+            yield replace(found, exact=samples.exact(*cells))
 
 
 class Crossing(Kind):
@@ -275,8 +288,10 @@ class Crossing(Kind):
             x = _number(group)
             side = 1.0 if x <= self.below else -1.0 if x >= self.above else None
             if side is not None:
-                values = samples.pair((self.better, group), (self.than, group))
-                yield difference(f"{self.better} - {self.than}{_at(group)}", *values, side * sign)
+                cells = (self.better, group), (self.than, group)
+                text = f"{self.better} - {self.than}{_at(group)}"
+                found = difference(text, *samples.pair(*cells), side * sign)
+                yield replace(found, exact=samples.exact(*cells))
 
 
 class BestAt(Kind):
@@ -302,8 +317,9 @@ class BestAt(Kind):
     def comparisons(self, samples: Samples, groups: Sequence[Places], sign: float) -> Iterator[Comparison]:
         """Yield the comparisons of the statement, see `Kind`."""
         for other in self.against:
-            values = samples.pair((self.of, (self.x,)), (self.of, (other,)))
-            yield difference(f"{self.of}, x = {self.x} - x = {other}", *values, sign)
+            cells = (self.of, (self.x,)), (self.of, (other,))
+            found = difference(f"{self.of}, x = {self.x} - x = {other}", *samples.pair(*cells), sign)
+            yield replace(found, exact=samples.exact(*cells))
 
 
 def _name(group: Places) -> str:

@@ -35,6 +35,8 @@ class Comparison:
     """Means of the values that enter."""
     tests: tuple[FloatArray, ...]
     """Shape (N,) each, by seed: the statement says that the mean of each is above 0."""
+    exact: bool = False
+    """Whether no run in it depends on a seed, so that one value each is all there is to know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +45,10 @@ class Samples:
 
     values: Mapping[tuple[str, X], Mapping[int | None, float]]
 
-    @property
-    def exact(self) -> bool:
-        """Whether no run depends on a seed, so that one value each is all there is to know."""
-        return all(set(by_seed) == {None} for by_seed in self.values.values())
+    def exact(self, *cells: tuple[str, Places]) -> bool:
+        """Whether all cells have runs, and none depends on a seed."""
+        parts = [self.values.get((series, x), {}) for series, xs in cells for x in xs]
+        return all(set(part) == {None} for part in parts)
 
     def paired(self, *cells: tuple[str, Places]) -> tuple[FloatArray, ...]:
         """Values of each cell over the seeds that all cells have.

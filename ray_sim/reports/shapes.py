@@ -53,7 +53,7 @@ class JudgedComparison:
     interval: ConfidenceInterval | None
     means: tuple[float, ...]
     seeds: int
-    """Number of seeds; 1 if no run depends on one, 0 if runs are missing."""
+    """Number of seeds; 1 if none of its runs depends on one, 0 if runs are missing."""
     p_holm: float | None
     """Largest p-value of its tests after Holm; None for fewer than two seeds."""
     finding: Finding
@@ -109,7 +109,7 @@ def judge(check: Check, samples: Samples, xs: Sequence[X], *, lower: bool) -> Ju
     """
     sign = -1.0 if lower else 1.0
     compared = list(check.kind.comparisons(samples, check.groups(xs), sign))
-    tests = iter(_adjusted([values for each in compared for values in each.tests], samples.exact))
+    tests = iter(_adjusted(compared))
     count = sum(len(each.tests) for each in compared)
     judged = tuple(_judged(each, [next(tests) for _ in each.tests], count) for each in compared)
     finding = _together([each.finding for each in judged])
@@ -140,9 +140,9 @@ def _together(findings: Sequence[Finding]) -> Finding:
     return Finding.FOR if findings and set(findings) == {Finding.FOR} else Finding.OPEN
 
 
-def _adjusted(values: Sequence[FloatArray], exact: bool) -> Iterator[_Test]:
+def _adjusted(compared: Sequence[Comparison]) -> Iterator[_Test]:
     """Yield the tests with p-values after Holm over those that have one."""
-    tests = [_Test(each, _p_value(each), exact) for each in values]
+    tests = [_Test(values, _p_value(values), each.exact) for each in compared for values in each.tests]
     adjusted = iter(holm(np.array([test.p_value for test in tests if test.p_value is not None])))
     for test in tests:
         yield test if test.p_value is None else replace(test, p_holm=float(next(adjusted)))

@@ -112,6 +112,14 @@ def test_values_that_depend_on_no_seed_are_compared_exactly() -> None:
     )
 
 
+def test_a_comparison_is_exact_beside_others_of_runs_with_seeds() -> None:
+    samples = Samples(_cells(A={None: 3.0}, B={None: 2.0}, C=dict(enumerate([0.9, 1.0, 1.1] * 3))))
+    found = _judge(samples, order=["A", "B", "C"], at=[1])
+    assert [each.finding for each in found.comparisons] == [Finding.FOR, Finding.FOR]
+    assert [each.p_holm for each in found.comparisons] == [None, pytest.approx(2 / 2**9)]
+    assert _judge(samples, order=["B", "A"], at=[1]).verdict is ShapeVerdict.DOES_NOT_APPEAR
+
+
 def test_without_runs_or_with_one_seed_nothing_is_decided() -> None:
     cases: list[Values] = [{}, _cells(A={None: 2.0}, B={0: 1.0}), _cells(A={0: 2.0}, B={0: 1.0})]
     for values in cases:
