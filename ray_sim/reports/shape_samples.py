@@ -98,14 +98,14 @@ def within(text: str, value: FloatArray, low: float | None, high: float | None) 
 def ratio(
     text: str, above: FloatArray, below: FloatArray, low: float | None, high: float | None
 ) -> Comparison:
-    """The ratio of the means is from low to high; without tests unless the mean of `below` is above 0."""
+    """The ratio of the means is from low to high; tests have no values unless the mean of `below` is above 0."""
     positive = len(below) > 0 and float(np.mean(below)) > 0
     return Comparison(
         text,
         ratio_of_means(above, below) if positive else None,
         ratio_interval(above, below) if positive else None,
         _means(above, below),
-        _ends(above, below, low, high) if positive else (),
+        _ends(above, below, low, high) if positive else _ends(above[:0], below[:0], low, high),
     )
 
 
@@ -120,7 +120,7 @@ def ratio_change(
     """
     means = _means(*after, *before)
     if not means or min(float(np.mean(below)) for _, below in (before, after)) <= 0:
-        return Comparison(text, None, None, means, ())
+        return Comparison(text, None, None, means, (after[0][:0],))
     change = _linear_ratio(*after) - _linear_ratio(*before)
     return Comparison(text, _mean(change), mean_interval(change), means, (sign * change,))
 

@@ -110,7 +110,7 @@ def judge(check: Check, samples: Samples, xs: Sequence[X], *, lower: bool) -> Ju
     sign = -1.0 if lower else 1.0
     compared = list(check.kind.comparisons(samples, check.groups(xs), sign))
     tests = iter(_adjusted(compared))
-    count = sum(len(each.tests) for each in compared)
+    count = sum(len(each.tests) for each in compared if not each.exact)
     judged = tuple(_judged(each, [next(tests) for _ in each.tests], count) for each in compared)
     finding = _together([each.finding for each in judged])
     open_ones = [each.seeds_needed for each in judged if each.finding is Finding.OPEN]
@@ -141,11 +141,16 @@ def _together(findings: Sequence[Finding]) -> Finding:
 
 
 def _adjusted(compared: Sequence[Comparison]) -> Iterator[_Test]:
-    """Yield the tests with p-values after Holm over those that have one."""
+    """Yield the tests with p-values after Holm over all; exact ones, whose p would be 0, change nothing.
+
+    A test of fewer than two seeds has no p-value, and counts as 1.
+    """
     tests = [_Test(values, _p_value(values), each.exact) for each in compared for values in each.tests]
-    adjusted = iter(holm(np.array([test.p_value for test in tests if test.p_value is not None])))
+    counted = [1.0 if test.p_value is None else test.p_value for test in tests if not test.exact]
+    adjusted = iter(holm(np.array(counted, np.float64)))
     for test in tests:
-        yield test if test.p_value is None else replace(test, p_holm=float(next(adjusted)))
+        p_holm = None if test.exact else float(next(adjusted))
+        yield test if test.p_value is None else replace(test, p_holm=p_holm)
 
 
 def _p_value(values: FloatArray) -> float | None:

@@ -78,6 +78,18 @@ def test_holm_counts_every_comparison_of_a_check() -> None:
     assert (found.verdict, found.seeds_needed) == (ShapeVerdict.UNDECIDED, 7)
 
 
+@pytest.mark.parametrize("elsewhere", [{}, {0: 1.0}])
+@pytest.mark.parametrize("kind", ["order", "ratio"])
+def test_holm_counts_comparisons_without_two_seeds(kind: str, elsewhere: Mapping[Any, float]) -> None:
+    # As above with six seeds at x = 1 only: p is multiplied by 3 all the same.
+    values = dict(_flat(A=[11, 12, 13, 14, 15, 16], B=[10] * 6).values)
+    values |= {(name, x): elsewhere for name in "AB" for x in XS[1:]}
+    spec = {"order": ["A", "B"], "ratio": {"of": "A", "over": "B", "between": [1.0, None]}}[kind]
+    found = _judge(Samples(values), **{kind: spec})
+    assert [each.p_holm for each in found.comparisons] == [pytest.approx(3 * 0.03125), None, None]
+    assert found.verdict is ShapeVerdict.UNDECIDED
+
+
 def test_a_mean_over_x_is_taken_seed_by_seed() -> None:
     values: Values = {("A", x): {seed: float(seed * x) for seed in range(8)} for x in XS}
     (compared,) = _judge(Samples(values), range={"of": "A", "between": [0, None]}, at="mean").comparisons
