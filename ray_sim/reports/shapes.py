@@ -109,17 +109,17 @@ def judge(check: Check, samples: Samples, xs: Sequence[X], *, lower: bool) -> Ju
     """
     sign = -1.0 if lower else 1.0
     compared = list(check.kind.comparisons(samples, check.groups(xs), sign))
-    tests = iter(_adjusted(compared))
+    tests = list(_adjusted(compared))
+    rest = iter(tests)
     count = sum(len(each.tests) for each in compared if not each.exact)
-    judged = tuple(_judged(each, [next(tests) for _ in each.tests], count) for each in compared)
+    judged = tuple(_judged(each, [next(rest) for _ in each.tests], count) for each in compared)
     finding = _together([each.finding for each in judged])
-    open_ones = [each.seeds_needed for each in judged if each.finding is Finding.OPEN]
     return JudgedCheck(
         name=check.name,
         kind=check.kind_name,
         verdict=_VERDICTS[finding],
         seeds=min((each.seeds for each in judged), default=0),
-        seeds_needed=_most(open_ones) if finding is Finding.OPEN else None,
+        seeds_needed=_seeds_needed(tests, count) if finding is Finding.OPEN else None,
         comparisons=judged,
         published=check.published,
         because=check.because,
@@ -170,17 +170,23 @@ def _judged(compared: Comparison, tests: Sequence[_Test], count: int) -> JudgedC
         seeds=seeds,
         p_holm=max(p_holm, default=None),
         finding=finding,
-        seeds_needed=_seeds_needed(tests, count) if finding is Finding.OPEN and seeds > 1 else None,
+        seeds_needed=_seeds_needed(tests, count) if finding is Finding.OPEN else None,
     )
 
 
 def _seeds_needed(tests: Sequence[_Test], count: int) -> int | None:
-    """Seeds with which the open tests would be significant; more than there are."""
-    needed = _most([pairs_to_decide(test.values, count) for test in tests if test.finding is Finding.OPEN])
-    return None if needed is None else max(needed, len(tests[0].values) + 1)
+    """Seeds with which one open test would be significant against, or where none points there, all for."""
+    needed = [(test, _more_seeds(test, count)) for test in tests if test.finding is Finding.OPEN]
+    against = [each for test, each in needed if each is not None and np.mean(test.values) < 0]
+    known = [each for _, each in needed if each is not None]
+    if against:
+        return min(against)
+    return max(known) if known and len(known) == len(needed) else None
 
 
-def _most(numbers: Sequence[int | None]) -> int | None:
-    """The largest number; None if one is unknown, or there is none."""
-    known = [each for each in numbers if each is not None]
-    return max(known) if known and len(known) == len(numbers) else None
+def _more_seeds(test: _Test, count: int) -> int | None:
+    """Seeds with which the test would be significant, more than it has; None if no number is known."""
+    if len(test.values) < 2:
+        return None
+    needed = pairs_to_decide(test.values, count)
+    return None if needed is None else max(needed, len(test.values) + 1)

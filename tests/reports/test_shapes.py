@@ -90,6 +90,28 @@ def test_holm_counts_comparisons_without_two_seeds(kind: str, elsewhere: Mapping
     assert found.verdict is ShapeVerdict.UNDECIDED
 
 
+def test_one_comparison_against_decides_with_the_fewest_seeds() -> None:
+    clear, unclear = [1.0, 1.2, 0.8, 1.1], [1.0, -1.2, 0.8, 0.1]
+    alone = {
+        name: _judge(_flat(A=values, B=[0.0] * 4), order=["A", "B"]).seeds_needed
+        for name, values in (("clear", clear), ("unclear", unclear))
+    }
+    assert alone["clear"] is not None
+    assert alone["unclear"] is not None
+    assert alone["clear"] < alone["unclear"]
+
+    def needed(*by_x: list[float]) -> int | None:
+        cells: dict[tuple[str, Any], dict[Any, float]] = {("B", x): dict.fromkeys(range(4), 0.0) for x in XS}
+        cells |= {("A", x): dict(enumerate(values)) for x, values in zip(XS, by_x, strict=True)}
+        return _judge(Samples(cells), order=["A", "B"]).seeds_needed
+
+    against = [-each for each in clear]
+    assert needed(clear, unclear, unclear) == alone["unclear"]
+    assert needed(against, unclear, unclear) == alone["clear"]
+    assert needed(against, unclear, [0.0] * 4) == alone["clear"]
+    assert needed(clear, unclear, [0.0] * 4) is None
+
+
 def test_a_mean_over_x_is_taken_seed_by_seed() -> None:
     values: Values = {("A", x): {seed: float(seed * x) for seed in range(8)} for x in XS}
     (compared,) = _judge(Samples(values), range={"of": "A", "between": [0, None]}, at="mean").comparisons
