@@ -35,6 +35,8 @@ class Comparison:
     """Means of the values that enter."""
     tests: tuple[FloatArray, ...]
     """Shape (N,) each, by seed: the statement says that the mean of each is above 0."""
+    untested: bool = False
+    """Whether it has values but no test, since a mean that it divides by is not above 0."""
     exact: bool = False
     """Whether no run in it depends on a seed, so that one value each is all there is to know."""
 
@@ -106,6 +108,7 @@ def ratio(
         ratio_interval(above, below) if positive else None,
         _means(above, below),
         _ends(above, below, low, high) if positive else _ends(above[:0], below[:0], low, high),
+        untested=len(below) > 0 and not positive,
     )
 
 
@@ -120,7 +123,7 @@ def ratio_change(
     """
     means = _means(*after, *before)
     if not means or min(float(np.mean(below)) for _, below in (before, after)) <= 0:
-        return Comparison(text, None, None, means, (after[0][:0],))
+        return Comparison(text, None, None, means, (after[0][:0],), untested=bool(means))
     change = _linear_ratio(*after) - _linear_ratio(*before)
     return Comparison(text, _mean(change), mean_interval(change), means, (sign * change,))
 

@@ -59,6 +59,8 @@ class JudgedComparison:
     finding: Finding
     seeds_needed: int | None
     """Number of seeds that would decide it, where it is open; None if no number is known."""
+    untested: bool
+    """Whether it has values but no test, since a mean that it divides by is not above 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +173,7 @@ def _judged(compared: Comparison, tests: Sequence[_Test], count: int) -> JudgedC
         p_holm=max(p_holm, default=None),
         finding=finding,
         seeds_needed=_seeds_needed(tests, count) if finding is Finding.OPEN else None,
+        untested=compared.untested,
     )
 
 

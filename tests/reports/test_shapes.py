@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from ray_sim.reports.figure_page import check_note
 from ray_sim.reports.shape_check import Check
 from ray_sim.reports.shape_samples import Samples
 from ray_sim.reports.shapes import Finding, JudgedCheck, ShapeVerdict, judge
@@ -174,7 +175,12 @@ def test_equal_values_are_equal_and_have_no_order() -> None:
 def test_a_ratio_to_a_mean_that_is_not_above_0_is_undecided() -> None:
     samples = _flat(A=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], B=[-1.0] * 7)
     for kind in ("ratio", "equal", "grows"):
-        assert _judge(samples, **{kind: CHECKS[kind]}).verdict is ShapeVerdict.UNDECIDED
+        found = _judge(samples, **{kind: CHECKS[kind]})
+        assert found.verdict is ShapeVerdict.UNDECIDED
+        assert all(each.untested for each in found.comparisons)
+        remark = "Without a test, as a mean to divide by is not above 0: A / B"
+        assert remark in check_note(found)
+    assert "Without a test" not in check_note(_judge(samples, order=["A", "B"]))
 
 
 @settings(max_examples=40, deadline=None)
