@@ -89,7 +89,7 @@ def _figure(index: int, result: FigureResult) -> Section:
         text=(result.answer, *([RULE] if result.checks and not index else [])),
         facts=(
             ("source", result.source),
-            ("command", f"ray-sim reproduce {result.name}"),
+            ("command", f"ray-sim reproduce {result.given}"),
             ("runs", f"{result.done:,} of {result.planned:,}"),
             *(("published", fact) for fact in result.facts),
         ),

@@ -42,6 +42,8 @@ class FigureResult:
     """A figure on our runs. Without verdicts if it is quick or has no runs."""
 
     name: str
+    given: str
+    """Text that names it on the command line."""
     title: str
     source: str
     x: Axis

@@ -54,6 +54,14 @@ def _figure(folder: Path, *checks: object, quick: bool = False, **changes: Any) 
     return read_figure("mine", path, HashedInputs(), quick=quick)
 
 
+def test_a_figure_is_named_on_the_command_line_as_it_was_given(tmp_path: Path) -> None:
+    (tmp_path / "my figures").mkdir()
+    assert _figure(tmp_path).given == str(tmp_path / "mine.yaml")
+    assert _figure(tmp_path / "my figures").given == f"'{tmp_path}/my figures/mine.yaml'"
+    name = "pd_ors/machines"
+    assert read_figure(name, bundled_figures()[name], HashedInputs(), quick=True).given == name
+
+
 def test_a_run_has_the_series_and_the_x_of_its_coordinates(tmp_path: Path) -> None:
     figure = _figure(tmp_path)
     assert figure.series == ("FIFO", "LAS")

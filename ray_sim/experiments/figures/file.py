@@ -6,6 +6,7 @@ The format is described in docs/reproduce.md. Bundled figures stand in `ray_sim/
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -123,6 +124,12 @@ class Figure:
     """Folders of its files, with a slash at the end."""
     missing: tuple[str, ...]
     """Names in `data` that are not there, so that the figure cannot run."""
+
+    @property
+    def given(self) -> str:
+        """Text that names it on the command line: of a bundled figure its name, else the path."""
+        bundled = self.path == (STUDIES / self.name).with_suffix(".yaml")
+        return self.name if bundled else shlex.quote(str(self.path))
 
     @property
     def series(self) -> tuple[str, ...]:

@@ -201,6 +201,7 @@ def _not_run(figure: Figure) -> FigureResult:
     spec = figure.spec
     return FigureResult(
         name=figure.name,
+        given=figure.given,
         title=spec.title,
         source=spec.source,
         x=Axis(spec.x.label, spec.x.unit, spec.x.log),
