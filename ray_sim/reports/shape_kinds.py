@@ -72,10 +72,16 @@ class Kind(BaseModel):
         raise NotImplementedError
 
 
+def _each_once(series: list[str]) -> list[str]:
+    if repeated := [name for name in series if series.count(name) > 1]:
+        raise ValueError(f"must name each series once, got '{repeated[0]}' twice")
+    return series
+
+
 class Order(Kind):
     """Each series is better than the next."""
 
-    best_first: Annotated[list[str], Field(min_length=2)]
+    best_first: Annotated[list[str], Field(min_length=2), AfterValidator(_each_once)]
 
     def series(self) -> tuple[str, ...]:
         """Names of the series in the statement."""
@@ -96,6 +102,11 @@ class Ratio(Kind):
     of: str
     over: str
     between: Between
+
+    @model_validator(mode="after")
+    def _two_series(self) -> Self:
+        _refuse_equal("over", self.over, self.of)
+        return self
 
     def series(self) -> tuple[str, ...]:
         """Names of the series in the statement."""
@@ -133,6 +144,11 @@ class Equal(Kind):
     of: str
     to: str
     within: Fraction
+
+    @model_validator(mode="after")
+    def _two_series(self) -> Self:
+        _refuse_equal("to", self.to, self.of)
+        return self
 
     def series(self) -> tuple[str, ...]:
         """Names of the series in the statement."""
@@ -235,6 +251,11 @@ class Grows(Kind):
     gap: Literal["difference", "ratio"]
     direction: Literal["rises", "falls"] = "rises"
 
+    @model_validator(mode="after")
+    def _two_series(self) -> Self:
+        _refuse_equal("over", self.over, self.of)
+        return self
+
     def series(self) -> tuple[str, ...]:
         """Names of the series in the statement."""
         return self.of, self.over
@@ -265,6 +286,11 @@ class Crossing(Kind):
     than: str
     below: float
     above: float
+
+    @model_validator(mode="after")
+    def _two_series(self) -> Self:
+        _refuse_equal("than", self.than, self.better)
+        return self
 
     def series(self) -> tuple[str, ...]:
         """Names of the series in the statement."""
@@ -320,6 +346,11 @@ class BestAt(Kind):
             cells = (self.of, (self.x,)), (self.of, (other,))
             found = difference(f"{self.of}, x = {self.x} - x = {other}", *samples.pair(*cells), sign)
             yield replace(found, exact=samples.exact(*cells))
+
+
+def _refuse_equal(key: str, name: str, other: str) -> None:
+    if name == other:
+        raise ValueError(f"`{key}`: must name another series, got '{name}' for both")
 
 
 def _name(group: Places) -> str:

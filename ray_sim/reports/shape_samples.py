@@ -100,7 +100,7 @@ def within(text: str, value: FloatArray, low: float | None, high: float | None) 
 def ratio(
     text: str, above: FloatArray, below: FloatArray, low: float | None, high: float | None
 ) -> Comparison:
-    """The ratio of the means is from low to high; tests have no values unless the mean of `below` is above 0."""
+    """The ratio of the means is from low to high; without tests' values unless mean `below` is above 0."""
     positive = len(below) > 0 and float(np.mean(below)) > 0
     return Comparison(
         text,

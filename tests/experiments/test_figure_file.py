@@ -93,7 +93,7 @@ def test_a_series_of_several_values_has_their_runs(tmp_path: Path) -> None:
         tmp_path,
         {"name": "level", "range": {"of": "low", "between": [0, None]}, "at": "mean"},
         figure={
-            "x": {"of": "policy.knob", "label": "draw", "values": {"0": 0, "1": 1}},
+            "x": {"of": "policy.knob", "label": "draw"},
             "series": {"low": {"policy.knob": [0, 1]}, "high": {"policy.knob": 2}},
         },
         policies=[{"name": "las", "params": {"knob": [0, 1, 2]}}],
@@ -176,6 +176,25 @@ def test_a_figure_without_its_data_has_no_runs(tmp_path: Path) -> None:
             'figure.series.LAS: no run has {"policy": "srtf"}',
         ),
         ({"published": {"values": {"LAS": {3: 1.0}}}}, CHECK, "figure.published.values.LAS: no x"),
+        (
+            {"x": {**FIGURE["x"], "values": {"six.yaml": 6}}},
+            CHECK,
+            "figure.x.values: no run of a series has 'six",
+        ),
+        ({"data": {"trace.parquet": "there"}}, CHECK, "figure.data.trace.parquet: no run uses this file"),
+        ({}, {"name": "a", "order": ["LAS", "LAS"]}, "shape[0].order.best_first: must name each series once"),
+        ({}, {"name": "a", "equal": {"of": "LAS", "to": "LAS", "within": 0.1}}, "shape[0].equal: `to`: must"),
+        (
+            {},
+            {"name": "a", "ratio": {"of": "LAS", "over": "LAS", "between": [1, 2]}},
+            "shape[0].ratio: `over`: must name another series",
+        ),
+        ({}, {"name": "a", "grows": {"of": "LAS", "over": "LAS", "gap": "ratio"}}, "shape[0].grows: `over`:"),
+        (
+            {},
+            {"name": "a", "crossing": {"better": "LAS", "than": "LAS", "below": 2, "above": 4}},
+            "shape[0].crossing: `than`:",
+        ),
         ({}, {"name": "a"}, "expected one of order, ratio,"),
         ({}, {**CHECK, "range": {"of": "LAS", "between": [0, 1]}}, "found order and range"),
         ({}, {"name": "a", "order": ["LAS"]}, "shape[0].order.best_first"),
@@ -226,7 +245,10 @@ def test_a_problem_is_told_with_its_place(
     [
         ("shape: [{name: a, range: {of: LAS, between: [NUMBER, null]}}]", "shape[0].range.between[0]"),
         ("shape: [{name: a, equal: {of: LAS, to: FIFO, within: NUMBER}}]", "shape[0].equal.within"),
-        ("shape: [{name: a, crossing: {better: LAS, than: FIFO, below: NUMBER, above: 4}}]", "crossing.below"),
+        (
+            "shape: [{name: a, crossing: {better: LAS, than: FIFO, below: NUMBER, above: 4}}]",
+            "crossing.below",
+        ),
         ("shape: [{name: a, order: [LAS, FIFO], at: [NUMBER]}]", "shape[0].at"),
         ("figure: {published: {values: {LAS: {2: NUMBER}}}}", "figure.published.values.LAS"),
         ("figure: {x: {of: cluster, label: x, values: {two.yaml: NUMBER}}}", "figure.x.values.two.yaml"),
@@ -252,7 +274,9 @@ def test_a_run_without_a_seed_beside_runs_with_seeds_is_refused(tmp_path: Path) 
     (tmp_path / "jobs.csv").write_text("job_id,submit_s,num_gpus,duration_s\n1,0,1,60\n")
     assert main(["convert", "csv", str(tmp_path / "jobs.csv"), "-o", str(tmp_path / "jobs.parquet")]) == 0
     workloads = [*SWEEP["workloads"], "jobs.parquet"]
-    with pytest.raises(InvalidScenarioError, match=r"(?s)mine\.yaml.*'FIFO' has at x 4 a run that depends on no"):
+    with pytest.raises(
+        InvalidScenarioError, match=r"(?s)mine\.yaml.*'FIFO' has at x 4 a run that depends on no"
+    ):
         _figure(tmp_path, workloads=workloads)
 
 

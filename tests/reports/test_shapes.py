@@ -85,7 +85,7 @@ def test_holm_counts_comparisons_without_two_seeds(kind: str, elsewhere: Mapping
     # As above with six seeds at x = 1 only: p is multiplied by 3 all the same.
     values = dict(_flat(A=[11, 12, 13, 14, 15, 16], B=[10] * 6).values)
     values |= {(name, x): elsewhere for name in "AB" for x in XS[1:]}
-    spec = {"order": ["A", "B"], "ratio": {"of": "A", "over": "B", "between": [1.0, None]}}[kind]
+    spec: Any = {"order": ["A", "B"], "ratio": {"of": "A", "over": "B", "between": [1.0, None]}}[kind]
     found = _judge(Samples(values), **{kind: spec})
     assert [each.p_holm for each in found.comparisons] == [pytest.approx(3 * 0.03125), None, None]
     assert found.verdict is ShapeVerdict.UNDECIDED

@@ -57,11 +57,16 @@ def cells_of(
     """
     for each in configurations:
         found = coordinates(each, folders)
-        x = found.get(axis)
-        named = x if x is None or isinstance(x, bool | int | float | str) else str(x)
+        named = place(found, axis)
         shown = values.get(named, named)
         for label in _matching(found, series) if series else [_own_series(each, axis, found)]:
             yield Cell(label, shown, axis not in found, each.entry.seed, each, found)
+
+
+def place(found: Coordinates, axis: str) -> X:
+    """Coordinate of x, before it is shown as another value; lists as text."""
+    x = found.get(axis)
+    return x if x is None or isinstance(x, bool | int | float | str) else str(x)
 
 
 def coordinates(configuration: Configuration, folders: Sequence[str]) -> dict[str, object]:

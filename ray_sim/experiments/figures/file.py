@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 import ray_sim
-from ray_sim.experiments.figures.cells import Cell, cells_of
+from ray_sim.experiments.figures.cells import Cell, cells_of, place
 from ray_sim.experiments.inputs.profile_files import is_profile_file
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Spec, read_document
@@ -200,6 +200,9 @@ def read_figure(
     blocks = _read_blocks(content, path)
     spec = blocks.figure
     assert isinstance(content, dict)
+    used = set(_file_names(without_figure(content)))
+    if unused := [f"figure.data.{each}: no run uses this file" for each in spec.data if each not in used]:
+        raise InvalidScenarioError(problems_text(str(path), unused))
     places = {each: None if data is None else data / each for each in spec.data}
     missing = tuple(each for each, place in places.items() if place is None or not place.is_file())
     folders = (f"{path.parent}/", *([] if data is None else [f"{data}/"]))
@@ -244,6 +247,15 @@ def _placed(content: object, folder: Path, data: Mapping[str, Path | None]) -> o
     return f"{data.get(name) or folder / name}{at}{changes}"
 
 
+def _file_names(content: object) -> Iterator[str]:
+    """Yield the names of files in the content, as `_placed` replaces them."""
+    if isinstance(content, dict | list):
+        for each in content.values() if isinstance(content, dict) else content:
+            yield from _file_names(each)
+    elif isinstance(content, str) and content.partition("@")[0].endswith(FILE_SUFFIXES):
+        yield content.partition("@")[0]
+
+
 def _cells(sweep: object, figure: Figure, inputs: HashedInputs) -> Iterator[Cell]:
     """Yield the runs; where some runs of a series have an x, those without one are left out."""
     spec = figure.spec
@@ -262,6 +274,12 @@ def _problems(figure: Figure) -> Iterator[str]:
     if not xs:
         yield f"figure.x.of: no run has the coordinate '{figure.spec.x.of}'"
         return
+    places = dict.fromkeys(place(cell.coordinates, figure.spec.x.of) for cell in figure.cells)
+    yield from (
+        f"figure.x.values: no run of a series has {key!r}; they have {', '.join(map(str, places))}"
+        for key in figure.spec.x.values
+        if key not in places
+    )
     seen: dict[object, Cell] = {}
     for cell in figure.cells:
         first = seen.setdefault((cell.series, cell.x, cell.seed), cell)
@@ -287,7 +305,7 @@ def _mixed_seeds(cells: Sequence[Cell]) -> Iterator[str]:
     """Yield the series and x that have a run without a seed beside runs with one."""
     places = dict.fromkeys((cell.series, cell.x) for cell in cells if cell.seed is None)
     mixed = dict.fromkeys((cell.series, cell.x) for cell in cells if cell.seed is not None)
-    for series, x in (place for place in places if place in mixed):
+    for series, x in (each for each in places if each in mixed):
         yield (
             f"figure: series '{series}' has at x {x!r} a run that depends on no seed and runs with seeds; "
             "tell them apart in `series`, or make two figures"
