@@ -84,6 +84,8 @@ def reproduce(
         raise typer.Exit(interruption.exit_code)
     if not ended.ok:
         raise typer.Exit(1)
+    if ended.errors:
+        raise typer.Exit(2)
 
 
 def _print_list(figures: Sequence[Figure], *, json_output: bool) -> None:
@@ -138,6 +140,8 @@ def _print(ended: Reproduction) -> None:
     for result in ended.results:
         if result.missing:
             say(f"{result.name}: {result.answer}")
+        if result.error is not None:
+            say(f"failed: {result.name}: {result.error}")
     if ended.sweep is None:
         return
     for failure in ended.sweep.failures[:10]:

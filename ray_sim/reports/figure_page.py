@@ -64,12 +64,14 @@ def check_table(check: JudgedCheck) -> Table:
 
 
 def check_note(check: JudgedCheck) -> str:
-    """Verdict of a check with the paper's numbers, the seeds that would decide it, and the stored reason."""
+    """Verdict with the paper's numbers, the seeds that would decide it, what has no test, and the reason."""
     parts = [f"{check.name}: {check.verdict}."]
     if check.published is not None:
         parts.append(f"Published: {check.published}.")
     if check.verdict is ShapeVerdict.UNDECIDED:
         parts.append(f"{check.seeds} seeds; {seeds_text(check.seeds_needed)}.")
+    if untested := [each.text for each in check.comparisons if each.untested]:
+        parts.append(f"Without a test, as a mean to divide by is not above 0: {'; '.join(untested)}.")
     if check.verdict is not ShapeVerdict.APPEARS and check.because is not None:
         parts.append(f"Reason: {check.because}")
     return " ".join(parts)
@@ -88,7 +90,7 @@ def _figure(index: int, result: FigureResult) -> Section:
         text=(result.answer, *([RULE] if result.checks and not index else [])),
         facts=(
             ("source", result.source),
-            ("command", f"ray-sim reproduce {result.name}"),
+            ("command", f"ray-sim reproduce {result.given}"),
             ("runs", f"{result.done:,} of {result.planned:,}"),
             *(("published", fact) for fact in result.facts),
         ),

@@ -42,6 +42,8 @@ class FigureResult:
     """A figure on our runs. Without verdicts if it is quick or has no runs."""
 
     name: str
+    given: str
+    """Text that names it on the command line."""
     title: str
     source: str
     x: Axis
@@ -57,6 +59,8 @@ class FigureResult:
     done: int
     missing: Mapping[str, str]
     """Where each file comes from that is not here, by name; the figure did not run if there is any."""
+    error: str | None = None
+    """Why the figure cannot be judged."""
 
     def count(self, verdict: ShapeVerdict) -> int:
         """Number of checks with a verdict."""
@@ -70,6 +74,8 @@ class FigureResult:
             of = {each: [name for name in self.missing if self.missing[name] == each] for each in sources}
             where = "; ".join(f"{first_and_others(names)}: {source}" for source, names in of.items())
             return f"Not run, as data is missing. {where}"
+        if self.error is not None:
+            return f"Failed. {self.error}"
         if not self.checks:
             return f"{self.done} of {self.planned} runs finished; no verdict."
         parts = [
@@ -86,6 +92,8 @@ class FigureResult:
         """Remark on data, runs or verdicts that are missing; empty if all are there."""
         if self.missing:
             return f"not run: {first_and_others([*self.missing])} missing"
+        if self.error is not None:
+            return "failed: see its answer"
         missing = self.planned - self.done
         if missing:
             return f"{missing:,} of {self.planned:,} runs missing"

@@ -51,7 +51,7 @@ def _series_alone(given: object) -> object:
 class Check(BaseModel):
     """One statement about a figure."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     name: Annotated[str, Field(min_length=1)]
     """The statement as a sentence."""

@@ -7,6 +7,7 @@ are those of the figure. See docs/reproduce.md.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Annotated, Literal, Self
 
@@ -44,9 +45,9 @@ Between = Annotated[
 
 
 class Kind(BaseModel):
-    """Base class of the kinds: frozen, without unknown keys and silent conversions."""
+    """Base class of the kinds: frozen, without unknown keys, silent conversions, infinity and NaN."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     def series(self) -> tuple[str, ...]:
         """Names of the series in the statement."""
@@ -71,10 +72,16 @@ class Kind(BaseModel):
         raise NotImplementedError
 
 
+def _each_once(series: list[str]) -> list[str]:
+    if repeated := [name for name in series if series.count(name) > 1]:
+        raise ValueError(f"must name each series once, got '{repeated[0]}' twice")
+    return series
+
+
 class Order(Kind):
     """Each series is better than the next."""
 
-    best_first: Annotated[list[str], Field(min_length=2)]
+    best_first: Annotated[list[str], Field(min_length=2), AfterValidator(_each_once)]
 
     def series(self) -> tuple[str, ...]:
         """Names of the series in the statement."""
@@ -84,8 +91,9 @@ class Order(Kind):
         """Yield the comparisons of the statement, see `Kind`."""
         for group in groups:
             for better, worse in pairwise(self.best_first):
-                values = samples.pair((better, group), (worse, group))
-                yield difference(f"{better} - {worse}{_at(group)}", *values, sign)
+                cells = (better, group), (worse, group)
+                found = difference(f"{better} - {worse}{_at(group)}", *samples.pair(*cells), sign)
+                yield replace(found, exact=samples.exact(*cells))
 
 
 class Ratio(Kind):
@@ -95,6 +103,11 @@ class Ratio(Kind):
     over: str
     between: Between
 
+    @model_validator(mode="after")
+    def _two_series(self) -> Self:
+        _refuse_equal("over", self.over, self.of)
+        return self
+
     def series(self) -> tuple[str, ...]:
         """Names of the series in the statement."""
         return self.of, self.over
@@ -102,8 +115,9 @@ class Ratio(Kind):
     def comparisons(self, samples: Samples, groups: Sequence[Places], sign: float) -> Iterator[Comparison]:
         """Yield the comparisons of the statement, see `Kind`."""
         for group in groups:
-            values = samples.pair((self.of, group), (self.over, group))
-            yield ratio(f"{self.of} / {self.over}{_at(group)}", *values, *self.between)
+            cells = (self.of, group), (self.over, group)
+            found = ratio(f"{self.of} / {self.over}{_at(group)}", *samples.pair(*cells), *self.between)
+            yield replace(found, exact=samples.exact(*cells))
 
 
 class Range(Kind):
@@ -120,7 +134,8 @@ class Range(Kind):
         """Yield the comparisons of the statement, see `Kind`."""
         for group in groups:
             (values,) = samples.paired((self.of, group))
-            yield within(f"{self.of}{_at(group)}", values, *self.between)
+            found = within(f"{self.of}{_at(group)}", values, *self.between)
+            yield replace(found, exact=samples.exact((self.of, group)))
 
 
 class Equal(Kind):
@@ -130,6 +145,11 @@ class Equal(Kind):
     to: str
     within: Fraction
 
+    @model_validator(mode="after")
+    def _two_series(self) -> Self:
+        _refuse_equal("to", self.to, self.of)
+        return self
+
     def series(self) -> tuple[str, ...]:
         """Names of the series in the statement."""
         return self.of, self.to
@@ -137,8 +157,10 @@ class Equal(Kind):
     def comparisons(self, samples: Samples, groups: Sequence[Places], sign: float) -> Iterator[Comparison]:
         """Yield the comparisons of the statement, see `Kind`."""
         for group in groups:
-            values = samples.pair((self.of, group), (self.to, group))
-            yield ratio(f"{self.of} / {self.to}{_at(group)}", *values, 1 - self.within, 1 + self.within)
+            cells = (self.of, group), (self.to, group)
+            ends = 1 - self.within, 1 + self.within
+            found = ratio(f"{self.of} / {self.to}{_at(group)}", *samples.pair(*cells), *ends)
+            yield replace(found, exact=samples.exact(*cells))
 
 
 class Monotone(Kind):
@@ -173,20 +195,24 @@ class Monotone(Kind):
         """Yield the comparisons of the statement, see `Kind`."""
         if self.within is not None:
             for group in groups[1:]:
-                values = samples.pair((self.of, group), (self.of, groups[0]))
+                cells = (self.of, group), (self.of, groups[0])
                 text = f"{self.of}, x = {_name(group)} / x = {_name(groups[0])}"
-                yield ratio(text, *values, 1 - self.within, 1 + self.within)
+                found = ratio(text, *samples.pair(*cells), 1 - self.within, 1 + self.within)
+                yield replace(found, exact=samples.exact(*cells))
             return
         upward = 1.0 if self.direction == "rises" else -1.0
         for before, after in pairwise(groups):
-            low, high = samples.pair((self.of, before), (self.of, after))
-            yield difference(f"{self.of}, {_step(before, after)}", high, low, upward)
+            steps = (self.of, after), (self.of, before)
+            found = difference(f"{self.of}, {_step(before, after)}", *samples.pair(*steps), upward)
+            yield replace(found, exact=samples.exact(*steps))
         if self.flattens:
             ends = (*groups[:2], *groups[-2:])
-            start, second, last_but_one, last = samples.paired(*((self.of, group) for group in ends))
+            corners = [(self.of, group) for group in ends]
+            start, second, last_but_one, last = samples.paired(*corners)
             first_slope = (second - start) / (_number(ends[1]) - _number(ends[0]))
             last_slope = (last - last_but_one) / (_number(ends[3]) - _number(ends[2]))
-            yield difference(f"{self.of}, first slope - last slope", first_slope, last_slope, upward)
+            found = difference(f"{self.of}, first slope - last slope", first_slope, last_slope, upward)
+            yield replace(found, exact=samples.exact(*corners))
 
 
 class Linear(Kind):
@@ -209,10 +235,12 @@ class Linear(Kind):
         """Yield the comparisons of the statement, see `Kind`."""
         first, last = groups[0], groups[-1]
         for group in groups[1:-1]:
-            value, low, high = samples.paired((self.of, group), (self.of, first), (self.of, last))
+            cells = (self.of, group), (self.of, first), (self.of, last)
+            value, low, high = samples.paired(*cells)
             share = (_number(group) - _number(first)) / (_number(last) - _number(first))
             line = (1 - share) * low + share * high
-            yield ratio(f"{self.of} / line{_at(group)}", value, line, 1 - self.within, 1 + self.within)
+            found = ratio(f"{self.of} / line{_at(group)}", value, line, 1 - self.within, 1 + self.within)
+            yield replace(found, exact=samples.exact(*cells))
 
 
 class Grows(Kind):
@@ -222,6 +250,11 @@ class Grows(Kind):
     over: str
     gap: Literal["difference", "ratio"]
     direction: Literal["rises", "falls"] = "rises"
+
+    @model_validator(mode="after")
+    def _two_series(self) -> Self:
+        _refuse_equal("over", self.over, self.of)
+        return self
 
     def series(self) -> tuple[str, ...]:
         """Names of the series in the statement."""
@@ -239,10 +272,11 @@ class Grows(Kind):
             a, b, next_a, next_b = samples.paired(*cells)
             if self.gap == "ratio":
                 text = f"{self.of} / {self.over}, {_step(before, after)}"
-                yield ratio_change(text, (a, b), (next_a, next_b), upward)
+                found = ratio_change(text, (a, b), (next_a, next_b), upward)
             else:
                 text = f"({self.of} - {self.over}), {_step(before, after)}"
-                yield difference(text, next_a - next_b, a - b, upward)
+                found = difference(text, next_a - next_b, a - b, upward)
+            yield replace(found, exact=samples.exact(*cells))
 
 
 class Crossing(Kind):
@@ -252,6 +286,11 @@ class Crossing(Kind):
     than: str
     below: float
     above: float
+
+    @model_validator(mode="after")
+    def _two_series(self) -> Self:
+        _refuse_equal("than", self.than, self.better)
+        return self
 
     def series(self) -> tuple[str, ...]:
         """Names of the series in the statement."""
@@ -275,8 +314,10 @@ class Crossing(Kind):
             x = _number(group)
             side = 1.0 if x <= self.below else -1.0 if x >= self.above else None
             if side is not None:
-                values = samples.pair((self.better, group), (self.than, group))
-                yield difference(f"{self.better} - {self.than}{_at(group)}", *values, side * sign)
+                cells = (self.better, group), (self.than, group)
+                text = f"{self.better} - {self.than}{_at(group)}"
+                found = difference(text, *samples.pair(*cells), side * sign)
+                yield replace(found, exact=samples.exact(*cells))
 
 
 class BestAt(Kind):
@@ -302,8 +343,14 @@ class BestAt(Kind):
     def comparisons(self, samples: Samples, groups: Sequence[Places], sign: float) -> Iterator[Comparison]:
         """Yield the comparisons of the statement, see `Kind`."""
         for other in self.against:
-            values = samples.pair((self.of, (self.x,)), (self.of, (other,)))
-            yield difference(f"{self.of}, x = {self.x} - x = {other}", *values, sign)
+            cells = (self.of, (self.x,)), (self.of, (other,))
+            found = difference(f"{self.of}, x = {self.x} - x = {other}", *samples.pair(*cells), sign)
+            yield replace(found, exact=samples.exact(*cells))
+
+
+def _refuse_equal(key: str, name: str, other: str) -> None:
+    if name == other:
+        raise ValueError(f"`{key}`: must name another series, got '{name}' for both")
 
 
 def _name(group: Places) -> str:

@@ -35,6 +35,10 @@ class Comparison:
     """Means of the values that enter."""
     tests: tuple[FloatArray, ...]
     """Shape (N,) each, by seed: the statement says that the mean of each is above 0."""
+    untested: bool = False
+    """Whether it has values but no test, since a mean that it divides by is not above 0."""
+    exact: bool = False
+    """Whether no run in it depends on a seed, so that one value each is all there is to know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +47,10 @@ class Samples:
 
     values: Mapping[tuple[str, X], Mapping[int | None, float]]
 
-    @property
-    def exact(self) -> bool:
-        """Whether no run depends on a seed, so that one value each is all there is to know."""
-        return all(set(by_seed) == {None} for by_seed in self.values.values())
+    def exact(self, *cells: tuple[str, Places]) -> bool:
+        """Whether all cells have runs, and none depends on a seed."""
+        parts = [self.values.get((series, x), {}) for series, xs in cells for x in xs]
+        return all(set(part) == {None} for part in parts)
 
     def paired(self, *cells: tuple[str, Places]) -> tuple[FloatArray, ...]:
         """Values of each cell over the seeds that all cells have.
@@ -96,14 +100,15 @@ def within(text: str, value: FloatArray, low: float | None, high: float | None) 
 def ratio(
     text: str, above: FloatArray, below: FloatArray, low: float | None, high: float | None
 ) -> Comparison:
-    """The ratio of the means is from low to high; without tests unless the mean of `below` is above 0."""
+    """The ratio of the means is from low to high; without tests' values unless mean `below` is above 0."""
     positive = len(below) > 0 and float(np.mean(below)) > 0
     return Comparison(
         text,
         ratio_of_means(above, below) if positive else None,
         ratio_interval(above, below) if positive else None,
         _means(above, below),
-        _ends(above, below, low, high) if positive else (),
+        _ends(above, below, low, high) if positive else _ends(above[:0], below[:0], low, high),
+        untested=len(below) > 0 and not positive,
     )
 
 
@@ -118,7 +123,7 @@ def ratio_change(
     """
     means = _means(*after, *before)
     if not means or min(float(np.mean(below)) for _, below in (before, after)) <= 0:
-        return Comparison(text, None, None, means, ())
+        return Comparison(text, None, None, means, (after[0][:0],), untested=bool(means))
     change = _linear_ratio(*after) - _linear_ratio(*before)
     return Comparison(text, _mean(change), mean_interval(change), means, (sign * change,))
 

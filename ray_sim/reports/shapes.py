@@ -53,12 +53,14 @@ class JudgedComparison:
     interval: ConfidenceInterval | None
     means: tuple[float, ...]
     seeds: int
-    """Number of seeds; 1 if no run depends on one, 0 if runs are missing."""
+    """Number of seeds; 1 if none of its runs depends on one, 0 if runs are missing."""
     p_holm: float | None
     """Largest p-value of its tests after Holm; None for fewer than two seeds."""
     finding: Finding
     seeds_needed: int | None
     """Number of seeds that would decide it, where it is open; None if no number is known."""
+    untested: bool
+    """Whether it has values but no test, since a mean that it divides by is not above 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,17 +111,17 @@ def judge(check: Check, samples: Samples, xs: Sequence[X], *, lower: bool) -> Ju
     """
     sign = -1.0 if lower else 1.0
     compared = list(check.kind.comparisons(samples, check.groups(xs), sign))
-    tests = iter(_adjusted([values for each in compared for values in each.tests], samples.exact))
-    count = sum(len(each.tests) for each in compared)
-    judged = tuple(_judged(each, [next(tests) for _ in each.tests], count) for each in compared)
+    tests = list(_adjusted(compared))
+    rest = iter(tests)
+    count = sum(len(each.tests) for each in compared if not each.exact)
+    judged = tuple(_judged(each, [next(rest) for _ in each.tests], count) for each in compared)
     finding = _together([each.finding for each in judged])
-    open_ones = [each.seeds_needed for each in judged if each.finding is Finding.OPEN]
     return JudgedCheck(
         name=check.name,
         kind=check.kind_name,
         verdict=_VERDICTS[finding],
         seeds=min((each.seeds for each in judged), default=0),
-        seeds_needed=_most(open_ones) if finding is Finding.OPEN else None,
+        seeds_needed=_seeds_needed(tests, count) if finding is Finding.OPEN else None,
         comparisons=judged,
         published=check.published,
         because=check.because,
@@ -140,12 +142,17 @@ def _together(findings: Sequence[Finding]) -> Finding:
     return Finding.FOR if findings and set(findings) == {Finding.FOR} else Finding.OPEN
 
 
-def _adjusted(values: Sequence[FloatArray], exact: bool) -> Iterator[_Test]:
-    """Yield the tests with p-values after Holm over those that have one."""
-    tests = [_Test(each, _p_value(each), exact) for each in values]
-    adjusted = iter(holm(np.array([test.p_value for test in tests if test.p_value is not None])))
+def _adjusted(compared: Sequence[Comparison]) -> Iterator[_Test]:
+    """Yield the tests with p-values after Holm over all; exact ones, whose p would be 0, change nothing.
+
+    A test of fewer than two seeds has no p-value, and counts as 1.
+    """
+    tests = [_Test(values, _p_value(values), each.exact) for each in compared for values in each.tests]
+    counted = [1.0 if test.p_value is None else test.p_value for test in tests if not test.exact]
+    adjusted = iter(holm(np.array(counted, np.float64)))
     for test in tests:
-        yield test if test.p_value is None else replace(test, p_holm=float(next(adjusted)))
+        p_holm = None if test.exact else float(next(adjusted))
+        yield test if test.p_value is None else replace(test, p_holm=p_holm)
 
 
 def _p_value(values: FloatArray) -> float | None:
@@ -165,17 +172,24 @@ def _judged(compared: Comparison, tests: Sequence[_Test], count: int) -> JudgedC
         seeds=seeds,
         p_holm=max(p_holm, default=None),
         finding=finding,
-        seeds_needed=_seeds_needed(tests, count) if finding is Finding.OPEN and seeds > 1 else None,
+        seeds_needed=_seeds_needed(tests, count) if finding is Finding.OPEN else None,
+        untested=compared.untested,
     )
 
 
 def _seeds_needed(tests: Sequence[_Test], count: int) -> int | None:
-    """Seeds with which the open tests would be significant; more than there are."""
-    needed = _most([pairs_to_decide(test.values, count) for test in tests if test.finding is Finding.OPEN])
-    return None if needed is None else max(needed, len(tests[0].values) + 1)
+    """Seeds with which one open test would be significant against, or where none points there, all for."""
+    needed = [(test, _more_seeds(test, count)) for test in tests if test.finding is Finding.OPEN]
+    against = [each for test, each in needed if each is not None and np.mean(test.values) < 0]
+    known = [each for _, each in needed if each is not None]
+    if against:
+        return min(against)
+    return max(known) if known and len(known) == len(needed) else None
 
 
-def _most(numbers: Sequence[int | None]) -> int | None:
-    """The largest number; None if one is unknown, or there is none."""
-    known = [each for each in numbers if each is not None]
-    return max(known) if known and len(known) == len(numbers) else None
+def _more_seeds(test: _Test, count: int) -> int | None:
+    """Seeds with which the test would be significant, more than it has; None if no number is known."""
+    if len(test.values) < 2:
+        return None
+    needed = pairs_to_decide(test.values, count)
+    return None if needed is None else max(needed, len(test.values) + 1)

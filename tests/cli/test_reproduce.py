@@ -89,10 +89,26 @@ def test_figures_run_are_judged_and_resume(folder: Path, capsys: pytest.CaptureF
     with pytest.raises(UnknownNameError, match=r"queue_s\.mean"):
         figure_samples(figure.cells, [1, 2000], "queue_s.mena", store)
 
+    # Jobs of this kind have no utility, so the metric is null.
+    for name, metric in (("unknown", "queue_s.mena"), ("null", "utility")):
+        check = {"name": "so", "metric": metric, "range": {"of": "fifo", "between": [0, None]}}
+        (folder / f"{name}.yaml").write_text(json.dumps({**FIGURE, "shape": [check]}))
+    others = [str(folder / "unknown.yaml"), str(folder / "null.yaml")]
+    assert main(["reproduce", *others, files[0], "-o", "out", "--resume", "--json"]) == 2
+    unknown, null, again = json.loads(capsys.readouterr().out)["figures"]
+    where = "shape[0].metric, check 'so': "
+    assert unknown["error"].startswith(f"{others[0]}: {where}unknown metric 'queue_s.mena'")
+    assert null["error"] == f"{others[1]}: {where}metric 'utility' is null in all runs"
+    assert [check["verdict"] for check in again["checks"]] == ["appears", "does not appear", "appears"]
+    assert "Failed." in Path("out/reproduce.html").read_text()
+    assert main(["reproduce", *files, "-o", "out", "--resume"]) == 0
+    capsys.readouterr()
+
     page = Path("out/reproduce.html").read_text()
     assert "Queueing &lt;delay&gt;" in page
     assert "SRTF waits on many: does not appear. Reason: so it is" in page
-    assert str(folder) not in page
+    assert f"ray-sim reproduce {files[0]}" in page
+    assert str(folder) not in page.replace(f"ray-sim reproduce {folder}", "")
     assert main(["reproduce", files[0], "-o", "out", "--resume"]) == 0
     printed = capsys.readouterr()
     assert "32 of 32" in printed.out

@@ -8,8 +8,10 @@ from typing import Any
 
 import polars as pl
 import pytest
+import yaml
 
 from ray_sim.cli import main
+from ray_sim.experiments.figures.cells import bare
 from ray_sim.experiments.figures.file import (
     STUDIES,
     Figure,
@@ -52,6 +54,14 @@ def _figure(folder: Path, *checks: object, quick: bool = False, **changes: Any) 
     return read_figure("mine", path, HashedInputs(), quick=quick)
 
 
+def test_a_figure_is_named_on_the_command_line_as_it_was_given(tmp_path: Path) -> None:
+    (tmp_path / "my figures").mkdir()
+    assert _figure(tmp_path).given == str(tmp_path / "mine.yaml")
+    assert _figure(tmp_path / "my figures").given == f"'{tmp_path}/my figures/mine.yaml'"
+    name = "pd_ors/machines"
+    assert read_figure(name, bundled_figures()[name], HashedInputs(), quick=True).given == name
+
+
 def test_a_run_has_the_series_and_the_x_of_its_coordinates(tmp_path: Path) -> None:
     figure = _figure(tmp_path)
     assert figure.series == ("FIFO", "LAS")
@@ -83,7 +93,7 @@ def test_a_series_of_several_values_has_their_runs(tmp_path: Path) -> None:
         tmp_path,
         {"name": "level", "range": {"of": "low", "between": [0, None]}, "at": "mean"},
         figure={
-            "x": {"of": "policy.knob", "label": "draw", "values": {"0": 0, "1": 1}},
+            "x": {"of": "policy.knob", "label": "draw"},
             "series": {"low": {"policy.knob": [0, 1]}, "high": {"policy.knob": 2}},
         },
         policies=[{"name": "las", "params": {"knob": [0, 1, 2]}}],
@@ -125,6 +135,24 @@ def test_a_quick_figure_has_one_seed_and_few_jobs(tmp_path: Path) -> None:
     assert {cell.coordinates["workload.synth.jobs"] for cell in figure.cells} == {5}
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("data/w.parquet", "w.parquet"),
+        ("./data/w.parquet", "data/w.parquet"),
+        ("mydata/w.parquet", "mydata/w.parquet"),
+        ("../w.parquet", "../w.parquet"),
+        ("other/data/w.parquet", "other/data/w.parquet"),
+        ("data/data/w.parquet", "data/w.parquet"),
+        ("synth:like-data/w:30", "synth:like-w:30"),
+        ("w//home/data/jobs.yaml+/home/data/b.yaml", "w/jobs.yaml+b.yaml"),
+        ("agent(checkpoint=data/a.npz, other=data/b.npz)", "agent(checkpoint=a.npz, other=b.npz)"),
+    ],
+)
+def test_a_folder_is_left_out_only_at_the_start_of_a_path(text: str, shown: str) -> None:
+    assert bare([text], ["./", "data/", "/home/data/"]) == [shown]
+
+
 def test_a_figure_without_its_data_has_no_runs(tmp_path: Path) -> None:
     source = "https://example.org/trace, and ray-sim convert"
     figure = _figure(tmp_path, figure={"data": {"trace.parquet": source}}, workloads=["trace.parquet"])
@@ -148,6 +176,25 @@ def test_a_figure_without_its_data_has_no_runs(tmp_path: Path) -> None:
             'figure.series.LAS: no run has {"policy": "srtf"}',
         ),
         ({"published": {"values": {"LAS": {3: 1.0}}}}, CHECK, "figure.published.values.LAS: no x"),
+        (
+            {"x": {**FIGURE["x"], "values": {"six.yaml": 6}}},
+            CHECK,
+            "figure.x.values: no run of a series has 'six",
+        ),
+        ({"data": {"trace.parquet": "there"}}, CHECK, "figure.data.trace.parquet: no run uses this file"),
+        ({}, {"name": "a", "order": ["LAS", "LAS"]}, "shape[0].order.best_first: must name each series once"),
+        ({}, {"name": "a", "equal": {"of": "LAS", "to": "LAS", "within": 0.1}}, "shape[0].equal: `to`: must"),
+        (
+            {},
+            {"name": "a", "ratio": {"of": "LAS", "over": "LAS", "between": [1, 2]}},
+            "shape[0].ratio: `over`: must name another series",
+        ),
+        ({}, {"name": "a", "grows": {"of": "LAS", "over": "LAS", "gap": "ratio"}}, "shape[0].grows: `over`:"),
+        (
+            {},
+            {"name": "a", "crossing": {"better": "LAS", "than": "LAS", "below": 2, "above": 4}},
+            "shape[0].crossing: `than`:",
+        ),
         ({}, {"name": "a"}, "expected one of order, ratio,"),
         ({}, {**CHECK, "range": {"of": "LAS", "between": [0, 1]}}, "found order and range"),
         ({}, {"name": "a", "order": ["LAS"]}, "shape[0].order.best_first"),
@@ -192,9 +239,45 @@ def test_a_problem_is_told_with_its_place(
     assert "mine.yaml" in str(error.value)
 
 
+@pytest.mark.parametrize("number", [".nan", ".inf", "-.inf"])
+@pytest.mark.parametrize(
+    ("given", "key"),
+    [
+        ("shape: [{name: a, range: {of: LAS, between: [NUMBER, null]}}]", "shape[0].range.between[0]"),
+        ("shape: [{name: a, equal: {of: LAS, to: FIFO, within: NUMBER}}]", "shape[0].equal.within"),
+        (
+            "shape: [{name: a, crossing: {better: LAS, than: FIFO, below: NUMBER, above: 4}}]",
+            "crossing.below",
+        ),
+        ("shape: [{name: a, order: [LAS, FIFO], at: [NUMBER]}]", "shape[0].at"),
+        ("figure: {published: {values: {LAS: {2: NUMBER}}}}", "figure.published.values.LAS"),
+        ("figure: {x: {of: cluster, label: x, values: {two.yaml: NUMBER}}}", "figure.x.values.two.yaml"),
+        ("figure: {cpu_s: NUMBER}", "figure.cpu_s"),
+    ],
+)
+def test_a_number_that_is_not_finite_is_refused(given: str, key: str, number: str, tmp_path: Path) -> None:
+    changes = yaml.safe_load(given.replace("NUMBER", number))
+    content = {**SWEEP, "shape": [CHECK], **changes, "figure": {**FIGURE, **changes.get("figure", {})}}
+    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(content))
+    with pytest.raises(InvalidScenarioError) as error:
+        read_figure("mine", tmp_path / "mine.yaml", HashedInputs())
+    assert key in str(error.value)
+    assert "mine.yaml" in str(error.value)
+
+
 def test_two_checks_of_one_name_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="'LAS is faster' is the name of two checks"):
         _figure(tmp_path, CHECK, CHECK)
+
+
+def test_a_run_without_a_seed_beside_runs_with_seeds_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "jobs.csv").write_text("job_id,submit_s,num_gpus,duration_s\n1,0,1,60\n")
+    assert main(["convert", "csv", str(tmp_path / "jobs.csv"), "-o", str(tmp_path / "jobs.parquet")]) == 0
+    workloads = [*SWEEP["workloads"], "jobs.parquet"]
+    with pytest.raises(
+        InvalidScenarioError, match=r"(?s)mine\.yaml.*'FIFO' has at x 4 a run that depends on no"
+    ):
+        _figure(tmp_path, workloads=workloads)
 
 
 def test_a_figure_file_is_a_sweep_file_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

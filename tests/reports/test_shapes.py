@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from ray_sim.reports.figure_page import check_note
 from ray_sim.reports.shape_check import Check
 from ray_sim.reports.shape_samples import Samples
 from ray_sim.reports.shapes import Finding, JudgedCheck, ShapeVerdict, judge
@@ -78,6 +79,40 @@ def test_holm_counts_every_comparison_of_a_check() -> None:
     assert (found.verdict, found.seeds_needed) == (ShapeVerdict.UNDECIDED, 7)
 
 
+@pytest.mark.parametrize("elsewhere", [{}, {0: 1.0}])
+@pytest.mark.parametrize("kind", ["order", "ratio"])
+def test_holm_counts_comparisons_without_two_seeds(kind: str, elsewhere: Mapping[Any, float]) -> None:
+    # As above with six seeds at x = 1 only: p is multiplied by 3 all the same.
+    values = dict(_flat(A=[11, 12, 13, 14, 15, 16], B=[10] * 6).values)
+    values |= {(name, x): elsewhere for name in "AB" for x in XS[1:]}
+    spec: Any = {"order": ["A", "B"], "ratio": {"of": "A", "over": "B", "between": [1.0, None]}}[kind]
+    found = _judge(Samples(values), **{kind: spec})
+    assert [each.p_holm for each in found.comparisons] == [pytest.approx(3 * 0.03125), None, None]
+    assert found.verdict is ShapeVerdict.UNDECIDED
+
+
+def test_one_comparison_against_decides_with_the_fewest_seeds() -> None:
+    clear, unclear = [1.0, 1.2, 0.8, 1.1], [1.0, -1.2, 0.8, 0.1]
+    alone = {
+        name: _judge(_flat(A=values, B=[0.0] * 4), order=["A", "B"]).seeds_needed
+        for name, values in (("clear", clear), ("unclear", unclear))
+    }
+    assert alone["clear"] is not None
+    assert alone["unclear"] is not None
+    assert alone["clear"] < alone["unclear"]
+
+    def needed(*by_x: list[float]) -> int | None:
+        cells: dict[tuple[str, Any], dict[Any, float]] = {("B", x): dict.fromkeys(range(4), 0.0) for x in XS}
+        cells |= {("A", x): dict(enumerate(values)) for x, values in zip(XS, by_x, strict=True)}
+        return _judge(Samples(cells), order=["A", "B"]).seeds_needed
+
+    against = [-each for each in clear]
+    assert needed(clear, unclear, unclear) == alone["unclear"]
+    assert needed(against, unclear, unclear) == alone["clear"]
+    assert needed(against, unclear, [0.0] * 4) == alone["clear"]
+    assert needed(clear, unclear, [0.0] * 4) is None
+
+
 def test_a_mean_over_x_is_taken_seed_by_seed() -> None:
     values: Values = {("A", x): {seed: float(seed * x) for seed in range(8)} for x in XS}
     (compared,) = _judge(Samples(values), range={"of": "A", "between": [0, None]}, at="mean").comparisons
@@ -112,6 +147,14 @@ def test_values_that_depend_on_no_seed_are_compared_exactly() -> None:
     )
 
 
+def test_a_comparison_is_exact_beside_others_of_runs_with_seeds() -> None:
+    samples = Samples(_cells(A={None: 3.0}, B={None: 2.0}, C=dict(enumerate([0.9, 1.0, 1.1] * 3))))
+    found = _judge(samples, order=["A", "B", "C"], at=[1])
+    assert [each.finding for each in found.comparisons] == [Finding.FOR, Finding.FOR]
+    assert [each.p_holm for each in found.comparisons] == [None, pytest.approx(2 / 2**9)]
+    assert _judge(samples, order=["B", "A"], at=[1]).verdict is ShapeVerdict.DOES_NOT_APPEAR
+
+
 def test_without_runs_or_with_one_seed_nothing_is_decided() -> None:
     cases: list[Values] = [{}, _cells(A={None: 2.0}, B={0: 1.0}), _cells(A={0: 2.0}, B={0: 1.0})]
     for values in cases:
@@ -132,7 +175,12 @@ def test_equal_values_are_equal_and_have_no_order() -> None:
 def test_a_ratio_to_a_mean_that_is_not_above_0_is_undecided() -> None:
     samples = _flat(A=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], B=[-1.0] * 7)
     for kind in ("ratio", "equal", "grows"):
-        assert _judge(samples, **{kind: CHECKS[kind]}).verdict is ShapeVerdict.UNDECIDED
+        found = _judge(samples, **{kind: CHECKS[kind]})
+        assert found.verdict is ShapeVerdict.UNDECIDED
+        assert all(each.untested for each in found.comparisons)
+        remark = "Without a test, as a mean to divide by is not above 0: A / B"
+        assert remark in check_note(found)
+    assert "Without a test" not in check_note(_judge(samples, order=["A", "B"]))
 
 
 @settings(max_examples=40, deadline=None)

@@ -7,6 +7,7 @@ parameter given, `world.KEY`, `workload` (its label), `workload.KEY` for each en
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -14,6 +15,9 @@ from ray_sim.experiments.sweep_file import Configuration, PolicySpec
 from ray_sim.reports.shape_samples import X
 
 Coordinates = Mapping[str, object]
+
+_START = r"(?:^|(?<=[(\[=:+])|(?<=, )|(?<=synth:like-)|(?<=/)(?=/))"
+"""Where a path may start: a text, or a value in a label; elsewhere a folder's name is part of another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +57,16 @@ def cells_of(
     """
     for each in configurations:
         found = coordinates(each, folders)
-        x = found.get(axis)
-        named = x if x is None or isinstance(x, bool | int | float | str) else str(x)
+        named = place(found, axis)
         shown = values.get(named, named)
         for label in _matching(found, series) if series else [_own_series(each, axis, found)]:
             yield Cell(label, shown, axis not in found, each.entry.seed, each, found)
+
+
+def place(found: Coordinates, axis: str) -> X:
+    """Coordinate of x, before it is shown as another value; lists as text."""
+    x = found.get(axis)
+    return x if x is None or isinstance(x, bool | int | float | str) else str(x)
 
 
 def coordinates(configuration: Configuration, folders: Sequence[str]) -> dict[str, object]:
@@ -97,14 +106,14 @@ def flat_entries(prefix: str, part: object) -> dict[str, object]:
 
 
 def bare(value: object, folders: Sequence[str]) -> object:
-    """The value without these folders in its texts."""
+    """The value without these folders before the names of files in its texts."""
     if isinstance(value, Mapping):
         return {key: bare(each, folders) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [bare(each, folders) for each in value]
-    if isinstance(value, str):
-        for folder in folders:
-            value = value.replace(folder, "")
+    if isinstance(value, str) and folders:
+        longest_first = sorted(folders, key=len, reverse=True)
+        return re.sub(f"{_START}(?:{'|'.join(map(re.escape, longest_first))})", "", value)
     return value
 
 

@@ -6,15 +6,16 @@ The format is described in docs/reproduce.md. Bundled figures stand in `ray_sim/
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 import ray_sim
-from ray_sim.experiments.figures.cells import Cell, cells_of
+from ray_sim.experiments.figures.cells import Cell, cells_of, place
 from ray_sim.experiments.inputs.profile_files import is_profile_file
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Spec, read_document
@@ -41,7 +42,13 @@ QUICK_JOBS = 5
 """Jobs of the synthetic workloads of a quick figure, which has one seed and no verdicts."""
 
 
-class AxisSpec(Spec):
+class _FigurePart(Spec):
+    """Base class of the parts of a figure: a spec whose numbers are finite."""
+
+    model_config = ConfigDict(allow_inf_nan=False)
+
+
+class AxisSpec(_FigurePart):
     """The x axis."""
 
     of: str
@@ -53,7 +60,7 @@ class AxisSpec(Spec):
     log: bool = False
 
 
-class ValueAxisSpec(Spec):
+class ValueAxisSpec(_FigurePart):
     """The y axis."""
 
     label: str
@@ -61,7 +68,7 @@ class ValueAxisSpec(Spec):
     log: bool = False
 
 
-class PublishedSpec(Spec):
+class PublishedSpec(_FigurePart):
     """What the paper reports."""
 
     values: dict[str, dict[X, float]] = Field(default_factory=dict)
@@ -77,7 +84,7 @@ def _each_once(checks: list[Check]) -> list[Check]:
     return checks
 
 
-class FigureSpec(Spec):
+class FigureSpec(_FigurePart):
     """The block `figure`."""
 
     title: str
@@ -117,6 +124,12 @@ class Figure:
     """Folders of its files, with a slash at the end."""
     missing: tuple[str, ...]
     """Names in `data` that are not there, so that the figure cannot run."""
+
+    @property
+    def given(self) -> str:
+        """Text that names it on the command line: of a bundled figure its name, else the path."""
+        bundled = self.path == (STUDIES / self.name).with_suffix(".yaml")
+        return self.name if bundled else shlex.quote(str(self.path))
 
     @property
     def series(self) -> tuple[str, ...]:
@@ -187,6 +200,9 @@ def read_figure(
     blocks = _read_blocks(content, path)
     spec = blocks.figure
     assert isinstance(content, dict)
+    used = set(_file_names(without_figure(content)))
+    if unused := [f"figure.data.{each}: no run uses this file" for each in spec.data if each not in used]:
+        raise InvalidScenarioError(problems_text(str(path), unused))
     places = {each: None if data is None else data / each for each in spec.data}
     missing = tuple(each for each, place in places.items() if place is None or not place.is_file())
     folders = (f"{path.parent}/", *([] if data is None else [f"{data}/"]))
@@ -231,6 +247,15 @@ def _placed(content: object, folder: Path, data: Mapping[str, Path | None]) -> o
     return f"{data.get(name) or folder / name}{at}{changes}"
 
 
+def _file_names(content: object) -> Iterator[str]:
+    """Yield the names of files in the content, as `_placed` replaces them."""
+    if isinstance(content, dict | list):
+        for each in content.values() if isinstance(content, dict) else content:
+            yield from _file_names(each)
+    elif isinstance(content, str) and content.partition("@")[0].endswith(FILE_SUFFIXES):
+        yield content.partition("@")[0]
+
+
 def _cells(sweep: object, figure: Figure, inputs: HashedInputs) -> Iterator[Cell]:
     """Yield the runs; where some runs of a series have an x, those without one are left out."""
     spec = figure.spec
@@ -249,6 +274,12 @@ def _problems(figure: Figure) -> Iterator[str]:
     if not xs:
         yield f"figure.x.of: no run has the coordinate '{figure.spec.x.of}'"
         return
+    places = dict.fromkeys(place(cell.coordinates, figure.spec.x.of) for cell in figure.cells)
+    yield from (
+        f"figure.x.values: no run of a series has {key!r}; they have {', '.join(map(str, places))}"
+        for key in figure.spec.x.values
+        if key not in places
+    )
     seen: dict[object, Cell] = {}
     for cell in figure.cells:
         first = seen.setdefault((cell.series, cell.x, cell.seed), cell)
@@ -258,6 +289,7 @@ def _problems(figure: Figure) -> Iterator[str]:
                 f"{first.differs_in(cell)}; name that in `series`, or make two figures"
             )
             break
+    yield from _mixed_seeds(figure.cells)
     for name, values in figure.spec.published.values.items():
         where = f"figure.published.values.{name}"
         if name not in figure.series:
@@ -267,6 +299,17 @@ def _problems(figure: Figure) -> Iterator[str]:
         )
     for index, check in enumerate(figure.checks):
         yield from (f"shape[{index}]: {text}" for text in check.problems(figure.series, xs))
+
+
+def _mixed_seeds(cells: Sequence[Cell]) -> Iterator[str]:
+    """Yield the series and x that have a run without a seed beside runs with one."""
+    places = dict.fromkeys((cell.series, cell.x) for cell in cells if cell.seed is None)
+    mixed = dict.fromkeys((cell.series, cell.x) for cell in cells if cell.seed is not None)
+    for series, x in (each for each in places if each in mixed):
+        yield (
+            f"figure: series '{series}' has at x {x!r} a run that depends on no seed and runs with seeds; "
+            "tell them apart in `series`, or make two figures"
+        )
 
 
 def places_of(cells: Sequence[Cell]) -> list[X]:

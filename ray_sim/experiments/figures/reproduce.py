@@ -14,6 +14,7 @@ from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.sweep import SweepProgress, SweepReport, run_sweep
 from ray_sim.experiments.sweep_file import Configuration, Sweep
+from ray_sim.model.errors import InvalidInputError
 from ray_sim.reports.compare import lower_is_better
 from ray_sim.reports.figure_page import figures_page
 from ray_sim.reports.figure_result import Axis, FigureResult, Point
@@ -39,6 +40,11 @@ class Reproduction:
     def ok(self) -> bool:
         """Whether every run is done and logged; figures whose data is missing have none."""
         return self.sweep is None or self.sweep.ok
+
+    @property
+    def errors(self) -> list[str]:
+        """Why figures could not be judged."""
+        return [result.error for result in self.results if result.error is not None]
 
     def to_dict(self) -> dict[str, object]:
         """Plain nested dict for JSON."""
@@ -85,7 +91,7 @@ def reproduce(
     announce("judging")
     store = ResultStore(ended.directory)
     results = tuple(
-        figure_result(figure, store, verdicts=verdicts) if figure.cells else _not_run(figure)
+        _result_or_error(figure, store, verdicts=verdicts) if figure.cells else _not_run(figure)
         for figure in figures
     )
     page = ended.directory / page_name(figures)
@@ -121,24 +127,48 @@ def _labelled(figure: Figure, cell: Cell) -> Configuration:
     return replace(cell.configuration, entry=labelled)
 
 
+def _result_or_error(figure: Figure, store: ResultStore, *, verdicts: bool) -> FigureResult:
+    """The result, or the error in its place, so that other figures are still judged."""
+    try:
+        return figure_result(figure, store, verdicts=verdicts)
+    except InvalidInputError as error:
+        return replace(_not_run(figure), done=_done(figure, store), error=str(error))
+
+
+def _done(figure: Figure, store: ResultStore) -> int:
+    return sum(store.has(content_hash) for content_hash in figure.configurations)
+
+
 def figure_result(figure: Figure, store: ResultStore, *, verdicts: bool = True) -> FigureResult:
-    """Points and verdicts of a figure from the finished runs in a store."""
+    """Points and verdicts of a figure from the finished runs in a store.
+
+    Raises
+    ------
+    InvalidInputError : no finished run has a value of a metric; the message names the file and the check
+    """
     xs = places_of(figure.cells)
-    samples = {
-        metric: figure_samples(figure.cells, xs, metric, store)
-        for metric in dict.fromkeys([figure.spec.metric, *_metrics(figure.checks if verdicts else ())])
-    }
+    samples = {}
+    for metric, where in _metrics(figure, figure.checks if verdicts else ()).items():
+        try:
+            samples[metric] = figure_samples(figure.cells, xs, metric, store)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{figure.path}: {where}: {error}") from error
     return replace(
         _not_run(figure),
         xs=tuple(xs),
         points=tuple(_points(figure, xs, samples[figure.spec.metric])),
         checks=tuple(_judged(figure, check, samples, xs) for check in figure.checks) if verdicts else (),
-        done=sum(store.has(content_hash) for content_hash in figure.configurations),
+        done=_done(figure, store),
     )
 
 
-def _metrics(checks: Sequence[Check]) -> list[str]:
-    return [check.metric for check in checks if check.metric is not None]
+def _metrics(figure: Figure, checks: Sequence[Check]) -> dict[str, str]:
+    """The metrics, each with the place in the file that names it first."""
+    found = {figure.spec.metric: "figure.metric"}
+    for index, check in enumerate(checks):
+        if check.metric is not None:
+            found.setdefault(check.metric, f"shape[{index}].metric, check '{check.name}'")
+    return found
 
 
 def _judged(figure: Figure, check: Check, samples: Mapping[str, Samples], xs: Sequence[X]) -> JudgedCheck:
@@ -171,6 +201,7 @@ def _not_run(figure: Figure) -> FigureResult:
     spec = figure.spec
     return FigureResult(
         name=figure.name,
+        given=figure.given,
         title=spec.title,
         source=spec.source,
         x=Axis(spec.x.label, spec.x.unit, spec.x.log),
