@@ -91,7 +91,7 @@ def notebook_bar(label: str, clock: Callable[[], float] = time.monotonic) -> Ite
 
     def report(done: int, total: int, note: str = "") -> None:
         nonlocal updated
-        text = " ".join(filter(None, [label, f"{done:,} of {total:,}", pace.text(done, total), note]))
+        text = f"{label} " + ", ".join(filter(None, [f"{done:,} of {total:,}", pace.text(done, total), note]))
         if (now := clock()) - updated >= INTERVAL_S:
             updated = now
             bar = f'<progress value="{done}" max="{max(total, 1)}"></progress>'

@@ -29,9 +29,7 @@ def load(what: str, ref: str, fits: Callable[[object], bool]) -> Any:
     """
     module_name, _, name = ref.partition(":")
     if "/" in module_name or module_name.endswith(".py"):
-        raise InvalidInputError(
-            f"{what} '{ref}' names a file; give its module, from its folder: {Path(module_name).stem}:{name}"
-        )
+        raise InvalidInputError(_names_a_file(what, module_name, name, ref))
     if hidden := _hidden_by_ours(f"'{module_name}'"):
         raise InvalidInputError(f"{what} '{ref}' cannot be imported{hidden}")
     try:
@@ -47,6 +45,32 @@ def load(what: str, ref: str, fits: Callable[[object], bool]) -> Any:
             f"{what} of {module_name}", name, [each for each, value in vars(module).items() if fits(value)]
         )
     return getattr(module, name)
+
+
+def refuse_file(what: str, ref: str) -> None:
+    """Refuse a reference that is only the path of a Python file, and suggest `module:CLASS` for it.
+
+    Raises
+    ------
+    InvalidInputError : it is
+    """
+    if ref.endswith(".py"):
+        raise InvalidInputError(_names_a_file(what, ref, "", ref))
+
+
+def _names_a_file(what: str, file: str, name: str, ref: str) -> str:
+    module = Path(file).stem
+    found = [name] if name else _classes_of(Path(file)) or ["CLASS"]
+    named = " or ".join(f"{module}:{each}" for each in found)
+    return f"{what} '{ref}' names a file; give its module, from its folder: {named}"
+
+
+def _classes_of(file: Path) -> list[str]:
+    """Classes of a file by their lines: the file is not run only for a message."""
+    try:
+        return re.findall(r"^class (\w+)", file.read_text(encoding="utf-8"), re.MULTILINE)
+    except (OSError, ValueError):
+        return []
 
 
 @contextmanager

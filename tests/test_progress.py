@@ -50,7 +50,7 @@ def test_a_notebook_shows_a_long_call_and_clears_its_bar_at_the_end(screen: Scre
     seconds = iter(range(0, 100, 2))
     with shown_progress("sweep <b>", show=True, compiles=False, clock=lambda: float(next(seconds))) as report:
         report(1, 4, "least: las")
-        assert screen.shown[-1]["text/plain"] == "sweep <b> 1 of 4 least: las"
+        assert screen.shown[-1]["text/plain"] == "sweep <b> 1 of 4, least: las"
         assert '<progress value="1" max="4">' in screen.shown[-1]["text/html"]
         assert "sweep &lt;b&gt;" in screen.shown[-1]["text/html"]
     assert screen.shown[-1] == {"text/plain": "", "text/html": ""}

@@ -137,6 +137,10 @@ def test_the_site_shows_its_version_and_references_are_whole(site: Path) -> None
     documented = [name for name in policy_api.__all__ if not isinstance(getattr(policy_api, name), int)]
     assert [name for name in documented if f"ray_sim.policy_api.{name}" not in names] == []
     assert "ray_sim.simulate" in page_at(site / "reference/python.html").anchors
+    keys = page_at(site / "reference/summary.html")
+    assert "ray_sim.model.result.Summary.jct_s" in keys.anchors
+    assert "ray_sim.model.result.Summary.flat" not in keys.anchors  # a method is no key
+    assert "instance-attribute" not in "".join(keys.text)
 
 
 OPENED = {"index.html": "?q=certificate", "start.html": "", "workloads.html": ""}

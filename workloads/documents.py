@@ -70,7 +70,12 @@ def parse_yaml(text: str, source: str, error: type[InvalidInputError]) -> object
         raise error(f"{source}: is not valid YAML: {' '.join(str(failure).split())}") from failure
 
 
-def dotted_problems(failure: ValidationError, known_keys: Iterable[str] = (), prefix: str = "") -> list[str]:
+def dotted_problems(
+    failure: ValidationError,
+    known_keys: Iterable[str] = (),
+    prefix: str = "",
+    keys: Mapping[str, Iterable[str]] | None = None,
+) -> list[str]:
     """One line per problem, such as ``servers[2].gpus: must be >= 0, got -1``.
 
     Parameters
@@ -78,12 +83,18 @@ def dotted_problems(failure: ValidationError, known_keys: Iterable[str] = (), pr
     failure : what pydantic raised
     known_keys : keys to suggest from where one is unknown
     prefix : put before every path, with its separator, such as ``servers[2].``
+    keys : keys of a model by its name, listed where one of the outermost model is unknown
     """
     known = list(known_keys)
+    # pydantic's title of a model with validators is "function-before[its name, name of the model]".
+    models = [given for name, given in (keys or {}).items() if name in re.findall(r"\w+", failure.title)]
+    listed = ", ".join(models[0]) if len(models) == 1 else ""
     problems = []
     for detail in failure.errors(include_url=False):
         path = (prefix + _dotted(detail["loc"])).rstrip("., ")
         problem = _problem(detail, known)
+        if problem == "unknown key" and listed and len(detail["loc"]) == 1:
+            problem = f"unknown key; known: {listed}"
         problems.append(f"{path}: {problem}" if path else problem)
     return problems
 

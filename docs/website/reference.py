@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
+import json
 import os
 import re
+from pkgutil import resolve_name
 from unittest import mock
 
 import ray_sim
@@ -100,5 +103,11 @@ def summary_page() -> str:
     """Keys of summary.json: the fields of the classes that it is written from."""
     intro = "Each field is a key. Keys of other kinds of jobs than the run's are null. "
     intro += "[Columns of results](../result_columns.md) has the tables of a run."
-    parts = [f"## {heading}\n\n::: {name}" for heading, name in SUMMARY_PARTS.items()]
+    parts = [f"## {heading}\n\n{_fields(name)}" for heading, name in SUMMARY_PARTS.items()]
     return "\n\n".join(["# Keys of summary.json", intro, *parts]) + "\n"
+
+
+def _fields(name: str) -> str:
+    """A class whose fields are keys: without its methods and properties, which are none."""
+    found = json.dumps([each.name for each in dataclasses.fields(resolve_name(name))])
+    return f"::: {name}\n    options:\n      members: {found}\n      show_labels: false"

@@ -247,7 +247,7 @@ def _lines(label: str) -> Iterator[Report]:
     def report(done: int, total: int, note: str = "") -> None:
         nonlocal line, complete
         paced, complete = pace.text(done, total), done == total
-        line = f"{label}: {done:,} of {total:,}{paced and ', '}{paced} {note}".rstrip()
+        line = f"{label}: " + ", ".join(filter(None, [f"{done:,} of {total:,}", paced, note]))
 
     def repeat() -> None:
         nonlocal said

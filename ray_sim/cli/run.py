@@ -148,6 +148,11 @@ def run(
     for warning in finished.result.summary.policy_warnings or ():
         if warning not in said:
             say(f"warning: {warning}")
+    if stalled := finished.result.summary.reasons.get("stalled"):
+        say(
+            f"warning: {stalled:,} of {finished.result.summary.jobs:,} jobs are unfinished (stalled): the "
+            "policy left jobs waiting while no event was due; test it with ray-sim check-policy"
+        )
     if json_output:
         summary = finished.result.summary.to_dict()
         print_json({"directory": str(directory), "hash": identity.content_hash, "summary": summary})

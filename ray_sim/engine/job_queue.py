@@ -33,6 +33,30 @@ if TYPE_CHECKING:
     from ray_sim.engine.view import View
 
 
+_ROUND = "round with np.rint(...).astype(np.int64), fractions after a multiplication that keeps them apart"
+
+
+def whole_keys(what: str, keys: IntArray, jobs: int) -> IntArray:
+    """Copy keys that a policy gives; a fraction is refused, as it would change the order without a word.
+
+    Parameters
+    ----------
+    what : beginning of the error, up to its verb
+    jobs : number of jobs that the keys are for
+
+    Raises
+    ------
+    RunFailedError : the keys are not one integer for each job
+    """
+    given = np.asarray(keys)
+    if given.shape != (jobs,) or given.dtype.kind not in "iu":
+        raise RunFailedError(
+            f"{what} one whole number for each of the {jobs} jobs, found {given.dtype} of shape "
+            f"{given.shape}; {_ROUND}"
+        )
+    return given.astype(np.int64)
+
+
 class JobQueue:
     """Waiting jobs in key order (ties: job index), one queue per partition.
 
@@ -80,12 +104,13 @@ class JobQueue:
 
         Raises
         ------
-        RunFailedError : there is no such job
+        RunFailedError : there is no such job, or not a whole number as the key of each
         """
         if len(jobs) == 0:
             return
+        whole = whole_keys("push: keys must be", keys, len(jobs))
         # Copies, because kernels are compiled anew for arrays that are read-only.
-        wrong, refused = push_jobs(self._books, jobs.copy(), keys.astype(np.int64))
+        wrong, refused = push_jobs(self._books, jobs.copy(), whole)
         if wrong >= 0:
             count = len(self._arrays.job_class)
             raise RunFailedError(f"push: job {jobs[wrong]} is none of the {count} jobs 0 to {count - 1}")
@@ -93,7 +118,16 @@ class JobQueue:
             self._rejected = np.union1d(self._rejected, self._refused[:refused])
 
     def rekey(self, job: int, key: int) -> None:
-        """Change the key of a waiting job."""
+        """Change the key of a waiting job.
+
+        Raises
+        ------
+        RunFailedError : the key is not an integer
+        """
+        if not isinstance(key, (int, np.integer)):
+            raise RunFailedError(
+                f"rekey: the key of job {job} must be a whole number, found {key!r}; {_ROUND}"
+            )
         c = self._arrays.job_class[job]
         queue = self._queue
         rekey(queue.heap, self._arrays.class_size_ptr[c], queue.size[c], queue.position, queue.key, job, key)
@@ -109,6 +143,10 @@ class JobQueue:
         """Decide who starts, and with ``preemptive`` who is suspended.
 
         ``running_keys`` is (jobs, keys) of all running jobs, needed when preemptive.
+
+        Raises
+        ------
+        RunFailedError : a running job has not a whole number as its key
         """
         if len(view.completed):
             self._to_serve[self._arrays.job_part[view.completed]] = True
@@ -136,6 +174,8 @@ class JobQueue:
         running = NO_JOBS
         if running_keys is not None:
             jobs, keys = running_keys
+            if len(jobs):
+                keys = whole_keys("serve: keys of running jobs must be", keys, len(jobs))
             queue.key[jobs] = keys
             running = jobs[np.lexsort((jobs, keys))]
         for p in np.flatnonzero(self._to_serve).tolist():

@@ -280,7 +280,7 @@ class Simulation:
         """
         now, core = self._now, self._core
         where = f"{now / US_PER_S:g} s: policy {self._name}"
-        check_decision(where, now, core, decision)
+        check_decision(where, now, core, decision, type(self._policy))
         self._kind.check(where, now, decision)
         if not decision.idle:
             self._idle = 0

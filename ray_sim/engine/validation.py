@@ -23,17 +23,20 @@ _MOST_LEVELS = 2**31
 _INT64 = np.dtype(np.int64)
 
 
-def check_decision(where: str, now_us: int, core: RunCore, decision: Decision) -> None:
+def check_decision(where: str, now_us: int, core: RunCore, decision: Decision, of: type) -> None:
     """Refuse a decision that breaks a rule for all kinds of jobs.
 
-    ``where`` begins the message, e.g. ``3 s: policy fifo``.
+    Parameters
+    ----------
+    where : begins the message, e.g. ``3 s: policy fifo``
+    of : class of the policy, named where its answer is no decision
 
     Raises
     ------
     InfeasibleDecisionError : it names the first fault
     """
     world, ledger = core.world, core.ledger
-    _check_types(where, decision)
+    _check_types(where, decision, of)
     if decision.review_us <= now_us:
         raise InfeasibleDecisionError(f"at {where} asks for a review at or before now")
     _check_ends(where, world, ledger, decision)
@@ -48,12 +51,12 @@ def check_decision(where: str, now_us: int, core: RunCore, decision: Decision) -
             reject_decision(where, world, fault, job, server, core.available, after)
 
 
-def _check_types(where: str, decision: object) -> None:
+def _check_types(where: str, decision: object, of: type) -> None:
     """A policy is a user's code, so nothing else says that it answers with what is declared."""
     if not isinstance(decision, Decision):
         raise InfeasibleDecisionError(
             f"at {where} answers {type(decision).__name__}: decide must return a Decision, Decision() to "
-            f"change nothing"
+            f"change nothing (class {of.__module__}:{of.__qualname__})"
         )
     for name, given, kind in decision.records():
         if given is not None and not isinstance(given, kind):

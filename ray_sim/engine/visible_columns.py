@@ -61,6 +61,7 @@ class JobColumns:
             columns["utility"] = {name: read_only(getattr(world.table.utility, name)) for name in _UTILITY}
         columns |= {name: dict(given) for name, given in of_kind.declared.items()}
         self._grantable = sorted(columns)
+        self._grants = {name: column for column, given in columns.items() for name in given}
         for name in sees & columns.keys():
             self._granted.update(columns[name])
         self._gaps = table.gaps.get("utility", ("it has no utility columns",)) if "utility" in sees else ()
@@ -79,6 +80,11 @@ class JobColumns:
             )
         if name not in granted and name in self.__dict__["_absent"]:
             raise BlindPolicyError(f"policy {self._policy} reads jobs.{name}, {self._absent[name]}")
+        if name not in granted and name in self.__dict__["_grants"]:
+            raise BlindPolicyError(
+                f"policy {self._policy} reads jobs.{name}, which it may not see; declare "
+                f"'{self._grants[name]}' in `sees`. Seen now: {', '.join(sorted(granted))}"
+            )
         if name not in granted:
             raise BlindPolicyError(
                 f"policy {self._policy} reads jobs.{name}, which it may not see; declare its column in "

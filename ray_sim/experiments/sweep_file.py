@@ -58,6 +58,8 @@ def _directory_name(name: str) -> str:
 
 
 def _seed_list(given: object) -> object:
+    if type(given) is int:
+        raise ValueError(f"must be a list, as [0, 1], or {{count: N}}, N from 1 to {MAX_CONFIGURATIONS:,}")
     if not isinstance(given, dict):
         return given
     count = given.get("count")
@@ -413,15 +415,10 @@ def _collect(problems: list[str], place: str, parse: Callable[[], _Parsed | None
     try:
         return parse()
     except ValidationError as error:
-        known = [
-            *SweepFile.model_fields,
-            *PolicySpec.model_fields,
-            *WorkloadSpec.model_fields,
-            *SynthSpec.model_fields,
-            *TrimSpec.model_fields,
-            *AuditSpec.model_fields,
-        ]
-        problems.extend(dotted_problems(error, known, prefix=f"{place}." if place else ""))
+        models = (SweepFile, PolicySpec, WorkloadSpec, SynthSpec, TrimSpec, AuditSpec)
+        keys = {model.__name__: list(model.model_fields) for model in models}
+        prefix = f"{place}." if place else ""
+        problems.extend(dotted_problems(error, itertools.chain(*keys.values()), prefix, keys))
     except RaySimError as error:
         text = str(error).replace("\n", "\n  ")
         problems.append(f"{place}: {text}" if place else text)

@@ -117,7 +117,7 @@ class LiveNote:
 
     Parameters
     ----------
-    clock : monotonic seconds; results are read every `READ_S`
+    clock : monotonic seconds; results are read every `READ_S`, and at the end
     """
 
     def __init__(self, standings: Standings, clock: Callable[[], float] = time.monotonic) -> None:
@@ -126,10 +126,13 @@ class LiveNote:
         self._read_at = -math.inf
         self._best = ""
 
-    def text(self, failed: int) -> str:
-        """Text such as ``(1 failed) least mean JCT: sjf: 5,310 s, 1 of 1 seeds``."""
+    def text(self, failed: int, *, last: bool = False) -> str:
+        """Text such as ``(1 failed) least mean JCT: sjf: 5,310 s, 1 of 1 seeds``.
+
+        The ``last`` text of a sweep stays on the screen, and so is of all results.
+        """
         now = self._clock()
-        if now - self._read_at >= READ_S:
+        if last or now - self._read_at >= READ_S:
             self._read_at = now
             with suppress(InvalidInputError, OSError):  # a result that is being replaced
                 self._standings.update()

@@ -74,7 +74,7 @@ def sweep(
             resume=resume,
             prune=prune,
             max_in_flight=max_in_flight,
-            progress=lambda done, failed, total: report(done, total, note.text(failed)),
+            progress=lambda done, failed, total: report(done, total, note.text(failed, last=done == total)),
             announce=lambda text: report(0, len(entries), text),
         )
 

@@ -14,9 +14,13 @@ class Distribution:
     """Mean and quantiles of a sample, in the unit of the field's name; null for an empty sample."""
 
     mean: float | None
+    """Arithmetic mean."""
     median: float | None
+    """Half of the sample is at most this."""
     p90: float | None
+    """90 % of the sample is at most this."""
     p99: float | None
+    """99 % of the sample is at most this."""
 
 
 def distribution(sample: FloatArray) -> Distribution:

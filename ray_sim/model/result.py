@@ -166,14 +166,21 @@ class Summary:
     """
 
     jobs: int
+    """Jobs that count."""
     completed: int
+    """Jobs that did all of their work."""
     rejected: int
+    """Jobs that were refused before they ever held resources."""
     evicted: int
+    """Jobs that the policy ended before their work was done."""
     unfinished: int
+    """Jobs that were waiting or running when the run ended."""
     reasons: dict[str, int]
     """Number of jobs that did not complete, by reason."""
     jct_s: Distribution
+    """Completion time (JCT): from submission to completion."""
     queue_s: Distribution
+    """Total time between submission and completion without resources."""
     makespan_s: float | None
     """Last completion minus first submission."""
     utilisation: dict[str, float]
@@ -184,7 +191,9 @@ class Summary:
     finish_time_fairness: Distribution
     """JCT over the run time on an equal share of the cluster (Themis); above 1 is worse than that share."""
     preemptions: int
+    """Suspensions by the scheduler, summed over jobs."""
     restarts: int
+    """Starts after the first, and moves, summed over jobs."""
     interruptions: int
     """Times that a job lost a server, summed over jobs."""
     lost_s: float

@@ -14,7 +14,7 @@ from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from ray_sim.model.parameters import Parameter, resolve
 from ray_sim.policy_api import Policy, Wake
 from ray_sim.policy_api.worlds import DECLARABLE, SCHEDULES, jobs_of, options_of
-from ray_sim.user_code import load, users_code
+from ray_sim.user_code import load, refuse_file, users_code
 
 BUILT_IN: Mapping[str, str] = {
     "fifo": "fifo:Fifo",
@@ -109,11 +109,12 @@ def policy_class(ref: str) -> type[Policy]:
     Raises
     ------
     UnknownNameError : no policy of that name
-    InvalidInputError : a `module:Class` that cannot be imported or is not a policy
+    InvalidInputError : a `module:Class` that cannot be imported or is not a policy, or a file
     """
     if ":" not in ref:
         if ref in BUILT_IN:
             return _built_in(ref)  # a search of all installed packages takes milliseconds
+        refuse_file("policy", ref)
         classes = policy_classes()
         if ref not in classes:
             raise UnknownNameError("policy", ref, classes)

@@ -5,16 +5,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar
 
-import numpy as np
-
 from ray_sim.engine.contract import Policy
 from ray_sim.engine.decision import Decision
-from ray_sim.engine.job_queue import JobQueue
+from ray_sim.engine.job_queue import JobQueue, whole_keys
 from ray_sim.engine.policy_context import PolicyContext
 from ray_sim.engine.view import View
 from ray_sim.kernels.core.placement import RULE_NAMES
 from ray_sim.kernels.core.replay_state import Order
-from ray_sim.model.errors import RunFailedError
 from ray_sim.model.parameters import Parameter
 from ray_sim.model.streams import Streams
 from ray_sim.model.units import IntArray
@@ -79,11 +76,5 @@ class PriorityPolicy(Policy):
         )
 
     def _whole_keys(self, world: PolicyContext) -> IntArray:
-        keys, jobs = np.asarray(self.keys(world)), len(world.jobs.submit_us)
-        if keys.shape != (jobs,) or keys.dtype.kind not in "iu":
-            raise RunFailedError(
-                f"policy {self.name or type(self).__name__}: keys() must return one whole number for each of "
-                f"the {jobs} jobs, found {keys.dtype} of shape {keys.shape}; round with "
-                "np.rint(...).astype(np.int64)"
-            )
-        return keys.astype(np.int64)
+        what = f"policy {self.name or type(self).__name__}: keys() must return"
+        return whole_keys(what, self.keys(world), len(world.jobs.submit_us))

@@ -153,3 +153,23 @@ def test_a_command_says_that_it_compiles_before_it_does(desk: Path, command: str
     first, *rest = ended.stderr.splitlines()
     assert (ended.returncode, first) == (2, COMPILING)
     assert "policy a_online is for chunked jobs" in "".join(rest)
+
+
+IDLE = """from ray_sim.policy_api import Decision, Policy
+
+class Idle(Policy):
+    def decide(self, view):
+        return Decision()
+"""
+
+
+def test_run_warns_of_jobs_that_the_policy_left_waiting(
+    desk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("idle_policy.py").write_text(IDLE)
+    assert main(["run", *WEEK, "--policy", "idle_policy:Idle", "-o", "out"]) == 0
+    told = capsys.readouterr().err
+    assert "warning: 30 of 30 jobs are unfinished (stalled): the policy left jobs waiting" in told
+    assert '"policy_warnings": null' in Path("out/summary.json").read_text()
+    assert main(["run", *WEEK, "--policy", "fifo", "-o", "fifo"]) == 0
+    assert "stalled" not in capsys.readouterr().err

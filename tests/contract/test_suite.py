@@ -229,7 +229,7 @@ class ShortestUndeclared(InOrder):
         self.work = world._world.work
 
     def keys(self, view):
-        return self.work[view.arrived]
+        return self.work[view.arrived].astype(np.int64)
 
 class StopsTheLongest(InOrder):
     """Suspends the job that has most left to do, which it must not know, if that is more than ten minutes."""
@@ -359,9 +359,9 @@ def test_cheats_are_found_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "failed: GeneratorExit: no luck" in fault("cheats:ClosesTheGenerator", "feasible")
     assert "Did you mean 'consolidate'?" in fault("cheats:ServesByAnUnknownRule", "feasible")
     assert "push: job -5 is none of the" in fault("cheats:PushesNobody", "feasible")
-    assert "policy Nothing answers NoneType: decide must return a Decision" in fault(
-        "cheats:Nothing", "feasible"
-    )
+    nothing = fault("cheats:Nothing", "feasible")
+    assert "policy Nothing answers NoneType: decide must return a Decision" in nothing
+    assert "(class cheats:Nothing)" in nothing
     assert "size, ptr or order do not fit" in fault("cheats:Tangled", "feasible")
     assert "TypeError" not in str(found("RejectsAll"))
     for policy, text in (

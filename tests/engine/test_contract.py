@@ -68,7 +68,7 @@ def test_the_arrays_of_a_view_cannot_be_written_to() -> None:
 
 def test_the_world_a_policy_is_started_with_is_as_blind() -> None:
     simulation = Simulation(world_of([Job(0, 1, 1)], [1]), scripted(lambda view: Decision()))
-    with pytest.raises(BlindPolicyError, match=r"jobs\.work_us"):
+    with pytest.raises(BlindPolicyError, match=r"jobs\.work_us.* declare 'duration_s' in `sees`"):
         _ = simulation.world.jobs.work_us
 
 

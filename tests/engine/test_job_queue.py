@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
 from ray_sim import Decision, Policy, PolicyContext, View
@@ -50,3 +53,53 @@ class Beyond(OneByOne):
 def test_a_job_that_does_not_exist_is_refused_by_its_number() -> None:
     with pytest.raises(RunFailedError, match="push: job 1 is none of the 1 jobs 0 to 0"):
         run_world(world_of([Job(0, 1, 5)], [1]), Beyond())
+
+
+class Fractions(OneByOne):
+    """Gives keys that are no integers: when jobs begin to wait, later, or of running jobs."""
+
+    sees = frozenset({"duration_s"})
+
+    def __init__(self, way: str) -> None:
+        self._way = way
+
+    def start(self, world: PolicyContext, streams: Streams) -> None:
+        self.keys: Any = world.jobs.work_us / 1e14
+        self.queue = world.service("consolidate", preemptive=self._way == "serve")
+
+    def decide(self, view: View) -> Decision:
+        if self._way == "push":
+            self.queue.push(view.arrived, self.keys[view.arrived])
+        self.queue.push(view.arrived, view.arrived)
+        if self._way == "rekey":
+            self.queue.rekey(int(view.arrived[0]), self.keys[view.arrived[0]])
+        return self.queue.serve(view, (view.running, self.keys[view.running]))
+
+
+@pytest.mark.parametrize(
+    ("way", "error"),
+    [
+        (
+            "push",
+            r"push: keys must be one whole number for each of the 1 jobs, found float64 of shape \(1,\)",
+        ),
+        ("rekey", "rekey: the key of job 0 must be a whole number, found .*; round with np.rint"),
+        (
+            "serve",
+            "serve: keys of running jobs must be one whole number for each of the 1 jobs, found float64",
+        ),
+    ],
+)
+def test_keys_with_fractions_are_refused(way: str, error: str) -> None:
+    with pytest.raises(RunFailedError, match=error):
+        run_world(world_of([Job(0, 1, 5), Job(1, 1, 3)], [1, 1]), Fractions(way))
+
+
+def test_a_key_must_be_given_for_each_job() -> None:
+    class OneKey(OneByOne):
+        def decide(self, view: View) -> Decision:
+            self.queue.push(view.arrived, np.zeros(1, dtype=np.int64))
+            return self.queue.serve(view)
+
+    with pytest.raises(RunFailedError, match=r"each of the 2 jobs, found int64 of shape \(1,\)"):
+        run_world(world_of([Job(0, 1, 5), Job(0, 1, 3)], [1, 1]), OneKey())

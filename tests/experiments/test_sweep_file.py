@@ -162,7 +162,11 @@ def test_seeds_that_repeat_are_a_problem_and_a_negative_one_is_too(at_desk: Path
     ("changes", "problem"),
     [
         ({"seeds": {"count": 3, "list": [1]}}, "seeds: expected a list of seeds or {count: N}"),
-        ({"seeds": 3}, "seeds: must be a list, got 3"),
+        ({"seeds": -1}, "seeds: must be a list, as [0, 1], or {count: N}, N from 1 to 100,000, got -1"),
+        (
+            {"workloads": [{"path": "week.parquet", "drop": 1}]},
+            "workloads[0].drop: unknown key; known: path, ",
+        ),
         ({"seeds": ["1"]}, "seeds[0]: must be a whole number"),
         (
             {"workloads": [{"path": "week.parquet", "synth": {"profile": "philly", "jobs": 5}}]},

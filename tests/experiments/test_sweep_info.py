@@ -49,3 +49,12 @@ def test_a_sweep_is_described_while_runs_are_missing(
     assert "fifo" in note.text(2)  # results are read every five seconds
     seconds[0] = 5.0
     assert note.text(0).startswith("least mean JCT: srtf: ")
+
+    note = LiveNote(Standings(store, entries), lambda: 0.0)
+    for entry in lost:
+        shutil.move(store.run_directory(entry.content_hash), kept / entry.content_hash)
+    note.text(0)
+    for entry in lost:
+        shutil.move(kept / entry.content_hash, store.run_directory(entry.content_hash))
+    assert "fifo" in note.text(0)
+    assert "srtf" in note.text(0, last=True)  # what stays on the screen is of all results

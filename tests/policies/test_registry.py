@@ -231,6 +231,11 @@ class TwoNames(Policy):
         ("careless:Typo", r"sees 'durations_s'\. Did you mean 'duration_s'\?"),
         ("careless:Contradicts", "has `elastic = False`, but its base class is for elastic jobs; remove"),
         ("./careless.py:Typo", "names a file; give its module, from its folder: careless:Typo"),
+        (
+            "careless.py",
+            "names a file; give its module, from its folder: careless:Typo or careless:Contradicts",
+        ),
+        ("none.py", "names a file; give its module, from its folder: none:CLASS"),
     ],
 )
 def test_a_wrong_reference_or_declaration_is_refused_with_the_mend(

@@ -112,6 +112,8 @@ def test_lines_end_as_the_writer_pleases_and_may_begin_with_a_byte_order_mark(
         (b"", "file is empty"),
         (b"\n", "required columns missing"),
         (b"a,b\n1,2\n", "found: a, b"),
+        (b"a;b\n1;2\n", "found: a;b.*; line 1 has semicolons: fields must be separated by commas"),
+        (b"a\tb\n1\t2\n", "line 1 has tabs: fields must be separated by commas"),
         (b"a,a\n1,2\n", "named twice"),
         (b'"a\n1,2\n', "no header"),
         (b"\xff\xfea\x00,\x00", "UTF-8"),

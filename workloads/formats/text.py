@@ -53,8 +53,20 @@ class TextSource:
         if missing := [name for name in columns if name not in self.header]:
             raise InvalidWorkloadError(
                 f"{self.path}: required columns missing: {', '.join(missing)};"
-                f" found: {', '.join(self.header)}; check the format and the file"
+                f" found: {', '.join(self.header)}; check the format and the file{self.other_separator}"
             )
+
+    @property
+    def other_separator(self) -> str:
+        """Advice for an error where the header is one field that other separators divide, else empty."""
+        if len(self.header) > 1:
+            return ""
+        others = {";": "semicolons", "\t": "tabs", ",": "commas", "|": "bars"}
+        for character, plural in others.items():
+            if character in self.header[0] and character != self.delimiter:
+                ours = others.get(self.delimiter, "commas")
+                return f"; line 1 has {plural}: fields must be separated by {ours}"
+        return ""
 
     def rows(self, names: Mapping[str, str]) -> pl.LazyFrame:
         """The records, lazily.

@@ -151,7 +151,8 @@ def _column_problems(mapping: ColumnMapping, sources: Sequence[TextSource]) -> I
             yield f"columns.{name}: also a constant; keep one of the two"
         for source in sources:
             if theirs not in mapping.header(source):
-                yield f"columns.{name}: {no_column(source.path.name, theirs, mapping.header(source))}"
+                problem = no_column(source.path.name, theirs, mapping.header(source))
+                yield f"columns.{name}: {problem}{source.other_separator}"
 
 
 def _constant_problems(mapping: ColumnMapping) -> Iterator[str]:

@@ -107,7 +107,8 @@ def _require(source: TextSource, mapping: ColumnMapping) -> None:
     if missing := [name for name in REQUIRED if name not in have]:
         raise InvalidWorkloadError(
             f"{source.path}: required columns missing: {', '.join(missing)};"
-            f" found: {', '.join(source.header)}; name theirs under `columns` in a mapping file (--map)"
+            f" found: {', '.join(source.header)}"
+            f"{source.other_separator or '; name theirs under `columns` in a mapping file (--map)'}"
         )
 
 
