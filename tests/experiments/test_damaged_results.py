@@ -71,7 +71,8 @@ def run(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def sweep(tmp_path: Path) -> Path:
+def sweep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)  # a fixture of the session may have set it
     entries = [
         Entry(digit * 64, "week", "edge", "", policy, 0, digit * 64) for digit, policy in _POLICIES.items()
     ]
