@@ -51,6 +51,10 @@ class Pace:
         left = timedelta(seconds=round((total - done) / rate))
         return f"{rate:,.0f}/s, {left} left" if rate >= 10 else f"{rate:.2g}/s, {left} left"
 
+    def line(self, done: int, total: int, note: str = "") -> str:
+        """Text such as ``80 of 100, 4/s, 0:00:05 left, 1 failed``, with the parts that are not empty."""
+        return ", ".join(filter(None, [f"{done:,} of {total:,}", self.text(done, total), note]))
+
 
 @contextmanager
 def terminal_bar(label: str) -> Iterator[Report]:
@@ -91,7 +95,7 @@ def notebook_bar(label: str, clock: Callable[[], float] = time.monotonic) -> Ite
 
     def report(done: int, total: int, note: str = "") -> None:
         nonlocal updated
-        text = f"{label} " + ", ".join(filter(None, [f"{done:,} of {total:,}", pace.text(done, total), note]))
+        text = f"{label} {pace.line(done, total, note)}"
         if (now := clock()) - updated >= INTERVAL_S:
             updated = now
             bar = f'<progress value="{done}" max="{max(total, 1)}"></progress>'

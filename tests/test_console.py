@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from itertools import count
 
 import pytest
 
-from ray_sim.cli import console
-from ray_sim.cli.console import print_rows, print_table, progress, say
+from ray_sim.cli.console import print_rows, print_table, say
 from ray_sim.progress import Pace
 
 
@@ -36,15 +34,11 @@ def test_a_slow_pace_has_two_digits() -> None:
     assert pace.text(1, 100) == "0.033/s, 0:49:30 left"
 
 
-def test_a_note_on_the_work_is_apart_from_the_time_left(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(console, "LINE_INTERVAL_S", 0.01)
-    with progress("sweep") as report:
-        report(0, 20)
-        report(20, 20, "least mean JCT: fifo")
-        time.sleep(0.2)
-    assert capsys.readouterr().err.rstrip().endswith(" left, least mean JCT: fifo")
+def test_a_note_on_the_work_is_apart_from_the_time_left() -> None:
+    seconds = count(0, 2)
+    pace = Pace(lambda: next(seconds))
+    assert pace.line(0, 20) == "0 of 20"
+    assert pace.line(20, 20, "least mean JCT: fifo") == "20 of 20, 10/s, 0:00:00 left, least mean JCT: fifo"
 
 
 LISTING = (

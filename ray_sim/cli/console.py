@@ -246,8 +246,7 @@ def _lines(label: str) -> Iterator[Report]:
 
     def report(done: int, total: int, note: str = "") -> None:
         nonlocal line, complete
-        paced, complete = pace.text(done, total), done == total
-        line = f"{label}: " + ", ".join(filter(None, [f"{done:,} of {total:,}", paced, note]))
+        line, complete = f"{label}: {pace.line(done, total, note)}", done == total
 
     def repeat() -> None:
         nonlocal said
