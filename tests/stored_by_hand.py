@@ -7,7 +7,7 @@ from pathlib import Path
 from ray_sim.experiments.results.result_directories import write_files
 from ray_sim.experiments.results.result_files import encode_result
 from ray_sim.experiments.results.store import ConfigurationOutcome, ResultStore
-from ray_sim.experiments.sweep_file import Entry
+from ray_sim.experiments.sweep_entries import Entry
 from tests.results_by_hand import three_jobs
 
 

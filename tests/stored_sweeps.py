@@ -8,7 +8,7 @@ from pathlib import Path
 from ray_sim.experiments.results.result_files import encode_result
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.scenario import Scenario
-from ray_sim.experiments.sweep_file import Detail, Entry
+from ray_sim.experiments.sweep_entries import Detail, Entry
 from tests.results_by_hand import three_jobs
 
 WORKLOAD_SHA256 = "0123456789abcdef" * 4

@@ -14,7 +14,7 @@ from ray_sim.experiments.results.run_manifest import read_run_manifest
 from ray_sim.experiments.results.store import PLAN, ResultStore
 from ray_sim.experiments.run_identity import SHORT
 from ray_sim.experiments.scenario import setting_label
-from ray_sim.experiments.sweep_file import Entry
+from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.result import RunResult
 from ray_sim.reports.findings import PlaceComparison, compare_places

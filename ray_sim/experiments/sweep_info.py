@@ -13,7 +13,7 @@ import numpy as np
 
 from ray_sim.experiments.results.result_files import read_summary
 from ray_sim.experiments.results.store import ResultStore
-from ray_sim.experiments.sweep_file import Entry
+from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.readable import number
 from ray_sim.reports.statistics import ConfidenceInterval, mean_interval

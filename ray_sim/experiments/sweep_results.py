@@ -11,7 +11,7 @@ import polars as pl
 
 from ray_sim.experiments.results.result_files import MANIFEST, read_result
 from ray_sim.experiments.results.store import PLAN, ConfigurationOutcome, ResultStore
-from ray_sim.experiments.sweep_file import Entry
+from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.result import RunResult
 from ray_sim.reports.notebook_tables import means_table, page_table_html

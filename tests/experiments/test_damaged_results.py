@@ -16,7 +16,7 @@ from ray_sim.experiments.report import write_report
 from ray_sim.experiments.results.result_directories import write_files
 from ray_sim.experiments.results.result_files import check_result, encode_result, json_bytes, read_summary
 from ray_sim.experiments.results.store import ConfigurationOutcome, ResultStore
-from ray_sim.experiments.sweep_file import Entry
+from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.experiments.tracking.log import log_run
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.streams import Streams

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ray_sim.experiments.scenario import Scenario
-from ray_sim.experiments.sweep_file import Entry
+from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.experiments.tracking.axis import SweepAxis, find_axis, place_settings
 from ray_sim.experiments.tracking.views import SeedGroup, configurations
 from ray_sim.reports.tables import Place

@@ -20,7 +20,8 @@ from ray_sim.cli import main
 from ray_sim.experiments.results.result_files import read_summary
 from ray_sim.experiments.results.store import ConfigurationOutcome, ResultStore
 from ray_sim.experiments.run import run_scenario
-from ray_sim.experiments.sweep_file import Configuration, Entry, read_sweep
+from ray_sim.experiments.sweep_entries import Configuration, Entry
+from ray_sim.experiments.sweep_file import read_sweep
 from ray_sim.experiments.tracking.database import migrate, schema_revision
 from ray_sim.experiments.tracking.experiment import HASH_TAG, SWEEP_TAG
 from ray_sim.experiments.tracking.log import log_run, log_stores, log_sweep

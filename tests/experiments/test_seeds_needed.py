@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 from ray_sim.experiments.seeds_needed import seeds_warning
-from ray_sim.experiments.sweep_file import Entry
+from ray_sim.experiments.sweep_entries import Entry
 
 
 def _entries(policies: int, seeds: int, workload: str = "week") -> list[Entry]:

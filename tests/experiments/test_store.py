@@ -13,7 +13,7 @@ import pytest
 from ray_sim.experiments.results.result_directories import StoreFullError, remove_directory
 from ray_sim.experiments.results.result_files import encode_result
 from ray_sim.experiments.results.store import STORE_FORMAT, ConfigurationOutcome, ResultStore
-from ray_sim.experiments.sweep_file import Entry
+from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.model.errors import InvalidInputError
 from tests.results_by_hand import three_jobs
 

@@ -15,7 +15,7 @@ from ray_sim.experiments.results.result_directories import write_files
 from ray_sim.experiments.results.result_files import encode_result
 from ray_sim.experiments.results.store import ConfigurationOutcome, ResultStore
 from ray_sim.experiments.results.stored_runs import differing_versions, find_runs
-from ray_sim.experiments.sweep_file import Entry
+from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.metrics import Trim
 from tests.results_by_hand import three_jobs

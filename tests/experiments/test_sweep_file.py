@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from ray_sim.experiments.inputs.training_file import load_training_draws
 from ray_sim.experiments.run_identity import HashedInputs
-from ray_sim.experiments.sweep_file import MAX_CONFIGURATIONS, Sweep, parse_sweep, read_sweep, variants
+from ray_sim.experiments.sweep_entries import Sweep
+from ray_sim.experiments.sweep_file import MAX_CONFIGURATIONS, parse_sweep, read_sweep, variants
 from ray_sim.model.errors import InvalidScenarioError
 from workloads.store import write_workload
 from workloads.synthetic.synth import synth

@@ -19,7 +19,7 @@ from matplotlib.patches import Rectangle
 from ray_sim import plots
 from ray_sim.engine.simulation import Simulation
 from ray_sim.experiments.results.store import ResultStore
-from ray_sim.experiments.sweep_file import Entry
+from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.model.errors import InvalidInputError, UnknownNameError
 from ray_sim.plots.sources import Results
 from ray_sim.policies.registry import create_policy

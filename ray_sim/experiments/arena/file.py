@@ -17,7 +17,8 @@ from pydantic import AfterValidator, Field, ValidationError
 from ray_sim.experiments.inputs.cluster_file import Label
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Spec, Value, read_document
-from ray_sim.experiments.sweep_file import Configuration, PolicySpec, Sweep, parse_sweep
+from ray_sim.experiments.sweep_entries import Configuration, PolicySpec, Sweep
+from ray_sim.experiments.sweep_file import parse_sweep
 from ray_sim.model.errors import InvalidScenarioError, UnknownNameError, problems_text
 from workloads.documents import dotted_problems
 

@@ -14,7 +14,8 @@ from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Scenario
 from ray_sim.experiments.sweep import SweepReport, run_sweep
-from ray_sim.experiments.sweep_file import Configuration, Sweep, seed_configurations
+from ray_sim.experiments.sweep_entries import Configuration, Sweep
+from ray_sim.experiments.sweep_file import seed_configurations
 from ray_sim.model.errors import InvalidInputError
 
 

@@ -16,7 +16,7 @@ from ray_sim.experiments.fanout.witness import last_words
 from ray_sim.experiments.results.result_directories import StoreFullError
 from ray_sim.experiments.results.store import ConfigurationOutcome, ResultStore, Stamp
 from ray_sim.experiments.run_identity import HashedInputs
-from ray_sim.experiments.sweep_file import Configuration
+from ray_sim.experiments.sweep_entries import Configuration
 from ray_sim.model.errors import InvalidInputError
 
 if TYPE_CHECKING:

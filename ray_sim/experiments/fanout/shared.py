@@ -10,7 +10,7 @@ from ray_sim.experiments.fanout.tasks import Drawn, Item, draw
 from ray_sim.experiments.inputs.server_files import split_world
 from ray_sim.experiments.run import Base, read_base
 from ray_sim.experiments.run_identity import HashedInputs
-from ray_sim.experiments.sweep_file import Configuration
+from ray_sim.experiments.sweep_entries import Configuration
 from ray_sim.model.cluster import Cluster
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ray_sim.experiments.sweep_file import Configuration, PolicySpec
+from ray_sim.experiments.sweep_entries import Configuration, PolicySpec
 from ray_sim.reports.shape_samples import X
 
 Coordinates = Mapping[str, object]

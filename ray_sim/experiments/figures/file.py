@@ -19,13 +19,8 @@ from ray_sim.experiments.figures.cells import Cell, cells_of, place
 from ray_sim.experiments.inputs.profile_files import is_profile_file
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.scenario import Spec, read_document
-from ray_sim.experiments.sweep_file import (
-    FIGURE_BLOCKS,
-    Configuration,
-    combinations,
-    has_figure,
-    without_figure,
-)
+from ray_sim.experiments.sweep_entries import Configuration
+from ray_sim.experiments.sweep_file import FIGURE_BLOCKS, combinations, has_figure, without_figure
 from ray_sim.model.errors import InvalidInputError, InvalidScenarioError, UnknownNameError, problems_text
 from ray_sim.reports.shape_check import KINDS, Check
 from ray_sim.reports.shape_samples import X

@@ -13,7 +13,7 @@ from ray_sim.experiments.report import write_page
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.run_identity import HashedInputs
 from ray_sim.experiments.sweep import SweepProgress, SweepReport, run_sweep
-from ray_sim.experiments.sweep_file import Configuration, Sweep
+from ray_sim.experiments.sweep_entries import Configuration, Sweep
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.reports.compare import lower_is_better
 from ray_sim.reports.figure_page import figures_page

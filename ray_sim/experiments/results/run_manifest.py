@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ray_sim.experiments.results.result_files import MANIFEST, read_manifest
 from ray_sim.experiments.scenario import Value, WorkloadSpec
-from ray_sim.experiments.sweep_file import PolicySpec
+from ray_sim.experiments.sweep_entries import PolicySpec
 from ray_sim.model.errors import InvalidInputError
 
 

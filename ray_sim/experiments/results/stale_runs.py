@@ -13,7 +13,7 @@ from ray_sim.experiments.results.result_files import read_manifest
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.results.stored_runs import stored_entry
 from ray_sim.experiments.run_identity import versions
-from ray_sim.experiments.sweep_file import Entry
+from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.model.errors import InvalidInputError
 
 DAMAGED = "results that cannot be read"

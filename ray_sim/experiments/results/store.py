@@ -31,7 +31,7 @@ from ray_sim.experiments.results.result_files import (
     read_table,
 )
 from ray_sim.experiments.run_identity import SHORT
-from ray_sim.experiments.sweep_file import Detail, Entry
+from ray_sim.experiments.sweep_entries import Detail, Entry
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.units import FloatArray
 from ray_sim.reports.plots import completed_jct_s

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ray_sim.experiments.results.store import ConfigurationOutcome, ResultStore
-from ray_sim.experiments.sweep_file import Detail, Entry
+from ray_sim.experiments.sweep_entries import Detail, Entry
 from ray_sim.reports.tables import Place
 
 

@@ -15,7 +15,7 @@ from ray_sim.experiments.inputs.server_files import WORLD, split_world
 from ray_sim.experiments.results.result_files import MANIFEST, read_manifest, read_summary
 from ray_sim.experiments.results.store import PLAN, ResultStore
 from ray_sim.experiments.scenario import Scenario
-from ray_sim.experiments.sweep_file import Entry, PolicySpec
+from ray_sim.experiments.sweep_entries import Entry, PolicySpec
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.metrics import Trim
 from ray_sim.model.parameters import resolve

@@ -10,7 +10,7 @@ from ray_sim.experiments.figures.cells import flat_entries
 from ray_sim.experiments.inputs.server_counts import split_counts
 from ray_sim.experiments.inputs.server_files import WORLD
 from ray_sim.experiments.scenario import Scenario, setting_label
-from ray_sim.experiments.sweep_file import Entry
+from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.experiments.tracking.views import SeedGroup
 from ray_sim.model.parameters import resolve
 from ray_sim.reports.tables import Place

@@ -11,7 +11,7 @@ from pathlib import Path
 from ray_sim.experiments.results.result_files import check_result, read_manifest, read_summary, read_table
 from ray_sim.experiments.results.store import ConfigurationOutcome, ResultStore
 from ray_sim.experiments.results.store_union import StoreUnion
-from ray_sim.experiments.sweep_file import Detail, Entry
+from ray_sim.experiments.sweep_entries import Detail, Entry
 from ray_sim.experiments.tracking.experiment import (
     DIRECTORY_TAG,
     PARENT_TAG,

@@ -12,7 +12,7 @@ from ray_sim.experiments.report import page_bytes, results_page
 from ray_sim.experiments.results.result_files import read_manifest
 from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.results.stored_runs import stored_scenario
-from ray_sim.experiments.sweep_file import Detail, Entry
+from ray_sim.experiments.sweep_entries import Detail, Entry
 from ray_sim.experiments.tracking.axis import AxisLine, Settings, SweepAxis, find_axis, place_settings
 from ray_sim.experiments.tracking.description import description
 from ray_sim.experiments.tracking.experiment import MOST_AT_ONCE, SWEEP_RUN_TAG, MlflowExperiment

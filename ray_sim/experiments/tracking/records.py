@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 
-from ray_sim.experiments.sweep_file import Entry
+from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.experiments.tracking.views import TIME_CHARTS
 from ray_sim.model.result import JobStatus
 from ray_sim.model.text import without_secrets

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from ray_sim.experiments.sweep_file import Entry
+from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.model.units import FloatArray
 from ray_sim.reports.compare import lower_is_better
 from ray_sim.reports.statistics import mean_interval

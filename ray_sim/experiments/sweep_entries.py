@@ -1,0 +1,111 @@
+"""A sweep that has been read: its runs, with their labels, hashes and settings."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field
+
+from ray_sim.experiments.run_identity import HashedInputs, RunIdentity
+from ray_sim.experiments.scenario import Scenario, Spec, Value, setting_label
+
+Detail = Literal["full", "numbers"]
+"""Detail of each run in MLflow: ``full``, or ``numbers`` for parameters and metrics only."""
+
+
+class PolicySpec(Spec):
+    """A policy with its parameters, and the entries of the world that differ for it."""
+
+    name: str
+    params: dict[str, Value] = Field(default_factory=dict)
+    world: dict[str, Value] = Field(default_factory=dict)
+    """Entries that replace or extend those of the sweep's `world` in the runs of this policy."""
+
+    @property
+    def label(self) -> str:
+        """``las(knob=2)``, ``a_online{truth=a_online, slot_s=60}``, or the bare name."""
+        params = f"({setting_label(self.params)})" if self.params else ""
+        world = f"{{{setting_label(self.world)}}}" if self.world else ""
+        return f"{self.name}{params}{world}"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One run of a sweep: the hash of its result, and the labels in tables."""
+
+    content_hash: str
+    workload: str
+    cluster: str
+    setting: str
+    """Partition, world parameters and trim that differ from the defaults."""
+    policy: str
+    seed: int | None
+    """Seed; None if every seed gives the same result."""
+    scenario_hash: str
+    """Hash that results of other code share; see `RunIdentity`."""
+    shared_world: str | None = None
+    """World of the sweep, as JSON, where the policy has entries of its own; None where it has none."""
+
+    @property
+    def label(self) -> str:
+        """Label of the run, e.g. ``week, pool-368, restart_cost_s=30, las(knob=2), seed 1``."""
+        seed = "" if self.seed is None else f"seed {self.seed}"
+        return ", ".join(filter(None, [self.workload, self.cluster, self.setting, self.policy, seed]))
+
+    @classmethod
+    def of(
+        cls,
+        scenario: Scenario,
+        content_hash: str,
+        seed: int | None,
+        scenario_hash: str,
+        shared_world: Mapping[str, Value] | None = None,
+    ) -> Entry:
+        """Entry of a scenario with these hashes; ``shared_world`` is the world of its sweep."""
+        partitioned: dict[str, Value] = (
+            {} if scenario.partition == "none" else {"partition": scenario.partition}
+        )
+        trimmed = {} if scenario.trim is None else scenario.trim.model_dump()
+        shared = scenario.world if shared_world is None else shared_world
+        own = {
+            key: value for key, value in scenario.world.items() if key not in shared or shared[key] != value
+        }
+        return cls(
+            content_hash=content_hash,
+            workload=scenario.workload.label,
+            cluster=scenario.cluster,
+            setting=setting_label({**partitioned, **shared, **trimmed}),
+            policy=PolicySpec(name=scenario.policy, params=scenario.params, world=own).label,
+            seed=seed,
+            scenario_hash=scenario_hash,
+            shared_world=json.dumps(shared) if own else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """An entry with everything needed to run it."""
+
+    entry: Entry
+    identity: RunIdentity
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """A checked sweep.
+
+    Order: workloads, clusters, world, partition, trim, policies, seeds; the last varies fastest, and inside
+    an entry the key written last. A configuration that does not depend on a seed appears once.
+    """
+
+    name: str
+    configurations: tuple[Configuration, ...]
+    repeated: int
+    """Number of combinations left out because an earlier one is the same run under another label."""
+    inputs: HashedInputs
+    """Files and policies that the sweep names."""
+    log: Detail
+    """Detail of each run that MLflow gets."""
