@@ -65,28 +65,41 @@ def utilisation(
 def _over_time(
     timelines: Mapping[str, pl.DataFrame], column: str, divisor: float, title: str, ax: Axes | None
 ) -> Axes:
-    end_s = _shown_end_s(timelines.values())
-    unit, factor = time_unit(end_s)
+    begin_s = min((float(each["time_s"][0]) for each in timelines.values() if each.height), default=0.0)
+    end_s = max(_shown_end_s(timelines.values()), begin_s + 1)
+    origin_s, unit, factor = _scale(begin_s, end_s)
     ax = axes_of(ax)
     for index, (label, timeline) in enumerate(timelines.items()):
         if column in timeline.columns:
             time_s, values = timeline_lines(timeline, {column: label})[label]
             kept = thin_steps(time_s, values, MOST_POINTS)
             ax.step(
-                time_s[kept] / factor,
+                (time_s[kept] - origin_s) / factor,
                 values[kept] / divisor,
                 where="post",
                 linewidth=1.2,
                 color=colour(index),
                 label=literal_text(label),
             )
-    ax.set_xlabel(f"time, {unit}")
+    ax.set_xlabel(_time_text(origin_s, unit))
     ax.set_ylabel(title)
-    begin_s = min((float(each["time_s"][0]) for each in timelines.values() if each.height), default=0.0)
-    ax.set_xlim(begin_s / factor, max(end_s, begin_s + 1) / factor)
+    ax.set_xlim((begin_s - origin_s) / factor, (end_s - origin_s) / factor)
     ax.set_ylim(bottom=0)
     draw_names(ax)
     return ax
+
+
+def _scale(begin_s: float, end_s: float) -> tuple[float, str, float]:
+    """Second of the axis's zero, its unit and the seconds of a unit.
+
+    The zero is that of the times, or the begin where that is long after it, as in a workload of dates.
+    """
+    origin_s = begin_s if begin_s > 10 * (end_s - begin_s) else 0.0
+    return origin_s, *time_unit(end_s - origin_s)
+
+
+def _time_text(origin_s: float, unit: str) -> str:
+    return f"time since second {origin_s:,.0f}, {unit}" if origin_s else f"time, {unit}"
 
 
 def _shown_end_s(timelines: Iterable[pl.DataFrame]) -> float:
@@ -123,19 +136,21 @@ def gantt(results: Results, ax: Axes | None = None) -> Axes:
     lane = np.repeat(np.arange(len(data["bars"])), data["bars"])
     begin_s = data["origin_s"] + np.cumsum(data["begin"]) / 1000
     length_s = np.array(data["length"]) / 1000
-    unit, factor = time_unit(float((begin_s + length_s).max()))
+    first_s, last_s = float(begin_s.min()), float((begin_s + length_s).max())
+    origin_s, unit, factor = _scale(first_s, last_s)
+    left = (begin_s - origin_s) / factor
     ax = axes_of(ax)
     colours = [colour(job) for job in data["job"]]
-    ax.barh(lane, length_s / factor, left=begin_s / factor, color=colours, edgecolor="white", linewidth=0.5)
-    long = length_s >= _NAMED_SHARE * float((begin_s + length_s).max() - begin_s.min())
+    ax.barh(lane, length_s / factor, left=left, color=colours, edgecolor="white", linewidth=0.5)
+    long = length_s >= _NAMED_SHARE * (last_s - first_s)
     for index in np.flatnonzero(long):
         name = literal_text(data["jobs"]["id"][data["job"][index]])
-        middle = (begin_s[index] + length_s[index] / 2) / factor
+        middle = left[index] + length_s[index] / 2 / factor
         ax.text(middle, lane[index], name, ha="center", va="center", fontsize="x-small", clip_on=True)
     lanes = np.array(data["lanes"])
     for border in np.cumsum(lanes)[:-1]:
         ax.axhline(border - 0.5, color="#7a7a7a", linewidth=0.5)
     ax.set_yticks(np.cumsum(lanes) - (lanes + 1) / 2, [literal_text(name) for name in data["servers"]])
     ax.set_ylim(lanes.sum() - 0.5, -0.5)
-    ax.set_xlabel(f"time, {unit}")
+    ax.set_xlabel(_time_text(origin_s, unit))
     return ax

@@ -219,3 +219,13 @@ def test_stepping_gives_the_result_of_the_run() -> None:
     stepped, whole = simulation.result().jobs, replay(world, "fifo").jobs
     assert stepped.equals(whole)
     assert stepped.select(pl.col("status").unique()).to_series().to_list() == ["completed"]
+
+
+def test_the_axis_of_a_workload_of_dates_begins_at_its_first_event(ax: Axes) -> None:
+    # One server of one GPU: b waits for a from 1,000,000,010 to 1,000,000,100.
+    jobs = [Job(1_000_000_000, 1, 100), Job(1_000_000_010, 1, 50)]
+    plots.queue(replay(world_of(jobs, [1]), "fifo"), ax)
+    assert ax.get_xlabel() == "time since second 1,000,000,000, minutes"
+    assert ax.get_xlim() == pytest.approx((0.0, 2.5))
+    (line,) = ax.get_lines()
+    assert [1 / 6, 1.0] in [pytest.approx(point) for point in points(line)]

@@ -40,7 +40,7 @@
 
   /** Window of time in seconds that the charts of a section share. */
   class TimeWindow {
-    constructor() { this.charts = []; this.min = Infinity; this.max = -Infinity; this.due = false; }
+    constructor() { this.charts = []; this.min = Infinity; this.max = -Infinity; this.origin = 0; this.due = false; }
     join(chart, min, max) {
       this.charts.push(chart);
       this.min = this.low = Math.min(this.min, min);
@@ -54,8 +54,11 @@
     }
     zoom(factor, at = (this.low + this.high) / 2) { this.set(at - (at - this.low) * factor, at + (this.high - at) * factor); }
     pan(share) { const step = (this.high - this.low) * share; this.set(this.low + step, this.high + step); }
+    /** Text of an instant: since second 0, or "+" since the first event where second 0 is long before, as with dates. */
+    clock(at) { return this.origin ? `+${human(at - this.origin)}` : human(at); }
     /** Leave out the end, if a few jobs there outlive the others by far. */
     start() {
+      this.origin = this.min > 10 * (this.max - this.min) ? this.min : 0;
       const span = (Math.max(...this.charts.flatMap((chart) => chart.focus ?? [])) - this.min) * 1.25;
       if (span > 0 && span < (this.max - this.min) / 2) this.set(this.min, this.min + span);
       else this.redraw();
@@ -141,8 +144,9 @@
       const most = Math.max(2, this.width / 95), step = steps.find((each) => (this.time.high - this.time.low) / each <= most) || steps.at(-1);
       context.fillStyle = css("--faint"); context.strokeStyle = css("--line"); context.lineWidth = 1; context.setLineDash([]);
       context.textBaseline = "top"; context.textAlign = "left";
-      for (let at = Math.ceil(this.time.low / step) * step; at <= this.time.high; at += step) {
-        const x = Math.round(this.xOf(at)) + 0.5, text = human(at);
+      const origin = this.time.origin;
+      for (let at = origin + Math.ceil((this.time.low - origin) / step) * step; at <= this.time.high; at += step) {
+        const x = Math.round(this.xOf(at)) + 0.5, text = this.time.clock(at);
         context.beginPath(); context.moveTo(x, 0); context.lineTo(x, this.height); context.stroke();
         if (x + context.measureText(text).width + 3 < this.left + this.width + 8) context.fillText(text, x + 3, y);
       }
@@ -256,10 +260,10 @@
     hover(x, y) {
       const [row, bar] = this.barAt(x, y), at = this.timeAt(x);
       if (row < 0 || row >= this.data.servers.length) return;
-      const parts = [this.data.servers[row], human(at)];
+      const parts = [this.data.servers[row], this.time.clock(at)];
       if (bar >= 0) {
         const held = this.data.role[bar] === 2 ? "chunk" : `${this.data.tasks[bar]} × ${ROLES[this.data.role[bar]]}`;
-        parts.push(`job ${this.data.jobs.id[this.data.job[bar]]}`, held, `${human(this.begins[bar])} to ${human(this.ends[bar])}`, ENDINGS[this.data.ending[bar]]);
+        parts.push(`job ${this.data.jobs.id[this.data.job[bar]]}`, held, `${this.time.clock(this.begins[bar])} to ${this.time.clock(this.ends[bar])}`, ENDINGS[this.data.ending[bar]]);
       } else if ((this.outagesOf.get(row) || []).some(([begin, end]) => begin <= at && at < end)) parts.push("unavailable");
       this.readout.textContent = parts.join(" · ");
     }
@@ -284,8 +288,8 @@
       add(this.details, "h3", `Job ${jobs.id[job]}`);
       row("status", jobs.status[job]);
       row("GPUs", amount(jobs.num_gpus[job]));
-      row("submitted", human(jobs.submit_s[job]));
-      for (const [label, name] of [["first start", "start_s"], ["end", "finish_s"]]) if (jobs[name][job] !== null) row(label, `${human(jobs[name][job])}, ${human(jobs[name][job] - jobs.submit_s[job])} after the submission`);
+      row("submitted", this.time.clock(jobs.submit_s[job]));
+      for (const [label, name] of [["first start", "start_s"], ["end", "finish_s"]]) if (jobs[name][job] !== null) row(label, `${this.time.clock(jobs[name][job])}, ${human(jobs[name][job] - jobs.submit_s[job])} after the submission`);
       if (jobs.queue_s[job] !== null) row("waited", human(jobs.queue_s[job]));
       if (jobs.run_s[job] !== null) row("held servers", human(jobs.run_s[job]));
       const told = (this.data.explanations || {})[job];
@@ -302,7 +306,7 @@
       if (data.series.length > 1) data.series.forEach((series, index) => this.key(series, index));
       this.readout.textContent = data.unit;
       const ends = data.series.flatMap((series) => (series.x.length ? [series.x[0], series.x.at(-1)] : []));
-      this.time.join(this, Math.min(...ends, 0), Math.max(...ends, 0));
+      this.time.join(this, Math.min(...ends), Math.max(...ends));
     }
     key(series, index) {
       const button = add(this.tools, "button", "", { type: "button", "aria-pressed": String(this.on[index]) });
@@ -358,7 +362,7 @@
         const i = upper(series.x, 0, series.x.length, this.at) - 1;
         return this.on[index] && i >= 0 ? [`${series.name} ${amount(series.y[i])}`] : [];
       });
-      this.readout.textContent = [human(this.at), ...values].join(" · ");
+      this.readout.textContent = [this.time.clock(this.at), ...values].join(" · ");
       this.time.redraw();
     }
   }
