@@ -114,7 +114,9 @@ class Check(BaseModel):
             if name not in series:
                 yield f"{self.kind_name}: no series '{name}'; the figure has {', '.join(series)}"
         named = [*(self.at if isinstance(self.at, list) else []), *self.kind.places()]
-        for x in named:
+        for x in dict.fromkeys(named):
+            if named.count(x) > 1 and x in xs:
+                yield f"x {x!r} is named {named.count(x)} times; name each x once"
             if x not in xs:
                 yield f"no x {x!r}; the figure has {', '.join(map(str, xs))}"
         if all(x in xs for x in named):

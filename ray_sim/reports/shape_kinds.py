@@ -335,11 +335,6 @@ class BestAt(Kind):
         """Values of x that the statement itself names."""
         return (self.x, *self.against)
 
-    def problems(self, xs: Sequence[X]) -> Iterator[str]:
-        """Yield what prevents the statement at these values of x."""
-        if self.x in self.against:
-            yield f"against: must not hold {self.x!r}, which is x"
-
     def comparisons(self, samples: Samples, groups: Sequence[Places], sign: float) -> Iterator[Comparison]:
         """Yield the comparisons of the statement, see `Kind`."""
         for other in self.against:

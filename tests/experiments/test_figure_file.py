@@ -227,7 +227,9 @@ def test_a_figure_without_its_data_has_no_runs(tmp_path: Path) -> None:
             {"name": "a", "crossing": {"better": "LAS", "than": "FIFO", "below": 1, "above": 4}},
             "needs an x of at most 1",
         ),
-        ({}, {"name": "a", "best_at": {"of": "LAS", "x": 2, "against": [2]}}, "must not hold 2"),
+        ({}, {"name": "a", "best_at": {"of": "LAS", "x": 2, "against": [2]}}, "x 2 is named 2 times"),
+        ({}, {"name": "a", "best_at": {"of": "LAS", "x": 2, "against": [4, 4]}}, "x 4 is named 2 times"),
+        ({}, {"name": "a", "at": [2, 4, 2], "order": ["LAS", "FIFO"]}, "x 2 is named 2 times"),
     ],
 )
 def test_a_problem_is_told_with_its_place(
