@@ -259,7 +259,10 @@ def load_workload(path: Source, resources: Sequence[str] = ("gpu",)) -> JobTable
     ------
     InvalidWorkloadError : see `read_frame`
     """
-    return frame_to_table(read_frame(path), resources)
+    table = frame_to_table(read_frame(path), resources)
+    # Arrow would keep what the file took, some 200 MB at a million jobs, until the process ends.
+    pa.default_memory_pool().release_unused()
+    return table
 
 
 def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> JobTable:
@@ -269,7 +272,7 @@ def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> 
     is null, n >= 1 whole GPUs are n tasks of one GPU, and any other job is one task. The demand for a
     resource without a column is 0.
     """
-    ordered = frame.sort(SORT_KEY, maintain_order=True)
+    ordered = _in_order(frame)
     tasks = _gang_sizes(ordered)
     submit_us = seconds_to_us(ordered["submit_s"].to_numpy())
     origin_us = int(submit_us[0]) if len(submit_us) else 0
@@ -300,6 +303,12 @@ def frame_to_table(frame: pl.DataFrame, resources: Sequence[str] = ("gpu",)) -> 
         statements=profiles.statements,
         gaps=profiles.gaps,
     )
+
+
+def _in_order(frame: pl.DataFrame) -> pl.DataFrame:
+    """Jobs sorted by `SORT_KEY`; those of a file are, and to copy them would take as much memory again."""
+    order = frame.select(pl.arg_sort_by(*SORT_KEY, maintain_order=True)).to_series()
+    return frame if order.is_sorted() else frame[order]
 
 
 def _gang_sizes(frame: pl.DataFrame) -> IntArray:
