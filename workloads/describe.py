@@ -17,6 +17,7 @@ from ray_sim.model.units import FloatArray
 from workloads.provenance import Provenance
 from workloads.realisation import Tally
 from workloads.schema import COLUMNS, DEMAND_COLUMNS, ColumnOrigin
+from workloads.status import Ending, endings
 
 QUANTILES: dict[str, float] = {
     "min": 0,
@@ -33,6 +34,9 @@ QUANTILES: dict[str, float] = {
 
 SIZES_SHOWN = 12
 """Sizes in the text; the JSON has all."""
+
+STATUSES_SHOWN = 12
+"""Statuses in the text; the JSON has all."""
 
 SOURCES_SHOWN = 5
 """Source files in the text; the JSON has all."""
@@ -54,6 +58,17 @@ class VcShare:
 
     jobs: int
     gpu_hours: float
+
+
+@dataclass(frozen=True, slots=True)
+class StatusCount:
+    """Number of jobs with a status."""
+
+    status: str | None
+    """None for jobs without one."""
+    jobs: int
+    ending: Ending | None
+    """What the status means; None if it is unknown or absent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +102,8 @@ class WorkloadDescription:
     gpu_hours: float
     jobs_by_gpus: dict[str, int]
     """Number of jobs by GPUs, sizes rising."""
+    statuses: list[StatusCount]
+    """Statuses as the trace has them, the most common first; empty if no job has one."""
     duration_s: dict[str, float]
     """`QUANTILES` and the mean."""
     duration_bins: list[Bin]
@@ -116,6 +133,7 @@ class WorkloadDescription:
             ("span", f"{self.span_s:,.15g} s ({self.span_s / DAY_S:.1f} days)"),
             ("GPU-hours", f"{self.gpu_hours:,.1f}"),
             ("jobs by GPUs", _sizes_text(self.jobs_by_gpus)),
+            *([("jobs by status", _statuses_text(self.statuses))] if self.statuses else []),
             ("run time in s", _quantiles_text(self.duration_s)),
             ("submitted at the same instant", f"{self.ties:,}, at most {self.most_at_once:,} at once"),
         ]
@@ -179,6 +197,7 @@ def describe_frame(
         span_s=span_s,
         gpu_hours=gpu_hours,
         jobs_by_gpus={f"{gpus:.12g}": count for gpus, count in sizes.iter_rows()},
+        statuses=_statuses(frame["status"]),
         duration_s=_quantiles(frame["duration_s"]),
         duration_bins=_duration_bins(frame["duration_s"].to_numpy()),
         inter_arrival_s=None if frame.height == 1 else _quantiles(pl.Series(np.diff(submit_s))),
@@ -232,6 +251,29 @@ def _sizes_text(jobs_by_gpus: dict[str, int]) -> str:
     shown = ", ".join(f"{size}: {count:,}" for size, count in jobs_by_gpus.items() if size in common)
     hidden = len(jobs_by_gpus) - len(common)
     return f"{shown}, {hidden} rarer sizes" if hidden else shown
+
+
+def _statuses(status: pl.Series) -> list[StatusCount]:
+    if status.null_count() == len(status):
+        return []
+    counts = status.value_counts(name="jobs").sort("jobs", "status", descending=[True, False])
+    counted = counts.select("status", "jobs", ending=endings(pl.col("status")))
+    return [
+        StatusCount(word, jobs, None if ending is None else Ending(ending))
+        for word, jobs, ending in counted.iter_rows()
+    ]
+
+
+def _statuses_text(statuses: list[StatusCount]) -> str:
+    shown = ", ".join(_status_text(each) for each in statuses[:STATUSES_SHOWN])
+    hidden = len(statuses) - STATUSES_SHOWN
+    return f"{shown}, {hidden} rarer statuses" if hidden > 0 else shown
+
+
+def _status_text(each: StatusCount) -> str:
+    if each.status is None:
+        return f"none: {each.jobs:,}"
+    return f"{each.status!r} ({each.ending or 'unknown'}): {each.jobs:,}"
 
 
 def _provenance_rows(provenance: Provenance | None) -> list[tuple[str, str]]:

@@ -8,7 +8,8 @@ import polars as pl
 import pytest
 
 from workloads.convert import convert
-from workloads.describe import Bin, VcShare, describe_frame
+from workloads.describe import Bin, StatusCount, VcShare, describe_frame
+from workloads.status import Ending
 from workloads.store import read_frame, read_provenance
 
 Jobs = Callable[..., pl.DataFrame]
@@ -83,6 +84,20 @@ def test_a_file_is_described_with_its_provenance_as_json_and_as_lines(tmp_path: 
     assert lines["rows"] == "3 read, 2 kept, 1 rejected"
     assert lines["rejected as negative_duration_s"] == "1"
     assert lines["without a vc"].startswith("1 jobs")
+
+
+def test_jobs_by_status_say_what_each_word_means(jobs: Jobs) -> None:
+    words = ["Pass", "odd", "CANCELLED by 17", None, "odd"]
+    found = describe_frame(jobs(5, status=words), "w")
+    assert found.statuses == [
+        StatusCount("odd", 2, None),
+        StatusCount(None, 1, None),
+        StatusCount("CANCELLED by 17", 1, Ending.KILLED),
+        StatusCount("Pass", 1, Ending.PASSED),
+    ]
+    row = "'odd' (unknown): 2, none: 1, 'CANCELLED by 17' (killed): 1, 'Pass' (passed): 1"
+    assert dict(found.rows())["jobs by status"] == row
+    assert "jobs by status" not in dict(describe_frame(jobs(2), "w").rows())
 
 
 def test_a_file_without_provenance_says_so(jobs: Jobs) -> None:
