@@ -116,9 +116,11 @@ def _facts_of(
     for option, value in (("--cluster", cluster), ("--blocks", blocks), ("--views", views or None)):
         if value is not None:
             raise InvalidInputError(f"{option} {value}: only with a workload, and {source} is none")
+    from ray_sim.experiments.results.result_files import PLAN
+
     path = Path(source)
     is_directory = path.is_dir()
-    if is_directory and (path / "sweep.json").exists():
+    if is_directory and (path / PLAN).exists():
         from ray_sim.experiments.sweep_info import describe_sweep
 
         return describe_sweep(path), []

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import polars as pl
 
-from ray_sim.experiments.results.result_files import MANIFEST, read_result
-from ray_sim.experiments.results.store import PLAN, ConfigurationOutcome, ResultStore
+from ray_sim.experiments.results.result_files import MANIFEST, PLAN, read_result
+from ray_sim.experiments.results.store import ConfigurationOutcome, ResultStore
 from ray_sim.experiments.sweep_entries import Entry
 from ray_sim.model.errors import InvalidInputError
 from ray_sim.model.result import RunResult

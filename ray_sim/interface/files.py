@@ -8,8 +8,7 @@ from ray_sim.experiments.capacity.report import PlanReport
 from ray_sim.experiments.conversion import convert_files
 from ray_sim.experiments.inputs.cluster_file import load_cluster
 from ray_sim.experiments.report import ReportFile, write_report, write_result_report
-from ray_sim.experiments.results.result_files import MANIFEST
-from ray_sim.experiments.results.store import PLAN
+from ray_sim.experiments.results.result_files import MANIFEST, PLAN
 from ray_sim.experiments.sweep import SweepReport
 from ray_sim.experiments.sweep_results import SweepResults, read_results
 from ray_sim.experiments.workload_info import WorkloadInfo, describe_workload

@@ -193,6 +193,8 @@ def test_output_is_refused_before_the_work(desk: Path, capsys: pytest.CaptureFix
     Path("kept").mkdir()
     Path("kept/thesis.tex").write_text("")
     assert "is not a result of ray-sim" in complaint(capsys, "run", *WEEK, "-o", "kept")
+    Path("kept/sweep.json").write_text("{}")
+    assert "holds the results of a sweep" in complaint(capsys, "run", *WEEK, "-o", "kept")
     assert "is a file" in complaint(capsys, "run", *WEEK, "-o", "small.yaml")
     assert "cannot be written" in complaint(capsys, "run", *WEEK, "-o", "small.yaml/run")
 

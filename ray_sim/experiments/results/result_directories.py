@@ -16,7 +16,7 @@ from contextlib import suppress
 from glob import escape
 from pathlib import Path
 
-from ray_sim.experiments.results.result_files import RESULT_FILES, check_result, read_manifest
+from ray_sim.experiments.results.result_files import PLAN, RESULT_FILES, check_result, read_manifest
 from ray_sim.model.errors import InvalidInputError, RaySimError, RunFailedError
 from workloads.files import refuse_url
 
@@ -169,6 +169,10 @@ def prepare_target(directory: Path) -> None:
         raise InvalidInputError(f"{directory}: is a symbolic link; name the directory itself for -o")
     if directory.exists() and not directory.is_dir():
         raise InvalidInputError(f"{directory}: is a file; -o must name a directory for the result")
+    if (directory / PLAN).exists():
+        raise InvalidInputError(
+            f"{directory}: holds the results of a sweep, and one run does not replace them; choose another -o"
+        )
     if directory.is_dir() and any(directory.iterdir()):
         try:
             read_manifest(directory)

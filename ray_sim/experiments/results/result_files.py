@@ -32,6 +32,9 @@ RESULT_FORMAT = 6
 Raise it when older results can no longer be read, or a number in them has another meaning.
 """
 
+PLAN = "sweep.json"
+"""The plan of a sweep, in the directory of its results; a directory without it is not one."""
+
 MANIFEST = "manifest.json"
 TIMING = "timing.json"
 SUMMARY = "summary.json"

@@ -23,6 +23,7 @@ from ray_sim.experiments.results.result_directories import (
 )
 from ray_sim.experiments.results.result_files import (
     MANIFEST,
+    PLAN,
     check_result,
     checksummed_json,
     read_checked_json,
@@ -38,9 +39,6 @@ from ray_sim.reports.plots import completed_jct_s
 from ray_sim.reports.sweep_sections import PLACE_COLUMNS, PlaceData
 from ray_sim.reports.tables import Place, RunRow
 from workloads.sources import require_regular
-
-PLAN = "sweep.json"
-"""File with the plan of the sweep; a directory without it is not a store."""
 
 STORE_FORMAT = 2
 """Version of the layout, in sweep.json; a store of another version is neither read nor written."""

@@ -12,8 +12,8 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from ray_sim.experiments.inputs.server_files import WORLD, split_world
-from ray_sim.experiments.results.result_files import MANIFEST, read_manifest, read_summary
-from ray_sim.experiments.results.store import PLAN, ResultStore
+from ray_sim.experiments.results.result_files import MANIFEST, PLAN, read_manifest, read_summary
+from ray_sim.experiments.results.store import ResultStore
 from ray_sim.experiments.scenario import Scenario
 from ray_sim.experiments.sweep_entries import Entry, PolicySpec
 from ray_sim.model.errors import InvalidInputError
