@@ -18,6 +18,7 @@ VARY = ["--vary", "gpu.count=1:3"]
     [
         ([*GOAL], "Missing option '--vary'"),
         ([*VARY], "Missing option '--goal'"),
+        (["--goal", "mean_jc_s<9", *VARY], "Did you mean 'mean_jct_s'?"),
         (["--goal", "soon", *VARY], "--goal soon: expected METRIC<NUMBER"),
         ([*GOAL, "--vary", "gpu.count=3:1"], "--vary gpu.count=3:1: expected FROM:TO with whole numbers"),
         ([*GOAL, "--vary", "gpu.count=x"], "--vary gpu.count=x: expected FROM:TO with whole numbers"),
@@ -25,7 +26,7 @@ VARY = ["--vary", "gpu.count=1:3"]
         ([*GOAL, "--vary", "gpu.speed=1:2"], "--vary gpu.speed: expected NAME.count=FROM:TO"),
         ([*GOAL, "--vary", "policy=fifo,fifo"], "--vary policy=fifo,fifo: expected different names"),
         ([*GOAL, "--vary", "policy=fifo,none"], "unknown policy 'none'"),
-        ([*GOAL, "--vary", "cpu.count=1:3"], "cpu.count=3: expected the name of one entry, found 0"),
+        ([*GOAL, "--vary", "cpu.count=1:3"], "found 0 of this name; entries: gpu, or servers.count"),
         ([*GOAL, *VARY, "--price", "gpu=free"], "--price gpu=free: expected a number above 0"),
         ([*GOAL, *VARY, "--price", "cpu=1"], "--price cpu: expected an entry of --vary: gpu"),
         ([*GOAL, "--vary", "gpu.count=1:999999"], "--vary: 999,999 mixes; at most 100,000, shorten a range"),

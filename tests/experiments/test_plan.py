@@ -10,7 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.stats
 
+from ray_sim.experiments.capacity.answers import answers
 from ray_sim.experiments.capacity.choices import parse_choices
 from ray_sim.experiments.capacity.evaluation import RunOptions
 from ray_sim.experiments.capacity.goal import parse_goal
@@ -92,13 +94,18 @@ def test_the_search_finds_what_trying_every_number_finds(tmp_path: Path) -> None
         policy="sjf",
     )
     report = run_plan(ask, tmp_path / "out")
-    means = {}
+    means: dict[int, float] = {}
+    crossing = set()
     for n in range(1, 13):
         runs = [
             run_scenario(ask.at("sjf", (n,)).model_copy(update={"seed": seed})).result for seed in ask.seeds
         ]
         complete = all(run.summary.completed == run.summary.jobs for run in runs)
-        means[n] = np.mean([run.summary.jct_s.p90 for run in runs]) if complete else math.inf
+        sample = np.array([run.summary.jct_s.p90 for run in runs])
+        means[n] = float(sample.mean()) if complete else math.inf
+        half = scipy.stats.t.ppf(0.975, 2) * sample.std(ddof=1) / math.sqrt(3)
+        if complete and abs(means[n] - 85000) <= half:
+            crossing.add(f"s.count={n}")
     smallest = next((n for n, mean in means.items() if mean < 85000), None)
     assert smallest == 5
     assert means[6] > 85000 > means[9]  # one server more is worse, as it happens
@@ -109,6 +116,9 @@ def test_the_search_finds_what_trying_every_number_finds(tmp_path: Path) -> None
         assert point.runs == 3
     assert report.least is not None
     assert report.least <= (smallest,)
+    told = dict(answers(report))["  interval reaches across"]
+    tried = {f"s.count={n}" for (n,) in (p.mix for p in report.plans[0].points) if math.isfinite(means[n])}
+    assert set(str(told).partition("; more")[0].split("; ")) & tried == crossing & tried
 
 
 def test_where_more_servers_are_worse_every_number_is_tried(tmp_path: Path) -> None:

@@ -102,6 +102,12 @@ def _policy_rows(report: PlanReport, plan: PolicyPlan) -> list[tuple[str, object
     if plan.failing_above:
         failing = "; ".join(label(point.mix) for point in plan.failing_above)
         rows.append(("  not met with more servers", failing))
+    doubtful = [point for point in plan.points if point.in_doubt(report.request.goal.limit)]
+    if doubtful and report.request.choices.axes:
+        text = "; ".join(label(point.mix) for point in doubtful)
+        rows.append(("  interval reaches across", f"{text}; more --seeds may change the answer"))
+    elif doubtful:
+        rows.append(("  interval reaches across", "more --seeds may change the answer"))
     return rows
 
 

@@ -31,6 +31,9 @@ _FIGURE_FIRST = re.compile(r"(?P<figure>mean|median|p\d+(?:\.\d+)?)_(?P<key>\w+)
 _OF_JOBS = re.compile(r"(?P<column>jct_s|queue_s)\.(?P<figure>mean|median|p(?P<percent>\d+(?:\.\d+)?))")
 """Metrics of single jobs, in which a job that did not complete counts with an infinite time."""
 
+_FIGURES_FIRST = [f"{figure}_{key}" for key in ("jct_s", "queue_s") for figure in ("mean", "median", "pNN")]
+"""What `parse_goal` reads as metrics of single jobs, for messages."""
+
 _OF_COMPLETED = ("makespan_s", "group_jct_s", "finish_time_fairness", "jain_index")
 """Metrics of completed jobs only; they tell nothing of a run in which other jobs remained."""
 
@@ -121,7 +124,7 @@ def parse_goal(text: str) -> Goal:
         raise InvalidScenarioError(f"--goal {text}: expected pNN with NN above 0, at most 100")
     tops = {each.name for each in fields(Summary)} | all_figures({}).keys()
     if key.split(".")[0] not in tops:
-        raise UnknownNameError("metric", found["key"], [*tops, "jct_s.pNN"])
+        raise UnknownNameError("metric", found["key"], [*tops, *_FIGURES_FIRST])
     return Goal(key, found["relation"], limit)
 
 

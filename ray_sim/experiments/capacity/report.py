@@ -35,6 +35,10 @@ class Point:
     """Whether the mean meets the goal."""
     bound: Bound | None
 
+    def in_doubt(self, limit: float) -> bool:
+        """Whether the interval of the mean reaches across a limit, so that more seeds may change `met`."""
+        return self.interval is not None and self.interval.low <= limit <= self.interval.high
+
     @classmethod
     def of(cls, request: PlanRequest, mix: Mix, values: list[float], bound: Bound | None) -> Point:
         """Point of the values of all seeds."""

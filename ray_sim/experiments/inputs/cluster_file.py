@@ -278,9 +278,10 @@ def _recounted(groups: Sequence[_Group], counts: Mapping[str, int], path: Source
     for name, count in counts.items():
         sought = names[0] if name == SOLE and SOLE not in names and len(names) == 1 else name
         if names.count(sought) != 1:
+            sole = f", or {SOLE}.count" if len(names) == 1 else ""
             raise InvalidClusterError(
                 f"{path}: {name}.count={count}: expected the name of one entry, found {names.count(sought)} "
-                f"of this name; entries: {', '.join(dict.fromkeys(names))}"
+                f"of this name; entries: {', '.join(dict.fromkeys(names))}{sole}"
             )
         new[names.index(sought)] = count
     kept = [
