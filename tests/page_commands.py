@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[1]
+
+_USED = ("workloads/samples", "jobs", "ray_sim/studies/pd_ors", "docs/examples")
+"""Folders of the project that commands name."""
 
 _FENCE = re.compile(r"^```(\w*)(?: title=\"([^\"\n]*)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _INDENTED = re.compile(r"^(?: {4}.*\n)+", re.MULTILINE)
@@ -76,6 +80,12 @@ def run_steps(steps: list[Step], folder: Path) -> dict[str, str]:
         assert [line for line in step.shown if line.rstrip() not in lines] == [], f"{step.command}\n{printed}"
         outputs[step.command] = ended.stdout
     return outputs
+
+
+def copy_project(folder: Path) -> None:
+    """Copy the parts of the project that commands name into a folder."""
+    for used in _USED:
+        shutil.copytree(REPOSITORY / used, folder / used)
 
 
 def environment() -> dict[str, str]:

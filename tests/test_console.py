@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+from collections import Counter
 from itertools import count
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ray_sim.cli.console import print_rows, print_table, say
+from ray_sim.model.readable import number
 from ray_sim.progress import Pace
 
 
@@ -74,6 +80,31 @@ def test_a_table_on_a_terminal_is_no_wider_than_it_and_loses_nothing(
     assert "3.5" in printed
     for word in str(LISTING[1][0][1]).split():
         assert printed.count(word) >= 2
+
+
+WORDS = st.lists(st.text("ab", min_size=1, max_size=9), min_size=1, max_size=5).map(" ".join)
+
+
+@given(
+    width=st.integers(10, 120),
+    headings=st.lists(WORDS, min_size=1, max_size=7),
+    cells=st.lists(st.lists(WORDS | st.integers(0, 10**9), min_size=7, max_size=7), min_size=1, max_size=3),
+)
+def test_any_table_on_a_terminal_keeps_to_its_width_and_loses_no_word(
+    width: int, headings: list[str], cells: list[list[str | int]]
+) -> None:
+    printed = io.StringIO()
+    rows = [row[: len(headings)] for row in cells]
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(printed):
+        patch.setenv("COLUMNS", str(width))
+        print_table(headings, rows)
+    texts = [number(cell) for row in rows for cell in row]
+    words = [word for text in texts for word in text.split()]
+    assert Counter(words) <= Counter(printed.getvalue().split())
+    # Words stay whole, and so does a cell beside a label as wide as the terminal.
+    label = max(map(len, headings)) + 2
+    widest = label + max(map(len, texts if label >= width else words))
+    assert max(map(len, printed.getvalue().splitlines())) <= max(width, widest)
 
 
 def test_a_table_too_wide_for_columns_becomes_records(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,18 +9,24 @@ from pathlib import Path
 import pytest
 
 from ray_sim.policies.registry import BUILT_IN
-from tests.page_commands import REPOSITORY, Step, blocks_of, environment, files_of, run_steps, steps_of
+from tests.page_commands import (
+    REPOSITORY,
+    Step,
+    blocks_of,
+    copy_project,
+    environment,
+    files_of,
+    run_steps,
+    steps_of,
+)
 
 README = (REPOSITORY / "README.md").read_text()
-USED = ("workloads/samples", "jobs", "ray_sim/studies/pd_ors")
-"""Folders of the project that the commands name."""
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """Folder with the parts of the project that the commands name."""
-    for folder in USED:
-        shutil.copytree(REPOSITORY / folder, tmp_path / folder)
+    copy_project(tmp_path)
     return tmp_path
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, TextIO
 
-from ray_sim.cli.layout import labelled, least_widths, records, table_width, terminal_width
+from ray_sim.cli.layout import fitted_widths, labelled, least_widths, records, table_width, terminal_width
 from ray_sim.model.readable import number
 from ray_sim.model.text import shown
 from ray_sim.progress import Pace, Report, terminal_bar
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 
 LINE_INTERVAL_S = 10.0
 """Seconds between two progress lines where no terminal shows a bar."""
-
-_WIDEST = 10_000
-"""Largest width of a table in characters."""
 
 
 def print_json(content: object) -> None:
@@ -92,35 +90,30 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title:
     names, lines = [shown(name) for name in columns], [[shown(number(cell)) for cell in row] for row in cells]
     numeric = [any(isinstance(row[i], int | float) for row in cells) for i in range(len(names))]
     least, width = least_widths([names, *lines], numeric), terminal_width()
+    if title:
+        text = shown(title)
+        sys.stdout.write(_printable("\n".join(textwrap.wrap(text, width or len(text))) + "\n"))
     if width is not None and table_width(least) > width:
-        text = [*([shown(title)] if title else []), *records(names, lines, width)]
-        sys.stdout.write(_printable("\n".join(text) + "\n"))
+        sys.stdout.write(_printable("\n".join(records(names, lines, width)) + "\n"))
         return
     sides: list[Literal["left", "right"]] = ["right" if right else "left" for right in numeric]
-    _print_columns(
-        list(zip(names, sides, least, strict=True)), lines, width or _WIDEST, title and shown(title)
-    )
+    widths = fitted_widths([names, *lines], least, width)
+    _print_columns(list(zip(names, sides, widths, strict=True)), lines)
 
 
 def _print_columns(
-    columns: Sequence[tuple[str, Literal["left", "right"], int]],
-    lines: Sequence[Sequence[str]],
-    most: int,
-    title: str | None,
+    columns: Sequence[tuple[str, Literal["left", "right"], int]], lines: Sequence[Sequence[str]]
 ) -> None:
-    """Print columns, each with its heading, its side and its least width."""
+    """Print columns, each with its heading, its side and its width."""
     from rich.console import Console
-    from rich.measure import Measurement
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
-    for heading, side, least in columns:
-        table.add_column(heading, justify=side, overflow="fold", min_width=least)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading, side, width in columns:
+        table.add_column(heading, justify=side, overflow="fold", width=width)
     for line in lines:
         table.add_row(*line)
-    console = Console(markup=False, highlight=False, width=most)
-    console.width = min(most, max(Measurement.get(console, console.options, table).maximum, len(title or "")))
-    console.print(table)
+    Console(markup=False, highlight=False, width=table_width([width for _, _, width in columns])).print(table)
 
 
 def print_line(cells: Sequence[str], widths: Sequence[int]) -> None:

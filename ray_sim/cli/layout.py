@@ -20,19 +20,37 @@ def terminal_width() -> int | None:
 
 
 def least_widths(lines: Sequence[Sequence[str]], numeric: Sequence[bool]) -> list[int]:
-    """Least width of each column: numbers are never wrapped, and text is wrapped between words.
+    """Least width of each column: numbers are never wrapped, headings and text are wrapped between words.
+
+    Parameters
+    ----------
+    lines : cells of the heading, then of all rows
+    numeric : whether each column holds numbers
+    """
+
+    def least(cell: str, whole: bool) -> int:
+        return len(cell) if whole else max(map(len, cell.split()), default=0)
+
+    return [
+        max(least(line[index], number and row > 0) for row, line in enumerate(lines))
+        for index, number in enumerate(numeric)
+    ]
+
+
+def fitted_widths(lines: Sequence[Sequence[str]], least: Sequence[int], width: int | None) -> list[int]:
+    """Width of each column in a table that is no wider than `width`: the widest columns of text are wrapped.
 
     Parameters
     ----------
     lines : cells of the heading and of all rows
-    numeric : whether each column holds numbers
+    least : of each column, see `least_widths`; together they fit
+    width : None where nothing limits a line
     """
-    return [
-        max(
-            len(part) for line in lines for part in ([line[index]] if number else line[index].split() or [""])
-        )
-        for index, number in enumerate(numeric)
-    ]
+    widths = [max(len(line[index]) for line in lines) for index in range(len(least))]
+    while width is not None and table_width(widths) > width:
+        _, widest = max((each, index) for index, each in enumerate(widths) if each > least[index])
+        widths[widest] -= 1
+    return widths
 
 
 def table_width(widths: Sequence[int]) -> int:

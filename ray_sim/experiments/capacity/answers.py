@@ -82,7 +82,7 @@ def answers(report: PlanReport) -> list[tuple[str, object]]:
         rows.append(("bound", "does not exclude that a policy meets the goal"))
     else:
         priced = _priced(report, report.least)
-        rows.append(("bound", f"the cheapest servers that it does not exclude: {priced}"))
+        rows.append(("bound", f"excludes what is cheaper than {priced}"))
     best = next((plan.best for plan in report.plans if plan.best), None)
     if best is not None and report.least is not None and choices.axes and not report.no_proof:
         saved = best.price - choices.price(report.least)
@@ -104,10 +104,12 @@ def _policy_rows(report: PlanReport, plan: PolicyPlan) -> list[tuple[str, object
         rows.append(("  not met with more servers", failing))
     doubtful = [point for point in plan.points if point.in_doubt(report.request.goal.limit)]
     if doubtful and report.request.choices.axes:
-        text = "; ".join(label(point.mix) for point in doubtful)
-        rows.append(("  interval reaches across", f"{text}; more --seeds may change the answer"))
+        prices = [point.price for point in doubtful]
+        span = f"price {number(min(prices))} to {number(max(prices))}"
+        text = f"{len(doubtful)} of {len(plan.points)} choices, {span}; more --seeds may change it"
+        rows.append(("  interval reaches across", text))
     elif doubtful:
-        rows.append(("  interval reaches across", "more --seeds may change the answer"))
+        rows.append(("  interval reaches across", "more --seeds may change it"))
     return rows
 
 
@@ -120,7 +122,7 @@ def _search(report: PlanReport, plan: PolicyPlan) -> str:
         return "the given servers"
     if not plan.assumed:
         return "every cheaper choice; more servers are not assumed to help"
-    return f"{len(plan.points)} choices; more servers are assumed to help, no choice contradicts it"
+    return f"{len(plan.points)} choices; more servers are assumed to help; none contradicts it"
 
 
 def _priced(report: PlanReport, mix: tuple[int, ...]) -> str:
