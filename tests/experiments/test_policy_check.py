@@ -25,7 +25,7 @@ RAY_SIM = [sys.executable, "-c", "import sys; from ray_sim.cli import main; sys.
 REPOSITORY = Path(__file__).parents[2]
 
 BROKEN = '''
-import ctypes, os, signal, sys
+import ctypes, os, signal, sys, warnings
 from pathlib import Path
 
 import numpy as np
@@ -122,6 +122,11 @@ class BlocksInC(InOrder):
 class Talks(InOrder):
     def breaks(self, view):
         print("talk " * 20_000)
+
+class Warns(InOrder):
+    def breaks(self, view):
+        warnings.warn("mind the gap")
+        raise ValueError("lost")
 '''
 
 
@@ -226,6 +231,18 @@ def test_what_a_policy_prints_is_no_part_of_the_results(
     printed = capfd.readouterr()
     assert {each["result"] for each in json.loads(printed.out)} <= {"passed", "not checked"}
     assert len(printed.err) > 10_000_000
+
+
+def test_a_warning_and_a_failure_that_repeat_are_printed_once(
+    desk: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check-policy", "broken:Warns"]) == 1
+    printed = capfd.readouterr()
+    assert printed.err.count("mind the gap") == 1
+    assert "warning: mind the gap\n" in printed.err
+    rows = printed.out.splitlines()
+    assert [row for row in rows if "ValueError: lost" in row and "comes to an end" in row] != []
+    assert len([row for row in rows if "FAILED" in row and row.endswith("as 'comes to an end'")]) >= 4
 
 
 @pytest.mark.slow
