@@ -6,14 +6,14 @@ import json
 import sys
 import textwrap
 import threading
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal, TextIO
+from typing import TYPE_CHECKING, Literal
 
 from ray_sim.cli.layout import fitted_widths, labelled, least_widths, records, table_width, terminal_width
 from ray_sim.model.readable import number
 from ray_sim.model.text import shown
+from ray_sim.policy_warnings import told_warnings
 from ray_sim.progress import Pace, Report, terminal_bar
 from ray_sim.reports.bars import ASCII
 
@@ -40,24 +40,12 @@ def say(text: str) -> None:
 def said_warnings() -> Iterator[list[str]]:
     """Print warnings of policies as messages when they come; yields those printed so far."""
     said: list[str] = []
-    with warnings.catch_warnings():
-        usual = warnings.showwarning
 
-        def show(
-            message: Warning | str,
-            category: type[Warning],
-            filename: str,
-            lineno: int,
-            file: TextIO | None = None,
-            line: str | None = None,
-        ) -> None:
-            if category is not UserWarning:
-                usual(message, category, filename, lineno, file, line)
-                return
-            said.append(str(message))
-            say(f"warning: {message}")
+    def tell(text: str) -> None:
+        said.append(text)
+        say(f"warning: {text}")
 
-        warnings.showwarning = show
+    with told_warnings(tell):
         yield said
 
 

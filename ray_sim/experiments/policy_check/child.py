@@ -8,16 +8,16 @@ import json
 import os
 import signal
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from types import FrameType
-from typing import Any, TextIO, TypedDict
+from typing import Any, TypedDict
 
 from ray_sim.experiments.policy_check.ending import PIPE_CLOSED
 from ray_sim.model.errors import InvalidInputError, RaySimError
 from ray_sim.model.text import shown
+from ray_sim.policy_warnings import told_warnings
 
 Send = Callable[[dict[str, object]], None]
 """Sends one message to the parent."""
@@ -65,11 +65,10 @@ def _run(request: CheckRequest, send: Send) -> None:
 
     send({"busy": "constructing the policy"})
     _tell_of_compilations(send)
-    _print_warnings_once()
     actors = request["actors"]
     try:
         found = outcomes(request["ref"], key_values(request["params"], "-p"), actors=actors)
-        with cluster("local") if actors else nullcontext():
+        with cluster("local") if actors else nullcontext(), told_warnings(_print_once()):
             send({"checks": list(clauses(actors=actors))})
             for outcome in found:
                 send({"outcome": outcome.to_dict()})
@@ -77,26 +76,16 @@ def _run(request: CheckRequest, send: Send) -> None:
         send({"error": str(error), "invalid_input": isinstance(error, InvalidInputError)})
 
 
-def _print_warnings_once() -> None:
-    """Print each warning of a policy as one line, however many runs of the suite repeat it."""
+def _print_once() -> Callable[[str], None]:
+    """Printer of the warnings of a policy, each as one line, however many runs of the suite repeat it."""
     printed: set[str] = set()
-    usual = warnings.showwarning
 
-    def show(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        file: TextIO | None = None,
-        line: str | None = None,
-    ) -> None:
-        if category is not UserWarning:
-            usual(message, category, filename, lineno, file, line)
-        elif str(message) not in printed:
-            printed.add(str(message))
-            sys.stderr.write(f"warning: {shown(str(message))}\n")
+    def tell(text: str) -> None:
+        if text not in printed:
+            printed.add(text)
+            sys.stderr.write(f"warning: {shown(text)}\n")
 
-    warnings.showwarning = show
+    return tell
 
 
 def _send(results: int, message: dict[str, object]) -> None:
