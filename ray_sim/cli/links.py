@@ -1,4 +1,8 @@
-"""`ray-sim links`: draw spans in which servers' network interfaces are slow."""
+"""`ray-sim links`: draw spans in which servers' network interfaces are slow.
+
+The file that it writes is read by -w links=FILE; its format is that of
+`ray_sim.experiments.inputs.links_file`.
+"""
 
 from __future__ import annotations
 

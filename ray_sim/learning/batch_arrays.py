@@ -1,5 +1,9 @@
 """Arrays of a batch of episodes: E episodes at once, of at most M jobs each, on S servers with R resources.
 
+`ModelWorld` of the offline training of Harmony makes them with `new_batch`; the kernels of `ray_sim.learning`
+read and write them in place, so a field's shape or type changes together with every kernel that names it.
+They are in memory only, and in no file.
+
 An episode runs the jobs of one *set*. Sets are stored one after the other; job i of set p is number
 ``first[p] + i`` among all J jobs. Within an episode a job is named by i.
 """

@@ -1,4 +1,8 @@
-"""Loads of the parameter servers of jobs whose parameter blocks a rule assigns."""
+"""Loads of the parameter servers of jobs whose parameter blocks a rule assigns.
+
+Elastic runs and the step times that bounds and profiles use ask for them. A change of how blocks are dealt
+changes the results of every run with blocks.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Simulated against real queueing delay: quantiles, shares that waited, rank correlations by class of job.
 
 A delay is the time from a job's submission to its first start. docs/running.md explains every number.
+`ray-sim diff --trace` prints them, its page shows them, and `DelayComparison.to_dict` is its JSON: names of
+fields are a format. Resamples are keyed by the label of a part, so another label gives other intervals.
 """
 
 from __future__ import annotations

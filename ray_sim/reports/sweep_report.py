@@ -1,4 +1,8 @@
-"""Report of a sweep: policies side by side for each workload, cluster and setting."""
+"""Report of a sweep: policies side by side for each workload, cluster and setting.
+
+`ray_sim.experiments.report` writes the page from stored results, and notebooks take `DURATIONS`. Titles
+and order of the sections are free to change; docs/reports.md describes them.
+"""
 
 from __future__ import annotations
 

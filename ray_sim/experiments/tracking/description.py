@@ -1,4 +1,8 @@
-"""Description of a sweep's experiment in MLflow: its state, its findings in words, and its pages."""
+"""Description of a sweep's experiment in MLflow: its state, its findings in words, and its pages.
+
+`overview` writes it when a sweep is logged. Its wording is free to change: a description that a user edited
+is told apart by its own SHA-256, not by its text.
+"""
 
 from __future__ import annotations
 

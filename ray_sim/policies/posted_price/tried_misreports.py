@@ -1,5 +1,8 @@
 """Misreports of a statement: the grid on which an audit looks for a gain over the truth.
 
+`misreport_audit` tries each of them. A larger grid finds larger gains and takes longer; the names of
+misreports are in `summary.json`, under the audit.
+
 Source: Babaioff et al., Truthful Online Scheduling of Cloud Workloads under Uncertainty (WWW 2022), section
 2: users may misreport their whole statement. The grid is ours.
 """

@@ -1,4 +1,9 @@
-"""Elastic jobs: the policy decides how many workers and parameter servers each holds."""
+"""Elastic jobs: the policy decides how many workers and parameter servers each holds.
+
+`ray_sim.engine.kinds.registry` lists this kind; the engine knows it as a `JobKind` only. Names, ranges and
+defaults of `PARAMETERS` are part of scenario files and of the identity of runs: a change breaks files or
+changes results.
+"""
 
 from __future__ import annotations
 
