@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ from ray_sim.experiments.inputs.cluster_file import bundled_clusters, load_clust
 from ray_sim.model.cluster import UNLIMITED_MIB, ServerKind
 from ray_sim.model.errors import InvalidClusterError, UnknownNameError
 from tests.cluster_files import load_text, problems
+from tests.page_commands import files_of
 
 DOCUMENTATION = Path(__file__).parents[2] / "docs" / "clusters.md"
 
@@ -187,20 +187,19 @@ def test_the_edge_has_ten_servers_of_4_to_8_gpus_slower_than_the_cloud() -> None
 # --- the documentation
 
 
-def documented(language: str) -> str:
-    block = re.search(rf"```{language}\n(.*?)```", DOCUMENTATION.read_text(), re.DOTALL)
-    assert block is not None
-    return block[1]
+def documented(name: str) -> str:
+    """File of this name on the page."""
+    return files_of(DOCUMENTATION.read_text())[name]
 
 
 def test_the_documented_yaml_example_loads(tmp_path: Path) -> None:
-    cluster = load_text(tmp_path, documented("yaml"))
+    cluster = load_text(tmp_path, documented("my-cluster.yaml"))
     assert cluster.server_names == ("edge-0", "edge-1", "edge-2", "cloud")
     assert cluster.capacity[:, 0].tolist() == [4000, 4000, 4000, 64000]
 
 
 def test_the_documented_csv_example_loads(tmp_path: Path) -> None:
-    cluster = load_text(tmp_path, documented("csv"), "lab.csv")
+    cluster = load_text(tmp_path, documented("servers.csv"), "lab.csv")
     assert (cluster.name, cluster.server_names) == ("lab", ("old-0", "old-1", "new"))
     assert cluster.speed.tolist() == [0.5, 0.5, 1.0]
 
