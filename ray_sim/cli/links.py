@@ -1,7 +1,8 @@
 """`ray-sim links`: draw spans in which servers' network interfaces are slow.
 
-The file that it writes is read by -w links=FILE; its format is that of
-`ray_sim.experiments.inputs.links_file`.
+Every command that simulates reads the file by `-w links=FILE`; `ray_sim.experiments.inputs.links_file` has
+its format and the draw. Names of options and of facts in the JSON are public: scripts use them. Imports
+inside the function keep the start of other commands fast.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def links(
     facts = {
         "links": str(out),
         "servers": len(servers),
-        "slow spans": len(drawn) // 2,
+        "slow spans": len(drawn) // 2,  # each has a beginning and an end
         "bandwidth": bandwidth,
         "seed": seed,
     }

@@ -1,8 +1,8 @@
 """Arrays of a batch of episodes: E episodes at once, of at most M jobs each, on S servers with R resources.
 
-`ModelWorld` of the offline training of Harmony makes them with `new_batch`; the kernels of `ray_sim.learning`
-read and write them in place, so a field's shape or type changes together with every kernel that names it.
-They are in memory only, and in no file.
+`ray_sim.learning.model_world` makes them with `new_batch` for the offline training of Harmony. The kernels of
+`ray_sim.learning` read and write them in place, so a field's shape or type changes together with every kernel
+that names it. They are in memory only, and in no file.
 
 An episode runs the jobs of one *set*. Sets are stored one after the other; job i of set p is number
 ``first[p] + i`` among all J jobs. Within an episode a job is named by i.
@@ -21,7 +21,7 @@ F32 = npt.NDArray[np.float32]
 
 
 class JobSets(NamedTuple):
-    """Jobs of P sets, J in total, and the servers on which each set runs alone."""
+    """Jobs of P sets, J in total, and the servers. An episode has all servers to itself."""
 
     first: I64
     """(P + 1,) first job of each set."""
@@ -42,10 +42,10 @@ class JobSets(NamedTuple):
     unit: F64
     """(R,) share of the largest server that a quantum is."""
     clock: I64
-    """(3,) microseconds of a slot; last microsecond of an episode, `NEVER` - 1 where it ends by itself; most
-    instants in a row at which nothing is placed though nothing else will happen, as in the engine."""
+    """(3,) limits of an episode: [0] length of a slot in microseconds; [1] its last microsecond, `NEVER` - 1
+    if it ends when all jobs have; [2] largest value of `Runs.idle`, as in the engine."""
     completion: I64
-    """(J,) when the job completed, the last time that its set was run; `NEVER` where it did not."""
+    """(J,) time at which the job completed in the latest episode of its set; `NEVER` if it did not."""
 
 
 class Runs(NamedTuple):
@@ -64,7 +64,7 @@ class Runs(NamedTuple):
     unseen_events: Bool
     """(E,) whether a job has come or completed since the last decision."""
     free: I64
-    """(E, S, R) quanta; during a decision less what its new jobs hold so far."""
+    """(E, S, R) quanta. During a decision, what its new jobs hold so far is already taken off."""
     waiting: I64
     """(E, M) waiting jobs, sorted."""
     n_waiting: I64
@@ -84,17 +84,17 @@ class Runs(NamedTuple):
     completed: I64
     """(E,) jobs completed so far."""
     idle: I64
-    """(E,) instants in a row at which nothing was placed though nothing else would happen."""
+    """(E,) decisions in a row that placed nothing while no event was to come."""
     reading: F64
-    """(E,) shares of work done, summed over jobs, at the last decision with a valid action."""
+    """(E,) sum over jobs of the share of its work that is done, at the last decision with a valid action."""
     since: I64
-    """(E,) microseconds of that decision."""
+    """(E,) time of the last decision with a valid action, microseconds."""
     present: F64
     """(E,) job-microseconds in the system since that decision, of jobs that wait or run."""
 
 
 class Boards(NamedTuple):
-    """State of the decisions that are being made, and what they show: N rows, N' of them for new jobs."""
+    """State of the decision that each episode makes, and what it shows: N rows, N' of them for new jobs."""
 
     job: I64
     """(E, N) job of each row, -1 of a padded one."""
@@ -143,7 +143,7 @@ class Answers(NamedTuple):
     episode_ended: Bool
     """(E,)."""
     queue: I64
-    """(E,) episodes whose running jobs have to be rated anew."""
+    """(E,) numbers of episodes whose running jobs need new rates, the first ones; kernels return how many."""
 
 
 class Batch(NamedTuple):
@@ -156,7 +156,7 @@ class Batch(NamedTuple):
 
 
 def new_batch(sets: JobSets, episodes: int, rows: int, new: int, models: int) -> Batch:
-    """Return a batch whose episodes have not begun.
+    """Return a batch with placeholders; `begin_episode` of `clock_kernels` sets the state of an episode.
 
     Parameters
     ----------

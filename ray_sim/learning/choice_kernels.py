@@ -1,8 +1,9 @@
-"""Logits of a policy network for the states of a batch of episodes, by the kernels of runs.
+"""Logits of a policy network for the states of a batch of episodes.
 
-Actors choose actions with these. The order of operations is that of
-`ray_sim.policies.harmony.network_kernels`, so neither the threads of a library nor the number of actors
-changes what is collected.
+`ray_sim.learning.batched_policy` chooses the actions of a training with them. They call the kernels with
+which `harmony` chooses in a run (`ray_sim.policies.harmony.network_kernels`), one episode after the other.
+Sums have a fixed order, so a seed gives the same episodes on any number of threads and actors. Another
+order changes trained networks; another order of the columns in `_show` makes stored ones useless.
 """
 
 from __future__ import annotations
@@ -25,18 +26,24 @@ class Shown(NamedTuple):
     """Observations of E episodes, see `ModelWorld.observations`."""
 
     kind: F32
-    """(E, N, L) entry ``type``."""
+    """(E, N, L) one-hot model; the entry ``type`` of an observation."""
     demands: F32
+    """(E, N, 2 (1 + R))."""
     workers: F32
+    """(E, N)."""
     ps: F32
+    """(E, N)."""
     free: F32
+    """(E, S, R)."""
     placement: F32
+    """(E, S, 2 N)."""
     mask: I8
+    """(E, N' x 2 x S)."""
 
 
 @kernel
 def _copy(source: F32, target: F32, first: int) -> None:
-    """Copy the columns of a matrix to those of another one from ``first`` on."""
+    """Copy ``source`` into ``target``, its column 0 to column ``first``."""
     for i in range(source.shape[0]):
         for j in range(source.shape[1]):
             target[i, first + j] = source[i, j]
@@ -61,7 +68,10 @@ def _show(shown: Shown, e: int, seen: NetworkInputs) -> None:
 
 @kernel
 def all_dense_logits(layers: Layers, shown: Shown, seen: NetworkInputs, work: Work, logits: F32) -> None:
-    """Set ``logits``, (E, N' x 2 x S), by a network of the dense form; -inf where an action is not valid."""
+    """Set ``logits``, (E, N' x 2 x S), by a network of the form `dense`; -inf for invalid actions.
+
+    ``seen`` and ``work`` are scratch space.
+    """
     for e in range(len(logits)):
         _show(shown, e, seen)
         dense_logits(layers, seen, work, logits[e])
@@ -69,7 +79,10 @@ def all_dense_logits(layers: Layers, shown: Shown, seen: NetworkInputs, work: Wo
 
 @kernel
 def all_shared_logits(layers: Layers, shown: Shown, seen: NetworkInputs, work: Work, logits: F32) -> None:
-    """Set ``logits``, (E, N' x 2 x S), by a network of the shared form; -inf where an action is not valid."""
+    """Set ``logits``, (E, N' x 2 x S), by a network of the form `shared`; -inf for invalid actions.
+
+    ``seen`` and ``work`` are scratch space.
+    """
     for e in range(len(logits)):
         _show(shown, e, seen)
         shared_logits(layers, seen, work, logits[e])

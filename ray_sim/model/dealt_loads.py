@@ -1,7 +1,8 @@
-"""Loads of the parameter servers of jobs whose parameter blocks a rule assigns.
+"""How unevenly a rule spreads the parameter blocks of a job over its parameter servers.
 
-Elastic runs and the step times that bounds and profiles use ask for them. A change of how blocks are dealt
-changes the results of every run with blocks.
+The load of a job's parameter servers is `PsLoads`: the share of the fullest one, and the numbers of requests.
+Elastic runs (`ray_sim.engine.kinds.elastic`) and `ray_sim.model.training_progress`, which bounds and profiles
+use, compute step times from it. Another assignment changes the results of every run with blocks.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class DealtLoads:
         self._known: dict[int, tuple[float, int, int]] = {}
 
     def of(self, jobs: IntArray, ps: IntArray) -> PsLoads:
-        """Loads of jobs with these numbers of parameter servers; equal slices for jobs without blocks.
+        """Loads of jobs with these numbers of parameter servers. A job without blocks has equal slices.
 
         Parameters
         ----------
@@ -39,6 +40,7 @@ class DealtLoads:
         of_job, loads = self._profile.of_job[jobs], PsLoads(*np.empty((len(PsLoads._fields), len(ps))))
         even_loads(ps, loads)
         dealt = np.flatnonzero((of_job >= 0) & (ps > 0))
+        # One whole number for each pair of a list of blocks and a number of parameter servers.
         keys, place = np.unique((of_job[dealt] << 32) | ps[dealt], return_inverse=True)
         found = np.array([self._of(key) for key in keys.tolist()]).reshape(-1, len(PsLoads._fields))
         for column, values in zip(loads, found.T, strict=True):
@@ -46,6 +48,7 @@ class DealtLoads:
         return loads
 
     def _of(self, key: int) -> tuple[float, int, int]:
+        """Fields of `PsLoads`, in their order."""
         if key not in self._known:
             blocks = self._profile.lists[key >> 32]
             dealt = assign(self._rule, blocks, key & (2**32 - 1), self._streams)

@@ -1,8 +1,9 @@
 """Simulated against real queueing delay: quantiles, shares that waited, rank correlations by class of job.
 
 A delay is the time from a job's submission to its first start. docs/running.md explains every number.
-`ray-sim diff --trace` prints them, its page shows them, and `DelayComparison.to_dict` is its JSON: names of
-fields are a format. Resamples are keyed by the label of a part, so another label gives other intervals.
+`ray-sim diff --trace` prints them, and its `--json` is `DelayComparison.to_dict`: a changed name of a field
+breaks scripts that read it. `delays_page` writes the web page of the same command from the same functions.
+The random stream of a part's bootstrap is keyed by its label, so another label gives other intervals.
 """
 
 from __future__ import annotations
@@ -94,11 +95,11 @@ class DelayComparison:
     left_out: dict[str, int]
     """Number of jobs that are not compared by reason."""
     at_time_0: DelayPart | None
-    """Jobs submitted at second 0, where Google's traces have all earlier ones; null without any."""
+    """Jobs submitted at second 0, as Google's traces say of all earlier ones. None if there are none."""
     overall: DelayPart | None
-    """All other jobs, also in what follows; null without any."""
+    """All other jobs; the fields below are about these too. None if there are none."""
     whole_groups: DelayPart | None
-    """Mean delays of groups, each counted once; null where every group is one row."""
+    """Mean delay of each group, as one value per group. None where every group is one row."""
     waited: tuple[Waited, ...]
     by_priority: tuple[DelayPart, ...]
     by_size: tuple[DelayPart, ...]

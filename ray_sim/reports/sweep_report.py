@@ -1,7 +1,8 @@
 """Report of a sweep: policies side by side for each workload, cluster and setting.
 
-`ray_sim.experiments.report` writes the page from stored results, and notebooks take `DURATIONS`. Titles
-and order of the sections are free to change; docs/reports.md describes them.
+`ray_sim.experiments.report` fills a table by `CONFIGURATIONS_SCHEMA` and writes the page from stored results;
+`notebook_tables` shows durations by `DURATIONS`. Titles and order of the sections are free to change:
+docs/reports.md describes them.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from ray_sim.reports.tables import (
 )
 
 Places = Iterable[tuple[Place, PlaceData]]
-"""Results by place; memory holds one place at a time."""
+"""Results by place, read one after the other, so that memory holds those of one place."""
 
 DURATIONS = (
     "jct_s.mean",
@@ -46,6 +47,7 @@ DURATIONS = (
     "makespan_s",
     "certificate.bound_s",
 )
+"""Columns in seconds that tables show in the largest unit that fits, such as 2.4 h."""
 
 CONFIGURATIONS_SCHEMA = {
     **{key: pl.String() for key in KEYS},
@@ -75,7 +77,7 @@ def sweep_page(
     Parameters
     ----------
     rows : finished runs of the sweep
-    comparisons : those of `rows`, see `compare_places`
+    comparisons : comparison of ``rows`` at each place, by `ray_sim.reports.findings.compare_places`
     places : results of these runs, place by place
     configurations : one line per configuration, columns as in `CONFIGURATIONS_SCHEMA`
     """

@@ -105,6 +105,14 @@ def test_names_are_text_in_the_description_and_long_findings_are_cut_at_a_line()
     assert "\n\nMore findings: `ray-sim report`.\n\n" in text
 
 
+def test_the_first_line_of_a_description_has_the_first_finding_of_any_place() -> None:
+    places = {("week", "one policy", ""): (), ("week", "two", ""): ("sjf is ahead of fifo.",)}
+    text = description("study", "7", "3 of 3 runs done", places, None)
+    assert text.split("\n")[0].endswith("3 of 3 runs done. week, two: sjf is ahead of fifo.")
+    assert text.count("\n- ") == 1
+    assert "one policy" not in text
+
+
 @LONG
 def test_a_sweep_over_a_number_has_lines_with_a_point_per_value(client: MlflowClient, tmp_path: Path) -> None:
     store = store_sweep(tmp_path / "results", "study", numbered(scaled(["fifo", "sjf"], SCALES, 2)))

@@ -1,7 +1,8 @@
 """World parameter `bound_cells`: size limit of the linear programme for bound B4 on the mean JCT.
 
 The kinds of rigid and of elastic jobs declare `BOUND_CELLS` and read its value with `cells_of`. The name and
-the range are part of scenario files: a change breaks existing files.
+the range are part of scenario files: a change breaks existing files. Another default changes the certificates
+of all runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Description of a sweep's experiment in MLflow: its state, its findings in words, and its pages.
 
-`overview` writes it when a sweep is logged. Its wording is free to change: a description that a user edited
-is told apart by its own SHA-256, not by its text.
+`ray_sim.experiments.tracking.overview` writes it when a sweep is logged. Its wording is free to change. A
+description that a user edited stays: its SHA-256 is no longer the one that was stored beside it.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ def description(
 
     Parameters
     ----------
-    state : number of runs, of those that are done and that failed
-    findings : sentences by place; those that would make the text too long are left out
+    state : numbers of runs, such as ``1 of 2 runs done, 1 failed``
+    findings : sentences by place; the text ends before the first one that would make it too long
     axis : name of the axis over which the first page has lines; None for bars
     """
     bold = f"**{markdown_text(name)}**"
     end = (
         "\n\nIn brackets: 95 % intervals over seeds. Verdicts as by `ray-sim compare`, at 5 % after Holm's "
-        f"correction. The run {bold} has the table (comparison.csv), and in full detail the pictures and the "
-        "report (report.html)."
+        f"correction. The run {bold} has the table (comparison.csv); a sweep with log: full also has the "
+        "pictures and the report there (report.html)."
     )
     # MLflow shows the first line only, until a reader unfolds the rest.
     text = f"Sweep {bold}: {state}. {_first(findings)}\n\n{_pages(experiment_id, axis)}"
@@ -54,7 +54,8 @@ def _first(findings: Mapping[Place, Sequence[str]]) -> str:
     """The first finding, with its place if there are several."""
     for place, sentences in findings.items():
         where = f"{place_title(place)}: " if len(findings) > 1 else ""
-        return "".join(markdown_text(f"{where}{each}") for each in sentences[:1])
+        if sentences:
+            return markdown_text(f"{where}{sentences[0]}")
     return ""
 
 
@@ -69,7 +70,8 @@ def _pages(experiment_id: str, axis: str | None) -> str:
 
 
 def _place(place: Place, sentences: Sequence[str]) -> Iterator[str]:
-    """Yield a heading and a list of sentences."""
-    yield f"\n\n**{markdown_text(place_title(place))}**\n"
+    """Yield the sentences as lines of a list, the first with the heading."""
+    heading = f"\n\n**{markdown_text(place_title(place))}**\n"
     for each in sentences:
-        yield f"\n- {markdown_text(each)}"
+        yield f"{heading}\n- {markdown_text(each)}"
+        heading = ""

@@ -1,7 +1,7 @@
 """Misreports of a statement: the grid on which an audit looks for a gain over the truth.
 
-`misreport_audit` tries each of them. A larger grid finds larger gains and takes longer; the names of
-misreports are in `summary.json`, under the audit.
+`ray_sim.policies.posted_price.misreport_audit` tries each of them. A larger grid finds larger gains
+and takes longer; the names of misreports are in `summary.json`, under the audit.
 
 Source: Babaioff et al., Truthful Online Scheduling of Cloud Workloads under Uncertainty (WWW 2022), section
 2: users may misreport their whole statement. The grid is ours.
@@ -20,8 +20,8 @@ from ray_sim.policies.posted_price.planner_kernels import PlannedJob
 from ray_sim.policy_api import StatementBounds, signals
 
 _SCALES = (0.25, 0.5, 2.0, 4.0)
-_LATE_SHARE = 4
-"""The far deadlines move by this share of the rounds in which a finish has a value, at least 2."""
+_FAR_DIVISOR = 4
+"""The far deadlines move by 1 / 4 of the rounds in which a finish has a value, at least by 2 rounds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Misreport:
     kind: str
     report: PlannedJob
     hides: bool
-    """Whether the job may run longer than the longest duration that it reports for its arrival and signal."""
+    """Whether some true duration is longer than all that are reported for its arrival and signal."""
 
 
 def misreports(truth: PlannedJob, bounds: StatementBounds, signal: str) -> Iterator[Misreport]:
@@ -49,7 +49,7 @@ def misreports(truth: PlannedJob, bounds: StatementBounds, signal: str) -> Itera
 def _all(truth: PlannedJob, bounds: StatementBounds, signal: str) -> Iterator[tuple[str, PlannedJob]]:
     for scale in _SCALES:
         yield f"value x {scale:g}", truth._replace(values=_scaled(truth.values, scale, bounds.value))
-    far = max(2, int(np.count_nonzero(truth.values)) // _LATE_SHARE)
+    far = max(2, int(np.count_nonzero(truth.values)) // _FAR_DIVISOR)
     for rounds in (1, -1, far, -far):
         yield f"deadline {rounds:+d}", truth._replace(values=_moved(truth.values, rounds))
     for nodes in _concurrencies(truth.concurrency, bounds.concurrency):
@@ -59,12 +59,13 @@ def _all(truth: PlannedJob, bounds: StatementBounds, signal: str) -> Iterator[tu
 
 
 def _scaled(values: IntArray, scale: float, most: float) -> IntArray:
+    """Values times ``scale``, at most the platform's bound; below 1, the smallest value, they become 0."""
     scaled = np.minimum(np.rint(values * scale), most * NANO).astype(np.int64)
     return np.where(scaled < NANO, 0, scaled)
 
 
 def _moved(values: IntArray, rounds: int) -> IntArray:
-    """Values of finishes ``rounds`` earlier; the last column stays 0."""
+    """Values with the deadline moved: round k has what round k - ``rounds`` had; the last entry stays 0."""
     at = np.arange(len(values)) - rounds
     moved = np.where(at < len(values), values[np.clip(at, 0, len(values) - 1)], 0)
     moved[-1] = 0
@@ -95,7 +96,7 @@ def _outlooks(truth: PlannedJob, longest: int) -> Iterator[_Points]:
     for kind, kept in (("longest hidden", ~last | first), ("only the shortest", first)):
         left = probability[kept]
         yield kind, arrival[kept], duration[kept], left / left.sum()
-    if len(arrival) > 1:  # shares the wrong way round
+    if len(arrival) > 1:
         yield "probabilities reversed", arrival, duration, probability[::-1]
 
 
@@ -121,12 +122,7 @@ def _with_points(
 
 def same_statement(one: PlannedJob, other: PlannedJob) -> bool:
     """Whether two statements say the same."""
-    columns = zip(one[2:], other[2:], strict=True)
-    return (
-        one.birth == other.birth
-        and one.concurrency == other.concurrency
-        and all(np.array_equal(a, b) for a, b in columns)
-    )
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in PlannedJob._fields)
 
 
 def _may_outlast(truth: PlannedJob, report: PlannedJob) -> bool:

@@ -91,6 +91,7 @@ PARAMETERS = (
 class ElasticJobs(JobKind):
     """Jobs that train samples with workers and parameter servers, under one step-time rule."""
 
+    # `JobKind` explains the class attributes.
     jobs = "elastic"
     takes = frozenset({GANGS, ELASTIC})
     columns = frozenset({"training_profile", "losses"})
@@ -109,13 +110,13 @@ class ElasticJobs(JobKind):
         return ElasticFacts.of(setting, self._rule)
 
     def start(self, core: RunCore, policy: Policy, streams: Streams) -> ElasticRun:
-        """Start a run; policies for gangs give every job what it asks for."""
+        """Start a run. A policy for gangs gives every job the workers and parameter servers it asks for."""
         check_optimum(core.world)
         blocks = policy.parameter_blocks if isinstance(policy, ElasticPolicy) else AS_WORLD
         return ElasticRun(core, ElasticFacts.in_world(core.world), streams, blocks)
 
     def draws(self, values: Mapping[str, Value]) -> bool:
-        """Whether workers become slow, or blocks go to random servers."""
+        """Whether workers become slow, or blocks go to random parameter servers, as those of MXNet do."""
         probability = values["straggler_probability"]
         assert isinstance(probability, float)
         return probability > 0 or values["parameter_blocks"] == BlockRule.MXNET
