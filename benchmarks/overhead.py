@@ -6,8 +6,10 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Self
 
@@ -44,6 +46,8 @@ def run(step: Step = lambda what: None, runs: int = 200, run_cpu_s: float = 1.0)
         steps = round(steps_per_cpu_s() * run_cpu_s)
         alone_cpu_s = _alone_cpu_s(steps)
         with cluster("local") as cores:
+            step("simulating on all cores at once, each alone")
+            together_cpu_s = _together_cpu_s(steps, cores)
             step("a sweep to warm up")  # starts workers, compiles kernels, makes the MLflow store
             _sweep(desk, "warm-up", 4 * cores, steps=0)
             step(f"a sweep of {runs} runs")
@@ -60,6 +64,7 @@ def run(step: Step = lambda what: None, runs: int = 200, run_cpu_s: float = 1.0)
             Measurement("driver", "cpu_ms_per_run", spent.driver_cpu_s / runs * 1000, "ms", "smaller"),
             Measurement("worker", "cpu_ms_per_run", spent.worker_cpu_s / runs * 1000, "ms", "smaller"),
             Measurement("alone", "cpu_ms_per_run", alone_cpu_s * 1000, "ms", "neither"),
+            Measurement("together", "cpu_ms_per_run", together_cpu_s * 1000, "ms", "neither"),
             Measurement("ray-services", "cores", spent.service_cpu_s / spent.wall_s, "cores", "smaller"),
             Measurement("other-processes", "cores", others, "cores", "neither"),
         ),
@@ -104,6 +109,12 @@ def _alone_cpu_s(steps: int) -> float:
         run_scenario(scenario)
         spent.append(time.process_time() - began)
     return sorted(spent)[_ALONE // 2]
+
+
+def _together_cpu_s(steps: int, cores: int) -> float:
+    """Mean over the cores of CPU seconds of one run while all simulate: cores share caches and clock."""
+    with ProcessPoolExecutor(cores, get_context("spawn")) as pool:
+        return sum(pool.map(_alone_cpu_s, [steps] * cores)) / cores
 
 
 @dataclass(frozen=True, slots=True)

@@ -308,13 +308,15 @@ class _Results(MlflowExperiment):
             return
         metrics, params = final_metrics(summary.flat()), run_params(manifest, entry)
         if detail == "full":
-            jobs = read_table(directory, "jobs")
+            self.client.log_artifacts(run_id, str(directory))
+            # A picture takes as long as all else of a run; of several seeds the sweep's run has one.
             if CONFIGURATION_TAG in located:
+                jobs = read_table(directory, "jobs")
                 metrics += timeline_metrics(read_table(directory, "timeline"), jobs)
                 workload = next(each.value for each in params if each.key == "workload")
                 self.client.log_inputs(run_id, input_datasets(workload, manifest))
-            self.client.log_artifacts(run_id, str(directory))
-            self.log_bytes(run_id, "jct_cdf.png", self._pictures.draw(completed_jct_s(jobs), f"JCT, {name}"))
+                picture = self._pictures.draw(completed_jct_s(jobs), f"JCT, {name}")
+                self.log_bytes(run_id, "jct_cdf.png", picture)
         self.client.log_batch(run_id, metrics=metrics, params=params)
         self.client.set_terminated(run_id, "FINISHED")
 
