@@ -102,7 +102,13 @@ def _figure(index: int, result: FigureResult) -> Section:
 
 def _caption(result: FigureResult) -> str:
     printed = any(point.published is not None for point in result.points)
-    return "Means with 95 % intervals" + ("; hollow markers: published" if printed else "")
+    parts = ["Means with 95 % intervals" + ("; hollow markers: published" if printed else "")]
+    if hidden := len(result.off_scale):
+        parts.append(
+            f"{hidden:,} of {len(result.points):,} points are not above 0, so a logarithmic axis lacks them"
+        )
+    parts += [f"{', '.join(group)}: the same curve" for group in result.coinciding]
+    return ". ".join(parts)
 
 
 def _points(result: FigureResult) -> Table:

@@ -62,6 +62,26 @@ class FigureResult:
     error: str | None = None
     """Why the figure cannot be judged."""
 
+    @property
+    def off_scale(self) -> tuple[Point, ...]:
+        """Points at or below 0 on a logarithmic axis, which has no place for them."""
+        return tuple(
+            point
+            for point in self.points
+            if (self.y.log and point.mean <= 0)
+            or (self.x.log and isinstance(point.x, int | float) and point.x <= 0)
+        )
+
+    @property
+    def coinciding(self) -> tuple[tuple[str, ...], ...]:
+        """Groups of two and more series with the same mean at every x, so that one curve hides the others."""
+        same: dict[frozenset[tuple[X, float]], list[str]] = {}
+        for series in self.series:
+            curve = frozenset((point.x, point.mean) for point in self.points if point.series == series)
+            if curve:
+                same.setdefault(curve, []).append(series)
+        return tuple(tuple(group) for group in same.values() if len(group) > 1)
+
     def count(self, verdict: ShapeVerdict) -> int:
         """Number of checks with a verdict."""
         return sum(check.verdict is verdict for check in self.checks)
