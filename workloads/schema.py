@@ -168,6 +168,14 @@ SORT_KEY: tuple[str, ...] = ("submit_s", "trace_order", "vc")
 """Sort key of the rows; equal submission and trace_order are ordered by vc name."""
 
 
+def gang_tasks() -> pl.Expr:
+    """Tasks of each row by docs/workloads.md#the-gang-rule: `num_tasks`, else one per whole GPU, or one."""
+    gpus = pl.col("num_gpus")
+    whole = (gpus >= 1) & (gpus == gpus.floor())
+    by_rule = pl.when(whole).then(gpus.cast(pl.Int64, strict=False)).otherwise(1)
+    return pl.coalesce("num_tasks", by_rule)
+
+
 def with_all_columns(frame: pl.DataFrame) -> pl.DataFrame:
     """The frame with exactly the schema's columns, in order; missing columns are null."""
     present = set(frame.columns)

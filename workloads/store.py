@@ -24,7 +24,15 @@ from workloads.job_profiles import job_profiles
 from workloads.progress import Portions, untold
 from workloads.provenance import Provenance
 from workloads.rows import in_order, slices_in_order
-from workloads.schema import COLUMNS, SCHEMA, SCHEMA_VERSION, SORT_KEY, ColumnOrigin, with_all_columns
+from workloads.schema import (
+    COLUMNS,
+    SCHEMA,
+    SCHEMA_VERSION,
+    SORT_KEY,
+    ColumnOrigin,
+    gang_tasks,
+    with_all_columns,
+)
 from workloads.sources import Source, open_source
 
 METADATA_KEY = "ray_sim"
@@ -312,10 +320,7 @@ def _in_order(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _gang_sizes(frame: pl.DataFrame) -> IntArray:
-    gpus = pl.col("num_gpus")
-    whole = (gpus >= 1) & (gpus == gpus.floor())
-    by_rule = pl.when(whole).then(gpus.cast(pl.Int64)).otherwise(1)
-    sizes: IntArray = frame.select(pl.coalesce("num_tasks", by_rule)).to_series().to_numpy(writable=True)
+    sizes: IntArray = frame.select(gang_tasks()).to_series().to_numpy(writable=True)
     return sizes
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from ray_sim.engine.build_world import build_world
 from ray_sim.engine.world import World
+from ray_sim.kernels.core.arrays import WORKER
 from ray_sim.kernels.core.world_arrays import FITS
 from ray_sim.model.cluster import Cluster
 from ray_sim.model.job import JobTable
@@ -19,6 +20,9 @@ HOUR_US = 3_600 * US_PER_S
 
 _NOTHING = 1e-12
 """Tolerance: a smaller share of all servers counts as no server."""
+
+_ENDLESS = 2**62
+"""Room for tasks that ask for nothing of a resource."""
 
 MAX_PERIODS = 1_000
 """Largest number of periods; days of a longer workload are merged."""
@@ -82,6 +86,8 @@ class PartitionLoad:
     jobs: int
     never_fit: int
     """Jobs that the empty partition cannot hold; a replay rejects them, and they add no load."""
+    never_fit_by_resource: dict[str, int]
+    """Those of them that ask for too much of one resource alone; a job may be in none and in several."""
     resources: dict[str, ResourceLoad]
 
     @property
@@ -145,7 +151,8 @@ def never_fits(world: World) -> BoolArray:
 def _partition_load(world: World, part: int, period_us: int, rigid: bool) -> PartitionLoad:
     arrays, table = world.arrays, world.table
     members = arrays.job_part == part
-    fit = np.flatnonzero(members & ~never_fits(world))
+    never = never_fits(world)
+    fit = np.flatnonzero(members & ~never)
     servers = arrays.part_servers[arrays.part_ptr[part] : arrays.part_ptr[part + 1]]
     rate = (arrays.capacity * arrays.speed[:, None]).astype(np.float64)
     run_us = table.tasks[fit] * table.work_us[fit].astype(np.float64)
@@ -154,6 +161,7 @@ def _partition_load(world: World, part: int, period_us: int, rigid: bool) -> Par
         servers=len(servers),
         jobs=int(members.sum()),
         never_fit=int(members.sum()) - len(fit),
+        never_fit_by_resource=_too_much(world, np.flatnonzero(members & never), servers),
         resources={
             name: _resource_load(
                 arrivals, table.demand[fit, r] * run_us, _Offer.of(world, servers, rate[:, r]), quanta, rigid
@@ -161,6 +169,22 @@ def _partition_load(world: World, part: int, period_us: int, rigid: bool) -> Par
             for r, (name, quanta) in enumerate(world.facts.resources.items())
         },
     )
+
+
+def _too_much(world: World, jobs: IntArray, servers: IntArray) -> dict[str, int]:
+    """Jobs by resource, where any, that the servers would not hold if they asked for nothing else."""
+    arrays = world.arrays
+    classes, members = np.unique(arrays.job_class[jobs], return_counts=True)
+    job = arrays.class_job[classes]
+    gang, demand = arrays.gang[job, WORKER], arrays.demand[job, WORKER]
+    counts: dict[str, int] = {}
+    for r, name in enumerate(world.facts.resources):
+        amounts, of = np.unique(demand[:, r], return_inverse=True)
+        capacity = arrays.capacity[servers, r]
+        room = np.array([(capacity // amount).sum() if amount else _ENDLESS for amount in amounts], np.int64)
+        if count := int(members[room[of] < gang].sum()):
+            counts[name] = count
+    return counts
 
 
 @dataclass(frozen=True, slots=True)

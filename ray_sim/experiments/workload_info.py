@@ -101,7 +101,7 @@ def _short_load_rows(load: ClusterLoad) -> list[tuple[str, str]]:
     used = [(name, each) for name, each in whole.resources.items() if each.work_h]
     return [
         ("cluster", f"{load.cluster}: {whole.servers:,} servers"),
-        ("jobs that can never fit", f"{whole.never_fit:,}"),
+        ("jobs that can never fit", f"{whole.never_fit:,}{_too_much_text(whole)}"),
         *((f"offered load, {name}", _load_text(each.offered_load, ".3f")) for name, each in used),
     ]
 
@@ -110,7 +110,7 @@ def _load_rows(load: ClusterLoad) -> Rows:
     whole = load.whole
     rows: Rows = [
         ("cluster", f"{load.cluster}: {whole.servers:,} servers"),
-        ("jobs that can never fit", f"{whole.never_fit:,} ({whole.never_fit / whole.jobs:.2%})"),
+        ("jobs that can never fit", _never_fit_text(whole)),
     ]
     if not load.whole_jobs:
         rows.append(("unfinished work", UNBOUNDED))
@@ -123,6 +123,25 @@ def _load_rows(load: ClusterLoad) -> Rows:
     if load.outside_vcs:
         rows.append(("jobs of no vc of the cluster", load.outside_vcs))
     return rows
+
+
+def _never_fit_text(whole: PartitionLoad) -> str:
+    return f"{whole.never_fit:,} ({whole.never_fit / whole.jobs:.2%}){_too_much_text(whole)}"
+
+
+def _too_much_text(whole: PartitionLoad) -> str:
+    """The resources that jobs ask too much of, such as ``; too much cpu: 12, memory_gib: 3``."""
+    parts = [f"{name}: {count:,}" for name, count in whole.never_fit_by_resource.items()]
+    return f"; too much {', '.join(parts)}" if parts else ""
+
+
+def _per_task_text(whole: PartitionLoad) -> str:
+    """A hint where demands that a table gives for a job may have been read as demands of each task."""
+    if not whole.never_fit_by_resource.keys() - {"gpu"}:
+        return ""
+    return (
+        ". Demands are those of a task; `per_job` in a mapping file divides those of a job (docs/own_csv.md)"
+    )
 
 
 def _resource_rows(name: str, load: ResourceLoad, every: str) -> Rows:
@@ -195,7 +214,7 @@ def _warnings(load: ClusterLoad) -> Iterator[str]:
         refused = "can never fit; a replay refuses them"
         if not load.whole_jobs:
             refused = "can never fit with all they ask for; a replay of whole jobs refuses them"
-        yield f"cluster {load.cluster}: {jobs} {refused}"
+        yield f"cluster {load.cluster}: {jobs} {refused}{_too_much_text(whole)}{_per_task_text(whole)}"
     if whole.overload:
         yield f"cluster {load.cluster}: {_overload_text(*whole.overload)}"
     vcs = [(name, vc.overload) for name, vc in (load.vcs or {}).items()]

@@ -71,6 +71,15 @@ def test_jobs_that_never_fit_are_counted_and_are_no_load() -> None:
     assert found.overload is None
 
 
+def test_the_resource_that_a_job_asks_too_much_of_is_named() -> None:
+    # A task of 40 cores exceeds a server of 16; 9 GPUs are one too many; 6 tasks of 5 cores fit, not 8.
+    jobs = [Job(0, 1, 100), Job(0, 9, 100), Job(0, 8, 100), Job(0, 8, 100)]
+    table = job_table(jobs, ("gpu", "cpu"), {"cpu_per_task": [40.0, 1, 5, 4]})
+    found = offered_load(table, cluster_of([4, 4], cpu=[16, 16])).whole
+    assert found.never_fit == 3
+    assert found.never_fit_by_resource == {"gpu": 1, "cpu": 2}
+
+
 @pytest.mark.slow
 @settings(max_examples=instances(100))
 @given(world=worlds())

@@ -107,8 +107,10 @@ def test_a_resource_that_nobody_asks_for_is_not_shown(tmp_path: Path) -> None:
 
 def test_jobs_that_can_never_fit_are_warned_of(tmp_path: Path) -> None:
     found = info(tmp_path, [1, 1, 1, 9], None, cluster_of([4]))
-    assert found.warnings == ["cluster small: 1 jobs (25.00%) can never fit; a replay refuses them"]
-    assert dict(found.rows())["jobs that can never fit"] == "1 (25.00%)"
+    assert found.warnings == [
+        "cluster small: 1 jobs (25.00%) can never fit; a replay refuses them; too much gpu: 1"
+    ]
+    assert dict(found.rows())["jobs that can never fit"] == "1 (25.00%); too much gpu: 1"
 
 
 def test_a_vc_that_cannot_drain_is_warned_of_by_name(tmp_path: Path) -> None:

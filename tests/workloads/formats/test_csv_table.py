@@ -166,6 +166,41 @@ def test_units_of_time(trace: Trace, unit: str, written: int, seconds: float) ->
     assert converted(trace(table), f"units: {{duration_s: {unit}}}")[1]["duration_s"].to_list() == [seconds]
 
 
+def test_demands_of_a_job_are_divided_by_its_tasks(trace: Trace) -> None:
+    # Four GPUs are four tasks, half a GPU and none are one, and stated tasks are what they are.
+    header = "submit_s,duration_s,num_gpus,num_tasks,cores,mib\n"
+    table = f"{header}0,1,4,,16,8192\n1,1,0.5,,3,512\n2,1,0,,5,\n3,1,4,2,6,1024\n"
+    mapping = (
+        "columns: {cpu_per_task: cores, memory_gib_per_task: mib}\n"
+        "units: {memory_gib_per_task: mib}\nper_job: [cpu_per_task, memory_gib_per_task]\n"
+    )
+    _, frame = converted(trace(table), mapping)
+    assert frame["cpu_per_task"].to_list() == [4, 3, 5, 3]
+    assert frame["memory_gib_per_task"].to_list() == [2, 0.5, None, 0.5]
+    no_column = trace("submit_s,duration_s,num_gpus,cores\n0,1,4,16\n")
+    _, frame = converted(no_column, "columns: {cpu_per_task: cores}\nper_job: [cpu_per_task]\n")
+    assert frame["cpu_per_task"].to_list() == [4]
+
+
+def test_only_demands_of_a_task_are_divided_by_tasks(trace: Trace) -> None:
+    told = problems(trace, "per_job: [duration_s, disk_gib_per_task]\n")
+    assert told[1].startswith("  per_job.duration_s: unknown column of a task's demand 'duration_s'")
+    assert (
+        told[2]
+        == "  per_job.disk_gib_per_task: no column of the file is disk_gib_per_task; name it under `columns`"
+    )
+
+
+def test_dates_without_an_offset_among_dates_with_one_are_warned_of(trace: Trace) -> None:
+    rows = ["2023-10-26T08:05+02:00", "2023-10-26T08:45", "2023-10-26", "2023-10-26T09:00Z"]
+    table = "submit_s,duration_s,num_gpus\n" + "".join(f"{row},1,1\n" for row in rows)
+    report, _ = converted(trace(table))
+    (warning,) = report.warnings
+    assert warning.startswith("submit_s: 2 of 4 dates have no offset from UTC, first in ")
+    assert ", line 3; they are taken as UTC" in warning
+    assert converted(trace(table), "time_zone: Europe/Berlin\n")[0].warnings == ()
+
+
 def test_dates_are_read_in_their_zone_with_the_double_hour_as_its_first_pass(trace: Trace) -> None:
     mapping = 'time_format: "%d.%m.%Y %H:%M"\ntime_zone: Europe/Berlin\n'
     table = (

@@ -14,7 +14,7 @@ from workloads.documents import dotted_problems, parse_yaml, read_text
 from workloads.formats.csv.derived import Derived, Lookup, derived_problems, name_problems, no_column
 from workloads.formats.csv.times import form_problem, is_instant, is_time_zone
 from workloads.formats.text import TextSource
-from workloads.schema import BY_NAME, COLUMNS, Column
+from workloads.schema import BY_NAME, COLUMNS, DEMAND_COLUMNS, Column
 
 UNITS: dict[str, dict[str, tuple[int, int]]] = {
     "s": {
@@ -35,6 +35,9 @@ UNITS: dict[str, dict[str, tuple[int, int]]] = {
 
 _PER_ROW = ("job_id", "trace_order")
 
+PER_TASK = tuple(name for name in DEMAND_COLUMNS if name.endswith("_per_task"))
+"""Columns that a file may have for the whole job instead."""
+
 
 class ColumnMapping(BaseModel):
     """Content of a mapping file. Columns with the schema's names need no entry."""
@@ -51,6 +54,8 @@ class ColumnMapping(BaseModel):
     """One value for all rows, by our name."""
     units: dict[str, str] = {}
     """The file's unit, by our name."""
+    per_job: list[str] = []
+    """Our columns per task that the file gives for the whole job; they are divided by the job's tasks."""
     time_format: str | None = None
     """Form of submit_s in codes of chrono's strftime, for dates that are not ISO 8601."""
     time_zone: str | None = None
@@ -132,6 +137,7 @@ def _problems(mapping: ColumnMapping, sources: Sequence[TextSource], complete: b
     )
     yield from _constant_problems(mapping)
     yield from _unit_problems(mapping, sources, complete)
+    yield from _per_job_problems(mapping, sources, complete)
     yield from _time_problems(mapping)
 
 
@@ -186,6 +192,15 @@ def _unit_problems(mapping: ColumnMapping, sources: Sequence[TextSource], comple
             yield f"units.{name}: must be {allowed}, is '{unit}'"
         if complete and not any(name in mapping.names(source) for source in sources):
             yield f"units.{name}: no column of the file is {name}; units are for columns only"
+
+
+def _per_job_problems(mapping: ColumnMapping, sources: Sequence[TextSource], complete: bool) -> Iterator[str]:
+    for name in mapping.per_job:
+        if name not in PER_TASK:
+            nearest_text = UnknownNameError("column of a task's demand", name, PER_TASK)
+            yield f"per_job.{name}: {nearest_text}"
+        elif complete and not any(name in mapping.names(source) for source in sources):
+            yield f"per_job.{name}: no column of the file is {name}; name it under `columns`"
 
 
 def _time_problems(mapping: ColumnMapping) -> Iterator[str]:

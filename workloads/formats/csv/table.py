@@ -32,7 +32,7 @@ from workloads.formats.text import TextSource, open_text, read_rows, reject_fram
 from workloads.meter import Meter
 from workloads.progress import Portions
 from workloads.rows import height, repeats
-from workloads.schema import COLUMNS, SCHEMA, Column
+from workloads.schema import COLUMNS, SCHEMA, Column, gang_tasks
 from workloads.trace_format import ConvertOptions, Parsed, TraceFormat
 
 REQUIRED = ("submit_s", "duration_s", "num_gpus")
@@ -73,7 +73,7 @@ def read(paths: Sequence[Path], options: ConvertOptions, folder: Path, meter: Me
         compared = meter.step(meter.all_bytes, f"comparing {name}")
         rows = _reject_repeats(rows, keys, why, folder, compared)
     jobs = rows.filter(pl.col("reason").is_null())
-    forms = _submission_forms(jobs)
+    forms = _submission_forms(jobs, sources)
     notes = forms.notes(mapping)
     if options.rebase:
         held = jobs.collect_schema().names()
@@ -143,9 +143,13 @@ def _query(source: TextSource, mapping: ColumnMapping, rebase: bool) -> pl.LazyF
     if "birth_s" in names:
         late = pl.col("birth_s") > pl.col("submit_s")
         reasons.append(reason(pl.when(late).then(pl.lit("late")), "birth_s"))
+    if mapping.per_job:
+        values.setdefault("num_tasks", pl.lit(None, dtype=pl.Int64))
     typed = [pl.col(name).cast(SCHEMA[name], strict=False) for name in values if name in SCHEMA]
     # Two steps, or polars would compute a value again for each use.
     valued = rows.with_columns(**values)
+    if mapping.per_job:
+        valued = valued.with_columns(pl.col(name) / gang_tasks() for name in mapping.per_job if name in names)
     return valued.select("line", "dated", "local", "ambiguous", *typed, reason=pl.coalesce("fault", *reasons))
 
 
@@ -218,6 +222,8 @@ class _SubmissionForms:
     """Jobs submitted in an hour that the clocks showed twice."""
     first_s: float
     """Earliest submission; 0 without jobs."""
+    first_local: str
+    """File and line of the first date without an offset where others have one; empty elsewhere."""
 
     def notes(self, mapping: ColumnMapping) -> dict[str, JsonValue]:
         if not self.dated:
@@ -241,14 +247,26 @@ class _SubmissionForms:
                 f"submit_s: {self.dated:,} rows have dates and {self.jobs - self.dated:,} have numbers, which"
                 " are taken as seconds since 1970 in UTC"
             )
+        if mapping.time_zone is None and self.first_local:
+            yield (
+                f"submit_s: {self.local:,} of {self.dated:,} dates have no offset from UTC, first in"
+                f" {self.first_local}; they are taken as UTC. If they are local times, give their zone as"
+                " time_zone in a mapping file (--map)"
+            )
         if mapping.time_zone is not None and self.jobs and not self.local:
             yield f"time_zone {mapping.time_zone}: not used, as no kept row has a date without an offset"
 
 
-def _submission_forms(jobs: pl.LazyFrame) -> _SubmissionForms:
+def _submission_forms(jobs: pl.LazyFrame, sources: Sequence[TextSource]) -> _SubmissionForms:
     counts = [pl.col(name).sum() for name in ("dated", "local", "ambiguous")]
     facts = jobs.select(pl.len().alias("jobs"), *counts, first_s=pl.col("submit_s").min().fill_null(0))
-    return _SubmissionForms(**facts.collect(engine="streaming").row(0, named=True))
+    forms = facts.collect(engine="streaming").row(0, named=True)
+    place = ""
+    if 0 < forms["local"] < forms["dated"]:
+        lines = jobs.filter("local").select("source", "line").sort("source", "line").head(1)
+        source, line = lines.collect(engine="streaming").row(0)
+        place = f"{sources[source].path.name}, line {line}"
+    return _SubmissionForms(**forms, first_local=place)
 
 
 def _ignored(sources: Sequence[TextSource], mapping: ColumnMapping) -> tuple[str, ...]:
