@@ -16,14 +16,15 @@ class WeightedTeams(Policy):
         self.weights = dict(entry.split("=") for entry in (weights or "").split(",") if entry)
 
     def start(self, world, streams):
+        self.gpus = world.gang_gpus()  # thousandths
         self.queue = world.service("consolidate", backfill=True)
 
     def decide(self, view):
         names = [None, *view.jobs.vc_names]  # the first stands for no team
         team, running = view.jobs.vc + 1, view.running
-        used = np.bincount(team[running], view.jobs.tasks[running], minlength=len(names))
+        used = np.bincount(team[running], self.gpus[running], minlength=len(names))
         weight = np.array([float(self.weights.get(name, 1)) for name in names])
-        share = np.rint(1000 * used / weight).astype(np.int64)  # keys are whole numbers
+        share = np.rint(used / weight).astype(np.int64)  # keys are whole numbers
         self.queue.push(view.arrived, share[team[view.arrived]])
         for job in np.setdiff1d(view.waiting, view.arrived).tolist():
             self.queue.rekey(job, int(share[team[job]]))
