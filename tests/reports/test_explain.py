@@ -15,7 +15,7 @@ from ray_sim.experiments.explain import facts_of
 from ray_sim.model.readable import duration
 from ray_sim.model.result import RunResult
 from ray_sim.reports.history.explanation import Explanation, RunExplainer
-from ray_sim.reports.history.explanation_text import event_rows, headline_rows, others_rows
+from ray_sim.reports.history.explanation_text import event_rows, headline_rows, others_rows, part_rows
 from ray_sim.reports.history.free_capacity import FreeCapacity, free_capacity
 from ray_sim.reports.history.holdings import History, read_history
 from ray_sim.reports.history.waits import find_waits
@@ -177,6 +177,7 @@ def test_a_wait_by_hand() -> None:
     [wait] = found[3].waits
     assert [(part.begin_s, part.end_s, part.reason) for part in wait.parts] == [(2, 8, "full")]
     assert wait.parts[0].text == "the cluster is full: needs 2 gpu, 0 gpu free on 2 servers"
+    assert part_rows(wait, 10) == [("6 s", 0, "the cluster is full", "2 gpu", "0 gpu on 2 servers")]
     # GPU-seconds within 2-8: J3 12, J1 and J2 6 each.
     assert [(each.job_id, each.amount) for each in wait.holders] == [("J3", 12), ("J1", 6), ("J2", 6)]
     [wait] = found[4].waits
@@ -224,8 +225,8 @@ def test_a_rule_that_wants_one_server_waits_where_tasks_would_fit_on_two(
     assert [part.reason for wait in found.waits for part in wait.parts] == reasons
     for part in (part for wait in found.waits for part in wait.parts):
         assert part.text == (
-            "no single server has room: needs 2 gpu, 2 gpu free on 2 servers together; placement rule "
-            "consolidate, which gives it a single server"
+            "no single server has room; placement rule consolidate, which gives it a single server: "
+            "needs 2 gpu, 2 gpu free on 2 servers"
         )
 
 
@@ -235,7 +236,9 @@ def test_a_task_larger_than_each_piece_waits_for_one_piece() -> None:
     result = replay(world, "fifo", placement="spread")
     [wait] = explain_all(world, result, placement="spread", backfill=False)[2].waits
     assert [(part.reason, part.end_s) for part in wait.parts] == [("fragmented", 4)]
-    assert wait.parts[0].text.endswith("needs 0.9 gpu, 1 gpu free on 2 servers, where 0 of 1 tasks fit")
+    assert wait.parts[0].text == (
+        "free capacity is in pieces, where 0 of 1 tasks fit: needs 0.9 gpu, 1 gpu free on 2 servers"
+    )
 
 
 def test_servers_that_fail_are_the_reason_while_they_would_be_enough() -> None:

@@ -41,7 +41,13 @@ class Part:
     end_s: float
     reason: str
     text: str
-    """Sentence with the numbers at `begin_s`."""
+    """Sentence with the numbers at `begin_s`: `cause`, `needs` and `free`."""
+    cause: str
+    """Sentence without demand and free capacity."""
+    needs: str
+    """Demand of the job, e.g. ``8 gpu, 32 cpu``; empty where the reason is not capacity."""
+    free: str
+    """Free capacity at `begin_s`, e.g. ``0 gpu, 4 cpu on 2 servers``; empty as `needs`."""
     ahead: int
     """Jobs that waited at `begin_s` and started before this one."""
 
@@ -176,11 +182,15 @@ class RunExplainer:
         )
 
     def _part(self, job: int, stretches: Stretches, n: int) -> Part:
+        found = reason_text(self.facts, job, stretches, n, one_server=self._explainer.needs_one_server(job))
         return Part(
             begin_s=_seconds(stretches.begin_us[n]),
             end_s=_seconds(stretches.end_us[n]),
             reason=Reason(int(stretches.reason[n])).name.lower(),
-            text=reason_text(self.facts, job, stretches, n, one_server=self._explainer.needs_one_server(job)),
+            text=found.sentence,
+            cause=found.cause,
+            needs=found.needs,
+            free=f"{found.free} on {found.servers}" if found.needs else "",
             ahead=int(stretches.ahead[n]),
         )
 

@@ -88,6 +88,18 @@ def longest_parts(wait: Wait, most: int) -> Sequence[Part]:
     return sorted(longest, key=lambda part: part.begin_s)
 
 
+PART_COLUMNS = ("for", "jobs ahead", "reason", "demand", "free")
+"""Headings of `part_rows`."""
+
+
+def part_rows(wait: Wait, most: int) -> list[tuple[str, int, str, str, str]]:
+    """Length, jobs ahead, reason, demand and free capacity of the longest parts of a wait."""
+    return [
+        (duration(part.end_s - part.begin_s), part.ahead, part.cause, part.needs or "-", part.free or "-")
+        for part in longest_parts(wait, most)
+    ]
+
+
 def longest_waits(found: Explanation, most: int) -> Sequence[Wait]:
     """The longest waits of a job, in order of time."""
     longest = sorted(found.waits, key=lambda wait: wait.begin_s - wait.end_s)[:most]
