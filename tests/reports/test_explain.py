@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -19,6 +20,8 @@ from ray_sim.reports.history.explanation_text import event_rows, headline_rows, 
 from ray_sim.reports.history.free_capacity import FreeCapacity, free_capacity
 from ray_sim.reports.history.holdings import History, read_history
 from ray_sim.reports.history.waits import find_waits
+from ray_sim.reports.run_report import run_page
+from ray_sim.reports.submission_times import utc_text
 from tests import history
 from tests.chunk_worlds import ChunkJob, Server, chunk_world
 from tests.elastic_worlds import elastic_world
@@ -188,6 +191,34 @@ def test_a_wait_by_hand() -> None:
     assert dict(headline_rows(found[4]))["waited in all"] == "7 s"
     assert event_rows(found[4])[:2] == [("0 s", "submitted", ""), ("7 s", "started (worker)", "s0: 1")]
     assert others_rows(wait)[1] == ("started first", "J4 (2 gpu)")
+
+
+def test_submissions_of_a_dated_workload_count_from_the_first() -> None:
+    # Second 1,698,300,300 since 1970 is 2023-10-26 06:05 UTC; J2 comes three hours later.
+    begin_s = 1_698_300_300
+    world = world_of([Job(begin_s, 1, 10), Job(begin_s + 3 * 3600, 1, 10)], [1.0])
+    result = replay(world, "fifo")
+    assert (
+        dict(headline_rows(explain_all(world, result)[1]))["submitted"] == "+3 h after the first submission"
+    )
+    dated = replace(facts_of(world, {}), epoch_utc=datetime.fromtimestamp(0, UTC))
+    explainer = RunExplainer(dated, result.jobs, result.events)
+    found = explainer.explain(1)
+    assert (found.submit_s, found.after_first_s) == (begin_s + 10_800, 10_800)
+    assert dict(headline_rows(found))["submitted"] == (
+        "+3 h after the first submission, 2023-10-26 09:05 UTC"
+    )
+    page = run_page("", "", [], [], result, explainer)
+    [slowest] = next(part for part in page.sections if part.heading == "Slowest jobs").tables
+    places = [slowest.columns.index(name) for name in ("job", "submitted", "date, UTC")]
+    assert [[row[place].text for place in places] for row in slowest.rows] == [
+        ["J1", "+0 s", "2023-10-26 06:05"],
+        ["J2", "+3 h", "2023-10-26 09:05"],
+    ]
+
+
+def test_a_date_beyond_the_calendar_is_left_out() -> None:
+    assert utc_text(datetime.fromtimestamp(0, UTC), 1e12) is None
 
 
 def test_a_job_that_fits_waits_for_the_head_of_a_strict_queue() -> None:

@@ -17,6 +17,7 @@ from ray_sim.reports.history.reason_text import reason_text, rejection_text
 from ray_sim.reports.history.reasons import Explainer, Reason, Stretches
 from ray_sim.reports.history.run_facts import RunFacts
 from ray_sim.reports.history.waits import find_waits, rows_ahead
+from ray_sim.reports.submission_times import first_submission_s, utc_text
 
 MOST_JOBS = 5
 """Number of holders, and of jobs ahead, listed for each wait."""
@@ -88,6 +89,10 @@ class Explanation:
     demand: dict[str, float]
     """Whole demand by resource, in its unit."""
     submit_s: float
+    after_first_s: float
+    """Time from the first submission of the run to that of this job."""
+    submit_utc: str | None
+    """Date of the submission, e.g. ``2023-10-26 06:05``; None where the workload has none."""
     start_s: float | None
     finish_s: float | None
     queue_s: float
@@ -120,6 +125,7 @@ class RunExplainer:
         self._amounts = self.history.holdings.amounts(facts)
         self._by_job = np.argsort(self.history.job, kind="stable")
         self._names = _event_names(events)
+        self._first_s = first_submission_s(jobs)
 
     def explain(self, job: int, most_waits: int | None = None) -> Explanation:
         """Explain the job of an index.
@@ -143,6 +149,8 @@ class RunExplainer:
             reason=row["reason"],
             demand=self._in_units(self.facts.whole_demand(job)),
             submit_s=row["submit_s"],
+            after_first_s=row["submit_s"] - self._first_s,
+            submit_utc=utc_text(self.facts.epoch_utc, row["submit_s"]),
             start_s=row["start_s"],
             finish_s=row["finish_s"],
             queue_s=row["queue_s"] or 0.0,

@@ -81,7 +81,8 @@ def _cause(facts: RunFacts, job: int, stretches: Stretches, n: int, *, one_serve
             return f"{'its vc' if facts.partitions else 'the cluster'} is full"
         case Reason.FRAGMENTED:
             tasks = int(facts.gang[job, 0])
-            return f"free capacity is in pieces, where {min(int(stretches.tasks[n]), tasks)} of {tasks} tasks fit"
+            fitting = min(int(stretches.tasks[n]), tasks)
+            return f"free capacity is in pieces, where {fitting} of {tasks} tasks fit"
         case Reason.NO_SERVER:
             rule = f"; placement rule {facts.placement}" if facts.placement else ""
             must = ", which gives it a single server" if one_server else ""
